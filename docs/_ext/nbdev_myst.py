@@ -1,0 +1,353 @@
+"""The site's one Sphinx extension: reads nbdev notebooks, writes the API pages and the offline assets.
+
+`read` turns a notebook as nbdev keeps it (`#|` lines, blockquote callouts, Altair outputs) into one
+that MyST-NB renders. `setup` registers the rest. Nothing here knows a lesson by name.
+"""
+import ast
+import html
+import inspect
+import json
+import re
+import shutil
+from configparser import ConfigParser
+from importlib.metadata import distribution
+from pathlib import Path
+
+import nbformat
+from sphinx.errors import ExtensionError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def settings():
+    """The project's metadata, as nbdev reads it."""
+    config = ConfigParser(delimiters=["="], interpolation=None)
+    config.read(ROOT / "settings.ini", encoding="utf-8")
+    return config["DEFAULT"]
+
+
+SETTINGS = settings()
+LIB = SETTINGS["lib_name"]
+PACKAGE = ROOT / SETTINGS["lib_path"]
+NBS = ROOT / SETTINGS["nbs_path"]
+
+# ---------------------------------------------------------------- cells
+
+DIRECTIVE = re.compile(r"#\s*\|\s*([\w-]+)\s*:?\s*(.*?)\s*$")
+TAGS = {
+    "hide": "remove-cell",
+    "include: false": "remove-cell",
+    "echo: false": "remove-input",
+    "output: false": "remove-output",
+    "eval: false": "skip-execution",
+    "code-fold: true": "hide-input",
+    "solution: true": "hide-cell",
+    "export": "export",
+    "exports": "export",
+    "exporti": "export",
+}
+
+
+def split_directives(source):
+    """The leading `#|` lines of a cell as a dict, and the source that follows them."""
+    lines, found = source.strip().splitlines(), {}
+    while lines and (match := DIRECTIVE.match(lines[0])):
+        found[match[1]] = match[2]
+        lines.pop(0)
+    return found, "\n".join(lines).strip("\n")
+
+
+def tags_for(directives, source):
+    """The MyST-NB tags that a cell's directives ask for."""
+    keys = [f"{name}: {value.lower()}" if value else name for name, value in directives.items()]
+    keys += [name for name, value in directives.items() if name.startswith("export") and value]
+    tags = {TAGS[key] for key in keys if key in TAGS}
+    return sorted(tags | {"remove-cell"} if "default_exp" in directives and not source else tags)
+
+
+def mystnb_options(directives):
+    """What MyST-NB wants in a cell's metadata: alt text, caption and the words on a fold."""
+    alt, caption, label = (directives.get(key) for key in ("fig-alt", "fig-cap", "label"))
+    summary = directives.get("code-summary", "Show the solution" if "solution" in directives else "Show the code")
+    options = {"code_prompt_show": summary, "code_prompt_hide": summary.replace("Show", "Hide", 1)}
+    if alt:
+        options["image"] = {"alt": alt}
+    if caption:
+        options["figure"] = {"caption": caption} | ({"name": label} if label else {})
+    return options
+
+
+def read_code(cell, module):
+    """Prepare one code cell in place; returns the Markdown cells to put after it."""
+    directives, cell.source = split_directives(cell.source)
+    tags = tags_for(directives, cell.source)
+    cell.metadata.tags = sorted({*cell.metadata.get("tags", []), *tags})
+    cell.metadata.mystnb = mystnb_options(directives)
+    after = []
+    if {"remove-cell", "remove-output"} & set(tags):
+        cell.outputs = []
+    for output in filter(chart_of, cell.outputs):
+        output.data = chart_html(output.data, directives)
+        if figure := cell.metadata.mystnb.pop("figure", None):
+            after.append(f"{{.caption}}\n{figure['caption']}")
+    if "export" in tags and "remove-cell" not in tags and (names := exported_names(cell.source, module)):
+        after.append(export_links(names, module))
+    return [nbformat.v4.new_markdown_cell(text) for text in after]
+
+
+# ---------------------------------------------------------------- pictures and charts
+
+
+def picture_of(output):
+    """The mime type of an output that needs alt text, or None."""
+    return next((mime for mime in output.get("data", {}) if mime.startswith("image/")), None) or chart_of(output)
+
+
+def chart_of(output):
+    """The mime type of an Altair chart in an output, or None."""
+    return next((mime for mime in output.get("data", {}) if mime.startswith("application/vnd.vegalite")), None)
+
+
+def chart_html(data, directives):
+    """An Altair output as HTML that `course.js` draws; without scripts its picture shows.
+
+    Vega labels what it draws with the specification's description: the alt text again.
+    """
+    spec = next(value for mime, value in data.items() if mime.startswith("application/vnd.vegalite"))
+    described = {**spec, "description": directives["fig-alt"]}
+    text = json.dumps(described, separators=(",", ":")).replace("</", "<\\/")
+    alt = html.escape(directives["fig-alt"])
+    png = data.get("image/png", "").replace("\n", "")
+    still = f'<noscript><img alt="{alt}" src="data:image/png;base64,{png}"></noscript>' if png else ""
+    return {
+        "text/html": f'<div class="vega-chart" role="figure" aria-label="{alt}">'
+        f'<script type="application/json">{text}</script>{still}</div>'
+    }
+
+
+def missing_alts(nb):
+    """What in a notebook has no alt text: Markdown images, and image or chart outputs."""
+    missing = []
+    for cell in nb.cells:
+        if cell.cell_type == "markdown":
+            missing += re.findall(r"!\[\s*\]\([^)]*\)|<img(?![^>]*\balt=[\"'][^\"'])[^>]*>", cell.source)
+        if cell.cell_type == "code":
+            directives, source = split_directives(cell.source)
+            shown = not {"remove-cell", "remove-output"} & set(tags_for(directives, source))
+            if shown and not directives.get("fig-alt") and any(map(picture_of, cell.outputs)):
+                missing.append(f"the output of a cell without `#| fig-alt:` ({source[:60]!r})")
+    return missing
+
+
+# ---------------------------------------------------------------- Markdown
+
+CALLOUT = re.compile(
+    r"> \*\*(?:\u26a0\ufe0f? )?(Pitfall|Paper and code)(?:[:.] *([^*\n]*?))?\*\* ?(.*(?:\n>.*)*)", re.MULTILINE
+)
+
+
+def callouts(source):
+    """Turn `> **Pitfall.** …` and `> **Paper and code.** …` into admonitions."""
+
+    def admonition(match):
+        kind, title, body = match[1], (match[2] or "").rstrip(". "), re.sub(r"(?m)^> ?", "", match[3])
+        style = "danger" if kind == "Pitfall" else "note"
+        head = f"{kind}: {title}" if title else kind
+        return f":::::{{admonition}} {head}\n:class: {style}\n\n{body.strip()}\n:::::"
+
+    return re.sub(r"(?m)^" + CALLOUT.pattern, admonition, source)
+
+
+# ---------------------------------------------------------------- what cells export
+
+
+def api_modules():
+    """The library's modules that get an API page."""
+    return sorted(path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("_"))
+
+
+def module_text(module):
+    """The source of a module, read without importing it."""
+    return (PACKAGE / f"{module}.py").read_text(encoding="utf-8")
+
+
+def definitions(source):
+    """What Python source defines at its top level: each name with its node, in order."""
+    for node in ast.parse(source).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node]
+        for target in (part for target in targets for part in getattr(target, "elts", [target])):
+            if name := getattr(target, "name", getattr(target, "id", None)):
+                yield name, node
+
+
+def public_names(module):
+    """`__all__` of a module."""
+    found = dict(definitions(module_text(module)))
+    return ast.literal_eval(found["__all__"].value) if "__all__" in found else []
+
+
+def exported_names(source, module):
+    """The public names of `module` that a cell defines, in source order."""
+    if module not in api_modules():
+        return []
+    return [name for name, _ in definitions(source) if name in public_names(module)]
+
+
+def export_links(names, module):
+    """One line that leads from a cell to the reference entries of what it exports."""
+    links = ", ".join(f"{{py:obj}}`{name} <{LIB}.{module}.{name}>`" for name in names)
+    return f"{{.exported}}\nIn the library: {links}"
+
+
+def read(text):
+    """Read a notebook for MyST-NB; refuses one that has a picture without alt text."""
+    nb = nbformat.reads(text, as_version=4)
+    if missing := missing_alts(nb):
+        title = next((cell.source.splitlines()[0] for cell in nb.cells if cell.source.startswith("# ")), "a notebook")
+        raise ExtensionError(f"No alt text in '{title}': " + "; ".join(missing))
+    nb.metadata.language_info = {"name": "python", "pygments_lexer": "ipython3"}
+    cells, module = [], None
+    for cell in nb.cells:
+        cells.append(cell)
+        if cell.cell_type == "markdown":
+            cell.source = callouts(cell.source)
+        elif cell.cell_type == "code":
+            module = split_directives(cell.source)[0].get("default_exp", module)
+            cells += read_code(cell, module)
+    nb.cells = cells
+    return nb
+
+
+# ---------------------------------------------------------------- API pages
+
+
+def lesson_of(module):
+    """The notebook a module is exported from, as a document name: `/01_self_attention`."""
+    match = re.search(r"File to edit: .*?nbs/(\S+?)\.ipynb", module_text(module))
+    return f"/{match[1]}" if match else None
+
+
+def constants(module):
+    """A module's public constants as directives: autodoc leaves them out."""
+    public = public_names(module)
+    for name, node in definitions(module_text(module)):
+        if name in public and isinstance(node, ast.Assign):
+            value = "" if hasattr(node.targets[0], "elts") else ast.unparse(node.value)
+            yield f".. py:data:: {name}\n" + (f"   :value: {value}\n" if 0 < len(value) < 100 else "")
+
+
+def api_page(module):
+    """The Markdown of a module's reference page."""
+    lesson = lesson_of(module)
+    verb = "Taught" if lesson and re.match(r"/\d\d_", lesson) else "Written"
+    taught = f"{verb} in {{doc}}`{lesson}`.\n\n" if lesson else ""
+    body = "\n".join([f".. automodule:: {LIB}.{module}\n", f".. py:currentmodule:: {LIB}.{module}\n", *constants(module)])
+    return f"# `{LIB}.{module}`\n\n{taught}```{{eval-rst}}\n{body}```\n"
+
+
+def write_api_pages(app):
+    """Write `nbs/api/*.md`, a folder that git ignores by its own `.gitignore`."""
+    pages = {f"{module}.md": api_page(module) for module in api_modules()} | {".gitignore": "*\n"}
+    folder = Path(app.srcdir) / "api"
+    folder.mkdir(exist_ok=True)
+    for stale in {path.name for path in folder.glob("*.md")} - set(pages):
+        (folder / stale).unlink()
+    for name, text in pages.items():
+        if not (path := folder / name).exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+KEYWORDS = inspect.Parameter.VAR_KEYWORD  # what docments gives as the type of **kwargs
+INLINE = re.compile(r"``.+?``|`([^`]+)`|\$([^$\n]+)\$|\[([^\]]+)\]\((https?://[^)\s]+)\)|([*\\|]|\w_(?!\w))")
+
+
+def to_rst(line):
+    """The Markdown of a docstring as reStructuredText: code, math and links; stars stay stars."""
+
+    def inline(match):
+        code, math, words, url, special = match.groups()
+        if code:
+            return f"``{code}``"
+        if math:
+            return f":math:`{math}`"
+        if url:
+            return f"`{words} <{url}>`__"
+        return f"{special[:-1]}\\{special[-1]}" if special else match[0]
+
+    return INLINE.sub(inline, line)
+
+
+def parameter_fields(obj):
+    """docments (the comment behind each parameter) as Sphinx fields."""
+    from fastcore.docments import docments
+    from sphinx.util.typing import stringify_annotation
+
+    fields = []
+    for name, info in docments(obj, full=True, args_kwargs=True).items():
+        about = to_rst(" ".join((info.docment or "").split()))
+        kind = info.anno if isinstance(info.anno, str) else ""
+        if not (kind or info.anno is inspect.Parameter.empty or isinstance(info.anno, type(KEYWORDS))):
+            kind = stringify_annotation(info.anno, "smart")
+        if not (about or kind) or name == "return" and kind == "None":
+            continue
+        what, type_field = ("returns", "rtype") if name == "return" else (f"param {name}", f"type {name}")
+        fields += [f":{what}: {about}"] if about or name != "return" else []
+        fields += [f":{type_field}: {kind}"] if kind else []
+    return fields
+
+
+def document(app, what, name, obj, options, lines):
+    """autodoc-process-docstring: Markdown to reStructuredText, then the parameters."""
+    lines[:] = [to_rst(line) for line in lines]
+    if what in ("function", "method", "class"):
+        lines += ["", *parameter_fields(obj)]
+
+
+def skip_fields(app, what, name, obj, skip, options):
+    """autodoc-skip-member: a dataclass's fields already stand among its parameters."""
+    return True if what == "class" and not (callable(obj) or hasattr(obj, "__get__")) else None
+
+
+# ---------------------------------------------------------------- assets
+
+
+def write_assets(app):
+    """Put Vega and MathJax beside the site's own files, so that no page asks the network."""
+    if app.builder.format != "html":
+        return
+    static = Path(app.outdir) / "_static"
+    write_vega(static / "vega.js")
+    write_mathjax(static / "mathjax")
+
+
+def write_vega(path):
+    """Vega, Vega-Lite and vega-embed as one classic script (modules do not load from file://)."""
+    import altair
+    import vl_convert
+
+    version = ".".join(altair.SCHEMA_VERSION[1:].split(".")[:2])
+    stamp = f"/* vl-convert {vl_convert.__version__}, Vega-Lite {version} */"
+    if path.exists() and path.read_text(encoding="utf-8").startswith(stamp):
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    bundle = vl_convert.javascript_bundle(vl_version=version)
+    path.write_text(f"{stamp}\n(()=>{{{bundle}}})();", encoding="utf-8")
+
+
+def write_mathjax(target):
+    """MathJax 3's one-file build and its fonts, from a package that carries them."""
+    source = Path(distribution("sphinx-mathjax-offline").locate_file("sphinx-mathjax-offline/static/mathjax"))
+    fonts = Path("output/chtml/fonts/woff-v2")
+    for path in [Path("tex-chtml-full.js"), *(font.relative_to(source) for font in (source / fonts).glob("*.woff"))]:
+        if not (target / path).exists():
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / path, target / path)
+
+
+def setup(app):
+    """Register with Sphinx."""
+    app.connect("builder-inited", write_api_pages)
+    app.connect("builder-inited", write_assets)
+    app.connect("autodoc-process-docstring", document)
+    app.connect("autodoc-skip-member", skip_fields)
+    return {"version": SETTINGS["version"], "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,74 @@
+"""What `pip install` of the package gives, and what it asks for."""
+import email
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+import former_nb
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD_ONLY = {"nbdev", "fastcore", "execnb", "jupyter", "jupyterlab", "notebook", "ipykernel", "nbclient", "nbformat", "sphinx", "myst-nb", "pytest"}
+
+
+@pytest.fixture(scope="module")
+def settings():
+    config = ConfigParser(delimiters=["="], interpolation=None)
+    config.read(ROOT / "settings.ini", encoding="utf-8")
+    return config["DEFAULT"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    "The wheel, built from a copy so that the working tree stays as it is."
+    pytest.importorskip("setuptools")
+    pytest.importorskip("wheel")
+    copy = tmp_path_factory.mktemp("wheel")
+    for name in ("settings.ini", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    shutil.copytree(ROOT / "former_nb", copy / "former_nb", ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(copy), str(copy)]
+    subprocess.run(command, check=True)
+    with zipfile.ZipFile(next(copy.glob("*.whl"))) as archive:
+        yield archive
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel):
+    name = next(n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
+    return email.message_from_bytes(wheel.read(name))
+
+
+def test_the_library_needs_no_notebook_and_no_site(metadata):
+    needed = [r for r in metadata.get_all("Requires-Dist") if "extra ==" not in r]
+    names = {re.match(r"[\w.-]+", r)[0].lower().replace("_", "-") for r in needed}
+    assert "torch" in names and not names & BUILD_ONLY
+
+
+def test_version_and_python_come_from_settings(metadata, settings):
+    assert metadata["Version"] == former_nb.__version__ == settings["version"]
+    assert metadata["Requires-Python"] == ">=" + settings["min_python"]
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
+    held = {n for n in wheel.namelist() if ".dist-info/" not in n}
+    there = {p.relative_to(ROOT).as_posix() for p in (ROOT / "former_nb").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    assert held == there
+
+
+def test_the_wheel_carries_its_licence_and_commands(wheel):
+    names = wheel.namelist()
+    assert any(n.endswith("LICENSE") for n in names)
+    points = wheel.read(next(n for n in names if n.endswith("entry_points.txt"))).decode()
+    assert "former-nb = former_nb.cli:main" in points
+
+
+def test_constraints_pin_everything_that_settings_name(settings):
+    pinned = {re.match(r"[\w.-]+", line)[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines() if line[:1].isalnum()}
+    asked = " ".join(settings[k] for k in ("requirements", "dev_requirements", "site_requirements"))
+    assert {re.match(r"[\w.-]+", r)[0].lower().replace("_", "-") for r in asked.split()} <= pinned

@@ -1,0 +1,297 @@
+"""The site: how notebooks are read, and what a browser makes of every page.
+
+The browser tests need `_site` (`make site` builds it) and Chromium with chromedriver.
+"""
+import http.server
+import json
+import re
+import shutil
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SITE = ROOT / "_site"
+NOTEBOOKS = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+
+nbformat = pytest.importorskip("nbformat")
+pytest.importorskip("sphinx", reason="the site's requirements are not installed")
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+import nbdev_myst as ext  # noqa: E402
+
+v4 = nbformat.v4
+PNG = v4.new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
+CHART = v4.new_output(
+    "execute_result",
+    {"application/vnd.vegalite.v5+json": {"title": "</script>"}, "image/png": "iVBO\nRw0K", "text/plain": "<Altair chart>"},
+)
+
+
+def read(*cells):
+    """The cells that the reader makes of these."""
+    return ext.read(nbformat.writes(v4.new_notebook(cells=list(cells)))).cells
+
+
+def read_code(source, *outputs):
+    """The one cell that the reader makes of a code cell."""
+    return read(v4.new_code_cell(source, outputs=list(outputs)))[0]
+
+
+# ---------------------------------------------------------------- the reader
+
+
+@pytest.mark.parametrize(
+    "line, tag",
+    [
+        ("#| hide", "remove-cell"),
+        ("#| include: false", "remove-cell"),
+        ("#| echo: false", "remove-input"),
+        ("#| output: false", "remove-output"),
+        ("#| eval: false", "skip-execution"),
+        ("#|eval: False", "skip-execution"),
+        ("#| code-fold: true", "hide-input"),
+        ("#| solution: true", "hide-cell"),
+        ("#| export", "export"),
+        ("#| exports", "export"),
+        ("#| exporti", "export"),
+        ("#| export other", "export"),
+    ],
+)
+def test_a_directive_becomes_a_tag_and_leaves_the_source(line, tag):
+    cell = read_code(f"{line}\nx = 1")
+    assert cell.metadata.tags == [tag] and cell.source == "x = 1"
+
+
+def test_a_lone_default_exp_is_removed_and_other_comments_stay():
+    assert read_code("#| default_exp attention").metadata.tags == ["remove-cell"]
+    assert read_code("#| default_exp attention\nx = 1").metadata.tags == []
+    assert read_code("# a comment\n#| not leading").source == "# a comment\n#| not leading"
+
+
+def test_tags_of_the_author_are_kept():
+    cell = v4.new_code_cell("#| echo: false\n1", metadata={"tags": ["mine"]})
+    assert read(cell)[0].metadata.tags == ["mine", "remove-input"]
+
+
+def test_folds_say_what_they_hide():
+    options = read_code("#| code-fold: true\n#| code-summary: Show the plot\n1").metadata.mystnb
+    assert (options.code_prompt_show, options.code_prompt_hide) == ("Show the plot", "Hide the plot")
+    assert read_code("#| solution: true\n1").metadata.mystnb.code_prompt_show == "Show the solution"
+
+
+def test_figures_get_alt_caption_and_name():
+    options = read_code("#| fig-alt: A map: one row\n#| fig-cap: Rows\n#| label: fig-rows\nplot()", PNG).metadata.mystnb
+    assert options.image == {"alt": "A map: one row"} and options.figure == {"caption": "Rows", "name": "fig-rows"}
+
+
+@pytest.mark.parametrize(
+    "text, head, style, body",
+    [
+        ("> **Pitfall.** Over the wrong axis.\n> More.", "Pitfall", "danger", "Over the wrong axis.\nMore."),
+        ("> **\u26a0 Pitfall: wrong axis**\n>\n> Look: `dim=1`.", "Pitfall: wrong axis", "danger", "Look: `dim=1`."),
+        ("> **Pitfall: wrong axis.** Look.", "Pitfall: wrong axis", "danger", "Look."),
+        ("> **Paper and code.** Pre-norm.", "Paper and code", "note", "Pre-norm."),
+    ],
+)
+def test_callouts_become_admonitions(text, head, style, body):
+    expected = f"Before.\n\n:::::{{admonition}} {head}\n:class: {style}\n\n{body}\n:::::\n\nAfter."
+    assert read(v4.new_markdown_cell(f"Before.\n\n{text}\n\nAfter."))[0].source == expected
+
+
+def test_other_quotes_stay_quotes():
+    text = "# Title\n\n> A subtitle\n\nThe **Pitfall.** of it"
+    assert read(v4.new_markdown_cell(text))[0].source == text
+
+
+def test_a_chart_becomes_a_figure_that_no_script_tag_can_leave():
+    markup = read_code('#| fig-alt: Rows "a" & b\nchart', CHART).outputs[0].data["text/html"]
+    assert 'aria-label="Rows &quot;a&quot; &amp; b"' in markup
+    assert '<script type="application/json">{"title":"<\\/script>","description":"Rows' in markup
+    assert markup.count("</script>") == 1
+    assert 'src="data:image/png;base64,iVBORw0K"' in markup
+
+
+@pytest.mark.parametrize("output", [PNG, CHART])
+def test_a_picture_without_alt_is_refused(output):
+    with pytest.raises(ext.ExtensionError, match="fig-alt"):
+        read_code("plot()", output)
+    assert read_code("#| hide\nplot()", output).outputs == read_code("#| output: false\nplot()", output).outputs == []
+
+
+@pytest.mark.parametrize("text", ["![](a.svg)", "![ ](a.svg)", '<img src="a.svg">', '<img src="a.svg" alt="">'])
+def test_a_markdown_image_without_alt_is_refused(text):
+    with pytest.raises(ext.ExtensionError, match="a.svg"):
+        read(v4.new_markdown_cell(text))
+
+
+def test_exports_link_to_the_reference():
+    cells = [v4.new_code_cell("#| default_exp core"), v4.new_code_cell("#| export\ndef set_seed(): ...\n_private = 1")]
+    assert "{py:obj}`set_seed <former_nb.core.set_seed>`" in read(*cells)[-1].source
+    assert "_private" not in read(*cells)[-1].source
+    assert [name for name, _ in ext.definitions("A = 1\nB, C = 2, 3\nx.y = 4\nclass D: ...")] == ["A", "B", "C", "D"]
+    assert len(read(v4.new_code_cell("#| default_exp checks.lesson_01"), cells[1])) == 2
+
+
+@pytest.mark.parametrize(
+    "markdown, rst",
+    [
+        ("takes `x` and ``y``", "takes ``x`` and ``y``"),
+        (r"by $\sqrt{d_k}$", r"by :math:`\sqrt{d_k}`"),
+        ("[Vaswani](https://arxiv.org/abs/1706.03762)", "`Vaswani <https://arxiv.org/abs/1706.03762>`__"),
+        ("2**32 or *args", r"2\*\*32 or \*args"),
+    ],
+)
+def test_docstrings_are_markdown(markdown, rst):
+    assert ext.to_rst(markdown) == rst
+
+
+def test_docments_become_parameter_fields():
+    def scale(
+        x: "Tensor",  # (B, T)  # noqa: F821
+        by: int = 2,  # at least 1
+    ) -> float:  # a number
+        "Scale."
+
+    expected = [":param x: (B, T) # noqa: F821", ":type x: Tensor", ":param by: at least 1", ":type by: int"]
+    assert ext.parameter_fields(scale) == [*expected, ":returns: a number", ":rtype: float"]
+
+
+# ---------------------------------------------------------------- the course
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.relative_to(ROOT / "nbs").as_posix())
+def test_every_picture_of_the_course_has_alt_text(path):
+    assert ext.missing_alts(nbformat.read(path, as_version=4)) == []
+
+
+def test_every_module_gets_a_page_that_names_its_notebook():
+    for module in ext.api_modules():
+        assert f"automodule:: former_nb.{module}" in ext.api_page(module)
+        assert (ROOT / "nbs" / (ext.lesson_of(module).lstrip("/") + ".ipynb")).exists(), module
+
+
+# ---------------------------------------------------------------- the pages, in a browser
+
+PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html") if "_static" not in page.parts)
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+in_browser = [
+    pytest.mark.skipif(not (BROWSER and DRIVER), reason="Chromium or chromedriver is not installed"),
+    pytest.mark.skipif(not PAGES, reason="_site is not built: run `make site` first"),
+]
+FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+--disable-component-update --disable-sync --window-size=1280,900""".split()
+SETTLE = """
+const done = arguments[0];
+const typeset = () => window.MathJax?.startup?.promise ?? Promise.resolve();
+const drawn = () => [...document.querySelectorAll('.vega-chart')].every(e => e.querySelector('svg'));
+const wait = (tries) => drawn() || !tries ? done() : setTimeout(() => wait(tries - 1), 50);
+typeset().then(() => wait(100));
+"""
+INSPECT = r"""
+const texts = (selector, bad, say) => [...document.querySelectorAll(selector)].filter(bad).map(say);
+return {
+  math: texts('.math', e => !e.querySelector('mjx-container') || e.querySelector('mjx-merror'), e => e.textContent),
+  images: texts('img', e => !/\w/.test(e.getAttribute('alt') ?? '') || /\.(png|svg|jpe?g|gif)$/i.test(e.alt), e => e.outerHTML.slice(0, 200)),
+  broken: texts('img', e => e.complete && !e.naturalWidth && e.loading != 'lazy', e => e.outerHTML.slice(0, 200)),
+  charts: texts('.vega-chart', e => !e.querySelector('svg') || e.getAttribute('aria-label') == 'Vega visualization', e => e.getAttribute('aria-label')),
+};
+"""
+WIDEST = """
+const root = document.documentElement, over = Math.max(root.scrollWidth, document.body.scrollWidth) - window.innerWidth;
+if (over <= 0) return [];
+return [over + ' px too wide', ...[...document.querySelectorAll('article *')]
+  .filter(e => e.getBoundingClientRect().right > window.innerWidth + 1 && !e.parentElement.closest('.highlight, .cell_output'))
+  .slice(0, 4).map(e => e.outerHTML.slice(0, 120))];
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.add_argument("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver.set_script_timeout(20)
+    driver.get("about:blank")
+    driver.get_log("performance")  # what the browser asked its own start page for
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def site():
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args): ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=SITE))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+def visit(browser, url):
+    """Open a page, wait until its math and charts are there; returns the addresses it asked for."""
+    browser.get(url)
+    browser.execute_async_script(SETTLE)
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+
+
+def resize(browser, width):
+    """Give the page a width that the window itself may refuse."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def faults(browser, url):
+    """What is wrong with a page, by kind."""
+    asked = visit(browser, url)
+    found = browser.execute_script(INSPECT)
+    at_home = ("data:", "blob:", "{0.scheme}://{0.netloc}/".format(urlsplit(url)))
+    found["outside"] = [to for to in asked if not to.startswith(at_home)]
+    found["console"] = [e["message"] for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]
+    resize(browser, 390)
+    found["wide"] = browser.execute_script(WIDEST)
+    resize(browser, 1280)
+    return {kind: what for kind, what in found.items() if what}
+
+
+class TestPages:
+    pytestmark = in_browser
+
+    @pytest.mark.parametrize("page", PAGES)
+    def test_page_is_whole_silent_and_fits_a_phone(self, browser, site, page):
+        assert faults(browser, site + page) == {}
+
+    @pytest.mark.parametrize("page", [page for page in PAGES if re.match(r"\d\d_", page)][:1])
+    def test_page_opens_from_a_folder(self, browser, page):
+        assert faults(browser, (SITE / page).resolve().as_uri()) == {}
+
+    @pytest.mark.parametrize("base", ["http", "file"])
+    def test_search_finds_a_lesson(self, browser, site, base):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        start = site if base == "http" else SITE.resolve().as_uri() + "/"
+        visit(browser, start + "search.html?q=attention")
+        hits = WebDriverWait(browser, 10).until(lambda b: b.find_elements("css selector", "#search-results li a"))
+        assert any("attention" in (hit.get_attribute("href") or "") for hit in hits)
+
+    def test_charts_are_drawn_by_day_and_by_night(self, browser, site):
+        page = next((page for page in PAGES if 'class="vega-chart"' in (SITE / page).read_text(encoding="utf-8")), None)
+        if page is None:
+            pytest.skip("no page has a chart")
+        visit(browser, site + page)
+        browser.execute_script("document.documentElement.dataset.theme = 'dark'")
+        browser.execute_async_script(SETTLE)
+        marks = browser.find_elements("css selector", ".vega-chart svg .mark-group, .vega-chart svg path")
+        assert marks and not browser.find_elements("css selector", ".vega-chart .error")

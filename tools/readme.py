@@ -1,0 +1,81 @@
+"""Write README.md from nbs/index.ipynb: prose as it stands, code and its text output in fences.
+
+  python tools/readme.py
+
+Cells marked `#| hide` are left out. Links that are relative to nbs/ are rewritten for the root.
+"""
+import argparse
+import json
+import posixpath
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"""(\]\(<?|^\[[^\]]+\]:\s+|(?:src|href)=["'])(?![\w+.-]+:|[#/])([^\s)"'>]+)""", re.M)
+CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.M | re.S)
+
+
+def from_root(markdown, folder="nbs"):
+    "Rewrite links relative to `folder` so that they hold from the root; code is left alone."
+    fix = lambda m: m[1] + posixpath.normpath(posixpath.join(folder, m[2]))
+    return "".join(part if i % 2 else LINK.sub(fix, part) for i, part in enumerate(CODE.split(markdown)))
+
+
+def joined(lines):
+    return lines if isinstance(lines, str) else "".join(lines)
+
+
+def fence(text, language=""):
+    ticks = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 3)
+    return f"{ticks}{language}\n{text.strip(chr(10))}\n{ticks}"
+
+
+def output(out, n):
+    "One output as Markdown; a picture is refused, since README.md cannot hold it."
+    data = out.get("data", {})
+    if out.get("name") == "stderr":
+        return ""
+    if any(k.startswith("image/") for k in data):
+        raise ValueError(f"index.ipynb, cell {n}: README.md cannot hold a picture; save it in nbs/images and link to it")
+    if "text/markdown" in data:
+        return from_root(joined(data["text/markdown"]))
+    text = joined(data.get("text/plain", out.get("text", "")))
+    return fence(text, "text") if text.strip() else ""
+
+
+def cell_markdown(cell, n):
+    "One cell as a list of Markdown blocks."
+    source = joined(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return [from_root(source.strip())]
+    directives = dict(re.findall(r"^#\|\s*([\w-]+):?[ \t]*(.*)$", source, re.M))
+    if cell["cell_type"] != "code" or "hide" in directives or directives.get("include") == "false":
+        return []
+    code = re.sub(r"^#\|.*\n?", "", source, flags=re.M).strip()
+    shown = [] if directives.get("echo") == "false" or not code else [fence(code, "python")]
+    outputs = [] if directives.get("output") == "false" else cell["outputs"]
+    return shown + [output(o, n) for o in outputs]
+
+
+def readme(nb):
+    "The text of README.md for the notebook `nb`, a dictionary as JSON gives it."
+    blocks = ["<!-- Generated from nbs/index.ipynb by tools/readme.py: edit the notebook. -->"]
+    for n, cell in enumerate(nb["cells"], 1):
+        blocks += [b for b in cell_markdown(cell, n) if b]
+    return "\n\n".join(blocks) + "\n"
+
+
+def main(argv=None):
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--index", type=Path, default=ROOT / "nbs" / "index.ipynb", help="the notebook (default: nbs/index.ipynb)")
+    p.add_argument("--out", type=Path, default=ROOT / "README.md", help="the file to write (default: README.md)")
+    args = p.parse_args(argv)
+    text = readme(json.loads(args.index.read_text(encoding="utf-8")))
+    if not args.out.exists() or args.out.read_text(encoding="utf-8") != text:
+        args.out.write_text(text, encoding="utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
