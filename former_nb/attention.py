@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['masked_softmax', 'attention_explicit', 'check_mask', 'check_attention_inputs', 'attention', 'AttentionHead']
 
-# %% ../nbs/02_attention.ipynb #f4a83024
+# %% ../nbs/02_attention.ipynb #fa3bfbc4
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-# %% ../nbs/02_attention.ipynb #93b0063b
+# %% ../nbs/02_attention.ipynb #86ec1254
 def masked_softmax(
     scores: torch.Tensor,  # (..., T, S)
     mask: torch.Tensor | None = None,  # boolean, broadcastable to scores, True = may attend
@@ -22,7 +22,7 @@ def masked_softmax(
     scores = scores.masked_fill(~mask, float("-inf")).masked_fill(empty, 0.0)
     return scores.softmax(dim=-1).masked_fill(empty, 0.0)
 
-# %% ../nbs/02_attention.ipynb #e1769f61
+# %% ../nbs/02_attention.ipynb #8dacda1f
 def attention_explicit(
     q: torch.Tensor,  # (..., T, d_k)
     k: torch.Tensor,  # (..., S, d_k)
@@ -35,7 +35,7 @@ def attention_explicit(
     weights = masked_softmax(scores, mask)  # (..., T, S)
     return F.dropout(weights, dropout) @ v, weights
 
-# %% ../nbs/02_attention.ipynb #d5e1ed9f
+# %% ../nbs/02_attention.ipynb #0c19b5a7
 def check_mask(
     mask: torch.Tensor,  # boolean, True = may attend
     shape: tuple,  # the shape of the scores, (B, T, S) or (B, h, T, S)
@@ -51,7 +51,7 @@ def check_mask(
     if any(m not in (1, size) for m, size in zip(got[::-1], shape[::-1])):
         raise ValueError(f"mask: expected a shape that broadcasts to {tuple(shape)}, got {got}")
 
-# %% ../nbs/02_attention.ipynb #d3e08b0e
+# %% ../nbs/02_attention.ipynb #7678e7ea
 def check_attention_inputs(
     q: torch.Tensor,  # (B, T, d_k) or (B, h, T, d_k)
     k: torch.Tensor,  # (B, S, d_k) or (B, h, S, d_k)
@@ -70,7 +70,7 @@ def check_attention_inputs(
     if mask is not None:
         check_mask(mask, (*torch.broadcast_shapes(q.shape[:-2], k.shape[:-2]), q.shape[-2], k.shape[-2]))
 
-# %% ../nbs/02_attention.ipynb #90d118ee
+# %% ../nbs/02_attention.ipynb #ca576d05
 def attention(
     q: torch.Tensor,  # (B, T, d_k) or (B, h, T, d_k)
     k: torch.Tensor,  # (B, S, d_k) or (B, h, S, d_k)
@@ -91,7 +91,7 @@ def attention(
         return attention_explicit(q, k, v, mask, dropout)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=is_causal)
 
-# %% ../nbs/02_attention.ipynb #af554d64
+# %% ../nbs/02_attention.ipynb #9cd7069f
 class AttentionHead(nn.Module):
     "One head: its own queries, keys and values, and attention over them."
 

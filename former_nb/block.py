@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['POSITIONS', 'FeedForward', 'TransformerConfig', 'Block', 'init_weights', 'Stack']
 
-# %% ../nbs/06_block.ipynb #22884c83
+# %% ../nbs/06_block.ipynb #b3517a32
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +15,7 @@ from torch import nn
 from .multi_head import MultiHeadAttention
 from .positions import LearnedPositions, SinusoidalPositions
 
-# %% ../nbs/06_block.ipynb #69164580
+# %% ../nbs/06_block.ipynb #0b7ecda4
 class FeedForward(nn.Module):
     "Two linear layers with a GELU between, applied to each token alone (Vaswani et al. 2017, section 3.3)."
 
@@ -37,7 +37,7 @@ class FeedForward(nn.Module):
         "Widen, bend, narrow."
         return self.narrow(self.dropout(F.gelu(self.wide(x))))
 
-# %% ../nbs/06_block.ipynb #d15903d8
+# %% ../nbs/06_block.ipynb #abb663cc
 POSITIONS = {"learned": LearnedPositions, "sinusoidal": SinusoidalPositions}
 
 
@@ -65,7 +65,7 @@ class TransformerConfig:
         if self.positions not in list(POSITIONS):
             raise ValueError(f"positions: expected one of {list(POSITIONS)}, got {self.positions!r}")
 
-# %% ../nbs/06_block.ipynb #99ec7763
+# %% ../nbs/06_block.ipynb #468770ef
 class Block(nn.Module):
     "Attention between tokens, then a feed-forward network on each, both added to the residual stream (pre-norm)."
 
@@ -91,7 +91,7 @@ class Block(nn.Module):
         x = x + self.dropout(self.attention(self.norm_attention(x), mask=mask, is_causal=is_causal, cache=cache))
         return x + self.dropout(self.ff(self.norm_ff(x)))
 
-# %% ../nbs/06_block.ipynb #e56f4a24
+# %% ../nbs/06_block.ipynb #62ad43d5
 def init_weights(
     model: nn.Module,  # changed in place
     n_layers: int,  # blocks on the residual stream
@@ -104,7 +104,7 @@ def init_weights(
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
 
-# %% ../nbs/06_block.ipynb #3f480f1d
+# %% ../nbs/06_block.ipynb #e58ea975
 class Stack(nn.Module):
     "`n_layers` blocks, each with weights of its own, and a last LayerNorm."
 

@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['causal_mask', 'padding_mask', 'combine_masks']
 
-# %% ../nbs/04_masks.ipynb #2210ccca
+# %% ../nbs/04_masks.ipynb #636d5831
 import torch
 
-# %% ../nbs/04_masks.ipynb #e5f337a0
+# %% ../nbs/04_masks.ipynb #6cffb43b
 def causal_mask(
     T: int,  # number of queries
     S: int | None = None,  # number of keys; T where left out
@@ -22,7 +22,7 @@ def causal_mask(
     query, key = torch.arange(T, device=device), torch.arange(S, device=device)
     return (key <= query[:, None] + S - T)[None, None]  # (1, 1, T, S)
 
-# %% ../nbs/04_masks.ipynb #a2da0f66
+# %% ../nbs/04_masks.ipynb #52efb99e
 def padding_mask(
     tokens: torch.Tensor,  # (B, S) integers
     pad: int = 0,  # the number that stands for "no token here"
@@ -32,15 +32,19 @@ def padding_mask(
         raise ValueError(f"tokens: expected integers of shape (B, S), got {tokens.dtype} of shape {tuple(tokens.shape)}")
     return (tokens != pad)[:, None, None, :]  # (B, 1, 1, S)
 
-# %% ../nbs/04_masks.ipynb #ad0639bf
+# %% ../nbs/04_masks.ipynb #f76301c5
 def combine_masks(
-    *masks: torch.Tensor | None,  # boolean, broadcastable to each other; None allows everything
+    *masks: torch.Tensor | None,  # boolean, as many axes as each other, broadcastable; None allows everything
 ) -> torch.Tensor | None:  # True where every mask allows; None if all are None
     "Allow what every mask allows."
     result = None
     for i, mask in enumerate(masks):
-        if mask is not None and mask.dtype != torch.bool:
+        if mask is None:
+            continue
+        if mask.dtype != torch.bool:
             raise TypeError(f"masks[{i}]: expected a boolean tensor (True = may attend), got {mask.dtype}")
-        if mask is not None:
-            result = mask if result is None else result & mask
+        shape = mask.shape if result is None else result.shape
+        if mask.ndim != len(shape) or any(m != n and 1 not in (m, n) for m, n in zip(mask.shape, shape)):
+            raise ValueError(f"masks[{i}]: expected {len(shape)} axes that broadcast with {tuple(shape)}, got {tuple(mask.shape)}")
+        result = mask if result is None else result & mask
     return result

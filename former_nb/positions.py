@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['Positions', 'LearnedPositions', 'sinusoid_table', 'SinusoidalPositions']
 
-# %% ../nbs/05_positions.ipynb #fa5932cd
+# %% ../nbs/05_positions.ipynb #a9110179
 import torch
 from torch import nn
 
-# %% ../nbs/05_positions.ipynb #ad506e68
+# %% ../nbs/05_positions.ipynb #066e5da3
 class Positions(nn.Module):
     "Add to each token a vector that says where it stands; a subclass brings the `table`, (max_len, d_model)."
 
@@ -36,7 +36,7 @@ class Positions(nn.Module):
             raise ValueError(f"x: expected at most max_len = {self.max_len} positions, got {end}")
         return x + self.table[start:end]
 
-
+# %% ../nbs/05_positions.ipynb #5b319074
 class LearnedPositions(Positions):
     "A table of position vectors that is trained like any other weight (Gehring et al. 2017)."
 
@@ -48,7 +48,7 @@ class LearnedPositions(Positions):
         super().__init__(max_len, d_model)
         self.table = nn.Parameter(torch.randn(max_len, d_model) * 0.02)
 
-# %% ../nbs/05_positions.ipynb #c077e778
+# %% ../nbs/05_positions.ipynb #ece154c9
 def sinusoid_table(
     max_len: int,  # number of positions
     d_model: int,  # width, odd or even
@@ -61,7 +61,7 @@ def sinusoid_table(
     table[:, 1::2] = torch.cos(position * rate)[:, : d_model // 2]  # an odd width has one cosine fewer
     return table.float()
 
-# %% ../nbs/05_positions.ipynb #d84d7da6
+# %% ../nbs/05_positions.ipynb #7eaf5b7d
 class SinusoidalPositions(Positions):
     "A fixed table of sines and cosines; nothing is trained and nothing is saved."
 

@@ -6,7 +6,7 @@
 __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIALS', 'IGNORE', 'NAMES', 'LONGEST', 'NAMES_URL', 'NAMES_SHA256', 'normalise',
            'CharTokenizer', 'read_names', 'load_names', 'split_names', 'encode_names', 'collate', 'make_batches']
 
-# %% ../nbs/07_text.ipynb #241b0225
+# %% ../nbs/07_text.ipynb #50875388
 import hashlib
 import json
 import os
@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from torch.utils.data import DataLoader
 
-# %% ../nbs/07_text.ipynb #dc4530e5
+# %% ../nbs/07_text.ipynb #f6dec988
 def normalise(
     text: str,
     lowercase: bool = False,  # fold capitals
@@ -26,7 +26,7 @@ def normalise(
     "One spelling for each letter: Unicode's form NFC, capitals folded if asked."
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)
 
-# %% ../nbs/07_text.ipynb #462987bf
+# %% ../nbs/07_text.ipynb #8feafc9f
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 IGNORE = -100  # a target that counts for nothing: torch's own default
@@ -105,7 +105,7 @@ class CharTokenizer:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{wanted}, got {type(error).__name__}: {error}") from None
 
-# %% ../nbs/07_text.ipynb #cccb416c
+# %% ../nbs/07_text.ipynb #3f8a77e9
 #| code-fold: true
 #| code-summary: The list
 NAMES = """
@@ -157,7 +157,7 @@ zenonas zigmantas zigmas zita zofija zosė zuzana ąžuolas ąžuolė česlova �
 žygaudas žygimantas žygintas žygis žymantas
 """.split()  # given names in use in Lithuania, written down for this course
 
-# %% ../nbs/07_text.ipynb #45901921
+# %% ../nbs/07_text.ipynb #f922c39b
 LONGEST = 100  # characters: a longer line is not a name
 
 
@@ -184,7 +184,7 @@ def read_names(
         raise ValueError(f"{file}: expected at least 10 different names, one per line, got {len(names)}")
     return names
 
-# %% ../nbs/07_text.ipynb #11670d95
+# %% ../nbs/07_text.ipynb #781f1de5
 NAMES_URL = (
     "https://raw.githubusercontent.com/jputrius/ml_intro/"
     "c8d4ebf0bd566e23f7c35b77a191a13db9c80da0/data/names/vardai.csv"
@@ -218,7 +218,7 @@ def load_names() -> tuple[list[str], str]:  # the names, and one line that says 
         why = "what arrived is not the published file" if isinstance(error, ValueError) else "no download"
         return list(NAMES), f"{len(NAMES)} Lithuanian names from the package instead of the full set ({why})"
 
-# %% ../nbs/07_text.ipynb #4959247d
+# %% ../nbs/07_text.ipynb #5a601cca
 def split_names(
     names: list[str],  # names that differ only in capitals or Unicode spelling count as one
     seed: int = 0,  # of the shuffling
@@ -234,7 +234,7 @@ def split_names(
     random.Random(seed).shuffle(names)
     return names[2 * n :], names[:n], names[n : 2 * n]
 
-# %% ../nbs/07_text.ipynb #d3a92601
+# %% ../nbs/07_text.ipynb #66f3c65f
 def encode_names(
     names: list[str],
     tokenizer: CharTokenizer,
@@ -242,7 +242,7 @@ def encode_names(
     "Numbers for each name, with its beginning and its end marked."
     return [[BOS, *tokenizer.encode(name), EOS] for name in names]
 
-# %% ../nbs/07_text.ipynb #eb5000a5
+# %% ../nbs/07_text.ipynb #dc7c615a
 def collate(
     rows: list[list[int]],  # sequences of different lengths, each of two tokens or more
 ) -> tuple[torch.Tensor, torch.Tensor]:  # inputs (B, T) padded with PAD, targets (B, T) padded with IGNORE
@@ -257,7 +257,7 @@ def collate(
         targets[i, : len(row) - 1] = torch.tensor(row[1:])
     return inputs, targets
 
-# %% ../nbs/07_text.ipynb #41609f34
+# %% ../nbs/07_text.ipynb #e0a69042
 def make_batches(
     rows: list[list[int]],  # from `encode_names`
     batch_size: int,  # rows per batch; the last may be smaller

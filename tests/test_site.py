@@ -10,6 +10,7 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import pytest
@@ -160,6 +161,15 @@ def test_docments_become_parameter_fields():
     assert ext.parameter_fields(scale) == [*expected, ":returns: a number", ":rtype: float"]
 
 
+def test_a_command_is_described_by_its_help():
+    class Option:
+        help = "folder to write to"
+
+    def train(out: Annotated[Path, Option()], *rest, **more): ...
+
+    assert ext.parameter_fields(train) == [":param out: folder to write to", ":type out: ~pathlib.Path"]
+
+
 # ---------------------------------------------------------------- the course
 
 
@@ -264,6 +274,16 @@ def faults(browser, url):
     found["wide"] = browser.execute_script(WIDEST)
     resize(browser, 1280)
     return {kind: what for kind, what in found.items() if what}
+
+
+@in_browser[1]
+def test_every_notebook_has_a_page_and_lessons_are_numbered():
+    home = (SITE / "index.html").read_text(encoding="utf-8")
+    for path in NOTEBOOKS:
+        page = path.relative_to(ROOT / "nbs").with_suffix(".html").as_posix()
+        assert page in PAGES
+        if number := re.match(r"(?!00)\d\d", page):
+            assert re.search(rf'href="{page}">\s*{number[0]} \u00b7 ', home), page
 
 
 class TestPages:

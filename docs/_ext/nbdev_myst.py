@@ -14,6 +14,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import nbformat
+from docutils import nodes
 from sphinx.errors import ExtensionError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -218,6 +219,14 @@ def read(text):
     return nb
 
 
+def number_lesson(app, doctree):
+    """doctree-read: a lesson's number before its title, wherever other pages name it."""
+    env, number = app.env, re.match(r"(?!00)(\d\d)_", app.env.docname)
+    if number:
+        for node in (env.titles[env.docname], next(env.tocs[env.docname].findall(nodes.reference))):
+            node.insert(0, nodes.Text(f"{number[1]} \u00b7 "))
+
+
 # ---------------------------------------------------------------- API pages
 
 
@@ -277,17 +286,26 @@ def to_rst(line):
     return INLINE.sub(inline, line)
 
 
-def parameter_fields(obj):
-    """docments (the comment behind each parameter) as Sphinx fields."""
-    from fastcore.docments import docments
+def type_name(annotation):
+    """How a type reads in a parameter's entry; empty where none is known."""
+    from sphinx.ext.autodoc.preserve_defaults import DefaultValue
     from sphinx.util.typing import stringify_annotation
+
+    annotation = getattr(annotation, "__origin__", annotation) if hasattr(annotation, "__metadata__") else annotation
+    if annotation in (inspect.Parameter.empty, DefaultValue) or isinstance(annotation, type(KEYWORDS)):
+        return ""
+    return annotation if isinstance(annotation, str) else stringify_annotation(annotation, "smart")
+
+
+def parameter_fields(obj):
+    """docments (the comment behind each parameter, or a command's `help`) as Sphinx fields."""
+    from fastcore.docments import docments
 
     fields = []
     for name, info in docments(obj, full=True, args_kwargs=True).items():
-        about = to_rst(" ".join((info.docment or "").split()))
-        kind = info.anno if isinstance(info.anno, str) else ""
-        if not (kind or info.anno is inspect.Parameter.empty or isinstance(info.anno, type(KEYWORDS))):
-            kind = stringify_annotation(info.anno, "smart")
+        helps = [getattr(extra, "help", None) or "" for extra in getattr(info.anno, "__metadata__", ())]
+        about = to_rst(" ".join((info.docment or "".join(helps)).split()))
+        kind = type_name(info.anno)
         if not (about or kind) or name == "return" and kind == "None":
             continue
         what, type_field = ("returns", "rtype") if name == "return" else (f"param {name}", f"type {name}")
@@ -348,6 +366,7 @@ def setup(app):
     """Register with Sphinx."""
     app.connect("builder-inited", write_api_pages)
     app.connect("builder-inited", write_assets)
+    app.connect("doctree-read", number_lesson, priority=900)
     app.connect("autodoc-process-docstring", document)
     app.connect("autodoc-skip-member", skip_fields)
     return {"version": SETTINGS["version"], "parallel_read_safe": True, "parallel_write_safe": True}
