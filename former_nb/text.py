@@ -6,7 +6,7 @@
 __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIALS', 'IGNORE', 'NAMES', 'LONGEST', 'NAMES_URL', 'NAMES_SHA256', 'normalise',
            'CharTokenizer', 'read_names', 'load_names', 'split_names', 'encode_names', 'collate', 'make_batches']
 
-# %% ../nbs/07_text.ipynb #50875388
+# %% ../nbs/07_text.ipynb #e1ccf641
 import hashlib
 import json
 import os
@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from torch.utils.data import DataLoader
 
-# %% ../nbs/07_text.ipynb #f6dec988
+# %% ../nbs/07_text.ipynb #487d63bf
 def normalise(
     text: str,
     lowercase: bool = False,  # fold capitals
@@ -26,7 +26,7 @@ def normalise(
     "One spelling for each letter: Unicode's form NFC, capitals folded if asked."
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)
 
-# %% ../nbs/07_text.ipynb #8feafc9f
+# %% ../nbs/07_text.ipynb #894b52e4
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 IGNORE = -100  # a target that counts for nothing: torch's own default
@@ -105,7 +105,7 @@ class CharTokenizer:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{wanted}, got {type(error).__name__}: {error}") from None
 
-# %% ../nbs/07_text.ipynb #3f8a77e9
+# %% ../nbs/07_text.ipynb #fe8cc88d
 #| code-fold: true
 #| code-summary: The list
 NAMES = """
@@ -157,34 +157,34 @@ zenonas zigmantas zigmas zita zofija zosė zuzana ąžuolas ąžuolė česlova �
 žygaudas žygimantas žygintas žygis žymantas
 """.split()  # given names in use in Lithuania, written down for this course
 
-# %% ../nbs/07_text.ipynb #f922c39b
+# %% ../nbs/07_text.ipynb #62977825
 LONGEST = 100  # characters: a longer line is not a name
 
 
 def read_names(
-    path: str | Path,  # UTF-8, one name per line; a first line that says "name" is a heading
+    file: str | Path,  # UTF-8, one name per line; a first line that says "name" is a heading
 ) -> list[str]:  # in the file's order, each once
     "The names in a file. Raises `ValueError`, naming the file, unless there are at least ten and all is text."
-    file = f"path: file {str(path)!r}"
+    where = f"file: {str(file)!r}"
     try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}") from None
+        raise ValueError(f"{where} is not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}") from None
     except OSError as error:
-        raise ValueError(f"{file} cannot be read: {error.strerror}") from None
+        raise ValueError(f"{where} cannot be read: {error.strerror}") from None
     lines = [normalise(line).strip() for line in lines]
     for i, line in enumerate(lines, start=1):
         if len(line) > LONGEST:
-            raise ValueError(f"{file}, line {i}: expected a name of at most {LONGEST} characters, got {len(line):,}")
+            raise ValueError(f"{where}, line {i}: expected a name of at most {LONGEST} characters, got {len(line):,}")
         if odd := [c for c in line if unicodedata.category(c) == "Cc"]:
-            raise ValueError(f"{file}, line {i}: expected text, got the control character {odd[0]!r}")
+            raise ValueError(f"{where}, line {i}: expected text, got the control character {odd[0]!r}")
     names = list(dict.fromkeys(line for line in lines if line))
     names = names[1:] if names[:1] == ["name"] else names
     if len(names) < 10:
-        raise ValueError(f"{file}: expected at least 10 different names, one per line, got {len(names)}")
+        raise ValueError(f"{where}: expected at least 10 different names, one per line, got {len(names)}")
     return names
 
-# %% ../nbs/07_text.ipynb #781f1de5
+# %% ../nbs/07_text.ipynb #b89d8f1e
 NAMES_URL = (
     "https://raw.githubusercontent.com/jputrius/ml_intro/"
     "c8d4ebf0bd566e23f7c35b77a191a13db9c80da0/data/names/vardai.csv"
@@ -218,7 +218,7 @@ def load_names() -> tuple[list[str], str]:  # the names, and one line that says 
         why = "what arrived is not the published file" if isinstance(error, ValueError) else "no download"
         return list(NAMES), f"{len(NAMES)} Lithuanian names from the package instead of the full set ({why})"
 
-# %% ../nbs/07_text.ipynb #5a601cca
+# %% ../nbs/07_text.ipynb #8be387bb
 def split_names(
     names: list[str],  # names that differ only in capitals or Unicode spelling count as one
     seed: int = 0,  # of the shuffling
@@ -234,7 +234,7 @@ def split_names(
     random.Random(seed).shuffle(names)
     return names[2 * n :], names[:n], names[n : 2 * n]
 
-# %% ../nbs/07_text.ipynb #66f3c65f
+# %% ../nbs/07_text.ipynb #c94bb019
 def encode_names(
     names: list[str],
     tokenizer: CharTokenizer,
@@ -242,7 +242,7 @@ def encode_names(
     "Numbers for each name, with its beginning and its end marked."
     return [[BOS, *tokenizer.encode(name), EOS] for name in names]
 
-# %% ../nbs/07_text.ipynb #dc7c615a
+# %% ../nbs/07_text.ipynb #5cbb5736
 def collate(
     rows: list[list[int]],  # sequences of different lengths, each of two tokens or more
 ) -> tuple[torch.Tensor, torch.Tensor]:  # inputs (B, T) padded with PAD, targets (B, T) padded with IGNORE
@@ -257,7 +257,7 @@ def collate(
         targets[i, : len(row) - 1] = torch.tensor(row[1:])
     return inputs, targets
 
-# %% ../nbs/07_text.ipynb #e0a69042
+# %% ../nbs/07_text.ipynb #0509ae48
 def make_batches(
     rows: list[list[int]],  # from `encode_names`
     batch_size: int,  # rows per batch; the last may be smaller
