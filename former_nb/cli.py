@@ -6,7 +6,7 @@
 __all__ = ['plain', 'app', 'train_app', 'Device', 'one_sentence', 'prepare_folder', 'new_names', 'held_out_nats', 'train_names',
            'generate', 'main']
 
-# %% ../nbs/cli.ipynb #bd526aa9
+# %% ../nbs/cli.ipynb #cac26aa9
 import json
 import shutil
 import sys
@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-# %% ../nbs/cli.ipynb #878a6840
+# %% ../nbs/cli.ipynb #4c921baa
 plain = dict(no_args_is_help=True, rich_markup_mode=None)
 app = typer.Typer(help="Train a small Transformer and let it write.", add_completion=False, pretty_exceptions_enable=False, **plain)
 train_app = typer.Typer(help="Train a model and save it.", **plain)
@@ -51,7 +51,7 @@ def one_sentence(
 
     return wrapped
 
-# %% ../nbs/cli.ipynb #38f51105
+# %% ../nbs/cli.ipynb #58eda13c
 def prepare_folder(
     out: Path,  # made where it is missing
     overwrite: bool,  # remove the model that is there
@@ -63,8 +63,10 @@ def prepare_folder(
         raise ValueError(f"out: {str(out)!r} holds a model already; choose another folder, or replace it with --overwrite")
     out.mkdir(parents=True, exist_ok=True)
     (out / "model.safetensors").unlink(missing_ok=True)
+    for leftover in out.glob(".writing-*"):  # of a run that was killed
+        shutil.rmtree(leftover)
 
-# %% ../nbs/cli.ipynb #7232e4da
+# %% ../nbs/cli.ipynb #77a716ac
 def new_names(
     model,  # a `LanguageModel`
     tokenizer,  # its `CharTokenizer`
@@ -100,7 +102,7 @@ def held_out_nats(
     counted = {name: NGram(train, order, choices).nats(test) for name, order in (("bigram", 2), ("Kneser–Ney 6-gram", 6))}
     return {"transformer": evaluate(model, make_batches(test, 512)), **counted}
 
-# %% ../nbs/cli.ipynb #bb41e1a2
+# %% ../nbs/cli.ipynb #50664efd
 @train_app.command("names", epilog="Example: former-nb train names --out runs/names")
 @one_sentence
 def train_names(
@@ -110,7 +112,7 @@ def train_names(
     d_model: Annotated[int, typer.Option(help="Width of the model.")] = 64,
     n_heads: Annotated[int, typer.Option(help="Heads per layer; divides d_model.")] = 4,
     n_layers: Annotated[int, typer.Option(help="Blocks.")] = 3,
-    dropout: Annotated[float, typer.Option(help="From 0 to below 1.")] = 0.15,
+    dropout: Annotated[float, typer.Option(help="From 0 to below 1.")] = 0.1,
     lr: Annotated[float, typer.Option(help="Peak learning rate of AdamW.")] = 1e-2,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same model.")] = 0,
     device: Annotated[Device, typer.Option(help="Where to compute; auto takes the best there is.")] = Device.auto,
@@ -158,7 +160,7 @@ def train_names(
     typer.echo(f"What each head looks at while reading {parts[2][0]!r}: {out / 'attention.png'}")
     typer.echo(f"The model is in {out}. Try: former-nb generate --model {out} --prompt Jo")
 
-# %% ../nbs/cli.ipynb #98f5a4ff
+# %% ../nbs/cli.ipynb #976e795e
 @app.command(epilog="Example: former-nb generate --model runs/names --prompt Jo --n 10 --temperature 0.8 --seed 0")
 @one_sentence
 def generate(

@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['self_attention_loops', 'self_attention_bmm', 'self_attention_einsum', 'self_attention']
 
-# %% ../nbs/01_self_attention.ipynb #aac5cf5e
+# %% ../nbs/01_self_attention.ipynb #a26cd74b
 import torch
 from einops import einsum
 
-# %% ../nbs/01_self_attention.ipynb #538965c8
+# %% ../nbs/01_self_attention.ipynb #a8b6143b
 def self_attention_loops(
     x: torch.Tensor,  # (B, T, d_model)
 ) -> tuple[torch.Tensor, torch.Tensor]:  # output (B, T, d_model), weights (B, T, T)
@@ -24,7 +24,7 @@ def self_attention_loops(
                 out[b, query] += weights[b, query, key] * x[b, key]
     return out, weights
 
-# %% ../nbs/01_self_attention.ipynb #cfd3462c
+# %% ../nbs/01_self_attention.ipynb #bb637667
 def self_attention_bmm(
     x: torch.Tensor,  # (B, T, d_model)
 ) -> tuple[torch.Tensor, torch.Tensor]:  # output (B, T, d_model), weights (B, T, T)
@@ -33,7 +33,7 @@ def self_attention_bmm(
     weights = scores.softmax(dim=2)  # over the keys
     return torch.bmm(weights, x), weights  # (B, T, d_model)
 
-# %% ../nbs/01_self_attention.ipynb #70e89294
+# %% ../nbs/01_self_attention.ipynb #b3baec57
 def self_attention_einsum(
     x: torch.Tensor,  # (B, T, d_model)
 ) -> tuple[torch.Tensor, torch.Tensor]:  # output (B, T, d_model), weights (B, T, T)
@@ -42,11 +42,12 @@ def self_attention_einsum(
     weights = scores.softmax(dim=-1)  # over the keys
     return einsum(weights, x, "batch query key, batch key d -> batch query d"), weights
 
-# %% ../nbs/01_self_attention.ipynb #33c39379
+# %% ../nbs/01_self_attention.ipynb #4d4d47f4
 def self_attention(
     x: torch.Tensor,  # (B, T, d_model), floating point
 ) -> torch.Tensor:  # (B, T, d_model)
-    "Each token becomes the average of all tokens, weighted by the softmax of its dot products with them."
+    "Each token becomes the average of all, weighted by the softmax of its dot products with them."
     if x.ndim != 3 or not x.is_floating_point():
-        raise ValueError(f"x: expected floating point numbers of shape (B, T, d_model), got {x.dtype} of shape {tuple(x.shape)}")
+        wanted = "floating point numbers of shape (B, T, d_model)"
+        raise ValueError(f"x: expected {wanted}, got {x.dtype} of shape {tuple(x.shape)}")
     return (x @ x.transpose(-2, -1)).softmax(dim=-1) @ x

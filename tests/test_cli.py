@@ -64,7 +64,7 @@ def test_same_seed_same_model_and_same_names(model, own_names, tmp_path):
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--prompt", "Ж"], ["prompt", "Ж"]),
+        (["--prompt", "ж"], ["prompt", "ж"]),
         (["--prompt", ""], ["prompt"]),
         (["--prompt", "a" * 500], ["prompt"]),
         (["--temperature", "-1"], ["temperature", "-1"]),

@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['judge_02_1', 'judge_02_2', 'judge_02_3']
 
-# %% ../../nbs/solutions/02_attention.ipynb #282432ba
+# %% ../../nbs/solutions/02_attention.ipynb #a1754a55
 import torch
 
 from ..attention import attention_explicit
 from ..exercises import diagnose, exercise
 
-# %% ../../nbs/solutions/02_attention.ipynb #bef2843d
+# %% ../../nbs/solutions/02_attention.ipynb #1b77a547
 @exercise(
     "02.1",
     "What is the variance of one product of two independent numbers with mean 0?",
@@ -27,7 +27,7 @@ def judge_02_1(answer):
         "that divides by d_k; divide by √d_k": torch.tensor(0.25),
     })
 
-# %% ../../nbs/solutions/02_attention.ipynb #a33deeaa
+# %% ../../nbs/solutions/02_attention.ipynb #37fac34b
 @exercise(
     "02.2",
     "Which of the three projections read x, and which read memory? The output has one row per word of x.",
@@ -50,7 +50,7 @@ def judge_02_2(answer):
         "the softmax is missing": scores / 3**0.5 @ v,
     })
 
-# %% ../../nbs/solutions/02_attention.ipynb #3c7a07ca
+# %% ../../nbs/solutions/02_attention.ipynb #d02bc325
 @exercise(
     "02.3",
     "Go back one step first: y = w v, so what is ∂L/∂w? It has shape (T, S).",

@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['judge_03_1', 'with_mistake', 'judge_03_2', 'judge_03_3']
 
-# %% ../../nbs/solutions/03_multi_head.ipynb #e6139f02
+# %% ../../nbs/solutions/03_multi_head.ipynb #4b4ffd0e
 import torch
 from einops import rearrange
 
 from ..exercises import diagnose, exercise
 from ..multi_head import MultiHeadAttention
 
-# %% ../../nbs/solutions/03_multi_head.ipynb #67d2d586
+# %% ../../nbs/solutions/03_multi_head.ipynb #0a54773b
 @exercise(
     "03.1",
     "How wide is a head before, and how wide after?",
@@ -29,7 +29,7 @@ def judge_03_1(
         "each head is half as wide, but there are twice as many": torch.tensor([0.5, 0.5, 1.0]),
     })
 
-# %% ../../nbs/solutions/03_multi_head.ipynb #e39b52d4
+# %% ../../nbs/solutions/03_multi_head.ipynb #93f2360f
 def with_mistake(
     x: torch.Tensor,  # (B, T, d_model)
     layer: MultiHeadAttention,
@@ -69,7 +69,7 @@ def judge_03_2(
             "W_o is missing: `layer.out` comes last": with_mistake(x, layer, "w_o"),
         })
 
-# %% ../../nbs/solutions/03_multi_head.ipynb #e5d54ef5
+# %% ../../nbs/solutions/03_multi_head.ipynb #844a97d0
 @exercise(
     "03.3",
     "The output is the sum of head_i W_o^i, and head_i = A_i (X W_v^i).",

@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['judge_04_1', 'judge_04_2', 'judge_04_3']
 
-# %% ../../nbs/solutions/04_masks.ipynb #5d00b58a
+# %% ../../nbs/solutions/04_masks.ipynb #e23c2fdc
 import torch
 
 from ..exercises import diagnose, exercise
 from ..masks import causal_mask, combine_masks, padding_mask
 
-# %% ../../nbs/solutions/04_masks.ipynb #49aa7a53
+# %% ../../nbs/solutions/04_masks.ipynb #69e3ba5f
 @exercise(
     "04.1",
     "Take one sentence at a time. Query i has read i + 1 places; how many of those are words?",
@@ -30,7 +30,7 @@ def judge_04_1(answer):
         },
     )
 
-# %% ../../nbs/solutions/04_masks.ipynb #fc65ddf0
+# %% ../../nbs/solutions/04_masks.ipynb #378ff46e
 @exercise(
     "04.2",
     "Build the combined mask first, then find its empty rows with `any` over the keys",
@@ -58,7 +58,7 @@ def judge_04_2(answer):
         },
     )
 
-# %% ../../nbs/solutions/04_masks.ipynb #0ef919c9
+# %% ../../nbs/solutions/04_masks.ipynb #c6550f08
 @exercise(
     "04.3",
     "For two layers: output i depends on input j if there is some l with mask[i, l] and mask[l, j]",

@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['judge_05_1', 'judge_05_2', 'rotation_blocks', 'judge_05_3']
 
-# %% ../../nbs/solutions/05_positions.ipynb #05581b50
+# %% ../../nbs/solutions/05_positions.ipynb #b5e65fa7
 import torch
 
 from ..exercises import diagnose, exercise
 from ..positions import sinusoid_table
 
-# %% ../../nbs/solutions/05_positions.ipynb #ad9bb75a
+# %% ../../nbs/solutions/05_positions.ipynb #c1bdc90c
 @exercise(
     "05.1",
     "The last row is the answer to one query. Which word asks, and which keys does it see?",
@@ -31,7 +31,7 @@ def judge_05_1(answer):
         return "d: with positions the two orders of the other words are no longer the same set of keys"
     return diagnose([a, b, c, d], torch.tensor([1, 3, 3, 6]))
 
-# %% ../../nbs/solutions/05_positions.ipynb #e0d06684
+# %% ../../nbs/solutions/05_positions.ipynb #ed9a0501
 @exercise(
     "05.2",
     "How many real words stand at or before a column? `cumsum` counts them.",
@@ -54,7 +54,7 @@ def judge_05_2(answer):
         "you returned the rows of the table without adding them to x": rows * keep,
     })
 
-# %% ../../nbs/solutions/05_positions.ipynb #66a17c22
+# %% ../../nbs/solutions/05_positions.ipynb #c336fa56
 def rotation_blocks(
     angles: torch.Tensor,  # (d_model / 2,), one per hand
 ) -> torch.Tensor:  # (d_model, d_model), each hand's 2 × 2 rotation on the diagonal

@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['judge_06_1', 'judge_06_2', 'judge_06_3']
 
-# %% ../../nbs/solutions/06_block.ipynb #c1a77a20
+# %% ../../nbs/solutions/06_block.ipynb #78a6fca4
 import torch
 import torch.nn.functional as F
 
 from ..block import Block, TransformerConfig
 from ..exercises import diagnose, exercise
 
-# %% ../../nbs/solutions/06_block.ipynb #8aa16549
+# %% ../../nbs/solutions/06_block.ipynb #13c99d90
 @exercise("06.1", "Four matrices of attention, two of the feed-forward network, two norms.", "Each linear layer has a bias as long as its output; each norm has a gain and a shift.", "4d² + 4d for attention, 2·d·d_ff + d_ff + d for the feed-forward network, 4d for the norms.")
 def judge_06_1(answer):
     d, h, d_ff = 12, 3, 40
@@ -29,7 +29,7 @@ def judge_06_1(answer):
         "the matrix that mixes the heads, attention.out, is missing": right - d * d - d,
     })
 
-# %% ../../nbs/solutions/06_block.ipynb #306dcda3
+# %% ../../nbs/solutions/06_block.ipynb #61e14e8c
 @exercise("06.2", "Start from LayerNorm and cross out the mean, in both places where it stands.", "`x.pow(2).mean(-1, keepdim=True)` is what stands under the root, plus ε.")
 def judge_06_2(answer):
     generator = torch.Generator().manual_seed(0)
@@ -47,7 +47,7 @@ def judge_06_2(answer):
         "you divided by the standard deviation, which subtracts the mean": gain * x / (x.var(-1, keepdim=True, unbiased=False) + eps).sqrt(),
     })
 
-# %% ../../nbs/solutions/06_block.ipynb #eb0d1f30
+# %% ../../nbs/solutions/06_block.ipynb #ef095dc3
 @exercise("06.3", "A feature moves its own output directly, and all outputs through μ and through σ.", "∂μ/∂x_j = 1/D, and with s = √(σ² + ε): ∂s/∂x_j = y_j/D.", "The result is g less its mean, less y times the mean of g·y, all divided by s.")
 def judge_06_3(answer):
     generator = torch.Generator().manual_seed(0)

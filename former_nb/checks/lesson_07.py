@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['judge_07_1', 'judge_07_2', 'judge_07_3']
 
-# %% ../../nbs/solutions/07_text.ipynb #47556172
+# %% ../../nbs/solutions/07_text.ipynb #190a97b8
 import torch
 
 from ..exercises import diagnose, exercise
 from ..text import BOS, EOS, IGNORE, PAD, collate
 
-# %% ../../nbs/solutions/07_text.ipynb #17cefaf0
+# %% ../../nbs/solutions/07_text.ipynb #b72ec554
 @exercise(
     "07.1",
     "Write down the row of `ona` with both of its marks, then its inputs and its targets.",
@@ -32,7 +32,7 @@ def judge_07_1(answer):
         },
     )
 
-# %% ../../nbs/solutions/07_text.ipynb #e58c91d1
+# %% ../../nbs/solutions/07_text.ipynb #2a01df2a
 @exercise(
     "07.2",
     "Where does a row start if it has to end in the last column?",
@@ -68,7 +68,7 @@ def judge_07_2(answer):
         },
     )
 
-# %% ../../nbs/solutions/07_text.ipynb #d51bc041
+# %% ../../nbs/solutions/07_text.ipynb #df3f7289
 @exercise(
     "07.3",
     "A whole number m is the count of the numbers t = 0, 1, … that are below it: m = Σ [m > t].",
