@@ -119,6 +119,8 @@ def train_names(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is in the folder.")] = False,
 ):
     "Learn to write names, and say how well on names that were held out."
+    import matplotlib.pyplot as plt
+
     from former_nb.block import TransformerConfig
     from former_nb.core import pick_device, set_seed
     from former_nb.generator import LanguageModel, plot_attention
@@ -154,7 +156,9 @@ def train_names(
 
     facts = {"data": source, "seed": seed, "device": where, "minutes": minutes, "held_out_nats_per_character": nats}
     with staged(out) as folder:
-        plot_attention(model, tokenizer, parts[2][0]).savefig(folder / "attention.png", dpi=120)
+        figure = plot_attention(model, tokenizer, parts[2][0])
+        figure.savefig(folder / "attention.png", dpi=120)
+        plt.close(figure)
         history.to_csv(folder / "history.csv", index=False)
         (folder / "training.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False), encoding="utf-8")
     typer.echo(f"What each head looks at while reading {parts[2][0]!r}: {out / 'attention.png'}")
