@@ -89,7 +89,9 @@ def attention(
         is_causal = False
     if need_weights:
         return attention_explicit(q, k, v, mask, dropout)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=is_causal)
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=is_causal
+    )
 
 # %% ../nbs/02_attention.ipynb #9cd7069f
 class AttentionHead(nn.Module):

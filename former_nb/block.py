@@ -88,7 +88,8 @@ class Block(nn.Module):
         cache=None,  # this layer's key/value cache (lesson 11)
     ) -> torch.Tensor:  # (B, T, d_model)
         "Add what attention finds, then what the feed-forward network makes of it."
-        x = x + self.dropout(self.attention(self.norm_attention(x), mask=mask, is_causal=is_causal, cache=cache))
+        how = dict(mask=mask, is_causal=is_causal, cache=cache)
+        x = x + self.dropout(self.attention(self.norm_attention(x), **how))
         return x + self.dropout(self.ff(self.norm_ff(x)))
 
 # %% ../nbs/06_block.ipynb #62ad43d5

@@ -84,7 +84,7 @@ def check(
     try:
         problem = found.judge(answer)
     except Exception as error:
-        problem = f"your code raised {type(error).__name__}: {error}"
+        problem = f"your code raised {type(error).__name__}: {error}".rstrip(".")
     if problem is None:
         print(f"{number} is right.")
     else:

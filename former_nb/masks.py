@@ -14,7 +14,7 @@ def causal_mask(
     S: int | None = None,  # number of keys; T where left out
     device: torch.device | str | None = None,
 ) -> torch.Tensor:  # (1, 1, T, S), boolean, True = may attend
-    "Query i may attend to key j only if j <= i + S - T: itself and what came before, the last query aligned with the last key."
+    "Query i may attend to key j only if j <= i + S - T; the last query stands at the last key."
     S = T if S is None else S
     for name, n in (("T", T), ("S", S)):
         if n < 0:
@@ -34,7 +34,7 @@ def padding_mask(
 
 # %% ../nbs/04_masks.ipynb #f76301c5
 def combine_masks(
-    *masks: torch.Tensor | None,  # boolean, as many axes as each other, broadcastable; None allows everything
+    *masks: torch.Tensor | None,  # boolean, equally many axes, broadcastable; None allows everything
 ) -> torch.Tensor | None:  # True where every mask allows; None if all are None
     "Allow what every mask allows."
     result = None

@@ -92,7 +92,8 @@ class MultiHeadAttention(nn.Module):
         q, k, v = project_heads(self.qkv, self.n_heads, x, memory)
         if cache is not None:
             k, v = cache.update(k, v)
-        result = attention(q, k, v, mask, is_causal, self.dropout if self.training else 0.0, need_weights)
+        dropout = self.dropout if self.training else 0.0
+        result = attention(q, k, v, mask, is_causal, dropout, need_weights)
         out, weights = result if need_weights else (result, None)
         out = self.out(rearrange(out, "B h T d -> B T (h d)"))
         return (out, weights) if need_weights else out
@@ -118,7 +119,8 @@ def record_attention(
 
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
-            handles += [module.register_forward_pre_hook(ask, with_kwargs=True), module.register_forward_hook(note(name))]
+            handles.append(module.register_forward_pre_hook(ask, with_kwargs=True))
+            handles.append(module.register_forward_hook(note(name)))
     try:
         yield weights
     finally:

@@ -13,13 +13,13 @@ from einops import einsum
 def self_attention_loops(
     x: torch.Tensor,  # (B, T, d_model)
 ) -> tuple[torch.Tensor, torch.Tensor]:  # output (B, T, d_model), weights (B, T, T)
-    "Self-attention without learned weights, a token at a time."
+    "Self-attention with nothing learned, a token at a time."
     B, T, _ = x.shape
     out, weights = torch.zeros_like(x), x.new_zeros(B, T, T)
     for b in range(B):
         for query in range(T):
             scores = torch.stack([(x[b, query] * x[b, key]).sum() for key in range(T)])
-            weights[b, query] = scores.exp() / scores.exp().sum()
+            weights[b, query] = scores.softmax(dim=0)
             for key in range(T):
                 out[b, query] += weights[b, query, key] * x[b, key]
     return out, weights
@@ -28,7 +28,7 @@ def self_attention_loops(
 def self_attention_bmm(
     x: torch.Tensor,  # (B, T, d_model)
 ) -> tuple[torch.Tensor, torch.Tensor]:  # output (B, T, d_model), weights (B, T, T)
-    "Self-attention without learned weights, as two batched matrix products."
+    "Self-attention with nothing learned, as two batched matrix products."
     scores = torch.bmm(x, x.transpose(1, 2))  # (B, T, T)
     weights = scores.softmax(dim=2)  # over the keys
     return torch.bmm(weights, x), weights  # (B, T, d_model)
@@ -37,7 +37,7 @@ def self_attention_bmm(
 def self_attention_einsum(
     x: torch.Tensor,  # (B, T, d_model)
 ) -> tuple[torch.Tensor, torch.Tensor]:  # output (B, T, d_model), weights (B, T, T)
-    "Self-attention without learned weights, with named axes."
+    "Self-attention with nothing learned, with named axes."
     scores = einsum(x, x, "batch query d, batch key d -> batch query key")
     weights = scores.softmax(dim=-1)  # over the keys
     return einsum(weights, x, "batch query key, batch key d -> batch query d"), weights
@@ -46,7 +46,7 @@ def self_attention_einsum(
 def self_attention(
     x: torch.Tensor,  # (B, T, d_model), floating point
 ) -> torch.Tensor:  # (B, T, d_model)
-    "Each token becomes the average of all, weighted by the softmax of its dot products with them."
+    "Each token becomes an average of all, weighted by the softmax of its dot products."
     if x.ndim != 3 or not x.is_floating_point():
         wanted = "floating point numbers of shape (B, T, d_model)"
         raise ValueError(f"x: expected {wanted}, got {x.dtype} of shape {tuple(x.shape)}")

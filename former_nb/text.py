@@ -33,7 +33,7 @@ IGNORE = -100  # a target that counts for nothing: torch's own default
 
 
 class CharTokenizer:
-    "Text to numbers and back, a character at a time. The four special tokens come first and no text can spell them."
+    "Text to numbers and back, by characters. No text can spell the four special tokens."
 
     def __init__(
         self,
@@ -91,7 +91,8 @@ class CharTokenizer:
         "Write `tokenizer.json` into `folder`, which is made where it is missing."
         facts = {"type": "char", "alphabet": self.alphabet, "lowercase": self.lowercase}
         Path(folder).mkdir(parents=True, exist_ok=True)
-        Path(folder, "tokenizer.json").write_text(json.dumps(facts, ensure_ascii=False, indent=2), encoding="utf-8")
+        text = json.dumps(facts, ensure_ascii=False, indent=2)
+        Path(folder, "tokenizer.json").write_text(text, encoding="utf-8")
 
     @classmethod
     def load(cls, folder: str | Path) -> "CharTokenizer":
@@ -158,6 +159,8 @@ zenonas zigmantas zigmas zita zofija zosė zuzana ąžuolas ąžuolė česlova �
 """.split()  # given names in use in Lithuania, written down for this course
 
 # %% ../nbs/07_text.ipynb #62977825
+#| code-fold: true
+#| code-summary: Reading a file strictly
 LONGEST = 100  # characters: a longer line is not a name
 
 
@@ -185,6 +188,8 @@ def read_names(
     return names
 
 # %% ../nbs/07_text.ipynb #b89d8f1e
+#| code-fold: true
+#| code-summary: Downloading and checking
 NAMES_URL = (
     "https://raw.githubusercontent.com/jputrius/ml_intro/"
     "c8d4ebf0bd566e23f7c35b77a191a13db9c80da0/data/names/vardai.csv"
@@ -245,7 +250,7 @@ def encode_names(
 # %% ../nbs/07_text.ipynb #5cbb5736
 def collate(
     rows: list[list[int]],  # sequences of different lengths, each of two tokens or more
-) -> tuple[torch.Tensor, torch.Tensor]:  # inputs (B, T) padded with PAD, targets (B, T) padded with IGNORE
+) -> tuple[torch.Tensor, torch.Tensor]:  # inputs and targets (B, T), padded with PAD and IGNORE
     "One batch for next-token prediction: the target at each place is the token that comes next."
     if len(rows) == 0 or min(map(len, rows)) < 2:
         raise ValueError(f"rows: expected rows of at least two tokens, got lengths {[len(row) for row in rows]}")

@@ -209,13 +209,22 @@ def fit(
     try:
         with tqdm(total=steps, unit="step", disable=not (progress and main), leave=False) as bar:
             for epoch in range(1, epochs + 1):
-                losses = {"train": train_epoch(trained, train, prepared, schedules, accelerator, clip, precision, bar.update), "valid": evaluate(model, valid)}
+                losses = {
+                    "train": train_epoch(
+                        trained, train, prepared, schedules, accelerator, clip, precision, bar.update
+                    ),
+                    "valid": evaluate(model, valid),
+                }
                 if not math.isfinite(sum(losses.values())):
-                    raise ValueError(f"lr: the loss is {losses} after epoch {epoch}; a smaller rate may help, got lr={lr}, muon_lr={muon_lr}")
-                history.append({"epoch": epoch, **losses, "lr": schedules[0].get_last_lr()[0], "seconds": time.perf_counter() - start})
+                    raise ValueError(
+                        f"lr: the loss is {losses} after epoch {epoch}; a smaller rate may help, got lr={lr}, muon_lr={muon_lr}"
+                    )
+                rate, seconds = schedules[0].get_last_lr()[0], time.perf_counter() - start
+                history.append({"epoch": epoch, **losses, "lr": rate, "seconds": seconds})
                 bar.set_postfix({name: f"{loss:.3f}" for name, loss in losses.items()})
                 if losses["valid"] < best:
-                    best, best_state = losses["valid"], {name: t.detach().clone() for name, t in model.state_dict().items()}
+                    best = losses["valid"]
+                    best_state = {name: t.detach().clone() for name, t in model.state_dict().items()}
                     if checkpoint is not None and main:
                         model.save_pretrained(checkpoint)
     finally:

@@ -44,6 +44,9 @@ def judge_07_2(answer):
     inputs = torch.tensor([[PAD, PAD, BOS, 5, 6], [PAD, PAD, PAD, BOS, 7], [BOS, 8, 9, 5, 4]])
     targets = torch.tensor([[IGNORE, IGNORE, 5, 6, EOS], [IGNORE, IGNORE, IGNORE, 7, EOS], [8, 9, 5, 4, EOS]])
     padded = targets.masked_fill(targets == IGNORE, PAD)
+    asked = targets.clone()
+    asked[0, 1] = asked[1, 2] = BOS  # what a pad before <bos> says when whole rows are padded, then shifted
+    mirrored = torch.stack(collate(rows)).flip(2)
     given = answer([list(row) for row in rows])
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         return f"expected two tensors, inputs and targets, got {type(given).__name__}"
@@ -62,6 +65,11 @@ def judge_07_2(answer):
                 [inputs, inputs.masked_fill(inputs == PAD, IGNORE)]
             ),
             "inputs and targets are in the other order": torch.stack([targets, inputs]),
+            "you padded whole rows and then shifted: the pad before <bos> has <bos> as its target": torch.stack([inputs, asked]),
+            "you padded whole rows and then shifted: <bos> is a target, and the other targets are filled up with PAD": torch.stack(
+                [inputs, asked.masked_fill(asked == IGNORE, PAD)]
+            ),
+            "the padding is on the left, but the names run backwards": mirrored,
             "only the inputs are padded on the left: the targets no longer stand below them": torch.stack(
                 [inputs, collate(rows)[1]]
             ),

@@ -47,7 +47,7 @@ def judge_08_1(answer):
 )
 def judge_08_2(answer):
     "A function of step, steps, warmup and fall that returns a number."
-    runs = [(20, 0.2, 0.25), (50, 0.1, 0.4), (7, 0.0, 0.3)]
+    runs = [(20, 0.2, 0.25), (50, 0.1, 0.4), (7, 0.0, 0.4)]  # 2.8 steps of the last: rounding shows
 
     def curve(f):
         "The rates of all runs, one after the other."
@@ -69,6 +69,10 @@ def judge_08_2(answer):
         rise, start = max(1, round(steps * warmup)), round(steps * fall)
         return (step + 1) / rise if step < rise else min(1, (steps - step) / max(1, steps - start))
 
+    def cut_off(step, steps, warmup, fall):
+        rise, last = max(1, int(steps * warmup)), max(1, int(steps * fall))
+        return (step + 1) / rise if step < rise else min(1, (steps - step) / last)
+
     return diagnose(
         curve(answer),
         curve(shape()),
@@ -81,6 +85,8 @@ def judge_08_2(answer):
             "the rate falls from the end of the rise on; it should stay at 1 until the last share begins": curve(
                 shape(hold=False)
             ),
+            "the fall ends one step early: the rate should be 0 at step == steps, not before": curve(shape(end=-1)),
+            "both shares are rounded to whole steps, not cut off": curve(cut_off),
             "fall is the share of the run spent falling, not the place where the fall begins": curve(share_of_start),
         },
     )

@@ -26,6 +26,8 @@ def judge_11_1(answer):
     return diagnose(answer, torch.tensor([B * again, B * kept]), {
         "these are the visits of one prompt; there are four": torch.tensor([again, kept]),
         "you fed the last token too; it is chosen, and nothing is asked of it": torch.tensor([B * (again + T + n), B * (kept + 1)]),
+        "with the cache, too, the last token is chosen and never read": torch.tensor([B * again, B * (kept + 1)]),
+        "the prompt is read too; you counted the new tokens only": torch.tensor([B * sum(range(1, n + 1)), B * n]),
         "the first step with the cache reads the whole prompt, not one token": torch.tensor([B * again, B * n]),
         "the prompt is read again at every step of the plain loop, not only the new tokens": torch.tensor([B * sum(range(1, n + 1)), B * kept]),
         "you swapped the two; the one without the cache comes first": torch.tensor([B * kept, B * again]),
