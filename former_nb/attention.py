@@ -33,7 +33,7 @@ def attention_explicit(
     "Scaled dot-product attention written out (Vaswani et al. 2017, equation 1)."
     scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5  # (..., T, S)
     weights = masked_softmax(scores, mask)  # (..., T, S)
-    return F.dropout(weights, dropout) @ v, weights
+    return (F.dropout(weights, dropout) if dropout else weights) @ v, weights
 
 # %% ../nbs/02_attention.ipynb #0c19b5a7
 def check_mask(
@@ -61,7 +61,8 @@ def check_attention_inputs(
     "Raise `ValueError` or `TypeError`, naming the argument, unless `q`, `k`, `v` and `mask` fit together."
     if not (q.ndim == k.ndim == v.ndim and q.ndim in (3, 4)):
         raise ValueError(f"q, k, v: expected three tensors with 3 axes (B, T, d_k) or 4 axes (B, h, T, d_k), got {q.ndim}, {k.ndim} and {v.ndim}")
-    if any(len({*sizes} - {1}) > 1 for sizes in zip(q.shape[:-2], k.shape[:-2], v.shape[:-2])):
+    pairs = [pair for other in (k, v) for pair in zip(q.shape[:-2], other.shape[:-2])]
+    if any(a != b and 1 not in (a, b) for a, b in pairs):
         raise ValueError(f"k, v: expected the queries' batch and heads, {tuple(q.shape[:-2])}, got {tuple(k.shape[:-2])} and {tuple(v.shape[:-2])}")
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(f"k: expected keys as wide as the queries, d_k = {q.shape[-1]}, got {k.shape[-1]}")

@@ -8,10 +8,11 @@ __all__ = ['plain', 'app', 'train_app', 'Device', 'one_sentence', 'prepare_folde
 
 # %% ../nbs/cli.ipynb #cac26aa9
 import json
+import os
 import shutil
 import sys
 from enum import Enum
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated
 
@@ -42,6 +43,9 @@ def one_sentence(
     def wrapped(*args, **kwargs):
         try:
             return command(*args, **kwargs)
+        except BrokenPipeError:  # whoever read the output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
         except (ValueError, TypeError, OSError) as error:
             typer.echo(f"Error: {error}", err=True)
             raise typer.Exit(2) from None
@@ -54,17 +58,21 @@ def one_sentence(
 # %% ../nbs/cli.ipynb #58eda13c
 def prepare_folder(
     out: Path,  # made where it is missing
-    overwrite: bool,  # remove the model that is there
+    overwrite: bool,  # allow that a model is there; it stays until there is a better one
 ) -> None:
     "Make sure that `out` is a folder to write a new model into. Raises `ValueError` where something is in the way."
+    if out == Path():
+        raise ValueError("out: expected a folder for the model alone, got the current one")
     if out.exists() and not out.is_dir():
         raise ValueError(f"out: {str(out)!r} is a file; expected a folder")
     if (out / "model.safetensors").exists() and not overwrite:
         raise ValueError(f"out: {str(out)!r} holds a model already; choose another folder, or replace it with --overwrite")
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "model.safetensors").unlink(missing_ok=True)
-    for leftover in out.glob(".writing-*"):  # of a run that was killed
-        shutil.rmtree(leftover)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for leftover in out.glob(".writing-*"):  # of a run that was killed
+            shutil.rmtree(leftover)
+    except OSError as error:
+        raise ValueError(f"out: {str(out)!r} cannot be written: {error.strerror}") from None
 
 # %% ../nbs/cli.ipynb #77a716ac
 def new_names(
@@ -82,7 +90,7 @@ def new_names(
     found = {}
     for attempt in range(10):
         drawn = generate_text(model, tokenizer, prompt, 4 * n, temperature, seed=seed + attempt)
-        found |= {name.capitalize(): None for name in drawn if tokenizer.normalise(name) not in known}
+        found |= {name.capitalize(): None for name in drawn if name and tokenizer.normalise(name) not in known}
         if len(found) >= n:
             break
     return list(found)[:n]
@@ -114,7 +122,7 @@ def train_names(
     n_layers: Annotated[int, typer.Option(help="Blocks.")] = 3,
     dropout: Annotated[float, typer.Option(help="From 0 to below 1.")] = 0.1,
     lr: Annotated[float, typer.Option(help="Peak learning rate of AdamW.")] = 1e-2,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same model.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same model.")] = 0,
     device: Annotated[Device, typer.Option(help="Where to compute; auto takes the best there is.")] = Device.auto,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is in the folder.")] = False,
 ):
@@ -123,7 +131,7 @@ def train_names(
 
     from former_nb.block import TransformerConfig
     from former_nb.core import pick_device, set_seed
-    from former_nb.generator import LanguageModel, plot_attention
+    from former_nb.generator import LanguageModel, plot_attention, save_generator
     from former_nb.text import CharTokenizer, encode_names, load_names, make_batches, read_names, split_names
     from former_nb.training import fit, staged
 
@@ -136,22 +144,22 @@ def train_names(
     config = TransformerConfig(tokenizer.vocab_size, max_len, d_model, n_heads, n_layers, 4 * d_model, dropout)
 
     prepare_folder(out, overwrite)
-    with staged(out) as folder:
-        tokenizer.save(folder)
     set_seed(seed)
     model = LanguageModel(config).to(where)
     size = sum(p.numel() for p in model.parameters())
     typer.echo(f"{source}: {len(train):,} to learn from, {len(valid):,} to choose by, {len(test):,} held out")
     typer.echo(f"Training {size:,} parameters on {where}, {epochs} epochs")
     batches = make_batches(train, 64, shuffle=True, seed=seed), make_batches(valid, 512)
-    history = fit(model, *batches, epochs, lr=lr, device=where, checkpoint=out)
+    save = partial(save_generator, out, tokenizer=tokenizer)
+    history = fit(model, *batches, epochs, lr=lr, device=where, checkpoint=save)
 
     minutes = round(history["seconds"].iloc[-1] / 60, 1)
     nats = held_out_nats(model, train, test, tokenizer.vocab_size - 3)  # padding, beginning and unknown never follow
     typer.echo(f"Trained in {minutes} minutes. Nats per character on the held-out names, their end counted, padding not:")
     typer.echo("\n".join(f"  {value:.3f}  {name}" for name, value in nats.items()))
     known = set(map(tokenizer.normalise, names))
-    for prompt in [p for p in ("Jo", "Mi", "Au") if not tokenizer.unknown(p)] or [""]:
+    prompts = [p for p in ("Jo", "Mi", "Au") if not tokenizer.unknown(p) and len(p) < max_len]
+    for prompt in prompts or [""]:
         typer.echo(f"New names {prompt}…: {', '.join(new_names(model, tokenizer, prompt, 10, known, seed=seed))}")
 
     facts = {"data": source, "seed": seed, "device": where, "minutes": minutes, "held_out_nats_per_character": nats}
@@ -173,7 +181,7 @@ def generate(
     n: Annotated[int, typer.Option(min=1, help="How many texts.")] = 10,
     temperature: Annotated[float, typer.Option(help="0 takes the likeliest, 1 samples as the model says.")] = 0.8,
     top_k: Annotated[int | None, typer.Option(help="Sample among the k likeliest only.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Same seed, same texts.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Same seed, same texts.")] = None,
     device: Annotated[Device, typer.Option(help="Where to compute; auto takes the best there is.")] = Device.auto,
 ):
     "Let a trained model write, one text per line."

@@ -16,7 +16,9 @@ import torch
 def set_seed(
     seed: int,  # 0 to 2**32 - 1
 ) -> None:
-    "Seed Python's, NumPy's and torch's random numbers."
+    "Seed Python's, NumPy's and torch's random numbers. Raises `ValueError` outside the range."
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed: expected 0 to {2**32 - 1}, got {seed}")
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)

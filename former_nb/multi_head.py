@@ -86,6 +86,7 @@ class MultiHeadAttention(nn.Module):
         mask: torch.Tensor | None = None,  # boolean, True = may attend; (T, S) or broadcastable (B, h, T, S)
         is_causal: bool = False,  # see `attention`
         cache=None,  # an object whose update(k, v) returns all keys and values so far (lesson 11)
+        *,
         need_weights: bool = False,  # return the weights too, as they are before dropout
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # (B, T, d_model), or that and weights (B, h, T, S)
         "Attend with every head at once and mix the results."

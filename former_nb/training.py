@@ -20,6 +20,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
 from safetensors.torch import load_model
 from torch import nn
 from tqdm import TqdmWarning, tqdm
@@ -54,11 +55,13 @@ def evaluate(
     device, was_training = next(model.parameters()).device, model.training
     model.eval()
     total = count = 0
-    for inputs, targets in batches:
-        targets = targets.to(device)
-        total += token_loss(model(inputs.to(device)), targets, "sum").item()
-        count += (targets != IGNORE).sum().item()
-    model.train(was_training)
+    try:
+        for inputs, targets in batches:
+            targets = targets.to(device)
+            total += token_loss(model(inputs.to(device)), targets, "sum").item()
+            count += (targets != IGNORE).sum().item()
+    finally:
+        model.train(was_training)
     if not count:
         raise ValueError("batches: expected at least one target that counts, got none")
     return total / count
@@ -150,7 +153,10 @@ class Pretrained(PyTorchModelHubMixin):
         "Write `config.json` and `model.safetensors` into a folder, and a `README.md` where there is none."
         kwargs.setdefault("repo_id", Path(save_directory).name)
         with staged(save_directory) as folder:
-            result = super().save_pretrained(folder, **kwargs)
+            try:
+                result = super().save_pretrained(folder, **kwargs)
+            except SafetensorError as error:  # a full disk
+                raise OSError(f"save_directory: {str(save_directory)!r} cannot be written: {error}") from error
             if (Path(save_directory) / "README.md").exists():
                 (folder / "README.md").unlink()
         return result
@@ -191,12 +197,15 @@ def fit(
     clip: float = 1.0,  # largest gradient norm
     device: str = "auto",  # 'auto', 'cpu', 'cuda' or 'mps'
     precision: str = "no",  # 'no' (float32) or 'bf16'
-    checkpoint: str | Path | None = None,  # folder for the best weights so far, written with save_pretrained
+    checkpoint: str | Path | Callable | None = None,  # folder for the best model so far, or a function that saves it
     progress: bool = True,  # show a progress bar
 ) -> pd.DataFrame:  # a row per epoch: epoch, train, valid (nats), lr, seconds
     "Train, judge on `valid` after each epoch, and end with the weights that did best there. Raises `ValueError` when the loss is no longer a number."
     if epochs < 1 or not len(train):
         raise ValueError(f"epochs, train: expected at least one of each, got {epochs} epochs of {len(train)} batches")
+    for name, rate in (("lr", lr), ("muon_lr", muon_lr)):
+        if not 0 < rate < math.inf:
+            raise ValueError(f"{name}: expected a rate above 0, got {rate}")
     if precision not in ("no", "bf16"):
         raise ValueError(f"precision: expected 'no' or 'bf16', got {precision!r}")
     accelerator = Accelerator(device_placement=False, mixed_precision="no")
@@ -226,7 +235,7 @@ def fit(
                     best = losses["valid"]
                     best_state = {name: t.detach().clone() for name, t in model.state_dict().items()}
                     if checkpoint is not None and main:
-                        model.save_pretrained(checkpoint)
+                        checkpoint(model) if callable(checkpoint) else model.save_pretrained(checkpoint)
     finally:
         if best_state is not None:
             model.load_state_dict(best_state)

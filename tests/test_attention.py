@@ -117,3 +117,18 @@ def test_dropout_is_off_in_eval():
 def test_the_fused_path_is_torchs_kernel():
     q, k, v = (numbers(2, 3, 5, 8, seed=i) for i in range(3))
     assert torch.equal(attention(q, k, v, is_causal=True), F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_the_layer_compiles_without_graph_breaks(need_weights):
+    layer, x = MultiHeadAttention(8, 2), numbers(2, 5, 8)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert_close(compiled(x, is_causal=True, need_weights=need_weights), layer(x, is_causal=True, need_weights=need_weights))
+
+
+def test_the_layer_exports_for_any_batch_and_length():
+    layer = MultiHeadAttention(8, 2).eval()
+    sizes = {0: torch.export.Dim("B", min=2, max=64), 1: torch.export.Dim("T", min=2, max=512)}
+    program = torch.export.export(layer, (numbers(3, 5, 8),), dynamic_shapes={"x": sizes})
+    x = numbers(4, 7, 8)
+    assert_close(program.module()(x), layer(x))

@@ -1,5 +1,6 @@
 """The command line as a user meets it: separate processes, real files, bad input, a run that is killed."""
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,8 @@ def refused(result, *words):
     "Exit code 2 and one sentence that holds `words`."
     assert result.returncode == 2, result.stderr
     assert "Traceback" not in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    said = [line for line in result.stderr.splitlines() if line.strip() and "step/s]" not in line]  # no progress bar
+    assert len(said) == 1, result.stderr
     for word in words:
         assert word in result.stderr
 
@@ -69,6 +71,7 @@ def test_same_seed_same_model_and_same_names(model, own_names, tmp_path):
         (["--prompt", "a" * 500], ["prompt"]),
         (["--temperature", "-1"], ["temperature", "-1"]),
         (["--top-k", "0"], ["top_k", "0"]),
+        (["--temperature", "nan"], ["temperature", "nan"]),
     ],
 )
 def test_generate_refuses(model, options, words):
@@ -103,6 +106,43 @@ def test_training_refuses_bad_names(tmp_path, content, words):
     assert not out.exists()
 
 
+@pytest.mark.parametrize("options, words", [(["--lr", "nan"], ["lr", "nan"]), (["--lr", "1e30"], ["lr", "1e+30"])])
+def test_a_failed_run_leaves_the_old_model_and_nothing_new(model, own_names, tmp_path, options, words):
+    old, new = tmp_path / "old", tmp_path / "new"
+    shutil.copytree(model, old)
+    refused(former("train", "names", "--out", old, "--overwrite", "--file", own_names, *TINY, *options), *words)
+    assert {file.name: file.read_bytes() for file in old.iterdir()} == {file.name: file.read_bytes() for file in model.iterdir()}
+    refused(former("train", "names", "--out", new, "--file", own_names, *TINY, *options), *words)
+    assert not list(new.iterdir())
+
+
+def test_a_model_of_another_size_takes_the_place_of_the_old_one(model, own_names, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(model, out)
+    (out / "README.md").write_text("my notes", encoding="utf-8")
+    result = former("train", "names", "--out", out, "--overwrite", "--file", own_names, *TINY, "--d-model", "24")
+    assert result.returncode == 0, result.stderr
+    assert load_generator(out)[0].config.d_model == 24
+    assert (out / "README.md").read_text(encoding="utf-8") == "my notes"
+
+
+def test_names_of_one_letter_are_names(tmp_path):
+    file = tmp_path / "letters.txt"
+    file.write_text("\n".join("abcdefghijklmnopqrstuvwxyz"), encoding="utf-8")
+    result = former("train", "names", "--out", tmp_path / "out", "--file", file, *TINY)
+    assert result.returncode == 0, result.stderr
+    assert "training.json" in {file.name for file in (tmp_path / "out").iterdir()}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_a_reader_that_stops_early_is_no_error(model):
+    command = [sys.executable, "-c", "from former_nb.cli import main; main()", "generate", "--model", model, "--n", "5000"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=OFFLINE)
+    run.stdout.readline()
+    run.stdout.close()
+    assert run.stderr.read() == b"" and run.wait(timeout=60) == 0
+
+
 def test_training_refuses_bad_sizes_and_places(model, own_names, tmp_path):
     out = tmp_path / "out"
     refused(former("train", "names", "--out", out, "--file", own_names, "--d-model", "30"), "d_model", "30")
@@ -111,6 +151,8 @@ def test_training_refuses_bad_sizes_and_places(model, own_names, tmp_path):
     before = (model / "model.safetensors").read_bytes()
     refused(former("train", "names", "--out", model, "--file", own_names, *TINY), "out", "--overwrite")
     refused(former("train", "names", "--out", own_names, "--file", own_names, *TINY), "out", "is a file")
+    refused(former("train", "names", "--out", "", "--file", own_names, *TINY, cwd=tmp_path), "out")
+    assert not list(tmp_path.iterdir())
     assert (model / "model.safetensors").read_bytes() == before
 
 
