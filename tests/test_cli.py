@@ -161,7 +161,8 @@ def test_training_refuses_bad_sizes_and_places(model, own_names, tmp_path):
 def test_a_stopped_run_leaves_the_last_good_checkpoint(own_names, tmp_path, stop):
     out = tmp_path / "model"
     options = ["--epochs", "100000", "--d-model", "16", "--n-layers", "1", "--lr", "1e-5", "--device", "cpu"]
-    command = [sys.executable, "-c", "from former_nb.cli import main; main()", "train", "names", "--out", out, "--file", own_names]
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # ignored where tests run in the background
+    command = [sys.executable, "-c", heed + "from former_nb.cli import main; main()", "train", "names", "--out", out, "--file", own_names]
     run = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", env=OFFLINE)
     deadline = time.monotonic() + 120
     while not (out / "model.safetensors").exists():
