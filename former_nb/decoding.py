@@ -12,6 +12,7 @@ import torch
 
 from .generator import LanguageModel
 from .text import BOS, EOS, PAD, UNK, CharTokenizer
+from .training import eval_mode
 
 # %% ../nbs/11_decoding.ipynb #33f06b85
 def sample_next(
@@ -106,7 +107,7 @@ def generate(
 ) -> torch.Tensor:  # (B, up to T + max_new_tokens) on the model's device; PAD after a sequence has stopped
     "Continue each row of `tokens`, one token at a time. Raises `ValueError` for prompts the model cannot read."
     check_prompts(model, tokens, max_new_tokens)
-    device, was_training = next(model.parameters()).device, model.training
+    device = next(model.parameters()).device
     banned = torch.tensor([i in never for i in range(model.config.vocab_size)], device=device)  # (vocab_size,)
     if banned.all():
         raise ValueError(f"never: expected to leave at least one of {len(banned)} tokens, got {never}")
@@ -114,8 +115,7 @@ def generate(
     cache = KVCache(model.config.n_layers) if use_cache else None
     new = tokens = tokens.to(device)
     done = torch.zeros(len(tokens), dtype=torch.bool, device=device)
-    model.eval()
-    try:
+    with eval_mode(model):
         for _ in range(min(max_new_tokens, model.config.max_len - tokens.shape[1] + 1)):
             logits = model(new if use_cache else tokens, cache)[:, -1].masked_fill(banned, float("-inf"))  # (B, vocab_size)
             new = sample_next(logits, temperature, top_k, generator).masked_fill(done, PAD)[:, None]  # (B, 1)
@@ -123,8 +123,6 @@ def generate(
             done |= new[:, 0] == (-1 if stop is None else stop)
             if done.all():
                 break
-    finally:
-        model.train(was_training)
     return tokens
 
 # %% ../nbs/11_decoding.ipynb #fc7616b0

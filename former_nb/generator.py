@@ -18,7 +18,7 @@ from .block import POSITIONS, Stack, TransformerConfig
 from .core import plot_weights
 from .multi_head import record_attention
 from .text import BOS, CharTokenizer
-from .training import Pretrained, staged
+from .training import Pretrained, eval_mode, staged
 
 # %% ../nbs/10_generator.ipynb #d71ef310
 class NGram:
@@ -116,12 +116,8 @@ def plot_attention(
 
     labels = ["<bos>", *tokenizer.normalise(text)]
     tokens = torch.tensor([[BOS, *tokenizer.encode(text)]], device=next(model.parameters()).device)  # (1, T)
-    was_training = model.training
-    try:
-        with record_attention(model.eval()) as weights, torch.no_grad():
-            model(tokens)
-    finally:
-        model.train(was_training)
+    with eval_mode(model), record_attention(model) as weights, torch.no_grad():
+        model(tokens)
     rows, columns, side = len(weights), model.config.n_heads, 1 + 0.11 * len(labels)  # inches
     fig, axes = plt.subplots(rows, columns, figsize=(side * columns, side * rows), squeeze=False, layout="constrained")
     for i, layer in enumerate(weights.values()):
