@@ -29,9 +29,13 @@ def attention_explicit(
     v: torch.Tensor,  # (..., S, d_v)
     mask: torch.Tensor | None = None,  # boolean, broadcastable to (..., T, S), True = may attend
     dropout: float = 0.0,  # probability that a weight is dropped
+    score_bias: torch.Tensor | None = None,  # broadcastable to (..., T, S), added to the scores; -inf forbids
 ) -> tuple[torch.Tensor, torch.Tensor]:  # output (..., T, d_v), weights (..., T, S) before dropout
     "Scaled dot-product attention written out (Vaswani et al. 2017, equation 1)."
-    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5  # (..., T, S)
+    scores = (q / q.shape[-1] ** 0.5) @ k.transpose(-2, -1)  # (..., T, S)
+    if score_bias is not None:
+        scores, finite = scores + score_bias, score_bias > float("-inf")
+        mask = finite if mask is None else mask & finite
     weights = masked_softmax(scores, mask)  # (..., T, S)
     return (F.dropout(weights, dropout) if dropout else weights) @ v, weights
 
@@ -54,45 +58,107 @@ def check_mask(
 # %% ../nbs/02_attention.ipynb #7678e7ea
 def check_attention_inputs(
     q: torch.Tensor,  # (B, T, d_k) or (B, h, T, d_k)
-    k: torch.Tensor,  # (B, S, d_k) or (B, h, S, d_k)
-    v: torch.Tensor,  # (B, S, d_v) or (B, h, S, d_v)
+    k: torch.Tensor,  # (B, S, d_k) or (B, h, S, d_k); its heads may be fewer than q's, if they divide them
+    v: torch.Tensor,  # (B, S, d_v) or (B, h, S, d_v), as many heads as k
     mask: torch.Tensor | None = None,  # boolean, True = may attend
+    score_bias: torch.Tensor | None = None,  # floating point, with as many axes as q
 ) -> None:
-    "Raise `ValueError` or `TypeError`, naming the argument, unless `q`, `k`, `v` and `mask` fit together."
+    "Raise `ValueError` or `TypeError`, naming the argument, unless `q`, `k`, `v`, `mask` and `score_bias` fit together."
     if not (q.ndim == k.ndim == v.ndim and q.ndim in (3, 4)):
         raise ValueError(f"q, k, v: expected three tensors with 3 axes (B, T, d_k) or 4 axes (B, h, T, d_k), got {q.ndim}, {k.ndim} and {v.ndim}")
-    pairs = [pair for other in (k, v) for pair in zip(q.shape[:-2], other.shape[:-2])]
+    if not (q.is_floating_point() and q.dtype == k.dtype == v.dtype):
+        raise TypeError(f"q, k, v: expected one floating point type, got {q.dtype}, {k.dtype} and {v.dtype}")
+    grouped = q.ndim == 4 and k.shape[1] == v.shape[1] > 0 and q.shape[1] % k.shape[1] == 0
+    pairs = [pair for other in (k, v) for pair in zip(q.shape[: 1 if grouped else -2], other.shape)]
     if any(a != b and 1 not in (a, b) for a, b in pairs):
         raise ValueError(f"k, v: expected the queries' batch and heads, {tuple(q.shape[:-2])}, got {tuple(k.shape[:-2])} and {tuple(v.shape[:-2])}")
-    if q.shape[-1] != k.shape[-1]:
-        raise ValueError(f"k: expected keys as wide as the queries, d_k = {q.shape[-1]}, got {k.shape[-1]}")
+    if q.shape[-1] != k.shape[-1] or q.shape[-1] == 0:
+        raise ValueError(f"k: expected keys as wide as the queries, d_k = {q.shape[-1]} and above 0, got {k.shape[-1]}")
     if k.shape[-2] != v.shape[-2]:
         raise ValueError(f"v: expected one value per key, S = {k.shape[-2]}, got {v.shape[-2]}")
+    shape = (max(q.shape[0], k.shape[0]), *q.shape[1:-1], k.shape[-2])  # of the scores
     if mask is not None:
-        check_mask(mask, (*torch.broadcast_shapes(q.shape[:-2], k.shape[:-2]), q.shape[-2], k.shape[-2]))
+        check_mask(mask, shape)
+    if score_bias is not None:
+        fits = score_bias.ndim == q.ndim and all(m in (1, size) for m, size in zip(score_bias.shape, shape))
+        if not (fits and score_bias.is_floating_point()):
+            raise ValueError(f"score_bias: expected floating point numbers that broadcast to {shape}, got {score_bias.dtype} of shape {tuple(score_bias.shape)}")
+
+# %% ../nbs/02_attention.ipynb #e6297bbc
+def _combine_with_past(mask, q, k):
+    "`mask` and the causal mask of queries (..., T, d_k) and keys (..., S, d_k), aligned at the bottom right, with as many axes as `q`."
+    T, S = q.shape[-2], k.shape[-2]
+    past = torch.ones(T, S, dtype=torch.bool, device=q.device).tril(S - T).expand(*[1] * (q.ndim - 2), T, S)
+    return past if mask is None else past & mask
+
+
+def _clear_unseen(k, v, mask):
+    "Zero the keys and values that no query may attend to: a NaN there would come through as 0 · NaN."
+    seen = mask.any(dim=-2)  # (S,), (B, S) or (B, h, S)
+    seen = seen.any(dim=1, keepdim=True) if mask.ndim == 4 else seen
+    return (t.masked_fill(~seen[..., None], 0) for t in (k, v))
+
+
+def _attend(q, k, v, mask, is_causal, dropout, need_weights, score_bias):
+    "One of the two paths, without checks. Where `k` and `v` have fewer heads than `q`, neighbouring heads of `q` share one."
+    grouped = q.ndim == 4 and q.shape[1] != k.shape[1]
+    if need_weights:
+        if grouped:
+            k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))  # (B, h, S, d)
+        return attention_explicit(q, k, v, mask, dropout, score_bias)
+    if score_bias is not None:
+        mask = score_bias if mask is None else score_bias.masked_fill(~mask, float("-inf"))
+    return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal, enable_gqa=grouped)
+
+
+def _holds_nan(result):
+    "Whether a result on the CPU holds NaN. Not looked at on a GPU, which would have to wait, nor in a graph that is being compiled."
+    out = (result[0] if isinstance(result, tuple) else result).detach()
+    if torch.compiler.is_compiling() or out.device.type != "cpu":
+        return False
+    try:
+        return bool(out.sum().isnan())
+    except RuntimeError:  # no value to look at, as under torch.func.vmap
+        return False
+
+
+def _attend_around_nan(q, k, v, mask, **how):
+    "Attention where some keys or values are not finite: NaN for the queries that may attend to one, and untouched for the others."
+    bad = ~(k.isfinite().all(dim=-1) & v.isfinite().all(dim=-1))  # (B, S) or (B, g, S)
+    result = _attend(q, *(t.masked_fill(bad[..., None], 0) for t in (k, v)), mask, False, **how)
+    if q.ndim == 4:
+        bad = bad.repeat_interleave(q.shape[1] // bad.shape[1], dim=1)  # (B, h, S)
+    sees_bad = (mask & bad[..., None, :]).any(dim=-1, keepdim=True)  # (..., T, 1)
+    if how["need_weights"]:
+        return tuple(t.masked_fill(sees_bad, float("nan")) for t in result)
+    return result.masked_fill(sees_bad, float("nan"))
 
 # %% ../nbs/02_attention.ipynb #ca576d05
 def attention(
     q: torch.Tensor,  # (B, T, d_k) or (B, h, T, d_k)
-    k: torch.Tensor,  # (B, S, d_k) or (B, h, S, d_k)
-    v: torch.Tensor,  # (B, S, d_v) or (B, h, S, d_v)
+    k: torch.Tensor,  # (B, S, d_k) or (B, h, S, d_k); its heads may be fewer than q's, if they divide them
+    v: torch.Tensor,  # (B, S, d_v) or (B, h, S, d_v), as many heads as k
     mask: torch.Tensor | None = None,  # boolean, True = may attend; (T, S), or as many axes as q
     is_causal: bool = False,  # query i sees key j only if j <= i + S - T (aligned at the bottom right)
     dropout: float = 0.0,  # probability that a weight is dropped; the caller passes 0 in eval
     need_weights: bool = False,  # return the weights too; takes the written-out path
+    score_bias: torch.Tensor | None = None,  # added to the scores; as many axes as q, broadcastable to (B, h, T, S)
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # output, or (output, weights before dropout)
     "Scaled dot-product attention: the fused kernel, or written out where the weights are asked for."
-    check_attention_inputs(q, k, v, mask)
+    check_attention_inputs(q, k, v, mask, score_bias)
     T, S = q.shape[-2], k.shape[-2]
-    if is_causal and (need_weights or mask is not None or T != S):
-        lower_right = torch.ones(T, S, dtype=torch.bool, device=q.device).tril(S - T)  # (T, S)
-        mask = lower_right.expand(*[1] * (q.ndim - 2), T, S) if mask is None else mask & lower_right
-        is_causal = False
-    if need_weights:
-        return attention_explicit(q, k, v, mask, dropout)
-    return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=is_causal
-    )
+    if is_causal and mask is None and T == 1:
+        is_causal = False  # the only query stands at the last key
+    if is_causal and (need_weights or mask is not None or score_bias is not None or T != S):
+        mask, is_causal = _combine_with_past(mask, q, k), False
+    if mask is not None:
+        k, v = _clear_unseen(k, v, mask)
+    how = dict(dropout=dropout, need_weights=need_weights, score_bias=score_bias)
+    result = _attend(q, k, v, mask, is_causal, **how)
+    if (is_causal or mask is not None) and _holds_nan(result):
+        mask = _combine_with_past(mask, q, k) if is_causal else mask
+        return _attend_around_nan(q, k, v, mask, **how)
+    return result
 
 # %% ../nbs/02_attention.ipynb #9cd7069f
 class AttentionHead(nn.Module):

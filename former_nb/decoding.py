@@ -12,7 +12,7 @@ import torch
 
 from .generator import LanguageModel
 from .text import BOS, EOS, PAD, UNK, CharTokenizer
-from .training import eval_mode
+
 
 # %% ../nbs/11_decoding.ipynb #33f06b85
 def sample_next(
@@ -43,6 +43,11 @@ class LayerCache:
     def __init__(self):
         self.k = self.v = None
 
+    @property
+    def length(self) -> int:
+        "How many tokens are held: the place of the next one."
+        return 0 if self.k is None else self.k.shape[2]
+
     def update(
         self,
         k: torch.Tensor,  # (B, h, T, d_k), the new keys
@@ -69,9 +74,8 @@ class KVCache:
 
     @property
     def length(self) -> int:
-        "How many tokens are held: the place of the next one."
-        k = self.layers[0].k
-        return 0 if k is None else k.shape[2]
+        "How many tokens every layer holds."
+        return self.layers[0].length
 
 # %% ../nbs/11_decoding.ipynb #3756c448
 def check_prompts(

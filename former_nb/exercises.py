@@ -67,7 +67,7 @@ def find_exercise(
     "The exercise called `number`. Raises `ValueError` where there is none."
     if number not in EXERCISES:
         try:
-            import_module(f"former_nb.checks.lesson_{number[:2]}")
+            import_module(f"former_nb.checks.lesson_{number.partition('.')[0]}")
         except ModuleNotFoundError:
             pass
     if number not in EXERCISES:

@@ -18,7 +18,7 @@ from .block import POSITIONS, Stack, TransformerConfig
 from .core import plot_weights
 from .multi_head import record_attention
 from .text import BOS, CharTokenizer
-from .training import Pretrained, eval_mode, staged
+from .training import Pretrained, staged
 
 # %% ../nbs/10_generator.ipynb #d71ef310
 class NGram:

@@ -41,23 +41,27 @@ class WideMultiHeadAttention(nn.Module):
 
 # %% ../nbs/03_multi_head.ipynb #ceaa3cf8
 def project_heads(
-    qkv: nn.Linear,  # d_model -> 3 * d_model: W_q, W_k and W_v of all heads, stacked
+    qkv: nn.Linear,  # d_model -> (n_heads + 2 * n_kv_heads) * d_k: W_q, W_k and W_v of all heads, stacked
     n_heads: int,  # h, divides d_model
     x: torch.Tensor,  # (B, T, d_model), the side that asks
     memory: torch.Tensor | None = None,  # (B, S, d_model), the side that is asked; x where left out
-) -> tuple[torch.Tensor, ...]:  # q (B, h, T, d_k), k and v (B, h, S, d_k)
+    n_kv_heads: int | None = None,  # heads of keys and values; as many as queries have where left out
+) -> tuple[torch.Tensor, ...]:  # q (B, h, T, d_k), k and v (B, n_kv_heads, S, d_k)
     "Queries from `x`, keys and values from `memory`, split into heads. Raises `ValueError` for a wrong shape."
-    d = qkv.in_features
+    d, n_kv_heads = qkv.in_features, n_kv_heads or n_heads
     for name, t in (("x", x), ("memory", memory)):
-        if t is not None and (t.ndim != 3 or t.shape[-1] != d):
-            raise ValueError(f"{name}: expected 3 axes, the last d_model = {d} wide, got shape {tuple(t.shape)}")
+        if t is not None and (t.ndim != 3 or t.shape[-1] != d or not t.is_floating_point()):
+            raise ValueError(f"{name}: expected floating point numbers, 3 axes, the last d_model = {d} wide, got {t.dtype} of shape {tuple(t.shape)}")
+    if memory is not None and memory.shape[0] != x.shape[0]:
+        raise ValueError(f"memory: expected as many rows as x, B = {x.shape[0]}, got {memory.shape[0]}")
+    side = n_kv_heads * d // n_heads  # width of all keys, and of all values
     if memory is None:
-        q, k, v = qkv(x).chunk(3, dim=-1)  # each (B, T, d_model)
+        q, k, v = qkv(x).split([d, side, side], dim=-1)  # (B, T, d_model), twice (B, T, side)
     else:
         b_q, b_kv = (None, None) if qkv.bias is None else (qkv.bias[:d], qkv.bias[d:])
         q = F.linear(x, qkv.weight[:d], b_q)  # (B, T, d_model)
-        k, v = F.linear(memory, qkv.weight[d:], b_kv).chunk(2, dim=-1)  # each (B, S, d_model)
-    return tuple(rearrange(t, "B T (h d) -> B h T d", h=n_heads) for t in (q, k, v))
+        k, v = F.linear(memory, qkv.weight[d:], b_kv).chunk(2, dim=-1)  # each (B, S, side)
+    return tuple(rearrange(t, "B T (h d) -> B h T d", d=d // n_heads) for t in (q, k, v))
 
 # %% ../nbs/03_multi_head.ipynb #4b744d2e
 class MultiHeadAttention(nn.Module):
@@ -69,14 +73,20 @@ class MultiHeadAttention(nn.Module):
         n_heads: int,  # number of heads; divides d_model, each head is d_k = d_model / n_heads wide
         dropout: float = 0.0,  # probability that a weight is dropped, in training only
         bias: bool = True,
+        n_kv_heads: int | None = None,  # heads of keys and values; divides n_heads, which it is where left out
+        positions: nn.Module | None = None,  # called with (q, k, start), gives q, k and a score_bias or None
     ):
         super().__init__()
-        if n_heads < 1 or d_model % n_heads:
+        n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+        if n_heads < 1 or d_model < 1 or d_model % n_heads:
             raise ValueError(f"d_model: expected a multiple of n_heads = {n_heads}, got {d_model}")
+        if n_kv_heads < 1 or n_heads % n_kv_heads:
+            raise ValueError(f"n_kv_heads: expected a divisor of n_heads = {n_heads}, got {n_kv_heads}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout: expected 0 <= dropout < 1, got {dropout}")
-        self.d_model, self.n_heads, self.d_k, self.dropout = d_model, n_heads, d_model // n_heads, dropout
-        self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)  # W_q, W_k and W_v of all heads, stacked
+        self.d_model, self.n_heads, self.n_kv_heads, self.d_k = d_model, n_heads, n_kv_heads, d_model // n_heads
+        self.dropout, self.positions = dropout, positions
+        self.qkv = nn.Linear(d_model, (n_heads + 2 * n_kv_heads) * self.d_k, bias=bias)  # W_q, W_k, W_v, stacked
         self.out = nn.Linear(d_model, d_model, bias=bias)  # W_o
 
     def forward(
@@ -85,16 +95,22 @@ class MultiHeadAttention(nn.Module):
         memory: torch.Tensor | None = None,  # (B, S, d_model), the side that is asked; None means x itself
         mask: torch.Tensor | None = None,  # boolean, True = may attend; (T, S) or broadcastable (B, h, T, S)
         is_causal: bool = False,  # see `attention`
-        cache=None,  # an object whose update(k, v) returns all keys and values so far (lesson 11)
+        cache=None,  # update(k, v) returns all keys and values so far, length counts those before (lesson 11)
         *,
+        score_bias: torch.Tensor | None = None,  # added to the scores; broadcastable (B, h, T, S)
         need_weights: bool = False,  # return the weights too, as they are before dropout
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # (B, T, d_model), or that and weights (B, h, T, S)
         "Attend with every head at once and mix the results."
-        q, k, v = project_heads(self.qkv, self.n_heads, x, memory)
+        q, k, v = project_heads(self.qkv, self.n_heads, x, memory, self.n_kv_heads)
+        if self.positions is not None:
+            if memory is not None:
+                raise ValueError("memory: expected None, because distances between two sequences mean nothing to positions")
+            q, k, distance_bias = self.positions(q, k, 0 if cache is None else cache.length)
+            score_bias = distance_bias if score_bias is None else score_bias if distance_bias is None else score_bias + distance_bias
         if cache is not None:
             k, v = cache.update(k, v)
         dropout = self.dropout if self.training else 0.0
-        result = attention(q, k, v, mask, is_causal, dropout, need_weights)
+        result = attention(q, k, v, mask, is_causal, dropout, need_weights, score_bias)
         out, weights = result if need_weights else (result, None)
         out = self.out(rearrange(out, "B h T d -> B T (h d)"))
         return (out, weights) if need_weights else out
@@ -147,7 +163,9 @@ def mha_from_torch(
 def mha_to_torch(
     ours: MultiHeadAttention,
 ) -> nn.MultiheadAttention:  # the same function, batch_first=True
-    "An `nn.MultiheadAttention` with the weights of our layer."
+    "An `nn.MultiheadAttention` with the weights of our layer. Raises `ValueError` for one that theirs cannot be."
+    if ours.n_kv_heads != ours.n_heads or ours.positions is not None:
+        raise ValueError("ours: expected a layer with as many heads of keys as of queries and without positions of its own")
     theirs = nn.MultiheadAttention(ours.d_model, ours.n_heads, ours.dropout, bias=ours.qkv.bias is not None, batch_first=True)
     theirs.to(ours.qkv.weight).load_state_dict({TORCH_NAMES[name]: t for name, t in ours.state_dict().items()})
     return theirs.train(ours.training)

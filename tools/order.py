@@ -2,7 +2,7 @@
 
   python tools/order.py
 
-A lesson is nbs/NN_topic.ipynb and the module that it exports. `core` (00) comes before all of them,
+A lesson is nbs/NN_topic.ipynb, or NNb_topic.ipynb where one was split, and the module that it exports. `core` (00) comes before all of them,
 `exercises` may be imported everywhere, and files without a number may import everything.
 """
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIB, ALWAYS = "former_nb", {"exercises"}
-SOURCE = re.compile(r"File to edit: \S*?nbs/(\d+)_[^/\s]+\.ipynb")
+SOURCE = re.compile(r"File to edit: \S*?nbs/(\d+[a-z]?)_[^/\s]+\.ipynb")
 
 
 def lesson_numbers(lib):
@@ -22,7 +22,7 @@ def lesson_numbers(lib):
     modules = {}
     for path in lib.rglob("*.py"):
         head = SOURCE.search(path.read_text(encoding="utf-8")[:400])
-        modules[".".join(path.relative_to(lib).with_suffix("").parts)] = int(head[1]) if head else None
+        modules[".".join(path.relative_to(lib).with_suffix("").parts)] = head[1] if head else None
     return modules
 
 
@@ -60,7 +60,7 @@ def trees(number, lib, nbs, modules):
     for name in (m for m, n in modules.items() if n == number):
         path = lib.joinpath(*name.split(".")).with_suffix(".py")
         yield f"{LIB}/{path.relative_to(lib).as_posix()}", ast.parse(path.read_text(encoding="utf-8"))
-    for path in nbs.glob(f"{number:02}_*.ipynb"):
+    for path in nbs.glob(f"{number}_*.ipynb"):
         for i, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"], 1):
             if cell["cell_type"] == "code":
                 yield f"nbs/{path.name}, cell {i}", cell_tree("".join(cell["source"]))
@@ -69,14 +69,14 @@ def trees(number, lib, nbs, modules):
 def faults(lib, nbs):
     "One sentence for each import that does not come from an earlier lesson."
     modules = lesson_numbers(lib)
-    numbers = {int(p.name[:2]) for p in nbs.glob("[0-9][0-9]_*.ipynb")}
+    numbers = {p.name.partition("_")[0] for p in nbs.glob("[0-9][0-9]*_*.ipynb")}
     for number in sorted(numbers):
         for where, tree in trees(number, lib, nbs, modules):
             for line, name in imported(tree, modules):
                 other = modules[name]
                 if name not in ALWAYS and (other is None or other >= number):
-                    which = f"lesson {other:02}" if other is not None else "no lesson"
-                    yield f"{where}, line {line}: imports {LIB}.{name} ({which}), which does not come before lesson {number:02}"
+                    which = f"lesson {other}" if other is not None else "no lesson"
+                    yield f"{where}, line {line}: imports {LIB}.{name} ({which}), which does not come before lesson {number}"
 
 
 def main(argv=None):

@@ -221,7 +221,7 @@ def read(text):
 
 def number_lesson(app, doctree):
     """doctree-read: a lesson's number before its title, wherever other pages name it."""
-    env, number = app.env, re.match(r"(?!00)(\d\d)_", app.env.docname)
+    env, number = app.env, re.match(r"(?!00)(\d\d[a-z]?)_", app.env.docname)
     if number:
         for node in (env.titles[env.docname], next(env.tocs[env.docname].findall(nodes.reference))):
             node.insert(0, nodes.Text(f"{number[1]} \u00b7 "))
@@ -248,7 +248,7 @@ def constants(module):
 def api_page(module):
     """The Markdown of a module's reference page."""
     lesson = lesson_of(module)
-    verb = "Taught" if lesson and re.match(r"/\d\d_", lesson) else "Written"
+    verb = "Taught" if lesson and re.match(r"/\d\d[a-z]?_", lesson) else "Written"
     taught = f"{verb} in {{doc}}`{lesson}`.\n\n" if lesson else ""
     body = "\n".join([f".. automodule:: {LIB}.{module}\n", f".. py:currentmodule:: {LIB}.{module}\n", *constants(module)])
     return f"# `{LIB}.{module}`\n\n{taught}```{{eval-rst}}\n{body}```\n"
