@@ -73,7 +73,7 @@ class Rotary(nn.Module):
             raise ValueError(f"q, k: expected heads of width d_k = {self.d_k}, got {q.shape[-1]} and {k.shape[-1]}")
         if start < 0 or end > self.max_len:
             raise ValueError(f"q: expected positions from 0 to max_len = {self.max_len}, got {start} to {end}")
-        cos, sin = self.table[:, start:end]
+        cos, sin = self.table[0, start:end], self.table[1, start:end]  # each (T, d_k / 2)
         return rotate(q, cos, sin, self.layout), rotate(k, cos, sin, self.layout), None
 
 # %% ../nbs/05b_relative_positions.ipynb #8be47494
