@@ -14,6 +14,7 @@ from torch import nn
 
 from .multi_head import MultiHeadAttention
 from .positions import LearnedPositions, SinusoidalPositions
+from .relative_positions import ALiBi, RelativeBias, Rotary
 
 # %% ../nbs/06_block.ipynb #0b7ecda4
 class FeedForward(nn.Module):
@@ -38,7 +39,13 @@ class FeedForward(nn.Module):
         return self.narrow(self.dropout(F.gelu(self.wide(x))))
 
 # %% ../nbs/06_block.ipynb #abb663cc
-POSITIONS = {"learned": LearnedPositions, "sinusoidal": SinusoidalPositions}
+POSITIONS = {  # where they act, and how they are built from a configuration
+    "learned": ("input", lambda c: LearnedPositions(c.max_len, c.d_model)),
+    "sinusoidal": ("input", lambda c: SinusoidalPositions(c.max_len, c.d_model)),
+    "rotary": ("attention", lambda c: Rotary(c.d_model // c.n_heads, c.max_len)),
+    "alibi": ("attention", lambda c: ALiBi(c.n_heads)),
+    "relative": ("attention", lambda c: RelativeBias(c.n_heads)),
+}
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,8 @@ class TransformerConfig:
     n_layers: int = 3  # blocks
     d_ff: int = 256  # width inside the feed-forward network
     dropout: float = 0.1  # 0 <= dropout < 1
-    positions: str = "learned"  # 'learned' or 'sinusoidal'
+    positions: str = "learned"  # 'learned' or 'sinusoidal' (lesson 05), 'rotary', 'alibi' or 'relative' (05b)
+    n_kv_heads: int | None = None  # heads of keys and values; divides n_heads, which it is where left out
 
     def __post_init__(self):
         for name in ("vocab_size", "max_len", "d_model", "n_heads", "n_layers", "d_ff"):
@@ -64,6 +72,19 @@ class TransformerConfig:
             raise ValueError(f"dropout: expected a number, 0 <= dropout < 1, got {self.dropout!r}")
         if self.positions not in list(POSITIONS):
             raise ValueError(f"positions: expected one of {list(POSITIONS)}, got {self.positions!r}")
+        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
+            raise ValueError(f"d_model: rotary positions need heads of an even width, got {self.d_model // self.n_heads}")
+        n = self.n_heads if self.n_kv_heads is None else self.n_kv_heads
+        if type(n) is not int or n < 1 or self.n_heads % n:
+            raise ValueError(f"n_kv_heads: expected a divisor of n_heads = {self.n_heads}, got {n!r}")
+
+    def build_positions(
+        self,
+        where: str,  # 'input', added to the embeddings, or 'attention', inside every layer
+    ) -> nn.Module | None:  # a module, or None where the positions of this configuration act elsewhere
+        "The position scheme that acts at this place."
+        place, build = POSITIONS[self.positions]
+        return build(self) if place == where else None
 
 # %% ../nbs/06_block.ipynb #468770ef
 class Block(nn.Module):
@@ -71,11 +92,17 @@ class Block(nn.Module):
 
     def __init__(
         self,
-        config: TransformerConfig,  # d_model, n_heads, d_ff and dropout are used
+        config: TransformerConfig,  # d_model, n_heads, n_kv_heads, d_ff, dropout and positions are used
     ):
         super().__init__()
         self.norm_attention = nn.LayerNorm(config.d_model)
-        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.dropout)
+        self.attention = MultiHeadAttention(
+            config.d_model,
+            config.n_heads,
+            config.dropout,
+            n_kv_heads=config.n_kv_heads,
+            positions=config.build_positions("attention"),
+        )
         self.norm_ff = nn.LayerNorm(config.d_model)
         self.ff = FeedForward(config.d_model, config.d_ff, config.dropout)
         self.dropout = nn.Dropout(config.dropout)

@@ -10,9 +10,9 @@ import math
 
 import torch
 
+from .core import eval_mode
 from .generator import LanguageModel
 from .text import BOS, EOS, PAD, UNK, CharTokenizer
-
 
 # %% ../nbs/11_decoding.ipynb #33f06b85
 def sample_next(

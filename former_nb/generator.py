@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from .block import POSITIONS, Stack, TransformerConfig
-from .core import plot_weights
+from .block import Stack, TransformerConfig
+from .core import eval_mode, plot_weights
 from .multi_head import record_attention
 from .text import BOS, CharTokenizer
 from .training import Pretrained, staged
@@ -87,7 +87,7 @@ class LanguageModel(nn.Module, Pretrained):
         super().__init__()
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.d_model)
-        self.positions = POSITIONS[config.positions](config.max_len, config.d_model)
+        self.positions = config.build_positions("input")  # None where they act inside attention
         self.dropout = nn.Dropout(config.dropout)
         self.stack = Stack(config)
         nn.init.normal_(self.embed.weight, std=0.02)
@@ -100,9 +100,10 @@ class LanguageModel(nn.Module, Pretrained):
         "Logits for the next token at every place."
         if tokens.ndim != 2 or tokens.dtype not in (torch.int64, torch.int32):
             raise ValueError(f"tokens: expected integers of shape (B, T), got {tokens.dtype} of shape {tuple(tokens.shape)}")
-        start = 0 if cache is None else cache.length
-        x = self.dropout(self.positions(self.embed(tokens), start))  # (B, T, d_model)
-        x = self.stack(x, is_causal=True, cache=cache)
+        x = self.embed(tokens)  # (B, T, d_model)
+        if self.positions is not None:
+            x = self.positions(x, 0 if cache is None else cache.length)
+        x = self.stack(self.dropout(x), is_causal=True, cache=cache)
         return x @ self.embed.weight.T  # (B, T, vocab_size), the embedding used the other way round
 
 # %% ../nbs/10_generator.ipynb #095bb146
