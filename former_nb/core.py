@@ -48,12 +48,13 @@ def in_test() -> bool:  # True under nbdev's test runner
 def eval_mode(
     model: torch.nn.Module,
 ):  # the model, dropout off
-    "Within `with`, the model is in eval mode; afterwards in the mode it was in, also after an error."
-    was_training = model.training
+    "Within `with`, the model is in eval mode; afterwards every part is in the mode it was in, also after an error."
+    modes = {part: part.training for part in model.modules()}
     try:
         yield model.eval()
     finally:
-        model.train(was_training)
+        for part, mode in modes.items():
+            part.training = mode
 
 # %% ../nbs/00_core.ipynb #bca3e5ec
 COLORS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73"}

@@ -5,40 +5,64 @@
 # %% auto #0
 __all__ = ['rotary_table', 'rotate', 'Rotary', 'rotary_layout', 'DistanceBias', 'alibi_slopes', 'ALiBi', 'RelativeBias']
 
-# %% ../nbs/05b_relative_positions.ipynb #12625369
+# %% ../nbs/05b_relative_positions.ipynb #d7a8d134
 import torch
 from torch import nn
 
-# %% ../nbs/05b_relative_positions.ipynb #21846c61
+from .positions import check_whole
+
+# %% ../nbs/05b_relative_positions.ipynb #87573f42
 def rotary_table(
     max_len: int,  # number of positions
     d_k: int,  # width of a head, even
-    base: float = 10000.0,  # the slowest pair turns by about 1 / base per place
+    base: float = 10000.0,  # above 0; the slowest pair turns by about 1 / base per place
 ) -> torch.Tensor:  # (2, max_len, d_k / 2), float32: cosines, then sines
     "Cosine and sine of the angle of every pair of features at every position (Su et al. 2021, equation 15)."
-    if d_k < 2 or d_k % 2:
-        raise ValueError(f"d_k: expected an even width above 0, got {d_k}")
-    if max_len < 1:
-        raise ValueError(f"max_len: expected a length above 0, got {max_len}")
+    check_whole("max_len", max_len)
+    check_whole("d_k", d_k, least=2)
+    if d_k % 2:
+        raise ValueError(f"d_k: expected an even width, got {d_k}")
+    if not base > 0:
+        raise ValueError(f"base: expected a number above 0, got {base}")
     position = torch.arange(max_len, dtype=torch.float64)[:, None]  # (max_len, 1)
     angle = position * base ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / d_k)  # (max_len, d_k / 2)
     return torch.stack([angle.cos(), angle.sin()]).float()
 
-# %% ../nbs/05b_relative_positions.ipynb #70edfe06
+# %% ../nbs/05b_relative_positions.ipynb #e05aec4c
+def _check_layout(name, layout):
+    "Raise `ValueError` unless `layout` is one of the two."
+    if layout not in ("half", "interleaved"):
+        raise ValueError(f"{name}: expected 'half' or 'interleaved', got {layout!r}")
+
+
 def rotate(
-    x: torch.Tensor,  # (B, h, T, d_k)
+    x: torch.Tensor,  # (..., T, d_k)
     cos: torch.Tensor,  # (T, d_k / 2)
     sin: torch.Tensor,  # (T, d_k / 2)
     layout: str = "half",  # 'half' pairs feature i with i + d_k / 2, 'interleaved' pairs 2i with 2i + 1
-) -> torch.Tensor:  # (B, h, T, d_k), in the type of x
-    "Turn each pair of features by its angle."
-    if layout == "half":
-        a, b = x.float().chunk(2, dim=-1)  # each (B, h, T, d_k / 2)
-        return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).type_as(x)
-    a, b = x.float().unflatten(-1, (-1, 2)).unbind(-1)  # each (B, h, T, d_k / 2)
-    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).type_as(x)
+) -> torch.Tensor:  # (..., T, d_k), computed in float32 where that is finer, returned in the type of x
+    "Turn each pair of features by its angle. Raises `ValueError` for shapes that do not fit."
+    _check_layout("layout", layout)
+    if x.ndim < 2 or x.shape[-1] % 2 or not x.is_floating_point():
+        raise ValueError(f"x: expected floating point numbers of shape (..., T, d_k), d_k even, got {x.dtype} of shape {tuple(x.shape)}")
+    for name, t in (("cos", cos), ("sin", sin)):
+        if t.shape != (x.shape[-2], x.shape[-1] // 2):
+            raise ValueError(f"{name}: expected shape (T, d_k / 2) = {(x.shape[-2], x.shape[-1] // 2)}, got {tuple(t.shape)}")
+    pairs, axis = ((2, -1), -2) if layout == "half" else ((-1, 2), -1)
+    a, b = x.unflatten(-1, pairs).unbind(axis)  # each (..., T, d_k / 2)
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=axis).flatten(-2).type_as(x)  # (..., T, d_k)
 
-# %% ../nbs/05b_relative_positions.ipynb #b448f9fd
+# %% ../nbs/05b_relative_positions.ipynb #fbfd9a66
+def _check_heads(q, k, start):
+    "Raise `ValueError` unless `q` and `k` are heads of the same tokens and `start` is a place."
+    for name, t in (("q", q), ("k", k)):
+        if t.ndim != 4 or not t.is_floating_point():
+            raise ValueError(f"{name}: expected floating point numbers of shape (B, heads, T, d_k), got {t.dtype} of shape {tuple(t.shape)}")
+    if q.shape[0] != k.shape[0] or q.shape[2:] != k.shape[2:]:
+        raise ValueError(f"k: expected the shape of q but for the heads, {tuple(q.shape)}, got {tuple(k.shape)}")
+    check_whole("start", start, least=0)
+
+# %% ../nbs/05b_relative_positions.ipynb #c4597ed8
 class Rotary(nn.Module):
     "Turn queries and keys by angles that grow with their place: their dot product then knows the distance (Su et al. 2021)."
 
@@ -50,8 +74,7 @@ class Rotary(nn.Module):
         layout: str = "half",  # 'half' (Llama in Hugging Face, GPT-NeoX) or 'interleaved' (the paper, GPT-J)
     ):
         super().__init__()
-        if layout not in ("half", "interleaved"):
-            raise ValueError(f"layout: expected 'half' or 'interleaved', got {layout!r}")
+        _check_layout("layout", layout)
         self.d_k, self.max_len, self.base, self.layout = d_k, max_len, base, layout
         self.register_buffer("table", rotary_table(max_len, d_k, base), persistent=False)
 
@@ -68,29 +91,32 @@ class Rotary(nn.Module):
         start: int = 0,  # position of the first query and key
     ) -> tuple[torch.Tensor, torch.Tensor, None]:  # q and k turned, and no bias
         "Turn `q` and `k`. Raises `ValueError` for another width and beyond `max_len`."
+        _check_heads(q, k, start)
+        if q.shape[-1] != self.d_k:
+            raise ValueError(f"q: expected heads of width d_k = {self.d_k}, got {q.shape[-1]}")
         end = start + q.shape[2]
-        if q.shape[-1] != self.d_k or k.shape[-1] != self.d_k:
-            raise ValueError(f"q, k: expected heads of width d_k = {self.d_k}, got {q.shape[-1]} and {k.shape[-1]}")
-        if start < 0 or end > self.max_len:
-            raise ValueError(f"q: expected positions from 0 to max_len = {self.max_len}, got {start} to {end}")
+        if end > self.max_len:
+            raise ValueError(f"q: expected at most max_len = {self.max_len} positions, got {end}")
         cos, sin = self.table[0, start:end], self.table[1, start:end]  # each (T, d_k / 2)
         return rotate(q, cos, sin, self.layout), rotate(k, cos, sin, self.layout), None
 
-# %% ../nbs/05b_relative_positions.ipynb #8be47494
+# %% ../nbs/05b_relative_positions.ipynb #554618fc
 def rotary_layout(
-    weight: torch.Tensor,  # (heads * d_k, d_model) weights or (heads * d_k,) biases of W_q or W_k
+    weight: torch.Tensor,  # (heads * d_k, d_model) weights or (heads * d_k,) biases of W_q or W_k, or both stacked
     d_k: int,  # width of a head, even
     to: str,  # 'half' or 'interleaved'; the other one is what `weight` is made for
 ) -> torch.Tensor:  # as weight, its rows in another order
-    "Reorder the rows of a query or key projection, so that rotary positions of the other layout give the same scores."
-    if to not in ("half", "interleaved"):
-        raise ValueError(f"to: expected 'half' or 'interleaved', got {to!r}")
-    if d_k < 2 or d_k % 2 or weight.shape[0] % d_k:
-        raise ValueError(f"weight: expected a multiple of an even d_k = {d_k} rows, got {weight.shape[0]}")
-    split = (2, d_k // 2) if to == "interleaved" else (d_k // 2, 2)
-    return weight.unflatten(0, (-1, *split)).transpose(1, 2).flatten(0, 2)
+    "Reorder the rows of query and key projections, so that rotary positions of the other layout give the same scores."
+    _check_layout("to", to)
+    check_whole("d_k", d_k, least=2)
+    if d_k % 2:
+        raise ValueError(f"d_k: expected an even width, got {d_k}")
+    if weight.ndim not in (1, 2) or weight.shape[0] % d_k:
+        raise ValueError(f"weight: expected 1 or 2 axes, the first a multiple of d_k = {d_k} long, got shape {tuple(weight.shape)}")
+    pairs = (d_k // 2, 2) if to == "half" else (2, d_k // 2)
+    return weight.unflatten(0, (-1, *pairs)).transpose(1, 2).flatten(0, 2)
 
-# %% ../nbs/05b_relative_positions.ipynb #01d98516
+# %% ../nbs/05b_relative_positions.ipynb #cbad6705
 class DistanceBias(nn.Module):
     "A number for each head and distance, added to the scores; a subclass brings `by_distance`."
 
@@ -99,8 +125,7 @@ class DistanceBias(nn.Module):
         n_heads: int,  # h
     ):
         super().__init__()
-        if n_heads < 1:
-            raise ValueError(f"n_heads: expected 1 or more, got {n_heads}")
+        check_whole("n_heads", n_heads)
         self.n_heads = n_heads
 
     def forward(
@@ -110,17 +135,19 @@ class DistanceBias(nn.Module):
         start: int = 0,  # position of the first query and key: so many keys come before them
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # q and k as they came, and the bias (1, h, T, start + T)
         "The bias of every query for every key, those that came before included. Raises `ValueError` for another number of heads."
+        _check_heads(q, k, start)
         if q.shape[1] != self.n_heads:
             raise ValueError(f"q: expected n_heads = {self.n_heads} heads, got {q.shape[1]}")
         key = torch.arange(start + k.shape[2], device=q.device)  # (S,)
         query = torch.arange(start, start + q.shape[2], device=q.device)  # (T,)
         return q, k, self.by_distance(key - query[:, None])[None].to(q.dtype)  # (1, h, T, S)
 
-# %% ../nbs/05b_relative_positions.ipynb #1c4e6cd6
+# %% ../nbs/05b_relative_positions.ipynb #084e7568
 def alibi_slopes(
     n_heads: int,  # any number above 0
 ) -> torch.Tensor:  # (n_heads,), float32
     "One slope per head: 2^(-8/n), 2^(-16/n), … for n a power of two, and every other one of the next list beyond that (Press et al. 2022)."
+    check_whole("n_heads", n_heads)
     n = 2 ** (n_heads.bit_length() - 1)  # the power of two at or below
     slopes = [2 ** (-8 * (i + 1) / n) for i in range(n)]
     slopes += [2 ** (-4 * (i + 1) / n) for i in range(0, 2 * (n_heads - n), 2)]
@@ -137,14 +164,20 @@ class ALiBi(DistanceBias):
         super().__init__(n_heads)
         self.register_buffer("slopes", alibi_slopes(n_heads), persistent=False)
 
+    def _apply(self, fn, recurse=True):
+        "Move the slopes with the model, but keep them in float32."
+        super()._apply(fn, recurse)
+        self.slopes = alibi_slopes(self.n_heads).to(self.slopes.device)
+        return self
+
     def by_distance(
         self,
         distance: torch.Tensor,  # (T, S) integers, key minus query
     ) -> torch.Tensor:  # (h, T, S)
         "Minus slope times distance, in both directions."
-        return -self.slopes.float()[:, None, None] * distance.abs()
+        return -self.slopes[:, None, None] * distance.abs()
 
-# %% ../nbs/05b_relative_positions.ipynb #6e5cb4b8
+# %% ../nbs/05b_relative_positions.ipynb #e496bf71
 class RelativeBias(DistanceBias):
     "A trained number for each head and distance; all distances of `max_distance` and more share one (after Shaw et al. 2018 and Raffel et al. 2020)."
 
@@ -154,8 +187,7 @@ class RelativeBias(DistanceBias):
         max_distance: int = 32,  # from here on, distances are no longer told apart
     ):
         super().__init__(n_heads)
-        if max_distance < 1:
-            raise ValueError(f"max_distance: expected 1 or more, got {max_distance}")
+        check_whole("max_distance", max_distance)
         self.max_distance = max_distance
         self.table = nn.Parameter(torch.zeros(n_heads, 2 * max_distance + 1))
 

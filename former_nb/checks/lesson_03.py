@@ -33,16 +33,18 @@ def judge_03_1(
 def with_mistake(
     x: torch.Tensor,  # (B, T, d_model)
     layer: MultiHeadAttention,
-    mistake: str = "",  # 'd_model', 'split', 'order', 'merge', 'axis' or 'w_o'; none where left out
+    mistake: str = "",  # 'd_model', 'unscaled', 'split', 'order', 'each', 'swapped', 'merge', 'axis' or 'w_o'; none where left out
 ) -> torch.Tensor:  # (B, T, d_model)
     "Multi-head attention, with one mistake made on purpose."
     (B, T, d), h = x.shape, layer.n_heads
     split = "B T (d h) -> B h T d" if mistake == "order" else "B T (h d) -> B h T d"
+    thirds = rearrange(layer.qkv(x), "B T (h three d) -> three B T (h d)", three=3, h=h) if mistake == "each" else layer.qkv(x).chunk(3, dim=-1)
     q, k, v = (
         t.reshape(B, h, T, d // h) if mistake == "split" else rearrange(t, split, h=h)
-        for t in layer.qkv(x).chunk(3, dim=-1)
+        for t in thirds
     )  # each (B, h, T, d_k)
-    scores = q @ k.transpose(-2, -1) / (d if mistake == "d_model" else d // h) ** 0.5  # (B, h, T, T)
+    k, v = (v, k) if mistake == "swapped" else (k, v)
+    scores = q @ k.transpose(-2, -1) / {"d_model": d**0.5, "unscaled": 1.0}.get(mistake, (d // h) ** 0.5)  # (B, h, T, T)
     found = scores.softmax(dim=-2 if mistake == "axis" else -1) @ v  # (B, h, T, d_k)
     found = found.reshape(B, T, d) if mistake == "merge" else rearrange(found, "B h T d -> B T (h d)")
     return found if mistake == "w_o" else layer.out(found)
@@ -52,6 +54,7 @@ def with_mistake(
     "03.2",
     "Cut `layer.qkv(x)` in three first, then give each third an axis for the heads.",
     "`reshape(B, T, h, d_k).transpose(1, 2)` splits; the merge undoes the two steps in the other order.",
+    "Between them: scores are `q @ k.transpose(-2, -1)` over √d_k, the softmax runs over the last axis, and `layer.out` comes last.",
 )
 def judge_03_2(
     answer,  # plain_attention(x, layer) -> (B, T, d_model)
@@ -61,12 +64,17 @@ def judge_03_2(
         torch.manual_seed(3)
         layer, x = MultiHeadAttention(12, 3).eval(), 2 * torch.randn(2, 5, 12)
         return diagnose(answer(x, layer), layer(x), {
-            "you divided by √d_model; the scale is √d_k, the width of one head": with_mistake(x, layer, "d_model"),
-            "you split by `reshape` alone, which deals out whole words; split the last axis, then transpose": with_mistake(x, layer, "split"),
-            "you split the last axis as (d_k, h); the heads come first, (h, d_k)": with_mistake(x, layer, "order"),
-            "you merged by `reshape` alone; put the words before the heads again, then reshape": with_mistake(x, layer, "merge"),
-            "the softmax ran over the queries; each query's row should sum to one": with_mistake(x, layer, "axis"),
-            "W_o is missing: `layer.out` comes last": with_mistake(x, layer, "w_o"),
+            sentence: with_mistake(x, layer, mistake) for mistake, sentence in {
+                "d_model": "you divided by √d_model; the scale is √d_k, the width of one head",
+                "unscaled": "the scores are not scaled: divide them by √d_k, the width of one head",
+                "split": "you split by `reshape` alone, which deals out whole words; split the last axis, then transpose",
+                "order": "you split the last axis as (d_k, h); the heads come first, (h, d_k)",
+                "each": "you cut every head in three; the layer stores all queries, then all keys, then all values, so cut in three first",
+                "swapped": "keys and values are exchanged; the thirds are queries, keys, values",
+                "merge": "you merged by `reshape` alone; put the words before the heads again, then reshape",
+                "axis": "the softmax ran over the queries; each query's row should sum to one",
+                "w_o": "W_o is missing: `layer.out` comes last",
+            }.items()
         })
 
 # %% ../../nbs/solutions/03_multi_head.ipynb #844a97d0

@@ -30,33 +30,38 @@ def judge_04_1(answer):
         },
     )
 
-# %% ../../nbs/solutions/04_masks.ipynb #378ff46e
+# %% ../../nbs/solutions/04_masks.ipynb #d77d0500
 @exercise(
     "04.2",
-    "Build the combined mask first, then find its empty rows with `any` over the keys",
-    "A query attends to itself on the diagonal: `torch.eye(T, dtype=torch.bool)`",
-    "`mask | (empty & eye)`, with `empty` of shape (B, 1, T, 1)",
+    "How far key j lies behind query i is i - j. Both conditions are about that number",
+    "The near past: 0 <= i - j < window. The far past: i - j >= 0, and stride divides it",
+    "`back = i[:, None] - j`, then `(back >= 0) & ((back < window) | (back % stride == 0))`, and two axes in front",
 )
 def judge_04_2(answer):
-    tokens = torch.tensor([[9, 9, 4, 5], [9, 9, 9, 9], [1, 2, 9, 9]])  # pads on the left, nothing else, and on the right
-    both = combine_masks(causal_mask(4), padding_mask(tokens, 9))  # (3, 1, 4, 4)
-    empty, eye = ~both.any(dim=-1, keepdim=True), torch.eye(4, dtype=torch.bool)
-    right = both | empty & eye
-    given = answer(tokens, 9)
+    back = torch.arange(11)[:, None] - torch.arange(11)  # (T, T), how far the key lies behind the query
+    past, near, far = back >= 0, back < 3, back % 4 == 0
+    right = past & (near | far)
+    given = answer(11, 4, 3)
     if not isinstance(given, torch.Tensor) or given.dtype != torch.bool:
         return f"expected a boolean tensor, got {getattr(given, 'dtype', type(given).__name__)}"
-    return diagnose(
-        given,
-        right,
-        {
-            "your empty rows are still empty": both,
-            "you opened the diagonal for every query; only those with nothing to attend to need it": both | eye,
-            "your empty rows may attend to everything, the future and the padding included": both | empty,
-            "your empty rows may attend to the padding before them; the exercise allows each itself only": both | empty & causal_mask(4),
-            "your mask is the wrong way round; True means may attend": ~right,
-            "you compared with 0; use the argument pad": combine_masks(causal_mask(4), padding_mask(tokens, 0)),
-        },
-    )
+    mistakes = {
+        "rows and columns are swapped; row i is query i": right.T,
+        "your mask is the wrong way round; True means may attend": ~right,
+        "you left out the diagonal; a query may attend to itself": right & (back > 0),
+        "your window holds one key too many; the query itself is one of its keys": past & ((back <= 3) | far),
+        "your window holds one key too few; the query itself is one of its keys": past & ((back < 2) | far),
+        "the future is not hidden": near & (back > -3) | far,
+        "that is the window alone; the keys `stride` places apart are missing": past & near,
+        "that is the stride alone; the window is missing": past & far,
+        "a key needs one of the two reasons, not both: | instead of &": past & near & far,
+        "you count steps from the start of the text; they are counted back from the query": past & (near | (torch.arange(11) % 4 == 0)),
+        "you count steps from the end of the window; they are counted back from the query": past & (near | ((back - 2) % 4 == 0)),
+        "you allowed only the first of the steps; all multiples of stride may be seen": past & (near | (back == 4)),
+    }
+    problem = diagnose(given, right[None, None], {sentence: wrong[None, None] for sentence, wrong in mistakes.items()})
+    if problem is None and not torch.equal(answer(5, 2, 1)[0, 0], past[:5, :5] & (back[:5, :5] % 2 == 0)):
+        problem = "right for T = 11, stride = 4, window = 3, but not for 5, 2 and 1"
+    return problem
 
 # %% ../../nbs/solutions/04_masks.ipynb #c6550f08
 @exercise(

@@ -1,0 +1,441 @@
+"""The leak meters find every planted mistake, name the pair, pass the model put right, and leave it as it was."""
+import math
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from former_nb.block import TransformerConfig
+from former_nb.decoding import KVCache
+from former_nb.generator import LanguageModel
+from former_nb.leaks import LeakError, allowed_pairs, assert_no_leak, assert_no_noise_leak, edit_influence, gradient_influence, noise_leak
+from former_nb.masks import causal_mask, combine_masks, padding_mask
+from former_nb.multi_head import MultiHeadAttention
+
+B, T, S, D = 2, 5, 7, 8
+CAUSAL, EYE = causal_mask(T), torch.eye(T, dtype=torch.bool)
+SOURCE = torch.tensor([[7, 5, 6, 0, 0], [4, 8, 2, 9, 0]])  # 0 is padding
+TARGET = torch.tensor([[3, 4, 2, 6, 7], [5, 9, 0, 0, 0]])
+TOKENS = torch.tensor([[4, 7, 5, 9, 6], [8, 5, 10, 4, 7]])
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def ours(seed=0):
+    torch.manual_seed(seed)
+    return MultiHeadAttention(D, 2)
+
+
+def language_model(dropout=0.0, **how):
+    torch.manual_seed(0)
+    return LanguageModel(TransformerConfig(12, max_len=13, d_model=D, n_heads=2, n_layers=2, d_ff=16, dropout=dropout, **how))
+
+
+def leaking_pair(model, inputs, allowed, **how):
+    with pytest.raises(LeakError) as caught:
+        assert_no_leak(model, inputs, allowed, **how)
+    return str(caught.value)
+
+
+X = numbers(B, T, D)
+
+
+# ------------------------------------------------------------------ the planted mistakes, on our layer and on PyTorch's
+
+
+def torch_layer(mask):
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(D, 2, batch_first=True)
+    return lambda x: layer(x, x, x, attn_mask=None if mask is None else ~mask[0, 0])
+
+
+def torch_encoder(mask):
+    torch.manual_seed(0)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, 2, 16, batch_first=True), 2, enable_nested_tensor=False)
+    return partial(encoder, mask=None if mask is None else ~mask[0, 0])
+
+
+def our_layer(mask):
+    return partial(ours(), mask=mask)
+
+
+LEAKING = {
+    "no mask": (None, "output 0 of sample 0 depends on input 1 ", "20 such pairs; every output sees every input"),
+    "transposed": (CAUSAL.mT, "output 0 of sample 0 depends on input 1 ", "20 such pairs; the mask may be inverted or transposed"),
+    "one key too far": (torch.ones(1, 1, T, T, dtype=torch.bool).tril(1), "output 0 of sample 0 depends on input 1 ", "off by one"),
+}
+
+
+@pytest.mark.parametrize("name", LEAKING)
+@pytest.mark.parametrize("build", [our_layer, torch_layer, torch_encoder])
+def test_a_wrong_causal_mask_is_caught_and_the_right_one_passes(build, name):
+    mask, pair, looks = LEAKING[name]
+    if name == "one key too far" and build is torch_encoder:
+        looks = "such pairs"  # two layers reach two places ahead
+    text = leaking_pair(build(mask), X, CAUSAL)
+    assert pair in text and looks in text and "which `allowed` forbids" in text
+    assert_no_leak(build(CAUSAL), X, CAUSAL)
+
+
+def test_an_inverted_mask_is_caught():
+    text = leaking_pair(our_layer(~CAUSAL), X, CAUSAL)
+    assert "output 0 of sample 0 depends on input 1 " in text and "inverted or transposed" in text
+    # not a triangle: here the two can be told apart
+    some = torch.tensor([[1, 1, 0, 0, 1], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 1, 0], [1, 0, 0, 1, 1]], dtype=torch.bool)[None, None]
+    assert leaking_pair(our_layer(~some), X, some).endswith("; the mask may be inverted")
+    assert leaking_pair(our_layer(some.mT), X, some).endswith("; the mask may be transposed")
+    assert_no_leak(our_layer(some), X, some)
+
+
+def test_nan_from_an_inverted_mask_is_an_error_and_no_pass():
+    with pytest.raises(ValueError, match="model: expected finite outputs, got NaN or infinity in 2, the first output 4 of sample 0"):
+        assert_no_leak(torch_layer(~CAUSAL), X, CAUSAL)
+
+
+def test_an_excluded_diagonal_is_caught_on_the_layer():
+    text = leaking_pair(our_layer(CAUSAL & ~EYE), X, CAUSAL)
+    assert "output 0 of sample 0 does not depend on input 0, which `allowed` allows; 4 such pairs; the diagonal may be excluded" in text
+    assert_no_leak(our_layer(CAUSAL & ~EYE), X, CAUSAL, must_see=False)
+
+
+def test_a_model_that_ignores_its_input_does_not_pass():
+    assert "no output sees any input" in leaking_pair(torch.zeros_like, X, CAUSAL)
+    assert "no output sees any input" in leaking_pair(lambda x: X, X, CAUSAL)  # a wrapper that forgot its argument
+
+
+def test_targets_that_are_not_shifted_are_caught():
+    model = language_model().eval()
+    before = causal_mask(T) & ~EYE  # the prediction of token i may depend on the tokens before it
+    text = leaking_pair(model, TOKENS, before)
+    assert "output 0 of sample 0 depends on input 0 " in text and "are the targets shifted?" in text
+    assert_no_leak(lambda tokens: F.pad(model(tokens)[:, :-1], (0, 0, 1, 0)), TOKENS, before)
+    text = leaking_pair(lambda tokens: F.pad(model(tokens)[:, :-2], (0, 0, 2, 0)), TOKENS, before)  # shifted twice
+    assert "output 1 of sample 0 does not depend on input 0" in text
+
+
+class Kept:
+    k = v = None
+    length = 0
+
+    def update(self, k, v):
+        self.k, self.v = (k, v) if self.k is None else (torch.cat([self.k, k], 2), torch.cat([self.v, v], 2))
+        self.length = self.k.shape[2]
+        return self.k, self.v
+
+
+def in_pieces(layer, x, ahead=0, size=2):
+    kept, outs = Kept(), []
+    for piece in x.split(size, dim=1):
+        n, keys = piece.shape[1], kept.length + piece.shape[1]
+        outs.append(layer(piece, mask=torch.ones(1, 1, n, keys, dtype=torch.bool).tril(keys - n + ahead), cache=kept))
+    return torch.cat(outs, dim=1)
+
+
+def test_a_cache_that_is_off_by_one_is_caught():
+    layer = ours()
+    assert_no_leak(partial(in_pieces, layer), X, CAUSAL)
+    text = leaking_pair(partial(in_pieces, layer, ahead=1), X, CAUSAL)
+    assert "output 0 of sample 0 depends on input 1 " in text and "4 such pairs" in text and "off by one" in text
+    assert "does not depend on input 0" in leaking_pair(partial(in_pieces, layer, ahead=-1), X, CAUSAL)
+    assert "does not depend on input 0" in leaking_pair(partial(in_pieces, layer, ahead=-1, size=1), X, CAUSAL)
+
+
+def test_the_course_s_own_cache_does_not_leak_token_by_token():
+    model = language_model().eval()
+
+    def cached(tokens, size=1):
+        cache = KVCache(model.config.n_layers)
+        return torch.cat([model(piece, cache=cache) for piece in tokens.split(size, dim=1)], dim=1)
+
+    def late(tokens):  # each token is read one step after its turn
+        return torch.cat([cached(tokens)[:, 1:], cached(tokens)[:, -1:]], dim=1)
+
+    assert_no_leak(cached, TOKENS, CAUSAL)
+    assert_no_leak(partial(cached, size=3), TOKENS, CAUSAL)
+    assert "output 0 of sample 0 depends on input 1 " in leaking_pair(late, TOKENS, CAUSAL)
+
+
+def test_attended_padding_is_caught():
+    both = combine_masks(CAUSAL, padding_mask(SOURCE))
+    assert_no_leak(our_layer(both), X, both | EYE)
+    text = leaking_pair(our_layer(CAUSAL), X, both | EYE)
+    assert "output 4 of sample 0 depends on input 3 " in text and "; 1 such pair;" in text
+    assert "output 0 of sample 0 depends on input 3 " in leaking_pair(our_layer(None), X, padding_mask(SOURCE) | EYE)
+
+
+def test_padding_of_the_wrong_side_is_caught_in_cross_attention():
+    layer, memory = ours(), numbers(B, T, D, seed=1)
+
+    def cross(mask):
+        return lambda memory: layer(X, memory, mask=mask)
+
+    assert_no_leak(cross(padding_mask(SOURCE)), memory, padding_mask(SOURCE))
+    for wrong in (padding_mask(TARGET), padding_mask(SOURCE).mT, None):
+        text = leaking_pair(cross(wrong), memory, padding_mask(SOURCE))
+        assert "output 0 of sample 0 depends on input 3 " in text
+    longer = numbers(B, S, D, seed=1)
+    assert_no_leak(lambda memory: layer(X, memory), longer, torch.ones(T, S, dtype=torch.bool))
+    assert_no_leak(lambda memory: layer(X, memory, is_causal=True), longer, causal_mask(T, S))
+
+
+def test_samples_that_hear_each_other_are_named():
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(D, 2)  # batch_first left out
+    text = leaking_pair(lambda x: layer(x, x, x), X, CAUSAL)
+    assert "output 0 of sample 0 depends on input 0 of sample 1 " in text and "batch_first" in text
+    norm = nn.BatchNorm1d(D)
+
+    def normed(x):
+        return norm(x.flatten(0, 1)).view(x.shape)
+
+    assert "samples mix" in leaking_pair(normed, X, EYE[None, None])
+    norm.eval()
+    assert_no_leak(normed, X, EYE[None, None])
+    assert "sample 1" in leaking_pair(lambda x: x - x.mean(0), X, EYE[None, None])
+    assert "samples mix" not in leaking_pair(lambda x: x - x.mean(1, keepdim=True), X, CAUSAL)
+
+
+@pytest.mark.parametrize("leak", [lambda n: (n > 0).to(n), lambda n: n.round(), lambda n: F.relu(n - 20), lambda n: n.detach(), lambda n: n.argmax(-1, keepdim=True).to(n)])
+def test_edits_find_what_gradients_miss(leak):
+    def model(x):
+        return x.cumsum(1) + leak(F.pad(x[:, 1:], (0, 0, 0, 1)))
+
+    may = allowed_pairs(CAUSAL, (B, T, B, T))
+    assert torch.equal(gradient_influence(model, X) > 0, may)
+    assert not torch.equal(edit_influence(model, X) > 0, may)
+    assert "output 0 of sample 0 depends on input 1 (an edit" in leaking_pair(model, X, CAUSAL)
+
+
+def test_gradients_find_what_edits_miss_and_a_constant_sum_hides_nothing():
+    def weak(x):
+        return x.cumsum(1) + 1e-12 * F.pad(x[:, 1:], (0, 0, 0, 1))
+
+    assert torch.equal(edit_influence(weak, X) > 0, allowed_pairs(CAUSAL, (B, T, B, T)))
+    assert "output 0 of sample 0 depends on input 1 (gradient" in leaking_pair(weak, X, CAUSAL)
+    for ending in (lambda y: F.layer_norm(y, (D,)), lambda y: y.softmax(-1)):
+        assert gradient_influence(lambda x, ending=ending: ending(x + x.roll(-1, 1)), X)[0, 0, 0, 1] > 1e-3
+
+
+def test_steps_through_python_numbers_are_found():
+    def model(x):
+        return x + round(x[0, -1, 0].item(), 1)
+
+    text = leaking_pair(model, X, EYE[None, None])
+    assert "output 0 of sample 0 depends on input 4 (an edit" in text
+
+
+def test_tolerance_forgives_rounding_and_nothing_else():
+    kernel = numbers(T, D)
+
+    def convolve(x):  # causal, but every output is computed from every input
+        return torch.fft.irfft(torch.fft.rfft(x, 2 * T, dim=1) * torch.fft.rfft(kernel, 2 * T, dim=0), 2 * T, dim=1)[:, :T]
+
+    leaking_pair(convolve, X, CAUSAL)
+    assert_no_leak(convolve, X, CAUSAL, tolerance=1e-3)
+    leaking_pair(lambda x: convolve(x.flip(1)).flip(1), X, CAUSAL, tolerance=1e-3)
+
+
+# ------------------------------------------------------------------ whole models
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_the_language_model_is_causal_and_its_stack_is_too(positions):
+    model = language_model(dropout=0.3, positions=positions)
+    assert_no_leak(model, TOKENS, CAUSAL)
+    assert_no_leak(model, TOKENS, CAUSAL, vocab_size=12)
+    assert_no_leak(partial(model.stack, is_causal=True), X, CAUSAL)
+    assert "is the mask passed on?" in leaking_pair(model.stack, X, CAUSAL)
+
+
+def test_one_layer_without_its_mask_is_enough():
+    torch.manual_seed(0)
+    layers = nn.ModuleList(nn.TransformerEncoderLayer(D, 2, 16, batch_first=True) for _ in range(3)).eval()
+    forbid = ~CAUSAL[0, 0]
+
+    def stack(x, forgotten=None):
+        for i, layer in enumerate(layers):
+            x = layer(x, src_mask=None if i == forgotten else forbid)
+        return x
+
+    assert_no_leak(stack, X, CAUSAL)
+    for i in range(3):
+        assert "output 0 of sample 0 depends on input 1 " in leaking_pair(partial(stack, forgotten=i), X, CAUSAL)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_other_floating_types(dtype):
+    layer = ours().to(dtype)
+    assert_no_leak(partial(layer, is_causal=True), X.to(dtype), CAUSAL)
+    assert "output 0 of sample 0 depends on input 1 " in leaking_pair(layer, X.to(dtype), CAUSAL)
+
+
+def test_inputs_with_more_axes_and_outputs_with_fewer():
+    frames = numbers(B, T, 3, 4)
+    assert_no_leak(lambda x: x.cumsum(1), frames, CAUSAL)
+    assert_no_leak(lambda x: x.cumsum(1).sum((2, 3)), frames, CAUSAL)  # (B, T)
+    assert_no_leak(lambda x: x.cumsum(1), numbers(B, T), CAUSAL)
+    assert_no_leak(lambda x: (x.cumsum(1), "more"), frames, CAUSAL)
+    assert_no_leak(lambda tokens: tokens.cummax(1).values, torch.arange(B * T).view(B, T), CAUSAL, must_see=False)
+
+
+# ------------------------------------------------------------------ the model is left as it was
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_modes_gradients_and_random_numbers_are_left_alone(raises):
+    torch.manual_seed(0)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, 2, 16, batch_first=True), 2, enable_nested_tensor=False)
+    encoder.layers[1].eval()  # a frozen part
+    encoder.layers[0].linear1.weight.requires_grad_(False)
+    encoder.layers[0].linear2.weight.grad = torch.ones(D, 16)
+    modes = [m.training for m in encoder.modules()]
+    state = {name: t.clone() for name, t in encoder.state_dict().items()}
+    x, random = X.clone(), torch.get_rng_state()
+    if raises:
+        leaking_pair(encoder, x, CAUSAL)
+    else:
+        assert_no_leak(partial(encoder, mask=~CAUSAL[0, 0]), x, CAUSAL)
+    assert [m.training for m in encoder.modules()] == modes and modes[0] and not modes[-1]
+    assert not encoder.layers[0].linear1.weight.requires_grad
+    assert torch.equal(encoder.layers[0].linear2.weight.grad, torch.ones(D, 16))
+    assert all(p.grad is None for p in encoder.layers[1].parameters())
+    assert all(torch.equal(t, state[name]) for name, t in encoder.state_dict().items())
+    assert torch.equal(x, X) and not x.requires_grad and torch.equal(random, torch.get_rng_state())
+
+
+def test_a_model_that_works_in_place_changes_nothing():
+    x = X.clone()
+    assert_no_leak(lambda x: x.add_(1), x, EYE[None, None])
+    assert "samples mix" in leaking_pair(lambda x: x.sub_(x.mean(0)), x, EYE[None, None])
+    assert torch.equal(x, X)
+
+
+def test_it_works_where_gradients_are_switched_off():
+    layer = ours()
+    for off in (torch.no_grad, torch.inference_mode):
+        with off():
+            assert_no_leak(partial(layer, is_causal=True), X.clone(), CAUSAL)
+            assert "gradient" in leaking_pair(layer, X.clone(), CAUSAL)
+
+
+def test_the_same_call_gives_the_same_message():
+    assert leaking_pair(ours(), X, CAUSAL) == leaking_pair(ours(), X, CAUSAL)
+
+
+# ------------------------------------------------------------------ bad arguments
+
+
+@pytest.mark.parametrize(
+    "arguments, error, words",
+    [
+        ((3, X, CAUSAL), TypeError, "model: expected a module or a function, got int"),
+        ((lambda x: {"out": x}, X, CAUSAL), TypeError, "model: expected it to return a tensor, or a tuple that starts with one, got dict"),
+        ((lambda x: x.sum(), X, CAUSAL), ValueError, r"model: expected outputs of shape \(B = 2, T, ...\), got \(\)"),
+        ((lambda x: x.transpose(0, 1), X, CAUSAL), ValueError, r"model: expected outputs of shape \(B = 2"),
+        ((lambda x: F.dropout(x, 0.5), X, CAUSAL), ValueError, "model: expected the same output twice, .* is dropout on"),
+        ((lambda x: x / 0, X, CAUSAL), ValueError, "model: expected finite outputs, got NaN or infinity in 10, the first output 0 of sample 0"),
+        ((nn.Identity(), [1.0], CAUSAL), TypeError, "inputs: expected a tensor .* got list"),
+        ((nn.Identity(), X > 0, CAUSAL), TypeError, "inputs: expected a tensor .* got torch.bool"),
+        ((nn.Identity(), X[0, 0], CAUSAL), ValueError, r"inputs: expected shape \(B, S, ...\), no axis of size 0, got \(8,\)"),
+        ((nn.Identity(), X[:, :0], CAUSAL), ValueError, "inputs: expected shape"),
+        ((nn.Identity(), X.long(), CAUSAL), ValueError, r"inputs: expected token ids of shape \(B, S\)"),
+        ((nn.Identity(), X / 0, CAUSAL), ValueError, "inputs: expected finite numbers"),
+        ((nn.Identity(), torch.ones(2, 5).long(), CAUSAL), ValueError, "vocab_size: expected at least 2 different tokens to exchange, got 1 alone"),
+        ((nn.Identity(), X, CAUSAL.float()), TypeError, "allowed: expected a boolean tensor .* got torch.float32"),
+        ((nn.Identity(), X, None), TypeError, "allowed: expected a boolean tensor .* got NoneType"),
+        ((nn.Identity(), X, causal_mask(4)), ValueError, "allowed: expected a shape that broadcasts"),
+        ((nn.Identity(), X, CAUSAL.expand(1, 3, T, T)), ValueError, "allowed: expected a shape that broadcasts"),
+        ((nn.Identity(), X, CAUSAL[0, 0, 0]), ValueError, "allowed: expected a shape that broadcasts"),
+        ((nn.Identity(), numbers(T, T, D), CAUSAL[0, 0]), ValueError, r"allowed: shape \(5, 5\) can be read as \(T, S\) or as \(B, S\)"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, error, words):
+    with pytest.raises(error, match=words):
+        assert_no_leak(*arguments)
+
+
+def test_gradients_of_tokens_are_refused():
+    with pytest.raises(TypeError, match="inputs: expected floating point numbers, got torch.int64"):
+        gradient_influence(nn.Identity(), TOKENS)
+
+
+# ------------------------------------------------------------------ noise
+
+
+def next_token(model, tokens):
+    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def same_token(model, tokens):
+    return F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+
+
+def padded_mean(model, tokens):  # half of the losses are zero, and counted
+    losses = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten(), reduction="none")
+    return torch.cat([losses, torch.zeros_like(losses)])
+
+
+def softmax_over_time(model, tokens):  # 8 places, so nothing keeps the loss above ln 8
+    logs = model(tokens[:, :-1]).log_softmax(dim=1)  # (B, 8, V)
+    return -logs.gather(2, tokens[:, 1:, None])
+
+
+class NoMask(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = language_model()
+
+    def forward(self, tokens):
+        x = self.model.positions(self.model.embed(tokens))
+        return self.model.stack(x) @ self.model.embed.weight.T
+
+
+def test_noise_passes_the_language_model_and_leaves_it_alone():
+    model = language_model(dropout=0.1)
+    state, random = {name: t.clone() for name, t in model.state_dict().items()}, torch.get_rng_state()
+    test = assert_no_noise_leak(model, next_token, vocab_size=6, steps=60, length=9, batch=32)
+    assert test.entropy == math.log(6) and test.error < 0.01 and len(test.history) == 60
+    assert all(torch.equal(t, state[name]) for name, t in model.state_dict().items())
+    assert model.training and torch.equal(random, torch.get_rng_state())
+    assert test == noise_leak(model, next_token, vocab_size=6, steps=60, length=9, batch=32)
+
+
+@pytest.mark.parametrize(
+    "build, loss_fn",
+    [(language_model, same_token), (language_model, padded_mean), (language_model, softmax_over_time), (NoMask, next_token)],
+)
+def test_noise_finds_leaks(build, loss_fn):
+    with pytest.raises(LeakError, match="below the entropy ln 12 = 2.485: some prediction has seen its target"):
+        assert_no_noise_leak(build(), loss_fn, vocab_size=12, steps=200, length=9, batch=32)
+
+
+def test_noise_can_leave_out_special_tokens():
+    seen = []
+
+    def ignoring(model, tokens):
+        seen.append(tokens)
+        return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=0)
+
+    assert_no_noise_leak(language_model(), ignoring, vocab_size=8, first_id=4, steps=5)
+    assert torch.cat(seen).unique().tolist() == [*range(4, 12)]
+
+
+@pytest.mark.parametrize(
+    "change, error, words",
+    [
+        ({"vocab_size": 1}, ValueError, "vocab_size: expected 2 or more, got 1"),
+        ({"length": 0}, ValueError, "length: expected 1 or more, got 0"),
+        ({"batch": 0}, ValueError, "batch: expected 1 or more, got 0"),
+        ({"model": next_token}, TypeError, "model: expected a module, got function"),
+        ({"model": nn.Identity()}, ValueError, "model: expected at least one parameter that can be trained"),
+        ({"loss_fn": lambda model, tokens: 1.0}, ValueError, "loss_fn: expected a tensor of finite losses, got 1.0"),
+        ({"loss_fn": lambda model, tokens: model(tokens).sum() * float("nan")}, ValueError, "loss_fn: expected a tensor of finite losses, got nan"),
+    ],
+)
+def test_bad_arguments_of_the_noise_meter_are_named(change, error, words):
+    with pytest.raises(error, match=words):
+        noise_leak(**{"model": language_model(), "loss_fn": next_token, "vocab_size": 6, "steps": 1} | change)
