@@ -61,14 +61,9 @@ def _check_finite(out):
 def _at_rest(model, inputs):
     "Within `with`, a module is in eval mode; afterwards every part is in its own mode again, and torch's random numbers go on as before."
     module = model.func if isinstance(model, partial) else model
-    modes = {part: part.training for part in module.modules()} if isinstance(module, nn.Module) else {}
     with torch.inference_mode(False), torch.random.fork_rng([inputs.device] if inputs.is_cuda else []):
-        try:
-            with eval_mode(module) if modes else nullcontext():
-                yield
-        finally:
-            for part, mode in modes.items():
-                part.training = mode
+        with eval_mode(module) if isinstance(module, nn.Module) else nullcontext():
+            yield
 
 # %% ../nbs/04c_leaks.ipynb #5de4c4f3
 def _other_values(inputs, b, j, vocab_size, rng):
