@@ -55,6 +55,7 @@ def read_code(source, *outputs):
         ("#| eval: false", "skip-execution"),
         ("#|eval: False", "skip-execution"),
         ("#| code-fold: true", "hide-input"),
+        ("#| fold What is checked", "hide-input"),
         ("#| solution: true", "hide-cell"),
         ("#| export", "export"),
         ("#| exports", "export"),
@@ -81,6 +82,7 @@ def test_tags_of_the_author_are_kept():
 def test_folds_say_what_they_hide():
     options = read_code("#| code-fold: true\n#| code-summary: Show the plot\n1").metadata.mystnb
     assert (options.code_prompt_show, options.code_prompt_hide) == ("Show the plot", "Hide the plot")
+    assert read_code("#| export\n#| fold What is checked\n1").metadata.mystnb.code_prompt_show == "What is checked"
     assert read_code("#| solution: true\n1").metadata.mystnb.code_prompt_show == "Show the solution"
 
 

@@ -42,6 +42,7 @@ TAGS = {
     "output: false": "remove-output",
     "eval: false": "skip-execution",
     "code-fold: true": "hide-input",
+    "fold": "hide-input",  # with the words on the fold, for exported cells: nbdev would leave Quarto's two lines in the module
     "solution: true": "hide-cell",
     "export": "export",
     "exports": "export",
@@ -61,7 +62,7 @@ def split_directives(source):
 def tags_for(directives, source):
     """The MyST-NB tags that a cell's directives ask for."""
     keys = [f"{name}: {value.lower()}" if value else name for name, value in directives.items()]
-    keys += [name for name, value in directives.items() if name.startswith("export") and value]
+    keys += [name for name, value in directives.items() if name.startswith(("export", "fold")) and value]
     tags = {TAGS[key] for key in keys if key in TAGS}
     return sorted(tags | {"remove-cell"} if "default_exp" in directives and not source else tags)
 
@@ -69,7 +70,8 @@ def tags_for(directives, source):
 def mystnb_options(directives):
     """What MyST-NB wants in a cell's metadata: alt text, caption and the words on a fold."""
     alt, caption, label = (directives.get(key) for key in ("fig-alt", "fig-cap", "label"))
-    summary = directives.get("code-summary", "Show the solution" if "solution" in directives else "Show the code")
+    summary = "Show the solution" if "solution" in directives else "Show the code"
+    summary = directives.get("code-summary") or directives.get("fold") or summary
     options = {"code_prompt_show": summary, "code_prompt_hide": summary.replace("Show", "Hide", 1)}
     if alt:
         options["image"] = {"alt": alt}
