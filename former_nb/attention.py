@@ -147,6 +147,8 @@ def check_attention_inputs(
         raise ValueError(f"dropout: expected 0 <= dropout < 1, got {dropout}")
 
 # %% ../nbs/02_attention.ipynb #60bbaef4
+#| code-fold: true
+#| code-summary: The two paths
 def _combine_with_past(mask, q, k):
     "`mask` and the causal mask of queries (..., T, d_k) and keys (..., S, d_k), aligned at the bottom right, with as many axes as `q`."
     T, S = q.shape[-2], k.shape[-2]

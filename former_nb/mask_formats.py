@@ -12,6 +12,8 @@ from .attention import check_mask
 from .masks import combine_masks
 
 # %% ../nbs/04b_mask_formats.ipynb #e635a10b
+#| code-fold: true
+#| code-summary: What the converters ask of their arguments
 def _check_boolean(mask, axes=None):
     "Raise `TypeError` unless `mask` is a boolean tensor, `ValueError` unless it has so many axes."
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
@@ -26,6 +28,27 @@ def _floating(dtype):
         raise TypeError(f"dtype: expected a floating point type such as torch.float32, got {dtype!r}")
     return dtype
 
+# %% ../nbs/04b_mask_formats.ipynb #33a9d689
+#| code-fold: true
+#| code-summary: How added numbers, and what a layer blocks, are read back
+def _read_additive(name, bias):
+    "A boolean mask from added numbers; `name` is the argument to blame."
+    allowed, lowest = bias == 0, torch.finfo(bias.dtype).min
+    other = bias[~(allowed | (bias <= lowest / 2))]
+    if len(other):
+        raise ValueError(f"{name}: expected 0 (may attend), or -inf or the lowest number of {bias.dtype} (may not), got {other[0]:.4g}")
+    return allowed
+
+
+def _read_mha(name, blocked, *axes):
+    "A mask in our convention from one of the layer's, boolean or added."
+    if not isinstance(blocked, torch.Tensor) or not (blocked.dtype == torch.bool or blocked.is_floating_point()):
+        kind = getattr(blocked, "dtype", type(blocked).__name__)
+        raise TypeError(f"{name}: expected booleans (True = may not attend) or numbers to add, got {kind}")
+    if blocked.ndim not in axes:
+        raise ValueError(f"{name}: expected {' or '.join(map(str, axes))} axes, got shape {tuple(blocked.shape)}")
+    return ~blocked if blocked.dtype == torch.bool else _read_additive(name, blocked)
+
 # %% ../nbs/04b_mask_formats.ipynb #04b2d83d
 def to_additive(
     mask: torch.Tensor,  # boolean, any shape, True = may attend
@@ -34,15 +57,6 @@ def to_additive(
     "What to add to the scores so that `mask` holds."
     _check_boolean(mask)
     return torch.zeros_like(mask, dtype=_floating(dtype)).masked_fill(~mask, float("-inf"))
-
-
-def _read_additive(name, bias):
-    "A boolean mask from added numbers; `name` is the argument to blame."
-    allowed, lowest = bias == 0, torch.finfo(bias.dtype).min
-    other = bias[~(allowed | (bias <= lowest / 2))]
-    if len(other):
-        raise ValueError(f"{name}: expected 0 (may attend), or -inf or the lowest number of {bias.dtype} (may not), got {other[0]:.4g}")
-    return allowed
 
 
 def from_additive(
@@ -72,16 +86,6 @@ def to_torch_mha(
     return {"attn_mask": ~mask.expand(B, h, T, S).reshape(B * h, T, S)}
 
 # %% ../nbs/04b_mask_formats.ipynb #188279ef
-def _read_mha(name, blocked, *axes):
-    "A mask in our convention from one of the layer's, boolean or added."
-    if not isinstance(blocked, torch.Tensor) or not (blocked.dtype == torch.bool or blocked.is_floating_point()):
-        kind = getattr(blocked, "dtype", type(blocked).__name__)
-        raise TypeError(f"{name}: expected booleans (True = may not attend) or numbers to add, got {kind}")
-    if blocked.ndim not in axes:
-        raise ValueError(f"{name}: expected {' or '.join(map(str, axes))} axes, got shape {tuple(blocked.shape)}")
-    return ~blocked if blocked.dtype == torch.bool else _read_additive(name, blocked)
-
-
 def from_torch_mha(
     *,
     attn_mask: torch.Tensor | None = None,  # (T, S) or (B * n_heads, T, S); True = may not, or added to the scores
@@ -106,7 +110,7 @@ def to_hugging_face(
     mask: torch.Tensor,  # boolean, True = may attend; four axes, (B, 1, 1, S) for padding
     dtype: torch.dtype = torch.float32,  # of the model; used where the mask is more than padding
 ) -> torch.Tensor:  # (B, S) integers, 1 = a word, for padding; else like mask, to be added: 0 or the lowest number
-    "The `attention_mask` that makes a Hugging Face model respect `mask`. A decoder adds its triangle to (B, S) only."
+    "The `attention_mask` that makes a Hugging Face model respect `mask`. (B, 1, 1, S) is read as padding, also where it is the row of one causal query; a decoder adds its triangle to (B, S) only."
     _check_boolean(mask, axes=4)
     if mask.shape[1:3] == (1, 1):
         return mask[:, 0, 0].long()  # (B, S)

@@ -6,23 +6,15 @@
 __all__ = ['causal_mask', 'padding_mask', 'combine_masks', 'sliding_window_mask', 'prefix_mask', 'document_mask']
 
 # %% ../nbs/04_masks.ipynb #636d5831
-from numbers import Integral
-
 import torch
+
+from .core import check_whole
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 # %% ../nbs/04_masks.ipynb #dae3a40c
 #| code-fold: true
 #| code-summary: What the masks ask of their arguments
-def _check_integer(name, n, least=None):
-    "Raise `TypeError` unless `n` is an integer, `ValueError` where it is below `least`."
-    if isinstance(n, bool) or not isinstance(n, (Integral, torch.SymInt)):
-        raise TypeError(f"{name}: expected an integer, got {n!r} of type {type(n).__name__}")
-    if least is not None and n < least:
-        raise ValueError(f"{name}: expected a length of {least} or more, got {n}")
-
-
 def _check_integers(name, t, *axes):
     "Raise `TypeError` or `ValueError` unless `t` is a tensor of integers with the named axes."
     if not isinstance(t, torch.Tensor) or t.dtype not in _INTEGERS:
@@ -34,8 +26,8 @@ def _check_integers(name, t, *axes):
 def _places(T, S, device):
     "Where T queries (T, 1) and S keys (S,) stand; the last query stands at the last key."
     S = T if S is None else S
-    _check_integer("T", T, 0)
-    _check_integer("S", S, 0)
+    check_whole("T", T, least=0)
+    check_whole("S", S, least=0)
     return torch.arange(S - T, S, device=device)[:, None], torch.arange(S, device=device)
 
 
@@ -55,7 +47,7 @@ def padding_mask(
 ) -> torch.Tensor:  # (B, 1, 1, S), boolean, True = may attend
     "Every query may attend to every key that is not padding."
     _check_integers("tokens", tokens, "B", "S")
-    _check_integer("pad", pad)
+    check_whole("pad", pad, least=None)
     return (tokens != pad)[:, None, None, :]  # (B, 1, 1, S)
 
 # %% ../nbs/04_masks.ipynb #f76301c5
@@ -84,7 +76,7 @@ def sliding_window_mask(
 ) -> torch.Tensor:  # (1, 1, T, S), boolean, True = may attend
     "Each query may attend to itself and to the `window` - 1 keys before it; the last query stands at the last key."
     query, key = _places(T, S, device)
-    _check_integer("window", window, 1)
+    check_whole("window", window)
     return ((query - window < key) & (key <= query))[None, None]  # (1, 1, T, S)
 
 # %% ../nbs/04_masks.ipynb #7932733d
@@ -98,7 +90,7 @@ def prefix_mask(
         _check_integers("prefix", prefix, "B")
         device = prefix.device if device is None else device
     else:
-        _check_integer("prefix", prefix, 0)
+        check_whole("prefix", prefix, least=0)
     query, key = _places(T, None, device)
     prefix = torch.as_tensor(prefix, device=device).reshape(-1, 1, 1, 1)  # (B, 1, 1, 1)
     return (key < prefix) | (key <= query)  # (B, 1, T, T)

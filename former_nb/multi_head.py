@@ -16,13 +16,21 @@ from torch import nn
 
 from .attention import AttentionHead, attention
 
-# %% ../nbs/03_multi_head.ipynb #fa392510
+# %% ../nbs/03_multi_head.ipynb #dd902cdb
+#| code-fold: true
+#| code-summary: The checks of this lesson
 def _check_words(name, t, d_model):
     "Raise `ValueError` unless `t` holds floating point numbers of shape (B, T, d_model)."
     if t.ndim != 3 or t.shape[-1] != d_model or not t.is_floating_point():
         raise ValueError(f"{name}: expected floating point numbers, 3 axes, the last d_model = {d_model} wide, got {t.dtype} of shape {tuple(t.shape)}")
 
 
+def _check_split(d_model, n_heads):
+    "Raise `ValueError` unless `d_model` can be cut into `n_heads` equal slices."
+    if n_heads < 1 or d_model < 1 or d_model % n_heads:
+        raise ValueError(f"d_model: expected a multiple of n_heads = {n_heads}, got {d_model}")
+
+# %% ../nbs/03_multi_head.ipynb #fa392510
 class SeparateHeads(nn.Module):
     "`n_heads` heads, each with three matrices of its own, run one after another and mixed."
 
@@ -62,12 +70,6 @@ class WideMultiHeadAttention(SeparateHeads):
         super().__init__(d_model, n_heads, d_model, bias)
 
 # %% ../nbs/03_multi_head.ipynb #453bf33b
-def _check_split(d_model, n_heads):
-    "Raise `ValueError` unless `d_model` can be cut into `n_heads` equal slices."
-    if n_heads < 1 or d_model < 1 or d_model % n_heads:
-        raise ValueError(f"d_model: expected a multiple of n_heads = {n_heads}, got {d_model}")
-
-
 class NarrowMultiHeadAttention(SeparateHeads):
     "The narrow form: every head has a slice of the width, d_k = d_model / n_heads, and matrices of its own."
 
@@ -81,6 +83,8 @@ class NarrowMultiHeadAttention(SeparateHeads):
         super().__init__(d_model, n_heads, d_model // n_heads, bias)
 
 # %% ../nbs/03_multi_head.ipynb #ceaa3cf8
+#| code-fold: true
+#| code-summary: Queries from x, keys and values from memory
 def project_heads(
     qkv: nn.Linear,  # d_model -> (n_heads + 2 * n_kv_heads) * d_k: W_q, W_k and W_v of all heads, stacked
     n_heads: int,  # h, divides d_model
@@ -158,6 +162,8 @@ class MultiHeadAttention(nn.Module):
         return (out, weights) if need_weights else out
 
 # %% ../nbs/03_multi_head.ipynb #c9e74647
+#| code-fold: true
+#| code-summary: The recorder
 @contextmanager
 def record_attention(
     model: nn.Module,  # any module that contains MultiHeadAttention layers, or is one
@@ -187,6 +193,8 @@ def record_attention(
             handle.remove()
 
 # %% ../nbs/03_multi_head.ipynb #63e626ad
+#| code-fold: true
+#| code-summary: Both conversions
 TORCH_NAMES = {"qkv.weight": "in_proj_weight", "qkv.bias": "in_proj_bias", "out.weight": "out_proj.weight", "out.bias": "out_proj.bias"}
 
 

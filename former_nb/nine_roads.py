@@ -92,6 +92,8 @@ class _Traffic(TorchDispatchMode):
         return out
 
 # %% ../nbs/03b_nine_roads.ipynb #4d839b7a
+#| code-fold: true
+#| code-summary: What torch's counter leaves out
 def _results(*args, out_shape, **kwargs):
     return out_shape.numel()
 
@@ -109,7 +111,7 @@ _EXTRA_FLOPS = {op: _results for op in (_aten.mul, _aten.mul_, _aten.add, _aten.
 _EXTRA_FLOPS |= {_aten.sum: lambda a, *args, **kwargs: a.numel(), _aten.dot: _inner_products, _aten.mv: _inner_products}
 _EXTRA_FLOPS |= {_aten._scaled_dot_product_flash_attention_for_cpu: _attention_products}  # torch counts the kernels of GPUs
 
-
+# %% ../nbs/03b_nine_roads.ipynb #8f38c777
 def count_cost(
     function,  # called once, without gradients
     *inputs,  # its arguments

@@ -9,7 +9,7 @@ __all__ = ['rotary_table', 'rotate', 'Rotary', 'rotary_layout', 'DistanceBias', 
 import torch
 from torch import nn
 
-from .positions import check_whole
+from .core import check_whole
 
 # %% ../nbs/05b_relative_positions.ipynb #87573f42
 def rotary_table(

@@ -337,6 +337,18 @@ def test_with_positions_both_paths_agree_and_order_matters(name, causal):
     assert (layer(x[:, order]) - layer(x)[:, order]).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("name", ["alibi", "relative"])
+def test_a_bias_given_and_the_bias_of_positions_add_up(name):
+    layer, x = layer_with(name, 2), numbers(2, 7, 24).requires_grad_()
+    given = numbers(1, 4, 7, 7, seed=3).masked_fill(some_mask(1, 4, 7, 7), float("-inf"))
+    plain = layer_with("none", 2)
+    plain.load_state_dict({n: t for n, t in layer.state_dict().items() if "positions" not in n})
+    q = torch.zeros(2, 4, 7, 6)
+    both = given + layer.positions(q, q)[2]
+    same(layer(x, score_bias=given), plain(x, score_bias=both), [x])
+    assert_close(layer(x, score_bias=given, need_weights=True)[1], plain(x, score_bias=both, need_weights=True)[1], **NEAR)
+
+
 @pytest.mark.parametrize("table", [LearnedPositions, SinusoidalPositions])
 def test_added_positions_start_where_the_cache_ends(table):
     torch.manual_seed(0)

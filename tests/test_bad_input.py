@@ -5,12 +5,14 @@ A row of the table: what is wrong, the call, and either an error (its type, how 
 import importlib
 import inspect
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from former_nb.attention import AttentionHead, attention, attention_explicit, attention_loops, check_attention_inputs, check_mask
 from former_nb.attention import masked_softmax
+from former_nb.core import check_whole
 from former_nb.leaks import LeakError, allowed_pairs, assert_no_leak, assert_no_noise_leak, edit_influence, gradient_influence, noise_leak
 from former_nb.leaks import NoiseTest
 from former_nb.mask_formats import from_additive, from_hugging_face, from_torch_mha, to_additive, to_hugging_face, to_torch_mha
@@ -18,7 +20,7 @@ from former_nb.masks import causal_mask, combine_masks, document_mask, padding_m
 from former_nb.multi_head import MultiHeadAttention, NarrowMultiHeadAttention, SeparateHeads, WideMultiHeadAttention
 from former_nb.multi_head import mha_from_torch, mha_to_torch, project_heads, record_attention
 from former_nb.nine_roads import Cost, GrowingCache, count_cost, multi_head_folded, multi_head_token_by_token
-from former_nb.positions import LearnedPositions, Positions, SinusoidalPositions, check_whole, sinusoid_table
+from former_nb.positions import LearnedPositions, Positions, SinusoidalPositions, sinusoid_table
 from former_nb.relative_positions import ALiBi, DistanceBias, RelativeBias, Rotary, alibi_slopes, rotary_layout, rotary_table, rotate
 from former_nb.self_attention import self_attention, self_attention_bmm, self_attention_einops, self_attention_einsum, self_attention_loops
 
@@ -675,6 +677,9 @@ TABLE = {
     "check_whole": [
         *whole_numbers("size", lambda value: check_whole("size", value)),
         ("0 where that is allowed", lambda: check_whole("size", 0, least=0), lambda result: result is None),
+        ("any whole number", lambda: check_whole("size", -3, least=None), lambda result: result is None),
+        ("no whole number at all", lambda: check_whole("size", 0.5, least=None), (TypeError, "size: expected a whole number, got", "0.5")),
+        ("a whole number of NumPy", lambda: check_whole("size", np.int64(5)), lambda result: result is None),
     ],
     "Positions": positions(Positions),
     "LearnedPositions": positions(LearnedPositions),
@@ -746,7 +751,7 @@ def test_bad_input_gets_one_clear_sentence_or_a_defined_result(call, wanted):
 
 def test_every_public_name_has_its_rows():
     modules = [importlib.import_module(f"former_nb.{name}") for name in MODULES]
-    found = {name: getattr(module, name) for module in modules for name in module.__all__}
+    found = {name: getattr(module, name) for module in modules for name in module.__all__} | {"check_whole": check_whole}  # the one name of lesson 00 that they share
     public = {name for name, thing in found.items() if inspect.isroutine(thing) or inspect.isclass(thing)}
     assert public == TABLE.keys()
     assert all(TABLE.values())

@@ -317,6 +317,9 @@ def test_the_builders_agree_with_one_another(T, S, window, seed):
     assert (part.sum(-1) <= window).all()
     assert torch.equal(prefix_mask(T, 0), causal_mask(T)) and prefix_mask(T, T + seed % 3).all()
     assert (prefix_mask(T, seed % 7) <= prefix_mask(T, seed % 7 + 1)).all()
+    by_hand = lambda rule, S=S: torch.tensor([[rule(i + S - T, j) for j in range(S)] for i in range(T)], dtype=torch.bool).view(1, 1, T, S)
+    assert torch.equal(mask, by_hand(lambda i, j: j <= i)) and torch.equal(part, by_hand(lambda i, j: i - window < j <= i))
+    assert torch.equal(prefix_mask(T, seed % 7), by_hand(lambda i, j: j < seed % 7 or j <= i, T))
     lengths = torch.randint(T + 2, (3,), generator=torch.Generator().manual_seed(seed))
     assert torch.equal(prefix_mask(T, lengths), torch.cat([prefix_mask(T, int(n)) for n in lengths]))
 

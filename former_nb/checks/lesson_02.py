@@ -103,6 +103,7 @@ def judge_02_3(answer):
         "you used only w_i(1 − w_i), the diagonal of the slope; every weight depends on every score of its row": w * (1 - w) * d,
         "the factor w in front is missing": d - (d * w).sum(-1, keepdim=True),
         "the sum runs over the queries; the softmax of a row depends on the keys of that row": w * (d - (d * w).sum(0, keepdim=True)),
+        "the sum over ∂L/∂w must be weighted with w": w * (d - d.sum(-1, keepdim=True)),
         "the mean of ∂L/∂w must be weighted with w": w * (d - d.mean(-1, keepdim=True)),
         "the sign is turned": -right,
         "the scores here come before the softmax and after the scale: do not divide by √d_v": right / 2**0.5,

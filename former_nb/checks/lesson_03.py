@@ -33,20 +33,20 @@ def judge_03_1(
 def with_mistake(
     x: torch.Tensor,  # (B, T, d_model)
     layer: MultiHeadAttention,
-    mistake: str = "",  # 'd_model', 'unscaled', 'split', 'order', 'each', 'swapped', 'merge', 'axis' or 'w_o'; none where left out
+    mistake: str = "",  # 'd_model', 'unscaled', 'split', 'order', 'each', 'swapped', 'merge', 'both', 'axis' or 'w_o'; none where left out
 ) -> torch.Tensor:  # (B, T, d_model)
     "Multi-head attention, with one mistake made on purpose."
     (B, T, d), h = x.shape, layer.n_heads
     split = "B T (d h) -> B h T d" if mistake == "order" else "B T (h d) -> B h T d"
     thirds = rearrange(layer.qkv(x), "B T (h three d) -> three B T (h d)", three=3, h=h) if mistake == "each" else layer.qkv(x).chunk(3, dim=-1)
     q, k, v = (
-        t.reshape(B, h, T, d // h) if mistake == "split" else rearrange(t, split, h=h)
+        t.reshape(B, h, T, d // h) if mistake in ("split", "both") else rearrange(t, split, h=h)
         for t in thirds
     )  # each (B, h, T, d_k)
     k, v = (v, k) if mistake == "swapped" else (k, v)
     scores = q @ k.transpose(-2, -1) / {"d_model": d**0.5, "unscaled": 1.0}.get(mistake, (d // h) ** 0.5)  # (B, h, T, T)
     found = scores.softmax(dim=-2 if mistake == "axis" else -1) @ v  # (B, h, T, d_k)
-    found = found.reshape(B, T, d) if mistake == "merge" else rearrange(found, "B h T d -> B T (h d)")
+    found = found.reshape(B, T, d) if mistake in ("merge", "both") else rearrange(found, "B h T d -> B T (h d)")
     return found if mistake == "w_o" else layer.out(found)
 
 
@@ -72,6 +72,7 @@ def judge_03_2(
                 "each": "you cut every head in three; the layer stores all queries, then all keys, then all values, so cut in three first",
                 "swapped": "keys and values are exchanged; the thirds are queries, keys, values",
                 "merge": "you merged by `reshape` alone; put the words before the heads again, then reshape",
+                "both": "you split and merged by `reshape` alone, which deals out whole words; split the last axis, then transpose, and undo both to merge",
                 "axis": "the softmax ran over the queries; each query's row should sum to one",
                 "w_o": "W_o is missing: `layer.out` comes last",
             }.items()

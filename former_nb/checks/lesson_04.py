@@ -51,6 +51,7 @@ def judge_04_2(answer):
         "your window holds one key too many; the query itself is one of its keys": past & ((back <= 3) | far),
         "your window holds one key too few; the query itself is one of its keys": past & ((back < 2) | far),
         "the future is not hidden": near & (back > -3) | far,
+        "the future is not hidden; i - j is negative there": near | far,
         "that is the window alone; the keys `stride` places apart are missing": past & near,
         "that is the stride alone; the window is missing": past & far,
         "a key needs one of the two reasons, not both: | instead of &": past & near & far,
