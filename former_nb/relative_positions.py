@@ -11,6 +11,34 @@ from torch import nn
 
 from .core import check_whole
 
+# %% ../nbs/05b_relative_positions.ipynb #9b908f07
+#| code-fold: true
+#| code-summary: What the functions ask of their arguments
+def _check_layout(name, layout):
+    "Raise `ValueError` unless `layout` is one of the two."
+    if layout not in ("half", "interleaved"):
+        raise ValueError(f"{name}: expected 'half' or 'interleaved', got {layout!r}")
+
+
+def _check_pairs(x, cos, sin, layout):
+    "Raise `ValueError` unless each pair of features of `x` has one cosine and one sine."
+    _check_layout("layout", layout)
+    if x.ndim < 2 or x.shape[-1] % 2 or not x.is_floating_point():
+        raise ValueError(f"x: expected floating point numbers of shape (..., T, d_k), d_k even, got {x.dtype} of shape {tuple(x.shape)}")
+    for name, t in (("cos", cos), ("sin", sin)):
+        if t.shape != (x.shape[-2], x.shape[-1] // 2):
+            raise ValueError(f"{name}: expected shape (T, d_k / 2) = {(x.shape[-2], x.shape[-1] // 2)}, got {tuple(t.shape)}")
+
+
+def _check_heads(q, k, start):
+    "Raise `ValueError` unless `q` and `k` are heads of the same tokens and `start` is a place."
+    for name, t in (("q", q), ("k", k)):
+        if t.ndim != 4 or not t.is_floating_point():
+            raise ValueError(f"{name}: expected floating point numbers of shape (B, heads, T, d_k), got {t.dtype} of shape {tuple(t.shape)}")
+    if q.shape[0] != k.shape[0] or q.shape[2:] != k.shape[2:]:
+        raise ValueError(f"k: expected the shape of q but for the heads, {tuple(q.shape)}, got {tuple(k.shape)}")
+    check_whole("start", start, least=0)
+
 # %% ../nbs/05b_relative_positions.ipynb #87573f42
 def rotary_table(
     max_len: int,  # number of positions
@@ -29,12 +57,6 @@ def rotary_table(
     return torch.stack([angle.cos(), angle.sin()]).float()
 
 # %% ../nbs/05b_relative_positions.ipynb #e05aec4c
-def _check_layout(name, layout):
-    "Raise `ValueError` unless `layout` is one of the two."
-    if layout not in ("half", "interleaved"):
-        raise ValueError(f"{name}: expected 'half' or 'interleaved', got {layout!r}")
-
-
 def rotate(
     x: torch.Tensor,  # (..., T, d_k)
     cos: torch.Tensor,  # (T, d_k / 2)
@@ -42,27 +64,14 @@ def rotate(
     layout: str = "half",  # 'half' pairs feature i with i + d_k / 2, 'interleaved' pairs 2i with 2i + 1
 ) -> torch.Tensor:  # (..., T, d_k), computed in float32 where that is finer, returned in the type of x
     "Turn each pair of features by its angle. Raises `ValueError` for shapes that do not fit."
-    _check_layout("layout", layout)
-    if x.ndim < 2 or x.shape[-1] % 2 or not x.is_floating_point():
-        raise ValueError(f"x: expected floating point numbers of shape (..., T, d_k), d_k even, got {x.dtype} of shape {tuple(x.shape)}")
-    for name, t in (("cos", cos), ("sin", sin)):
-        if t.shape != (x.shape[-2], x.shape[-1] // 2):
-            raise ValueError(f"{name}: expected shape (T, d_k / 2) = {(x.shape[-2], x.shape[-1] // 2)}, got {tuple(t.shape)}")
+    _check_pairs(x, cos, sin, layout)
     pairs, axis = ((2, -1), -2) if layout == "half" else ((-1, 2), -1)
     a, b = x.unflatten(-1, pairs).unbind(axis)  # each (..., T, d_k / 2)
     return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=axis).flatten(-2).type_as(x)  # (..., T, d_k)
 
-# %% ../nbs/05b_relative_positions.ipynb #fbfd9a66
-def _check_heads(q, k, start):
-    "Raise `ValueError` unless `q` and `k` are heads of the same tokens and `start` is a place."
-    for name, t in (("q", q), ("k", k)):
-        if t.ndim != 4 or not t.is_floating_point():
-            raise ValueError(f"{name}: expected floating point numbers of shape (B, heads, T, d_k), got {t.dtype} of shape {tuple(t.shape)}")
-    if q.shape[0] != k.shape[0] or q.shape[2:] != k.shape[2:]:
-        raise ValueError(f"k: expected the shape of q but for the heads, {tuple(q.shape)}, got {tuple(k.shape)}")
-    check_whole("start", start, least=0)
-
 # %% ../nbs/05b_relative_positions.ipynb #c4597ed8
+#| code-fold: true
+#| code-summary: The module: the table, and the rows from `start` on
 class Rotary(nn.Module):
     "Turn queries and keys by angles that grow with their place: their dot product then knows the distance (Su et al. 2021)."
 
@@ -101,6 +110,8 @@ class Rotary(nn.Module):
         return rotate(q, cos, sin, self.layout), rotate(k, cos, sin, self.layout), None
 
 # %% ../nbs/05b_relative_positions.ipynb #554618fc
+#| code-fold: true
+#| code-summary: Reorder the rows of each head
 def rotary_layout(
     weight: torch.Tensor,  # (heads * d_k, d_model) weights or (heads * d_k,) biases of W_q or W_k, or both stacked
     d_k: int,  # width of a head, even
@@ -143,6 +154,8 @@ class DistanceBias(nn.Module):
         return q, k, self.by_distance(key - query[:, None])[None].to(q.dtype)  # (1, h, T, S)
 
 # %% ../nbs/05b_relative_positions.ipynb #084e7568
+#| code-fold: true
+#| code-summary: The slopes
 def alibi_slopes(
     n_heads: int,  # any number above 0
 ) -> torch.Tensor:  # (n_heads,), float32
@@ -153,9 +166,9 @@ def alibi_slopes(
     slopes += [2 ** (-4 * (i + 1) / n) for i in range(0, 2 * (n_heads - n), 2)]
     return torch.tensor(slopes)
 
-
+# %% ../nbs/05b_relative_positions.ipynb #77a0f40a
 class ALiBi(DistanceBias):
-    "Each head takes its slope times the distance from the scores; nothing is trained, and no length is the last (Press et al. 2022)."
+    "Each head takes its slope times the distance from the scores; nothing is trained, and a text may have any length (Press et al. 2022)."
 
     def __init__(
         self,

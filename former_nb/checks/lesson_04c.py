@@ -52,6 +52,8 @@ def judge_04c_2(answer):
             "you returned the mean; take it from x": so_far,
             "that is the mean of the words before; the word itself counts too": kept - before,
             "you divided by T everywhere; at place i there are i + 1 words so far": kept - kept.cumsum(dim=1) / 5,
+            "that takes the sum of the words so far; divide by how many they are": kept - kept.cumsum(dim=1),
+            "the running mean goes over the features; it should go over the words": kept - kept.cumsum(dim=-1) / torch.arange(1, 4),
             "the mean runs over the batch, so the samples hear each other": kept - kept.mean(dim=0, keepdim=True),
             "the mean runs over the features; it should run over the words": kept - kept.mean(dim=-1, keepdim=True),
             "the mean is taken over the words from here on; turn it round": kept - kept.flip(1).cumsum(1).flip(1) / count.flip(0),

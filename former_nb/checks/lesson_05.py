@@ -48,6 +48,7 @@ def judge_05_2(answer):
         "you counted columns and spared the padding, but the first real word must get row 0": x + table[:4] * keep,
         "your first real word gets row 1; count from zero": x + table[count] * keep,
         "you added a row to the padding too": x + rows,
+        "you counted down the batch; count along each row": x + table[(real.cumsum(0) - 1).clamp(min=0)] * keep,
         "you added a row to the padding too; places of -1 read the last row of the table": x + table[count - 1],
         "your first real word gets row 1, and the padding row 0": x + table[count],
         "the padding should stay as it is, not become zero": (x + rows) * keep,

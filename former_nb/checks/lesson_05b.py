@@ -47,6 +47,7 @@ def judge_05b_2(answer):
     part, rest = x[..., :6], x[..., 6:]
     across = torch.cat([x[..., :3], x[..., 5:8]], dim=-1)  # i with i + d_k / 2
     turned = rotate(across, cos, sin)
+    first = x[..., :3] * cos - x[..., 3:6] * sin
     return diagnose(
         answer(x.clone(), cos, sin),
         torch.cat([rotate(part, cos, sin), rest], dim=-1),
@@ -55,6 +56,7 @@ def judge_05b_2(answer):
             "you turned backwards: a cos - b sin comes first, a sin + b cos second": torch.cat([rotate(part, cos, -sin), rest], dim=-1),
             "sine and cosine are exchanged": torch.cat([rotate(part, sin, cos), rest], dim=-1),
             "you paired feature i with i + d_k / 2, half of the whole head; the partner is at i + n": torch.cat([turned[..., :3], x[..., 3:5], turned[..., 3:], x[..., 8:]], dim=-1),
+            "the first of each pair was overwritten before the second was computed": torch.cat([first, first * sin + x[..., 3:6] * cos, rest], dim=-1),
             "you turned the last 2n features, not the first": torch.cat([x[..., :4], rotate(x[..., 4:], cos, sin)], dim=-1),
             "the features that are not turned are missing": rotate(part, cos, sin),
             "the features that are not turned should stay as they are, not become zero": torch.cat([rotate(part, cos, sin), 0 * rest], dim=-1),
