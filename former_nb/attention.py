@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from .core import check_whole
+
 # %% ../nbs/02_attention.ipynb #93479b96
 #| code-fold: true
 #| code-summary: The checks that every function here begins with
@@ -244,8 +246,7 @@ class AttentionHead(nn.Module):
     ):
         d_v = d_k if d_v is None else d_v
         for name, width in (("d_model", d_model), ("d_k", d_k), ("d_v", d_v)):
-            if width < 1:
-                raise ValueError(f"{name}: expected a width of 1 or more, got {width}")
+            check_whole(name, width)
         super().__init__()
         self.w_q = nn.Linear(d_model, d_k, bias=bias)
         self.w_k = nn.Linear(d_model, d_k, bias=bias)

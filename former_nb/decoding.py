@@ -55,6 +55,8 @@ class LayerCache:
     ) -> tuple[torch.Tensor, torch.Tensor]:  # all keys and values so far, (B, h, S, d_k) and (B, h, S, d_v)
         "Add the new, return all."
         if self.k is not None:
+            if self.k.shape[:2] != k.shape[:2]:
+                raise ValueError(f"k: expected batch and heads as before, {tuple(self.k.shape[:2])}, got {tuple(k.shape[:2])}")
             k, v = torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2)
         self.k, self.v = k, v
         return k, v

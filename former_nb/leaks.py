@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .core import eval_mode
+from .core import check_whole, eval_mode
 
 # %% ../nbs/04c_leaks.ipynb #e80528d8
 #| code-fold: true
@@ -73,6 +73,8 @@ def _other_values(inputs, b, j, vocab_size, rng):
         spread = inputs.detach().float().std(correction=0).item() or 1.0
         step = spread * torch.randn(now.shape, generator=rng).to(now)
         return [now + size * step for size in (1, -1, 100, -100)]
+    if vocab_size is not None:
+        check_whole("vocab_size", vocab_size)
     ids = inputs.unique() if vocab_size is None else torch.arange(vocab_size, device=inputs.device)
     ids = ids[ids != now]
     if len(ids) == 0:
@@ -239,6 +241,7 @@ def _check_noise(model, **least):
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a module, got {type(model).__name__}")
     for name, (value, low) in least.items():
+        check_whole(name, value, least=None)
         if value < low:
             raise ValueError(f"{name}: expected {low} or more, got {value}")
     if not any(p.requires_grad for p in model.parameters()):
@@ -277,7 +280,7 @@ def noise_leak(
     seed: int = 0,  # of the noise and of dropout
 ) -> NoiseTest:
     "Train on independent uniform tokens, where no loss below ln(vocab_size) is honest, and measure on 32 new batches."
-    _check_noise(model, vocab_size=(vocab_size, 2), length=(length, 1), steps=(steps, 0), batch=(batch, 1))
+    _check_noise(model, vocab_size=(vocab_size, 2), length=(length, 1), steps=(steps, 0), batch=(batch, 1), first_id=(first_id, 0))
     model, rng = copy.deepcopy(model).train(), torch.Generator().manual_seed(seed)
     weights = [p for p in model.parameters() if p.requires_grad]
     device = weights[0].device

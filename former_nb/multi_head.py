@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from .attention import AttentionHead, attention
+from .attention import AttentionHead, _check_fit, attention
+from .core import check_whole
 
 # %% ../nbs/03_multi_head.ipynb #dd902cdb
 #| code-fold: true
@@ -27,8 +28,18 @@ def _check_words(name, t, d_model):
 
 def _check_split(d_model, n_heads):
     "Raise `ValueError` unless `d_model` can be cut into `n_heads` equal slices."
-    if n_heads < 1 or d_model < 1 or d_model % n_heads:
+    check_whole("n_heads", n_heads)
+    check_whole("d_model", d_model)
+    if d_model % n_heads:
         raise ValueError(f"d_model: expected a multiple of n_heads = {n_heads}, got {d_model}")
+
+
+def _add_biases(given, made, B):
+    "The caller's bias of the scores and that of the positions, together; either may be None."
+    if given is None or made is None:
+        return made if given is None else given
+    _check_fit((B, *made.shape[1:]), score_bias=given)
+    return given + made
 
 # %% ../nbs/03_multi_head.ipynb #fa392510
 class SeparateHeads(nn.Module):
@@ -42,8 +53,8 @@ class SeparateHeads(nn.Module):
         bias: bool = True,
     ):
         super().__init__()
-        if min(d_model, n_heads, d_k) < 1:
-            raise ValueError(f"d_model, n_heads, d_k: expected 1 or more, got {d_model}, {n_heads} and {d_k}")
+        for name, size in (("d_model", d_model), ("n_heads", n_heads), ("d_k", d_k)):
+            check_whole(name, size)
         self.heads = nn.ModuleList(AttentionHead(d_model, d_k, bias=bias) for _ in range(n_heads))
         self.out = nn.Linear(n_heads * d_k, d_model, bias=bias)  # W_o
 
@@ -95,6 +106,7 @@ def project_heads(
     "Queries from `x`, keys and values from `memory`, split into heads. Raises `ValueError` for a wrong shape."
     d, n_kv_heads = qkv.in_features, n_heads if n_kv_heads is None else n_kv_heads
     _check_split(d, n_heads)
+    check_whole("n_kv_heads", n_kv_heads)
     side = n_kv_heads * d // n_heads  # width of all keys, and of all values
     if qkv.out_features != d + 2 * side:
         raise ValueError(f"qkv: expected {d + 2 * side} rows for {n_heads} heads of queries and {n_kv_heads} of keys, got {qkv.out_features}")
@@ -126,7 +138,8 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         _check_split(d_model, n_heads)
-        if n_kv_heads < 1 or n_heads % n_kv_heads:
+        check_whole("n_kv_heads", n_kv_heads)
+        if n_heads % n_kv_heads:
             raise ValueError(f"n_kv_heads: expected a divisor of n_heads = {n_heads}, got {n_kv_heads}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout: expected 0 <= dropout < 1, got {dropout}")
@@ -152,7 +165,7 @@ class MultiHeadAttention(nn.Module):
             if memory is not None:
                 raise ValueError("memory: expected None, because distances between two sequences mean nothing to positions")
             q, k, bias = self.positions(q, k, 0 if cache is None else cache.length)
-            score_bias = bias if score_bias is None else score_bias if bias is None else score_bias + bias
+            score_bias = _add_biases(score_bias, bias, B=x.shape[0])
         if cache is not None:
             k, v = cache.update(k, v)
         dropout = self.dropout if self.training else 0.0
@@ -202,6 +215,8 @@ def mha_from_torch(
     theirs: nn.MultiheadAttention,  # with batch_first=True and keys and values as wide as queries
 ) -> MultiHeadAttention:  # the same function
     "Our layer with the weights of an `nn.MultiheadAttention`. Raises `ValueError` for one that ours cannot be."
+    if not isinstance(theirs, nn.MultiheadAttention):
+        raise TypeError(f"theirs: expected nn.MultiheadAttention, got {type(theirs).__name__}")
     if not theirs.batch_first or theirs.in_proj_weight is None or theirs.bias_k is not None or theirs.add_zero_attn:
         raise ValueError("theirs: expected nn.MultiheadAttention(batch_first=True) without kdim, vdim, add_bias_kv and add_zero_attn")
     ours = MultiHeadAttention(theirs.embed_dim, theirs.num_heads, theirs.dropout, bias=theirs.in_proj_bias is not None)
@@ -214,6 +229,8 @@ def mha_to_torch(
     ours: MultiHeadAttention,
 ) -> nn.MultiheadAttention:  # the same function, batch_first=True
     "An `nn.MultiheadAttention` with the weights of our layer. Raises `ValueError` for one that theirs cannot be."
+    if not isinstance(ours, MultiHeadAttention):
+        raise TypeError(f"ours: expected MultiHeadAttention, got {type(ours).__name__}")
     if ours.n_kv_heads != ours.n_heads or ours.positions is not None:
         raise ValueError("ours: expected a layer with as many heads of keys as of queries and without positions of its own")
     theirs = nn.MultiheadAttention(ours.d_model, ours.n_heads, ours.dropout, bias=ours.qkv.bias is not None, batch_first=True)

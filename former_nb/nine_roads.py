@@ -49,6 +49,8 @@ class GrowingCache:
         v: torch.Tensor,  # (B, n_kv_heads, T, d_k), the new values
     ) -> tuple[torch.Tensor, torch.Tensor]:  # all so far, each (B, n_kv_heads, S, d_k)
         "Keep the new, return all."
+        if self.keys and self.keys[0].shape[:2] != k.shape[:2]:
+            raise ValueError(f"k: expected batch and heads as before, {tuple(self.keys[0].shape[:2])}, got {tuple(k.shape[:2])}")
         self.keys.append(k)
         self.values.append(v)
         return torch.cat(self.keys, dim=2), torch.cat(self.values, dim=2)

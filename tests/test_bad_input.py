@@ -291,6 +291,8 @@ def leak_inputs(call):
     return [
         ("rank 1", lambda: call(causal_model, n(4)), (ValueError, "inputs: expected", "(4,)")),
         ("booleans", lambda: call(causal_model, yes(2, 4, 3)), (TypeError, "inputs: expected", "torch.bool")),
+        ("no model", lambda: call(None, n(2, 4, 3)), (TypeError, "model: expected", "got NoneType")),
+        ("tokens of rank 3", lambda: call(causal_model, i(2, 4, 3)), (ValueError, "inputs: expected token ids", "(2, 4, 3)")),
         ("complex numbers", lambda: call(causal_model, n(2, 4, 3).to(torch.complex64)), (TypeError, "inputs: expected", "torch.complex64")),
         ("a list", lambda: call(causal_model, [1, 2]), (TypeError, "inputs: expected", "list")),
         ("T = 0", lambda: call(causal_model, n(2, 0, 3)), (ValueError, "inputs: expected", "(2, 0, 3)")),

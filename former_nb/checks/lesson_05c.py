@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['judge_05c_1', 'judge_05c_2', 'judge_05c_3']
 
-# %% ../../nbs/solutions/05c_positions_measured.ipynb #cf464e56
+# %% ../../nbs/solutions/05c_positions_measured.ipynb #336e4065
 import torch
 
 from ..exercises import diagnose, exercise
 from ..relative_positions import alibi_slopes, rotary_table
 
-# %% ../../nbs/solutions/05c_positions_measured.ipynb #e4e001e7
+# %% ../../nbs/solutions/05c_positions_measured.ipynb #9d1fb664
 @exercise(
     "05c.1",
     "Which positions, and which distances, occur in a window of 64 characters? A causal query never looks ahead.",
@@ -37,7 +37,7 @@ def judge_05c_1(answer):
         return "d: the sinusoid table is a buffer; nothing of it is trained"
     return diagnose([a, b, c, d], torch.tensor([64, 33, 64, 0]))
 
-# %% ../../nbs/solutions/05c_positions_measured.ipynb #b87c8eca
+# %% ../../nbs/solutions/05c_positions_measured.ipynb #94cb9f67
 def _table_at(place, d_k, base=10000.0):
     "Cosines and sines, (2, T, d_k / 2), for places that need not be whole numbers."
     angle = place.double()[:, None] * base ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / d_k)
@@ -65,7 +65,7 @@ def judge_05c_2(answer):
         if problem:
             return problem
 
-# %% ../../nbs/solutions/05c_positions_measured.ipynb #e4b5ade3
+# %% ../../nbs/solutions/05c_positions_measured.ipynb #9ad84506
 @exercise(
     "05c.3",
     "The weights are a softmax of scores that differ only by the bias. Divide one weight by the other before you do anything else.",
