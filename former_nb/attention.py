@@ -14,8 +14,6 @@ from torch import nn
 from .core import check_whole
 
 # %% ../nbs/02_attention.ipynb #93479b96
-#| code-fold: true
-#| code-summary: The checks that every function here begins with
 def _fits(shape, onto):
     "Whether a tensor of `shape` broadcasts to the shape `onto`."
     return len(shape) <= len(onto) and all(m in (1, n) for m, n in zip(shape[::-1], onto[::-1]))
@@ -105,8 +103,6 @@ def attention_explicit(
     return (F.dropout(weights, dropout) if dropout else weights) @ v, weights
 
 # %% ../nbs/02_attention.ipynb #0c19b5a7
-#| code-fold: true
-#| code-summary: The check of the mask
 def check_mask(
     mask: torch.Tensor,  # boolean, True = may attend
     shape: tuple,  # the shape of the scores, (B, T, S) or (B, h, T, S)
@@ -123,8 +119,6 @@ def check_mask(
         raise ValueError(f"mask: shape {tuple(mask.shape)} can be read as (T, S) or as (B, S), because B = T = {T}; give it {n} axes, with size 1 where it repeats")
 
 # %% ../nbs/02_attention.ipynb #7678e7ea
-#| code-fold: true
-#| code-summary: The check of all inputs
 def check_attention_inputs(
     q: torch.Tensor,  # (B, T, d_k) or (B, h, T, d_k)
     k: torch.Tensor,  # (B, S, d_k) or (B, h, S, d_k); its heads may be fewer than q's, if they divide them
@@ -149,8 +143,6 @@ def check_attention_inputs(
         raise ValueError(f"dropout: expected 0 <= dropout < 1, got {dropout}")
 
 # %% ../nbs/02_attention.ipynb #60bbaef4
-#| code-fold: true
-#| code-summary: The two paths
 def _combine_with_past(mask, q, k):
     "`mask` and the causal mask of queries (..., T, d_k) and keys (..., S, d_k), aligned at the bottom right, with as many axes as `q`."
     T, S = q.shape[-2], k.shape[-2]
@@ -171,8 +163,6 @@ def _attend(q, k, v, mask, is_causal, dropout, need_weights, score_bias):
     return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal, enable_gqa=grouped)
 
 # %% ../nbs/02_attention.ipynb #c566c3bf
-#| code-fold: true
-#| code-summary: Keeping NaN where it may be seen
 def _clear_unseen(k, v, mask):
     "Zero the keys and values that no query may attend to: a NaN there would come through as 0 · NaN."
     seen = mask.any(dim=-2)  # (S,), (B, S) or (B, h, S)

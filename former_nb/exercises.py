@@ -88,7 +88,7 @@ def check(
     if problem is None:
         print(f"{number} is right.")
     else:
-        print(f"{number}, not yet: {problem}.")
+        print(f"{number}, not yet: {problem}{'' if problem.endswith(('.', '?', '!')) else '.'}")
         if found.hints:
             print(f'hint("{number}") shows the first of {len(found.hints)} hints.')
     return problem is None

@@ -22,8 +22,6 @@ from torch import nn
 from .core import check_whole, eval_mode
 
 # %% ../nbs/04c_leaks.ipynb #e80528d8
-#| code-fold: true
-#| code-summary: Leaving the model as it was, and other small print
 def _outputs(model, inputs):
     "What `model` returns, or the first of what it returns, as (B, T, features). Raises `TypeError` or `ValueError` for anything else."
     out = model(inputs.clone())  # a model that works in place changes the copy
@@ -82,8 +80,6 @@ def _other_values(inputs, b, j, vocab_size, rng):
     return ids[torch.randperm(len(ids), generator=rng)[:4].to(ids.device)].to(now)
 
 # %% ../nbs/04c_leaks.ipynb #a1657fc9
-#| code-fold: true
-#| code-summary: The loop over all samples and words
 def edit_influence(
     model: Callable,  # a module or a function: inputs -> (B, T, ...), or a tuple that starts with that
     inputs: torch.Tensor,  # (B, S, ...) floating point, or (B, S) token ids
@@ -132,8 +128,6 @@ def gradient_influence(
     return influence
 
 # %% ../nbs/04c_leaks.ipynb #cd80c3d4
-#| code-fold: true
-#| code-summary: The mask, spread over all pairs
 def allowed_pairs(
     allowed: torch.Tensor,  # boolean, True = may depend; (T, S), (B, T, S) or (B, 1, T, S), each axis may be 1
     shape: tuple,  # (B, T, B, S), of the influence
@@ -152,8 +146,6 @@ def allowed_pairs(
     return table.cpu().expand(B, T, S)[:, :, None] & same  # (B, T, 1, S) & same
 
 # %% ../nbs/04c_leaks.ipynb #4ce3c874
-#| code-fold: true
-#| code-summary: What a wrong table looks like, and how it is said
 def _suspicion(sees, may):
     "What a difference between (B, T, B, S) tables of what is seen and what may be seen looks like; empty where nothing fits."
     B, T, _, S = sees.shape
@@ -220,8 +212,6 @@ def assert_no_leak(
         raise LeakError(message)
 
 # %% ../nbs/04c_leaks.ipynb #048ec7dd
-#| code-fold: true
-#| code-summary: What the meter returns, and the loss on one batch of noise
 class NoiseTest(NamedTuple):
     "What a model reached on noise."
 
@@ -297,8 +287,6 @@ def noise_leak(
     return NoiseTest(losses.mean().item(), math.log(vocab_size), losses.std().item() / 32**0.5, history)
 
 # %% ../nbs/04c_leaks.ipynb #a7001a23
-#| code-fold: true
-#| code-summary: The same, as a test that raises
 def assert_no_noise_leak(
     model: nn.Module,  # as for `noise_leak`, and so are the others
     loss_fn: Callable,

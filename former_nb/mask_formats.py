@@ -12,8 +12,6 @@ from .attention import check_mask
 from .masks import combine_masks
 
 # %% ../nbs/04b_mask_formats.ipynb #e635a10b
-#| code-fold: true
-#| code-summary: What the converters ask of their arguments
 def _check_boolean(mask, axes=None):
     "Raise `TypeError` unless `mask` is a boolean tensor, `ValueError` unless it has so many axes."
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
@@ -29,8 +27,6 @@ def _floating(dtype):
     return dtype
 
 # %% ../nbs/04b_mask_formats.ipynb #33a9d689
-#| code-fold: true
-#| code-summary: How added numbers, and what a layer blocks, are read back
 def _read_additive(name, bias):
     "A boolean mask from added numbers; `name` is the argument to blame."
     allowed, lowest = bias == 0, torch.finfo(bias.dtype).min

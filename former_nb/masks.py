@@ -13,8 +13,6 @@ from .core import check_whole
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 # %% ../nbs/04_masks.ipynb #dae3a40c
-#| code-fold: true
-#| code-summary: What the masks ask of their arguments
 def _check_integers(name, t, *axes):
     "Raise `TypeError` or `ValueError` unless `t` is a tensor of integers with the named axes."
     if not isinstance(t, torch.Tensor) or t.dtype not in _INTEGERS:

@@ -18,8 +18,6 @@ from .attention import AttentionHead, _check_fit, attention
 from .core import check_whole
 
 # %% ../nbs/03_multi_head.ipynb #dd902cdb
-#| code-fold: true
-#| code-summary: The checks of this lesson
 def _check_words(name, t, d_model):
     "Raise `ValueError` unless `t` holds floating point numbers of shape (B, T, d_model)."
     if t.ndim != 3 or t.shape[-1] != d_model or not t.is_floating_point():
@@ -34,11 +32,11 @@ def _check_split(d_model, n_heads):
         raise ValueError(f"d_model: expected a multiple of n_heads = {n_heads}, got {d_model}")
 
 
-def _add_biases(given, made, B):
+def _add_biases(given, made, B, h):
     "The caller's bias of the scores and that of the positions, together; either may be None."
     if given is None or made is None:
         return made if given is None else given
-    _check_fit((B, *made.shape[1:]), score_bias=given)
+    _check_fit((B, h, *made.shape[2:]), score_bias=given)
     return given + made
 
 # %% ../nbs/03_multi_head.ipynb #fa392510
@@ -94,8 +92,6 @@ class NarrowMultiHeadAttention(SeparateHeads):
         super().__init__(d_model, n_heads, d_model // n_heads, bias)
 
 # %% ../nbs/03_multi_head.ipynb #ceaa3cf8
-#| code-fold: true
-#| code-summary: Queries from x, keys and values from memory
 def project_heads(
     qkv: nn.Linear,  # d_model -> (n_heads + 2 * n_kv_heads) * d_k: W_q, W_k and W_v of all heads, stacked
     n_heads: int,  # h, divides d_model
@@ -165,7 +161,7 @@ class MultiHeadAttention(nn.Module):
             if memory is not None:
                 raise ValueError("memory: expected None, because distances between two sequences mean nothing to positions")
             q, k, bias = self.positions(q, k, 0 if cache is None else cache.length)
-            score_bias = _add_biases(score_bias, bias, B=x.shape[0])
+            score_bias = _add_biases(score_bias, bias, x.shape[0], self.n_heads)
         if cache is not None:
             k, v = cache.update(k, v)
         dropout = self.dropout if self.training else 0.0
@@ -175,8 +171,6 @@ class MultiHeadAttention(nn.Module):
         return (out, weights) if need_weights else out
 
 # %% ../nbs/03_multi_head.ipynb #c9e74647
-#| code-fold: true
-#| code-summary: The recorder
 @contextmanager
 def record_attention(
     model: nn.Module,  # any module that contains MultiHeadAttention layers, or is one
@@ -206,8 +200,6 @@ def record_attention(
             handle.remove()
 
 # %% ../nbs/03_multi_head.ipynb #63e626ad
-#| code-fold: true
-#| code-summary: Both conversions
 TORCH_NAMES = {"qkv.weight": "in_proj_weight", "qkv.bias": "in_proj_bias", "out.weight": "out_proj.weight", "out.bias": "out_proj.bias"}
 
 

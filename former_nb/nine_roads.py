@@ -94,8 +94,6 @@ class _Traffic(TorchDispatchMode):
         return out
 
 # %% ../nbs/03b_nine_roads.ipynb #4d839b7a
-#| code-fold: true
-#| code-summary: What torch's counter leaves out
 def _results(*args, out_shape, **kwargs):
     return out_shape.numel()
 

@@ -12,8 +12,6 @@ from torch import nn
 from .core import check_whole
 
 # %% ../nbs/05b_relative_positions.ipynb #9b908f07
-#| code-fold: true
-#| code-summary: What the functions ask of their arguments
 def _check_layout(name, layout):
     "Raise `ValueError` unless `layout` is one of the two."
     if layout not in ("half", "interleaved"):
@@ -70,8 +68,6 @@ def rotate(
     return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=axis).flatten(-2).type_as(x)  # (..., T, d_k)
 
 # %% ../nbs/05b_relative_positions.ipynb #c4597ed8
-#| code-fold: true
-#| code-summary: The module: the table, and the rows from `start` on
 class Rotary(nn.Module):
     "Turn queries and keys by angles that grow with their place: their dot product then knows the distance (Su et al. 2021)."
 
@@ -110,8 +106,6 @@ class Rotary(nn.Module):
         return rotate(q, cos, sin, self.layout), rotate(k, cos, sin, self.layout), None
 
 # %% ../nbs/05b_relative_positions.ipynb #554618fc
-#| code-fold: true
-#| code-summary: Reorder the rows of each head
 def rotary_layout(
     weight: torch.Tensor,  # (heads * d_k, d_model) weights or (heads * d_k,) biases of W_q or W_k, or both stacked
     d_k: int,  # width of a head, even
@@ -154,8 +148,6 @@ class DistanceBias(nn.Module):
         return q, k, self.by_distance(key - query[:, None])[None].to(q.dtype)  # (1, h, T, S)
 
 # %% ../nbs/05b_relative_positions.ipynb #084e7568
-#| code-fold: true
-#| code-summary: The slopes
 def alibi_slopes(
     n_heads: int,  # any number above 0
 ) -> torch.Tensor:  # (n_heads,), float32

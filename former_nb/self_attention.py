@@ -10,8 +10,6 @@ import einops
 import torch
 
 # %% ../nbs/01_self_attention.ipynb #342f38bc
-#| code-fold: true
-#| code-summary: The check that every form begins with
 def _check_tokens(x):
     "Raise `ValueError` unless `x` holds a vector of floating point numbers for each token of each sentence."
     if x.ndim != 3 or not x.is_floating_point():

@@ -107,8 +107,6 @@ class CharTokenizer:
             raise ValueError(f"{wanted}, got {type(error).__name__}: {error}") from None
 
 # %% ../nbs/07_text.ipynb #fe8cc88d
-#| code-fold: true
-#| code-summary: The list
 NAMES = """
 adelė adolfas adomas adrija adrijus agata agnius agnė agota aida aidas aidė aimantas aina airida aistė aivaras
 akvilina akvilė albertas albina albinas alda aldas aldona aleksandra aleksandras aleksas alfonsas alfredas algimantas
@@ -159,8 +157,6 @@ zenonas zigmantas zigmas zita zofija zosė zuzana ąžuolas ąžuolė česlova �
 """.split()  # given names in use in Lithuania, written down for this course
 
 # %% ../nbs/07_text.ipynb #62977825
-#| code-fold: true
-#| code-summary: Reading a file strictly
 LONGEST = 100  # characters: a longer line is not a name
 
 
@@ -188,8 +184,6 @@ def read_names(
     return names
 
 # %% ../nbs/07_text.ipynb #b89d8f1e
-#| code-fold: true
-#| code-summary: Downloading and checking
 NAMES_URL = (
     "https://raw.githubusercontent.com/jputrius/ml_intro/"
     "c8d4ebf0bd566e23f7c35b77a191a13db9c80da0/data/names/vardai.csv"
