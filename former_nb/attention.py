@@ -45,6 +45,8 @@ def _check_fit(shape, mask=None, score_bias=None):
             raise TypeError(f"mask: expected a boolean tensor (True = may attend), got {getattr(mask, 'dtype', type(mask).__name__)}")
         if not _fits(mask.shape, shape):
             raise ValueError(f"mask: expected a shape that broadcasts to {tuple(shape)}, got {tuple(mask.shape)}")
+    if score_bias is not None and not isinstance(score_bias, torch.Tensor):
+        raise TypeError(f"score_bias: expected a tensor of floating point numbers, got {type(score_bias).__name__}")
     if score_bias is not None and not (score_bias.is_floating_point() and score_bias.ndim == len(shape) and _fits(score_bias.shape, shape)):
         raise ValueError(f"score_bias: expected floating point numbers with {len(shape)} axes that broadcast to {tuple(shape)}, got {score_bias.dtype} of shape {tuple(score_bias.shape)}")
 
@@ -97,9 +99,10 @@ def attention_explicit(
     scores = (q / q.shape[-1] ** 0.5) @ k.transpose(-2, -1)  # (..., T, S)
     if score_bias is not None:
         _check_fit(scores.shape, mask, score_bias)
-        scores, allowed = scores + score_bias.to(scores.dtype), score_bias != float("-inf")
+        allowed = score_bias != float("-inf")
         mask = allowed if mask is None else mask & allowed
-    weights = masked_softmax(scores, mask)  # (..., T, S)
+        scores = scores + score_bias.to(torch.promote_types(q.dtype, torch.float32))  # in half precision a sum could overflow
+    weights = masked_softmax(scores, mask).to(q.dtype)  # (..., T, S)
     return (F.dropout(weights, dropout) if dropout else weights) @ v, weights
 
 # %% ../nbs/02_attention.ipynb #0c19b5a7
@@ -128,6 +131,9 @@ def check_attention_inputs(
     dropout: float = 0.0,  # at least 0, below 1
 ) -> None:
     "Raise `ValueError` or `TypeError`, naming the argument, unless the inputs of `attention` fit together."
+    for name, t in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(t, torch.Tensor):
+            raise TypeError(f"{name}: expected a tensor, got {type(t).__name__}")
     if not (q.ndim == k.ndim == v.ndim and q.ndim in (3, 4)):
         raise ValueError(f"q, k, v: expected three tensors with 3 axes (B, T, d_k) or 4 axes (B, h, T, d_k), got {q.ndim}, {k.ndim} and {v.ndim}")
     _check_qkv(q, k, v, leading=1)
@@ -139,8 +145,8 @@ def check_attention_inputs(
     if mask is not None:
         check_mask(mask, shape)
     _check_fit(shape, score_bias=score_bias)
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout: expected 0 <= dropout < 1, got {dropout}")
+    if not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
+        raise ValueError(f"dropout: expected 0 <= dropout < 1, got {dropout!r}")
 
 # %% ../nbs/02_attention.ipynb #60bbaef4
 def _combine_with_past(mask, q, k):
@@ -152,22 +158,22 @@ def _combine_with_past(mask, q, k):
 
 def _attend(q, k, v, mask, is_causal, dropout, need_weights, score_bias):
     "One of the two paths, without checks. Where `k` and `v` have fewer heads than `q`, neighbouring heads of `q` share one."
-    grouped = q.ndim == 4 and q.shape[1] != k.shape[1]
+    grouped = True if q.ndim == 4 and q.shape[1] != k.shape[1] else False  # the kernel takes no symbol of torch.compile
     if need_weights:
         if grouped:
             k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))  # (B, h, S, d)
         return attention_explicit(q, k, v, mask, dropout, score_bias)
     if score_bias is not None:
-        score_bias = score_bias.to(q.dtype)
         mask = score_bias if mask is None else score_bias.masked_fill(~mask, float("-inf"))
     return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal, enable_gqa=grouped)
 
 # %% ../nbs/02_attention.ipynb #c566c3bf
-def _clear_unseen(k, v, mask):
-    "Zero the keys and values that no query may attend to: a NaN there would come through as 0 · NaN."
+def _clear_unseen(q, k, v, mask):
+    "Zero the queries that may attend to nothing, and the keys and values that no query may attend to: a NaN there would come through as 0 · NaN."
     seen = mask.any(dim=-2)  # (S,), (B, S) or (B, h, S)
     seen = seen.any(dim=1, keepdim=True) if mask.ndim == 4 else seen
-    return (t.masked_fill(~seen[..., None], 0) for t in (k, v))
+    k, v = (t.masked_fill(~seen[..., None], 0) for t in (k, v))
+    return q.masked_fill(~mask.any(dim=-1, keepdim=True), 0), k, v
 
 
 def _holds_nan(*tensors):
@@ -175,7 +181,8 @@ def _holds_nan(*tensors):
     if torch.compiler.is_compiling() or any(t.device.type != "cpu" for t in tensors):
         return None
     try:
-        return not all(abs(t.detach().sum().item()) < float("inf") for t in tensors)
+        sums = [t.detach().sum(dtype=torch.promote_types(t.dtype, torch.float32)).item() for t in tensors]
+        return not all(abs(total) < float("inf") for total in sums)
     except RuntimeError:  # no value to look at, as under torch.func.vmap
         return None
 
@@ -215,12 +222,14 @@ def attention(
         is_causal = False  # the only query stands at the last key
     if is_causal and (need_weights or mask is not None or score_bias is not None or T != S):
         mask, is_causal = _combine_with_past(mask, q, k), False
+    if score_bias is not None:
+        score_bias = score_bias.to(q.dtype)
     how = (dropout, need_weights, score_bias)
     holds_nan = (is_causal or mask is not None or score_bias is not None) and _holds_nan(q, k, v)
     if holds_nan:
         return _attend_around_nan(q, k, v, mask, is_causal, *how)
     if holds_nan is None and mask is not None:
-        k, v = _clear_unseen(k, v, mask)
+        q, k, v = _clear_unseen(q, k, v, mask)
     return _attend(q, k, v, mask, is_causal, *how)
 
 # %% ../nbs/02_attention.ipynb #9cd7069f

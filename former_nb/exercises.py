@@ -83,8 +83,11 @@ def check(
     found = find_exercise(number)
     try:
         problem = found.judge(answer)
-    except Exception as error:
-        problem = f"your code raised {type(error).__name__}: {error}".rstrip(".")
+    except (Exception, SystemExit) as error:
+        said = next(iter(str(error).splitlines()), "")
+        problem = f"your code raised {type(error).__name__}: {said}".rstrip(".: ")
+        if isinstance(error, TypeError) and said.endswith("is not callable") and not callable(answer):
+            problem = f"expected a function, got {type(answer).__name__}"
     if problem is None:
         print(f"{number} is right.")
     else:

@@ -46,6 +46,8 @@ def padding_mask(
     "Every query may attend to every key that is not padding."
     _check_integers("tokens", tokens, "B", "S")
     check_whole("pad", pad, least=None)
+    if not torch.iinfo(tokens.dtype).min <= pad <= torch.iinfo(tokens.dtype).max:
+        raise ValueError(f"pad: expected a number that {tokens.dtype} can hold, got {pad}")
     return (tokens != pad)[:, None, None, :]  # (B, 1, 1, S)
 
 # %% ../nbs/04_masks.ipynb #f76301c5

@@ -20,6 +20,8 @@ from .core import check_whole
 # %% ../nbs/03_multi_head.ipynb #dd902cdb
 def _check_words(name, t, d_model):
     "Raise `ValueError` unless `t` holds floating point numbers of shape (B, T, d_model)."
+    if not isinstance(t, torch.Tensor):
+        raise TypeError(f"{name}: expected a tensor of floating point numbers, got {type(t).__name__}")
     if t.ndim != 3 or t.shape[-1] != d_model or not t.is_floating_point():
         raise ValueError(f"{name}: expected floating point numbers, 3 axes, the last d_model = {d_model} wide, got {t.dtype} of shape {tuple(t.shape)}")
 
@@ -137,8 +139,10 @@ class MultiHeadAttention(nn.Module):
         check_whole("n_kv_heads", n_kv_heads)
         if n_heads % n_kv_heads:
             raise ValueError(f"n_kv_heads: expected a divisor of n_heads = {n_heads}, got {n_kv_heads}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout: expected 0 <= dropout < 1, got {dropout}")
+        if not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
+            raise ValueError(f"dropout: expected 0 <= dropout < 1, got {dropout!r}")
+        if positions is not None and not callable(positions):
+            raise TypeError(f"positions: expected a module such as Rotary, got {positions!r}")
         self.d_model, self.n_heads, self.n_kv_heads, self.d_k = d_model, n_heads, n_kv_heads, d_model // n_heads
         self.dropout, self.positions = dropout, positions
         self.qkv = nn.Linear(d_model, (n_heads + 2 * n_kv_heads) * self.d_k, bias=bias)  # W_q, W_k, W_v, stacked

@@ -537,3 +537,22 @@ def test_the_layer_exports_for_any_batch_and_length(case, need_weights):
     got, expected = program(x, **call), layer(x, **call)
     for a, b in zip(got if need_weights else [got], expected if need_weights else [expected]):
         assert_close(a, b, **NEAR)
+
+
+@pytest.mark.parametrize("lowest", [-1e9, torch.finfo(torch.float16).min, -float("inf")])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_biases_at_the_edge_of_the_type_mean_the_same_on_both_paths(dtype, lowest):
+    q, k, v = (numbers(2, 2, n, 4, seed=i).to(dtype) for i, n in enumerate((3, 5, 5)))
+    bias = numbers(1, 2, 3, 5, seed=3)
+    bias[:, 1, 0], bias[..., 1:, 2] = lowest, lowest  # a whole row of one head, and a column
+    fused, (written, _) = attention(8 * q, -k, v, score_bias=bias), attention(8 * q, -k, v, score_bias=bias, need_weights=True)
+    assert written.isfinite().all()
+    assert_close(fused, written, atol=2e-2 if dtype != torch.float32 else 1e-5, rtol=2e-2)
+
+
+def test_one_compiled_function_serves_any_number_of_axes_and_heads():
+    torch._dynamo.reset()
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+    for h, g in ((None, None), (2, 2), (4, 4), (6, 3), (6, 2), (3, 3)):
+        q, k, v = (numbers(2, *([n] if n else []), 5, 4, seed=i) for i, n in enumerate((h, g, g)))
+        assert_close(compiled(q, k, v, is_causal=True), attention(q, k, v, is_causal=True))
