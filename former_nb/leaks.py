@@ -54,7 +54,7 @@ def _check_finite(out):
     if bad:
         raise ValueError(f"model: expected finite outputs, got NaN or infinity in {len(bad)}, the first output {bad[0][1]} of sample {bad[0][0]}; a query with nothing to attend to is a usual cause")
 
-
+# %% ../nbs/04c_leaks.ipynb #71aeed13
 @contextmanager
 def _at_rest(model, inputs):
     "Within `with`, a module is in eval mode; afterwards modes and buffers are as before, and torch's random numbers go on."
