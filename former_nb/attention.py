@@ -50,6 +50,14 @@ def _check_fit(shape, mask=None, score_bias=None):
     if score_bias is not None and not (score_bias.is_floating_point() and score_bias.ndim == len(shape) and _fits(score_bias.shape, shape)):
         raise ValueError(f"score_bias: expected floating point numbers with {len(shape)} axes that broadcast to {tuple(shape)}, got {score_bias.dtype} of shape {tuple(score_bias.shape)}")
 
+
+def _allowed(mask, score_bias):
+    "`mask`, and nothing where `score_bias` is minus infinity; None where both are None."
+    if score_bias is None:
+        return mask
+    finite = score_bias != float("-inf")
+    return finite if mask is None else mask & finite
+
 # %% ../nbs/02_attention.ipynb #928e4896
 def attention_loops(
     q: torch.Tensor,  # (..., T, d_k)
@@ -99,8 +107,7 @@ def attention_explicit(
     scores = (q / q.shape[-1] ** 0.5) @ k.transpose(-2, -1)  # (..., T, S)
     if score_bias is not None:
         _check_fit(scores.shape, mask, score_bias)
-        allowed = score_bias != float("-inf")
-        mask = allowed if mask is None else mask & allowed
+        mask = _allowed(mask, score_bias)
         scores = scores + score_bias.to(torch.promote_types(q.dtype, torch.float32))  # in half precision a sum could overflow
     weights = masked_softmax(scores, mask).to(q.dtype)  # (..., T, S)
     return (F.dropout(weights, dropout) if dropout else weights) @ v, weights
@@ -189,10 +196,7 @@ def _holds_nan(*tensors):
 
 def _attend_around_nan(q, k, v, mask, is_causal, dropout, need_weights, score_bias):
     "Attention where some numbers are not finite: NaN for the queries that may attend to such a key or value, and untouched for the others."
-    mask = _combine_with_past(mask, q, k) if is_causal else mask
-    if score_bias is not None:
-        allowed = score_bias != float("-inf")
-        mask = allowed if mask is None else mask & allowed
+    mask = _allowed(_combine_with_past(mask, q, k) if is_causal else mask, score_bias)
     bad = ~(k.isfinite().all(dim=-1) & v.isfinite().all(dim=-1))  # (B, S) or (B, g, S)
     k, v = (t.masked_fill(bad[..., None], 0) for t in (k, v))
     q = q.masked_fill(~mask.any(dim=-1, keepdim=True), 0)  # a query that may attend to nothing gets zeros, whatever it holds

@@ -61,11 +61,13 @@ def _at_rest(model, inputs):
     module = model.func if isinstance(model, partial) else model
     buffers = [(b, b.clone()) for b in module.buffers()] if isinstance(module, nn.Module) else []
     with torch.inference_mode(False), torch.random.fork_rng([inputs.device] if inputs.is_cuda else []):
-        with eval_mode(module) if isinstance(module, nn.Module) else nullcontext():
-            yield
-    with torch.no_grad():
-        for buffer, before in buffers:
-            buffer.copy_(before)
+        try:
+            with eval_mode(module) if isinstance(module, nn.Module) else nullcontext():
+                yield
+        finally:  # also after an error
+            with torch.no_grad():
+                for buffer, before in buffers:
+                    buffer.copy_(before)
 
 
 def _other_values(inputs, b, j, vocab_size, rng):

@@ -461,3 +461,15 @@ def test_noise_can_leave_out_special_tokens():
 def test_bad_arguments_of_the_noise_meter_are_named(change, error, words):
     with pytest.raises(error, match=words):
         noise_leak(**{"model": language_model(), "loss_fn": next_token, "vocab_size": 6, "steps": 1} | change)
+
+
+def test_buffers_come_back_also_after_an_error():
+    class Broken(nn.BatchNorm1d):
+        def forward(self, x):
+            self.num_batches_tracked += 1
+            return x / 0 * 0  # NaN
+
+    broken = Broken(3)
+    with pytest.raises(ValueError, match="expected finite outputs"):
+        edit_influence(broken, X)
+    assert broken.num_batches_tracked == 0
