@@ -14,9 +14,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from .block import Stack, TransformerConfig
+from .block import TransformerConfig
 from .core import eval_mode, plot_weights
 from .multi_head import record_attention
+from .stack import Stack
 from .text import BOS, CharTokenizer
 from .training import Pretrained, staged
 
