@@ -104,7 +104,7 @@ def held_out_nats(
 ) -> dict[str, float]:  # nats per character
     "The surprise of the model at `test`, beside that of two counting models."
     from former_nb.generator import NGram
-    from former_nb.text import make_batches
+    from former_nb.batches import make_batches
     from former_nb.training import evaluate
 
     counted = {name: NGram(train, order, choices).nats(test) for name, order in (("bigram", 2), ("Kneser–Ney 6-gram", 6))}
@@ -132,14 +132,16 @@ def train_names(
     from former_nb.block import TransformerConfig
     from former_nb.core import pick_device, set_seed
     from former_nb.generator import LanguageModel, plot_attention, save_generator
-    from former_nb.text import CharTokenizer, encode_names, load_names, make_batches, read_names, split_names
+    from former_nb.batches import make_batches
+    from former_nb.data_sets import load_names, read_names, split_names
+    from former_nb.text import CharTokenizer, encode_texts
     from former_nb.training import fit, staged
 
     where = pick_device(device.value).type
     names, source = (read_names(file), f"names from {file.name}") if file else load_names()
     parts = split_names(names)
     tokenizer = CharTokenizer.train(parts[0], lowercase=True)
-    train, valid, test = (encode_names(part, tokenizer) for part in parts)
+    train, valid, test = (encode_texts(part, tokenizer) for part in parts)
     max_len = max(map(len, [*train, *valid, *test])) - 1
     config = TransformerConfig(tokenizer.vocab_size, max_len, d_model, n_heads, n_layers, 4 * d_model, dropout)
 

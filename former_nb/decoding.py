@@ -12,7 +12,7 @@ import torch
 
 from .core import eval_mode
 from .generator import LanguageModel
-from .text import BOS, EOS, PAD, UNK, CharTokenizer
+from .text import BOS, EOS, PAD, UNK, TextTokenizer
 
 # %% ../nbs/11_decoding.ipynb #33f06b85
 def sample_next(
@@ -134,7 +134,7 @@ def generate(
 # %% ../nbs/11_decoding.ipynb #fc7616b0
 def generate_text(
     model: LanguageModel,
-    tokenizer: CharTokenizer,
+    tokenizer: TextTokenizer,
     prompt: str = "",  # the beginning; nothing means from the start
     n: int = 1,  # how many
     temperature: float = 1.0,  # as for `sample_next`

@@ -18,7 +18,7 @@ from .block import TransformerConfig
 from .core import eval_mode, plot_weights
 from .multi_head import record_attention
 from .stack import Stack
-from .text import BOS, CharTokenizer
+from .text import BOS, TextTokenizer, load_tokenizer
 from .training import Pretrained, staged
 
 # %% ../nbs/10_generator.ipynb #d71ef310
@@ -110,14 +110,15 @@ class LanguageModel(nn.Module, Pretrained):
 # %% ../nbs/10_generator.ipynb #095bb146
 def plot_attention(
     model: LanguageModel,
-    tokenizer: CharTokenizer,
+    tokenizer: TextTokenizer,
     text: str,  # what the model reads
 ):  # a matplotlib figure, a row for each layer and a column for each head
     "Draw the attention of every head of a language model while it reads `text`."
     import matplotlib.pyplot as plt
 
-    labels = ["<bos>", *tokenizer.normalise(text)]
-    tokens = torch.tensor([[BOS, *tokenizer.encode(text)]], device=next(model.parameters()).device)  # (1, T)
+    ids = tokenizer.encode(text)
+    labels = ["<bos>", *(tokenizer.decode([i]) or "<unk>" for i in ids)]
+    tokens = torch.tensor([[BOS, *ids]], device=next(model.parameters()).device)  # (1, T)
     with eval_mode(model), record_attention(model) as weights, torch.no_grad():
         model(tokens)
     rows, columns, side = len(weights), model.config.n_heads, 1 + 0.11 * len(labels)  # inches
@@ -133,7 +134,7 @@ def plot_attention(
 def save_generator(
     folder: str | Path,  # made where it is missing
     model: LanguageModel,
-    tokenizer: CharTokenizer,
+    tokenizer: TextTokenizer,
 ) -> None:
     "Write a model and its tokenizer into one folder, whole or not at all. A `README.md` that is there stays."
     with staged(folder) as whole:
@@ -146,11 +147,11 @@ def save_generator(
 def load_generator(
     folder: str | Path,  # as written by `former-nb train`
     device: torch.device | str = "cpu",
-) -> tuple[LanguageModel, CharTokenizer]:  # the model, ready to be used, and its tokenizer
+) -> tuple[LanguageModel, TextTokenizer]:  # the model, ready to be used, and its tokenizer
     "A trained model and its tokenizer. Raises `ValueError` for a folder that is missing or not whole."
     if not Path(folder).is_dir():
         raise ValueError(f"model: there is no folder {str(folder)!r}")
-    model, tokenizer = LanguageModel.from_pretrained(folder), CharTokenizer.load(folder)
+    model, tokenizer = LanguageModel.from_pretrained(folder), load_tokenizer(folder)
     if model.config.vocab_size != tokenizer.vocab_size:
         raise ValueError(f"model: {str(folder)!r} holds a model for {model.config.vocab_size} tokens and a tokenizer of {tokenizer.vocab_size}")
     return model.to(device).eval(), tokenizer

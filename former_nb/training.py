@@ -25,8 +25,8 @@ from safetensors.torch import load_model
 from torch import nn
 from tqdm import TqdmWarning, tqdm
 
+from .batches import IGNORE
 from .core import eval_mode, pick_device
-from .text import IGNORE
 
 # %% ../nbs/08_training.ipynb #a7db7b0a
 with warnings.catch_warnings():  # both import tqdm.auto, which warns in notebooks without ipywidgets

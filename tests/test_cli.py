@@ -9,7 +9,7 @@ import time
 import pytest
 
 from former_nb.generator import load_generator
-from former_nb.text import NAMES
+from former_nb.data_sets import NAMES
 
 TINY = ["--epochs", "1", "--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--device", "cpu"]
 OFFLINE = {**os.environ, "OMP_NUM_THREADS": "1", "FORMER_NB_DATA": ""}

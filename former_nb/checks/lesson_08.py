@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from ..exercises import diagnose, exercise
-from ..text import IGNORE
+from ..batches import IGNORE
 from ..training import token_loss
 
 # %% ../../nbs/solutions/08_training.ipynb #82422e7a

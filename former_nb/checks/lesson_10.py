@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from ..exercises import diagnose, exercise
-from ..text import IGNORE
+from ..batches import IGNORE
 
 # %% ../../nbs/solutions/10_generator.ipynb #13b113c0
 @exercise("10.1", "Which of the eight targets can be known from what stands before them?", "The first of a pair costs ln 10, the second nothing. The loss is a mean.")
