@@ -13,36 +13,63 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .core import Settings
-from .multi_head import MultiHeadAttention, mha_from_torch
+from .core import Settings, check_whole
+from .multi_head import MultiHeadAttention, _check_words, mha_from_torch
 from .positions import LearnedPositions, SinusoidalPositions
 from .relative_positions import ALiBi, RelativeBias, Rotary
 
+# %% ../nbs/06_block.ipynb #38325fd0
+def _check_halves(x):
+    "Raise `ValueError` unless `x` holds floating point numbers that can be cut into two halves along the last axis."
+    if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.ndim == 0 or x.shape[-1] % 2:
+        kind = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
+        raise ValueError(f"x: expected floating point numbers, the last axis of an even size, got {kind}")
+
+
+def _check_dropout(dropout):
+    "Raise `ValueError` unless `dropout` is a probability below 1."
+    if type(dropout) not in (int, float) or not 0 <= dropout < 1:
+        raise ValueError(f"dropout: expected a number, 0 <= dropout < 1, got {dropout!r}")
+
+
+def _check_known(name, value, known):
+    "Raise `ValueError` unless `value` is one of the names in `known`."
+    if value not in list(known):  # a list also answers for what cannot be hashed
+        raise ValueError(f"{name}: expected one of {list(known)}, got {value!r}")
+
+
+def _check_feed_forward(d_model, d_ff, dropout, activation):
+    "Raise `TypeError` or `ValueError` unless a feed-forward network can be built from these."
+    check_whole("d_model", d_model)
+    check_whole("d_ff", d_ff)
+    _check_dropout(dropout)
+    _check_known("activation", activation, ACTIVATIONS)
+
 # %% ../nbs/06_block.ipynb #0b7ecda4
 def swiglu(
-    x: torch.Tensor,  # (..., 2 * d_ff)
+    x: torch.Tensor,  # (..., 2 * d_ff): the matches that open gates, then those that pass through them
 ) -> torch.Tensor:  # (..., d_ff)
     "One half, bent, opens and closes the other: SiLU(a) · b (Shazeer 2020)."
+    _check_halves(x)
     gate, value = x.chunk(2, dim=-1)
     return F.silu(gate) * value
 
 
 ACTIVATIONS = {"relu": (F.relu, 1), "gelu": (F.gelu, 1), "swiglu": (swiglu, 2)}  # the bend, and how many times d_ff it reads
 
-
+# %% ../nbs/06_block.ipynb #3f78f8d3
 class FeedForward(nn.Module):
     "Two linear layers with a bend between, applied to each token alone (Vaswani et al. 2017, section 3.3)."
 
     def __init__(
         self,
         d_model: int,  # width of input and output
-        d_ff: int,  # width between the two layers, usually 4 * d_model
-        dropout: float = 0.0,  # probability that a unit between them is dropped, in training only
+        d_ff: int,  # units between the two layers, usually 4 * d_model
+        dropout: float = 0.0,  # probability that a unit is dropped, in training only
         activation: str = "gelu",  # 'relu', 'gelu' or 'swiglu'
     ):
         super().__init__()
-        if activation not in list(ACTIVATIONS):
-            raise ValueError(f"activation: expected one of {list(ACTIVATIONS)}, got {activation!r}")
+        _check_feed_forward(d_model, d_ff, dropout, activation)
         self.bend, times = ACTIVATIONS[activation]
         self.wide = nn.Linear(d_model, times * d_ff)
         self.narrow = nn.Linear(d_ff, d_model)
@@ -53,6 +80,7 @@ class FeedForward(nn.Module):
         x: torch.Tensor,  # (B, T, d_model)
     ) -> torch.Tensor:  # (B, T, d_model)
         "Widen, bend, narrow."
+        _check_words("x", x, self.wide.in_features)
         return self.narrow(self.dropout(self.bend(self.wide(x))))
 
 # %% ../nbs/06_block.ipynb #abb663cc
@@ -75,7 +103,7 @@ class TransformerConfig(Settings):
     d_model: int = 64  # width of the residual stream
     n_heads: int = 4  # heads per layer; divides d_model
     n_layers: int = 3  # blocks
-    d_ff: int = 256  # width inside the feed-forward network
+    d_ff: int = 256  # units inside the feed-forward network
     dropout: float = 0.1  # 0 <= dropout < 1
     positions: str = "learned"  # 'learned' or 'sinusoidal' (lesson 05), 'rotary', 'alibi' or 'relative' (05b)
     n_kv_heads: int | None = None  # heads of keys and values; divides n_heads, which it is where left out
@@ -89,13 +117,11 @@ class TransformerConfig(Settings):
                 raise ValueError(f"{name}: expected a whole number above 0, got {getattr(self, name)!r}")
         if self.d_model % self.n_heads:
             raise ValueError(f"d_model: expected a multiple of n_heads = {self.n_heads}, got {self.d_model}")
-        if type(self.dropout) not in (int, float) or not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout: expected a number, 0 <= dropout < 1, got {self.dropout!r}")
+        _check_dropout(self.dropout)
         for name, known in (("positions", POSITIONS), ("activation", ACTIVATIONS), ("norm", NORMS)):
-            if getattr(self, name) not in list(known):
-                raise ValueError(f"{name}: expected one of {list(known)}, got {getattr(self, name)!r}")
+            _check_known(name, getattr(self, name), known)
         if self.positions == "rotary" and self.d_model // self.n_heads % 2:
-            raise ValueError(f"d_model: rotary positions need heads of an even width, got {self.d_model // self.n_heads}")
+            raise ValueError(f"d_model: expected heads of an even width for rotary positions, got {self.d_model // self.n_heads}")
         n = self.n_heads if self.n_kv_heads is None else self.n_kv_heads
         if type(n) is not int or n < 1 or self.n_heads % n:
             raise ValueError(f"n_kv_heads: expected a divisor of n_heads = {self.n_heads}, got {n!r}")
@@ -107,12 +133,30 @@ class TransformerConfig(Settings):
         where: str,  # 'input', added to the embeddings, or 'attention', inside every layer
     ) -> nn.Module | None:  # a module, or None where the positions of this configuration act elsewhere
         "The position scheme that acts at this place."
+        _check_known("where", where, ("input", "attention"))
         place, build = POSITIONS[self.positions]
         return build(self) if place == where else None
 
     def build_norm(self) -> nn.Module:
         "A norm of the kind and width that this configuration names."
         return NORMS[self.norm](self.d_model)
+
+# %% ../nbs/06_block.ipynb #537da937
+def _check_block(config, cross):
+    "Raise `TypeError` unless these are a configuration and True or False."
+    if not isinstance(config, TransformerConfig):
+        raise TypeError(f"config: expected a TransformerConfig, got {type(config).__name__}")
+    if type(cross) is not bool:
+        raise TypeError(f"cross: expected True or False, got {type(cross).__name__}")
+
+
+def _check_memory(cross, memory, memory_mask):
+    "Raise `ValueError` unless a block with cross-attention gets a memory, and one without gets none."
+    if cross and memory is None:
+        raise ValueError("memory: expected (B, S, d_model), because this block was built with cross=True, got None")
+    for name, given in (("memory", memory), ("memory_mask", memory_mask)):
+        if not cross and given is not None:
+            raise ValueError(f"{name}: expected None, because this block was built with cross=False, got {type(given).__name__}")
 
 # %% ../nbs/06_block.ipynb #468770ef
 class Block(nn.Module):
@@ -124,6 +168,7 @@ class Block(nn.Module):
         cross: bool = False,  # also attend to a memory: a decoder's block
     ):
         super().__init__()
+        _check_block(config, cross)
         heads = dict(dropout=config.dropout, n_kv_heads=config.n_kv_heads)
         sizes = config.d_model, config.n_heads
         self.norm_first = config.norm_first
@@ -146,8 +191,8 @@ class Block(nn.Module):
         memory_mask: torch.Tensor | None = None,  # boolean, True = may attend to that place of the memory
     ) -> torch.Tensor:  # (B, T, d_model)
         "Add what attention finds, then what the feed-forward network makes of it."
-        if (memory is None) != (self.cross is None):
-            raise ValueError(f"memory: expected {'none, this block has no cross-attention' if memory is not None else '(B, S, d_model) for cross-attention, got None'}")
+        _check_words("x", x, self.attention.d_model)
+        _check_memory(self.cross is not None, memory, memory_mask)
         x = self.add(x, self.norm_attention, partial(self.attention, mask=mask, is_causal=is_causal, cache=cache))
         if self.cross is not None:
             x = self.add(x, self.norm_cross, partial(self.cross, memory=memory, mask=memory_mask))
@@ -170,6 +215,9 @@ def block_from_torch(
     bends = {f: name for name, (f, _) in ACTIVATIONS.items()}
     if theirs.activation not in bends or theirs.linear1.bias is None or theirs.norm1.eps != 1e-5:
         raise ValueError("theirs: expected F.relu or F.gelu as activation, biases, and layer_norm_eps=1e-5")
+    dropouts = {part.p for part in theirs.children() if isinstance(part, nn.Dropout)}
+    if len(dropouts) > 1:
+        raise ValueError(f"theirs: expected one dropout in all places outside attention, got {sorted(dropouts)}")
     attention = mha_from_torch(theirs.self_attn)
     sizes = dict(d_model=attention.d_model, n_heads=attention.n_heads, d_ff=theirs.linear1.out_features)
     how = dict(dropout=theirs.dropout1.p, activation=bends[theirs.activation], norm_first=theirs.norm_first)

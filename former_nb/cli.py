@@ -105,7 +105,7 @@ def held_out_nats(
     "The surprise of the model at `test`, beside that of two counting models."
     from former_nb.generator import NGram
     from former_nb.batches import make_batches
-    from former_nb.training import evaluate
+    from former_nb.optimization import evaluate
 
     counted = {name: NGram(train, order, choices).nats(test) for name, order in (("bigram", 2), ("Kneser–Ney 6-gram", 6))}
     return {"transformer": evaluate(model, make_batches(test, 512)), **counted}
@@ -135,7 +135,8 @@ def train_names(
     from former_nb.batches import make_batches
     from former_nb.data_sets import load_names, read_names, split_names
     from former_nb.text import CharTokenizer, encode_texts
-    from former_nb.training import fit, staged
+    from former_nb.checkpoints import staged
+    from former_nb.training import TrainingConfig, fit
 
     where = pick_device(device.value).type
     names, source = (read_names(file), f"names from {file.name}") if file else load_names()

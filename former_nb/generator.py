@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 from .block import TransformerConfig
+from .checkpoints import Pretrained, staged
 from .core import eval_mode, plot_weights
 from .multi_head import record_attention
 from .stack import Stack
 from .text import BOS, TextTokenizer, load_tokenizer
-from .training import Pretrained, staged
 
 # %% ../nbs/10_generator.ipynb #d71ef310
 class NGram:

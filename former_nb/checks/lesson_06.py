@@ -13,56 +13,78 @@ from ..block import Block, TransformerConfig
 from ..exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/06_block.ipynb #13c99d90
-@exercise("06.1", "Four matrices of attention, two of the feed-forward network, two norms.", "Each linear layer has a bias as long as its output; each norm has a gain and a shift.", "4d² + 4d for attention, 2·d·d_ff + d_ff + d for the feed-forward network, 4d for the norms.")
+@exercise("06.1", "Two attentions of four matrices each, a feed-forward network of three, and a norm for each of the three parts.", "Every linear layer has a bias as long as its output; RMSNorm has a gain and no shift.", "2·(4d² + 4d) for attention, d·2·d_ff + 2·d_ff + d_ff·d + d for the feed-forward network, 3d for the norms.")
 def judge_06_1(answer):
     d, h, d_ff = 12, 3, 40
-    block = Block(TransformerConfig(vocab_size=2, max_len=2, d_model=d, n_heads=h, d_ff=d_ff))
-    right = torch.tensor(sum(p.numel() for p in block.parameters()))
-    matrices, biases, norms = 4 * d * d + 2 * d * d_ff, 5 * d + d_ff, 4 * d
+    sizes = dict(vocab_size=2, max_len=2, d_model=d, n_heads=h, activation="swiglu", norm="rms")
+    count = lambda d_ff=d_ff: sum(p.numel() for p in Block(TransformerConfig(d_ff=d_ff, **sizes), cross=True).parameters())
+    right = torch.tensor(count())
+    attention, matrices, norms = 4 * d * d + 4 * d, 8 * d * d + 3 * d * d_ff, 3 * d
     return diagnose(answer, right, {
-        "you counted the matrices only; linear layers have biases, norms a gain and a shift": matrices,
-        "the two norms are missing, each with a gain and a shift": matrices + biases,
+        "that is the block without cross-attention; a decoder's has a second attention, with a norm of its own": right - attention - d,
+        "cross-attention has a norm of its own": right - d,
+        "RMSNorm has a gain and no shift": right + norms,
+        "SwiGLU has two patterns for each unit, so its first layer is 2 · d_ff wide": right - d * d_ff - d_ff,
+        "you counted the matrices only; linear layers have biases, norms a gain": matrices,
         "the biases of the linear layers are missing": matrices + norms,
-        "each norm has a gain and also a shift": matrices + biases + 2 * d,
-        "you multiplied the attention by the number of heads; the heads share d_model between them": right + (h - 1) * (4 * d * d + 4 * d),
-        "queries, keys and values have a matrix each, so attention has four matrices with the output's": right - 2 * d * d - 2 * d,
-        "the matrix that mixes the heads, attention.out, is missing": right - d * d - d,
+        "the three norms are missing, each with a gain": right - norms,
+        "you multiplied the attention by the number of heads; the heads share d_model between them": right + 2 * (h - 1) * attention,
+        "you took two thirds of d_ff, rounded down; this block was built with all 40 units": count(26),
+        "you took two thirds of d_ff, rounded up; this block was built with all 40 units": count(27),
     })
 
 # %% ../../nbs/solutions/06_block.ipynb #61e14e8c
-@exercise("06.2", "Start from LayerNorm and cross out the mean, in both places where it stands.", "`x.pow(2).mean(-1, keepdim=True)` is what stands under the root, plus ε.")
+@exercise("06.2", "Compute the norm of x once, and give it to both parts.", "Both outputs are added to x, which is added once; attention is called with `is_causal=True`.")
 def judge_06_2(answer):
-    generator = torch.Generator().manual_seed(0)
-    x, gain, eps = torch.randn(2, 3, 5, generator=generator) + 1, torch.rand(5, generator=generator) + 0.5, 0.1
-    square = x.pow(2)
-    return diagnose(answer(x, gain, eps), F.rms_norm(x, (5,), gain, eps), {
-        "you subtracted the mean; RMSNorm leaves it in": F.layer_norm(x, (5,), gain, None, eps),
-        "ε stands outside the root": gain * x / (square.mean(-1, keepdim=True).sqrt() + eps),
-        "ε is missing": gain * x / square.mean(-1, keepdim=True).sqrt(),
-        "the gain is missing": F.rms_norm(x, (5,), None, eps),
-        "the root is missing": gain * x / (square.mean(-1, keepdim=True) + eps),
-        "you summed the squares; RMSNorm takes their mean": gain * x / (square.sum(-1, keepdim=True) + eps).sqrt(),
-        "you took the mean over the tokens; each token is normalised alone, over its features": gain * x / (square.mean(1, keepdim=True) + eps).sqrt(),
-        "you took one mean over everything; each token is normalised alone, over its features": gain * x / (square.mean() + eps).sqrt(),
-        "you divided by the standard deviation, which subtracts the mean": gain * x / (x.var(-1, keepdim=True, unbiased=False) + eps).sqrt(),
-    })
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        block, x = Block(TransformerConfig(2, 4, d_model=6, n_heads=2, d_ff=10, dropout=0.0)), torch.randn(3, 4, 6)
+        for norm in (block.norm_attention, block.norm_ff):
+            torch.nn.init.normal_(norm.weight, 1, 0.3), torch.nn.init.normal_(norm.bias, 0, 0.3)
+    with torch.no_grad():
+        answer, h = answer(block, x), block.norm_attention(x)
+        found, made = block.attention(h, is_causal=True), block.ff(h)
+        return diagnose(answer, x + found + made, {
+            "that is the block as it is: its feed-forward network waits for the attention": block(x, is_causal=True),
+            "the feed-forward network reads norm_ff(x); both parts read norm_attention(x)": x + found + block.ff(block.norm_ff(x)),
+            "the feed-forward network reads x itself, without the norm": x + found + block.ff(x),
+            "the attention reads x itself, without the norm": x + block.attention(x, is_causal=True) + made,
+            "the norm is missing": x + block.attention(x, is_causal=True) + block.ff(x),
+            "the norm stands after the addition; in the formula it stands before both parts": block.norm_attention(x + block.attention(x, is_causal=True) + block.ff(x)),
+            "x itself is missing from the sum, so there is no residual path": found + made,
+            "x is added twice": 2 * x + found + made,
+            "the feed-forward network reads what attention found; it reads the norm of x": x + block.ff(found),
+            "the feed-forward network reads the norm of what attention has added to; it reads the norm of x": x + found + block.ff(block.norm_attention(x + found)),
+            "the attention sees words to come; a generator's block is causal": x + block.attention(h) + made,
+            "only the attention's part is added": x + found,
+            "only the feed-forward network's part is added": x + made,
+        })
 
 # %% ../../nbs/solutions/06_block.ipynb #ef095dc3
-@exercise("06.3", "A feature moves its own output directly, and all outputs through μ and through σ.", "∂μ/∂x_j = 1/D, and with s = √(σ² + ε): ∂s/∂x_j = y_j/D.", "The result is g less its mean, less y times the mean of g·y, all divided by s.")
+@exercise("06.3", "A feature moves its own output directly, and all outputs through the root.", "With r = √(mean of x² + ε) and u = x/r: ∂r/∂x_j = u_j/D.", "With h = gain · g, the result is h less u times the mean of h·u, all divided by r.")
 def judge_06_3(answer):
     generator = torch.Generator().manual_seed(0)
     x, g = (torch.randn(2, 3, 5, generator=generator) for _ in range(2))
-    x, eps = 2 * x, 0.1
+    x, gain, eps = 2 * x + 1, torch.rand(5, generator=generator) + 0.5, 0.3
     leaf = x.clone().requires_grad_()
-    right, = torch.autograd.grad((F.layer_norm(leaf, (5,), eps=eps) * g).sum(), leaf)
-    s = (x.var(-1, keepdim=True, unbiased=False) + eps).sqrt()
-    y, mean = (x - x.mean(-1, keepdim=True)) / s, lambda t: t.mean(-1, keepdim=True)
-    return diagnose(answer(x, g, eps), right, {
-        "you held μ and σ constant; both depend on every feature": g / s,
-        "you held σ constant; it depends on every feature": (g - mean(g)) / s,
-        "you held μ constant; it depends on every feature": (g - y * mean(g * y)) / s,
-        "the factor 1/√(σ² + ε) is missing": g - mean(g) - y * mean(g * y),
-        "the last term has the wrong sign: more spread makes every output smaller": (g - mean(g) + y * mean(g * y)) / s,
-        "you summed where the mean belongs; dμ/dx_j and ds/dx_j carry 1/D": (g - 5 * mean(g) - 5 * y * mean(g * y)) / s,
-        "you divided by σ² + ε; its root belongs there": (g - mean(g) - y * mean(g * y)) / s**2,
+    right, = torch.autograd.grad((F.rms_norm(leaf, (5,), gain, eps) * g).sum(), leaf)
+    mean = lambda t: t.mean(-1, keepdim=True)
+    r, h = (mean(x * x) + eps).sqrt(), gain * g
+    u = x / r
+    sharp = mean(x * x).sqrt()
+    s = (mean((x - mean(x)) ** 2) + eps).sqrt()
+    v = (x - mean(x)) / s
+    return diagnose(answer(x, gain, g, eps), right, {
+        "you held the root constant; it depends on every feature": h / r,
+        "the term with the mean of the gradient belongs to LayerNorm; RMSNorm has no mean to pass it through": (h - mean(h) - u * mean(h * u)) / r,
+        "that is the way back through LayerNorm; RMSNorm does not subtract the mean": (h - mean(h) - v * mean(h * v)) / s,
+        "the gain is missing: the output is gain times x/r, so g is multiplied by it": (g - u * mean(g * u)) / r,
+        "the gain comes first: it multiplies g inside the mean as well": gain * (g - u * mean(g * u)) / r,
+        "the factor 1/r is missing": h - u * mean(h * u),
+        "the last term has the wrong sign: a larger feature makes every output smaller": (h + u * mean(h * u)) / r,
+        "you summed where the mean belongs; ∂r/∂x_j carries 1/D": (h - 5 * u * mean(h * u)) / r,
+        "the last term holds x where u = x/r belongs": (h - x * mean(h * x)) / r,
+        "you divided by r²; r belongs there": (h - u * mean(h * u)) / r**2,
+        "ε is missing under the root": (h - x / sharp * mean(h * x / sharp)) / sharp,
+        "you summed over the tokens; each token has a gradient of its own": right.sum((0, 1)),
     })

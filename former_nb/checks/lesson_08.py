@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from ..exercises import diagnose, exercise
 from ..batches import IGNORE
-from ..training import token_loss
+from ..optimization import token_loss
 
 # %% ../../nbs/solutions/08_training.ipynb #82422e7a
 @exercise(
