@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['IGNORE', 'pad_rows', 'collate', 'BatchOrder', 'make_batches']
 
-# %% ../nbs/07c_batches.ipynb #96d22e2d
+# %% ../nbs/07c_batches.ipynb #9f742c8b
 import random
 from collections.abc import Callable
 
@@ -15,30 +15,48 @@ from torch.utils.data import DataLoader, Sampler
 from .core import check_whole
 from .text import PAD
 
-# %% ../nbs/07c_batches.ipynb #fa939b6a
+# %% ../nbs/07c_batches.ipynb #0a288478
+def _as_tensors(rows):
+    "Each row as a tensor of whole numbers, unchanged where it is one."
+    wanted = "rows: expected lists of whole numbers"
+    try:
+        rows = [row if isinstance(row, torch.Tensor) else torch.tensor(row) for row in rows]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{wanted}, got {rows!r:.60}: {error}") from None
+    for row in rows:
+        whole = not (row.is_floating_point() or row.is_complex() or row.dtype == torch.bool)
+        if row.ndim != 1 or not (whole or len(row) == 0):
+            raise TypeError(f"{wanted}, got one of {row.dtype} and shape {tuple(row.shape)}")
+    return rows
+
+# %% ../nbs/07c_batches.ipynb #9bcf8c04
 IGNORE = -100  # a target that counts for nothing: torch's own default
 
 
 def pad_rows(
-    rows: list[list[int]],  # of different lengths
+    rows: list[list[int]],  # of different lengths; lists, arrays or tensors
     value: int = PAD,  # what fills the short ones
-) -> torch.Tensor:  # (B, T) integers, T the longest length
-    "Rows as a rectangle, filled up on the right."
-    padded = torch.full((len(rows), max(map(len, rows), default=0)), value)
+) -> torch.Tensor:  # (B, T) int64, T the longest length
+    "Rows as a rectangle, filled up on the right. Raises `TypeError` for rows that do not hold whole numbers."
+    check_whole("value", value, least=None)
+    rows = _as_tensors(rows)
+    padded = torch.full((len(rows), max(map(len, rows), default=0)), int(value), dtype=torch.int64)  # (B, T)
     for i, row in enumerate(rows):
-        padded[i, : len(row)] = torch.as_tensor(row)
+        padded[i, : len(row)] = row
     return padded
 
 
 def collate(
-    rows: list[list[int]],  # sequences of different lengths, each of two tokens or more
+    rows: list[list[int]],  # each of two tokens or more
 ) -> tuple[torch.Tensor, torch.Tensor]:  # inputs and targets (B, T), padded with PAD and IGNORE
-    "One batch for next-token prediction: the target at each place is the token that comes next."
+    "One batch for next-token prediction: the target at each place is the token that comes next. Raises `ValueError` for shorter rows."
+    rows = _as_tensors(rows)
     if len(rows) == 0 or min(map(len, rows)) < 2:
-        raise ValueError(f"rows: expected rows of at least two tokens, got lengths {[len(row) for row in rows]}")
+        shortest = f"one of {min(map(len, rows))}" if rows else "no rows"
+        raise ValueError(f"rows: expected rows of at least two tokens, got {shortest}")
     return pad_rows([row[:-1] for row in rows]), pad_rows([row[1:] for row in rows], IGNORE)
 
-# %% ../nbs/07c_batches.ipynb #207df0c4
+# %% ../nbs/07c_batches.ipynb #aec7e6a2
 class BatchOrder(Sampler):
     "Which rows make up each batch. The order follows from the seed and the epoch alone, so that a run can be repeated and resumed."
 
@@ -46,19 +64,29 @@ class BatchOrder(Sampler):
         self,
         lengths: list[int],  # tokens of each row
         batch_size: int | None = None,  # rows per batch; the last may be smaller
-        max_tokens: int | None = None,  # or places per batch, padding included
+        max_tokens: int | None = None,  # or tokens per batch, padding included
         shuffle: bool = False,  # in a new order each epoch
-        by_length: bool = False,  # rows of like length together; with max_tokens always
-        seed: int = 0,
+        by_length: bool = False,  # rows of like length together, the shortest first unless shuffled; with max_tokens always
+        seed: int = 0,  # 0 or more
     ):
         if (batch_size is None) == (max_tokens is None):
             raise ValueError(f"batch_size, max_tokens: expected one of them, got {batch_size} and {max_tokens}")
         check_whole(*(("batch_size", batch_size) if max_tokens is None else ("max_tokens", max_tokens)))
-        if not len(lengths):
-            raise ValueError("rows: expected at least one, got none")
-        if max_tokens is not None and max(lengths) > max_tokens:
-            raise ValueError(f"max_tokens: expected at least the {max(lengths)} tokens of the longest row, got {max_tokens}")
-        self.lengths, self.batch_size, self.max_tokens = list(lengths), batch_size, max_tokens
+        check_whole("seed", seed, least=0)
+        for name, value in (("shuffle", shuffle), ("by_length", by_length)):
+            if type(value) is not bool:
+                raise TypeError(f"{name}: expected True or False, got {value!r}")
+        try:
+            self.lengths = list(lengths.tolist() if hasattr(lengths, "tolist") else lengths)
+        except TypeError:
+            raise TypeError(f"lengths: expected a list of whole numbers, got {type(lengths).__name__}") from None
+        if not self.lengths:
+            raise ValueError("lengths: expected at least one, got none")
+        for n in self.lengths:
+            check_whole("lengths", n, least=0)
+        if max_tokens is not None and max(self.lengths) > max_tokens:
+            raise ValueError(f"max_tokens: expected at least the {max(self.lengths)} tokens of the longest row, got {max_tokens}")
+        self.batch_size, self.max_tokens = batch_size, max_tokens
         self.shuffle, self.by_length, self.seed, self.epoch = shuffle, by_length or max_tokens is not None, seed, 0
         self.n_batches = len(self.batches())  # the same in every epoch: sorted, the lengths always read alike
 
@@ -67,6 +95,7 @@ class BatchOrder(Sampler):
         epoch: int,  # counted from 0
     ) -> None:
         "Which epoch is read next; without it, the one after the last."
+        check_whole("epoch", epoch, least=0)
         self.epoch = epoch
 
     def batches(self) -> list[list[int]]:
@@ -89,25 +118,36 @@ class BatchOrder(Sampler):
         return batches
 
     def __iter__(self):
-        batches = self.batches()
+        batches = self.batches()  # with the first batch, not before: a DataLoader with workers asks for two iterators and reads one
         self.epoch += 1
-        return iter(batches)
+        yield from batches
 
     def __len__(self) -> int:
         return self.n_batches
 
-# %% ../nbs/07c_batches.ipynb #44436e4a
+# %% ../nbs/07c_batches.ipynb #83629a30
 def make_batches(
     rows: list,  # sequences of tokens, or whatever `collate` and `length` understand
     batch_size: int | None = None,  # rows per batch; the last may be smaller
     shuffle: bool = False,  # in a new order each epoch
-    seed: int = 0,  # of the order
+    seed: int = 0,  # of the order, 0 or more
     *,
-    max_tokens: int | None = None,  # places per batch in place of batch_size: rows of like length together
+    max_tokens: int | None = None,  # tokens per batch, padding included, in place of batch_size: rows of like length together
     by_length: bool = False,  # rows of like length together
     collate: Callable = collate,  # makes one batch of some rows
     length: Callable = len,  # how many tokens a row has
 ) -> DataLoader:  # of batches; `loader.batch_sampler.set_epoch(e)` chooses the epoch
     "Batches of `rows`, padded to the longest of each batch; shuffled anew each epoch if asked."
-    order = BatchOrder([length(row) for row in rows], batch_size, max_tokens, shuffle, by_length, seed)
-    return DataLoader(rows, batch_sampler=order, collate_fn=collate)
+    if not (hasattr(rows, "__len__") and hasattr(rows, "__getitem__")):
+        raise TypeError(f"rows: expected a list, got {type(rows).__name__}")
+    if not len(rows):
+        raise ValueError("rows: expected at least one, got none")
+    for name, function in (("collate", collate), ("length", length)):
+        if not callable(function):
+            raise TypeError(f"{name}: expected a function, got {type(function).__name__}")
+    try:
+        lengths = [length(rows[i]) for i in range(len(rows))]
+    except TypeError as error:
+        raise TypeError(f"rows: expected a length for each, got {error}") from error
+    order = BatchOrder(lengths, batch_size, max_tokens, shuffle, by_length, seed)
+    return DataLoader(rows, batch_sampler=order, collate_fn=collate, generator=torch.Generator())  # its own: torch's numbers stay as they are

@@ -18,7 +18,7 @@ from .multi_head import MultiHeadAttention, _check_words, mha_from_torch
 from .positions import LearnedPositions, SinusoidalPositions
 from .relative_positions import ALiBi, RelativeBias, Rotary
 
-# %% ../nbs/06_block.ipynb #38325fd0
+# %% ../nbs/06_block.ipynb #a2e5753b
 def _check_halves(x):
     "Raise `ValueError` unless `x` holds floating point numbers that can be cut into two halves along the last axis."
     if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.ndim == 0 or x.shape[-1] % 2:
@@ -57,7 +57,7 @@ def swiglu(
 
 ACTIVATIONS = {"relu": (F.relu, 1), "gelu": (F.gelu, 1), "swiglu": (swiglu, 2)}  # the bend, and how many times d_ff it reads
 
-# %% ../nbs/06_block.ipynb #3f78f8d3
+# %% ../nbs/06_block.ipynb #39c57129
 class FeedForward(nn.Module):
     "Two linear layers with a bend between, applied to each token alone (Vaswani et al. 2017, section 3.3)."
 
@@ -141,7 +141,7 @@ class TransformerConfig(Settings):
         "A norm of the kind and width that this configuration names."
         return NORMS[self.norm](self.d_model)
 
-# %% ../nbs/06_block.ipynb #537da937
+# %% ../nbs/06_block.ipynb #ef6f6077
 def _check_block(config, cross):
     "Raise `TypeError` unless these are a configuration and True or False."
     if not isinstance(config, TransformerConfig):

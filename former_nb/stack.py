@@ -9,7 +9,8 @@ __all__ = ['init_weights', 'Stack']
 import torch
 from torch import nn
 
-from .block import Block, TransformerConfig
+from .block import Block, TransformerConfig, _check_block
+from .core import check_whole
 
 # %% ../nbs/06b_stack.ipynb #62ad43d5
 def init_weights(
@@ -17,6 +18,7 @@ def init_weights(
     n_layers: int,  # blocks on the residual stream
 ) -> None:
     "Normal(0, 0.02) for weights, zeros for biases; layers that write to the residual stream start smaller, by 1/√(number of such layers) (Radford et al. 2019)."
+    check_whole("n_layers", n_layers)
     names = [name for name, module in model.named_modules() if isinstance(module, (nn.Linear, nn.Embedding))]
     writes = 3 if any(name.endswith("cross.out") for name in names) else 2  # per block
     for name in names:
@@ -36,6 +38,7 @@ class Stack(nn.Module):
         cross: bool = False,  # blocks that also attend to a memory: a decoder
     ):
         super().__init__()
+        _check_block(config, cross)
         self.blocks = nn.ModuleList(Block(config, cross) for _ in range(config.n_layers))
         self.norm = config.build_norm() if config.norm_first else nn.Identity()
         init_weights(self, config.n_layers)

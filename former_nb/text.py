@@ -6,7 +6,7 @@
 __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIALS', 'normalise', 'TextTokenizer', 'CharTokenizer', 'SubwordTokenizer',
            'load_tokenizer', 'encode_texts']
 
-# %% ../nbs/07_text.ipynb #7301a57c
+# %% ../nbs/07_text.ipynb #9865bad7
 import json
 import unicodedata
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from tokenizers.trainers import BpeTrainer
 
 from .core import check_whole
 
-# %% ../nbs/07_text.ipynb #d33b10b7
+# %% ../nbs/07_text.ipynb #c5b82006
 def normalise(
     text: str,
     lowercase: bool = False,  # fold capitals
@@ -35,7 +35,7 @@ def normalise(
         raise ValueError(f"text: expected characters, got half a surrogate pair, {text[error.start]!r}, at place {error.start}") from None
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)
 
-# %% ../nbs/07_text.ipynb #aab2c158
+# %% ../nbs/07_text.ipynb #89615e8e
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
@@ -81,7 +81,7 @@ def _listed(texts):
         raise TypeError(f"texts: expected a list of strings, got {type(texts).__name__}")
     return list(texts)
 
-# %% ../nbs/07_text.ipynb #64d18c30
+# %% ../nbs/07_text.ipynb #d415fca3
 class CharTokenizer(TextTokenizer):
     "Text to numbers and back, by characters. No text can spell the four special tokens."
 
@@ -142,7 +142,20 @@ class CharTokenizer(TextTokenizer):
         "The tokenizer that `facts` describe."
         return cls(facts["alphabet"], facts["lowercase"])
 
-# %% ../nbs/07_text.ipynb #b7590c33
+# %% ../nbs/07_text.ipynb #9d84530f
+def _vocabulary(merges):
+    "The pairs as tuples, and the number of each piece: 256 bytes come first. Raises an error where a half is no piece."
+    try:
+        merges = [(a, b) for a, b in merges]
+        pieces = dict.fromkeys([*sorted(ByteLevel.alphabet()), *(a + b for a, b in merges if a and b)])
+        other = [pair for pair in merges if not pieces.keys() >= set(pair)]
+    except (TypeError, ValueError):
+        raise TypeError(f"merges: expected pairs of strings, got {merges!r:.80}") from None
+    if other:
+        raise ValueError(f"merges: expected pairs of single bytes or of what other pairs make, got {other[0]!r}")
+    return merges, {piece: i for i, piece in enumerate(pieces)}
+
+# %% ../nbs/07_text.ipynb #e4e5494b
 class SubwordTokenizer(TextTokenizer):
     "Text to numbers and back, by pieces of words: byte-level BPE from Hugging Face `tokenizers`. Every text is known; none can spell the special tokens."
 
@@ -152,15 +165,8 @@ class SubwordTokenizer(TextTokenizer):
         lowercase: bool = False,  # fold capitals before encoding
     ):
         super().__init__(lowercase)
-        try:
-            self.merges = [(a, b) for a, b in merges]
-            known = dict.fromkeys([*sorted(ByteLevel.alphabet()), *(a + b for a, b in self.merges if a and b)])
-            other = [pair for pair in self.merges if not known.keys() >= set(pair)]
-        except (TypeError, ValueError):
-            raise TypeError(f"merges: expected pairs of strings, got {merges!r:.80}") from None
-        if other:
-            raise ValueError(f"merges: expected pairs of single bytes or of what other pairs make, got {other[0]!r}")
-        self.backend = Tokenizer(BPE({piece: i for i, piece in enumerate(known)}, self.merges))
+        self.merges, numbers = _vocabulary(merges)
+        self.backend = Tokenizer(BPE(numbers, self.merges))
         self.backend.pre_tokenizer, self.backend.decoder = ByteLevel(add_prefix_space=False), ByteLevelDecoder()
 
     @classmethod
@@ -177,9 +183,8 @@ class SubwordTokenizer(TextTokenizer):
             raise ValueError("texts: expected at least one character, got none")
         learner = cls([]).backend  # bytes alone
         size = min(vocab_size - len(SPECIALS), 256 + sum(len(text.encode()) for text in texts))  # each merge saves a byte or more
-        learner.train_from_iterator(
-            texts, BpeTrainer(vocab_size=size, min_frequency=2, initial_alphabet=sorted(ByteLevel.alphabet()), show_progress=False)
-        )
+        trainer = BpeTrainer(vocab_size=size, min_frequency=2, initial_alphabet=ByteLevel.alphabet(), show_progress=False)
+        learner.train_from_iterator(texts, trainer)
         return cls(json.loads(learner.to_str())["model"]["merges"], lowercase)
 
     @property
@@ -214,7 +219,7 @@ class SubwordTokenizer(TextTokenizer):
         "The tokenizer that `facts` describe."
         return cls([pair.split(" ") for pair in facts["merges"]], facts["lowercase"])
 
-# %% ../nbs/07_text.ipynb #c06f1783
+# %% ../nbs/07_text.ipynb #4f91799f
 def load_tokenizer(
     folder: str | Path,
 ) -> TextTokenizer:  # of the kind that was saved there
@@ -230,10 +235,12 @@ def load_tokenizer(
         wanted = f"folder: expected a readable tokenizer.json in {str(folder)!r}"
         raise ValueError(f"{wanted}, got {type(error).__name__}: {error}") from None
 
-# %% ../nbs/07_text.ipynb #c055c763
+# %% ../nbs/07_text.ipynb #fdc70731
 def encode_texts(
     texts: list[str],
     tokenizer: TextTokenizer,
 ) -> list[list[int]]:  # each starts with BOS and ends with EOS
     "Numbers for each text, with its beginning and its end marked."
+    if not isinstance(tokenizer, TextTokenizer):
+        raise TypeError(f"tokenizer: expected a TextTokenizer, got {type(tokenizer).__name__}")
     return [[BOS, *tokenizer.encode(text), EOS] for text in _listed(texts)]

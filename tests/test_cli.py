@@ -1,4 +1,5 @@
 """The command line as a user meets it: separate processes, real files, bad input, a run that is killed."""
+import json
 import os
 import shutil
 import signal
@@ -6,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import pandas as pd
 import pytest
 
 from former_nb.generator import load_generator
@@ -46,7 +48,7 @@ def model(tmp_path_factory, own_names):
 
 
 def test_training_writes_a_whole_folder(model):
-    wanted = {"config.json", "model.safetensors", "tokenizer.json", "attention.png", "history.csv", "training.json"}
+    wanted = {"config.json", "model.safetensors", "tokenizer.json", "attention.png", "history.csv", "training.json", "run.json", "checkpoint.safetensors"}
     assert wanted <= {file.name for file in model.iterdir()}
     assert not [file for file in model.iterdir() if file.name.startswith(".")]
     loaded, tokenizer = load_generator(model)
@@ -97,7 +99,7 @@ def test_generate_refuses_half_a_file(model, tmp_path, name):
 
 @pytest.mark.parametrize(
     "content, words",
-    [(b"", ["at least 10"]), (b"\xff\xfe\x00bad", ["UTF-8"]), (b"Jonas\n", ["at least 10", "got 1"])],
+    [(b"", ["empty file"]), (b"\xff\xfe\x00bad", ["UTF-8"]), (b"Jonas\n", ["at least 10", "got 1"])],
 )
 def test_training_refuses_bad_names(tmp_path, content, words):
     file, out = tmp_path / "names.txt", tmp_path / "out"
@@ -107,13 +109,14 @@ def test_training_refuses_bad_names(tmp_path, content, words):
 
 
 @pytest.mark.parametrize("options, words", [(["--lr", "nan"], ["lr", "nan"]), (["--lr", "1e30"], ["lr", "1e+30"])])
-def test_a_failed_run_leaves_the_old_model_and_nothing_new(model, own_names, tmp_path, options, words):
+def test_a_failed_run_leaves_the_old_model_and_no_new_one(model, own_names, tmp_path, options, words):
     old, new = tmp_path / "old", tmp_path / "new"
     shutil.copytree(model, old)
     refused(former("train", "names", "--out", old, "--overwrite", "--file", own_names, *TINY, *options), *words)
-    assert {file.name: file.read_bytes() for file in old.iterdir()} == {file.name: file.read_bytes() for file in model.iterdir()}
+    for name in ("model.safetensors", "config.json", "tokenizer.json", "training.json"):
+        assert (old / name).read_bytes() == (model / name).read_bytes()
     refused(former("train", "names", "--out", new, "--file", own_names, *TINY, *options), *words)
-    assert not list(new.iterdir())
+    assert not (new / "model.safetensors").exists()
 
 
 def test_a_model_of_another_size_takes_the_place_of_the_old_one(model, own_names, tmp_path):
@@ -178,8 +181,138 @@ def test_a_stopped_run_leaves_the_last_good_checkpoint(own_names, tmp_path, stop
     assert len(result.stdout.splitlines()) == 2
 
 
+def test_settings_come_from_the_task_a_file_and_the_command_line(own_names, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("epochs = 1\nd_model = 16\nn_heads = 2\nn_layers = 2\nclip = 0.5\n")
+    result = former("train", "names", "--config", file, "--out", tmp_path / "out", "--file", own_names, "--n-layers", 1, "--device", "cpu")
+    assert result.returncode == 0, result.stderr
+    settings = json.loads((tmp_path / "out" / "run.json").read_text())["settings"]
+    assert [settings[name] for name in ("epochs", "d_model", "n_layers", "clip", "lr", "d_ff")] == [1, 16, 1, 0.5, 0.01, 64]
+    assert load_generator(tmp_path / "out")[0].config.n_layers == 1
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        ("clipp = 1", ["clipp", "did you mean clip?"]),
+        ("lr = = 1", ["config", "not TOML"]),
+        ('lr = "fast"', ["lr", "'fast'"]),
+        ("epochs = 1.5", ["epochs", "1.5"]),
+        ("batch_size = 0", ["batch_size", "0"]),
+        ("vocab_size = 9", ["vocab_size"]),
+        ("lr = nan", ["lr", "nan"]),
+        ("dropout = true", ["dropout", "True"]),
+        ("[model]\nd_model = 3", ["model"]),
+        ("symbols = 5", ["symbols", "names"]),
+        ("file = 3", ["file"]),
+        ("seed = -1", ["seed"]),
+    ],
+)
+def test_bad_settings_in_a_file_are_refused(tmp_path, own_names, content, words):
+    file, out = tmp_path / "bad.toml", tmp_path / "out"
+    file.write_text(content)
+    refused(former("train", "names", "--config", file, "--out", out, *TINY[2:]), *words)
+    assert not out.exists()
+
+
+def test_a_settings_file_that_is_missing_or_not_text_is_refused(tmp_path):
+    refused(former("train", "names", "--config", tmp_path / "none.toml", "--out", tmp_path / "out"), "config", "none.toml")
+    (tmp_path / "odd.toml").write_bytes(b"\xff\xfe")
+    refused(former("train", "names", "--config", tmp_path / "odd.toml", "--out", tmp_path / "out"), "config", "odd.toml")
+
+
+TOY = ["--length", "5", "--symbols", "8", "--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--device", "cpu"]
+
+
+def toy_file(folder):
+    (folder / "toy.toml").write_text("rows = 250\ndropout = 0.1\nevaluate_every = 20\n")
+    return ["--config", folder / "toy.toml", *TOY]
+
+
+def test_a_toy_task_is_learned_judged_and_used(tmp_path):
+    (tmp_path / "toy.toml").write_text("rows = 5000\n")
+    options = ["--config", tmp_path / "toy.toml", "--length", "5", "--symbols", "9", "--device", "cpu"]
+    result = former("train", "reverse", "--out", tmp_path / "out", *options)
+    assert result.returncode == 0, result.stderr
+    assert json.loads((tmp_path / "out" / "training.json").read_text())["held_out_exact_match"] > 0.9
+    answer = former("generate", "--model", tmp_path / "out", "--prompt", "badce=", "--temperature", 0, "--n", 1).stdout
+    assert answer == "badce=ecdab\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+def test_a_killed_run_is_resumed_to_the_same_model(tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    options = [*toy_file(tmp_path), "--steps", "160"]
+    assert former("train", "copy", "--out", whole, *options).returncode == 0
+    command = [sys.executable, "-c", "from former_nb.cli import main; main()", "train", "copy"]
+    run = subprocess.Popen([*command, "--out", cut, "--save-every", "1", *map(str, options)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=OFFLINE)
+    deadline = time.monotonic() + 120
+    while not (cut / "model.safetensors").exists():  # after the first look, at step 20
+        assert run.poll() is None and time.monotonic() < deadline, "no model was written"
+        time.sleep(0.01)
+    run.send_signal(signal.SIGKILL)
+    run.wait(timeout=60)
+    refused(former("train", "copy", "--out", cut, *options), "out", "--overwrite")
+    refused(former("train", "sort", "--resume", cut), "resume", "'copy'", "'sort'")
+    refused(former("train", "copy", "--resume", cut, "--lr", "0.5"), "lr", "0.5")
+    result = former("train", "copy", "--resume", cut, "--device", "cpu")
+    assert result.returncode == 0 and "Going on" in result.stdout, result.stderr
+    assert (cut / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert not [file for file in cut.iterdir() if file.name.startswith(".")]
+    again = former("train", "copy", "--resume", cut, "--device", "cpu")  # nothing is left to do
+    assert again.returncode == 0 and "160 steps" in again.stdout
+
+
+@pytest.mark.parametrize("damage", ["half", "changed", "no run.json"])
+def test_a_damaged_run_is_refused(model, tmp_path, damage):
+    folder = tmp_path / "run"
+    shutil.copytree(model, folder)
+    file = folder / ("run.json" if damage == "no run.json" else "checkpoint.safetensors")
+    content = bytearray(file.read_bytes())
+    if damage == "half":
+        file.write_bytes(content[: len(content) // 2])
+    elif damage == "changed":
+        content[-100] ^= 1
+        file.write_bytes(content)
+    else:
+        file.unlink()
+    before = (folder / "model.safetensors").read_bytes()
+    refused(former("train", "names", "--resume", folder), "run" if damage == "no run.json" else "checkpoint.safetensors")
+    assert (folder / "model.safetensors").read_bytes() == before
+
+
+def test_dry_run_prints_settings_that_can_be_read_again_and_what_they_cost(tmp_path):
+    result = former("train", "names", "--d-model", 4096, "--n-layers", 48, "--n-heads", 32, "--dry-run")  # ten billion parameters
+    assert result.returncode == 0, result.stderr
+    for word in ("parameters", "FLOP", "memory"):
+        assert word in result.stdout
+    file = tmp_path / "printed.toml"
+    file.write_text(result.stdout, encoding="utf-8")
+    assert former("train", "names", "--config", file, "--dry-run").stdout == result.stdout
+    assert not [name for name in os.listdir(tmp_path) if name != "printed.toml"]
+
+
+def test_several_processes_train_one_model(tmp_path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "former_nb.cli"]
+    words = ["train", "copy", "--out", tmp_path / "two", *toy_file(tmp_path), "--steps", "40", "--muon-lr", "0", "--dropout", "0"]
+    result = subprocess.run([*command, *map(str, words)], capture_output=True, encoding="utf-8", env=OFFLINE, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("held-out questions") == 1  # the first process does the talking
+    one = ["train", "copy", "--out", tmp_path / "one", *toy_file(tmp_path), "--steps", "40", "--muon-lr", "0", "--dropout", "0"]
+    assert former(*one).returncode == 0
+    first, second = (pd.read_csv(tmp_path / name / "history.csv") for name in ("one", "two"))
+    pd.testing.assert_frame_equal(first.drop(columns="seconds"), second.drop(columns="seconds"), rtol=0, atol=1e-5)
+
+
+def test_curves_for_tensorboard(tmp_path):
+    pytest.importorskip("tensorboard")
+    result = former("train", "copy", "--out", tmp_path / "out", *toy_file(tmp_path), "--steps", "20", "--tensorboard")
+    assert result.returncode == 0, result.stderr
+    assert list((tmp_path / "out").rglob("events.out.tfevents.*"))
+
+
 def test_help_has_an_example():
-    for words in (["train", "names"], ["generate"]):
+    for words in (["train"], ["generate"]):
         result = former(*words, "--help")
         assert result.returncode == 0 and "Example: former-nb" in result.stdout
     assert former("generate").returncode == 2

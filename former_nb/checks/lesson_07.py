@@ -5,114 +5,116 @@
 # %% auto #0
 __all__ = ['judge_07_1', 'judge_07_2', 'judge_07_3']
 
-# %% ../../nbs/solutions/07_text.ipynb #190a97b8
+# %% ../../nbs/solutions/07_text.ipynb #a4dca174
+import math
+
 import torch
 
 from ..exercises import diagnose, exercise
-from ..text import BOS, EOS, IGNORE, PAD, collate
 
-# %% ../../nbs/solutions/07_text.ipynb #b72ec554
+# %% ../../nbs/solutions/07_text.ipynb #79ec5b6a
 @exercise(
     "07.1",
-    "Write down the row of `ona` with both of its marks, then its inputs and its targets.",
-    "A name of n letters has a row of n + 2 tokens: n + 1 inputs and n + 1 targets.",
+    "Count the pairs of neighbours. Which one is in all five words?",
+    "A merge shortens the words by one token for each place where its pair stands.",
+    "The vocabulary is what was there before the first merge, and one piece for each merge. What was there before?",
 )
 def judge_07_1(answer):
-    "Two numbers: the width of the batch, and how many targets count."
-    return diagnose(
-        answer,
-        torch.tensor([11, 26]),
-        {
-            "the width is that of the longest name with one mark, not two: the inputs end before <eos>": [12, 26],
-            "the inputs begin with <bos>: a name of n letters takes n + 1 places": [10, 26],
-            "the end of each name is a target too": [11, 22],
-            "places that hold padding are not targets": [11, 44],
-            "both numbers leave out the marks: inputs begin with <bos>, and <eos> is a target": [10, 22],
-            "the two numbers are in the other order: width first": [26, 11],
-        },
-    )
+    "Two numbers: tokens of the five words, and vocab_size."
+    problem = diagnose(answer, torch.tensor([13, 263]), {"the two numbers are in the other order: tokens first": [263, 13]})
+    if problem is None or torch.as_tensor(answer).shape != (2,) or problem.startswith("the two"):
+        return problem
+    tokens = {
+        "a merge saves one token wherever its pair stands, not one in all": 22,
+        "that is after two merges": 16,
+        "that is after four merges": 11,
+        "that is how many letters there are; the merges make them fewer": 25,
+        "that is how many tokens the merges save": 12,
+        "that is how many different letters there are": 8,
+    }
+    size = {
+        "the four special tokens count too": 259,
+        "the 256 bytes are in the vocabulary, also those that the words do not use": 7,
+        "a byte-level tokenizer knows all 256 bytes, not only the letters of its words": 15,
+        "all 256 bytes are known, and the four special tokens count too": 11,
+        "that is without the merges": 260,
+        "that is after two merges": 262,
+        "that is after four merges": 264,
+        "a merge takes no piece away: its halves stay in the vocabulary": 257,
+    }
+    for name, given, right, mistakes in (("tokens", answer[0], 13, tokens), ("vocab_size", answer[1], 263, size)):
+        if said := diagnose(given, torch.tensor(right), mistakes):
+            return f"{name}: {said}"
 
-# %% ../../nbs/solutions/07_text.ipynb #2a01df2a
+# %% ../../nbs/solutions/07_text.ipynb #1c263820
+def _cut(word, pieces, sizes, from_left=True):
+    "Cut `word` from one end; `sizes` says in which order lengths are tried."
+    out = []
+    while word:
+        tried = [word[:n] if from_left else word[-n:] for n in sizes(len(word))]
+        piece = next((piece for piece in tried if piece in pieces), word[0] if from_left else word[-1])
+        out = [*out, piece] if from_left else [piece, *out]
+        word = word[len(piece) :] if from_left else word[: -len(piece)]
+    return out
+
+
+def _anywhere(word, pieces):
+    "The longest piece wherever it stands, then what is left of it and right of it."
+    found = max((p for p in sorted(pieces) if p in word), key=lambda p: (len(p), -word.index(p)), default="")
+    if not found:
+        return list(word)
+    before, after = word.split(found, 1)
+    return [*_anywhere(before, pieces), found, *_anywhere(after, pieces)]
+
+
 @exercise(
     "07.2",
-    "Where does a row start if it has to end in the last column?",
-    "`inputs[i, T - n :]` holds the last n places of row i.",
+    "Stand at a letter and try the whole rest of the word first, then one letter less, and so on.",
+    "`next(n for n in range(len(word), 0, -1) if n == 1 or word[:n] in pieces)` is how far to go.",
 )
 def judge_07_2(answer):
-    "A function of rows that returns inputs and targets, both (B, T)."
-    rows = [[BOS, 5, 6, EOS], [BOS, 7, EOS], [BOS, 8, 9, 5, 4, EOS]]
-    inputs = torch.tensor([[PAD, PAD, BOS, 5, 6], [PAD, PAD, PAD, BOS, 7], [BOS, 8, 9, 5, 4]])
-    targets = torch.tensor([[IGNORE, IGNORE, 5, 6, EOS], [IGNORE, IGNORE, IGNORE, 7, EOS], [8, 9, 5, 4, EOS]])
-    padded = targets.masked_fill(targets == IGNORE, PAD)
-    asked = targets.clone()
-    asked[0, 1] = asked[1, 2] = BOS  # what a pad before <bos> says when whole rows are padded, then shifted
-    mirrored = torch.stack(collate(rows)).flip(2)
-    given = answer([list(row) for row in rows])
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        return f"expected two tensors, inputs and targets, got {type(given).__name__}"
-    if given[0].shape != given[1].shape:
-        return f"inputs and targets differ in shape: {tuple(given[0].shape)} and {tuple(given[1].shape)}"
-    return diagnose(
-        torch.stack(tuple(given)),
-        torch.stack([inputs, targets]),
-        {
-            "the padding is on the right, as in collate": torch.stack(collate(rows)),
-            "the targets are filled up with PAD; a loss would count them": torch.stack([inputs, padded]),
-            "the inputs are filled up with IGNORE, which no embedding can look up": torch.stack(
-                [inputs.masked_fill(inputs == PAD, IGNORE), targets]
-            ),
-            "the targets are the inputs: shift them by one": torch.stack(
-                [inputs, inputs.masked_fill(inputs == PAD, IGNORE)]
-            ),
-            "inputs and targets are in the other order": torch.stack([targets, inputs]),
-            "you padded whole rows and then shifted: the pad before <bos> has <bos> as its target": torch.stack([inputs, asked]),
-            "you padded whole rows and then shifted: <bos> is a target, and the other targets are filled up with PAD": torch.stack(
-                [inputs, asked.masked_fill(asked == IGNORE, PAD)]
-            ),
-            "the padding is on the left, but the names run backwards": mirrored,
-            "only the inputs are padded on the left: the targets no longer stand below them": torch.stack(
-                [inputs, collate(rows)[1]]
-            ),
-        },
-    )
+    "A function of a word and a set of pieces that returns the word cut in pieces."
+    cases = [("where", {"er", "he"}), ("mothers", {"he", "the", "ther", "other"}), ("abcde", {"ab", "bcd"}), ("abc", {"ab", "bc"}), ("aaaaa", {"aa", "aaa"})]
+    down, up = (lambda n: range(n, 0, -1)), (lambda n: range(1, n + 1))
+    cuts = lambda how: [how(word, pieces) for word, pieces in cases]
+    right = cuts(lambda word, pieces: _cut(word, pieces, down))
+    given = cuts(lambda word, pieces: answer(word, set(pieces)))
+    for (word, _), pieces in zip(cases, given):
+        if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+            return f"expected a list of strings for {word!r}, got {pieces!r:.60}"
+        if "".join(pieces) != word:
+            return f"your pieces spell {''.join(pieces)!r} instead of {word!r}; a letter that is in no piece stands for itself"
+    mistakes = {
+        "you took the shortest piece that fits; the longest comes first": cuts(lambda word, pieces: _cut(word, pieces, up)),
+        "you began at the end of the word": cuts(lambda word, pieces: _cut(word, pieces, down, from_left=False)),
+        "you took the longest piece of the whole word first; the cut goes from the left": cuts(_anywhere),
+        "those are single letters; try longer strings first": [list(word) for word, _ in cases],
+    }
+    if given != right:
+        word, cut, wanted = next((word, cut, wanted) for (word, _), cut, wanted in zip(cases, given, right) if cut != wanted)
+        return next((said for said, wrong in mistakes.items() if given == wrong), f"for {word!r} expected {wanted}, got {cut}")
 
-# %% ../../nbs/solutions/07_text.ipynb #df3f7289
+# %% ../../nbs/solutions/07_text.ipynb #7227c1b7
 @exercise(
     "07.3",
-    "A whole number m is the count of the numbers t = 0, 1, … that are below it: m = Σ [m > t].",
-    "The longest of B rows has at most t places only if all B have: the chance is F(t) to the power of B.",
-    "Over many batches, pads are B·(mean longest − mean) of B·(mean longest) places.",
+    "What is the sum of the losses over all tokens, and what does it say about the whole text?",
+    "The sum is -ln p(text). Divide it by what does not depend on the tokenizer.",
+    "One bit is ln 2 nats.",
 )
 def judge_07_3(answer):
-    "A function of a list of whole numbers and of B that returns a share."
-    cases = [([3, 4, 4, 7, 9], 4), ([3, 4, 4, 7, 9], 1), ([2, 2, 8], 16), ([5, 5], 3)]
-
-    def values(longest):
-        "The share for each case, from a function that gives the mean longest row."
-        rows = [(torch.tensor(places).double(), B) for places, B in cases]
-        return torch.stack([1 - x.mean() / longest(x, B) for x, B in rows])
-
-    def summed(term, start=0):
-        def longest(x, B):
-            F = (x[None, :] <= torch.arange(start, int(x.max()) + start)[:, None]).double().mean(1)  # one per t
-            return term(F, B).sum()
-
-        return longest
-
+    "A function of a loss in nats per token, and of two counts, that returns bits per character."
+    cases = [(2.0, 310, 1000), (1.3, 1500, 1200)]
+    values = lambda how: torch.tensor([float(how(*case)) for case in cases])
     return diagnose(
-        torch.tensor([float(answer(list(places), B)) for places, B in cases]),
-        values(summed(lambda F, B: 1 - F**B)),
+        values(answer),
+        values(lambda loss, t, c: loss * t / c / math.log(2)),
         {
-            "that is the share with one width for all rows: the maximum belongs to each batch of B": values(
-                lambda x, B: x.max()
-            ),
-            "you used the mean length of the shortest row: the longest has at most t places only if all have": values(
-                summed(lambda F, B: (1 - F) ** B)
-            ),
-            "the power B is missing: for one row the mean longest is the mean, and nothing is padding": values(
-                summed(lambda F, B: 1 - F)
-            ),
-            "the sum starts at t = 1, it has to start at t = 0": values(summed(lambda F, B: 1 - F**B, start=1)),
-            "that is the share of real places: subtract it from one": 1 - values(summed(lambda F, B: 1 - F**B)),
+            "those are nats; a bit is ln 2 nats": values(lambda loss, t, c: loss * t / c),
+            "a bit is ln 2 nats, so divide by ln 2": values(lambda loss, t, c: loss * t / c * math.log(2)),
+            "that is per token still": values(lambda loss, t, c: loss / math.log(2)),
+            "you multiplied by characters per token; the loss of one token is spread over its characters": values(lambda loss, t, c: loss * c / t / math.log(2)),
+            "you multiplied by characters per token, and nats are no bits": values(lambda loss, t, c: loss * c / t),
+            "that is for the whole text; divide by its characters": values(lambda loss, t, c: loss * t / math.log(2)),
+            "that is the perplexity per character; its logarithm to base 2 is asked for": values(lambda loss, t, c: math.exp(loss * t / c)),
         },
     )
