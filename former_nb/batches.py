@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['IGNORE', 'pad_rows', 'collate', 'BatchOrder', 'make_batches']
 
-# %% ../nbs/07c_batches.ipynb #9f742c8b
+# %% ../nbs/07c_batches.ipynb #0f06b491
 import random
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Sampler
 from .core import check_whole
 from .text import PAD
 
-# %% ../nbs/07c_batches.ipynb #0a288478
+# %% ../nbs/07c_batches.ipynb #aa37a12b
 def _as_tensors(rows):
     "Each row as a tensor of whole numbers, unchanged where it is one."
     wanted = "rows: expected lists of whole numbers"
@@ -29,7 +29,7 @@ def _as_tensors(rows):
             raise TypeError(f"{wanted}, got one of {row.dtype} and shape {tuple(row.shape)}")
     return rows
 
-# %% ../nbs/07c_batches.ipynb #9bcf8c04
+# %% ../nbs/07c_batches.ipynb #85696f31
 IGNORE = -100  # a target that counts for nothing: torch's own default
 
 
@@ -56,7 +56,7 @@ def collate(
         raise ValueError(f"rows: expected rows of at least two tokens, got {shortest}")
     return pad_rows([row[:-1] for row in rows]), pad_rows([row[1:] for row in rows], IGNORE)
 
-# %% ../nbs/07c_batches.ipynb #aec7e6a2
+# %% ../nbs/07c_batches.ipynb #cb1294e5
 class BatchOrder(Sampler):
     "Which rows make up each batch. The order follows from the seed and the epoch alone, so that a run can be repeated and resumed."
 
@@ -125,7 +125,7 @@ class BatchOrder(Sampler):
     def __len__(self) -> int:
         return self.n_batches
 
-# %% ../nbs/07c_batches.ipynb #83629a30
+# %% ../nbs/07c_batches.ipynb #9dcde447
 def make_batches(
     rows: list,  # sequences of tokens, or whatever `collate` and `length` understand
     batch_size: int | None = None,  # rows per batch; the last may be smaller

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CHECKPOINT', 'VERSION', 'staged', 'Pretrained', 'digest', 'write_checkpoint', 'read_checkpoint']
 
-# %% ../nbs/08b_checkpoints.ipynb #b877f775
+# %% ../nbs/08b_checkpoints.ipynb #700456eb
 import hashlib
 import json
 import os
@@ -13,7 +13,7 @@ import shutil
 import stat
 import tempfile
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
@@ -21,57 +21,75 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_model, save_file
 from tqdm import TqdmWarning
 
-# %% ../nbs/08b_checkpoints.ipynb #ebeeed6f
+# %% ../nbs/08b_checkpoints.ipynb #869a6d55
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns in notebooks without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
     from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
 
-# %% ../nbs/08b_checkpoints.ipynb #2923108b
+# %% ../nbs/08b_checkpoints.ipynb #9334b1da
+def _path(name, value) -> Path:
+    "`value` as a path. Raises `TypeError` for what is none."
+    if not isinstance(value, (str, os.PathLike)) or not str(value):
+        raise TypeError(f"{name}: expected a path, got {value!r}")
+    return Path(value)
+
+
+def _sync_names(folder):
+    "Ask the disk to keep the folder's names too, where the system can be asked."
+    if os.name == "posix":
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+# %% ../nbs/08b_checkpoints.ipynb #4db941d2
 @contextmanager
 def staged(
     folder: str | Path,  # made where it is missing
-):  # a temporary folder to write into
+):  # a temporary folder to write files into
     "Files written into the temporary folder appear in `folder` whole, one rename each, or not at all."
-    folder = Path(folder)
+    folder = _path("folder", folder)
     folder.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder))
     try:
         yield temporary
         (usual := temporary / ".usual").touch()
-        mode = stat.S_IMODE(usual.stat().st_mode)  # some writers make files that only their owner can read
+        mode = stat.S_IMODE(usual.stat().st_mode)
         usual.unlink()
-        for file in sorted(temporary.iterdir()):
+        files = sorted(temporary.iterdir())
+        for file in files:
+            if stat.S_IMODE(file.stat().st_mode) != mode:  # some writers make files that only their owner can read
+                file.chmod(mode)
             with open(file, "rb+") as f:
                 os.fsync(f.fileno())
-            file.chmod(mode)
+        for file in files:
             os.replace(file, folder / file.name)
-        if os.name == "posix":  # the new names must reach the disk too
-            handle = os.open(folder, os.O_RDONLY)
-            os.fsync(handle)
-            os.close(handle)
+        _sync_names(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
-# %% ../nbs/08b_checkpoints.ipynb #3b46308d
+# %% ../nbs/08b_checkpoints.ipynb #83a830b0
 class Pretrained(PyTorchModelHubMixin):
     "`save_pretrained`, `from_pretrained` and `push_to_hub` for our models: safetensors and JSON, files whole or absent."
 
     def save_pretrained(self, save_directory: str | Path, **kwargs):
-        "Write `config.json` and `model.safetensors` into a folder, and a `README.md` where there is none."
-        kwargs.setdefault("repo_id", Path(save_directory).name)
+        "Write `config.json` and `model.safetensors` into a folder, and a `README.md` where there is none. Raises `OSError` where that fails; each file that was there is then the old one or the new."
+        kwargs.setdefault("repo_id", _path("save_directory", save_directory).name)
         with staged(save_directory) as folder:
             try:
                 result = super().save_pretrained(folder, **kwargs)
             except SafetensorError as error:  # a full disk
                 raise OSError(f"save_directory: {str(save_directory)!r} cannot be written: {error}") from error
             if (Path(save_directory) / "README.md").exists():
-                (folder / "README.md").unlink()
+                (folder / "README.md").unlink(missing_ok=True)
         return result
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **kwargs):
         "Load a model from a folder, or from the Hugging Face hub, in eval mode. Raises `ValueError` for one that is missing or not whole."
-        folder = Path(pretrained_model_name_or_path)
+        folder = _path("model", pretrained_model_name_or_path)
         names = ("config.json", "model.safetensors") if folder.is_dir() else ()
         if missing := [name for name in names if not (folder / name).is_file()]:
             raise ValueError(f"model: folder {str(folder)!r} lacks {' and '.join(missing)}; expected one written by save_pretrained")
@@ -91,54 +109,80 @@ class Pretrained(PyTorchModelHubMixin):
         load_model(model, file)
         return model.eval()
 
-# %% ../nbs/08b_checkpoints.ipynb #77fcd692
+# %% ../nbs/08b_checkpoints.ipynb #62c92973
 CHECKPOINT = "checkpoint.safetensors"
 VERSION = "1"  # of what is written below
 
 
 def digest(
     tensors: dict[str, torch.Tensor],  # on the CPU
-    facts: str,
+    facts: str,  # JSON
 ) -> str:  # 64 hexadecimal digits
     "The SHA-256 of all that a checkpoint holds: names, types, shapes, bytes and facts."
-    seen = hashlib.sha256(f"{VERSION} {facts}".encode())
+    seen = hashlib.sha256(json.dumps([VERSION, facts]).encode())
     for name in sorted(tensors):
-        tensor = tensors[name].contiguous()
-        seen.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        seen.update(tensor.flatten().view(torch.uint8).numpy())
+        t = tensors[name].contiguous()
+        seen.update(json.dumps([name, str(t.dtype), t.shape]).encode())
+        seen.update(t.flatten().view(torch.uint8).numpy())
     return seen.hexdigest()
 
+# %% ../nbs/08b_checkpoints.ipynb #0cf5ffe7
+def _plain(tensors) -> dict:
+    "Copies on the CPU, none sharing memory with another. Raises `TypeError` or `ValueError` for what the file cannot hold."
+    if not isinstance(tensors, dict):
+        raise TypeError(f"tensors: expected a dict of tensors, got {type(tensors).__name__}")
+    for name, t in tensors.items():
+        if not isinstance(name, str) or not name.isprintable() or name == "__metadata__":
+            raise ValueError(f"tensors: expected printable names, other than '__metadata__', got {name!r}")
+        if not isinstance(t, torch.Tensor) or t.layout != torch.strided or t.is_meta or t.is_quantized:
+            raise TypeError(f"tensors: expected plain tensors that hold numbers, got {type(t).__name__} for {name!r}")
+    return {name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()}
 
+
+def _as_json(facts) -> str:
+    "The facts as text. Raises `TypeError` or `ValueError` for what would come back changed: tuples, names that are no text, NaN."
+    try:
+        text = json.dumps(facts)
+    except TypeError as error:
+        raise TypeError(f"facts: expected what JSON can hold, but: {error}") from None
+    if not isinstance(facts, dict) or json.loads(text) != facts:
+        raise ValueError(f"facts: expected a dict that JSON gives back as it was, without tuples, NaN or names that are no text, got {str(facts):.200}")
+    return text
+
+# %% ../nbs/08b_checkpoints.ipynb #dbaad86f
 def write_checkpoint(
     folder: str | Path,  # made where it is missing
     tensors: dict[str, torch.Tensor],
     facts: dict,  # all the rest, fit for JSON
 ) -> None:
     "Write one file, whole or not at all. Raises `OSError` where the folder cannot be written or the disk is full; what was there before stays."
-    tensors = {name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()}
-    facts = json.dumps(facts, ensure_ascii=False)
+    folder, tensors, facts = _path("folder", folder), _plain(tensors), _as_json(facts)
     about = {"format": "pt", "version": VERSION, "facts": facts, "sha256": digest(tensors, facts)}
     try:
         with staged(folder) as temporary:
             save_file(tensors, temporary / CHECKPOINT, metadata=about)
+    except KeyError as error:
+        raise TypeError(f"tensors: expected types that safetensors knows, got {error}") from None
     except (SafetensorError, OSError) as error:
         raise OSError(f"folder: no checkpoint could be written to {str(folder)!r}: {error}; the one before, if any, is untouched") from error
 
-
+# %% ../nbs/08b_checkpoints.ipynb #1e1a659e
 def read_checkpoint(
     folder: str | Path,
-) -> tuple[dict[str, torch.Tensor], dict]:  # tensors and facts, as they were written
+) -> tuple[dict[str, torch.Tensor], dict]:  # tensors, on the CPU, and facts, as they were written
     "Read the checkpoint of a folder. Raises `ValueError` where there is none, or where a single bit of it was changed."
-    file = Path(folder, CHECKPOINT)
+    file = _path("folder", folder) / CHECKPOINT
     if not file.is_file():
         raise ValueError(f"folder: there is no {CHECKPOINT} in {str(folder)!r}")
     try:
         with safe_open(file, "pt") as f:
-            about, tensors = f.metadata() or {}, {name: f.get_tensor(name).clone() for name in f.keys()}
-    except (SafetensorError, OSError, ValueError) as error:
+            about, seen = f.metadata() or {}, {name: f.get_tensor(name) for name in f.keys()}
+            found = digest(seen, about.get("facts", ""))
+            tensors = {name: t.clone() for name, t in seen.items()}  # what is read stays when the file goes
+    except Exception as error:
         raise ValueError(f"folder: {str(file)!r} is not a whole checkpoint: {error}") from None
     if about.get("version") != VERSION:
         raise ValueError(f"folder: expected a checkpoint of version {VERSION} in {str(file)!r}, got {about.get('version')!r}")
-    if digest(tensors, about.get("facts", "")) != about.get("sha256"):
+    if about != {"format": "pt", "version": VERSION, "facts": about.get("facts"), "sha256": found}:
         raise ValueError(f"folder: {str(file)!r} is not as it was written: its SHA-256 differs")
     return tensors, json.loads(about["facts"])

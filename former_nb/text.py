@@ -6,7 +6,7 @@
 __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIALS', 'normalise', 'TextTokenizer', 'CharTokenizer', 'SubwordTokenizer',
            'load_tokenizer', 'encode_texts']
 
-# %% ../nbs/07_text.ipynb #9865bad7
+# %% ../nbs/07_text.ipynb #92fd7316
 import json
 import unicodedata
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from tokenizers.trainers import BpeTrainer
 
 from .core import check_whole
 
-# %% ../nbs/07_text.ipynb #c5b82006
+# %% ../nbs/07_text.ipynb #82e38c28
 def normalise(
     text: str,
     lowercase: bool = False,  # fold capitals
@@ -35,7 +35,7 @@ def normalise(
         raise ValueError(f"text: expected characters, got half a surrogate pair, {text[error.start]!r}, at place {error.start}") from None
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)
 
-# %% ../nbs/07_text.ipynb #89615e8e
+# %% ../nbs/07_text.ipynb #2965c2b8
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
@@ -81,7 +81,7 @@ def _listed(texts):
         raise TypeError(f"texts: expected a list of strings, got {type(texts).__name__}")
     return list(texts)
 
-# %% ../nbs/07_text.ipynb #d415fca3
+# %% ../nbs/07_text.ipynb #e4e0a91f
 class CharTokenizer(TextTokenizer):
     "Text to numbers and back, by characters. No text can spell the four special tokens."
 
@@ -142,7 +142,7 @@ class CharTokenizer(TextTokenizer):
         "The tokenizer that `facts` describe."
         return cls(facts["alphabet"], facts["lowercase"])
 
-# %% ../nbs/07_text.ipynb #9d84530f
+# %% ../nbs/07_text.ipynb #472a389d
 def _vocabulary(merges):
     "The pairs as tuples, and the number of each piece: 256 bytes come first. Raises an error where a half is no piece."
     try:
@@ -155,7 +155,7 @@ def _vocabulary(merges):
         raise ValueError(f"merges: expected pairs of single bytes or of what other pairs make, got {other[0]!r}")
     return merges, {piece: i for i, piece in enumerate(pieces)}
 
-# %% ../nbs/07_text.ipynb #e4e5494b
+# %% ../nbs/07_text.ipynb #f57e7e8e
 class SubwordTokenizer(TextTokenizer):
     "Text to numbers and back, by pieces of words: byte-level BPE from Hugging Face `tokenizers`. Every text is known; none can spell the special tokens."
 
@@ -219,7 +219,7 @@ class SubwordTokenizer(TextTokenizer):
         "The tokenizer that `facts` describe."
         return cls([pair.split(" ") for pair in facts["merges"]], facts["lowercase"])
 
-# %% ../nbs/07_text.ipynb #4f91799f
+# %% ../nbs/07_text.ipynb #df5d3006
 def load_tokenizer(
     folder: str | Path,
 ) -> TextTokenizer:  # of the kind that was saved there
@@ -235,7 +235,7 @@ def load_tokenizer(
         wanted = f"folder: expected a readable tokenizer.json in {str(folder)!r}"
         raise ValueError(f"{wanted}, got {type(error).__name__}: {error}") from None
 
-# %% ../nbs/07_text.ipynb #fdc70731
+# %% ../nbs/07_text.ipynb #5d8a374d
 def encode_texts(
     texts: list[str],
     tokenizer: TextTokenizer,
