@@ -87,7 +87,7 @@ class Settings:
         "The settings in `text`. Raises `ValueError` where it is not JSON or names what is not a setting."
         try:
             values = json.loads(text)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"text: expected JSON, got {text!r:.80}: {error}") from None
         names = [field.name for field in fields(cls)]
         if not isinstance(values, dict) or set(values) - set(names):

@@ -29,7 +29,7 @@ from former_nb.text import BOS, EOS, PAD
 
 LONG = "FORMER_NB_CASES" in os.environ
 many = settings(
-    max_examples=int(os.environ.get("FORMER_NB_CASES", 150)),
+    max_examples=int(os.environ.get("FORMER_NB_CASES", 100)),
     deadline=None, database=None, derandomize=not LONG, suppress_health_check=list(HealthCheck),
 )
 NAN = float("nan")
@@ -291,12 +291,13 @@ def test_workers_read_the_same_epochs(persistent):
 
 
 class Lazy:
-    "A data set that makes its rows when asked, and never says that there are no more."
+    "A data set that makes its rows when asked; a loop over it would not find an end."
 
     def __len__(self):
         return 6
 
     def __getitem__(self, i):
+        assert i < 6, "a row that is not there"
         return [BOS, *[4] * i, EOS]
 
 
