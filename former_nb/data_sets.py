@@ -7,7 +7,7 @@ __all__ = ['NAMES', 'SOURCES', 'LONGEST', 'Source', 'resuming', 'fetch', 'read_t
            'german_number', 'english_number', 'number_pairs', 'load_names', 'python_prose', 'load_shakespeare',
            'load_enwik8', 'load_reviews', 'load_translations', 'split_names']
 
-# %% ../nbs/07b_data_sets.ipynb #344083a2
+# %% ../nbs/07b_data_sets.ipynb #60567bcd
 import gzip
 import hashlib
 import itertools
@@ -31,7 +31,7 @@ from tqdm import tqdm
 from .core import check_whole
 from .text import normalise
 
-# %% ../nbs/07b_data_sets.ipynb #5beb382d
+# %% ../nbs/07b_data_sets.ipynb #f6611936
 NAMES = """
 adelė adolfas adomas adrija adrijus agata agnius agnė agota aida aidas aidė aimantas aina airida aistė aivaras
 akvilina akvilė albertas albina albinas alda aldas aldona aleksandra aleksandras aleksas alfonsas alfredas algimantas
@@ -81,7 +81,7 @@ zenonas zigmantas zigmas zita zofija zosė zuzana ąžuolas ąžuolė česlova �
 žygaudas žygimantas žygintas žygis žymantas
 """.split()  # given names in use in Lithuania, written down for this course
 
-# %% ../nbs/07b_data_sets.ipynb #3fd9060d
+# %% ../nbs/07b_data_sets.ipynb #738db11c
 @dataclass(frozen=True)
 class Source:
     "One file of a data set as it was published."
@@ -134,7 +134,7 @@ SOURCES = {
     "test.en": _multi30k("test_2016_flickr.en.gz", "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9"),
 }
 
-# %% ../nbs/07b_data_sets.ipynb #05b23a27
+# %% ../nbs/07b_data_sets.ipynb #8241bc2d
 def _as_path(name, value):
     "`value` as a path; `name` is the argument to blame where it is none."
     if not isinstance(value, (str, os.PathLike)):
@@ -164,7 +164,7 @@ def _ask(url, headers):
         raise came[0]
     return came[0]
 
-# %% ../nbs/07b_data_sets.ipynb #44692756
+# %% ../nbs/07b_data_sets.ipynb #da13f3cf
 def _size(file):
     "How many bytes there are, none where there is no file."
     return file.stat().st_size if file.exists() else 0
@@ -192,7 +192,7 @@ def _append(url, part):
         raise requests.ConnectionError(f"{url} broke off after {_size(part):,} of {size:,} bytes")
     return True
 
-# %% ../nbs/07b_data_sets.ipynb #b3f0f151
+# %% ../nbs/07b_data_sets.ipynb #9eecba3f
 def resuming(
     part: str | Path,  # where the bytes are kept until there are all of them
 ):  # a downloader, as `pooch.retrieve` takes it
@@ -212,7 +212,7 @@ def resuming(
 
     return download
 
-# %% ../nbs/07b_data_sets.ipynb #20d04d76
+# %% ../nbs/07b_data_sets.ipynb #aff04c28
 def _is_published(file, source):
     "Whether `file` has the fingerprint of `source`. Raises `OSError` where it cannot be read."
     return hashlib.sha256(file.read_bytes()).hexdigest() == source.sha256
@@ -229,7 +229,7 @@ def _from_folder(folder, source):
         raise ValueError(f"{wanted}; {str(path)!r} cannot be read: {error.strerror}") from None
     raise ValueError(f"FORMER_NB_DATA: {str(path)!r} is not the published file (its SHA-256 differs)")
 
-# %% ../nbs/07b_data_sets.ipynb #b4d15513
+# %% ../nbs/07b_data_sets.ipynb #8124d176
 def fetch(
     source: Source,  # one of SOURCES
 ) -> Path:  # a file with the published content
@@ -259,7 +259,7 @@ def fetch(
             pooch.retrieve(source.url, source.sha256, place.name, place.parent, downloader=resuming(part))
     return place
 
-# %% ../nbs/07b_data_sets.ipynb #92cece42
+# %% ../nbs/07b_data_sets.ipynb #489bff99
 def read_text(
     file: str | Path,  # UTF-8, also compressed with gzip
 ) -> str:  # in Unicode's form NFC, lines ended by a line feed
@@ -282,7 +282,7 @@ def read_text(
         raise ValueError(f"{where}: expected text, got an empty file")
     return text
 
-# %% ../nbs/07b_data_sets.ipynb #d803c060
+# %% ../nbs/07b_data_sets.ipynb #5232be84
 LONGEST = 100  # characters: a longer line is not a name
 
 
@@ -302,7 +302,7 @@ def read_names(
         raise ValueError(f"file: {str(file)!r}: expected at least 10 different names, one per line, got {len(names)}")
     return names
 
-# %% ../nbs/07b_data_sets.ipynb #605e8469
+# %% ../nbs/07b_data_sets.ipynb #e629581d
 def small_reviews() -> dict[str, list[tuple[str, int]]]:  # 'train' and 'test': pairs of a text and its label, 1 = positive
     "Generated sentences on films, sorted by label, four in a row with the same clause; no clause is in both parts."
     things = "the film|the plot|this story|her acting|the ending|that music|the first half|the camera work".split("|")
@@ -319,7 +319,7 @@ def small_reviews() -> dict[str, list[tuple[str, int]]]:  # 'train' and 'test': 
             parts[part] += [(frame.format(clause), label) for clause in some for frame in frames]
     return parts
 
-# %% ../nbs/07b_data_sets.ipynb #5df184b7
+# %% ../nbs/07b_data_sets.ipynb #1e99e547
 _ONES = {
     "de": "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn".split(),
     "en": "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(),
@@ -357,7 +357,7 @@ def _english(n):
     link = " and " if 0 < n % unit < 100 else " "
     return f"{_english(n // unit)} {word}" + (link + _english(n % unit) if n % unit else "")
 
-# %% ../nbs/07b_data_sets.ipynb #1f5f5154
+# %% ../nbs/07b_data_sets.ipynb #c92da148
 def german_number(
     n: int,  # 0 to 999,999
 ) -> str:
@@ -380,7 +380,7 @@ def number_pairs() -> dict[str, list[tuple[str, str]]]:  # 'train', 'valid' and 
     parts = {"train": [*range(100), *some[1000:]], "valid": some[:500], "test": some[500:1000]}
     return {part: [(german_number(n), english_number(n)) for n in numbers] for part, numbers in parts.items()}
 
-# %% ../nbs/07b_data_sets.ipynb #8078a543
+# %% ../nbs/07b_data_sets.ipynb #df9f0f1b
 def _or_else(
     load,  # called without arguments
     default,  # gives what serves where that cannot be had
@@ -409,7 +409,7 @@ def load_names() -> tuple[list[str], str]:  # the names, and one line that says 
     names, instead = _or_else(lambda: read_names(fetch(SOURCES["names"])), lambda: list(NAMES), what)
     return names, instead or f"{len(names):,} Lithuanian names, {_origin()}"
 
-# %% ../nbs/07b_data_sets.ipynb #76a2d15c
+# %% ../nbs/07b_data_sets.ipynb #48552d89
 def python_prose() -> str:
     "The help pages on Python's language that every CPython carries: over 400,000 characters of English, other ones with each version."
     from pydoc_data.topics import topics
@@ -438,7 +438,7 @@ def load_enwik8() -> tuple[bytes, str]:  # the bytes, and one line that says whe
     content, instead = _or_else(unpack, lambda: python_prose().encode(), _help_pages("enwik8"))
     return content, instead or f"enwik8, {len(content):,} bytes, {_origin()}"
 
-# %% ../nbs/07b_data_sets.ipynb #7c61ca14
+# %% ../nbs/07b_data_sets.ipynb #5856c063
 def _imdb_from_parquet():
     "The two parts as `FORMER_NB_DATA` holds them, sorted by label, then number."
     paths = {part: fetch(SOURCES[f"imdb/{part}"]) for part in ("train", "test")}
@@ -468,7 +468,7 @@ def load_reviews() -> tuple[dict[str, list[tuple[str, int]]], str]:  # parts as 
     parts, instead = _or_else(load, small_reviews, "generated sentences instead of IMDb")
     return parts, instead or f"IMDb, {len(parts['train']):,} and {len(parts['test']):,} reviews, {_origin()}"
 
-# %% ../nbs/07b_data_sets.ipynb #15f483cc
+# %% ../nbs/07b_data_sets.ipynb #b429b389
 def _captions(part):
     "The pairs of one part of Multi30k."
     german, english = (read_text(fetch(SOURCES[f"{part}.{language}"])).rstrip("\n").split("\n") for language in ("de", "en"))
@@ -484,7 +484,7 @@ def load_translations() -> tuple[dict[str, list[tuple[str, str]]], str]:  # part
     )
     return parts, instead or f"Multi30k, {len(parts['train']):,} pairs, {_origin()}"
 
-# %% ../nbs/07b_data_sets.ipynb #cc468542
+# %% ../nbs/07b_data_sets.ipynb #3d32f3ef
 def split_names(
     names: list[str],  # names that differ only in capitals or Unicode spelling count as one
     seed: int = 0,  # of the shuffling
