@@ -37,10 +37,11 @@ def pad_rows(
     rows: list[list[int]],  # of different lengths; lists, arrays or tensors
     value: int = PAD,  # what fills the short ones
 ) -> torch.Tensor:  # (B, T) int64, T the longest length
-    "Rows as a rectangle, filled up on the right. Raises `TypeError` for rows that do not hold whole numbers."
+    "Rows as a rectangle, filled on the right. Raises `TypeError` for other than whole numbers."
     check_whole("value", value, least=None)
     rows = _as_tensors(rows)
-    padded = torch.full((len(rows), max(map(len, rows), default=0)), int(value), dtype=torch.int64)  # (B, T)
+    T = max(map(len, rows), default=0)
+    padded = torch.full((len(rows), T), int(value), dtype=torch.int64)  # (B, T)
     for i, row in enumerate(rows):
         padded[i, : len(row)] = row
     return padded
@@ -48,8 +49,8 @@ def pad_rows(
 
 def collate(
     rows: list[list[int]],  # each of two tokens or more
-) -> tuple[torch.Tensor, torch.Tensor]:  # inputs and targets (B, T), padded with PAD and IGNORE
-    "One batch for next-token prediction: the target at each place is the token that comes next. Raises `ValueError` for shorter rows."
+) -> tuple[torch.Tensor, torch.Tensor]:  # inputs, targets (B, T), padded with PAD and IGNORE
+    "A batch; each target is the token that comes next. Raises `ValueError` for shorter rows."
     rows = _as_tensors(rows)
     if len(rows) == 0 or min(map(len, rows)) < 2:
         shortest = f"one of {min(map(len, rows))}" if rows else "no rows"

@@ -47,7 +47,7 @@ def _check_feed_forward(d_model, d_ff, dropout, activation):
 
 # %% ../nbs/06_block.ipynb #0b7ecda4
 def swiglu(
-    x: torch.Tensor,  # (..., 2 * d_ff): the matches that open gates, then those that pass through them
+    x: torch.Tensor,  # (..., 2 * d_ff): matches that open gates, then those that pass them
 ) -> torch.Tensor:  # (..., d_ff)
     "One half, bent, opens and closes the other: SiLU(a) · b (Shazeer 2020)."
     _check_halves(x)
@@ -55,11 +55,12 @@ def swiglu(
     return F.silu(gate) * value
 
 
-ACTIVATIONS = {"relu": (F.relu, 1), "gelu": (F.gelu, 1), "swiglu": (swiglu, 2)}  # the bend, and how many times d_ff it reads
+# the bend, and how many times d_ff it reads
+ACTIVATIONS = {"relu": (F.relu, 1), "gelu": (F.gelu, 1), "swiglu": (swiglu, 2)}
 
 # %% ../nbs/06_block.ipynb #39c57129
 class FeedForward(nn.Module):
-    "Two linear layers with a bend between, applied to each token alone (Vaswani et al. 2017, section 3.3)."
+    "Two linear layers, a bend between, on each token alone (Vaswani et al. 2017, section 3.3)."
 
     def __init__(
         self,
@@ -160,7 +161,7 @@ def _check_memory(cross, memory, memory_mask):
 
 # %% ../nbs/06_block.ipynb #468770ef
 class Block(nn.Module):
-    "Attention between tokens, attention to another sequence if asked, a feed-forward network on each token; all three add to the residual stream."
+    "Attention, also to a memory if asked, and a feed-forward network; each adds to the stream."
 
     def __init__(
         self,
@@ -173,7 +174,8 @@ class Block(nn.Module):
         sizes = config.d_model, config.n_heads
         self.norm_first = config.norm_first
         self.norm_attention = config.build_norm()
-        self.attention = MultiHeadAttention(*sizes, **heads, positions=config.build_positions("attention"))
+        positions = config.build_positions("attention")
+        self.attention = MultiHeadAttention(*sizes, **heads, positions=positions)
         self.norm_cross = config.build_norm() if cross else None
         self.cross = MultiHeadAttention(*sizes, **heads) if cross else None
         self.norm_ff = config.build_norm()
@@ -187,15 +189,17 @@ class Block(nn.Module):
         is_causal: bool = False,  # each token sees itself and what came before
         cache=None,  # this layer's key/value cache (lesson 11)
         *,
-        memory: torch.Tensor | None = None,  # (B, S, d_model), what a block with `cross` also attends to
-        memory_mask: torch.Tensor | None = None,  # boolean, True = may attend to that place of the memory
+        memory: torch.Tensor | None = None,  # (B, S, d_model), for a block built with `cross`
+        memory_mask: torch.Tensor | None = None,  # boolean, True = may attend to that place
     ) -> torch.Tensor:  # (B, T, d_model)
         "Add what attention finds, then what the feed-forward network makes of it."
         _check_words("x", x, self.attention.d_model)
         _check_memory(self.cross is not None, memory, memory_mask)
-        x = self.add(x, self.norm_attention, partial(self.attention, mask=mask, is_causal=is_causal, cache=cache))
+        attend = partial(self.attention, mask=mask, is_causal=is_causal, cache=cache)
+        x = self.add(x, self.norm_attention, attend)
         if self.cross is not None:
-            x = self.add(x, self.norm_cross, partial(self.cross, memory=memory, mask=memory_mask))
+            ask = partial(self.cross, memory=memory, mask=memory_mask)
+            x = self.add(x, self.norm_cross, ask)
         return self.add(x, self.norm_ff, self.ff)
 
     def add(self, x, norm, layer):

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CHECKPOINT', 'VERSION', 'staged', 'Pretrained', 'digest', 'write_checkpoint', 'read_checkpoint']
 
-# %% ../nbs/08b_checkpoints.ipynb #47c7e561
+# %% ../nbs/08b_checkpoints.ipynb #8830a61f
 import hashlib
 import json
 import os
@@ -21,12 +21,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_model, save_file
 from tqdm import TqdmWarning
 
-# %% ../nbs/08b_checkpoints.ipynb #f1aab472
+# %% ../nbs/08b_checkpoints.ipynb #913aeb33
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns in notebooks without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
     from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
 
-# %% ../nbs/08b_checkpoints.ipynb #51939ecc
+# %% ../nbs/08b_checkpoints.ipynb #3dc24bc1
 def _path(name, value) -> Path:
     "`value` as a path. Raises `TypeError` for what is none."
     if not isinstance(value, (str, os.PathLike)) or not str(value):
@@ -44,7 +44,7 @@ def _sync_names(folder):
             finally:
                 os.close(handle)
 
-# %% ../nbs/08b_checkpoints.ipynb #02802a82
+# %% ../nbs/08b_checkpoints.ipynb #bb446870
 @contextmanager
 def staged(
     folder: str | Path,  # made where it is missing
@@ -70,7 +70,7 @@ def staged(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
-# %% ../nbs/08b_checkpoints.ipynb #469a1d85
+# %% ../nbs/08b_checkpoints.ipynb #1e7120d4
 class Pretrained(PyTorchModelHubMixin):
     "`save_pretrained`, `from_pretrained` and `push_to_hub` for our models: safetensors and JSON, files whole or absent."
 
@@ -109,7 +109,7 @@ class Pretrained(PyTorchModelHubMixin):
         load_model(model, file)
         return model.eval()
 
-# %% ../nbs/08b_checkpoints.ipynb #0f5f94db
+# %% ../nbs/08b_checkpoints.ipynb #7539e117
 CHECKPOINT = "checkpoint.safetensors"
 VERSION = "1"  # of what is written below
 
@@ -126,7 +126,7 @@ def digest(
         seen.update(t.flatten().view(torch.uint8).numpy())
     return seen.hexdigest()
 
-# %% ../nbs/08b_checkpoints.ipynb #31acdd54
+# %% ../nbs/08b_checkpoints.ipynb #6193bc0c
 def _plain(tensors) -> dict:
     "Copies on the CPU, none sharing memory with another. Raises `TypeError` or `ValueError` for what the file cannot hold."
     if not isinstance(tensors, dict):
@@ -149,7 +149,7 @@ def _as_json(facts) -> str:
         raise ValueError(f"facts: expected a dict that JSON gives back as it was, without tuples, NaN or names that are no text, got {str(facts):.200}")
     return text
 
-# %% ../nbs/08b_checkpoints.ipynb #9bd641af
+# %% ../nbs/08b_checkpoints.ipynb #3b2cbc10
 def write_checkpoint(
     folder: str | Path,  # made where it is missing
     tensors: dict[str, torch.Tensor],
@@ -166,7 +166,7 @@ def write_checkpoint(
     except (SafetensorError, OSError) as error:
         raise OSError(f"folder: no checkpoint could be written to {str(folder)!r}: {error}; the one before, if any, is untouched") from error
 
-# %% ../nbs/08b_checkpoints.ipynb #68dbc77b
+# %% ../nbs/08b_checkpoints.ipynb #ad18e1e6
 def read_checkpoint(
     folder: str | Path,
 ) -> tuple[dict[str, torch.Tensor], dict]:  # tensors, on the CPU, and facts, as they were written

@@ -171,7 +171,7 @@ def _size(file):
 
 
 def _append(url, part):
-    "One request: add to `part` what is missing, or start again where the server does. True when it is whole."
+    "One request: add what `part` lacks, or start again where the server does. True once whole."
     have = _size(part)
     ask = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with _ask(url, ask) as reply:
@@ -185,18 +185,20 @@ def _append(url, part):
             have = 0
         size = have + int(reply.headers.get("Content-Length", 0))
         with open(part, "ab" if have else "wb") as file:
-            with tqdm(total=size or None, initial=have, unit="B", unit_scale=True, desc=part.stem, leave=False) as bar:
+            how = dict(unit="B", unit_scale=True, desc=part.stem, leave=False)
+            with tqdm(total=size or None, initial=have, **how) as bar:
                 for chunk in reply.iter_content(1024):
                     bar.update(file.write(chunk))
     if _size(part) < size:
-        raise requests.ConnectionError(f"{url} broke off after {_size(part):,} of {size:,} bytes")
+        got = f"{_size(part):,} of {size:,} bytes"
+        raise requests.ConnectionError(f"{url} broke off after {got}")
     return True
 
 # %% ../nbs/07b_data_sets.ipynb #9eecba3f
 def resuming(
     part: str | Path,  # where the bytes are kept until there are all of them
 ):  # a downloader, as `pooch.retrieve` takes it
-    "Download with a progress bar, going on where an attempt, or a run before, was cut off. Raises `requests.RequestException`."
+    "Download, going on where a try or a run was cut off. Raises `requests.RequestException`."
     part = _as_path("part", part)
 
     def download(url, output_file, _):
@@ -489,9 +491,10 @@ def split_names(
     names: list[str],  # names that differ only in capitals or Unicode spelling count as one
     seed: int = 0,  # of the shuffling
     held_out: float = 0.1,  # share of the names in each of validation and test, below 0.5
-) -> tuple[list[str], list[str], list[str]]:  # train, validation, test: no name is in two of them
+) -> tuple[list[str], list[str], list[str]]:  # train, validation, test: no name in two of them
     "Shuffle and cut in three."
-    if isinstance(names, (str, set, frozenset)) or not all(isinstance(name, str) for name in names):  # sets: another order each run
+    unordered = isinstance(names, (str, set, frozenset))  # a set has another order in each run
+    if unordered or not all(isinstance(name, str) for name in names):
         raise TypeError(f"names: expected a list of strings, got {names!r:.60}")
     check_whole("seed", seed, 0)
     if not isinstance(held_out, float) or not 0 < held_out < 0.5:
@@ -499,6 +502,7 @@ def split_names(
     names = list({normalise(name, lowercase=True): name for name in names}.values())
     n = max(1, round(len(names) * held_out))
     if len(names) <= 2 * n:
-        raise ValueError(f"names: expected enough different names to cut in three, got {len(names)}")
+        wanted = "names: expected enough different names to cut in three"
+        raise ValueError(f"{wanted}, got {len(names)}")
     random.Random(int(seed)).shuffle(names)
     return names[2 * n :], names[:n], names[n : 2 * n]

@@ -21,18 +21,24 @@ from tokenizers.trainers import BpeTrainer
 
 from .core import check_whole
 
-# %% ../nbs/07_text.ipynb #82e38c28
-def normalise(
-    text: str,
-    lowercase: bool = False,  # fold capitals
-) -> str:
-    "One spelling for each letter: Unicode's form NFC, capitals folded if asked. Raises `ValueError` for half a surrogate pair, which is no character."
+# %% ../nbs/07_text.ipynb #a0066e63
+def _check_text(text):
+    "Raise `TypeError` for what is no string, `ValueError` for half a surrogate pair, which is no character."
     if not isinstance(text, str):
         raise TypeError(f"text: expected a string, got {type(text).__name__}")
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"text: expected characters, got half a surrogate pair, {text[error.start]!r}, at place {error.start}") from None
+        half = f"{text[error.start]!r}, at place {error.start}"
+        raise ValueError(f"text: expected characters, got half a surrogate pair, {half}") from None
+
+# %% ../nbs/07_text.ipynb #82e38c28
+def normalise(
+    text: str,
+    lowercase: bool = False,  # fold capitals
+) -> str:
+    "One spelling (NFC), capitals folded if asked. Raises `ValueError` for half a surrogate pair."
+    _check_text(text)
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)
 
 # %% ../nbs/07_text.ipynb #2965c2b8

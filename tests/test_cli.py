@@ -282,7 +282,7 @@ def test_a_damaged_run_is_refused(model, tmp_path, damage):
 
 
 def test_dry_run_prints_settings_that_can_be_read_again_and_what_they_cost(tmp_path):
-    result = former("train", "names", "--d-model", 4096, "--n-layers", 48, "--n-heads", 32, "--dry-run")  # ten billion parameters
+    result = former("train", "names", "--d-model", 1024, "--n-layers", 24, "--n-heads", 16, "--dry-run")
     assert result.returncode == 0, result.stderr
     for word in ("parameters", "FLOP", "memory"):
         assert word in result.stdout

@@ -22,11 +22,13 @@ from ..exercises import diagnose, exercise
 def judge_07_1(answer):
     "Two numbers: tokens of the five words, and vocab_size."
     problem = diagnose(answer, torch.tensor([13, 263]), {"the two numbers are in the other order: tokens first": [263, 13]})
-    if problem is None or torch.as_tensor(answer).shape != (2,) or problem.startswith("the two"):
+    if problem is None or not problem.startswith("the numbers differ"):
         return problem
     tokens = {
         "a merge saves one token wherever its pair stands, not one in all": 22,
+        "that is after one merge": 20,
         "that is after two merges": 16,
+        "the third merge is another: *ing* and *s* meet three times, *t* and *h* twice": 14,
         "that is after four merges": 11,
         "that is how many letters there are; the merges make them fewer": 25,
         "that is how many tokens the merges save": 12,
@@ -84,7 +86,15 @@ def judge_07_2(answer):
             return f"expected a list of strings for {word!r}, got {pieces!r:.60}"
         if "".join(pieces) != word:
             return f"your pieces spell {''.join(pieces)!r} instead of {word!r}; a letter that is in no piece stands for itself"
+    def grow(word, pieces):
+        "Letter after letter, as long as what is at hand is a piece."
+        out = []
+        for letter in word:
+            out[-1:] = [out[-1] + letter] if out and out[-1] + letter in pieces else [*out[-1:], letter]
+        return out
+
     mistakes = {
+        "you stopped at the first string that is no piece; a longer one may be a piece again": cuts(grow),
         "you took the shortest piece that fits; the longest comes first": cuts(lambda word, pieces: _cut(word, pieces, up)),
         "you began at the end of the word": cuts(lambda word, pieces: _cut(word, pieces, down, from_left=False)),
         "you took the longest piece of the whole word first; the cut goes from the left": cuts(_anywhere),
@@ -114,6 +124,8 @@ def judge_07_3(answer):
             "that is per token still": values(lambda loss, t, c: loss / math.log(2)),
             "you multiplied by characters per token; the loss of one token is spread over its characters": values(lambda loss, t, c: loss * c / t / math.log(2)),
             "you multiplied by characters per token, and nats are no bits": values(lambda loss, t, c: loss * c / t),
+            "the loss is a mean over tokens; the whole text has n_tokens times as much": values(lambda loss, t, c: loss / c / math.log(2)),
+            "you took the logarithm of a loss, which is a logarithm already": values(lambda loss, t, c: math.log2(loss * t / c)),
             "that is for the whole text; divide by its characters": values(lambda loss, t, c: loss * t / math.log(2)),
             "that is the perplexity per character; its logarithm to base 2 is asked for": values(lambda loss, t, c: math.exp(loss * t / c)),
         },

@@ -22,17 +22,29 @@ from ..exercises import diagnose, exercise
 )
 def judge_07b_1(answer):
     "Three numbers: requests, the KiB that the last one asks for, and requests where the server does not know Range."
+    problem = diagnose(answer, torch.tensor([4, 90, 2]))
+    if problem is None or "shape" in problem or "expected" in problem:
+        return problem
+    answer = torch.as_tensor(answer)
     return diagnose(
-        answer,
-        torch.tensor([4, 90, 2]),
+        answer[:2],
+        torch.tensor([4, 90]),
         {
-            "three replies bring 90 KiB; ten are still missing": [3, 60, 2],
-            "the last request asks for what is missing, however little: it begins where the third reply ended": [4, 70, 2],
-            "bytes are counted from 0, so after 90 KiB the next one is at 90 KiB": [4, 91, 2],
-            "only a server that does not know Range begins at 0 again": [4, 0, 2],
-            "without Range each reply starts again, so the second gets no further than the first, and that is the last": [4, 90, 4],
-            "there is no fixed number of attempts; the second gets no further than the first, and that is the last": [4, 90, 3],
-            "the first request did get further, from nothing to 30 KiB, so there is another": [4, 90, 1],
+            "three replies bring 90 KiB; ten are still missing": [3, 60],
+            "the last request asks for what is missing, however little: it begins where the third reply ended": [4, 70],
+            "the last request begins at 90 KiB; 100 KiB is where the file ends": [4, 100],
+            "bytes are counted from 0, so after 90 KiB the next one is at 90 KiB": [4, 91],
+            "only a server that does not know Range begins at 0 again": [4, 0],
+            "hand in the second number in KiB, not in bytes": [4, 90 * 1024],
+        },
+    ) or diagnose(
+        answer[2],
+        torch.tensor(2),
+        {
+            "the first two are right; without Range each reply starts again, so the second gets no further than the first, and that is the last": 4,
+            "the first two are right; there is no fixed number of attempts: the second gets no further than the first, and that is the last": 3,
+            "the first two are right; the first request of (c) did get further, from nothing to 30 KiB, so there is another": 1,
+            "the first two are right; (c) does end: the second reply gets no further than the first, and that is the last": math.inf,
         },
     )
 
@@ -58,7 +70,7 @@ def _wrong_with(parts, rows, groups, held_out):
     need = held_out * len(rows)
     for name, part, names in (("validation", parts[1], found[1]), ("test", parts[2], found[2])):
         if len(part) < need:
-            return f"{name} holds {len(part)} of {len(rows)} rows, less than the share {held_out}; count rows, not groups"
+            return f"{name} holds {len(part)} of {len(rows)} rows, less than {held_out} of them; the share is one of all rows, not of the groups or of what is left"
         if len(part) - max(groups.count(group) for group in names) >= need:
             return f"{name} holds {len(part)} of {len(rows)} rows; stop as soon as it holds the share {held_out}"
 
@@ -80,6 +92,8 @@ def judge_07b_2(answer):
             before = random.getstate()
             parts = _parts_of(answer, rows, groups, held_out, seed)
             problem = parts if isinstance(parts, str) else _wrong_with(parts, rows, groups, held_out)
+            if problem and not isinstance(parts, str) and not _wrong_with([parts[2], *parts[:2]], rows, groups, held_out):
+                problem = "the parts are right; return train, validation and test, in this order"
             if problem is None and random.getstate() != before:
                 problem = "you drew from Python's global random numbers; random.Random(seed) has its own and disturbs nobody"
             if problem is not None:
@@ -88,7 +102,7 @@ def judge_07b_2(answer):
         if cuts[0] != cuts[4]:
             return "the same seed gave two different cuts"
         if all(cut[1:] == cuts[0][1:] for cut in cuts):
-            return "every seed gives the same cut; shuffle the groups"
+            return "every seed gives the same cut; shuffle the groups with random.Random(seed)"
 
 # %% ../../nbs/solutions/07b_data_sets.ipynb #72ec1b97
 @exercise(

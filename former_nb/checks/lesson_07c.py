@@ -114,9 +114,11 @@ def judge_07c_3(answer):
 
         return longest
 
+    right = values(summed(lambda F, B: 1 - F**B))
+    means = torch.tensor([sum(places) / len(places) for places, _ in cases]).double()
     return diagnose(
         torch.tensor([float(answer(list(places), B)) for places, B in cases]),
-        values(summed(lambda F, B: 1 - F**B)),
+        right,
         {
             "that is the share with one width for all rows; the maximum belongs to each batch of B": values(
                 lambda x, B: x.max()
@@ -128,6 +130,14 @@ def judge_07c_3(answer):
                 summed(lambda F, B: 1 - F)
             ),
             "the sum starts at t = 1, it has to start at t = 0": values(summed(lambda F, B: 1 - F**B, start=1)),
-            "that is the share of real places; subtract it from one": 1 - values(summed(lambda F, B: 1 - F**B)),
+            "F(t) is the share of rows with at most t places, those with t included": values(
+                summed(lambda F, B: 1 - F**B, start=-1)
+            ),
+            "F(t) is the share of rows with at most t places, not with fewer than t": values(
+                lambda x, B: 1 + summed(lambda F, B: 1 - F**B)(x, B)
+            ),
+            "that is the share of real places; subtract it from one": 1 - right,
+            "that is the mean length of the longest row; the share is 1 - mean / mean longest": means / (1 - right),
+            "right, but in per cent; hand in a share, between 0 and 1": 100 * right,
         },
     )

@@ -1,0 +1,726 @@
+"""Files that are whole or absent: every bit flipped, every length cut, full disks, locked folders, and processes killed while they write."""
+import importlib
+import inspect
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.testing import assert_close
+
+import former_nb
+from former_nb.block import TransformerConfig
+from former_nb.checkpoints import CHECKPOINT, VERSION, Pretrained, digest, read_checkpoint, staged, write_checkpoint
+from former_nb.generator import LanguageModel
+
+HERE = Path(__file__).resolve().parents[1]
+POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+NAN = float("nan")
+
+DTYPES = [
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+    torch.float8_e4m3fn, torch.float8_e5m2,
+]
+SHAPES = [(), (1,), (3,), (0,), (0, 4), (2, 0), (2, 3), (2, 1, 3)]
+
+
+def tensor(shape, dtype, seed=0):
+    numbers = torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 3
+    return numbers > 0 if dtype == torch.bool else numbers.abs().to(dtype) if not dtype.is_floating_point else numbers.to(dtype)
+
+
+def same(a, b):
+    "Names, types, shapes and every bit."
+    raw = lambda t: t.contiguous().flatten().view(torch.uint8)
+    return a.keys() == b.keys() and all(a[n].dtype == b[n].dtype and a[n].shape == b[n].shape and raw(a[n]).equal(raw(b[n])) for n in a)
+
+
+def varied():
+    "Tensors of every kind, 0.5 KiB in all."
+    layer = torch.randn(2, 3, generator=torch.Generator().manual_seed(1))
+    return {
+        "model.weight": layer, "model.tied": layer, "transposed": layer.T, "strided": torch.arange(10)[::3], "expanded": torch.ones(1, 2).expand(3, 2),
+        "scalar": torch.tensor(2.5), "empty": torch.zeros(0, 5), "yes": torch.tensor([True, False, True]), "small": torch.arange(-2, 3, dtype=torch.int8),
+        "half": torch.randn(5).bfloat16(), "ąžuolas": torch.tensor([NAN, -0.0, float("inf")]), "parameter": nn.Parameter(torch.ones(2)),
+    }
+
+
+FACTS = {"step": 7, "text": 'ąž "quoted" \\ \n\x1f 🙂 \ud800', "nested": [1, 2.5, None, True, {"": []}], "tiny": 5e-324, "third": 1 / 3}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_checkpoint(tmp_path / "run", varied(), FACTS)
+    return tmp_path / "run"
+
+
+def refused(folder, *words):
+    with pytest.raises(ValueError) as raised:
+        read_checkpoint(folder)
+    said = str(raised.value)
+    assert said.startswith("folder: ") and str(folder) in said and all(word in said for word in words), said
+    return said
+
+
+# ---------------------------------------------------------------- what is written comes back
+
+
+def test_everything_comes_back_bit_for_bit(folder):
+    tensors, facts = read_checkpoint(folder)
+    assert same(tensors, {name: t.detach() for name, t in varied().items() if name != "half"} | {"half": tensors["half"]})
+    assert facts == FACTS and [file.name for file in folder.iterdir()] == [CHECKPOINT]
+    assert not any(t.requires_grad for t in tensors.values())
+    tensors["model.weight"].zero_()  # they are the reader's own, and share nothing with the file or each other
+    assert tensors["model.tied"].any() and read_checkpoint(folder)[0]["model.weight"].any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_type_and_shape(tmp_path, dtype):
+    tensors = {str(shape): tensor(shape, dtype, i) for i, shape in enumerate(SHAPES)}
+    write_checkpoint(tmp_path, tensors, {})
+    assert same(read_checkpoint(tmp_path)[0], tensors)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=8,
+)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(
+    st.dictionaries(st.text(st.characters(categories=["L", "N", "P"]), max_size=8), st.tuples(st.sampled_from(DTYPES), st.sampled_from(SHAPES)), max_size=4),
+    st.dictionaries(st.text(max_size=5), json_values, max_size=4),
+)
+def test_whatever_is_written_comes_back(kinds, facts):
+    tensors = {name: tensor(shape, dtype, i) for i, (name, (dtype, shape)) in enumerate(kinds.items())}
+    with tempfile.TemporaryDirectory() as name:
+        write_checkpoint(name, tensors, facts)
+        found, told = read_checkpoint(name)
+    assert same(found, tensors) and told == facts
+
+
+def test_the_facts_do_not_depend_on_what_happens_to_them_after(tmp_path):
+    weight, facts = torch.ones(3), {"history": [1]}
+    write_checkpoint(tmp_path, {"w": weight}, facts)
+    weight.zero_(), facts["history"].append(2)
+    assert read_checkpoint(tmp_path)[0]["w"].sum() == 3 and read_checkpoint(tmp_path)[1] == {"history": [1]}
+
+
+def test_it_is_an_ordinary_safetensors_file(folder):
+    assert same(load_file(folder / CHECKPOINT), read_checkpoint(folder)[0])
+    with safe_open(folder / CHECKPOINT, "pt") as f:
+        about = f.metadata()
+    assert about["format"] == "pt" and json.loads(about["facts"]) == FACTS and re.fullmatch("[0-9a-f]{64}", about["sha256"])
+
+
+@POSIX
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077, 0o002])
+def test_others_may_read_what_the_umask_lets_them(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        write_checkpoint(tmp_path, varied(), {})
+        LanguageModel(TransformerConfig(vocab_size=5, max_len=4, d_model=4, n_heads=1, n_layers=1, d_ff=8)).save_pretrained(tmp_path)
+        modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert len(modes) == 4 and set(modes.values()) == {0o666 & ~umask}
+
+
+def test_a_state_of_model_and_optimizer_goes_on_alike(tmp_path):
+    torch.manual_seed(0)
+    model = LanguageModel(TransformerConfig(vocab_size=7, max_len=6, d_model=8, n_heads=2, n_layers=1, d_ff=16))
+    optimizer, x = torch.optim.AdamW(model.parameters(), lr=0.01), torch.randint(7, (3, 6))
+
+    def go_on(model, optimizer):
+        for _ in range(5):
+            model(x).square().mean().backward()
+            optimizer.step(), optimizer.zero_grad()
+        return model.state_dict()
+
+    go_on(model, optimizer)
+    tensors = {f"model.{name}": t for name, t in model.state_dict().items()}
+    tensors |= {f"{i}.{name}": t for i, state in optimizer.state_dict()["state"].items() for name, t in state.items()}
+    write_checkpoint(tmp_path, tensors, {})
+    wanted = deepcopy(go_on(model, optimizer))
+    tensors = read_checkpoint(tmp_path)[0]
+    model.load_state_dict({name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")})
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": {i: {n: tensors[f"{i}.{n}"] for n in ("step", "exp_avg", "exp_avg_sq")} for i in groups[0]["params"]}, "param_groups": groups})
+    assert same(go_on(model, optimizer), wanted)
+
+
+# ---------------------------------------------------------------- damage
+
+
+def test_every_single_bit_counts(tmp_path):
+    "Not 300 at random: all of them, of header, names, facts, hash and numbers."
+    tensors = {"a.weight": torch.randn(2, 3), "yes": torch.tensor([True, False]), "é": torch.zeros(0, 3), "half": torch.randn(3).bfloat16()}
+    write_checkpoint(tmp_path, tensors, {"step": 10, "text": "ą\x1f"})
+    file = tmp_path / CHECKPOINT
+    raw = file.read_bytes()
+    for place in range(8 * len(raw)):
+        changed = bytearray(raw)
+        changed[place // 8] ^= 1 << place % 8
+        file.write_bytes(changed)
+        refused(tmp_path)
+
+
+def test_bits_of_a_larger_file_and_bursts(folder):
+    rng, file = random.Random(0), folder / CHECKPOINT
+    raw = file.read_bytes()
+    for i in range(600):
+        changed, where = bytearray(raw), rng.randrange(len(raw))
+        if i % 2:
+            changed[where] ^= 1 << rng.randrange(8)
+        else:  # a stretch of other bytes
+            stretch = bytes(rng.randrange(256) for _ in range(rng.randint(1, 32)))
+            changed[where : where + len(stretch)] = stretch[: len(raw) - where]
+        if changed != raw:
+            file.write_bytes(changed)
+            refused(folder)
+    file.write_bytes(raw)
+    assert read_checkpoint(folder)[1] == FACTS
+
+
+def test_every_length_but_the_right_one(folder):
+    file = folder / CHECKPOINT
+    raw = file.read_bytes()
+    for length in sorted({*range(20), *range(0, len(raw), 7), len(raw) - 1}):
+        file.write_bytes(raw[:length])
+        refused(folder, "is not a whole checkpoint")
+    for more in (b"\0", b" ", raw):
+        file.write_bytes(raw + more)
+        refused(folder, "is not a whole checkpoint")
+
+
+def test_blocks_lost_or_swapped(folder):
+    file = folder / CHECKPOINT
+    raw = file.read_bytes()
+    for size in (16, 64, 256):
+        for start in range(0, len(raw) - size, size):
+            if any(raw[start : start + size]):
+                file.write_bytes(raw[:start] + bytes(size) + raw[start + size :])
+                refused(folder)
+            swapped = raw[:start] + raw[start + size : start + 2 * size] + raw[start : start + size] + raw[start + 2 * size :]
+            if swapped != raw:
+                file.write_bytes(swapped)
+                refused(folder)
+
+
+def rewrite(folder, change):
+    "The same file, after `change(tensors, about)`; the hash stays what it was."
+    with safe_open(folder / CHECKPOINT, "pt") as f:
+        about, tensors = f.metadata(), {name: f.get_tensor(name).clone() for name in f.keys()}
+    change(tensors, about)
+    save_file(tensors, folder / CHECKPOINT, metadata=about or None)
+
+
+TAMPER = {
+    "facts": lambda tensors, about: about.update(facts=about["facts"].replace('"step": 7', '"step": 8')),
+    "facts, same meaning": lambda tensors, about: about.update(facts=about["facts"] + " "),
+    "no facts": lambda tensors, about: about.pop("facts"),
+    "no hash": lambda tensors, about: about.pop("sha256"),
+    "a hash in capitals": lambda tensors, about: about.update(sha256=about["sha256"].upper()),
+    "one fact more in the header": lambda tensors, about: about.update(more="x"),
+    "another format": lambda tensors, about: about.update(format="np"),
+    "a name": lambda tensors, about: tensors.update(other=tensors.pop("scalar")),
+    "two names swapped": lambda tensors, about: tensors.update({"model.weight": tensors["expanded"].reshape(2, 3), "expanded": tensors["model.weight"].reshape(3, 2)}),
+    "a tensor gone": lambda tensors, about: tensors.pop("empty"),
+    "a tensor more": lambda tensors, about: tensors.update(more=torch.zeros(0)),
+    "a shape": lambda tensors, about: tensors.update({"model.weight": tensors["model.weight"].reshape(3, 2)}),
+    "a type": lambda tensors, about: tensors.update({"model.weight": tensors["model.weight"].view(torch.int32)}),
+    "the sign of a zero": lambda tensors, about: tensors.update({"ąžuolas": tensors["ąžuolas"].abs()}),
+}
+
+
+@pytest.mark.parametrize("change", TAMPER.values(), ids=TAMPER)
+def test_what_is_changed_by_hand_is_refused(folder, change):
+    rewrite(folder, lambda tensors, about: None)
+    assert read_checkpoint(folder)[1] == FACTS
+    rewrite(folder, change)
+    refused(folder, "is not as it was written")
+
+
+@pytest.mark.parametrize("change", [lambda t, about: about.update(version="2"), lambda t, about: about.pop("version"), lambda t, about: about.clear()])
+def test_another_version_and_another_file(folder, change):
+    rewrite(folder, change)
+    refused(folder, f"expected a checkpoint of version {VERSION}")
+
+
+def test_the_hash_tells_apart_what_is_alike():
+    same_bytes = [
+        ({}, "{}"), ({}, "{} "), ({"a": torch.zeros(0)}, "{}"), ({"b": torch.zeros(0)}, "{}"), ({"a": torch.zeros(0, 2)}, "{}"),
+        ({"a": torch.zeros(4, dtype=torch.uint8)}, "{}"), ({"a": torch.zeros(1)}, "{}"), ({"a": torch.zeros(1, 1)}, "{}"), ({"a": torch.zeros(1, dtype=torch.int32)}, "{}"),
+        ({"a": torch.zeros(2)}, "{}"), ({"a": torch.zeros(1), "b": torch.zeros(1)}, "{}"), ({"b": torch.zeros(1), "c": torch.zeros(1)}, "{}"),
+    ]
+    assert len({digest(*what) for what in same_bytes}) == len(same_bytes)
+    pair = {"b": torch.ones(2), "a": torch.zeros(2)}
+    assert digest(pair, "{}") == digest(dict(reversed(pair.items())), "{}")  # the order does not matter
+    assert digest({"a": torch.arange(6).view(2, 3).T}, "") == digest({"a": torch.arange(6).view(2, 3).T.contiguous()}, "")
+
+
+def test_no_pickle_is_ever_opened(folder):
+    opened = []
+    spy = type("Spy", (), {"__reduce__": lambda self: (opened.append, (1,))})
+    torch.save({"a": torch.ones(1)}, folder / CHECKPOINT)
+    with patch("pickle.loads", side_effect=AssertionError), patch("pickle.load", side_effect=AssertionError), patch("torch.load", side_effect=AssertionError):
+        refused(folder, "is not a whole checkpoint")
+    assert spy and not opened
+    source = {file: file.read_text(encoding="utf-8") for file in Path(former_nb.__file__).parent.rglob("*.py")}
+    for file, text in source.items():
+        assert not re.search(r"torch\.load\b|torch\.save\b|^\s*(import|from) (pickle|dill|joblib|shelve|marshal)\b|allow_pickle=True", text, re.M), file
+
+
+def test_nothing_there(tmp_path):
+    refused(tmp_path, "there is no checkpoint.safetensors")
+    refused(tmp_path / "missing", "there is no checkpoint.safetensors")
+    (tmp_path / CHECKPOINT).mkdir()
+    refused(tmp_path, "there is no checkpoint.safetensors")
+
+
+# ---------------------------------------------------------------- disks that are full, folders that are locked
+
+
+@contextmanager
+def nothing_changes(folder):
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    yield
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+    assert not list(folder.rglob(".writing-*"))
+
+
+def fails(folder, tensors=None):
+    with pytest.raises(OSError, match=r"^folder: no checkpoint could be written to .*; the one before, if any, is untouched$"):
+        write_checkpoint(folder, tensors or varied(), {"step": 8})
+
+
+LIMITED = """
+import resource, sys, torch
+from former_nb.checkpoints import read_checkpoint, write_checkpoint
+from former_nb.block import TransformerConfig
+from former_nb.generator import LanguageModel
+folder = sys.argv[1]
+model = LanguageModel(TransformerConfig(vocab_size=50, max_len=8, d_model=64, n_heads=2, n_layers=1, d_ff=64))
+model.save_pretrained(folder)
+write_checkpoint(folder, {"a": torch.ones(10)}, {"step": 1})
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # no file may be longer
+for size in (10**5, 10**6):
+    try:
+        write_checkpoint(folder, {"a": torch.ones(size)}, {"step": 2})
+    except OSError as error:
+        assert str(error).startswith("folder: no checkpoint could be written"), error
+    else:
+        raise SystemExit("a file was written that could not be")
+try:
+    model.save_pretrained(folder)
+except OSError as error:
+    assert "save_directory" in str(error), error
+else:
+    raise SystemExit("a model was written that could not be")
+assert read_checkpoint(folder)[1] == {"step": 1}
+LanguageModel.from_pretrained(folder)
+"""
+
+
+@POSIX
+def test_no_room_for_a_file(tmp_path):
+    done = subprocess.run([sys.executable, "-c", LIMITED, str(tmp_path / "run")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert sorted(file.name for file in (tmp_path / "run").iterdir()) == ["README.md", CHECKPOINT, "config.json", "model.safetensors"]
+
+
+@pytest.fixture
+def tiny_disk(tmp_path):
+    "A file system of 1 MiB, where this user may mount one."
+    place = tmp_path / "disk"
+    place.mkdir()
+    if sys.platform != "linux" or os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place)], capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_disk_that_is_really_full(tiny_disk):
+    write_checkpoint(tiny_disk / "run", {"a": torch.ones(50_000)}, {"step": 1})
+    with nothing_changes(tiny_disk):
+        for _ in range(5):  # what a failed attempt took is given back
+            fails(tiny_disk / "run", {"a": torch.ones(300_000)})
+    assert read_checkpoint(tiny_disk / "run")[1] == {"step": 1}
+    write_checkpoint(tiny_disk / "run", {"a": torch.ones(60_000)}, {"step": 2})
+    assert read_checkpoint(tiny_disk / "run")[1] == {"step": 2}
+
+
+@pytest.mark.parametrize("call", ["os.fsync", "os.replace", "pathlib.Path.chmod", "tempfile.mkdtemp", "former_nb.checkpoints.save_file"])
+def test_whatever_the_system_refuses(folder, call):
+    with nothing_changes(folder), patch(call, side_effect=OSError(28, "No space left on device")):
+        if call == "pathlib.Path.chmod":  # only asked for where the mode is wrong
+            write = lambda tensors, file, metadata: (save_file(tensors, file, metadata=metadata), os.chmod(file, 0o400))
+            with patch("former_nb.checkpoints.save_file", write):
+                fails(folder)
+        else:
+            fails(folder)
+    assert read_checkpoint(folder)[1] == FACTS
+
+
+@POSIX
+def test_a_folder_whose_names_cannot_be_flushed_is_still_written(folder):
+    go_on = os.fsync
+    refuse = lambda handle: go_on(handle) if os.path.isfile(f"/dev/fd/{handle}") else (_ for _ in ()).throw(OSError(22, "Invalid argument"))
+    with patch("os.fsync", refuse):
+        write_checkpoint(folder, varied(), {"step": 9})
+    assert read_checkpoint(folder)[1] == {"step": 9}
+
+
+def test_a_file_where_a_folder_should_be(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with nothing_changes(tmp_path):
+        fails(tmp_path / "file"), fails(tmp_path / "file" / "run")
+        with pytest.raises(OSError):
+            nn.Module.__new__(Small).save_pretrained(tmp_path / "file")
+
+
+@LINUX
+def test_a_folder_that_may_only_be_read(folder):
+    "Modes do not stop root, so root mounts the folder read-only and others take the right to write away."
+    if os.geteuid():
+        folder.chmod(0o500)
+        undo = lambda: folder.chmod(0o700)
+    else:
+        bind = [["mount", "--bind", str(folder), str(folder)], ["mount", "-o", "remount,ro,bind", str(folder)]]
+        if any(subprocess.run(command, capture_output=True).returncode for command in bind):
+            pytest.skip("no folder can be mounted here")
+        undo = lambda: subprocess.run(["umount", str(folder)], check=True)
+    try:
+        with nothing_changes(folder):
+            fails(folder)
+            assert read_checkpoint(folder)[1] == FACTS
+    finally:
+        undo()
+
+
+def test_a_header_that_no_reader_would_take_replaces_nothing(folder):
+    with nothing_changes(folder):
+        with pytest.raises(OSError, match="header too large"):
+            write_checkpoint(folder, {}, {"history": "x" * 101 * 2**20})
+
+
+# ---------------------------------------------------------------- processes that are killed
+
+WRITER = """
+import sys, torch
+from former_nb.checkpoints import read_checkpoint, write_checkpoint
+folder, step = sys.argv[1], int(sys.argv[2])
+print("ready", flush=True)
+while True:
+    step += 1
+    write_checkpoint(folder, {"weight": torch.full((300, 500), float(step)), "more": torch.arange(step % 1000)}, {"step": step})
+"""
+
+
+@POSIX
+def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path):
+    "20 processes that write all the time, each killed at a random moment; a reader looks on meanwhile."
+    write_checkpoint(tmp_path, {"weight": torch.zeros(1)}, {"step": 0})
+    rng, seen, stop, problems = random.Random(0), [0], threading.Event(), []
+
+    def look():
+        tensors, facts = read_checkpoint(tmp_path)
+        assert facts["step"] >= seen[-1] and tensors["weight"].eq(facts["step"]).all()
+        seen.append(facts["step"])
+
+    def look_on():
+        while not stop.is_set():
+            try:
+                look()
+            except Exception as error:
+                problems.append(error)
+                return
+
+    reader = threading.Thread(target=look_on)
+    reader.start()
+    try:
+        waiting = []
+        for _ in range(20):
+            step = read_checkpoint(tmp_path)[1]["step"]
+            waiting.append(subprocess.Popen(["-c"], executable=sys.executable, args=[sys.executable, "-c", WRITER, str(tmp_path), str(step)], stdout=subprocess.PIPE)
+                           if False else subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(step)], stdout=subprocess.PIPE))
+            writer = waiting[-1]
+            writer.stdout.readline()
+            time.sleep(0.05 * rng.random())
+            writer.send_signal(signal.SIGKILL)
+            assert writer.wait() == -signal.SIGKILL
+    finally:
+        stop.set(), reader.join()
+    assert not problems, problems
+    look()
+    assert seen[-1] > 20 and all(p.name == CHECKPOINT or p.name.startswith(".writing-") for p in tmp_path.iterdir())
+
+
+@POSIX
+@pytest.mark.parametrize("moment", ["open", "fsync", "replace", "after"])
+def test_a_kill_at_a_chosen_moment(folder, moment):
+    code = f"""
+import os, signal, torch
+from former_nb import checkpoints
+die = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+if {moment!r} == "open":
+    checkpoints.save_file = lambda tensors, file, metadata: (open(file, "wb").write(b"half"), die())
+elif {moment!r} == "fsync":
+    os.fsync = die
+elif {moment!r} == "replace":
+    os.replace = die
+else:
+    checkpoints._sync_names = die
+checkpoints.write_checkpoint({str(folder)!r}, {{"a": torch.ones(3)}}, {{"step": 8}})
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
+    assert read_checkpoint(folder)[1] == ({"step": 8} if moment == "after" else FACTS)
+    assert len(list(folder.glob(".writing-*"))) == 1
+    write_checkpoint(folder, {}, {"step": 9})  # what is left is in nobody's way
+    assert read_checkpoint(folder)[1] == {"step": 9}
+
+
+def test_two_writers_at_once(tmp_path):
+    "Two threads of one process, one folder: always one of the two, whole."
+    def write(number):
+        for _ in range(40):
+            write_checkpoint(tmp_path, {"w": torch.full((2000,), number)}, {"by": number})
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in (1, 2)]
+    [t.start() for t in threads]
+    while any(t.is_alive() for t in threads):
+        if (tmp_path / CHECKPOINT).exists():
+            tensors, facts = read_checkpoint(tmp_path)
+            assert tensors["w"].eq(facts["by"]).all()
+    assert [file.name for file in tmp_path.iterdir()] == [CHECKPOINT]
+
+
+# ---------------------------------------------------------------- staged
+
+
+def test_staged_files_appear_together_or_not_at_all(tmp_path):
+    folder = tmp_path / "new" / "deep"
+    with staged(folder) as inside:
+        (inside / "a").write_text("1"), (inside / "b").write_text("1")
+        assert [p.name for p in folder.iterdir()] == [inside.name] and inside.name.startswith(".writing-")
+    assert sorted(p.name for p in folder.iterdir()) == ["a", "b"]
+    for error in (RuntimeError, KeyboardInterrupt, SystemExit):
+        with nothing_changes(folder), pytest.raises(error):
+            with staged(folder) as inside:
+                (inside / "a").write_text("2")
+                raise error
+    with nothing_changes(folder), patch("os.fsync", side_effect=[None, OSError(28, "full")]), pytest.raises(OSError):
+        with staged(folder) as inside:  # the second file does not reach the disk: neither is renamed
+            (inside / "a").write_text("3"), (inside / "b").write_text("3")
+    with nothing_changes(folder), staged(folder):
+        pass  # nothing to write
+
+
+@POSIX
+def test_a_file_is_flushed_before_it_gets_its_name(tmp_path):
+    events, fsync, replace = [], os.fsync, os.replace
+    with patch("os.fsync", lambda f: (events.append("flush"), fsync(f))[1]), patch("os.replace", lambda a, b: (events.append("rename"), replace(a, b))[1]):
+        with staged(tmp_path) as inside:
+            (inside / "a").write_text("1"), (inside / "b").write_text("1")
+    assert events == ["flush", "flush", "rename", "rename", "flush"]  # the last is the folder's
+
+
+# ---------------------------------------------------------------- models in folders
+
+
+class Small(nn.Module, Pretrained):
+    def __init__(self, width: int, tied: bool = False):
+        super().__init__()
+        self.embed, self.dropout, self.head = nn.Embedding(5, width), nn.Dropout(0.5), nn.Linear(width, 5, bias=False)
+        if tied:
+            self.head.weight = self.embed.weight
+
+    def forward(self, x):
+        return self.head(self.dropout(self.embed(x)))
+
+
+@pytest.fixture(params=[False, True], ids=["apart", "tied"])
+def saved(request, tmp_path):
+    torch.manual_seed(0)
+    model = Small(3, tied=request.param)
+    model.save_pretrained(tmp_path / "small")
+    return model, tmp_path / "small"
+
+
+def test_a_model_comes_back_in_eval_mode(saved):
+    model, folder = saved
+    assert sorted(file.name for file in folder.iterdir()) == ["README.md", "config.json", "model.safetensors"]
+    again = Small.from_pretrained(folder)
+    assert not again.training and not again.dropout.training and same(again.state_dict(), model.state_dict())
+    assert (again.head.weight is again.embed.weight) == (model.head.weight is model.embed.weight)
+    assert same(Small.from_pretrained(str(folder)).state_dict(), model.state_dict())
+    assert model.training  # saving leaves the mode alone
+
+
+def test_a_config_comes_back_as_it_was(tmp_path):
+    config = TransformerConfig(vocab_size=7, max_len=6, d_model=8, n_heads=2, n_layers=1, d_ff=16, dropout=0.25)
+    LanguageModel(config).save_pretrained(tmp_path)
+    assert LanguageModel.from_pretrained(tmp_path).config == config
+
+
+def test_saving_again_replaces_the_weights_and_keeps_the_readme(saved):
+    model, folder = saved
+    (folder / "README.md").write_text("mine"), (folder / "other.txt").write_text("mine too")
+    with torch.no_grad():
+        model.embed.weight.fill_(7.0)
+    model.save_pretrained(folder)
+    assert Small.from_pretrained(folder).embed.weight.eq(7).all()
+    assert (folder / "README.md").read_text() == "mine" and (folder / "other.txt").exists()
+
+
+def test_saving_that_fails_changes_nothing(saved):
+    model, folder = saved
+    with torch.no_grad():
+        model.embed.weight.fill_(7.0)
+    for call in ("os.fsync", "pathlib.Path.write_text", "tempfile.mkdtemp"):
+        with nothing_changes(folder), patch(call, side_effect=OSError(28, "No space left on device")), pytest.raises(OSError):
+            model.save_pretrained(folder)
+
+
+def broken(folder, *words):
+    with pytest.raises(ValueError) as raised:
+        Small.from_pretrained(folder)
+    said = str(raised.value)
+    assert said.startswith("model: ") and "\n" not in said and all(word in said for word in words), said
+
+
+def test_what_is_missing_or_not_whole_is_named(saved, tmp_path):
+    folder = saved[1]
+    config, weights = folder / "config.json", folder / "model.safetensors"
+    raw, text = weights.read_bytes(), config.read_text()
+    for cut in range(0, len(raw), 9):
+        weights.write_bytes(raw[:cut])
+        broken(folder, "cannot be loaded")
+    weights.unlink(), broken(folder, "lacks model.safetensors")
+    torch.save(saved[0].state_dict(), folder / "pytorch_model.bin")  # a pickle is no substitute
+    broken(folder, "lacks model.safetensors")
+    weights.write_bytes(raw)
+    for bad in ("", "{", "[]", "null", "{}", '{"width": 4}', '{"width": "x"}', '{"wdth": 3}'):
+        config.write_text(bad)
+        broken(folder, "cannot be loaded")
+    config.unlink(), broken(folder, "lacks config.json")
+    weights.unlink(), broken(folder, "lacks config.json and model.safetensors")
+    broken(tmp_path / "no such folder", "is no folder here")
+    config.write_text(text), weights.write_bytes(raw), Small.from_pretrained(folder)
+
+
+def test_weights_that_are_not_all_there(saved):
+    model, folder = saved
+    state = {name: t.clone() for name, t in model.state_dict().items()}
+    for bad in ({"embed.weight": state["embed.weight"]}, state | {"more": torch.ones(1)}, state | {"embed.weight": torch.ones(5, 4)}):
+        if model.head.weight is model.embed.weight and "head.weight" not in bad:
+            continue  # one of two tied weights is enough
+        save_file(bad, folder / "model.safetensors")
+        broken(folder, "cannot be loaded")
+
+
+def test_the_hub_is_asked_for_safetensors_only(saved):
+    asked = []
+
+    def download(repo, name, **more):
+        asked.append(name)
+        return str(saved[1] / name)
+
+    with patch("former_nb.checkpoints.hf_hub_download", download), patch("huggingface_hub.hub_mixin.hf_hub_download", lambda repo_id, filename, **more: str(saved[1] / filename)):
+        assert same(Small.from_pretrained("someone/small").state_dict(), saved[0].state_dict())
+    assert asked == ["model.safetensors"]
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def no_path(name, call):
+    return [(f"{name} is {bad!r}", lambda bad=bad: call(bad), (TypeError, f"{name}: expected a path", repr(bad))) for bad in (None, 3, "", b"run", ["run"])]
+
+
+def write(tensors=None, facts=None):
+    with tempfile.TemporaryDirectory() as name:
+        try:
+            write_checkpoint(Path(name, "run"), {} if tensors is None else tensors, {} if facts is None else facts)
+            return read_checkpoint(Path(name, "run"))
+        except Exception:
+            assert not list(Path(name).rglob("*"))  # refused before anything is written
+            raise
+
+
+def plain(what):
+    return lambda: write({"a": what})
+
+
+TABLE = {
+    "staged": no_path("folder", lambda bad: staged(bad).__enter__()),
+    "Pretrained": [
+        *no_path("save_directory", lambda bad: Small(3).save_pretrained(bad)),
+        *no_path("model", lambda bad: Small.from_pretrained(bad)),
+    ],
+    "digest": [("no tensors", lambda: len(digest({}, "")), lambda r: r == 64)],
+    "write_checkpoint": [
+        *no_path("folder", lambda bad: write_checkpoint(bad, {}, {})),
+        ("nothing", lambda: write(), lambda r: r == ({}, {})),
+        ("tensors in a list", lambda: write([torch.ones(1)]), (TypeError, "tensors: expected a dict", "list")),
+        ("a number", plain(1.0), (TypeError, "tensors: expected plain tensors", "float for 'a'")),
+        ("None", plain(None), (TypeError, "tensors: expected plain tensors", "NoneType for 'a'")),
+        ("a sparse tensor", plain(torch.eye(3).to_sparse()), (TypeError, "tensors: expected plain tensors", "for 'a'")),
+        ("a tensor without numbers", plain(torch.ones(3, device="meta")), (TypeError, "tensors: expected plain tensors", "for 'a'")),
+        ("a name that is a number", lambda: write({1: torch.ones(1)}), (ValueError, "tensors: expected printable names", "got 1")),
+        ("a name with a line end", lambda: write({"a\nb": torch.ones(1)}), (ValueError, "tensors: expected printable names", "'a\\nb'")),
+        ("the header's own name", lambda: write({"__metadata__": torch.ones(1)}), (ValueError, "tensors: expected printable names", "'__metadata__'")),
+        ("facts in a list", lambda: write(facts=[1]), (ValueError, "facts: expected a dict", "[1]")),
+        ("facts with a tuple", lambda: write(facts={"a": (1, 2)}), (ValueError, "facts: expected a dict", "(1, 2)")),
+        ("facts with NaN", lambda: write(facts={"a": NAN}), (ValueError, "facts: expected a dict", "nan")),
+        ("facts with a number for a name", lambda: write(facts={1: "a"}), (ValueError, "facts: expected a dict", "{1: 'a'}")),
+        ("facts with a tensor", lambda: write(facts={"a": torch.ones(1)}), (TypeError, "facts: expected what JSON can hold", "Tensor")),
+        ("facts with a path", lambda: write(facts={"a": Path("x")}), (TypeError, "facts: expected what JSON can hold", "Path")),
+        ("facts that hold themselves", lambda: write(facts=(loop := {}, loop.update(a=loop))[0]), (ValueError, "facts: expected", "Circular")),
+    ],
+    "read_checkpoint": no_path("folder", read_checkpoint),
+}
+ROWS = [pytest.param(call, wanted, id=f"{name}: {what}") for name, rows in TABLE.items() for what, call, wanted in rows]
+
+
+@pytest.mark.parametrize(("call", "wanted"), ROWS)
+def test_bad_input_gets_one_clear_sentence_or_a_defined_result(call, wanted):
+    if callable(wanted):
+        assert wanted(call())
+        return
+    kind, start, came = wanted
+    with pytest.raises(kind) as raised:
+        call()
+    message = str(raised.value)
+    assert message.startswith(start) and came in message and "\n" not in message
+
+
+def test_a_type_that_the_format_does_not_know(folder):
+    with nothing_changes(folder):
+        with pytest.raises(TypeError, match="^tensors: expected types that safetensors knows, got torch.complex128"):
+            write_checkpoint(folder, {"a": torch.ones(2, dtype=torch.complex128)}, {})
+
+
+def test_every_public_name_has_its_rows():
+    module = importlib.import_module("former_nb.checkpoints")
+    assert {name for name in module.__all__ if inspect.isroutine(getattr(module, name)) or inspect.isclass(getattr(module, name))} == TABLE.keys()
