@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CHECKPOINT', 'VERSION', 'staged', 'Pretrained', 'digest', 'write_checkpoint', 'read_checkpoint']
 
-# %% ../nbs/08b_checkpoints.ipynb #8830a61f
+# %% ../nbs/08b_checkpoints.ipynb #291f4e8e
 import hashlib
 import json
 import os
@@ -21,12 +21,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_model, save_file
 from tqdm import TqdmWarning
 
-# %% ../nbs/08b_checkpoints.ipynb #913aeb33
+# %% ../nbs/08b_checkpoints.ipynb #97e1f0cc
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns in notebooks without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
     from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
 
-# %% ../nbs/08b_checkpoints.ipynb #3dc24bc1
+# %% ../nbs/08b_checkpoints.ipynb #1bef0a74
 def _path(name, value) -> Path:
     "`value` as a path. Raises `TypeError` for what is none."
     if not isinstance(value, (str, os.PathLike)) or not str(value):
@@ -44,7 +44,7 @@ def _sync_names(folder):
             finally:
                 os.close(handle)
 
-# %% ../nbs/08b_checkpoints.ipynb #bb446870
+# %% ../nbs/08b_checkpoints.ipynb #8646b66b
 @contextmanager
 def staged(
     folder: str | Path,  # made where it is missing
@@ -70,7 +70,7 @@ def staged(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
-# %% ../nbs/08b_checkpoints.ipynb #1e7120d4
+# %% ../nbs/08b_checkpoints.ipynb #2c1c3a37
 class Pretrained(PyTorchModelHubMixin):
     "`save_pretrained`, `from_pretrained` and `push_to_hub` for our models: safetensors and JSON, files whole or absent."
 
@@ -109,7 +109,7 @@ class Pretrained(PyTorchModelHubMixin):
         load_model(model, file)
         return model.eval()
 
-# %% ../nbs/08b_checkpoints.ipynb #7539e117
+# %% ../nbs/08b_checkpoints.ipynb #4b94ee81
 CHECKPOINT = "checkpoint.safetensors"
 VERSION = "1"  # of what is written below
 
@@ -126,7 +126,7 @@ def digest(
         seen.update(t.flatten().view(torch.uint8).numpy())
     return seen.hexdigest()
 
-# %% ../nbs/08b_checkpoints.ipynb #6193bc0c
+# %% ../nbs/08b_checkpoints.ipynb #68e18f08
 def _plain(tensors) -> dict:
     "Copies on the CPU, none sharing memory with another. Raises `TypeError` or `ValueError` for what the file cannot hold."
     if not isinstance(tensors, dict):
@@ -143,13 +143,13 @@ def _as_json(facts) -> str:
     "The facts as text. Raises `TypeError` or `ValueError` for what would come back changed: tuples, names that are no text, NaN."
     try:
         text = json.dumps(facts)
-    except TypeError as error:
-        raise TypeError(f"facts: expected what JSON can hold, but: {error}") from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"facts: expected what JSON can hold, but: {error}") from None
     if not isinstance(facts, dict) or json.loads(text) != facts:
         raise ValueError(f"facts: expected a dict that JSON gives back as it was, without tuples, NaN or names that are no text, got {str(facts):.200}")
     return text
 
-# %% ../nbs/08b_checkpoints.ipynb #3b2cbc10
+# %% ../nbs/08b_checkpoints.ipynb #04fff741
 def write_checkpoint(
     folder: str | Path,  # made where it is missing
     tensors: dict[str, torch.Tensor],
@@ -166,14 +166,11 @@ def write_checkpoint(
     except (SafetensorError, OSError) as error:
         raise OSError(f"folder: no checkpoint could be written to {str(folder)!r}: {error}; the one before, if any, is untouched") from error
 
-# %% ../nbs/08b_checkpoints.ipynb #ad18e1e6
-def read_checkpoint(
-    folder: str | Path,
-) -> tuple[dict[str, torch.Tensor], dict]:  # tensors, on the CPU, and facts, as they were written
-    "Read the checkpoint of a folder. Raises `ValueError` where there is none, or where a single bit of it was changed."
-    file = _path("folder", folder) / CHECKPOINT
+# %% ../nbs/08b_checkpoints.ipynb #66af8915
+def _read(file) -> tuple[dict, dict]:
+    "Tensors and facts. Raises `ValueError` for what is not a whole checkpoint as it was written."
     if not file.is_file():
-        raise ValueError(f"folder: there is no {CHECKPOINT} in {str(folder)!r}")
+        raise ValueError(f"folder: there is no {file.name} in {str(file.parent)!r}")
     try:
         with safe_open(file, "pt") as f:
             about, seen = f.metadata() or {}, {name: f.get_tensor(name) for name in f.keys()}
@@ -186,3 +183,24 @@ def read_checkpoint(
     if about != {"format": "pt", "version": VERSION, "facts": about.get("facts"), "sha256": found}:
         raise ValueError(f"folder: {str(file)!r} is not as it was written: its SHA-256 differs")
     return tensors, json.loads(about["facts"])
+
+
+def _stamp(file):
+    "What is another for another file of the same name; None without one."
+    with suppress(OSError):
+        s = file.stat()
+        return s.st_ino, s.st_mtime_ns, s.st_size
+
+# %% ../nbs/08b_checkpoints.ipynb #5bbd746f
+def read_checkpoint(
+    folder: str | Path,
+) -> tuple[dict[str, torch.Tensor], dict]:  # tensors, on the CPU, and facts, as they were written
+    "Read the checkpoint of a folder. Raises `ValueError` where there is none, or where a single bit of it was changed."
+    file = _path("folder", folder) / CHECKPOINT
+    while True:
+        there = _stamp(file)
+        try:
+            return _read(file)
+        except ValueError:
+            if _stamp(file) == there:
+                raise  # else a run has written while we read: safetensors opens the name twice

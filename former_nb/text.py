@@ -37,7 +37,7 @@ def normalise(
     text: str,
     lowercase: bool = False,  # fold capitals
 ) -> str:
-    "One spelling (NFC), capitals folded if asked. Raises `ValueError` for half a surrogate pair."
+    "One spelling (NFC), capitals folded if asked. `ValueError` for half a surrogate pair."
     _check_text(text)
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)
 

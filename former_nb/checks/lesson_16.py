@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['judge_16_1', 'judge_16_2', 'judge_16_3']
 
-# %% ../../nbs/solutions/16_scaling.ipynb #d831836f
+# %% ../../nbs/solutions/16_scaling.ipynb #63bbf9e6
 import math
 
 import torch
@@ -13,7 +13,7 @@ import torch
 from ..exercises import diagnose, exercise
 from ..scaling import all_reduce_bytes, step_seconds
 
-# %% ../../nbs/solutions/16_scaling.ipynb #e3ec191a
+# %% ../../nbs/solutions/16_scaling.ipynb #bd664bd2
 @exercise(
     "16.1",
     "Which precision do the gradients have? How often do processes talk in a step?",
@@ -35,7 +35,7 @@ def judge_16_1(answer):
         },
     )
 
-# %% ../../nbs/solutions/16_scaling.ipynb #3a3441da
+# %% ../../nbs/solutions/16_scaling.ipynb #c0205afb
 def _walk(w, gradient, lr, k):
     for _ in range(k):
         w = w - lr * gradient(w)
@@ -75,7 +75,7 @@ def judge_16_2(answer):
         },
     )
 
-# %% ../../nbs/solutions/16_scaling.ipynb #749eab4e
+# %% ../../nbs/solutions/16_scaling.ipynb #afbf6126
 @exercise(
     "16.3",
     "A step of r rows per process takes r * c of computing and the all-reduce of sending. Which share is sending?",
@@ -83,7 +83,7 @@ def judge_16_2(answer):
     "r >= (1 - s) / s * sending / c, with sending = 2 (n - 1) / n * b / w; round up with math.ceil",
 )
 def judge_16_3(answer):
-    c, b, n, w, s = 0.003, 4.0e8, 8, 1.1e9, 0.1
+    c, b, n, w, s = 0.003, 4.0e7, 8, 1.1e9, 0.1
     sending = all_reduce_bytes(b, n) / w
     rows = lambda sending, ratio: torch.tensor(math.ceil(sending * ratio / c))
     exact = sending * (1 - s) / s / c
