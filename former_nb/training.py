@@ -16,6 +16,7 @@ import string
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from numbers import Real
@@ -194,6 +195,9 @@ def start_processes(
 ) -> tuple[Accelerator, torch.device]:  # what connects the processes of a run, and where this one computes
     "Join the other processes, if `torchrun` or `accelerate launch` started several. Raises `ValueError` for a device that is not there."
     found = pick_device(device)
+    for kind in ("FSDP", "DEEPSPEED", "MEGATRON_LM"):
+        if os.environ.get(f"ACCELERATE_USE_{kind}", "false").lower() == "true":
+            raise ValueError(f"processes: fit keeps the whole model in each of them, and cannot be launched with {kind}")
     launched = int(os.environ.get("WORLD_SIZE", 1))
     on_cpu = launched > 1 and (device == "cpu" or not torch.cuda.is_available())  # else each would train alone
     plain = dict(mixed_precision="no", gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1))  # both are ours
@@ -431,6 +435,18 @@ def _check_fit(model, train, valid, config, folder, resume, save_every, on_best,
         raise ValueError("tracker: 'tensorboard' needs the package tensorboard, which is not installed")
 
 # %% ../nbs/08c_training.ipynb #65dde42f
+@contextmanager
+def _together(world):
+    "Say what it means when another process is gone, in place of what sockets say."
+    try:
+        yield
+    except RuntimeError as error:
+        if world > 1 and (isinstance(error, torch.distributed.DistError) or "gloo" in str(error)):
+            said = "its own output says why. Then start all of them again, with resume=True where a folder was given"
+            raise RuntimeError(f"another process of this run has ended, so this one cannot go on; {said}") from error
+        raise
+
+
 def fit(
     model: nn.Module,  # maps inputs to logits (..., vocab_size); trained in place
     train,  # batches of (inputs, targets), with a length; inputs a tensor or several in a tuple
@@ -450,12 +466,13 @@ def fit(
     if on_best is None and folder is not None and hasattr(model, "save_pretrained"):
         on_best = lambda model: model.save_pretrained(folder)
     run = _Run(model, train, valid, config, folder, on_best, device, tracker)
-    _begin(run, resume)
+    with _together(run.world):
+        _begin(run, resume)
     if tracker and not run.state.done:
         run.processes.init_trackers("curves")
     how = dict(total=run.steps if run.steps < math.inf else None, initial=run.state.step, unit="step", leave=False)
     try:
-        with eval_mode(model), tqdm(**how, disable=not (progress and run.main)) as bar:  # afterwards each part is in the mode it was in
+        with eval_mode(model), _together(run.world), tqdm(**how, disable=not (progress and run.main)) as bar:  # afterwards each part is in the mode it was in
             model.train()
             while not run.state.done:
                 _rest_of_epoch(run, save_every, bar)

@@ -451,45 +451,45 @@ def test_what_sixteen_bits_touch(precision):
     assert {nats.dtype, *(p.dtype for p in model.parameters()), *states} == {torch.float32}
 
 
-STEP = """
-import os, sys, torch
+STEPS = """
+import sys, torch
 from torch import nn
 from former_nb.batches import IGNORE
 from former_nb.optimization import Accelerator, split_batch, train_step
-accelerator = Accelerator(device_placement=False, cpu=True)
-rank, world, each = accelerator.process_index, accelerator.num_processes, int(sys.argv[2])
-torch.manual_seed(0)
-model = nn.Sequential(nn.Embedding(7, 6), nn.Linear(6, 7)).double()
-trained, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=0.01))
-for step in range(4):
-    inputs, targets = torch.randint(7, (5, 3)), torch.randint(7, (5, 3))  # the same on every process
-    targets[torch.rand(5, 3) < 0.4] = IGNORE
-    parts = split_batch((inputs, targets), world * each)[rank * each :][:each]
-    train_step(trained, parts, (targets != IGNORE).sum().item(), [optimizer], accelerator, clip=0.1, smoothing=0.1)
-if rank == 0:
-    torch.save(torch.cat([p.detach().flatten() for p in model.parameters()]), sys.argv[1])
+
+def steps(each):  # parts on each process
+    accelerator = Accelerator(device_placement=False, cpu=True)
+    rank, world = accelerator.process_index, accelerator.num_processes
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(7, 6), nn.Linear(6, 7)).double()
+    trained, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=0.01))
+    for _ in range(4):
+        inputs, targets = torch.randint(7, (5, 3)), torch.randint(7, (5, 3))  # the same on every process
+        targets[torch.rand(5, 3) < 0.4] = IGNORE
+        parts = split_batch((inputs, targets), world * each)[rank * each :][:each]
+        train_step(trained, parts, (targets != IGNORE).sum().item(), [optimizer], accelerator, clip=0.1, smoothing=0.1)
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes that talk need more than this on Windows")
 def test_two_processes_make_the_step_of_one(tmp_path):
-    (tmp_path / "step.py").write_text(STEP)
-    for world, each in ((1, 1), (2, 1), (2, 4)):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
-        running = []
-        for rank in range(world):
-            more = dict(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)) if world > 1 else {}
-            env = os.environ | more | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-            out = str(tmp_path / f"{world} {each}.pt")
-            running.append(subprocess.Popen([sys.executable, str(tmp_path / "step.py"), out, str(each)], env=env, stderr=subprocess.PIPE, text=True))
-        for process in running:
-            said = process.communicate(timeout=120)[1]
-            assert process.returncode == 0, said
-    whole, *others = (torch.load(tmp_path / name, weights_only=True) for name in ("1 1.pt", "2 1.pt", "2 4.pt"))
-    for other in others:
-        assert_close(other, whole, **EXACT)
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    code, running = STEPS + "\ntorch.save([steps(1), steps(4)], sys.argv[1])", []
+    for rank in range(2):
+        more = dict(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+        running.append(subprocess.Popen([sys.executable, "-c", code, str(tmp_path / f"{rank}.pt")], env=os.environ | more, stderr=subprocess.PIPE, text=True))
+    for process in running:
+        said = process.communicate(timeout=120)[1]
+        assert process.returncode == 0, said
+    alone = {}
+    exec(STEPS, alone)
+    whole = alone["steps"](1)
+    for rank in range(2):
+        for other in torch.load(tmp_path / f"{rank}.pt", weights_only=True):
+            assert_close(other, whole, **EXACT)
 
 
 # ---------------------------------------------------------------- bad input

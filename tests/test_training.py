@@ -1,0 +1,846 @@
+"""`fit` keeps its word: what is reported is held out, a run that was stopped or killed goes on byte for byte, cutting a batch changes nothing, bad input gets one sentence.
+
+`FORMER_NB_KILLS=20` runs the test with `kill -9` for longer, `FORMER_NB_SLOW=1` the one that compiles.
+"""
+import inspect
+import json
+import math
+import os
+import random
+import signal
+import string
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, WeightedRandomSampler
+
+from former_nb import training as module
+from former_nb.batches import IGNORE, make_batches
+from former_nb.block import TransformerConfig
+from former_nb.checkpoints import CHECKPOINT, Pretrained, read_checkpoint
+from former_nb.core import set_seed
+from former_nb.optimization import evaluate, token_loss
+from former_nb.stack import Stack
+from former_nb.text import CharTokenizer, encode_texts
+from former_nb.training import TOYS, TrainingConfig, collate_answers, exact_match, fit, plot_history, seed_for, start_processes, toy_texts
+
+NAN, INF = math.nan, math.inf
+V = 7  # tokens
+ROWS = [[random.Random(i).randrange(1, V) for _ in range(3 + i % 3)] for i in range(40)]
+VALID = [(torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([[2, 3, 4], [5, 6, IGNORE]]))]
+QUIET = dict(device="cpu", progress=False)
+
+
+def model(seed=0, dropout=0.2):
+    "Looks at one token at a time; enough for AdamW, Muon and dropout to have work."
+    set_seed(seed)
+    return nn.Sequential(nn.Embedding(V, 8), nn.Linear(8, 8), nn.Dropout(dropout), nn.Linear(8, V))
+
+
+def batches(n=5):
+    "`n` batches of 8 rows, in a new order each epoch."
+    return make_batches(ROWS[: 8 * n], 8, shuffle=True)
+
+
+def run(config, m=None, train=None, valid=VALID, **how):
+    m = model() if m is None else m
+    return m, fit(m, batches() if train is None else train, valid, config, **{**QUIET, **how})
+
+
+def weights(m):
+    return {name: t.clone() for name, t in m.state_dict().items()}
+
+
+def same(one, other):
+    "Byte for byte."
+    one, other = ({name: t.numpy().tobytes() for name, t in (m if isinstance(m, dict) else m.state_dict()).items()} for m in (one, other))
+    return one == other
+
+
+def same_history(one, other):
+    pd.testing.assert_frame_equal(one.drop(columns="seconds"), other.drop(columns="seconds"), check_exact=True)
+    return True
+
+
+class Stop(Exception):
+    "Stands for whatever ends a run from outside."
+
+
+def stop_at_call(m, n, error=Stop):
+    "Let the model raise in the middle of the `n`-th step."
+    calls = iter(range(1, 10**9))
+
+    def hook(*_):
+        if m.training and next(calls) == n:
+            raise error
+
+    m[1].register_forward_hook(hook)
+    return m
+
+
+def stopped_and_resumed(config, folder, at, train=batches, valid=VALID, save_every=2):
+    "A run that is stopped in the middle of step `at`, and goes on with another model, another loader and other random numbers."
+    with pytest.raises(Stop):
+        run(config, stop_at_call(model(), at), train(), valid, folder=folder, save_every=save_every)
+    set_seed(4321)
+    return run(config, model(seed=99), train(), valid, folder=folder, resume=True, save_every=save_every)
+
+
+# ---- settings
+
+@pytest.mark.parametrize(("given", "wanted"), [
+    ({}, 10), (dict(steps=3), None), (dict(minutes=1.0), None), (dict(epochs=2), 2), (dict(epochs=2, minutes=1), 2),
+])
+def test_ten_epochs_where_nothing_else_ends_the_run(given, wanted):
+    assert TrainingConfig(**given).epochs == wanted
+
+
+def test_settings_come_back_from_json_also_where_numpy_made_them():
+    config = TrainingConfig(epochs=np.int64(3), lr=np.float32(0.5), clip=1, seed=2**40, minutes=np.float64(2))
+    assert TrainingConfig.from_json(config.to_json()) == config == TrainingConfig(epochs=3, lr=0.5, clip=1.0, seed=2**40, minutes=2.0)
+    assert {type(value) for value in asdict(config).values()} <= {int, float, str, bool, type(None)}
+    with pytest.raises(AttributeError):
+        config.lr = 1.0
+
+
+# ---- steps, epochs and looks
+
+@pytest.mark.parametrize(("given", "looks"), [
+    (dict(epochs=2), [(5, 1), (10, 2)]),
+    (dict(steps=3), [(3, 0)]),
+    (dict(steps=5), [(5, 1)]),
+    (dict(steps=12), [(5, 1), (10, 2), (12, 2)]),
+    (dict(steps=12, epochs=1), [(5, 1), (10, 2), (12, 2)]),
+    (dict(epochs=2, evaluate_every=4), [(4, 0), (8, 1), (10, 2)]),
+    (dict(epochs=2, evaluate_every=5), [(5, 1), (10, 2)]),
+    (dict(epochs=1, evaluate_every=100), [(5, 1)]),
+    (dict(steps=2, evaluate_every=1), [(1, 0), (2, 0)]),
+])
+def test_when_the_validation_data_is_looked_at(given, looks):
+    m, history = run(TrainingConfig(**given))
+    assert list(history) == ["step", "epoch", "train", "valid", "lr", "seconds"]
+    assert list(zip(history["step"], history["epoch"])) == looks
+    assert history["seconds"].is_monotonic_increasing and np.isfinite(history).all(axis=None)
+    assert math.isclose(evaluate(m, VALID), history["valid"].min(), rel_tol=1e-6)
+
+
+def test_the_rate_of_the_history_is_that_of_the_schedule():
+    _, history = run(TrainingConfig(steps=10, lr=0.5, warmup=0.2, evaluate_every=1, muon_lr=0.1))
+    assert history["lr"][:3].tolist() == [0.25, 0.5, 0.5] and history["lr"].iloc[-1] < 0.02
+    _, root = run(TrainingConfig(steps=10, lr=0.5, warmup=0.2, evaluate_every=1, schedule="inverse_sqrt"))
+    assert math.isclose(root["lr"].iloc[-1], 0.5 * math.sqrt(2 / 10))
+
+
+def test_the_train_loss_is_the_mean_over_targets_of_what_was_paid_smoothing_included():
+    set_seed(0)
+    frozen = dict(lr=1e-30, muon_lr=1e-30, weight_decay=0.0, epochs=1)
+    for smoothing in (0.0, 0.3):
+        m, history = run(TrainingConfig(**frozen, smoothing=smoothing), model(dropout=0.0))
+        nats = sum(token_loss(m(x), y, "sum", smoothing).item() for x, y in batches())
+        count = sum((y != IGNORE).sum().item() for _, y in batches())
+        assert math.isclose(history["train"].item(), nats / count, rel_tol=1e-5)
+        assert math.isclose(history["valid"].item(), evaluate(m, VALID), rel_tol=1e-6)  # without smoothing
+
+
+class Clock:
+    "Each look at it takes a second."
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        self.now += 1.0
+        return self.now
+
+
+def test_minutes_end_the_run_with_a_rate_near_zero(monkeypatch):
+    monkeypatch.setattr(module, "time", Clock())
+    _, history = run(TrainingConfig(minutes=10, lr=1.0, evaluate_every=20))
+    assert 600 <= history["seconds"].iloc[-1] < 610
+    assert history["lr"].iloc[-1] < 1e-3 < history["lr"].iloc[0] and history["lr"][2:].is_monotonic_decreasing
+    _, both = run(TrainingConfig(minutes=10, steps=7))
+    assert both["step"].iloc[-1] == 7
+    _, short = run(TrainingConfig(minutes=0.01))
+    assert short["step"].tolist() == [1]
+
+
+def test_minutes_count_on_after_an_interruption(monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "time", Clock())
+    config = TrainingConfig(minutes=10, lr=1.0, evaluate_every=20)
+    _, straight = run(config)
+    _, history = stopped_and_resumed(config, tmp_path, at=50)
+    assert 600 <= history["seconds"].iloc[-1] < 610 and history["lr"].iloc[-1] < 1e-3
+    assert abs(history["step"].iloc[-1] - straight["step"].iloc[-1]) < 60  # saving takes some of the time
+
+
+# ---- who chooses
+
+HOPELESS = [(VALID[0][0], torch.zeros_like(VALID[0][1]))]  # token 0, which training never shows
+
+
+def test_the_best_weights_on_valid_come_back_and_on_best_sees_them():
+    seen = []
+    m, history = run(TrainingConfig(epochs=4, lr=0.05), valid=HOPELESS, on_best=lambda m: seen.append(weights(m)))
+    assert history["valid"].idxmin() == 0 < len(history) - 1 and len(seen) == 1
+    assert same(m, seen[0])
+    assert math.isclose(evaluate(m, HOPELESS), history["valid"][0], rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("at", [7, 16, 18])
+def test_patience_and_what_it_waits_for_survive_an_interruption(tmp_path, at):
+    config = TrainingConfig(epochs=20, lr=0.05, patience=3)
+    straight, expected = run(config, valid=HOPELESS)
+    assert len(expected) == 4 and expected["valid"].idxmin() == 0
+    resumed, history = stopped_and_resumed(config, tmp_path, at, valid=HOPELESS)
+    assert same_history(history, expected) and same(resumed, straight)
+
+
+class Saved(nn.Sequential, Pretrained):
+    "A model that can save itself."
+
+    def __init__(self):
+        super().__init__(*model().children())
+
+
+def test_a_model_that_can_save_itself_is_saved_at_its_best(tmp_path):
+    m, _ = run(TrainingConfig(epochs=3, lr=0.05), Saved(), valid=HOPELESS, folder=tmp_path)
+    assert same(Saved.from_pretrained(tmp_path), m)
+    before = (tmp_path / "model.safetensors").read_bytes()
+    fit(Saved(), batches(), VALID, TrainingConfig(epochs=3, lr=0.05), folder=tmp_path / "other", on_best=lambda m: None, **QUIET)
+    assert not (tmp_path / "other" / "model.safetensors").exists() and (tmp_path / "model.safetensors").read_bytes() == before
+
+
+def test_each_part_is_in_the_mode_that_it_was_in_and_training_has_dropout():
+    m = model().eval()
+    m[1].train()
+    seen = []
+    m[2].register_forward_hook(lambda part, *_: seen.append(part.training))
+    run(TrainingConfig(steps=2), m)
+    assert [part.training for part in m] == [False, True, False, False] and not m.training
+    assert seen[:2] == [True, True] and seen[2:] == [False]
+
+
+# ---- stop and go on
+
+def noisy(rows):
+    "Draws from all three generators when a batch is read."
+    inputs = torch.tensor([[random.randrange(1, V), np.random.randint(1, V), torch.randint(1, V, ()).item(), row[0]] for row in rows])
+    return inputs, inputs.roll(1, 1)
+
+
+def plain(rows):
+    inputs = torch.tensor([row[:3] for row in rows])
+    return [inputs, inputs.roll(1, 1)]  # a list, as torch's own collate makes
+
+
+LOADERS = {
+    "a list": lambda: [noisy_once(i) for i in range(5)],
+    "ours": batches,
+    "ours, by length": lambda: make_batches(ROWS, 8, shuffle=True, by_length=True),
+    "shuffled with a generator": lambda: DataLoader(ROWS, 8, shuffle=True, collate_fn=plain, generator=torch.Generator().manual_seed(random.randrange(99))),
+    "shuffled without one": lambda: DataLoader(ROWS, 8, shuffle=True, collate_fn=plain),
+    "a sampler with a generator": lambda: DataLoader(ROWS, 8, sampler=WeightedRandomSampler([1.0] * 40, 40, generator=torch.Generator()), collate_fn=plain),
+    "a batch sampler": lambda: DataLoader(ROWS, batch_sampler=BatchSampler(RandomSampler(ROWS, generator=torch.Generator()), 8, False), collate_fn=plain),
+    "noise in collate": lambda: DataLoader(ROWS, 8, shuffle=True, collate_fn=noisy),
+}
+if os.name == "posix":
+    LOADERS["two workers"] = lambda: DataLoader(ROWS, 8, shuffle=True, collate_fn=noisy, num_workers=2, multiprocessing_context="fork")
+
+
+def noisy_once(i):
+    t = torch.randint(1, V, (4, 3), generator=torch.Generator().manual_seed(i))
+    return t, t.roll(1, 1)
+
+
+@pytest.mark.filterwarnings("ignore:This process")  # forks of processes with threads
+@pytest.mark.parametrize("name", LOADERS)
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(tmp_path, name):
+    config = TrainingConfig(epochs=3, lr=0.05, evaluate_every=4)
+    straight, expected = run(config, train=LOADERS[name]())
+    resumed, history = stopped_and_resumed(config, tmp_path, at=9, train=LOADERS[name])
+    assert same(resumed, straight) and same_history(history, expected)
+    assert len({row["train"] for row in expected.to_dict("records")}) == 4
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 5, 6, 10, 14])
+def test_it_does_not_matter_where_a_run_was_stopped(tmp_path, at):
+    config = TrainingConfig(epochs=3, lr=0.05, muon_lr=0.1, smoothing=0.1, accumulate=3)
+    straight, expected = run(config)
+    resumed, history = stopped_and_resumed(config, tmp_path, at, save_every=3)
+    assert same(resumed, straight) and same_history(history, expected)
+
+
+def test_a_run_can_be_stopped_again_and_again(tmp_path):
+    config = TrainingConfig(epochs=3, lr=0.05)
+    straight, expected = run(config)
+    for start in range(15):
+        try:
+            last = run(config, stop_at_call(model(seed=start), 2), folder=tmp_path, resume=True, save_every=1)
+        except Stop:
+            assert read_checkpoint(tmp_path)[1]["progress"]["step"] == start + 1
+    last = run(config, model(seed=77), folder=tmp_path, resume=True)
+    assert same(last[0], straight) and same_history(last[1], expected)
+
+
+def test_whether_and_how_often_checkpoints_are_written_changes_nothing(tmp_path):
+    config = TrainingConfig(epochs=2, lr=0.05)
+    ends = [run(config), run(config, folder=tmp_path / "a"), run(config, folder=tmp_path / "b", save_every=1), run(config, folder=tmp_path / "c", resume=True)]
+    assert all(same(m, ends[0][0]) and same_history(history, ends[0][1]) for m, history in ends)
+    assert [p.name for p in (tmp_path / "b").iterdir()] == [CHECKPOINT]
+
+
+def test_a_finished_run_returns_at_once(tmp_path):
+    config = TrainingConfig(epochs=3, lr=0.05)
+    straight, expected = run(config, valid=HOPELESS, folder=tmp_path)
+    before = (tmp_path / CHECKPOINT).read_bytes()
+    never = model(seed=5)
+    never.register_forward_hook(lambda *_: pytest.fail("the model was called"))
+    again, history = run(config, never, valid=HOPELESS, folder=tmp_path, resume=True, on_best=lambda m: pytest.fail("nothing is better"))
+    pd.testing.assert_frame_equal(history, expected, check_exact=True)
+    assert same(again, straight) and (tmp_path / CHECKPOINT).read_bytes() == before
+
+
+def test_ctrl_c_leaves_the_best_weights_in_the_model_and_a_checkpoint(tmp_path):
+    config = TrainingConfig(epochs=9, lr=0.05)
+    m, best = stop_at_call(model(), 18, KeyboardInterrupt), []
+    with pytest.raises(KeyboardInterrupt):
+        run(config, m, valid=HOPELESS, folder=tmp_path, on_best=lambda m: best.append(weights(m)))
+    assert same(m, best[-1]) and read_checkpoint(tmp_path)[1]["progress"]["step"] == 15
+    straight, expected = run(config, valid=HOPELESS)
+    resumed, history = run(config, model(seed=3), valid=HOPELESS, folder=tmp_path, resume=True)
+    assert same(resumed, straight) and same_history(history, expected)
+
+
+def test_what_was_drawn_before_changes_nothing_but_the_seed_does():
+    config = TrainingConfig(epochs=2, lr=0.05)
+    first, history = run(config, train=LOADERS["noise in collate"]())
+    m = model()
+    set_seed(1234), torch.rand(99)
+    again, same_one = run(config, m, train=LOADERS["noise in collate"]())
+    assert same(first, again) and same_history(history, same_one)
+    other, _ = run(replace(config, seed=1), train=LOADERS["noise in collate"]())
+    assert not same(first, other)
+
+
+def test_a_place_has_its_own_seed():
+    places = [(seed, *place) for seed in (0, 1, 2**32) for place in [("step", 0, 0), ("step", 0), ("step",), ("step", 1, 0), ("step", 0, 1), ("read", 0, 0), ("order", 0), ()]]
+    seeds = [seed_for(*place) for place in places]
+    assert len(set(seeds)) == len(seeds) and all(0 <= seed < 2**32 for seed in seeds)
+    assert seed_for(0, "step", 7, 2) == 1471170377
+
+
+def damaged_configs():
+    yield "lr=0.05, not 0.06", dict(config=dict(lr=0.06))
+    yield "seed=0, not 1", dict(config=dict(seed=1))
+    yield "epochs=3, not 4, ", dict(config=dict(epochs=4, patience=2))
+    yield "patience=None, not 2", dict(config=dict(epochs=4, patience=2))
+    yield "another model: 1.bias is (8,) torch.float32 there, None here", dict(model=lambda: nn.Sequential(nn.Embedding(V, 8), nn.Linear(8, V, bias=False)))
+    yield "another model: 0.weight is (7, 8) torch.float32 there, (7, 8) torch.float64 here", dict(model=lambda: model().double())
+    yield "other data than this train", dict(train=lambda: batches(4))
+    yield "other data than this valid", dict(valid=HOPELESS)
+    yield "other data than this train and this valid", dict(train=LOADERS["noise in collate"], valid=HOPELESS)
+
+
+@pytest.mark.parametrize(("said", "other"), damaged_configs(), ids=lambda x: x if isinstance(x, str) else "")
+def test_another_run_is_refused_and_what_differs_is_named(tmp_path, said, other):
+    config = TrainingConfig(epochs=3, lr=0.05)
+    run(config, folder=tmp_path)
+    before = (tmp_path / CHECKPOINT).read_bytes()
+    with pytest.raises(ValueError, match="^folder: the checkpoint in ") as error:
+        run(replace(config, **other.get("config", {})), other.get("model", model)(), other.get("train", batches)(), other.get("valid", VALID), folder=tmp_path, resume=True)
+    assert said in str(error.value) and (tmp_path / CHECKPOINT).read_bytes() == before
+
+
+def test_a_folder_with_a_checkpoint_is_not_overwritten(tmp_path):
+    config = TrainingConfig(epochs=1)
+    run(config, folder=tmp_path)
+    before = (tmp_path / CHECKPOINT).read_bytes()
+    with pytest.raises(ValueError, match="continue it with resume=True, or choose another folder"):
+        run(config, folder=tmp_path)
+    assert (tmp_path / CHECKPOINT).read_bytes() == before
+    (tmp_path / CHECKPOINT).write_bytes(before[:-1])
+    with pytest.raises(ValueError, match="^folder: "):
+        run(config, folder=tmp_path, resume=True)
+
+
+def test_what_a_killed_run_left_is_cleared_away(tmp_path):
+    (tmp_path / ".writing-abc").mkdir()
+    (tmp_path / ".writing-abc" / CHECKPOINT).touch()
+    run(TrainingConfig(epochs=1), folder=tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [CHECKPOINT]
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_before_training(tmp_path):
+    (tmp_path / "file").touch()
+    m = model()
+    m.register_forward_hook(lambda *_: pytest.fail("the model was called"))
+    with pytest.raises(OSError, match="^folder: no checkpoint could be written"):
+        run(TrainingConfig(epochs=1), m, folder=tmp_path / "file")
+
+
+# ---- what is broken is neither reported nor saved
+
+class Breaks(nn.Module):
+    "Its gradient, and if asked its loss, is NaN at one step."
+
+    def __init__(self, at, loss):
+        super().__init__()
+        self.inner, self.at, self.loss, self.calls = model(dropout=0.0), at, loss, 0
+
+    def forward(self, x):
+        self.calls += self.training
+        logits = self.inner(x)
+        if self.training and self.calls == self.at:
+            if self.loss:
+                return logits * NAN
+            logits.register_hook(lambda gradient: gradient * NAN)
+        return logits
+
+
+@pytest.mark.parametrize("loss", [True, False])
+@pytest.mark.parametrize(("save_every", "kept", "noticed"), [(None, 5, 10), (1, 7, 8), (3, 6, 9)])
+def test_a_run_that_turns_into_nan_stops_and_keeps_what_was_good(tmp_path, loss, save_every, kept, noticed):
+    config, best = TrainingConfig(epochs=4, lr=0.05), []
+    m = Breaks(8, loss)
+    with pytest.raises(ValueError, match=f"^lr: the loss is no longer a number after step {noticed} .*; a smaller rate may help, got lr=0.05, muon_lr=0.02$"):
+        run(config, m, folder=tmp_path, save_every=save_every, on_best=lambda m: best.append(weights(m)))
+    tensors, facts = read_checkpoint(tmp_path)
+    assert facts["progress"]["step"] == kept and all(t.isfinite().all() for t in tensors.values())
+    assert len(facts["progress"]["history"]) == 1 and all(math.isfinite(x) for x in facts["progress"]["history"][0].values())
+    assert same(m, best[-1]) and all(t.isfinite().all() for t in m.state_dict().values())
+
+
+def test_a_broken_start_writes_nothing(tmp_path):
+    m = model()
+    nn.init.constant_(m[1].weight, INF)
+    with pytest.raises(ValueError, match="^lr: the loss is no longer a number after step 0"):
+        run(TrainingConfig(epochs=1), m, folder=tmp_path)
+    assert not (tmp_path / CHECKPOINT).exists()
+
+
+def test_an_infinite_buffer_is_not_broken(tmp_path):
+    m = model()
+    m.register_buffer("mask", torch.tensor([0.0, -INF]))
+    run(TrainingConfig(epochs=1), m, folder=tmp_path)
+    assert read_checkpoint(tmp_path)[0]["model.mask"].tolist() == [0.0, -INF]
+
+
+# ---- one curve
+
+@pytest.mark.parametrize("parts", [2, 3, 8, 50])
+def test_the_curve_is_the_same_however_a_batch_is_cut(parts):
+    config = TrainingConfig(epochs=2, lr=0.05, muon_lr=None, evaluate_every=1)
+    whole, expected = run(config, model(dropout=0.0).double())
+    cut, history = run(replace(config, accumulate=parts), model(dropout=0.0).double())
+    assert np.allclose(history[["train", "valid"]], expected[["train", "valid"]], rtol=1e-9, atol=0)
+    assert all(torch.allclose(t, cut.state_dict()[name], rtol=0, atol=1e-6) for name, t in whole.state_dict().items())
+
+
+def test_settings_of_accelerate_in_the_environment_change_nothing(monkeypatch):
+    from accelerate.state import AcceleratorState, GradientState
+
+    config = TrainingConfig(epochs=1, lr=0.05, evaluate_every=1)
+    expected = run(config)
+    for name, value in dict(ACCELERATE_MIXED_PRECISION="bf16", ACCELERATE_GRADIENT_ACCUMULATION_STEPS="4", ACCELERATE_DYNAMO_BACKEND="NO").items():
+        monkeypatch.setenv(name, value)
+    AcceleratorState._reset_state(True), GradientState._reset_state()
+    try:
+        got = run(config)
+    finally:
+        AcceleratorState._reset_state(True), GradientState._reset_state()
+    assert same(got[0], expected[0]) and same_history(got[1], expected[1])
+
+
+def test_bf16_is_close_and_leaves_float32_weights(tmp_path):
+    config = TrainingConfig(epochs=3, lr=0.05, precision="bf16")
+    m, history = run(config)
+    _, full = run(replace(config, precision="no"))
+    assert {t.dtype for t in m.state_dict().values()} == {torch.float32}
+    assert 0 < (history["valid"] - full["valid"]).abs().max() < 0.05
+    resumed, again = stopped_and_resumed(config, tmp_path, at=9)
+    assert same(resumed, m) and same_history(again, history)
+
+
+def test_a_compiled_model_trains_saves_and_resumes_as_itself(tmp_path, monkeypatch):
+    compiled, made = torch.compile, []
+
+    def eager(m):
+        made.append(compiled(m, backend="eager"))
+        return made[-1]
+
+    monkeypatch.setattr(torch, "compile", eager)
+    config = TrainingConfig(epochs=2, lr=0.05)
+    plain_one, expected = run(config)
+    m, history = run(replace(config, compile=True))
+    assert len(made) == 1 and same(m, plain_one) and same_history(history, expected)
+    resumed, again = stopped_and_resumed(replace(config, compile=True), tmp_path, at=4)
+    assert same(resumed, m) and same_history(again, history)
+    assert not any("_orig_mod" in name for name in read_checkpoint(tmp_path)[0])
+
+
+@pytest.mark.skipif(not os.environ.get("FORMER_NB_SLOW"), reason="compiles for a minute; FORMER_NB_SLOW=1 runs it")
+def test_a_model_that_inductor_compiled_learns_as_the_plain_one():
+    config = TrainingConfig(epochs=3, lr=0.05)
+    _, expected = run(config, model(dropout=0.0))
+    _, history = run(replace(config, compile=True), model(dropout=0.0))
+    assert np.allclose(history[["train", "valid"]], expected[["train", "valid"]], rtol=1e-3)
+
+
+# ---- models and batches of all kinds
+
+class Pair(nn.Module):
+    "Two inputs, and a class for each row."
+
+    def __init__(self, classes=3):
+        super().__init__()
+        self.embed, self.out = nn.Embedding(V, 8), nn.Linear(8, classes)
+
+    def forward(self, x, mask):
+        return self.out((self.embed(x) * mask[..., None]).mean(1))  # (B, classes)
+
+
+def classes(n=4, first=0):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(1, V, (n, 6, 5), generator=generator)
+    return [((part, part > 1), (part.sum(-1) + first) % 3) for part in x]
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+@pytest.mark.parametrize("parts", [1, 4])
+def test_several_inputs_and_one_target_per_row(kind, parts):
+    set_seed(0)
+    data = [(kind(x), y) for x, y in classes()]
+    m, history = run(TrainingConfig(epochs=30, lr=0.05, accumulate=parts), Pair(), data, data[:2])
+    assert history["train"].iloc[-1] < 0.7 * history["train"].iloc[0]
+    right = sum((m(*x).argmax(-1) == y).sum().item() for x, y in data)
+    assert exact_match(m, data) == right / 24 > 0.5
+
+
+def test_smoothing_refuses_targets_that_it_would_leave_out():
+    data = classes()
+    assert any((y == 0).any() for _, y in data)
+    with pytest.raises(ValueError, match="^pad: a target is 0, which smoothing leaves out; expected -100 where nothing is to be predicted, or pad=None$"):
+        run(TrainingConfig(epochs=1, smoothing=0.1), Pair(), data, data)
+    run(TrainingConfig(epochs=1, smoothing=0.1, pad=None), Pair(), data, data)
+    run(TrainingConfig(epochs=1), Pair(), data, data)
+    padded = [(x, y.masked_fill(y == IGNORE, 0)) for x, y in batches()]
+    with pytest.raises(ValueError, match="^pad: a target is 0"):
+        run(TrainingConfig(epochs=1, smoothing=0.1), train=padded)
+
+
+class Tied(nn.Module):
+    "The embedding, read backwards, gives the logits; as one tensor, or as a layer that holds the same tensor."
+
+    def __init__(self, layer):
+        super().__init__()
+        self.embed = nn.Embedding(V, 8)
+        self.head = nn.Linear(8, V, bias=False) if layer else None
+        if layer:
+            self.head.weight = self.embed.weight
+
+    def forward(self, x):
+        return self.head(self.embed(x)) if self.head is not None else self.embed(x) @ self.embed.weight.T
+
+
+@pytest.mark.parametrize("layer", [True, False])
+def test_tied_weights_stay_tied_and_resume(tmp_path, layer):
+    config = TrainingConfig(epochs=2, lr=0.05)
+    made = lambda seed: (set_seed(seed), Tied(layer))[1]
+    straight, expected = run(config, made(0), folder=tmp_path / "a")
+    assert expected["train"].iloc[-1] < expected["train"].iloc[0]
+    if layer:
+        assert straight.head.weight is straight.embed.weight
+    stopped = made(0)
+    stopped.embed.register_forward_hook(lambda *_, n=iter(range(99)): (_ for _ in ()).throw(Stop) if next(n) == 7 else None)
+    with pytest.raises(Stop):
+        run(config, stopped, folder=tmp_path / "b", save_every=1)
+    resumed, history = run(config, made(9), folder=tmp_path / "b", resume=True)
+    assert same(resumed, straight) and same_history(history, expected)
+
+
+def test_frozen_weights_stay_as_they_are(tmp_path):
+    m = model()
+    m[0].requires_grad_(False), m[1].requires_grad_(False)
+    before = weights(m)
+    run(TrainingConfig(epochs=2, lr=0.05), m, folder=tmp_path)
+    after = m.state_dict()
+    assert all(torch.equal(before[name], after[name]) == name.startswith(("0.", "1.")) for name in before)
+
+
+def test_a_batch_without_targets_is_no_mistake_but_valid_without_any_is():
+    nothing = (VALID[0][0], torch.full_like(VALID[0][1], IGNORE))
+    _, history = run(TrainingConfig(epochs=1), train=[nothing, *VALID])
+    assert np.isfinite(history).all(axis=None)
+    with pytest.raises(ValueError, match="^valid: expected at least one target that counts, got none"):
+        run(TrainingConfig(epochs=1), valid=[nothing])
+
+
+class Claims:
+    "Says that it has more batches than it has."
+
+    def __len__(self):
+        return 7
+
+    def __iter__(self):
+        return iter(batches())
+
+
+def test_a_length_that_is_too_long_is_noticed_and_one_that_is_too_short_ends_the_epoch():
+    with pytest.raises(ValueError, match="^train: expected as many batches as its length says, 7, got 5$"):
+        run(TrainingConfig(epochs=2), train=Claims())
+
+    class Fewer(Claims):
+        def __len__(self):
+            return 3
+
+    _, history = run(TrainingConfig(epochs=2), train=Fewer())
+    assert history["step"].tolist() == [3, 6]
+
+
+# ---- what is shown
+
+def test_the_tracker_writes_what_the_history_says(tmp_path):
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    _, history = run(TrainingConfig(epochs=3, lr=0.05), folder=tmp_path, tracker="tensorboard")
+    events = loader.EventAccumulator(str(tmp_path / "curves")).Reload()
+    for name in ("train", "valid", "lr"):
+        found = events.Scalars(name)
+        assert [e.step for e in found] == history["step"].tolist()
+        assert np.allclose([e.value for e in found], history[name], rtol=1e-6)
+
+
+def test_a_tracker_that_is_not_installed(monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "is_tensorboard_available", lambda: False)
+    with pytest.raises(ValueError, match="^tracker: 'tensorboard' needs the package tensorboard, which is not installed$"):
+        run(TrainingConfig(epochs=1), folder=tmp_path, tracker="tensorboard")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_the_bar_counts_steps_and_shows_both_losses(capsys, progress):
+    run(TrainingConfig(epochs=2), progress=progress)
+    shown = capsys.readouterr().err
+    assert ("10/10" in shown and "train=" in shown and "valid=" in shown) if progress else shown == ""
+
+
+def test_the_chart_has_a_line_for_each_loss():
+    _, history = run(TrainingConfig(epochs=2))
+    spec = plot_history(history, "a title").to_dict()
+    data = next(iter(spec["datasets"].values()))
+    assert spec["title"] == "a title" and sorted({row["split"] for row in data}) == ["train", "valid"] and len(data) == 4
+    assert spec["encoding"]["y"]["scale"]["type"] == "log" and "strokeDash" in spec["encoding"]
+
+
+# ---- toy tasks
+
+@pytest.mark.parametrize("task", TOYS)
+@pytest.mark.parametrize(("n", "symbols", "length"), [(5, 3, 4), (200, 11, 10), (64, 2, 7), (50, 26, 21)])
+def test_toy_texts_are_different_right_and_repeatable(task, n, symbols, length):
+    texts = toy_texts(task, n, symbols, length, seed=4)
+    assert len(set(texts)) == len(texts) == n and texts == toy_texts(task, n, symbols, length, seed=4)
+    assert texts != toy_texts(task, n, symbols, length, seed=5)
+    for question, answer in (text.split("=") for text in texts):
+        assert len(question) == len(answer) == length and set(question) <= set(string.ascii_lowercase[:symbols])
+        assert answer == {"copy": question, "reverse": question[::-1], "sort": "".join(sorted(question))}[task]
+
+
+def test_more_texts_begin_with_the_same_ones():
+    assert toy_texts("sort", 90)[:30] == toy_texts("sort", 30)
+
+
+def test_only_the_answer_and_its_end_are_targets():
+    tokenizer = CharTokenizer("=abc")
+    made = collate_answers(tokenizer.encode("=")[0])
+    rows = encode_texts(["ab=ba", "c=c"], tokenizer)
+    inputs, targets = made(rows)
+    assert inputs.shape == targets.shape == (2, 6)
+    assert [[tokenizer.decode([i]) or str(i) for i in row if i != IGNORE] for row in targets.tolist()] == [["b", "a", "2"], ["c", "2"]]
+    assert (targets[0, :3] == IGNORE).all() and (targets[1, :2] == IGNORE).all() and (targets[1, 4:] == IGNORE).all()
+
+
+class Causal(nn.Module):
+    def __init__(self, vocab_size, max_len):
+        super().__init__()
+        config = TransformerConfig(vocab_size, max_len, d_model=16, n_heads=2, n_layers=1, d_ff=32, dropout=0.3)
+        self.embed, self.positions, self.stack = nn.Embedding(vocab_size, 16), config.build_positions("input"), Stack(config)
+
+    def forward(self, x):
+        return self.stack(self.positions(self.embed(x)), is_causal=True) @ self.embed.weight.T
+
+
+def test_one_pass_finds_the_rows_that_greedy_decoding_gets_right():
+    tokenizer = CharTokenizer("=abc")
+    rows = encode_texts([text for n in (1, 2, 3) for text in toy_texts("sort", 1 if n == 1 else 4, 3, n)], tokenizer)
+    mark, load = tokenizer.encode("=")[0], lambda rows, size: make_batches(rows, size, collate=collate_answers(tokenizer.encode("=")[0]))
+
+    @torch.no_grad()
+    def greedy(m, row):
+        said = row[: row.index(mark) + 1]
+        while len(said) < len(row):
+            said = [*said, m.eval()(torch.tensor([said]))[0, -1].argmax().item()]
+        return said == row
+
+    shares = set()
+    for seed in range(4):
+        set_seed(seed)
+        m = Causal(tokenizer.vocab_size, 8)
+        for _ in range(4):
+            fit(m, load(rows, 3), load(rows, 9), TrainingConfig(steps=8, lr=0.01, seed=seed), **QUIET)
+            m.train()
+            share = exact_match(m, load(rows, 4))
+            assert m.training and share == sum(greedy(m, row) for row in rows) / len(rows)
+            shares.add(share)
+    assert len(shares) > 3
+
+
+def test_rows_without_a_target_do_not_count():
+    fixed = nn.Linear(1, 1)  # a parameter that says where to compute
+    fixed.forward = lambda x: nn.functional.one_hot(x, 4).float()  # says what it hears
+    said, empty = torch.tensor([[1, 2], [3, 1], [2, 2]]), torch.full((1, 2), IGNORE)
+    targets = torch.tensor([[1, 2], [3, 3], [IGNORE, 2]])
+    assert exact_match(fixed, [(said, targets), (said[:1], empty)]) == 2 / 3
+    assert exact_match(fixed, [(said[:, 0], targets[:, 1])]) == 1 / 3
+
+
+# ---- bad input
+
+CONFIG = TrainingConfig(epochs=1)
+FIT = lambda *args, **how: fit(*args, **{**QUIET, **how})
+
+
+def bad_config():
+    for name in ("epochs", "steps", "accumulate", "evaluate_every", "patience"):
+        yield f"{name} of 0", dict([(name, 0)]), (ValueError, f"{name}: expected a whole number of 1 or more", "got 0")
+        for bad in (2.5, True, "3", [1]):
+            yield f"{name} of {bad!r}", dict([(name, bad)]), (TypeError, f"{name}: expected a whole number of 1 or more", f"got {bad!r}")
+    for name in ("lr", "muon_lr", "minutes", "clip"):
+        for bad in (0, -1.0, NAN, INF, True, "1", 1j):
+            yield f"{name} of {bad!r}", dict([(name, bad)]), (ValueError, f"{name}: expected a number above 0", f"got {bad!r}")
+    for name, high in (("weight_decay", "inf"), ("warmup", "1"), ("smoothing", "1")):
+        for bad in (-0.1, NAN, INF, None, False, "0"):
+            yield f"{name} of {bad!r}", dict([(name, bad)]), (ValueError, f"{name}: expected a number, 0 <= {name} < {high}", f"got {bad!r}")
+    for name in ("lr", "clip"):
+        yield f"no {name}", dict([(name, None)]), (ValueError, f"{name}: expected a number above 0", "got None")
+    for name in ("seed", "accumulate"):
+        yield f"no {name}", dict([(name, None)]), (TypeError, f"{name}: expected a whole number", "got None")
+    for name in ("seed", "pad"):
+        yield f"{name} of -1", dict([(name, -1)]), (ValueError, f"{name}: expected a whole number of 0 or more", "got -1")
+    for bad in ("linear", None, ["cosine"]):
+        yield f"schedule of {bad!r}", dict(schedule=bad), (ValueError, "schedule: expected 'cosine' or 'inverse_sqrt'", f"got {bad!r}")
+    for bad in ("fp16", None, torch.bfloat16):
+        yield f"precision of {bad!r}", dict(precision=bad), (ValueError, "precision: expected 'no' or 'bf16'", f"got {bad!r}")
+    for bad in (1, 0, None, "inductor"):
+        yield f"compile of {bad!r}", dict(compile=bad), (ValueError, "compile: expected True or False", f"got {bad!r}")
+
+
+def bad_fit():
+    yield "no model", lambda: FIT(3, VALID, VALID, CONFIG), (TypeError, "model: expected an nn.Module", "got int")
+    yield "nothing to train", lambda: FIT(nn.Identity(), VALID, VALID, CONFIG), (ValueError, "model: expected at least one weight to train", "got none")
+    yield "all frozen", lambda: FIT(model().requires_grad_(False), VALID, VALID, CONFIG), (ValueError, "model: expected at least one weight to train", "got none")
+    for name, put in (("train", lambda x: (x, VALID)), ("valid", lambda x: (VALID, x))):
+        yield f"empty {name}", lambda put=put: FIT(model(), *put([]), CONFIG), (ValueError, f"{name}: expected at least one batch", "got none")
+        yield f"{name} that is read once", lambda put=put: FIT(model(), *put(iter(VALID)), CONFIG), (TypeError, f"{name}: expected batches with a length", "got list_iterator")
+        yield f"{name} of None", lambda put=put: FIT(model(), *put(None), CONFIG), (TypeError, f"{name}: expected batches with a length", "got NoneType")
+    endless = DataLoader(type("Endless", (torch.utils.data.IterableDataset,), {"__iter__": lambda self: iter([])})())
+    yield "train without a length", lambda: FIT(model(), endless, VALID, CONFIG), (TypeError, "train: expected batches with a length", "has no len()")
+    yield "a number of epochs", lambda: FIT(model(), VALID, VALID, 10), (TypeError, "config: expected a TrainingConfig", "got 10")
+    for bad in (0, -5):
+        yield f"save_every of {bad}", lambda bad=bad: FIT(model(), VALID, VALID, CONFIG, save_every=bad, folder="x"), (ValueError, "save_every: expected a whole number of 1 or more", f"got {bad}")
+    yield "save_every of 1.5", lambda: FIT(model(), VALID, VALID, CONFIG, save_every=1.5, folder="x"), (TypeError, "save_every: expected a whole number", "got 1.5")
+    for how in (dict(resume=True), dict(save_every=3), dict(tracker="tensorboard")):
+        yield f"{how} without a folder", lambda how=how: FIT(model(), VALID, VALID, CONFIG, **how), (ValueError, "folder: resume, save_every and tracker need one", "got None")
+    yield "an unknown tracker", lambda: FIT(model(), VALID, VALID, CONFIG, tracker="wandb", folder="x"), (ValueError, "tracker: expected None or 'tensorboard'", "got 'wandb'")
+    yield "on_best that is no function", lambda: FIT(model(), VALID, VALID, CONFIG, on_best="best"), (TypeError, "on_best: expected a function", "got 'best'")
+    yield "an unknown device", lambda: FIT(model(), VALID, VALID, CONFIG, device="gpu"), (ValueError, "device: expected", "got 'gpu'")
+    yield "a target that is no token", lambda: FIT(model(), [(VALID[0][0], VALID[0][1] + 4)], VALID, CONFIG), (ValueError, "targets: expected", "")
+    yield "logits of another shape", lambda: FIT(model(), [(VALID[0][0], VALID[0][1][:, :2])], VALID, CONFIG), (ValueError, "targets: expected shape", "(2, 2)")
+
+
+def bad_toys():
+    for bad in ("add", None, ["copy"]):
+        yield f"task {bad!r}", lambda bad=bad: toy_texts(bad, 5), (ValueError, "task: expected one of ['copy', 'reverse', 'sort']", f"got {bad!r}")
+    for at, name in enumerate(("n", "symbols", "length")):
+        for bad, kind in ((0, ValueError), (-1, ValueError), (2.0, TypeError), (True, TypeError), ("3", TypeError)):
+            sizes = [5, 3, 4]
+            sizes[at] = bad
+            yield f"{name} of {bad!r}", lambda sizes=sizes: toy_texts("copy", *sizes), (kind, f"{name}: expected a whole number of 1 or more", f"got {bad!r}")
+    yield "more letters than there are", lambda: toy_texts("copy", 5, 27), (ValueError, "symbols, length: expected up to 26 letters", "got 27 and 10")
+    yield "more texts than there are", lambda: toy_texts("copy", 5, 3, 2), (ValueError, "symbols, length: expected up to 26 letters and at least 10 different questions", "got 3 and 2")
+
+
+MARKED = collate_answers(4)
+BAD = {
+    "TrainingConfig": [(what, lambda given=given: TrainingConfig(**given), wanted) for what, given, wanted in bad_config()],
+    "fit": list(bad_fit()),
+    "toy_texts": list(bad_toys()),
+    "collate_answers": [
+        ("no mark", lambda: MARKED([[1, 5, 4, 5, 2], [1, 5, 5, 2]]), (ValueError, "rows: expected the mark, token 4, in each row", "got one without it")),
+        ("a mark at the end", lambda: MARKED([[1, 5, 4]]), (ValueError, "rows: expected the mark, token 4", "")),
+        ("rows too short", lambda: MARKED([[4]]), (ValueError, "rows: expected", "")),
+        ("no rows", lambda: MARKED([]), (ValueError, "rows: expected", "")),
+        *((f"a mark of {bad!r}", lambda bad=bad: collate_answers(bad), (kind, "mark: expected a whole number of 0 or more", f"got {bad!r}"))
+          for bad, kind in (("=", TypeError), (None, TypeError), (1.0, TypeError), (-1, ValueError))),
+    ],
+    "exact_match": [
+        ("no batches", lambda: exact_match(model(), []), (ValueError, "batches: expected at least one target that counts", "got none")),
+        ("nothing to predict", lambda: exact_match(model(), [(VALID[0][0], torch.full((2, 3), IGNORE))]), (ValueError, "batches: expected at least one target that counts", "got none")),
+        ("targets of another shape", lambda: exact_match(model(), [(VALID[0][0], VALID[0][1][:, :2])]), (ValueError, "targets: expected shape (2, 3)", "got (2, 2)")),
+        ("no parameters", lambda: exact_match(nn.Identity(), VALID), (ValueError, "model: expected", "")),
+    ],
+    "plot_history": [
+        ("no table", lambda: plot_history([1, 2]), (ValueError, "history: expected a table from `fit`", "got list")),
+        ("another table", lambda: plot_history(pd.DataFrame({"step": [1]})), (ValueError, "history: expected a table from `fit`", "step")),
+    ],
+    "start_processes": [
+        ("an unknown device", lambda: start_processes("tpu"), (ValueError, "device: expected", "got 'tpu'")),
+        ("a device that is not there", lambda: start_processes("mps" if sys.platform != "darwin" else "cuda"), (ValueError, "device: ", "finds none on this machine")),
+    ],
+    "seed_for": [("any seed", lambda: seed_for(-3, "x"), lambda seed: 0 <= seed < 2**32)],
+}
+
+
+@pytest.mark.parametrize(("call", "wanted"), [pytest.param(call, wanted, id=f"{name}: {what}") for name, rows in BAD.items() for what, call, wanted in rows])
+def test_bad_input_gets_one_clear_sentence(call, wanted):
+    if callable(wanted):
+        assert wanted(call())
+        return
+    kind, start, came = wanted
+    with pytest.raises(kind) as raised:
+        call()
+    message = str(raised.value)
+    assert message.startswith(start) and came in message and "\n" not in message
+
+
+def test_every_public_name_has_its_rows():
+    public = {name for name in module.__all__ if inspect.isroutine(getattr(module, name)) or inspect.isclass(getattr(module, name))}
+    assert public == BAD.keys()
+
+
+def test_one_process_of_several_that_do_not_know_of_each_other(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(ValueError, match="^device: 3 processes were launched, of which only 1 know of each other$"):
+        start_processes("cpu")
+
+
+# ---- kill -9
+
+KILLS = int(os.environ.get("FORMER_NB_KILLS", 4))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_path):
+    "The script forks a run, kills it at a random moment, reads its checkpoint, and lets the next one go on."
+    script = Path(__file__).with_name("killed_run.py")
+    done = subprocess.run([sys.executable, script, tmp_path, str(KILLS)], capture_output=True, text=True, timeout=60 * KILLS + 120, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    print(found)
+    assert found["kills"] >= KILLS and found["same weights"] and found["same history"] and found["left over"] == []
+    assert found["signals"] == [-signal.SIGKILL] * found["kills"]
