@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CHECKPOINT', 'VERSION', 'staged', 'Pretrained', 'digest', 'write_checkpoint', 'read_checkpoint']
 
-# %% ../nbs/08b_checkpoints.ipynb #291f4e8e
+# %% ../nbs/08b_checkpoints.ipynb #b8f6fa9d
 import hashlib
 import json
 import os
@@ -21,12 +21,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_model, save_file
 from tqdm import TqdmWarning
 
-# %% ../nbs/08b_checkpoints.ipynb #97e1f0cc
+# %% ../nbs/08b_checkpoints.ipynb #19c81b91
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns in notebooks without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
     from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
 
-# %% ../nbs/08b_checkpoints.ipynb #1bef0a74
+# %% ../nbs/08b_checkpoints.ipynb #a975e135
 def _path(name, value) -> Path:
     "`value` as a path. Raises `TypeError` for what is none."
     if not isinstance(value, (str, os.PathLike)) or not str(value):
@@ -44,7 +44,7 @@ def _sync_names(folder):
             finally:
                 os.close(handle)
 
-# %% ../nbs/08b_checkpoints.ipynb #8646b66b
+# %% ../nbs/08b_checkpoints.ipynb #77d1ca44
 @contextmanager
 def staged(
     folder: str | Path,  # made where it is missing
@@ -70,7 +70,7 @@ def staged(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
-# %% ../nbs/08b_checkpoints.ipynb #2c1c3a37
+# %% ../nbs/08b_checkpoints.ipynb #1dde47af
 class Pretrained(PyTorchModelHubMixin):
     "`save_pretrained`, `from_pretrained` and `push_to_hub` for our models: safetensors and JSON, files whole or absent."
 
@@ -109,7 +109,7 @@ class Pretrained(PyTorchModelHubMixin):
         load_model(model, file)
         return model.eval()
 
-# %% ../nbs/08b_checkpoints.ipynb #4b94ee81
+# %% ../nbs/08b_checkpoints.ipynb #06941ad0
 CHECKPOINT = "checkpoint.safetensors"
 VERSION = "1"  # of what is written below
 
@@ -126,7 +126,7 @@ def digest(
         seen.update(t.flatten().view(torch.uint8).numpy())
     return seen.hexdigest()
 
-# %% ../nbs/08b_checkpoints.ipynb #68e18f08
+# %% ../nbs/08b_checkpoints.ipynb #fcdc441b
 def _plain(tensors) -> dict:
     "Copies on the CPU, none sharing memory with another. Raises `TypeError` or `ValueError` for what the file cannot hold."
     if not isinstance(tensors, dict):
@@ -149,7 +149,7 @@ def _as_json(facts) -> str:
         raise ValueError(f"facts: expected a dict that JSON gives back as it was, without tuples, NaN or names that are no text, got {str(facts):.200}")
     return text
 
-# %% ../nbs/08b_checkpoints.ipynb #04fff741
+# %% ../nbs/08b_checkpoints.ipynb #48beeec2
 def write_checkpoint(
     folder: str | Path,  # made where it is missing
     tensors: dict[str, torch.Tensor],
@@ -166,7 +166,7 @@ def write_checkpoint(
     except (SafetensorError, OSError) as error:
         raise OSError(f"folder: no checkpoint could be written to {str(folder)!r}: {error}; the one before, if any, is untouched") from error
 
-# %% ../nbs/08b_checkpoints.ipynb #66af8915
+# %% ../nbs/08b_checkpoints.ipynb #192606a1
 def _read(file) -> tuple[dict, dict]:
     "Tensors and facts. Raises `ValueError` for what is not a whole checkpoint as it was written."
     if not file.is_file():
@@ -191,7 +191,7 @@ def _stamp(file):
         s = file.stat()
         return s.st_ino, s.st_mtime_ns, s.st_size
 
-# %% ../nbs/08b_checkpoints.ipynb #5bbd746f
+# %% ../nbs/08b_checkpoints.ipynb #50990744
 def read_checkpoint(
     folder: str | Path,
 ) -> tuple[dict[str, torch.Tensor], dict]:  # tensors, on the CPU, and facts, as they were written

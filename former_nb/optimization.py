@@ -6,7 +6,7 @@
 __all__ = ['SCHEDULES', 'token_loss', 'call', 'total_loss', 'evaluate', 'split_batch', 'train_step', 'warmup_cosine',
            'warmup_inverse_sqrt', 'make_optimizers']
 
-# %% ../nbs/08_optimization.ipynb #accda0bb
+# %% ../nbs/08_optimization.ipynb #8b57df47
 import math
 import warnings
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from .batches import IGNORE
 from .core import check_whole, eval_mode
 from .text import PAD
 
-# %% ../nbs/08_optimization.ipynb #25a39e7a
+# %% ../nbs/08_optimization.ipynb #993bc677
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns in notebooks without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
     from accelerate import Accelerator
     from accelerate.utils import send_to_device
 
-# %% ../nbs/08_optimization.ipynb #8e435a62
+# %% ../nbs/08_optimization.ipynb #3541a004
 def _kind(value) -> str:
     "What came, for an error."
     return f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
@@ -58,12 +58,12 @@ def _check_loss(logits, targets, reduction, smoothing, pad):
             check_whole("pad", pad, 0)
             if pad >= V or V == 1:
                 raise ValueError(f"pad: expected one of several tokens, below {V}, or None, got {pad}")
-    if type(targets) is torch.Tensor and targets.device.type == "cpu" and not torch.compiler.is_compiling():  # elsewhere a look would wait, and the kernel stops by itself
+    if type(targets) is torch.Tensor and targets.device.type == "cpu" and not torch.compiler.is_compiling():  # elsewhere there is nothing to look at, or a look would wait; a GPU's kernel stops by itself
         odd = targets[(targets != IGNORE) & ((targets < 0) | (targets >= V))]
         if len(odd):
             raise ValueError(f"targets: expected tokens from 0 to {V - 1}, or {IGNORE} to be ignored, got {odd[0]}")
 
-# %% ../nbs/08_optimization.ipynb #4929c397
+# %% ../nbs/08_optimization.ipynb #cde0a6f4
 def token_loss(
     logits: torch.Tensor,  # (..., vocab_size); half precision is measured in float32
     targets: torch.Tensor,  # (...) integers, IGNORE where nothing is to be predicted
@@ -85,7 +85,7 @@ def token_loss(
         total = (1 - smoothing) * total + smoothing * torch.where(counts, spread, 0.0).sum()
     return total if reduction == "sum" else total / counts.sum().clamp(min=1)
 
-# %% ../nbs/08_optimization.ipynb #ae2bd653
+# %% ../nbs/08_optimization.ipynb #6316661a
 def _device(model) -> torch.device:
     "Where the weights are, or the buffers; the CPU for a model without either."
     if not isinstance(model, nn.Module):
@@ -107,7 +107,7 @@ def call(
     "The model's answer to one tensor, or to several that belong together."
     return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
 
-# %% ../nbs/08_optimization.ipynb #8c2d252a
+# %% ../nbs/08_optimization.ipynb #5f66b47f
 @torch.no_grad()
 def total_loss(
     model: nn.Module,  # maps inputs to logits (..., vocab_size)
@@ -122,7 +122,7 @@ def total_loss(
             count += (targets != IGNORE).sum().item()
     return total, count
 
-# %% ../nbs/08_optimization.ipynb #d8400055
+# %% ../nbs/08_optimization.ipynb #8d589eaf
 def evaluate(
     model: nn.Module,  # maps inputs to logits (..., vocab_size)
     batches,  # of (inputs, targets)
@@ -133,7 +133,7 @@ def evaluate(
         raise ValueError("batches: expected at least one target that counts, got none")
     return total / count
 
-# %% ../nbs/08_optimization.ipynb #f31c8ee1
+# %% ../nbs/08_optimization.ipynb #cb263112
 def _rows(name, x) -> int:
     "How many rows a tensor has. Raises `TypeError` for what is none, `ValueError` where there is no row."
     if not isinstance(x, torch.Tensor):
@@ -154,7 +154,7 @@ def _check_step(parts, count, clip, precision):
     if precision not in ("no", "bf16"):
         raise ValueError(f"precision: expected 'no' or 'bf16', got {precision!r}")
 
-# %% ../nbs/08_optimization.ipynb #aeb650a4
+# %% ../nbs/08_optimization.ipynb #d727b674
 def split_batch(
     batch,  # (inputs, targets): rows first, inputs a tensor or several in a tuple
     n: int,  # how many parts
@@ -175,7 +175,7 @@ def split_batch(
     nothing = torch.full_like(targets[:1], IGNORE)
     return [(cut(inputs, slice(a, b)), targets[a:b]) if b > a else (cut(inputs, slice(0, 1)), nothing) for a, b in zip(ends, ends[1:])]
 
-# %% ../nbs/08_optimization.ipynb #09708674
+# %% ../nbs/08_optimization.ipynb #6fb86aa7
 def train_step(
     model: nn.Module,  # maps inputs to logits (..., vocab_size); changed in place; on several processes as `accelerator.prepare` returns it
     parts: Sequence,  # this process's share of the batch, as `split_batch` cuts it
@@ -205,7 +205,7 @@ def train_step(
     model.zero_grad()
     return nats
 
-# %% ../nbs/08_optimization.ipynb #caa793cd
+# %% ../nbs/08_optimization.ipynb #191a1157
 def _check_schedule(step, steps, warmup):
     "Raise `ValueError` unless a rate can be found from these."
     if not step >= 0:
@@ -215,7 +215,7 @@ def _check_schedule(step, steps, warmup):
     if not 0 <= warmup <= 1:
         raise ValueError(f"warmup: expected a share of the run, 0 to 1, got {warmup!r}")
 
-# %% ../nbs/08_optimization.ipynb #3e2b375e
+# %% ../nbs/08_optimization.ipynb #62fd2e6d
 def warmup_cosine(
     step: float,  # 0 to steps
     steps: float,  # length of the run, in steps or in seconds
@@ -230,7 +230,7 @@ def warmup_cosine(
         return min(1.0, (step + 1) / rise)
     return 0.5 * (1 + math.cos(math.pi * (step - rise) / (steps - rise)))
 
-# %% ../nbs/08_optimization.ipynb #71cbf9a1
+# %% ../nbs/08_optimization.ipynb #5677305c
 def warmup_inverse_sqrt(
     step: float,  # 0 or more
     steps: float,  # length of the run, in steps or in seconds; only its share `warmup` matters
@@ -244,7 +244,7 @@ def warmup_inverse_sqrt(
 
 SCHEDULES = {"cosine": warmup_cosine, "inverse_sqrt": warmup_inverse_sqrt}
 
-# %% ../nbs/08_optimization.ipynb #7e1e272c
+# %% ../nbs/08_optimization.ipynb #cf34396d
 def _check_rates(lr, muon_lr, weight_decay):
     "Raise `ValueError` unless these are rates of learning and of shrinking."
     _check_number("lr", lr, 0)
@@ -253,7 +253,7 @@ def _check_rates(lr, muon_lr, weight_decay):
     if weight_decay != 0:
         _check_number("weight_decay", weight_decay, 0, wanted="a number of 0 or more")
 
-# %% ../nbs/08_optimization.ipynb #eb708e2a
+# %% ../nbs/08_optimization.ipynb #d237be3c
 def make_optimizers(
     model: nn.Module,
     lr: float,  # peak rate of AdamW

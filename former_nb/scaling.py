@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['all_reduce_bytes', 'TrainingCost', 'training_cost', 'step_seconds']
 
-# %% ../nbs/16_scaling.ipynb #7aa93f40
+# %% ../nbs/16_scaling.ipynb #79e1f811
 import copy
 import weakref
 from contextlib import nullcontext
@@ -23,7 +23,7 @@ from .core import check_whole
 from .optimization import make_optimizers, split_batch, train_step
 from .training import TrainingConfig
 
-# %% ../nbs/16_scaling.ipynb #b0e63b06
+# %% ../nbs/16_scaling.ipynb #e4961534
 def all_reduce_bytes(
     n_bytes: int,  # of the tensor that is summed
     processes: int,
@@ -34,7 +34,7 @@ def all_reduce_bytes(
         raise ValueError(f"n_bytes: expected 0 or more, got {n_bytes!r}")
     return 2 * (processes - 1) / processes * n_bytes
 
-# %% ../nbs/16_scaling.ipynb #6d0240ab
+# %% ../nbs/16_scaling.ipynb #13832695
 class _Alive:
     "The memory of the tensors it was shown: bytes of those that still exist, and the most there were."
 
@@ -70,7 +70,7 @@ class _Watch(TorchDispatchMode):
                 self.alive.add(tensor)
         return out
 
-# %% ../nbs/16_scaling.ipynb #206d1f48
+# %% ../nbs/16_scaling.ipynb #85669ed8
 def _without_numbers(model, batch):
     "A copy of both on fake tensors of the CPU. Call it under FakeTensorMode."
     empty = lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype)
@@ -92,7 +92,7 @@ _CPU_KERNEL = {  # torch counts the kernels of GPUs
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward_flops,
 }
 
-# %% ../nbs/16_scaling.ipynb #8a50ae0c
+# %% ../nbs/16_scaling.ipynb #272c5f51
 def _short(n, unit):
     "A number with three digits and a prefix."
     power = max(p for p in range(6) if n >= 1000**p or p == 0)
@@ -120,7 +120,7 @@ class TrainingCost:
         work = f"{_short(self.flops, 'FLOP')} forward and backward, {_short(self.update_flops, 'FLOP')} in the optimizers"
         return f"{self.parameters:,} parameters; a step: {work}\nmemory of each process: {_short(self.peak, 'B')} at most ({sizes})"
 
-# %% ../nbs/16_scaling.ipynb #7af4df77
+# %% ../nbs/16_scaling.ipynb #accccd9d
 def _bytes(tensors):
     return sum(t.untyped_storage().nbytes() for t in tensors)
 
@@ -150,7 +150,7 @@ def _one_step(model, parts, optimizers, config, saved):
             train_step(model, parts, 1, optimizers, alone, **how)
     return counter.get_total_flops()
 
-# %% ../nbs/16_scaling.ipynb #60cb26d6
+# %% ../nbs/16_scaling.ipynb #7a5483aa
 def training_cost(
     model: nn.Module,  # maps inputs to logits; left as it is, and may be on the meta device
     batch,  # (inputs, targets) of one whole step; only the shapes matter
@@ -183,7 +183,7 @@ def training_cost(
         peak=alive.most + buckets,
     )
 
-# %% ../nbs/16_scaling.ipynb #13ce2aea
+# %% ../nbs/16_scaling.ipynb #a6a7a7e4
 def step_seconds(
     shared: float,  # seconds of forward and backward of the whole batch on one process
     n_bytes: int,  # of the gradients

@@ -6,7 +6,7 @@
 __all__ = ['TOYS', 'MARK', 'toy_texts', 'collate_answers', 'exact_match', 'seed_for', 'TrainingConfig', 'start_processes', 'fit',
            'plot_history']
 
-# %% ../nbs/08c_training.ipynb #39acb529
+# %% ../nbs/08c_training.ipynb #b6b66ae8
 import hashlib
 import math
 import os
@@ -31,16 +31,16 @@ from tqdm import TqdmWarning, tqdm
 from .batches import IGNORE, collate
 from .checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
 from .core import Settings, check_whole, eval_mode, pick_device
-from .optimization import SCHEDULES, call, make_optimizers, split_batch, total_loss, train_step
+from .optimization import SCHEDULES, _device, call, make_optimizers, split_batch, total_loss, train_step
 from .text import PAD
 
-# %% ../nbs/08c_training.ipynb #95ef48c5
+# %% ../nbs/08c_training.ipynb #91c5ae58
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns in notebooks without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
     from accelerate import Accelerator
     from accelerate.utils import GradientAccumulationPlugin, broadcast_object_list, is_tensorboard_available, send_to_device
 
-# %% ../nbs/08c_training.ipynb #1844a05d
+# %% ../nbs/08c_training.ipynb #80237570
 TOYS = {"copy": lambda s: s, "reverse": lambda s: s[::-1], "sort": lambda s: "".join(sorted(s))}
 MARK = "="  # between question and answer
 
@@ -65,7 +65,7 @@ def toy_texts(
         found[question] = f"{question}{MARK}{TOYS[task](question)}"
     return list(found.values())
 
-# %% ../nbs/08c_training.ipynb #1f7e7622
+# %% ../nbs/08c_training.ipynb #dfc34b8e
 def collate_answers(
     mark: int,  # the token after which the answer begins
 ) -> Callable:  # a function as `collate`
@@ -81,26 +81,29 @@ def collate_answers(
 
     return collate_some
 
-# %% ../nbs/08c_training.ipynb #dd94c490
+# %% ../nbs/08c_training.ipynb #22e33c6f
 @torch.no_grad()
 def exact_match(
     model: nn.Module,  # maps inputs to logits (..., vocab_size)
     batches,  # of (inputs, targets)
 ) -> float:  # share of the rows that have a target, 0 to 1
     "How many rows have their likeliest token right at every target. For a causal model: just those that greedy decoding gets right from end to end."
-    device, right, rows = next(model.parameters()).device, 0, 0
+    device, right, rows = _device(model), 0, 0
     with eval_mode(model):
         for batch in batches:
             inputs, targets = send_to_device(batch, device)
-            counts = (targets != IGNORE).view(len(targets), -1)  # (B, T)
-            good = (call(model, inputs).argmax(-1) == targets).view_as(counts)  # (B, T)
+            said = call(model, inputs).argmax(-1)  # (B, T), or (B,) for a classifier
+            if said.shape != targets.shape:
+                raise ValueError(f"targets: expected shape {tuple(said.shape)} to go with the logits, got {tuple(targets.shape)}")
+            counts = (targets != IGNORE).flatten(1) if targets.ndim > 1 else (targets != IGNORE)[:, None]  # (B, T)
+            good = (said == targets).view_as(counts)
             right += ((good | ~counts).all(-1) & counts.any(-1)).sum().item()
             rows += counts.any(-1).sum().item()
     if not rows:
         raise ValueError("batches: expected at least one target that counts, got none")
     return right / rows
 
-# %% ../nbs/08c_training.ipynb #262ed3db
+# %% ../nbs/08c_training.ipynb #fa10d077
 def seed_for(
     seed: int,  # of the run
     *place: int | str,  # what is about to happen, such as "step", its number, and the process
@@ -117,9 +120,9 @@ def _reseed(seed, kind="cpu"):
     if kind != "cpu":
         getattr(torch, kind).manual_seed(seed)
 
-# %% ../nbs/08c_training.ipynb #5eb60efa
+# %% ../nbs/08c_training.ipynb #aa28e871
 def _read_epoch(batches, seed, epoch, skip=0):
-    "The batches of an epoch, counted from 0, from number `skip` on. What is drawn to read one depends on its place alone."
+    "The batches of an epoch, counted from 0, from number `skip` on. What is drawn to read one depends on its place alone (but workers that persist draw on)."
     samplers = [getattr(batches, name, None) for name in ("sampler", "batch_sampler")]
     for part in (batches, *samplers, getattr(samplers[1], "sampler", None)):
         if hasattr(part, "set_epoch"):
@@ -132,7 +135,7 @@ def _read_epoch(batches, seed, epoch, skip=0):
             yield batch
         _reseed(seed_for(seed, "read", epoch, place + 1))
 
-# %% ../nbs/08c_training.ipynb #5cd7bcaf
+# %% ../nbs/08c_training.ipynb #dd52f527
 _WHOLE = {"epochs": 1, "steps": 1, "accumulate": 1, "evaluate_every": 1, "patience": 1, "pad": 0, "seed": 0}  # at least
 _ABOVE_0 = ("minutes", "lr", "muon_lr", "clip")
 _BELOW = {"weight_decay": math.inf, "warmup": 1, "smoothing": 1}  # and 0 or more
@@ -158,7 +161,7 @@ def _checked(name, value):
         raise ValueError(f"{name}: expected a number, 0 <= {name} < {_BELOW[name]}, got {value!r}")
     return float(value)
 
-# %% ../nbs/08c_training.ipynb #f6946733
+# %% ../nbs/08c_training.ipynb #7755aad1
 @dataclass(frozen=True)
 class TrainingConfig(Settings):
     "How a model is trained. Checked on creation; kept in each checkpoint."
@@ -187,7 +190,7 @@ class TrainingConfig(Settings):
         for name, value in vars(self).items():
             object.__setattr__(self, name, _checked(name, value))
 
-# %% ../nbs/08c_training.ipynb #9c6fe39f
+# %% ../nbs/08c_training.ipynb #12c3d70c
 def start_processes(
     device: str,  # 'auto', 'cpu', 'cuda' or 'mps'
     precision: str = "no",  # 'no' or 'bf16'
@@ -210,7 +213,7 @@ def start_processes(
         raise ValueError("precision: this GPU has no bf16; expected 'no'")
     return accelerator, found
 
-# %% ../nbs/08c_training.ipynb #ceb57d08
+# %% ../nbs/08c_training.ipynb #e67da21c
 @dataclass
 class _Progress:
     "How far a run has come."
@@ -244,7 +247,7 @@ class _Run:
         "What the optimizers know of the weights, the rates among it."
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
-# %% ../nbs/08c_training.ipynb #45ddbcfc
+# %% ../nbs/08c_training.ipynb #0726b22f
 def _total(run, value):
     "The sum of a tensor over all processes, as a number."
     return run.processes.reduce(value, "sum").item()
@@ -264,7 +267,7 @@ def _share_of_rate(run):
     by_step = schedule(run.state.step, run.steps, c.warmup) if run.steps < math.inf else 1.0
     return by_step if c.minutes is None else min(by_step, schedule(_seconds(run), 60 * c.minutes, c.warmup))
 
-# %% ../nbs/08c_training.ipynb #abdc2c58
+# %% ../nbs/08c_training.ipynb #34bb06d5
 def _step(run, batch):
     "One step on this process's share of a batch."
     c, s, share = run.config, run.state, _share_of_rate(run)
@@ -281,7 +284,7 @@ def _step(run, batch):
     if s.batch == len(run.train):
         s.epoch, s.batch = s.epoch + 1, 0
 
-# %% ../nbs/08c_training.ipynb #dd204928
+# %% ../nbs/08c_training.ipynb #7cb4e770
 def _refuse_nan(run, **found):
     "Raise `ValueError` unless all that was found are finite numbers: what is broken is neither reported nor saved."
     if not all(map(math.isfinite, found.values())):
@@ -311,7 +314,7 @@ def _look(run, bar):
     since_best = len(s.history) - 1 - int(np.argmin([row["valid"] for row in s.history]))
     return c.patience is not None and since_best >= c.patience
 
-# %% ../nbs/08c_training.ipynb #aa4c9633
+# %% ../nbs/08c_training.ipynb #1f5f5167
 def _save(run):
     "Write all that is needed to go on. The first process writes, once."
     s, run.began, s.seconds, s.nats = run.state, time.perf_counter(), _seconds(run), _total(run, run.lost)
@@ -326,7 +329,7 @@ def _save(run):
                 tensors |= {f"optimizer.{k}.{i}.{name}": t for name, t in kept.items()}
         write_checkpoint(run.folder, tensors, {"config": asdict(run.config), "data": run.data, "progress": asdict(s)})
 
-# %% ../nbs/08c_training.ipynb #099e6390
+# %% ../nbs/08c_training.ipynb #82d2647a
 def _fingerprint(batches, seed):
     "A few digits that tell whether two data sets have one length and one first batch."
     flat = lambda x: [t for part in x for t in flat(part)] if isinstance(x, (tuple, list)) else [x]
@@ -348,7 +351,7 @@ def _refuse_other(run, model, facts):
     if odd := [name for name in run.data if facts["data"].get(name) != run.data[name]]:
         raise ValueError(f"{where} was made with other data than this {' and this '.join(odd)}")
 
-# %% ../nbs/08c_training.ipynb #10d234a3
+# %% ../nbs/08c_training.ipynb #a3972a06
 def _load(run):
     "Go back to where the checkpoint stands. Raises `ValueError` where it is of another run."
     tensors, facts = read_checkpoint(run.folder)
@@ -383,7 +386,7 @@ def _begin(run, resume):
     if run.folder is not None and not there:
         _save(run)
 
-# %% ../nbs/08c_training.ipynb #94780510
+# %% ../nbs/08c_training.ipynb #cdc0ec85
 def _rest_of_epoch(run, save_every, bar):
     "Steps, looks and checkpoints up to the end of the epoch or of the run."
     c, s, epoch = run.config, run.state, run.state.epoch
@@ -400,7 +403,7 @@ def _rest_of_epoch(run, save_every, bar):
             return
     raise ValueError(f"train: expected as many batches as its length says, {len(run.train)}, got {s.batch}")
 
-# %% ../nbs/08c_training.ipynb #b646a4cb
+# %% ../nbs/08c_training.ipynb #68762977
 def _check_batches(name, batches):
     "Raise unless these are batches that can be counted and read again."
     if not hasattr(batches, "__len__") or not hasattr(batches, "__iter__"):
@@ -434,7 +437,7 @@ def _check_fit(model, train, valid, config, folder, resume, save_every, on_best,
     if tracker and not is_tensorboard_available():
         raise ValueError("tracker: 'tensorboard' needs the package tensorboard, which is not installed")
 
-# %% ../nbs/08c_training.ipynb #65dde42f
+# %% ../nbs/08c_training.ipynb #893d709a
 @contextmanager
 def _together(world):
     "Say what it means when another process is gone, in place of what sockets say."
@@ -473,7 +476,6 @@ def fit(
     how = dict(total=run.steps if run.steps < math.inf else None, initial=run.state.step, unit="step", leave=False)
     try:
         with eval_mode(model), _together(run.world), tqdm(**how, disable=not (progress and run.main)) as bar:  # afterwards each part is in the mode it was in
-            model.train()
             while not run.state.done:
                 _rest_of_epoch(run, save_every, bar)
     finally:
@@ -483,7 +485,7 @@ def fit(
             each.finish()
     return pd.DataFrame(run.state.history)
 
-# %% ../nbs/08c_training.ipynb #d6d07383
+# %% ../nbs/08c_training.ipynb #c59abb66
 def plot_history(
     history: pd.DataFrame,  # from `fit`
     title: str = "",

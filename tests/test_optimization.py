@@ -148,6 +148,17 @@ def test_half_precision_is_measured_in_float32(dtype, smoothing):
     assert slope.dtype == dtype and slope.isfinite().all()
 
 
+def test_shapes_without_numbers():
+    "What a step costs is counted on tensors that have none."
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        for smoothing in (0.0, 0.1):
+            logits = torch.empty(3, 4, 7, requires_grad=True)
+            loss = token_loss(logits, torch.empty(3, 4, dtype=torch.long), smoothing=smoothing)
+            assert loss.shape == () and torch.autograd.grad(loss, logits)[0].shape == (3, 4, 7)
+
+
 def test_large_logits_do_not_overflow():
     logits = torch.tensor([[1e4, -1e4, 0.0]])
     assert token_loss(logits, torch.tensor([0])) == 0 and token_loss(logits, torch.tensor([1])) == 2e4
