@@ -64,12 +64,12 @@ def one_sentence(
 
 # %% ../nbs/cli.ipynb #330b0c94
 COMMON = dict(batch_size=64, seed=0)
-TOY = dict(symbols=11, length=10, rows=25_600, epochs=1, d_model=32, n_layers=2, dropout=0.0, lr=1e-2, muon_lr=0.05, evaluate_every=100)
+TOY = dict(symbols=11, length=10, rows=25_600, epochs=1, d_model=32, n_heads=2, n_layers=1, dropout=0.0, lr=1e-2, muon_lr=0.05, evaluate_every=100)
 RECIPES = {
     "names": COMMON | dict(file="", epochs=40, lr=1e-2),
     "copy": COMMON | TOY,
     "reverse": COMMON | TOY,
-    "sort": COMMON | TOY,
+    "sort": COMMON | TOY | dict(rows=64_000),  # it must count
 }
 
 
