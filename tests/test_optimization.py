@@ -1,6 +1,5 @@
 """What holds for the loss, the schedules, the optimizers and one step, whatever the numbers."""
 import importlib
-import inspect
 import math
 import os
 import socket
@@ -12,6 +11,7 @@ from copy import deepcopy
 import pytest
 import torch
 import torch.nn.functional as F
+from bad_input_table import cases, judge, public_names
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -320,6 +320,12 @@ def test_every_parameter_is_in_exactly_one_group(name, muon_lr):
             assert inside == {group["weight_decay"] == 0.1} and (muon_lr is None or inside == {muon})
 
 
+def test_adamw_is_fused_and_its_memory_is_short():
+    for optimizer in make_optimizers(small(torch.float32), 1e-3, 0.02, 0.1) + make_optimizers(small(torch.float32), 1e-3, None, 0.1):
+        for group in optimizer.param_groups:
+            assert isinstance(optimizer, torch.optim.Muon) or (group["fused"] is True and group["betas"] == (0.9, 0.95))
+
+
 def test_a_tied_matrix_is_the_embeddings_and_a_computed_one_is_left():
     model = Mixed(tied=True)
     adam, muon = make_optimizers(model, 1e-3, 0.02, 0.1)
@@ -426,6 +432,17 @@ def test_the_clip_holds_for_the_whole_batch(clip):
         train_step(model, split_batch(batch, n), 24, [torch.optim.SGD(model.parameters(), lr=100.0)], accelerator, clip)
         moved = torch.cat([(p.detach() - b).flatten() for p, b in zip(model.parameters(), before)]).norm() / 100
         assert moved <= clip * (1 + 1e-6) and (clip == 1.0 or moved == pytest.approx(clip, rel=1e-3))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_processes_talk_once_in_a_step(n):
+    accelerator, quiet, slopes = Accelerator(device_placement=False, cpu=True), [], []
+    no_sync, backward = accelerator.no_sync, accelerator.backward
+    accelerator.no_sync = lambda model: (quiet.append(len(slopes)), no_sync(model))[1]
+    accelerator.backward = lambda loss: (slopes.append(loss.detach()), backward(loss))[1]
+    model = small()
+    train_step(model, split_batch((tokens(6, 4), tokens(6, 4, seed=1)), n), 24, [torch.optim.SGD(model.parameters(), lr=0.1)], accelerator)
+    assert len(slopes) == n and quiet == list(range(n - 1))  # all but the last part are silent
 
 
 def test_what_an_interrupted_step_left_is_forgotten():
@@ -621,5 +638,5 @@ def test_bad_input_gets_one_clear_sentence_or_a_defined_result(call_, wanted):
 
 def test_every_public_name_has_its_rows():
     module = importlib.import_module("former_nb.optimization")
-    assert {name for name in module.__all__ if inspect.isroutine(getattr(module, name)) or inspect.isclass(getattr(module, name))} == TABLE.keys()
+    assert public_names(module) == TABLE.keys()
     assert SCHEDULES == {"cosine": warmup_cosine, "inverse_sqrt": warmup_inverse_sqrt}

@@ -24,10 +24,14 @@ from ..optimization import token_loss
 )
 def judge_08_1(answer):
     "Three numbers, in nats."
-    even = math.log(50)
+    even, less = math.log(50), math.log(49)
+    answer = torch.as_tensor(answer, dtype=torch.float64)
+    right = torch.tensor([2.0, even, even], dtype=torch.float64)
+    if answer.equal(answer.round(decimals=2)):  # two digits are enough
+        right = right.round(decimals=2)
     return diagnose(
-        torch.as_tensor(answer, dtype=torch.float64),
-        torch.tensor([2.0, even, even]),
+        answer,
+        right,
         {
             "the first number is the mean of the two means; each batch weighs as much as it has targets": [3.5, even, even],
             "the first number is a sum: divide by the number of targets": [20.0, even, even],
@@ -36,6 +40,9 @@ def judge_08_1(answer):
             "the second number is 0, but equal logits are not a sure answer: each token gets 1/50": [2.0, 0.0, 0.0],
             "the second number has the wrong sign: the loss is minus the logarithm": [2.0, -even, -even],
             "the third number lacks the share that is spread: it costs as much as the rest": [2.0, even, 0.9 * even],
+            "the pad is a token of the model like any other: equal logits give each of the 50 a 50th": [2.0, less, less],
+            "in the third number 49 tokens share the rest, but each of them has a 50th of the probability, not a 49th": [2.0, even, 0.9 * even + 0.1 * less],
+            "in the third number the shares of the 49 tokens are smoothing / 49 each and add up to all of it": [2.0, even, 0.9 * even + 0.1 * 49 / 50 * even],
             "in the third number the pad gets no share of the target, but a 50th of the probability is still its": [2.0, even, math.log(49)],
             "the third number is the floor under a smoothed loss; this model is far above it": [2.0, even, -(q := 0.9 + 0.1 / 49) * math.log(q) - 4.8 / 49 * math.log(0.1 / 49)],
             "the numbers are in another order": [even, 2.0, even],
@@ -51,21 +58,22 @@ def judge_08_1(answer):
 )
 def judge_08_2(answer):
     "A function of step, steps, warmup and fall that returns a number."
-    runs = [(20, 0.2, 0.25), (50, 0.1, 0.4), (7, 0.0, 0.4)]  # 2.8 steps of the last: rounding shows
+    runs = [(20, 0.2, 0.25), (50, 0.1, 0.4), (7, 0.0, 0.4), (9, 0.25, 0.25), (7, 0.3, 0.0)]  # 2.8 and 2.25 steps: rounding shows
 
     def curve(f):
         "The rates of all runs, one after the other."
-        return torch.tensor([float(f(step, *run)) for run in runs for step in range(run[0] + 1)], dtype=torch.float64)
+        rates = [float(f(step, *run)) for run in runs for step in range(run[0] + 1)]
+        return torch.tensor(rates, dtype=torch.float64).clamp(min=0)
 
-    def shape(first=1, level=lambda x: x, end=0, hold=True):
+    def shape(first=1, level=lambda x: x, end=0, hold=True, whole=round, short=0):
         "A schedule with one thing changed."
 
         def rate(step, steps, warmup, fall):
-            rise, last = max(1, round(steps * warmup)), max(1, round(steps * fall))
+            rise, last = max(1, whole(steps * warmup)), max(1, whole(steps * fall))
             if step < rise:
-                return (step + first) / rise
+                return min(1, (step + first) / rise)
             last = last if hold else steps - rise
-            return level(min(1, (steps - step + end) / last))
+            return level(max(0, min(1, (steps - step + end) / max(1, last - short))))
 
         return rate
 
@@ -73,12 +81,12 @@ def judge_08_2(answer):
         rise, start = max(1, round(steps * warmup)), round(steps * fall)
         return (step + 1) / rise if step < rise else min(1, (steps - step) / max(1, steps - start))
 
-    def cut_off(step, steps, warmup, fall):
-        rise, last = max(1, int(steps * warmup)), max(1, int(steps * fall))
-        return (step + 1) / rise if step < rise else min(1, (steps - step) / last)
-
+    try:
+        rates = curve(answer)
+    except ZeroDivisionError:
+        return "a share that rounds to no step at all still takes one: max(1, ...)"
     return diagnose(
-        curve(answer),
+        rates,
         curve(shape()),
         {
             "the first rate is 0: a step is wasted, (step + 1) / rise starts at 1 / rise": curve(shape(first=0)),
@@ -90,7 +98,12 @@ def judge_08_2(answer):
                 shape(hold=False)
             ),
             "the fall ends one step early: the rate should be 0 at step == steps, not before": curve(shape(end=-1)),
-            "both shares are rounded to whole steps, not cut off": curve(cut_off),
+            "the fall ends one step early and is a step too short: it is 0 at step == steps, not before": curve(shape(end=-1, short=1)),
+            "both shares are rounded to whole steps, not cut off": curve(shape(whole=int)),
+            "both shares are rounded to the nearest whole step, not always upwards": curve(shape(whole=math.ceil)),
+            "both shares are rounded to whole steps; yours are not": curve(shape(whole=float)),
+            "the fall is missing: the rate is 0 at step == steps": curve(lambda step, steps, warmup, fall: min(1, (step + 1) / max(1, round(steps * warmup)))),
+            "the rise is missing: the first rate is 1 / rise": curve(lambda step, steps, warmup, fall: min(1, (steps - step) / max(1, round(steps * fall)))),
             "fall is the share of the run spent falling, not the place where the fall begins": curve(share_of_start),
         },
     )
@@ -122,6 +135,8 @@ def judge_08_3(answer):
                 "the ignored places have a slope; nothing at them changes the loss": slope(q) / 6,
                 "the ignored places have a slope and count in the divisor": slope(q) / 8,
                 "the ignored places have a slope: their q is zero, but their softmax is not": slope(q * real) / 6,
+                "the slope of the pad's logit is not 0: it gets no share, so all of its probability is too much": right * no_pad,
+                "that is the mean of the rows' means: divide once, by all targets that count": slope(q) * real / real.sum(1, keepdim=True) / 2,
                 "the sign is the other way round: softmax minus q": -right,
                 "the softmax runs over time; the vocabulary is the last axis": (z.softmax(1) - q) * real / 6,
                 "the softmax is missing: logits are not probabilities": (z - q) * real / 6,

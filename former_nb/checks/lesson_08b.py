@@ -7,6 +7,7 @@ __all__ = ['judge_08b_1', 'judge_08b_2', 'judge_08b_3']
 
 # %% ../../nbs/solutions/08b_checkpoints.ipynb #7e41c034
 import math
+import os
 import tempfile
 from pathlib import Path
 
@@ -23,9 +24,10 @@ from ..exercises import diagnose, exercise
 )
 def judge_08b_1(answer):
     "Four pairs: files that are new, folders that are left."
-    return diagnose(
+    right = torch.tensor([[0, 1], [1, 1], [3, 1], [0, 0]])
+    problem = diagnose(
         answer,
-        torch.tensor([[0, 1], [1, 1], [3, 1], [0, 0]]),
+        right,
         {
             "a killed process runs no `finally`: the temporary folder stays": [[0, 0], [1, 0], [3, 0], [0, 0]],
             "the temporary folder is removed after the last rename; this process was killed before that": [[0, 1], [1, 1], [3, 0], [0, 0]],
@@ -36,6 +38,19 @@ def judge_08b_1(answer):
             "each pair is (new files, folders left), in this order": [[1, 0], [1, 1], [1, 3], [0, 0]],
         },
     )
+    if problem is None or not problem.startswith("the numbers differ"):
+        return problem
+    given = torch.as_tensor(answer)
+    alone = {
+        (1, 0, 0): "a killed process runs no `finally`",
+        (1, 1, 1): "new files appear when they are renamed; here no rename was reached",
+        (2, 3, 1): "each file has a rename of its own",
+        (4, 1, 0): "the new files appear when they are renamed; the error comes before",
+        (4, 1, 1): "the new files appear when they are renamed, and an error runs the `finally`",
+    }
+    odd = [n for n in range(1, 5) if not given[n - 1].equal(right[n - 1].to(given.dtype))]
+    reasons = [f": {alone[key]}" if (key := (n, *given[n - 1].tolist())) in alone else "" for n in odd]
+    return "; ".join(f"not so in case ({n}){reason}" for n, reason in zip(odd, reasons))
 
 # %% ../../nbs/solutions/08b_checkpoints.ipynb #a28cbc73
 @exercise(
@@ -52,13 +67,25 @@ def judge_08b_2(answer):
         write_checkpoint(folder / "best", {}, {})
         state = lambda step: {"weight": torch.full((2, 3), float(step))}
         left = lambda: sorted(int(p.name) for p in folder.iterdir() if p.name.isdecimal() and (p / CHECKPOINT).is_file())
-        for step, wanted in ((2, [2]), (9, [2, 9]), (10, [9, 10]), (100, [10, 100])):
-            answer(folder, state(step), {"step": step}, 2)
+        for step, wanted in ((2, [2]), (3, [2, 3]), (9, [3, 9]), (10, [9, 10]), (100, [10, 100])):
+            try:
+                answer(folder, state(step), {"step": step}, 2)
+            except ValueError as error:
+                if "invalid literal" not in str(error):
+                    raise
+                return "the folder holds other things too, such as a checkpoint called best: look only at names that are numbers"
+            if step == 100 and left() == [9, 100]:
+                return "the newest folders are kept; a copied one is newer than it was: compare the steps"
             if not (folder / str(step) / CHECKPOINT).is_file():
-                text = step >= 10 and left() == [2, 9]
+                if step == 9 and left() == [2, 3]:
+                    return "the lowest steps are kept; the highest should be"
+                text = step >= 10 and left() == [3, 9]
                 return "steps are compared as text, where 9 comes after 10: compare numbers" if text else f"there is no checkpoint in {step}"
             if left() != wanted:
                 return f"after steps up to {step} with k = 2, expected {wanted}, got {left()}"
+            if step == 10:
+                os.utime(folder / "9", (4e9, 4e9))  # as if copied
+                os.utime(folder / "9" / CHECKPOINT, (4e9, 4e9))
         tensors, facts = read_checkpoint(folder / "100")
         if facts != {"step": 100} or not torch.equal(tensors["weight"], state(100)["weight"]):
             return "what was written is not what was given"
@@ -68,6 +95,15 @@ def judge_08b_2(answer):
         except ValueError:
             if left() != [10, 100]:
                 return f"the new checkpoint could not be written, and of [10, 100] only {left()} are left: write first, then remove"
+        (folder / "150").is_dir() and (folder / "150").rmdir()
+        (folder / "150").write_text("in the way")
+        try:
+            answer(folder, state(150), {"step": 150}, 2)
+            return "a checkpoint could not be written, and your function said nothing"
+        except OSError:
+            if left() != [10, 100]:
+                return f"the new checkpoint could not be written, and of [10, 100] only {left()} are left: write first, then remove"
+        (folder / "150").unlink(missing_ok=True)
         (folder / "150").mkdir(exist_ok=True)  # as a full disk would leave it
         answer(folder, state(200), {"step": 200}, 2)
         if left() != [100, 200]:
@@ -77,6 +113,9 @@ def judge_08b_2(answer):
         answer(folder, state(300), {"step": 300}, 5)
         if left() != [100, 200, 300]:
             return f"with k = 5 nothing is to be removed from three, got {left()}"
+        answer(folder, state(400), {"step": 400}, 1)
+        if left() != [400]:
+            return f"with k = 1 only 400 is to be left, got {left()}: there may be more than one to remove"
 
 # %% ../../nbs/solutions/08b_checkpoints.ipynb #6e144421
 @exercise(
@@ -98,6 +137,10 @@ def judge_08b_3(answer):
                 "the interval is right, but in its share each failure costs a whole interval, not half of one": [root, 1.5 * share],
                 "the interval is right; the second number is a share of the time, not seconds": [root, share * M],
                 "the interval is right; the second number is a share, not percent": [root, 100 * share],
+                "the root is missing: τ² = 2CM": [root**2, share],
+                "the root is missing: τ² = 2CM, and the share is √(2C / M)": [root**2, share**2],
+                "τ runs from one checkpoint to the next, writing included: its share is C / τ, not C / (τ + C)": [root - C, share - C / (2 * M)],
+                "τ runs from one checkpoint to the next, writing included: its share is C / τ, not C / (τ + C).": [root - C, share],
                 "the two numbers are in the other order": [share, root],
                 "a failure costs half an interval, so the 2 goes under τ / (2M), not under C": [math.sqrt(C * M / 2), 2 * math.sqrt(C / (2 * M))],
             },
