@@ -362,6 +362,7 @@ def test_parts_and_processes_divide_activations_and_nothing_else():
     assert one.flops == two.flops == four.flops == shared.flops
     assert one.activations > 1.9 * two.activations > 3.6 * four.activations
     assert shared.activations == four.activations and shared.buckets == shared.gradients and one.buckets == 0
+    assert shared.peak == four.peak + shared.buckets  # what is sent is a second copy of the gradients
     assert (shared.weights, shared.gradients, shared.states) == (one.weights, one.gradients, one.states)
 
 

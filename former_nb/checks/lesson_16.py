@@ -32,6 +32,10 @@ def judge_16_1(answer):
             "that is each process sending everything to each other one; around a ring it sends to one neighbour, in chunks": 7 * gradient,
             "that is what all processes send together": 8 * all_reduce_bytes(gradient, 8),
             "you counted weights, not bytes; one in float32 has four": all_reduce_bytes(1_000_000, 8),
+            "two slips: gradients stay in float32 under bf16, and are sent once in a step, not after each part": 3 * all_reduce_bytes(gradient / 2, 8),
+            "that is the gradient once for each part; parts are summed before anything is sent, and a ring goes around twice with 7 of 8 chunks": 3 * gradient,
+            "parts add up, they do not divide: a gradient has as many bytes as its weights, however many parts there are": all_reduce_bytes(gradient, 8) / 3,
+            "that is in megabytes; the exercise asks for bytes": all_reduce_bytes(gradient, 8) / 1e6,
         },
     )
 
@@ -72,6 +76,9 @@ def judge_16_2(answer):
             "that is one step of size k * lr; the gradient must be computed anew after each step": _walk(start, together, k * lr, 1),
             "you went uphill: a step subtracts the gradient": torch.stack([_walk(start, g, -lr, k) for g in gradients]).mean(0),
             "that is what each worker ends with; average over them": ends,
+            "that is where the last worker ends; average over all of them": ends[-1],
+            "you summed the gradients at each step; workers do not talk until they have taken k steps, and then the mean is taken": _walk(start, lambda w: len(gradients) * together(w), lr, k),
+            "that is one number; average over the workers, not over the weights too": ends.mean(),
         },
     )
 
@@ -83,7 +90,7 @@ def judge_16_2(answer):
     "r >= (1 - s) / s * sending / c, with sending = 2 (n - 1) / n * b / w; round up with math.ceil",
 )
 def judge_16_3(answer):
-    c, b, n, w, s = 0.003, 4.0e7, 8, 1.1e9, 0.1
+    c, b, n, w, s = 0.003, 4.1e7, 6, 1.1e9, 0.1
     sending = all_reduce_bytes(b, n) / w
     rows = lambda sending, ratio: torch.tensor(math.ceil(sending * ratio / c))
     exact = sending * (1 - s) / s / c
@@ -93,7 +100,10 @@ def judge_16_3(answer):
         {
             "that is sending as a share of computing; the exercise asks for its share of the step, which holds both": rows(sending, 1 / s),
             "that is the whole batch; the exercise asks for the rows of each process": n * rows(sending, (1 - s) / s),
-            "you rounded down; with that many rows the share is still above s": torch.tensor(math.floor(exact)),
+            "you let each process send n chunks for one, which is what all of them send; its own part is 2 (n - 1) / n": rows(n * sending, (1 - s) / s),
+            "you let each process compute the rows of all; with r rows it computes for r * c": rows(sending / n, (1 - s) / s),
+            "b counts bytes already, and w bytes per second": rows(8 * sending, (1 - s) / s),
+            "you rounded down or to the nearest; with that many rows the share is still above s": torch.tensor(math.floor(exact)),
             "expected a whole number, rounded up": torch.tensor(exact),
             "that is half of what a ring sends; chunks travel around twice": rows(sending / 2, (1 - s) / s),
             "you let each process send its whole gradient twice; one chunk of n stays": rows(2 * b / w, (1 - s) / s),
