@@ -56,6 +56,11 @@ def one_sentence(
         except (ValueError, TypeError, OSError) as error:
             typer.echo(f"Error: {error}", err=True)
             raise typer.Exit(2) from None
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and "memory" not in str(error):
+                raise
+            typer.echo("Error: there is not enough memory; --dry-run says what a run needs, smaller sizes or --accumulate lower it", err=True)
+            raise typer.Exit(2) from None
         except KeyboardInterrupt:
             typer.echo("Stopped. What was saved before is whole and can be used; --resume goes on from there.", err=True)
             raise typer.Exit(130) from None
@@ -79,7 +84,7 @@ def read_settings(
     "The settings in a file. Raises `ValueError`, naming the file, where it is not TOML."
     tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ValueError(f"config: {str(file)!r} cannot be read: {error.strerror}") from None
     except ValueError as error:  # not UTF-8, or not TOML
@@ -107,7 +112,7 @@ def choose_settings(
         chosen["epochs"] = None
     if "d_ff" not in asked and isinstance(chosen["d_model"], int):
         chosen["d_ff"] = 4 * chosen["d_model"]
-    if chosen["muon_lr"] == 0:
+    if chosen["muon_lr"] == 0 and chosen["muon_lr"] is not False:
         chosen["muon_lr"] = None  # TOML has no None
     return chosen
 
@@ -170,11 +175,11 @@ def prepare_folder(
     "Make sure that `out` is a folder to write a new model into. Raises `ValueError` where something is in the way."
     if out == Path():
         raise ValueError("out: expected a folder for the model alone, got the current one")
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"out: {str(out)!r} is a file; expected a folder")
-    if (out / "model.safetensors").exists() and not overwrite:
-        raise ValueError(f"out: {str(out)!r} holds a model already; choose another folder, or replace it with --overwrite")
     try:
+        if out.exists() and not out.is_dir():
+            raise ValueError(f"out: {str(out)!r} is a file; expected a folder")
+        if (out / "model.safetensors").exists() and not overwrite:
+            raise ValueError(f"out: {str(out)!r} holds a model already; choose another folder, or replace it with --overwrite")
         out.mkdir(parents=True, exist_ok=True)
         for leftover in out.glob(".writing-*"):  # of a run that was killed
             shutil.rmtree(leftover)
@@ -390,6 +395,7 @@ def run_task(
     from former_nb.training import TrainingConfig, fit, start_processes
 
     config = build(TrainingConfig, settings)
+    set_seed(config.seed)  # refuses one that is too large, before anything is written
     data = load_task(task, settings)
     rows = data.rows()
     max_len = max(len(row) for part in rows for row in part) - 1

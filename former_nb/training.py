@@ -31,7 +31,7 @@ from tqdm import TqdmWarning, tqdm
 from .batches import IGNORE, collate
 from .checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
 from .core import Settings, check_whole, eval_mode, pick_device
-from .optimization import SCHEDULES, _device, call, make_optimizers, split_batch, total_loss, train_step
+from .optimization import SCHEDULES, _check_loss, _device, _pair, call, make_optimizers, split_batch, total_loss, train_step
 from .text import PAD
 
 # %% ../nbs/08c_training.ipynb #91c5ae58
@@ -57,6 +57,7 @@ def toy_texts(
         raise ValueError(f"task: expected one of {list(TOYS)}, got {task!r}")
     for name, value in (("n", n), ("symbols", symbols), ("length", length)):
         check_whole(name, value)
+    check_whole("seed", seed, 0)
     if symbols > 26 or symbols**length < 2 * n:
         raise ValueError(f"symbols, length: expected up to 26 letters and at least {2 * n:,} different questions, got {symbols} and {length}")
     rng, found = random.Random(f"{task} {seed}"), {}
@@ -91,10 +92,10 @@ def exact_match(
     device, right, rows = _device(model), 0, 0
     with eval_mode(model):
         for batch in batches:
-            inputs, targets = send_to_device(batch, device)
-            said = call(model, inputs).argmax(-1)  # (B, T), or (B,) for a classifier
-            if said.shape != targets.shape:
-                raise ValueError(f"targets: expected shape {tuple(said.shape)} to go with the logits, got {tuple(targets.shape)}")
+            inputs, targets = send_to_device(_pair("batches", batch), device)
+            logits = call(model, inputs)
+            _check_loss(logits, targets, "sum", 0.0, None)
+            said = logits.argmax(-1)  # (B, T), or (B,) for a classifier
             counts = (targets != IGNORE).flatten(1) if targets.ndim > 1 else (targets != IGNORE)[:, None]  # (B, T)
             good = (said == targets).view_as(counts)
             right += ((good | ~counts).all(-1) & counts.any(-1)).sum().item()
@@ -154,12 +155,15 @@ def _checked(name, value):
         if not any(value is word or (isinstance(value, str) and value == word) for word in _WORDS[name]):
             raise ValueError(f"{name}: expected {' or '.join(map(repr, _WORDS[name]))}, got {value!r}")
         return value
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if name in _ABOVE_0 and not (number and 0 < value < math.inf):
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # 10**400
+        number = math.inf
+    if name in _ABOVE_0 and not 0 < number < math.inf:
         raise ValueError(f"{name}: expected a number above 0, got {value!r}")
-    if name in _BELOW and not (number and 0 <= value < _BELOW[name]):
+    if name in _BELOW and not 0 <= number < _BELOW[name]:
         raise ValueError(f"{name}: expected a number, 0 <= {name} < {_BELOW[name]}, got {value!r}")
-    return float(value)
+    return number
 
 # %% ../nbs/08c_training.ipynb #7755aad1
 @dataclass(frozen=True)
@@ -197,7 +201,7 @@ def start_processes(
     **more,  # for the Accelerator
 ) -> tuple[Accelerator, torch.device]:  # what connects the processes of a run, and where this one computes
     "Join the other processes, if `torchrun` or `accelerate launch` started several. Raises `ValueError` for a device that is not there."
-    found = pick_device(device)
+    found, precision = pick_device(device), _checked("precision", precision)
     for kind in ("FSDP", "DEEPSPEED", "MEGATRON_LM"):
         if os.environ.get(f"ACCELERATE_USE_{kind}", "false").lower() == "true":
             raise ValueError(f"processes: fit keeps the whole model in each of them, and cannot be launched with {kind}")
@@ -237,6 +241,11 @@ class _Run:
         self.processes, self.device = start_processes(device, config.precision, log_with=tracker, project_dir=folder)
         self.rank, self.world, self.main = self.processes.process_index, self.processes.num_processes, self.processes.is_main_process
         self.optimizers = make_optimizers(model.to(self.device), config.lr, config.muon_lr, config.weight_decay)
+        names = {weight: name for name, weight in model.named_parameters()}
+        held = [[weight for group in optimizer.param_groups for weight in group["params"]] for optimizer in self.optimizers]
+        self.names = [[names[weight] for weight in weights] for weights in held]
+        kinds = [type(optimizer).__name__ for optimizer in self.optimizers]
+        self.learning = sorted(f"{names[weight]} by {kind}" for kind, weights in zip(kinds, held) for weight in weights if weight.requires_grad)
         self.trained = self.processes.prepare(torch.compile(model) if config.compile else model)
         self.peaks = [group["lr"] for group in self.groups()]
         self.steps = config.steps or (config.epochs or math.inf) * len(train)
@@ -326,15 +335,20 @@ def _save(run):
         tensors |= {f"best.{name}": t for name, t in (run.best or {}).items()}
         for k, optimizer in enumerate(run.optimizers):
             for i, kept in optimizer.state_dict()["state"].items():
-                tensors |= {f"optimizer.{k}.{i}.{name}": t for name, t in kept.items()}
-        write_checkpoint(run.folder, tensors, {"config": asdict(run.config), "data": run.data, "progress": asdict(s)})
+                tensors |= {f"optimizer.{k}.{run.names[k][i]}.{name}": t for name, t in kept.items()}
+        write_checkpoint(run.folder, tensors, {"config": asdict(run.config), "data": run.data, "learning": run.learning, "progress": asdict(s)})
 
 # %% ../nbs/08c_training.ipynb #82d2647a
-def _fingerprint(batches, seed):
-    "A few digits that tell whether two data sets have one length and one first batch."
+def _fingerprint(name, batches, seed):
+    "A few digits that tell whether two data sets have one length and one first batch. Raises `TypeError` or `ValueError` where there is none."
+    batch = next(_read_epoch(batches, seed, 0), None)
+    if batch is None:
+        raise ValueError(f"{name}: expected as many batches as its length says, {len(batches)}, got none")
     flat = lambda x: [t for part in x for t in flat(part)] if isinstance(x, (tuple, list)) else [x]
     seen = hashlib.sha256(str(len(batches)).encode())
-    for t in flat(next(_read_epoch(batches, seed, 0))):
+    for t in flat(_pair(name, batch)):
+        if not isinstance(t, torch.Tensor):
+            raise TypeError(f"{name}: expected inputs and targets that are tensors, got {type(t).__name__}")
         seen.update(f"{t.dtype} {tuple(t.shape)}".encode() + t.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return seen.hexdigest()[:16]
 
@@ -342,12 +356,16 @@ def _fingerprint(batches, seed):
 def _refuse_other(run, model, facts):
     "Raise `ValueError`, naming what differs, unless the checkpoint is of this model, these settings and these data."
     where, ours = f"folder: the checkpoint in {str(run.folder)!r}", asdict(run.config)
+    if facts.keys() != {"config", "data", "learning", "progress"} or facts["progress"].keys() != asdict(run.state).keys():
+        raise ValueError(f"{where} was not written by this version of fit")
     theirs = {name: facts["config"].get(name) for name in ours}
     if odd := [f"{name}={theirs[name]!r}, not {ours[name]!r}" for name in ours if theirs[name] != ours[name]]:
         raise ValueError(f"{where} was made with {', '.join(odd)}")
     kinds = [{name: f"{tuple(t.shape)} {t.dtype}" for name, t in state.items()} for state in (model, run.model.state_dict())]
     if odd := sorted(name for name in kinds[0] | kinds[1] if kinds[0].get(name) != kinds[1].get(name)):
         raise ValueError(f"{where} is of another model: {odd[0]} is {kinds[0].get(odd[0])} there, {kinds[1].get(odd[0])} here")
+    if odd := sorted(set(facts["learning"]) ^ set(run.learning)):
+        raise ValueError(f"{where} is of a run that trains other weights: {odd[0]} only {'here' if odd[0] in run.learning else 'there'}")
     if odd := [name for name in run.data if facts["data"].get(name) != run.data[name]]:
         raise ValueError(f"{where} was made with other data than this {' and this '.join(odd)}")
 
@@ -360,10 +378,7 @@ def _load(run):
     run.model.load_state_dict(part("model."))
     run.best = {name: t.to(run.device) for name, t in part("best.").items()} or None
     for k, optimizer in enumerate(run.optimizers):
-        kept = {}
-        for name, t in part(f"optimizer.{k}.").items():
-            i, name = name.split(".", 1)
-            kept.setdefault(int(i), {})[name] = t
+        kept = {i: found for i, name in enumerate(run.names[k]) if (found := part(f"optimizer.{k}.{name}."))}
         optimizer.load_state_dict({"state": kept, "param_groups": optimizer.state_dict()["param_groups"]})
     run.state = _Progress(**facts["progress"])
     run.lost = torch.full_like(run.lost, run.state.nats if run.main else 0.0)
@@ -375,7 +390,7 @@ def _begin(run, resume):
     if there and not resume:
         raise ValueError(f"folder: {str(run.folder)!r} holds the checkpoint of a run; continue it with resume=True, or choose another folder")
     if run.folder is not None:
-        run.data = {name: _fingerprint(getattr(run, name), run.config.seed) for name in ("train", "valid")}
+        run.data = {name: _fingerprint(name, getattr(run, name), run.config.seed) for name in ("train", "valid")}
     if there:
         _load(run)
     run.processes.wait_for_everyone()  # before the first process writes
@@ -422,10 +437,17 @@ def _check_fit(model, train, valid, config, folder, resume, save_every, on_best,
         raise TypeError(f"model: expected an nn.Module, got {type(model).__name__}")
     if not any(weight.requires_grad for weight in model.parameters()):
         raise ValueError("model: expected at least one weight to train, got none")
+    for name, t in model.state_dict(keep_vars=True).items():
+        if not isinstance(t, torch.Tensor) or nn.parameter.is_lazy(t):
+            raise TypeError(f"model: expected weights that are tensors with a shape, got {type(t).__name__} for {name!r}")
     _check_batches("train", train)
     _check_batches("valid", valid)
     if not isinstance(config, TrainingConfig):
         raise TypeError(f"config: expected a TrainingConfig, got {config!r:.80}")
+    if folder is not None and (not isinstance(folder, (str, os.PathLike)) or not str(folder)):
+        raise TypeError(f"folder: expected a path or None, got {folder!r}")
+    if not isinstance(resume, bool):
+        raise TypeError(f"resume: expected True or False, got {resume!r}")
     if save_every is not None:
         check_whole("save_every", save_every)
     if on_best is not None and not callable(on_best):

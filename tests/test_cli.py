@@ -1,4 +1,5 @@
 """The command line as a user meets it: separate processes, real files, bad input, a run that is killed."""
+import io
 import json
 import os
 import shutil
@@ -6,27 +7,51 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
+from contextlib import redirect_stderr, redirect_stdout
 
 import pandas as pd
 import pytest
 
-from former_nb.generator import load_generator
+from former_nb.cli import main
 from former_nb.data_sets import NAMES
+from former_nb.generator import load_generator
 
 TINY = ["--epochs", "1", "--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--device", "cpu"]
 OFFLINE = {**os.environ, "OMP_NUM_THREADS": "1", "FORMER_NB_DATA": ""}
 
 
-def former(*words, **options):
+def process(*words, **options):
+    "The command in a process of its own."
     command = [sys.executable, "-c", "from former_nb.cli import main; main()", *map(str, words)]
     return subprocess.run(command, capture_output=True, encoding="utf-8", env=OFFLINE, timeout=300, **options)
+
+
+def former(*words):
+    "The command in this process, which has imported torch already."
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["former-nb", *map(str, words)])
+        patch.setenv("FORMER_NB_DATA", "")
+        try:
+            code = main() or 0
+        except SystemExit as end:
+            code = end.code or 0
+        except Exception:  # a user would see a traceback
+            traceback.print_exc()
+            code = 1
+    said = []
+    for stream in (out, err):
+        stream.seek(0)
+        said.append(stream.read())
+    return subprocess.CompletedProcess(words, code, *said)
 
 
 def refused(result, *words):
     "Exit code 2 and one sentence that holds `words`."
     assert result.returncode == 2, result.stderr
     assert "Traceback" not in result.stderr
-    said = [line for line in result.stderr.splitlines() if line.strip() and "step/s]" not in line]  # no progress bar
+    said = [line for line in result.stderr.splitlines() if line.strip() and "step/s" not in line]  # no progress bar
     assert len(said) == 1, result.stderr
     for word in words:
         assert word in result.stderr
@@ -42,7 +67,7 @@ def own_names(tmp_path_factory):
 @pytest.fixture(scope="session")
 def model(tmp_path_factory, own_names):
     out = tmp_path_factory.mktemp("trained") / "model"
-    result = former("train", "names", "--out", out, "--file", own_names, *TINY)
+    result = process("train", "names", "--out", out, "--file", own_names, *TINY)
     assert result.returncode == 0, result.stderr
     return out
 
@@ -81,7 +106,7 @@ def test_generate_refuses(model, options, words):
 
 
 def test_generate_refuses_folders_that_are_not_models(model, tmp_path):
-    refused(former("generate", "--model", tmp_path / "nowhere"), "model", "nowhere")
+    refused(process("generate", "--model", tmp_path / "nowhere"), "model", "nowhere")
     empty = tmp_path / "empty"
     empty.mkdir()
     refused(former("generate", "--model", empty), "model", "config.json")
@@ -154,7 +179,9 @@ def test_training_refuses_bad_sizes_and_places(model, own_names, tmp_path):
     before = (model / "model.safetensors").read_bytes()
     refused(former("train", "names", "--out", model, "--file", own_names, *TINY), "out", "--overwrite")
     refused(former("train", "names", "--out", own_names, "--file", own_names, *TINY), "out", "is a file")
-    refused(former("train", "names", "--out", "", "--file", own_names, *TINY, cwd=tmp_path), "out")
+    refused(process("train", "names", "--out", "", "--file", own_names, *TINY, cwd=tmp_path), "out")
+    refused(former("train", "names", "--out", tmp_path / ("a" * 300), "--file", own_names, *TINY), "out: ", "name too long")
+    refused(former("train", "names", "--out", own_names / "deeper", "--file", own_names, *TINY), "out: ", "cannot be written")
     assert not list(tmp_path.iterdir())
     assert (model / "model.safetensors").read_bytes() == before
 
@@ -206,6 +233,14 @@ def test_settings_come_from_the_task_a_file_and_the_command_line(own_names, tmp_
         ("symbols = 5", ["symbols", "names"]),
         ("file = 3", ["file"]),
         ("seed = -1", ["seed"]),
+        ("seed = 99999999999", ["seed: expected 0 to 4294967295, got 99999999999"]),
+        ("muon_lr = false", ["muon_lr", "False"]),
+        ("minutes = 2026-01-01", ["minutes", "2026"]),
+        ('positions = ["rotary"]', ["positions", "rotary"]),
+        ('compile = "yes"', ["compile", "'yes'"]),
+        ("steps = 0", ["steps", "0"]),
+        ("lr = 1" + "0" * 400, ["lr: expected a number above 0"]),
+        ("lr = 1\nlr = 2", ["config", "not TOML"]),
     ],
 )
 def test_bad_settings_in_a_file_are_refused(tmp_path, own_names, content, words):
@@ -219,6 +254,44 @@ def test_a_settings_file_that_is_missing_or_not_text_is_refused(tmp_path):
     refused(former("train", "names", "--config", tmp_path / "none.toml", "--out", tmp_path / "out"), "config", "none.toml")
     (tmp_path / "odd.toml").write_bytes(b"\xff\xfe")
     refused(former("train", "names", "--config", tmp_path / "odd.toml", "--out", tmp_path / "out"), "config", "odd.toml")
+
+
+def test_a_settings_file_may_be_empty_or_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "empty.toml").touch()
+    usual = former("train", "reverse", "--dry-run").stdout
+    assert usual and former("train", "reverse", "--config", tmp_path / "empty.toml", "--dry-run").stdout == usual
+    (tmp_path / "windows.toml").write_bytes(b"\xef\xbb\xbfrows = 2000\r\nlr = 0.5\r\n")
+    result = former("train", "reverse", "--config", tmp_path / "windows.toml", "--dry-run")
+    assert result.returncode == 0 and "rows = 2000\n" in result.stdout and "lr = 0.5\n" in result.stdout
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes.")])
+def test_a_model_that_does_not_fit_gets_one_sentence(monkeypatch, own_names, tmp_path, error):
+    def full(*_, **__):
+        raise error
+
+    monkeypatch.setattr("former_nb.training.train_step", full)
+    refused(former("train", "names", "--out", tmp_path / "out", "--file", own_names, *TINY), "not enough memory", "--dry-run")
+    monkeypatch.setattr("former_nb.training.train_step", lambda *_, **__: 1 / 0)
+    assert "ZeroDivisionError" in former("train", "names", "--out", tmp_path / "other", "--file", own_names, *TINY).stderr  # a mistake of ours stays one
+
+
+def test_a_seed_that_is_too_large_leaves_the_run_that_is_there(model, own_names, tmp_path):
+    old = tmp_path / "old"
+    shutil.copytree(model, old)
+    (tmp_path / "seed.toml").write_text("seed = 99999999999\n")
+    refused(former("train", "names", "--out", old, "--overwrite", "--config", tmp_path / "seed.toml", "--file", own_names, *TINY), "seed")
+    assert all((old / file.name).read_bytes() == file.read_bytes() for file in model.iterdir())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_a_full_disk_gets_one_sentence_and_leaves_nothing_half_written(own_names, tmp_path):
+    heed = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); "
+    words = ["train", "names", "--out", tmp_path / "out", "--file", own_names, *TINY]
+    command = [sys.executable, "-c", heed + "from former_nb.cli import main; main()", *map(str, words)]
+    refused(subprocess.run(command, capture_output=True, encoding="utf-8", env=OFFLINE, timeout=300), "no checkpoint could be written")
+    assert not [file for file in (tmp_path / "out").iterdir() if file.name.startswith(".")]
+    load_generator(tmp_path / "out")  # its files were small enough, and are whole
 
 
 TOY = ["--length", "5", "--symbols", "8", "--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--device", "cpu"]
@@ -240,18 +313,20 @@ def test_a_toy_task_is_learned_judged_and_used(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-def test_a_killed_run_is_resumed_to_the_same_model(tmp_path):
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT] if os.name != "nt" else [])
+def test_a_stopped_run_is_resumed_to_the_same_model(tmp_path, stop):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     options = [*toy_file(tmp_path), "--steps", "160"]
     assert former("train", "copy", "--out", whole, *options).returncode == 0
-    command = [sys.executable, "-c", "from former_nb.cli import main; main()", "train", "copy"]
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    command = [sys.executable, "-c", heed + "from former_nb.cli import main; main()", "train", "copy"]
     run = subprocess.Popen([*command, "--out", cut, "--save-every", "1", *map(str, options)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=OFFLINE)
     deadline = time.monotonic() + 120
     while not (cut / "model.safetensors").exists():  # after the first look, at step 20
         assert run.poll() is None and time.monotonic() < deadline, "no model was written"
         time.sleep(0.01)
-    run.send_signal(signal.SIGKILL)
-    run.wait(timeout=60)
+    run.send_signal(stop)
+    assert run.wait(timeout=60) == (130 if stop == signal.SIGINT else -signal.SIGKILL)
     refused(former("train", "copy", "--out", cut, *options), "out", "--overwrite")
     refused(former("train", "sort", "--resume", cut), "resume", "'copy'", "'sort'")
     refused(former("train", "copy", "--resume", cut, "--lr", "0.5"), "lr", "0.5")

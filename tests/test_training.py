@@ -17,13 +17,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from bad_input_table import cases, judge, public_names
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, WeightedRandomSampler
 
 from former_nb import training as module
 from former_nb.batches import IGNORE, make_batches
 from former_nb.block import TransformerConfig
-from former_nb.checkpoints import CHECKPOINT, Pretrained, read_checkpoint
+from former_nb.checkpoints import CHECKPOINT, Pretrained, read_checkpoint, write_checkpoint
 from former_nb.core import set_seed
 from former_nb.optimization import evaluate, token_loss
 from former_nb.stack import Stack
@@ -335,6 +336,16 @@ def test_a_place_has_its_own_seed():
     assert seed_for(0, "step", 7, 2) == 3374389233
 
 
+def test_each_process_draws_its_own_dropout(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(module, "_reseed", lambda seed, kind="cpu": drawn.append(seed))
+    for rank in (0, 1):
+        one = module._Run(model(), batches(), VALID, TrainingConfig(epochs=1), None, None, "cpu", None)
+        one.rank, one.world = rank, 2
+        module._step(one, next(iter(batches())))
+    assert drawn == [seed_for(0, "step", 0, 0), seed_for(0, "step", 0, 1)] and drawn[0] != drawn[1]
+
+
 def damaged_configs():
     yield "lr=0.05, not 0.06", dict(config=dict(lr=0.06))
     yield "seed=0, not 1", dict(config=dict(seed=1))
@@ -355,6 +366,129 @@ def test_another_run_is_refused_and_what_differs_is_named(tmp_path, said, other)
     with pytest.raises(ValueError, match="^folder: the checkpoint in ") as error:
         run(replace(config, **other.get("config", {})), other.get("model", model)(), other.get("train", batches)(), other.get("valid", VALID), folder=tmp_path, resume=True)
     assert said in str(error.value) and (tmp_path / CHECKPOINT).read_bytes() == before
+
+
+def part_frozen(*frozen):
+    m = model()
+    for k in frozen:
+        m[k].weight.requires_grad_(False)
+    return m
+
+
+@pytest.mark.parametrize(("before", "now", "said"), [
+    ((), (1,), "1.weight by Muon only there"), ((0,), (), "0.weight by AdamW only here"), ((1,), (0, 1), "0.weight by AdamW only there"),
+])
+def test_a_run_does_not_go_on_with_other_weights_frozen(tmp_path, before, now, said):
+    config = TrainingConfig(epochs=3, lr=0.05)
+    with pytest.raises(Stop):
+        run(config, stop_at_call(part_frozen(*before), 9), folder=tmp_path)
+    with pytest.raises(ValueError, match="^folder: the checkpoint in .* is of a run that trains other weights: ") as error:
+        run(config, part_frozen(*now), folder=tmp_path, resume=True)
+    assert str(error.value).endswith(said)
+    straight, expected = run(config, part_frozen(*before))
+    again, history = run(config, part_frozen(*before), folder=tmp_path, resume=True)
+    assert same(again, straight) and same_history(history, expected)
+
+
+class Branches(nn.Module):
+    "Two layers of one size, made in either order."
+
+    def __init__(self, order, seed=0):
+        super().__init__()
+        set_seed(seed)
+        layers = {name: nn.Linear(8, 8) for name in "ab"}
+        self.embed, self.out = nn.Embedding(V, 8), nn.Linear(8, V)
+        for name in order:
+            setattr(self, name, layers[name])
+
+    def forward(self, x):
+        return self.out(self.b(self.a(self.embed(x)).relu()))
+
+
+def test_what_an_optimizer_remembers_goes_to_the_weight_of_that_name(tmp_path):
+    config = TrainingConfig(epochs=3, lr=0.05, muon_lr=None, clip=1e6)  # clipping sums in the order of the weights
+    straight, _ = run(config, Branches("ab"))
+    stopped = Branches("ab")
+    stopped.embed.register_forward_hook(lambda m, *_, n=iter(range(99)): (_ for _ in ()).throw(Stop) if m.training and next(n) == 8 else None)
+    with pytest.raises(Stop):
+        run(config, stopped, folder=tmp_path)
+    resumed, _ = run(config, Branches("ba", seed=5), folder=tmp_path, resume=True)
+    assert same({name: resumed.state_dict()[name] for name in straight.state_dict()}, straight)
+
+
+@pytest.mark.parametrize("change", [lambda facts: facts.clear(), lambda facts: facts.pop("learning"), lambda facts: facts["progress"].update(more=1)], ids=["other facts", "no weights", "other progress"])
+def test_a_checkpoint_of_something_else_is_refused(tmp_path, change):
+    run(TrainingConfig(epochs=1), folder=tmp_path)
+    tensors, facts = read_checkpoint(tmp_path)
+    change(facts)
+    write_checkpoint(tmp_path, tensors, facts)
+    with pytest.raises(ValueError, match="^folder: the checkpoint in .* was not written by this version of fit$"):
+        run(TrainingConfig(epochs=1), folder=tmp_path, resume=True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits the size of files")
+def test_a_disk_that_fills_up_keeps_the_checkpoint_from_before(tmp_path):
+    import resource
+
+    config, full = TrainingConfig(epochs=3, lr=0.05), resource.getrlimit(resource.RLIMIT_FSIZE)
+    heed = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    m = model()
+    m.register_forward_hook(lambda *_, n=iter(range(99)): resource.setrlimit(resource.RLIMIT_FSIZE, (3000, full[1])) if next(n) == 8 else None)
+    try:
+        with pytest.raises(OSError, match="^folder: no checkpoint could be written .* the one before, if any, is untouched$"):
+            run(config, m, folder=tmp_path, save_every=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, full)
+        signal.signal(signal.SIGXFSZ, heed)
+    assert [p.name for p in tmp_path.iterdir()] == [CHECKPOINT]
+    straight, expected = run(config)
+    again, history = run(config, model(seed=9), folder=tmp_path, resume=True)
+    assert same(again, straight) and same_history(history, expected)
+
+
+@pytest.mark.parametrize("at", [2, 3, 5])
+def test_ctrl_c_while_a_checkpoint_is_written(tmp_path, monkeypatch, at):
+    from former_nb import checkpoints
+
+    config, replace_file, calls = TrainingConfig(epochs=3, lr=0.05), os.replace, iter(range(1, 99))
+
+    def interrupted(*names):
+        if next(calls) == at:
+            raise KeyboardInterrupt
+        replace_file(*names)
+
+    monkeypatch.setattr(checkpoints.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(config, folder=tmp_path, save_every=2)
+    monkeypatch.undo()
+    assert [p.name for p in tmp_path.iterdir()] == [CHECKPOINT]
+    straight, expected = run(config)
+    again, history = run(config, model(seed=9), folder=tmp_path, resume=True)
+    assert same(again, straight) and same_history(history, expected)
+
+
+class Normed(nn.Module):
+    "Batch-norm: buffers that training changes."
+
+    def __init__(self, seed=0):
+        super().__init__()
+        set_seed(seed)
+        self.embed, self.norm, self.out = nn.Embedding(V, 8), nn.BatchNorm1d(8), nn.Linear(8, V)
+
+    def forward(self, x):
+        return self.out(self.norm(self.embed(x).transpose(1, 2)).transpose(1, 2))
+
+
+def test_buffers_are_saved_and_chosen_with_the_weights(tmp_path):
+    config = TrainingConfig(epochs=3, lr=0.05)
+    straight, expected = run(config, Normed(), valid=HOPELESS)
+    stopped = Normed()
+    stopped.norm.register_forward_hook(lambda m, *_, n=iter(range(99)): (_ for _ in ()).throw(Stop) if m.training and next(n) == 8 else None)
+    with pytest.raises(Stop):
+        run(config, stopped, valid=HOPELESS, folder=tmp_path, save_every=1)
+    assert stopped.norm.num_batches_tracked == 5  # as at the best look
+    resumed, history = run(config, Normed(seed=5), valid=HOPELESS, folder=tmp_path, resume=True)
+    assert same(resumed, straight) and same_history(history, expected)
 
 
 def test_a_folder_with_a_checkpoint_is_not_overwritten(tmp_path):
@@ -714,6 +848,7 @@ def test_rows_without_a_target_do_not_count():
 # ---- bad input
 
 CONFIG = TrainingConfig(epochs=1)
+NOWHERE = "a folder that stays away"  # all is refused before it is made
 FIT = lambda *args, **how: fit(*args, **{**QUIET, **how})
 
 
@@ -723,7 +858,7 @@ def bad_config():
         for bad in (2.5, True, "3", [1]):
             yield f"{name} of {bad!r}", dict([(name, bad)]), (TypeError, f"{name}: expected a whole number of 1 or more", f"got {bad!r}")
     for name in ("lr", "muon_lr", "minutes", "clip"):
-        for bad in (0, -1.0, NAN, INF, True, "1", 1j):
+        for bad in (0, -1.0, NAN, INF, True, "1", 1j, 10**400):
             yield f"{name} of {bad!r}", dict([(name, bad)]), (ValueError, f"{name}: expected a number above 0", f"got {bad!r}")
     for name, high in (("weight_decay", "inf"), ("warmup", "1"), ("smoothing", "1")):
         for bad in (-0.1, NAN, INF, None, False, "0"):
@@ -742,6 +877,21 @@ def bad_config():
         yield f"compile of {bad!r}", dict(compile=bad), (ValueError, "compile: expected True or False", f"got {bad!r}")
 
 
+class Empty:
+    "Says that it has two batches, and has none."
+
+    def __len__(self):
+        return 2
+
+    def __iter__(self):
+        return iter([])
+
+
+class MoreState(nn.Linear):
+    def get_extra_state(self):
+        return {"n": 1}
+
+
 def bad_fit():
     yield "no model", lambda: FIT(3, VALID, VALID, CONFIG), (TypeError, "model: expected an nn.Module", "got int")
     yield "nothing to train", lambda: FIT(nn.Identity(), VALID, VALID, CONFIG), (ValueError, "model: expected at least one weight to train", "got none")
@@ -752,6 +902,21 @@ def bad_fit():
         yield f"{name} of None", lambda put=put: FIT(model(), *put(None), CONFIG), (TypeError, f"{name}: expected batches with a length", "got NoneType")
     endless = DataLoader(type("Endless", (torch.utils.data.IterableDataset,), {"__iter__": lambda self: iter([])})())
     yield "train without a length", lambda: FIT(model(), endless, VALID, CONFIG), (TypeError, "train: expected batches with a length", "has no len()")
+    for name, put in (("train", lambda x: (x, VALID)), ("valid", lambda x: (VALID, x))):
+        yield f"{name} without the batches that it claims", lambda put=put: FIT(model(), *put(Empty()), CONFIG, folder=NOWHERE), (ValueError, f"{name}: expected as many batches as its length says, 2", "got none")
+        for what, bad, wanted, came in (
+            ("of numbers", [3], "expected (inputs, targets)", "got int"), ("of three", [(1, 2, 3)], "expected (inputs, targets)", "got tuple"),
+            ("of dicts", [({"x": 1}, VALID[0][1])], "expected inputs and targets that are tensors", "got dict"), ("that is a word", "abc", "expected (inputs, targets)", "got str"),
+        ):
+            yield f"{name} {what}", lambda put=put, bad=bad: FIT(model(), *put(bad), CONFIG, folder=NOWHERE), (TypeError, f"{name}: {wanted}", came)
+    yield "train without the batches that it claims, no folder", lambda: FIT(model(), Empty(), VALID, CONFIG), (ValueError, "train: expected as many batches as its length says, 2", "got 0")
+    yield "inputs that are dicts, no folder", lambda: FIT(model(), [({"x": 1}, VALID[0][1])], VALID, CONFIG), (TypeError, "inputs: expected a tensor", "got dict")
+    yield "weights without a shape", lambda: FIT(nn.Sequential(nn.Embedding(V, 8), nn.LazyLinear(V)), VALID, VALID, CONFIG), (TypeError, "model: expected weights that are tensors with a shape", "got UninitializedParameter for '1.weight'")
+    yield "state that is no tensor", lambda: FIT(MoreState(2, 2), VALID, VALID, CONFIG), (TypeError, "model: expected weights that are tensors", "got dict for '_extra_state'")
+    for bad in (3, "", True, ["x"]):
+        yield f"folder of {bad!r}", lambda bad=bad: FIT(model(), VALID, VALID, CONFIG, folder=bad), (TypeError, "folder: expected a path or None", f"got {bad!r}")
+    for bad in ("no", 1, None):
+        yield f"resume of {bad!r}", lambda bad=bad: FIT(model(), VALID, VALID, CONFIG, folder=NOWHERE, resume=bad), (TypeError, "resume: expected True or False", f"got {bad!r}")
     yield "a number of epochs", lambda: FIT(model(), VALID, VALID, 10), (TypeError, "config: expected a TrainingConfig", "got 10")
     for bad in (0, -5):
         yield f"save_every of {bad}", lambda bad=bad: FIT(model(), VALID, VALID, CONFIG, save_every=bad, folder="x"), (ValueError, "save_every: expected a whole number of 1 or more", f"got {bad}")
@@ -773,6 +938,8 @@ def bad_toys():
             sizes = [5, 3, 4]
             sizes[at] = bad
             yield f"{name} of {bad!r}", lambda sizes=sizes: toy_texts("copy", *sizes), (kind, f"{name}: expected a whole number of 1 or more", f"got {bad!r}")
+    for bad, kind in ((None, TypeError), ("0", TypeError), (-1, ValueError)):
+        yield f"seed of {bad!r}", lambda bad=bad: toy_texts("copy", 5, seed=bad), (kind, "seed: expected a whole number of 0 or more", f"got {bad!r}")
     yield "more letters than there are", lambda: toy_texts("copy", 5, 27), (ValueError, "symbols, length: expected up to 26 letters", "got 27 and 10")
     yield "more texts than there are", lambda: toy_texts("copy", 5, 3, 2), (ValueError, "symbols, length: expected up to 26 letters and at least 10 different questions", "got 3 and 2")
 
@@ -794,6 +961,11 @@ BAD = {
         ("no batches", lambda: exact_match(model(), []), (ValueError, "batches: expected at least one target that counts", "got none")),
         ("nothing to predict", lambda: exact_match(model(), [(VALID[0][0], torch.full((2, 3), IGNORE))]), (ValueError, "batches: expected at least one target that counts", "got none")),
         ("targets of another shape", lambda: exact_match(model(), [(VALID[0][0], VALID[0][1][:, :2])]), (ValueError, "targets: expected shape (2, 3)", "got (2, 2)")),
+        *((f"batches of {bad!r}", lambda bad=bad: exact_match(model(), [bad]), (TypeError, "batches: expected (inputs, targets)", came)) for bad, came in ((5, "got int"), ((1, 2, 3), "got tuple"))),
+        ("no targets", lambda: exact_match(model(), [(VALID[0][0], None)]), (TypeError, "targets: expected integers", "got NoneType")),
+        ("targets with a point", lambda: exact_match(model(), [(VALID[0][0], VALID[0][1].float())]), (TypeError, "targets: expected integers", "got torch.float32")),
+        ("a target that is no token", lambda: exact_match(model(), [(VALID[0][0], VALID[0][1] + 4)]), (ValueError, f"targets: expected tokens from 0 to {V - 1}", "got 7")),
+        ("no logits", lambda: exact_match(nn.Identity(), [(VALID[0][0], VALID[0][1])]), (TypeError, "logits: expected floating point numbers", "got torch.int64")),
         ("no model", lambda: exact_match(3, VALID), (TypeError, "model: expected", "got int")),
     ],
     "plot_history": [
@@ -802,6 +974,7 @@ BAD = {
     ],
     "start_processes": [
         ("an unknown device", lambda: start_processes("tpu"), (ValueError, "device: expected", "got 'tpu'")),
+        ("an unknown precision", lambda: start_processes("cpu", "fp8"), (ValueError, "precision: expected 'no' or 'bf16'", "got 'fp8'")),
         ("a device that is not there", lambda: start_processes("mps" if sys.platform != "darwin" else "cuda"), (ValueError, "device: ", "finds none on this machine")),
     ],
     "seed_for": [("any seed", lambda: seed_for(-3, "x"), lambda seed: 0 <= seed < 2**32)],
@@ -817,7 +990,7 @@ def test_bad_input_gets_one_clear_sentence(call, wanted):
     with pytest.raises(kind) as raised:
         call()
     message = str(raised.value)
-    assert message.startswith(start) and came in message and "\n" not in message
+    assert message.startswith(start) and came in message and "\n" not in message and not os.path.exists(NOWHERE)
 
 
 def test_every_public_name_has_its_rows():
