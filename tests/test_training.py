@@ -2,7 +2,6 @@
 
 `FORMER_NB_KILLS=20` runs the test with `kill -9` for longer, `FORMER_NB_SLOW=1` the one that compiles.
 """
-import inspect
 import json
 import math
 import os
@@ -200,6 +199,25 @@ def test_patience_and_what_it_waits_for_survive_an_interruption(tmp_path, at):
     assert len(expected) == 4 and expected["valid"].idxmin() == 0
     resumed, history = stopped_and_resumed(config, tmp_path, at, valid=HOPELESS)
     assert same_history(history, expected) and same(resumed, straight)
+
+
+def test_the_first_of_several_equal_looks_is_the_best():
+    nothing_to_learn = [(torch.ones(2, 3, dtype=torch.long), torch.full((2, 3), IGNORE))]
+    seen = []
+    _, history = run(TrainingConfig(epochs=3, weight_decay=0.0), train=nothing_to_learn, on_best=seen.append)
+    assert history["valid"].nunique() == 1 and len(history) == 3 and len(seen) == 1
+
+
+@pytest.mark.parametrize("loader", [batches, lambda: DataLoader(ROWS, 8, shuffle=True, collate_fn=plain), lambda: DataLoader(ROWS, 8, shuffle=True, collate_fn=plain, generator=torch.Generator())])
+def test_each_epoch_has_an_order_of_its_own(loader):
+    read, m = [], model()
+    m[0].register_forward_pre_hook(lambda _, given: read.append(given[0].clone()) if m.training else None)
+    train = loader()
+    run(TrainingConfig(epochs=3), m, train)
+    n = len(train)
+    epochs = [read[i : i + n] for i in range(0, 3 * n, n)]
+    alike = lambda one, other: all(a.shape == b.shape and torch.equal(a, b) for a, b in zip(one, other))
+    assert len(read) == 3 * n and not alike(epochs[0], epochs[1]) and not alike(epochs[1], epochs[2])
 
 
 class Saved(nn.Sequential, Pretrained):
@@ -981,21 +999,14 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("call", "wanted"), [pytest.param(call, wanted, id=f"{name}: {what}") for name, rows in BAD.items() for what, call, wanted in rows])
+@pytest.mark.parametrize(("call", "wanted"), cases(BAD))
 def test_bad_input_gets_one_clear_sentence(call, wanted):
-    if callable(wanted):
-        assert wanted(call())
-        return
-    kind, start, came = wanted
-    with pytest.raises(kind) as raised:
-        call()
-    message = str(raised.value)
-    assert message.startswith(start) and came in message and "\n" not in message and not os.path.exists(NOWHERE)
+    judge(call, wanted)
+    assert not os.path.exists(NOWHERE)
 
 
 def test_every_public_name_has_its_rows():
-    public = {name for name in module.__all__ if inspect.isroutine(getattr(module, name)) or inspect.isclass(getattr(module, name))}
-    assert public == BAD.keys()
+    assert public_names(module) == BAD.keys()
 
 
 def test_one_process_of_several_that_do_not_know_of_each_other(monkeypatch):
