@@ -14,12 +14,20 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from .block import TransformerConfig
+from .block import TransformerConfig, _check_block
 from .checkpoints import Pretrained, staged
-from .core import eval_mode, plot_weights
+from .core import check_whole, eval_mode, plot_weights
 from .multi_head import record_attention
 from .stack import Stack
 from .text import BOS, TextTokenizer, load_tokenizer
+
+# %% ../nbs/10_generator.ipynb #fb50732b
+def _check_rows(rows):
+    "Raise `TypeError` or `ValueError` unless there are rows of two tokens or more."
+    if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) for row in rows):
+        raise TypeError(f"rows: expected a list of lists of tokens, got {rows!r:.60}")
+    if not rows or min(map(len, rows)) < 2:
+        raise ValueError(f"rows: expected sequences of at least two tokens, got {f'one of {min(map(len, rows))}' if rows else 'none'}")
 
 # %% ../nbs/10_generator.ipynb #d71ef310
 class NGram:
@@ -32,8 +40,11 @@ class NGram:
         vocab_size: int,  # tokens that can follow
         discount: float = 0.75,  # taken from each count and given to shorter contexts
     ):
-        if order < 1:
-            raise ValueError(f"order: expected 1 or more, got {order}")
+        check_whole("order", order)
+        check_whole("vocab_size", vocab_size)
+        if type(discount) not in (int, float) or not 0 <= discount <= 1:
+            raise ValueError(f"discount: expected a number, 0 to 1, got {discount!r}")
+        _check_rows(rows)
         self.order, self.vocab_size, self.discount = order, vocab_size, discount
         self.counts = [defaultdict(Counter) for _ in range(order)]  # by length of context
         for row in rows:
@@ -72,10 +83,21 @@ class NGram:
         rows: list[list[int]],  # sequences from BOS to EOS
     ) -> float:  # nats per token, the first letter and the end counted
         "The mean surprise of the model at `rows`. Raises `ValueError` where there are none."
-        if not rows:
-            raise ValueError("rows: expected at least one sequence, got none")
+        _check_rows(rows)
         surprises = [-log(self.probability(row[i], self.context(row, i))) for row in rows for i in range(1, len(row))]
         return sum(surprises) / len(surprises)
+
+# %% ../nbs/10_generator.ipynb #f95e0440
+def _check_tokens(tokens, vocab_size):
+    "Raise `TypeError` or `ValueError` unless a model can read these."
+    if not isinstance(tokens, torch.Tensor):
+        raise TypeError(f"tokens: expected a tensor of integers, got {type(tokens).__name__}")
+    if tokens.ndim != 2 or tokens.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"tokens: expected integers of shape (B, T), got {tokens.dtype} of shape {tuple(tokens.shape)}")
+    if type(tokens) is torch.Tensor and tokens.device.type == "cpu" and not torch.compiler.is_compiling():  # a look at a GPU would wait
+        odd = tokens[(tokens < 0) | (tokens >= vocab_size)]
+        if len(odd):
+            raise ValueError(f"tokens: expected numbers from 0 to {vocab_size - 1}, got {odd[0]}")
 
 # %% ../nbs/10_generator.ipynb #fb5d4c31
 class LanguageModel(nn.Module, Pretrained):
@@ -86,6 +108,7 @@ class LanguageModel(nn.Module, Pretrained):
         config: TransformerConfig,  # every size; saved beside the weights
     ):
         super().__init__()
+        _check_block(config, False)
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.d_model)
         self.positions = config.build_positions("input")  # None where they act inside attention
@@ -97,14 +120,14 @@ class LanguageModel(nn.Module, Pretrained):
         self,
         tokens: torch.Tensor,  # (B, T) integers
         cache=None,  # a `KVCache` (lesson 11): tokens are those that follow what it holds
+        mask: torch.Tensor | None = None,  # boolean, True = may attend, besides the causal mask; broadcastable (B, h, T, S)
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every place."
-        if tokens.ndim != 2 or tokens.dtype not in (torch.int64, torch.int32):
-            raise ValueError(f"tokens: expected integers of shape (B, T), got {tokens.dtype} of shape {tuple(tokens.shape)}")
+        _check_tokens(tokens, self.config.vocab_size)
         x = self.embed(tokens)  # (B, T, d_model)
         if self.positions is not None:
             x = self.positions(x, 0 if cache is None else cache.length)
-        x = self.stack(self.dropout(x), is_causal=True, cache=cache)
+        x = self.stack(self.dropout(x), mask, is_causal=True, cache=cache)
         return x @ self.embed.weight.T  # (B, T, vocab_size), the embedding used the other way round
 
 # %% ../nbs/10_generator.ipynb #095bb146
@@ -130,6 +153,12 @@ def plot_attention(
             ax.label_outer()  # labels at the left and at the bottom only
     return fig
 
+# %% ../nbs/10_generator.ipynb #0d130594
+def _check_pair(folder, model, tokenizer):
+    "Raise `ValueError` unless the model is for as many tokens as there are."
+    if model.config.vocab_size != tokenizer.vocab_size:
+        raise ValueError(f"model: {str(folder)!r} holds a model for {model.config.vocab_size} tokens and a tokenizer of {tokenizer.vocab_size}")
+
 # %% ../nbs/10_generator.ipynb #c0d6a194
 def save_generator(
     folder: str | Path,  # made where it is missing
@@ -137,6 +166,9 @@ def save_generator(
     tokenizer: TextTokenizer,
 ) -> None:
     "Write a model and its tokenizer into one folder, whole or not at all. A `README.md` that is there stays."
+    if not isinstance(model, LanguageModel) or not isinstance(tokenizer, TextTokenizer):
+        raise TypeError(f"model, tokenizer: expected a LanguageModel and a TextTokenizer, got {type(model).__name__} and {type(tokenizer).__name__}")
+    _check_pair(folder, model, tokenizer)
     with staged(folder) as whole:
         if (kept := Path(folder, "README.md")).exists():
             shutil.copy(kept, whole)
@@ -152,6 +184,5 @@ def load_generator(
     if not Path(folder).is_dir():
         raise ValueError(f"model: there is no folder {str(folder)!r}")
     model, tokenizer = LanguageModel.from_pretrained(folder), load_tokenizer(folder)
-    if model.config.vocab_size != tokenizer.vocab_size:
-        raise ValueError(f"model: {str(folder)!r} holds a model for {model.config.vocab_size} tokens and a tokenizer of {tokenizer.vocab_size}")
+    _check_pair(folder, model, tokenizer)
     return model.to(device).eval(), tokenizer

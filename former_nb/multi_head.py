@@ -168,6 +168,8 @@ class MultiHeadAttention(nn.Module):
             score_bias = _add_biases(score_bias, bias, x.shape[0], self.n_heads)
         if cache is not None:
             k, v = cache.update(k, v)
+            if score_bias is not None:  # a cache with a window returns the newest keys only
+                score_bias = score_bias[..., -k.shape[2] :]
         dropout = self.dropout if self.training else 0.0
         result = attention(q, k, v, mask, is_causal, dropout, need_weights, score_bias)
         out, weights = result if need_weights else (result, None)

@@ -407,8 +407,9 @@ def _rest_of_epoch(run, save_every, bar):
     c, s, epoch = run.config, run.state, run.state.epoch
     for batch in _read_epoch(run.train, c.seed, epoch, s.batch):
         _step(run, batch)
-        bar.update()
-        over = s.step >= run.steps or (c.minutes is not None and _seconds(run) >= 60 * c.minutes)
+        seconds = 0.0 if c.minutes is None else _seconds(run)
+        bar.update(1 if run.steps < math.inf else min(seconds, bar.total) - bar.n)
+        over = s.step >= run.steps or (c.minutes is not None and seconds >= 60 * c.minutes)
         due = over or (s.batch == 0 if c.evaluate_every is None else s.step % c.evaluate_every == 0)
         if due:
             s.done = _look(run, bar) or over
@@ -495,7 +496,9 @@ def fit(
         _begin(run, resume)
     if tracker and not run.state.done:
         run.processes.init_trackers("curves")
-    how = dict(total=run.steps if run.steps < math.inf else None, initial=run.state.step, unit="step", leave=False)
+    steps, clock = dict(total=run.steps, initial=run.state.step, unit="step"), "{l_bar}{bar}| {n:.0f}/{total:.0f} s{postfix}"
+    seconds = dict(total=60 * (config.minutes or 0), initial=run.state.seconds, bar_format=clock)  # where only the clock ends the run
+    how = dict(steps if run.steps < math.inf else seconds, leave=False)
     try:
         with eval_mode(model), _together(run.world), tqdm(**how, disable=not (progress and run.main)) as bar:  # afterwards each part is in the mode it was in
             while not run.state.done:

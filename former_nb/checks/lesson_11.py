@@ -5,14 +5,13 @@
 # %% auto #0
 __all__ = ['judge_11_1', 'judge_11_2', 'judge_11_3']
 
-# %% ../../nbs/solutions/11_decoding.ipynb #25102752
-import math
-
+# %% ../../nbs/solutions/11_decoding.ipynb #d70c2088
 import torch
 
 from ..exercises import diagnose, exercise
+from ..text import PAD
 
-# %% ../../nbs/solutions/11_decoding.ipynb #dc7a1ef4
+# %% ../../nbs/solutions/11_decoding.ipynb #8ff182cd
 @exercise(
     "11.1",
     "Which tokens go in at the first step, and which at the last? The seventh new token is chosen; is it read?",
@@ -33,50 +32,53 @@ def judge_11_1(answer):
         "you swapped the two; the one without the cache comes first": torch.tensor([B * kept, B * again]),
     })
 
-# %% ../../nbs/solutions/11_decoding.ipynb #57b0d06b
+# %% ../../nbs/solutions/11_decoding.ipynb #6074d4f1
 @exercise(
     "11.2",
-    "`tokens` is a table of column numbers for `logits`, row by row. Which tensor method writes at such places?",
-    "`logits.scatter(1, tokens, float('-inf'))`: without the underscore, so that the logits you were given stay as they are.",
+    "Three cases per row, in which order? Can a row be finished while its prompt goes on?",
+    "`PAD if over else row[place] if place < len(row) else token`, for each row, its token and whether it is over.",
 )
 def judge_11_2(answer):
-    logits = torch.tensor([[0.5, -1.0, 2.0, 0.1, 3.0, -0.3], [1.0, 0.2, -2.0, 0.7, 0.3, 1.5]])  # (B, vocab_size)
-    tokens = torch.tensor([[1, 4, 4], [1, 0, 3]])  # (B, T)
-    given, inf = logits.clone(), float("-inf")
-    problem = diagnose(answer(given, tokens.clone()), logits.scatter(1, tokens, inf), {
-        "you ruled out the tokens of all rows in every row; each row has its own": logits.index_fill(1, tokens.unique(), inf),
-        "a logit of 0 is not forbidden, it may even be the largest; the probability must be 0, the logit -∞": logits.scatter(1, tokens, 0.0),
-        "you ruled out the last token only": logits.scatter(1, tokens[:, -1:], inf),
-        "you ruled out the first token only": logits.scatter(1, tokens[:, :1], inf),
-        "you kept the tokens that the row holds and ruled out the others": torch.full_like(logits, inf).scatter(1, tokens, logits.gather(1, tokens)),
-        "return logits, not probabilities": logits.scatter(1, tokens, inf).softmax(-1),
-        "the logits came back as they were": logits,
-    })
-    if problem is None and not torch.equal(given, logits):
-        return "the answer is right, but you changed the logits you were given; `scatter` returns a copy, `scatter_` does not"
-    return problem
+    prompts, drawn = [[1, 5], [1, 6, 7, 8], [1, 9, 4], [1, 10], [1, 11, 12]], [20, 21, 22, 23, 24]
+    for place, done in ((2, [False] * 5), (3, [True, False, False, False, True]), (4, [False, False, True, True, False])):
+        given = [list(row) for row in prompts]
+        result = answer(given, place, list(drawn), list(done))
+        if result is None:
+            return "nothing came back; return a list with one token for each row"
+        cases = list(zip(prompts, drawn, done))
+        goes_on = lambda row, at: at < len(row)
+        right = [PAD if over else row[place] if goes_on(row, place) else token for row, token, over in cases]
+        problem = diagnose(result, torch.tensor(right), {
+            "a row whose prompt goes on takes the prompt's token, not the drawn one": torch.tensor([PAD if over else token for _, token, over in cases]),
+            "a finished row gets PAD": torch.tensor([row[place] if goes_on(row, place) else token for row, token, _ in cases]),
+            "places count from 0: the first drawn token of a prompt of 3 stands at place 3": torch.tensor(
+                [PAD if over else row[min(place, len(row) - 1)] if place <= len(row) else token for row, token, over in cases]
+            ),
+            "place - 1 is the place before": torch.tensor([PAD if over else row[place - 1] if goes_on(row, place - 1) else token for row, token, over in cases]),
+            "you padded where the prompt has ended; there the drawn token belongs": torch.tensor([PAD if over or not goes_on(row, place) else row[place] for row, _, over in cases]),
+        })
+        if problem:
+            return problem
+        if given != prompts:
+            return "the answer is right, but you changed the prompts you were given"
 
-# %% ../../nbs/solutions/11_decoding.ipynb #7ad0a56a
+# %% ../../nbs/solutions/11_decoding.ipynb #5b97d090
 @exercise(
     "11.3",
-    "Divide the two probabilities. What happens to the sum over all tokens?",
-    "exp((z₁ - z₂) / τ) = odds; take the logarithm of both sides.",
+    "How many numbers does one token of one text leave in one layer? Which heads have keys?",
+    "A key and a value for each of n_kv_heads heads, each d_model / n_heads wide: 2 · n_kv_heads · d_model / n_heads numbers.",
 )
 def judge_11_3(answer):
-    for logits, odds in ((torch.tensor([0.2, 1.7, -1.0, 0.9]), 3.0), (torch.tensor([-4.0, -0.5, -2.5]), 1.25)):
-        z, p = logits.topk(2).values.double(), logits.double().softmax(-1).topk(2).values
-        gap, ratio = z[0] - z[1], p[0] / p[1]
-        right = (gap / math.log(odds)).float()
-        problem = diagnose(answer(logits.clone(), odds), right, {
-            "this is 1/τ; a higher temperature makes the odds smaller": math.log(odds) / gap,
-            "odds are an exponential of logits; take their logarithm": gap / odds,
-            "the natural logarithm, as in the softmax; yours has base 2": gap / math.log2(odds),
-            "the natural logarithm, as in the softmax; yours has base 10": gap / math.log10(odds),
-            "you took the difference of probabilities; the formula needs that of logits": (p[0] - p[1]) / math.log(odds),
-            "logits are not probabilities: their quotient means nothing": (z[0] / z[1]).abs().log() / math.log(odds),
-            "you compared the likeliest with the least likely; the second likeliest was asked for": (logits.max() - logits.min()) / math.log(odds),
-            "the tokens are not sorted: look for the two largest logits": (logits[0] - logits[1]) / math.log(odds),
-            "you compared odds at temperature 1 without taking logarithms": ratio / odds,
+    for budget, B, layers, heads, kv, d, size in ((30_000, 3, 5, 8, 2, 64, 4), (2**24, 16, 12, 12, 12, 768, 2), (9_999, 1, 2, 6, 3, 48, 2)):
+        right = budget // (2 * B * layers * kv * (d // heads) * size)
+        problem = diagnose(answer(budget, B, layers, heads, kv, d, size), torch.tensor(right), {
+            "keys and values: two of each": torch.tensor(budget // (B * layers * kv * (d // heads) * size)),
+            "only n_kv_heads heads have keys and values; the query heads share them": torch.tensor(budget // (2 * B * layers * d * size)),
+            "every layer keeps its own": torch.tensor(budget // (2 * B * kv * (d // heads) * size)),
+            "this is for one text; B are written at once": torch.tensor(budget // (2 * layers * kv * (d // heads) * size)),
+            "the budget is in bytes; a number takes `size` of them": torch.tensor(budget // (2 * B * layers * kv * (d // heads))),
+            "half a token has no place: round down to a whole number": torch.tensor(budget / (2 * B * layers * kv * (d // heads) * size)),
+            "round down; one more does not fit": torch.tensor(-(-budget // (2 * B * layers * kv * (d // heads) * size))),
         })
         if problem:
             return problem

@@ -1,0 +1,131 @@
+"""Tasks of the command line on files of one's own: a long text, a table with labels; a stream, standard input, and what they refuse."""
+import io
+import json
+import sys
+
+import pytest
+from test_cli import former, process, refused
+
+from former_nb.recipes import split_labelled
+
+SMALL = ["--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def rhymes(tmp_path_factory):
+    file = tmp_path_factory.mktemp("long") / "rhymes.txt"
+    file.write_text("one, two, three, four, five: once I caught a fish alive.\n" * 300, encoding="utf-8")
+    out = file.parent / "model"
+    result = former("train", file, "--out", out, "--steps", 30, "--length", 32, *SMALL)
+    assert result.returncode == 0, result.stderr
+    return file, out, result.stdout
+
+
+def table(file, rows):
+    file.write_text("post,mood\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def moods(tmp_path_factory):
+    file = table(
+        tmp_path_factory.mktemp("moods") / "posts.csv",
+        [f'"firm {i}, profit up",good' for i in range(20)] + [f"firm {i} has a loss,bad" for i in range(60)] + [f"firm {i} as before,even" for i in range(20)],
+    )
+    out = file.parent / "model"
+    result = former("train", "classify", "--csv", file, "--text", "post", "--label", "mood", "--out", out, "--epochs", 8, *SMALL)
+    assert result.returncode == 0, result.stderr
+    return file, out, result.stdout
+
+
+def test_a_long_text_of_ones_own(rhymes):
+    file, out, said = rhymes
+    assert "rhymes.txt, 17,100 characters: 15,390 to learn from, 855 to choose by, 855 held out" in said
+    facts = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    nats = facts["held_out_nats_per_character"]
+    assert nats["5-gram, Kneser–Ney"] < nats["2-gram, Kneser–Ney"] < 3 and nats["transformer"] < 3.3 and facts["judged_on"] == "test part"
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert "## A sample" in card and "former-nb train text" in card and "minutes: " in card and 'positions = "rotary"' in card
+
+
+def test_a_stream_is_what_is_written_without_it(rhymes):
+    _, out, _ = rhymes
+    how = ["--model", out, "--prompt", "one", "--n", 2, "--seed", 3, "--max-new-tokens", 25, "--top-p", 0.9, "--min-p", 0.01, "--window", 32]
+    plain, streamed = former("generate", *how), former("generate", *how, "--stream")
+    assert plain.returncode == 0 and plain.stdout == streamed.stdout and len(plain.stdout) > 30
+
+
+def test_a_prompt_from_standard_input(rhymes):
+    _, out, _ = rhymes
+    result = process("generate", "--model", out, "--prompt", "-", "--n", 1, "--max-new-tokens", 3, "--temperature", 0, input="two, th\n")
+    assert result.returncode == 0 and result.stdout.startswith("two, th") and len(result.stdout) == 11
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (["--top-p", 0], ["top_p", "got 0"]),
+    (["--min-p", 2], ["min_p", "got 2"]),
+    (["--repetition-penalty", 0], ["repetition_penalty", "got 0"]),
+    (["--stream", "--prompt", "Ω"], ["prompt", "Ω"]),
+    (["--stream", "--top-k", 0], ["top_k", "got 0"]),
+])
+def test_generate_refuses(rhymes, options, words):
+    refused(former("generate", "--model", rhymes[1], *options), *words)
+
+
+def test_a_table_of_ones_own(moods):
+    _, out, said = moods
+    assert "labels bad, even, good" in said and "commonest label" in said and "precision" in said
+    facts = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    assert set(facts["by_label"]) == {"bad", "even", "good"} and facts["held_out_accuracy"]["commonest label"] == 0.6
+    assert json.loads((out / "labels.json").read_text(encoding="utf-8")) == ["bad", "even", "good"]
+
+
+def test_judging_words_a_file_and_standard_input(moods, tmp_path):
+    _, out, _ = moods
+    texts = ["firm 7, profit up", "firm 8 has a loss", "", "x" * 200_000]
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    given, read = former("classify", "--model", out, *texts), former("classify", "--model", out, "--file", tmp_path / "texts.txt")
+    piped = process("classify", "--model", out, input="\n".join(texts) + "\n")
+    assert given.returncode == 0 and given.stdout == read.stdout == piped.stdout
+    lines = [line.split("\t") for line in given.stdout.splitlines()]
+    assert [text for _, _, text in lines] == texts and all(0.3 < float(p) <= 1 for _, p, _ in lines)
+    assert "empty text" in given.stderr and "only the first and the last 50,000" in given.stderr
+
+
+@pytest.mark.parametrize(("rows", "options", "words"), [
+    (["a,good", "b,bad"], [], ["file: ", "one column 'text', got 'post', 'mood'"]),
+    (["a,good", "b,bad"], ["--text", "post", "--label", "mood"], ["label: expected at least three different texts", "'bad'"]),
+    (["a,good", "b,good", "c,good"], ["--text", "post", "--label", "mood"], ["labels: expected at least two different ones", "only 'good'"]),
+    (["a,good", "b,"], ["--text", "post", "--label", "mood"], ["row 2 (line 3): expected a label"]),
+    (["a,b,good"], ["--text", "post", "--label", "mood"], ["row 1 (line 2): expected 2 columns, got 3"]),
+    ([], ["--text", "post", "--label", "mood"], ["expected rows below the heading"]),
+])
+def test_a_table_that_cannot_be_learned_from(tmp_path, rows, options, words):
+    result = former("train", "classify", "--csv", table(tmp_path / "posts.csv", rows), *options, "--out", tmp_path / "out", *SMALL)
+    refused(result, *words)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("task", "words"), [
+    ("imbd", ["task: expected", "did you mean imdb?"]),
+    ("no.txt", ["file: ", "no.txt", "cannot be read"]),
+    ("text", ["file: expected the name of a text file"]),
+    ("classify", ["csv: expected the name of a CSV file"]),
+])
+def test_tasks_that_are_none(tmp_path, task, words):
+    refused(former("train", task, "--out", tmp_path / "out"), *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_texts_to_judge(moods, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    refused(former("classify", "--model", moods[1]), "texts: expected at least one, got none")
+    refused(former("classify", "--model", moods[1], "a", "--file", "b"), "file: expected texts or a file, got both")
+
+
+def test_the_same_text_stays_in_one_part():
+    pairs = [(f"text {i % 30}", "ab"[i % 2]) for i in range(120)] + [("text 0", "b")]
+    parts = split_labelled(pairs, seed=1)
+    where = [{text for text, _ in part} for part in parts]
+    assert sum(map(len, where)) == 30 and not where[0] & where[1] and not where[1] & where[2] and not where[0] & where[2]
+    assert sum(map(len, parts)) == len(pairs) and split_labelled(pairs, seed=1) == parts != split_labelled(pairs, seed=2)
