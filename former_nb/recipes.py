@@ -7,7 +7,7 @@ __all__ = ['COMMON', 'TOY', 'LONG', 'REVIEWS', 'RECIPES', 'ENDS', 'COUNTED', 'KI
            'new_names', 'say_losses', 'report_names', 'report_toy', 'short_texts', 'report_long', 'long_text',
            'split_labelled', 'linear_rival', 'report_labels', 'texts_with_labels', 'prepare', 'model_card']
 
-# %% ../nbs/recipes.ipynb #a207f56a
+# %% ../nbs/recipes.ipynb #7865798d
 import json
 import math
 from collections.abc import Callable, Iterable
@@ -16,15 +16,15 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
-# %% ../nbs/recipes.ipynb #f7477547
+# %% ../nbs/recipes.ipynb #7f65eb39
 COMMON = dict(batch_size=64, seed=0)
 TOY = COMMON | dict(symbols=11, length=10, rows=25_600, epochs=1, d_model=32, n_heads=2, n_layers=1, dropout=0.0, lr=1e-2, muon_lr=0.05, evaluate_every=100)
 LONG = COMMON | dict(
-    length=128, batch_size=16, minutes=5.0, d_model=160, n_heads=5, n_layers=4, dropout=0.05, positions="rotary", lr=3e-3, muon_lr=0.02, evaluate_every=500
+    length=128, batch_size=16, minutes=5.0, d_model=128, n_heads=4, n_layers=4, dropout=0.05, positions="rotary", lr=3e-3, muon_lr=0.02, evaluate_every=500
 )
 REVIEWS = COMMON | dict(
     max_tokens=400, vocabulary=16_000, pairs=50_000, pool="mean", embed_dropout=0.5, delete=0.3,
-    minutes=5.0, d_model=128, n_heads=4, n_layers=1, d_ff=256, dropout=0.0, lr=5e-3, muon_lr=0.02, evaluate_every=100, pad=None,
+    epochs=2, d_model=128, n_heads=4, n_layers=1, d_ff=256, dropout=0.0, lr=5e-3, muon_lr=0.02, evaluate_every=175, pad=None,
 )
 RECIPES = {
     "names": COMMON | dict(file="", epochs=40, lr=1e-2),
@@ -35,7 +35,7 @@ RECIPES = {
     "enwik8": LONG,
     "text": LONG | dict(file=""),
     "imdb": REVIEWS,
-    "classify": REVIEWS | dict(csv="", text="text", label="label", vocabulary=4000, pairs=0, minutes=None, epochs=10, evaluate_every=None),
+    "classify": REVIEWS | dict(csv="", text="text", label="label", vocabulary=4000, pairs=0, epochs=10, evaluate_every=None),
 }
 ENDS = ("epochs", "steps", "minutes")
 
@@ -74,7 +74,7 @@ def build(
     "The part of the settings that concerns `kind`."
     return kind(**{field.name: settings[field.name] for field in fields(kind) if field.name in settings} | more)
 
-# %% ../nbs/recipes.ipynb #f758a5c1
+# %% ../nbs/recipes.ipynb #257df5a7
 @dataclass
 class Job:
     "What a task becomes: data, a model, and how it is kept and judged."
@@ -87,7 +87,7 @@ class Job:
     save: Callable  # (folder, model)
     report: Callable  # (model, folder, say) -> facts for the model's card
 
-# %% ../nbs/recipes.ipynb #7f7c534c
+# %% ../nbs/recipes.ipynb #2d9bc30f
 def new_names(
     model,  # a `LanguageModel`
     tokenizer,  # its `CharTokenizer`
@@ -151,7 +151,7 @@ def report_toy(model, folder, say, texts, batches) -> dict:
     say(f"The model is in {folder}. Try: former-nb generate --model {folder} --prompt {question} --temperature 0 --n 1")
     return {"held_out_exact_match": share}
 
-# %% ../nbs/recipes.ipynb #835abe34
+# %% ../nbs/recipes.ipynb #6663bf70
 def short_texts(task, settings) -> Job:
     "A language model of names, or of questions with their answers."
     from former_nb.batches import collate, make_batches
@@ -190,7 +190,7 @@ def short_texts(task, settings) -> Job:
         report,
     )
 
-# %% ../nbs/recipes.ipynb #8979df03
+# %% ../nbs/recipes.ipynb #6a794dac
 COUNTED = 2_000_000  # characters that the counting models learn from, of the training part's end
 
 
@@ -237,7 +237,7 @@ def long_text(task, settings) -> Job:
         partial(report_long, data=data, settings=settings, tested=len(data.rows) > 2),
     )
 
-# %% ../nbs/recipes.ipynb #200ac281
+# %% ../nbs/recipes.ipynb #923660f2
 def split_labelled(
     pairs: list[tuple[str, str]],  # texts and labels
     seed: int = 0,
@@ -283,7 +283,7 @@ def linear_rival(
     said = np.array(names)[(scores[0] > 0).astype(int)] if len(names) == 2 else np.array(names)[np.argmax(scores, axis=0)]
     return float((said == right).mean())
 
-# %% ../nbs/recipes.ipynb #f75b5175
+# %% ../nbs/recipes.ipynb #92447f70
 def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
     "Accuracy on held-out texts beside that of the commonest label and of a linear model, and how good each label is."
     from former_nb.classifier import predict, report_by_class
@@ -338,7 +338,7 @@ def texts_with_labels(task, settings) -> Job:
         partial(report_labels, tokenizer=tokenizer, names=names, parts=parts),
     )
 
-# %% ../nbs/recipes.ipynb #d73bef53
+# %% ../nbs/recipes.ipynb #954d8e64
 KINDS = {"names": short_texts, "copy": short_texts, "reverse": short_texts, "sort": short_texts, "shakespeare": long_text, "enwik8": long_text, "text": long_text}
 KINDS |= {"imdb": texts_with_labels, "classify": texts_with_labels}
 
@@ -350,7 +350,7 @@ def prepare(
     "Data, model and report of a task. Raises `ValueError` or `TypeError`, naming the setting, for what cannot be."
     return KINDS[task](task, settings)
 
-# %% ../nbs/recipes.ipynb #9781d411
+# %% ../nbs/recipes.ipynb #28ae090b
 CARD = "---\nlibrary_name: former_nb\n---\n\n"  # how a card begins
 
 
