@@ -12,6 +12,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pandas as pd
 import pytest
+import torch
 
 from former_nb.cli import main
 from former_nb.data_sets import NAMES
@@ -28,7 +29,9 @@ def process(*words, **options):
 
 
 def former(*words):
-    "The command in this process, which has imported torch already."
+    "The command in this process, which has imported torch already; with one thread, as in `OFFLINE`."
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["former-nb", *map(str, words)])
@@ -40,6 +43,7 @@ def former(*words):
         except Exception:  # a user would see a traceback
             traceback.print_exc()
             code = 1
+    torch.set_num_threads(threads)
     said = []
     for stream in (out, err):
         stream.seek(0)
