@@ -126,7 +126,7 @@ def beam_search(
             if logp.isnan().any():
                 raise ValueError("logits: expected numbers, at least one in each row, got NaN")
             finished, sums, parent, new = _grow(logp.unflatten(0, (B, w)), sums, ends, beams)
-            limit = score(sums.max(dim=1).values, steps).tolist()  # no text that still grows can come to more
+            limit = [score(s, steps) for s in sums.max(dim=1).values.tolist()]  # no text that still grows can come to more
             for b in (b for b in range(B) if not over[b]):
                 for total, i, token in finished[b]:
                     found[b].append(([*tokens[b * w + i].tolist(), token], score(total, step)))

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['app', 'RUN', 'SETTINGS', 'Device', 'one_sentence', 'read_settings', 'prepare_folder', 'note_run', 'recall_run',
-           'find_task', 'dry_run', 'train', 'run_task', 'generate', 'classify', 'main']
+           'find_task', 'dry_run', 'train', 'run_task', 'check_kind', 'read_lines', 'generate', 'classify', 'main']
 
 # %% ../nbs/cli.ipynb #cac26aa9
 import json
@@ -61,7 +61,8 @@ def one_sentence(
             typer.echo("Error: there is not enough memory; --dry-run says what a run needs, smaller sizes or --accumulate lower it", err=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
-            typer.echo("Stopped. What was saved before is whole and can be used; --resume goes on from there.", err=True)
+            left = " What was saved before is whole and can be used; --resume goes on from there." if command.__name__ == "train" else ""
+            typer.echo(f"Stopped.{left}", err=True)
             raise typer.Exit(130) from None
 
     return wrapped
@@ -143,6 +144,8 @@ def find_task(
 
     if name in RECIPES:
         return name
+    if Path(name).suffix.lower() in (".csv", ".tsv"):
+        raise ValueError(f"task: {name!r} looks like a table; learn its labels with: train classify --csv {name}, or to write like it with: train text --file {name}")
     if Path(name).suffix or Path(name).exists():
         given["file"] = name
         return "text"
@@ -251,13 +254,13 @@ def run_task(
     accelerator, where = start_processes(how["device"], config.precision)
     main = accelerator.is_main_process
     say = typer.echo if main else lambda text: None
+    set_seed(config.seed)
+    model = job.make_model()  # refuses what it cannot be built from, before anything is written
     if main and not resume:
         prepare_folder(out, overwrite)
         note_run(out, task, settings)
     accelerator.wait_for_everyone()
 
-    set_seed(config.seed)
-    model = job.make_model()
     say(f"{job.source}: {job.sizes}")
     say(f"{'Going on with' if resume else 'Training'} {sum(p.numel() for p in model.parameters()):,} parameters on {where.type}, {out}")
     history = fit(model, job.train, job.valid, config, folder=out, resume=resume, on_best=partial(job.save, out), **how)
@@ -272,6 +275,36 @@ def run_task(
             card = out / "README.md"
             if not card.exists() or card.read_text(encoding="utf-8", errors="replace").startswith(("---\ntags:\n- model_hub_mixin", CARD)):  # not one's own
                 (folder / card.name).write_text(model_card(task, facts, settings, f"former-nb train {task}"), encoding="utf-8")
+
+# %% ../nbs/cli.ipynb #e431d7b5
+def check_kind(
+    folder: Path,  # of a trained model
+    judges: bool,  # is a classifier wanted, or a model that writes?
+) -> None:
+    "Raise `ValueError` for a model of the other kind. What is no model at all is left to whoever loads it."
+    try:
+        facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    if isinstance(facts, dict) and "vocab_size" in facts and judges != ("n_classes" in facts):
+        holds, use = ("a model that writes", "generate") if judges else ("a classifier", "classify")
+        raise ValueError(f"model: {str(folder)!r} holds {holds}; expected {'a classifier' if judges else 'a model that writes'}, or use: former-nb {use}")
+
+
+def read_lines(
+    file: Path | None,  # UTF-8, also compressed with gzip; None reads standard input
+) -> list[str]:  # what is not UTF-8 as half characters, which no tokenizer reads
+    "One text per line. A line that is not UTF-8 spoils no other. Raises `ValueError` for a file that cannot be read or is not text."
+    from former_nb.data_sets import read_text
+
+    try:
+        content = read_text(file) if file else sys.stdin.read().removeprefix("\ufeff")
+    except ValueError as error:
+        raw = getattr(error.__context__, "object", b"\0")  # of a UnicodeDecodeError
+        if b"\0" in raw:  # a picture, or UTF-16
+            raise
+        content = raw.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    return content.removesuffix("\n").split("\n") if content else []
 
 # %% ../nbs/cli.ipynb #976e795e
 @app.command(epilog="Example: former-nb generate --model runs/names --prompt Jo --n 10 --temperature 0.8 --seed 0")
@@ -298,8 +331,11 @@ def generate(
 
     if prompt == "":
         raise ValueError("prompt: expected at least one character; leave --prompt out to start from the beginning")
+    check_kind(model, judges=False)
     trained, tokenizer = load_generator(model, pick_device(device.value))
     prompt = sys.stdin.read().removesuffix("\n") if prompt == "-" else prompt or ""
+    if prompt != prompt.encode(errors="ignore").decode():
+        raise ValueError(f"prompt: expected UTF-8 text, got {prompt!r:.80}")
     how = dict(top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, window=window)
     if stream:
         for i in range(n):
@@ -321,30 +357,33 @@ def classify(
     file: Annotated[Path | None, typer.Option(help="Text file, UTF-8, one text per line.")] = None,
     device: Annotated[Device, typer.Option(help="Where to compute; auto takes the best there is.")] = Device.auto,
 ):
-    "Let a trained model judge: label, probability and text, one line each, with tabs between."
+    "Let a trained model judge: label, probability and text, one line each, with tabs between. A text that cannot be read gets neither, and a note."
     from former_nb.classifier import load_classifier, predict
     from former_nb.core import pick_device
-    from former_nb.data_sets import read_text
 
     if texts and file:
         raise ValueError("file: expected texts or a file, got both")
+    check_kind(model, judges=True)
     trained, tokenizer, labels = load_classifier(model, pick_device(device.value))
-    if not texts:
-        texts = (read_text(file) if file else sys.stdin.read()).splitlines()
+    texts = texts or read_lines(file)
     if not texts:
         raise ValueError("texts: expected at least one, got none")
-    for text, (_, answer) in zip(texts, predict(trained, tokenizer, texts, labels).iterrows()):
-        p = max(answer[f"p({name})"] for name in labels)
-        typer.echo(f"{answer['label']}\t{p:.3f}\t{text}")
-        if answer["note"]:
-            typer.echo(f"Note on {text[:40]!r}: {answer['note']}", err=True)
+    for i in range(0, len(texts), 500):  # what is judged is printed, whatever comes after
+        found = predict(trained, tokenizer, texts[i : i + 500], labels)
+        for n, (text, (_, answer)) in enumerate(zip(texts[i:], found.iterrows()), start=i + 1):
+            known, note = isinstance(answer["label"], str), answer["note"]
+            said = answer["label"], f"{max(answer[f'p({name})'] for name in labels):.3f}", text
+            typer.echo("\t".join(" ".join(field.splitlines()).replace("\t", " ") for field in (said if known else ("", "", text))))
+            if note:
+                typer.echo(f"Note on text {n}, {text[:40]!r}: {note if known else 'not UTF-8, so it was not judged'}", err=True)
 
 
 def main() -> None:
     "The entry point of `former-nb`."
-    for stream in (sys.stdout, sys.stderr):
+    into = dict(errors="surrogateescape", newline=None)  # bytes that are not UTF-8 are left to whoever reads them; "\r\n" ends a line, too
+    for stream, how in ((sys.stdin, into), (sys.stdout, dict(errors="replace")), (sys.stderr, dict(errors="backslashreplace"))):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8")  # Lithuanian letters, whatever the terminal's default
+            stream.reconfigure(encoding="utf-8", **how)  # Lithuanian letters, whatever the terminal's default
     app()
 
 

@@ -25,12 +25,12 @@ class LayerCache:
 
     def __init__(
         self,
-        window: int | None = None,  # keep what a query may see that sees so many keys, itself included; None keeps all
+        window: int | None = None,  # a query sees so many keys, its own included, and older ones go; None keeps all
     ):
         if window is not None:
             check_whole("window", window)
-        self.window, self.length, self.start, self.end = window, 0, 0, 0  # length: the place of the next token
-        self.blocks = None  # two of (B, h, size, d); start to end is in use
+        self.window, self.length = window, 0  # length: the place of the next token
+        self.blocks, self.start, self.end = None, 0, 0  # two of (B, h, size, d); start to end is in use
 
     @property
     def k(self) -> torch.Tensor | None:

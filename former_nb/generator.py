@@ -35,7 +35,7 @@ class NGram:
 
     def __init__(
         self,
-        rows: list[list[int]],  # training sequences, each from BOS to EOS
+        rows: list[list[int]],  # training sequences, each from BOS on
         order: int,  # 2 is the bigram
         vocab_size: int,  # tokens that can follow
         discount: float = 0.75,  # taken from each count and given to shorter contexts
@@ -80,8 +80,8 @@ class NGram:
 
     def nats(
         self,
-        rows: list[list[int]],  # sequences from BOS to EOS
-    ) -> float:  # nats per token, the first letter and the end counted
+        rows: list[list[int]],  # sequences from BOS on
+    ) -> float:  # nats per token, all but BOS counted
         "The mean surprise of the model at `rows`. Raises `ValueError` where there are none."
         _check_rows(rows)
         surprises = [-log(self.probability(row[i], self.context(row, i))) for row in rows for i in range(1, len(row))]
@@ -177,7 +177,7 @@ def save_generator(
 
 
 def load_generator(
-    folder: str | Path,  # as written by `former-nb train`
+    folder: str | Path,  # as written by `save_generator`, also by `former-nb train`
     device: torch.device | str = "cpu",
 ) -> tuple[LanguageModel, TextTokenizer]:  # the model, ready to be used, and its tokenizer
     "A trained model and its tokenizer. Raises `ValueError` for a folder that is missing or not whole."

@@ -108,7 +108,7 @@ def text_windows(
     shuffle: bool = False,  # to learn: other windows in each epoch, in random order; else each token is a target exactly once
     seed: int = 0,  # of the windows and their order, 0 or more
     *,
-    context: int = 0,  # so many tokens stand before each target, or all that there are: windows overlap; not with shuffle
+    context: int = 0,  # at least so many tokens stand before each target, or all that there are: windows overlap; not with shuffle
 ) -> TextWindows:  # batches of (inputs, targets), for `fit` and `evaluate`
     "Cut one long row of tokens into windows. Raises `ValueError` where it is shorter than one."
     for name, value, least in (("length", length, 1), ("batch_size", batch_size, 1), ("seed", seed, 0), ("context", context, 0)):
@@ -157,7 +157,7 @@ _RANK = bytes(map(_ORDER.index, range(256)))
 def encode_bytes(
     content: bytes,  # text or not
 ) -> torch.Tensor:  # (N,) int16: the tokens of `SubwordTokenizer([])`
-    "One number per byte, four above the special tokens."
+    "One number per byte, above the four special tokens."
     if not isinstance(content, (bytes, bytearray)):
         raise TypeError(f"content: expected bytes, got {type(content).__name__}")
     return torch.from_numpy(np.frombuffer(content.translate(_RANK), np.uint8).astype(np.int16) + len(SPECIALS))

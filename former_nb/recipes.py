@@ -246,21 +246,21 @@ def split_labelled(
     "Cut by chance, each label alike, the same text always into the same part. Raises `ValueError` for a label with fewer than three texts."
     import random
 
-    parts, rng = ([], [], []), random.Random(seed)
-    first = {}  # text -> its first label, which says where all its copies go
+    first, rng = {}, random.Random(seed)
     for text, label in pairs:
-        first.setdefault(text, label)
-    for label in sorted(set(first.values())):
-        texts = [text for text, its in first.items() if its == label]
-        if len(texts) < 3:
-            raise ValueError(f"label: expected at least three different texts of each label, got {len(texts)} of {label!r}")
-        rng.shuffle(texts)
-        n = max(1, round(share * len(texts)))
-        where = dict.fromkeys(texts, 0) | dict.fromkeys(texts[:n], 1) | dict.fromkeys(texts[n : 2 * n], 2)
-        for pair in pairs:
-            if pair[0] in where:
-                parts[where[pair[0]]].append(pair)
-    return list(parts)
+        first.setdefault(text, label)  # a text's first label says where all its copies go
+    texts = {label: [] for label in sorted({label for _, label in pairs})}
+    for text, label in first.items():
+        texts[label].append(text)
+    if rare := [label for label in texts if len(texts[label]) < 3]:
+        more = f", and too few of {len(rare) - 1:,} more labels" if rare[1:] else ""
+        raise ValueError(f"label: expected at least three different texts of each label (under two labels, a text counts for the first), got {len(texts[rare[0]])} of {rare[0]!r:.80}{more}")
+    where = dict.fromkeys(first, 0)
+    for some in texts.values():
+        rng.shuffle(some)
+        n = max(1, round(share * len(some)))
+        where |= dict.fromkeys(some[:n], 1) | dict.fromkeys(some[n : 2 * n], 2)
+    return [[pair for pair in pairs if where[pair[0]] == part] for part in range(3)]
 
 
 def linear_rival(
@@ -298,8 +298,9 @@ def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
     say_losses(say, f"Accuracy on {len(test):,} held-out texts, read once:", accuracy)
     table = report_by_class(right, list(answers["label"]))
     say(table.round(3).to_string())
-    say(f'The model is in {folder}. Try: former-nb classify --model {folder} "{" ".join(test[0][0].split()[:8])}"')
-    return {"held_out_accuracy": accuracy, "by_label": table.to_dict("index")}
+    some = "".join(c for c in " ".join(test[0][0].split()[:8]) if c not in '"$`!\\')  # what a shell would not take as it is
+    say(f'The model is in {folder}. Try: former-nb classify --model {folder} "{some}"')
+    return {"held_out_accuracy": accuracy, "by_label": table.astype(object).where(table.notna(), None).to_dict("index")}  # JSON has no NaN
 
 
 def texts_with_labels(task, settings) -> Job:
@@ -312,7 +313,8 @@ def texts_with_labels(task, settings) -> Job:
     from former_nb.text import SubwordTokenizer
 
     seed, longest = settings["seed"], settings["max_tokens"]
-    check_whole("max_tokens", longest, 4)
+    for name, least in (("max_tokens", 4), ("vocabulary", 260), ("pairs", 0)):
+        check_whole(name, settings[name], least)
     if task == "imdb":
         reviews, source = load_reviews()
         named = {part: [(text, ("negative", "positive")[label]) for text, label in pairs] for part, pairs in reviews.items()}
@@ -323,15 +325,19 @@ def texts_with_labels(task, settings) -> Job:
         pairs = list(zip(*read_labelled(settings["csv"], settings["text"], settings["label"])))
         label_names([label for _, label in pairs])
         parts, source = split_labelled(pairs, seed), f"{len(pairs):,} texts from {Path(settings['csv']).name}"
+        if empty := sum(not text.strip() for text, _ in pairs):
+            source += f", {empty:,} of them empty"
     names = label_names([label for _, label in parts[0]])
     tokenizer = SubwordTokenizer.train([text for text, _ in parts[0]], settings["vocabulary"], lowercase=True)
     rows = [label_rows(*zip(*part), tokenizer, names) for part in parts[:2]]
     config = build(TransformerConfig, settings, vocab_size=tokenizer.vocab_size, max_len=longest)
     how = dict(by_length=True, length=lambda row: min(len(row[0]), longest))
+    making = partial(collate_labels, max_len=longest, delete=settings["delete"])
+    making([])  # refuses a wrong share before anything is written
     return Job(
         source,
-        f"{len(parts[0]):,} to learn from, {len(parts[1]):,} to choose by, {len(parts[2]):,} held out; labels {', '.join(names)}",
-        make_batches(balance(rows[0], seed), settings["batch_size"], shuffle=True, seed=seed, collate=partial(collate_labels, max_len=longest, delete=settings["delete"]), **how),
+        f"{len(parts[0]):,} to learn from, {len(parts[1]):,} to choose by, {len(parts[2]):,} held out; labels {', '.join(names):.200}",
+        make_batches(balance(rows[0], seed), settings["batch_size"], shuffle=True, seed=seed, collate=making, **how),
         make_batches(rows[1], 256, collate=partial(collate_labels, max_len=longest), **how),
         partial(Classifier, config, len(names), settings["pool"], settings["embed_dropout"], settings["pairs"]),
         partial(save_classifier, tokenizer=tokenizer, labels=names),
@@ -368,9 +374,12 @@ def model_card(
                 yield from (f"  {line}" for line in lines(value))
             elif isinstance(value, float):
                 yield f"- {name.replace('_', ' ')}: {value:.4g}"
+            elif value is None:
+                yield f"- {name.replace('_', ' ')}: –"
             elif not isinstance(value, str) or "\n" not in value:
                 yield f"- {name.replace('_', ' ')}: {value}"
 
     sample = f"\n## A sample\n\n```text\n{facts['sample'].strip()}\n```\n" if "sample" in facts else ""
-    chosen = "\n".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in sorted(settings.items()) if value is not None)
+    shown = {name: Path(value).name if name in ("file", "csv") else value for name, value in settings.items() if value is not None}  # no folders of this machine
+    chosen = "\n".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in sorted(shown.items()))
     return f"{CARD}# {task}\n\nA small Transformer, trained by `{command}`.\n\n" + "\n".join(lines(facts)) + f"\n{sample}\n## Settings\n\n```toml\n{chosen}\n```\n"

@@ -71,7 +71,7 @@ def sample_next(
     best, likeliest = logits.float().max(dim=-1, keepdim=True)  # (B, 1), NaN where there is one
     if not best.isfinite().all():
         raise ValueError(f"logits: expected numbers, at least one in each row, got {best[~best.isfinite()][0].item()}")
-    if temperature < 1e-6:  # nearer to 0 the quotients could overflow
+    if temperature < 1e-6:  # in single precision it may be 0
         return likeliest.squeeze(-1)
     logits = keep_likely((logits.float() - best) / temperature, top_k, top_p, min_p)
     p = logits.softmax(dim=-1)  # (B, vocab_size)

@@ -1,4 +1,5 @@
 """Tasks of the command line on files of one's own: a long text, a table with labels; a stream, standard input, and what they refuse."""
+import gzip
 import io
 import json
 import sys
@@ -108,6 +109,7 @@ def test_a_table_that_cannot_be_learned_from(tmp_path, rows, options, words):
 
 @pytest.mark.parametrize(("task", "words"), [
     ("imbd", ["task: expected", "did you mean imdb?"]),
+    ("posts.csv", ["task: 'posts.csv' looks like a table", "train classify --csv posts.csv"]),
     ("no.txt", ["file: ", "no.txt", "cannot be read"]),
     ("text", ["file: expected the name of a text file"]),
     ("classify", ["csv: expected the name of a CSV file"]),
@@ -121,6 +123,63 @@ def test_no_texts_to_judge(moods, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     refused(former("classify", "--model", moods[1]), "texts: expected at least one, got none")
     refused(former("classify", "--model", moods[1], "a", "--file", "b"), "file: expected texts or a file, got both")
+
+
+def test_models_of_the_other_kind(rhymes, moods):
+    refused(former("classify", "--model", rhymes[1], "a text"), "model: ", "holds a model that writes; expected a classifier")
+    for more in ([], ["--stream"]):
+        refused(former("generate", "--model", moods[1], *more), "model: ", "holds a classifier; expected a model that writes")
+
+
+def test_a_line_that_cannot_be_read_costs_itself_only(moods, tmp_path):
+    lines = b"firm 7, profit up\r\nf\xff\xfem\n\nfirm 8\thas a\xe2\x80\xa8loss"
+    (tmp_path / "lines.txt").write_bytes(lines)
+    (tmp_path / "lines.txt.gz").write_bytes(gzip.compress(lines))
+    found = former("classify", "--model", moods[1], "--file", tmp_path / "lines.txt")
+    packed = former("classify", "--model", moods[1], "--file", tmp_path / "lines.txt.gz")
+    piped = process("classify", "--model", moods[1], stdin=(tmp_path / "lines.txt").open("rb"))
+    assert found.returncode == 0 and found.stdout == packed.stdout == piped.stdout
+    rows = [line.split("\t") for line in found.stdout.splitlines()]
+    assert [text for *_, text in rows] == ["firm 7, profit up", "f??m", "", "firm 8 has a loss"] and rows[1][:2] == ["", ""]
+    assert all(label in ("bad", "even", "good") for label, *_ in (rows[0], rows[2], rows[3]))
+    assert "Note on text 2" in found.stderr and "not UTF-8" in found.stderr and "Note on text 3, '': empty text" in found.stderr
+
+
+@pytest.mark.parametrize(("content", "word"), [(b"\x89PNG\r\n\x00\xff", "not UTF-8 text"), ("hallo".encode("utf-16"), "not UTF-8 text"), (b"a\x00b", "control character"), (b"", "empty file")])
+def test_a_file_that_is_no_text(moods, tmp_path, content, word):
+    (tmp_path / "odd").write_bytes(content)
+    refused(former("classify", "--model", moods[1], "--file", tmp_path / "odd"), "file: ", word)
+
+
+def test_a_prompt_that_is_not_utf_8(rhymes):
+    refused(former("generate", "--model", rhymes[1], "--prompt", "on\udcff"), "prompt: expected UTF-8 text")
+
+
+@pytest.mark.parametrize("setting", ['pool = "cls"', "embed_dropout = 1.0", "delete = 2", "pairs = -1", "vocabulary = 10", "max_tokens = 2"])
+def test_a_wrong_setting_is_named_before_anything_is_written(moods, tmp_path, setting):
+    file, out, _ = moods
+    (tmp_path / "s.toml").write_text(setting)
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    result = former("train", "classify", "--csv", file, "--text", "post", "--label", "mood", "--out", out, "--overwrite", "--config", tmp_path / "s.toml", *SMALL)
+    refused(result, setting.split()[0] + ": expected")
+    assert before == {file.name: file.read_bytes() for file in out.iterdir()}
+
+
+def test_what_is_published_is_json_and_names_no_folder(tmp_path):
+    rows = [f"firm {i} is up,good" for i in range(30)] + [f"firm {i} is down,bad" for i in range(30)] + [f"firm {i} is here,rare" for i in range(3)] + [",good"]
+    words = ["--csv", table(tmp_path / "posts.csv", rows), "--text", "post", "--label", "mood", "--out", tmp_path / "out"]
+    result = former("train", "classify", *words, "--steps", 1, *SMALL)
+    assert result.returncode == 0 and "64 texts from posts.csv, 1 of them empty" in result.stdout, result.stderr
+    facts = json.loads((tmp_path / "out" / "training.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)  # no NaN
+    assert any(row["precision"] is None for row in facts["by_label"].values())  # a label that was never said
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert 'csv = "posts.csv"' in card and str(tmp_path) not in card
+
+
+def test_labels_without_texts_of_their_own():
+    pairs = [(text, label) for label in "xy" for text in "abc"] + [("d", "z")]
+    with pytest.raises(ValueError, match=r"got 0 of 'y', and too few of 1 more"):
+        split_labelled(pairs)
 
 
 def test_the_same_text_stays_in_one_part():

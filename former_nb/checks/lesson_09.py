@@ -19,19 +19,24 @@ from ..exercises import diagnose, exercise
 )
 def judge_09_1(answer):
     "Four numbers."
-    return diagnose(
+    right = torch.tensor([5, 5, 1, 5])
+    problem = diagnose(
         answer,
-        torch.tensor([5, 5, 1, 5]),
+        right,
         {
-            "*first* reads one place, but in both directions that place has seen all tokens": [5, 1, 1, 5],
-            "under a causal mask the first place sees no later token, however many blocks there are": [5, 5, 5, 5],
-            "a token sees itself, under a causal mask too": [5, 5, 0, 5],
-            "under a causal mask all tokens reach the mean: each at its own place, if nowhere else": [5, 5, 1, 1],
             "*first* is the first token; the last is the one that sees all under a causal mask": [5, 5, 5, 1],
-            "the mean reads all five places, also under a causal mask": [5, 1, 1, 1],
-            "under a causal mask the last token reaches the last place, which is in the mean": [5, 5, 1, 4],
+            "a token sees itself, with a mask and without": [4, 4, 0, 4],
         },
     )
+    if problem is None or not problem.startswith("the numbers differ"):
+        return problem
+    places = (
+        "*mean* in both directions: the mean reads all five places, and every token stands at one of them",
+        "*first* in both directions: it reads one place, but that place has seen all tokens",
+        "*first* under a causal mask: the first place sees itself and no later token, however many blocks there are",
+        "*mean* under a causal mask: each token reaches the mean at its own place, if nowhere else",
+    )
+    return places[int((torch.as_tensor(answer) != right).int().argmax())]
 
 # %% ../../nbs/solutions/09_classifier.ipynb #83852baf
 def _by_query(x, real, query, scale=None, axis=-1):
@@ -58,21 +63,29 @@ def judge_09_2(answer):
         return f"expected a tensor, got {type(got).__name__}"
     if got.shape == right.shape and got[3].isnan().any():
         return "a row without tokens gives NaN: its softmax is over nothing; it must give zeros"
-    weights = (x @ query / 7**0.5).softmax(-1)
+    if got.shape == real.shape:
+        return "one number for each token came back: if they are the weights, sum the tokens' vectors with them"
+    scores = x @ query / 7**0.5  # (B, T)
+    weights, exp = scores.softmax(-1), scores.exp() * real
     problem = diagnose(
         got,
         right,
         {
             "pads have weights: mask the scores before the softmax": _by_query(x, every, query),
             "pads are left out after the softmax, so the weights of the others do not sum to one: mask the scores before": ((weights * real)[..., None] * x).sum(1),
-            "scores that are 0 still weigh e⁰: fill those of the pads with -inf": ((torch.where(real, x @ query / 7**0.5, 0.0)).softmax(-1)[..., None] * x).sum(1),
+            "scores that are 0 still weigh e⁰: fill those of the pads with -inf": ((scores * real).softmax(-1)[..., None] * x).sum(1),
             "the scores are not divided by √d_model": _by_query(x, real, query, 1.0),
             "the scores are divided by d_model, not by its root": _by_query(x, real, query, 7.0),
+            "that divides by the root of the number of tokens, not of d_model": _by_query(x, real, query, 5**0.5),
+            "those are the scores themselves: the weights are their softmax": ((scores * real)[..., None] * x).sum(1),
+            "the weights do not sum to one: divide the exponentials by their sum": (exp[..., None] * x).sum(1),
             "the softmax runs over the texts of the batch, not over the tokens": _by_query(x, real, query, axis=0),
             "that is the plain mean: the query has no part in it": (x * real[..., None]).sum(1) / real.sum(-1, keepdim=True).clamp(min=1),
             "a weighted sum is wanted; yours is divided by the number of tokens once more": right / real.sum(-1, keepdim=True).clamp(min=1),
         },
     )
+    if problem and got.shape == right.shape and torch.allclose(got[:3], right[:3], rtol=1e-4, atol=1e-5):
+        return "a row without tokens must give zeros: where all scores are alike, however low, the softmax is a plain mean of the pads"
     if problem is None:
         loud = torch.where(real[..., None], x, 1e4)
         if not torch.allclose(answer(loud, real, query), right, rtol=1e-4, atol=1e-5):
@@ -94,11 +107,11 @@ def judge_09_3(answer):
         q, shares = q / q.sum(-1, keepdim=True), shares / shares.sum()
         scaled = q * shares
         norm = lambda p: p / p.sum(-1, keepdim=True)
+        right, got = norm(scaled), answer(q.clone(), shares.clone())
         problem = diagnose(
-            answer(q.clone(), shares.clone()),
-            norm(scaled),
+            got,
+            right,
             {
-                "the rows do not sum to one: divide each by its sum": scaled,
                 "the shares stand on the wrong side: dividing by them is the way from the world to balanced classes": norm(q / shares),
                 "the shares stand on the wrong side, and the rows do not sum to one": q / shares,
                 "that sums to one over the texts, for each class; each text's probabilities must": scaled / scaled.sum(0),
@@ -110,5 +123,7 @@ def judge_09_3(answer):
                 "that multiplies by the shares' logarithms": norm(q * shares.log()),
             },
         )
+        if problem and isinstance(got, torch.Tensor) and got.shape == right.shape and torch.allclose(norm(got), right, rtol=1e-4, atol=1e-5):
+            return "the rows do not sum to one: divide each by its sum"
         if problem is not None:
             return problem

@@ -17,16 +17,23 @@ from ..batches import IGNORE
 # %% ../../nbs/solutions/10_generator.ipynb #13b113c0
 @exercise("10.1", "Which of the eight targets can be known from what stands before them?", "The first of a pair costs ln 10, the second nothing. The loss is a mean.")
 def judge_10_1(answer):
-    right = torch.tensor(log(10) / 2)
-    return diagnose(answer, right, {
+    right = log(10) / 2
+    surprise = lambda again: -again * log(again) - (1 - again) * log((1 - again) / 9)  # the same letter, or one of nine others
+    mistakes = {
         "no letter helps to predict another, but the second of a pair is known": log(10),
         "the first of each pair is new and cannot be known": 0.0,
         "that is the whole row; the loss is a mean over its eight targets": 4 * log(10),
-        "that is in bits; the loss is in nats": torch.log2(torch.tensor(10.0)) / 2,
+        "that is in bits; the loss is in nats": right / log(2),
         "`<bos>` is an input and never a target; a row has eight targets": 4 * log(10) / 9,
         "the first letter follows `<bos>` and counts, so four targets of eight are new": 3 * log(10) / 8,
         "the first letter is a target too, so there are eight of them": 3 * log(10) / 7,
-    })
+        "that is the best that a counter of pairs can do; who has read the whole beginning knows which of a pair comes next": (log(10) + 7 * surprise(43 / 70)) / 8,
+        "the letter comes again half of the time, but from the place one knows when": surprise(0.55),
+        "that is the perplexity; the loss is its logarithm": 10**0.5,
+    }
+    if isinstance(answer, (int, float)):  # two decimals are enough
+        answer = next((known for known in (right, *mistakes.values()) if abs(answer - known) < 0.005), answer)
+    return diagnose(answer, torch.tensor(right), mistakes)
 
 # %% ../../nbs/solutions/10_generator.ipynb #87dcf9b2
 @exercise("10.2", "The probability of a name is a product over its places; what is its logarithm?", "`F.cross_entropy(..., reduction='none')` gives one number per target, and 0 where the target is IGNORE.")
@@ -50,6 +57,9 @@ def judge_10_2(answer):
         "the softmax is missing: logits are no logarithms of probabilities yet": (raw * real).sum(-1),
         "you summed over the names; keep the batch axis and sum over the places": (each * real).sum(0),
         "one number for the whole batch; each name needs its own": right.sum(),
+        "that is the mean over the batch; each name needs its own number, the sum over its places": right.sum() / real.sum(),
+        "that is P; the surprise is -ln P": (-right).exp(),
+        "those are bits; nats are natural logarithms": right / log(2),
         "the sum over the places is missing": each * real,
     })
 
@@ -63,7 +73,7 @@ def judge_10_3(answer):
     right = each.sum() / (B * V)
     together = counts.sum(dim=0)
     return diagnose(answer(targets, V), right, {
-        "a token that stands twice in a row cannot have two shares of one": torch.tensor(0.0),
+        "a token that stands twice in one row cannot have two shares of one": torch.tensor(0.0),
         "you averaged over the B·T targets; torch divides by the B·V rows and tokens": each.sum() / (B * T),
         "you divided by all B·T·V numbers; the class axis, here time, is not averaged over": each.sum() / (B * T * V),
         "you summed; the loss is a mean over B·V": each.sum(),

@@ -16,18 +16,22 @@ from ..exercises import diagnose, exercise
 @exercise(
     "10c.1",
     "Sort, and for top-p ask of each token how much mass stands *before* it. For min-p, a factor of what?",
-    "Before the tokens stand 0, 0.5, 0.7, 0.8, 0.9 and 0.96. Min-p compares with 0.2 times the largest, 0.1.",
+    "Before the tokens stand 0, 0.5, 0.7, 0.8, 0.9 and 0.96. Min-p compares with 0.1 times the largest, 0.05.",
 )
 def judge_10c_1(answer):
     if isinstance(answer, (int, float)) or len(answer) != 3:
         return "expected three numbers: for top-k, top-p and min-p"
-    right = torch.tensor([4, 3, 4])
-    return diagnose(answer, right, {
-        "the third token brings the mass from 0.7 to 0.8, past 0.75; it stays, since 0.7 stood before it": torch.tensor([4, 2, 4]),
-        "min-p is a factor of the largest probability, 0.2 · 0.5, not a probability": torch.tensor([4, 3, 2]),
-        "a token exactly at the height, 0.1, stays, and so does its equal": torch.tensor([4, 3, 3]),
-        "these are the tokens that are cut, not those left": 6 - right,
-    })
+    got, right, heights = [float(x) for x in answer], [4, 3, 5], "min-p is a factor of the largest probability, 0.1 · 0.5, not a probability"
+    if got == [6 - n for n in right]:
+        return "these are the tokens that are cut, not those left"
+    mistakes = (
+        {},
+        {2: "the third token brings the mass from 0.7 to 0.8, past 0.75; it stays, since 0.7 stood before it", 4: "before the fourth token stand 0.8, past 0.75"},
+        {4: heights, 2: heights, 6: "0.04, the last, is below 0.1 · 0.5"},
+    )
+    for name, number, wanted, known in zip(("top-k", "top-p", "min-p"), got, right, mistakes):
+        if number != wanted:
+            return f"{name}: {known.get(number, 'not so many; each filter judges all six tokens, whatever the others do')}"
 
 # %% ../../nbs/solutions/10c_sampling.ipynb #4c9bb74f
 @exercise(
@@ -39,7 +43,12 @@ def judge_10c_2(answer):
     logits = torch.tensor([[0.5, -1.0, 2.0, 0.1, 3.0, -0.3], [1.0, 0.2, -2.0, 0.7, 0.3, 1.5]])  # (B, vocab_size)
     tokens = torch.tensor([[1, 4, 4], [1, 0, 3]])  # (B, T)
     given, inf = logits.clone(), float("-inf")
-    problem = diagnose(answer(given, tokens.clone()), logits.scatter(1, tokens, inf), {
+    result = answer(given, tokens.clone())
+    if isinstance(result, torch.Tensor) and result.isnan().any():
+        return "some are NaN: 0 times infinity is no number; write -∞ at the places instead of adding or multiplying"
+    if isinstance(result, torch.Tensor) and -math.inf < result.min() < -100:
+        return "a large negative number only makes a token unlikely; the logit of what is ruled out is -∞"
+    problem = diagnose(result, logits.scatter(1, tokens, inf), {
         "you ruled out the tokens of all rows in every row; each row has its own": logits.index_fill(1, tokens.unique(), inf),
         "a logit of 0 is not forbidden, it may even be the largest; the probability must be 0, the logit -∞": logits.scatter(1, tokens, 0.0),
         "you ruled out the last token only": logits.scatter(1, tokens[:, -1:], inf),
@@ -66,6 +75,8 @@ def judge_10c_3(answer):
         problem = diagnose(answer(logits.clone(), odds), right, {
             "this is 1/τ; a higher temperature makes the odds smaller": math.log(odds) / gap,
             "odds are an exponential of logits; take their logarithm": gap / odds,
+            "multiply out: exp(gap / τ) = odds, and τ stands below": gap * math.log(odds),
+            "a temperature is positive: the likeliest first": -gap / math.log(odds),
             "the natural logarithm, as in the softmax; yours has base 2": gap / math.log2(odds),
             "the natural logarithm, as in the softmax; yours has base 10": gap / math.log10(odds),
             "you took the difference of probabilities; the formula needs that of logits": (p[0] - p[1]) / math.log(odds),

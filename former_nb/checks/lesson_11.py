@@ -21,16 +21,31 @@ def judge_11_1(answer):
     if isinstance(answer, (int, float)) or len(answer) != 2:
         return "expected two numbers, the one without the cache first"
     B, T, n = 4, 5, 7
-    again, kept = sum(range(T, T + n)), T + n - 1
-    return diagnose(answer, torch.tensor([B * again, B * kept]), {
-        "these are the visits of one prompt; there are four": torch.tensor([again, kept]),
-        "you fed the last token too; it is chosen, and nothing is asked of it": torch.tensor([B * (again + T + n), B * (kept + 1)]),
-        "with the cache, too, the last token is chosen and never read": torch.tensor([B * again, B * (kept + 1)]),
-        "the prompt is read too; you counted the new tokens only": torch.tensor([B * sum(range(1, n + 1)), B * n]),
-        "the first step with the cache reads the whole prompt, not one token": torch.tensor([B * again, B * n]),
-        "the prompt is read again at every step of the plain loop, not only the new tokens": torch.tensor([B * sum(range(1, n + 1)), B * kept]),
-        "you swapped the two; the one without the cache comes first": torch.tensor([B * kept, B * again]),
-    })
+    again, kept, new = sum(range(T, T + n)), T + n - 1, sum(range(1, n + 1))  # of one prompt; new: the new tokens only
+    got = tuple(float(x) for x in answer)
+    if got == (B * kept, B * again):
+        return "you swapped the two; the one without the cache comes first"
+    if got == (again, kept):
+        return "these are the visits of one prompt; there are four"
+    mistakes = {
+        "without the cache": (got[0], B * again, {
+            B * (again + T + n): "you fed the last token too; it is chosen, and nothing is asked of it",
+            B * (again + n): "the first step reads the 5 tokens of the prompt alone, and the last new token is never read",
+            B * new: "the prompt is read again at every step, not only the new tokens",
+            B * (new - n): "the prompt is read again at every step, not only the new tokens",
+            B * T * n: "the text grows by one token at each step",
+            again: "this is one prompt; there are four",
+        }),
+        "with the cache": (got[1], B * kept, {
+            B * (kept + 1): "the last token is chosen and never read",
+            B * n: "the first step reads the whole prompt, not one token",
+            B * (n - 1): "the prompt is read too, once",
+            kept: "this is one prompt; there are four",
+        }),
+    }
+    for name, (number, right, known) in mistakes.items():
+        if number != right:
+            return f"{name}: {known.get(number, 'write down what each of the seven steps reads, and add up')}"
 
 # %% ../../nbs/solutions/11_decoding.ipynb #6074d4f1
 @exercise(
@@ -42,7 +57,10 @@ def judge_11_2(answer):
     prompts, drawn = [[1, 5], [1, 6, 7, 8], [1, 9, 4], [1, 10], [1, 11, 12]], [20, 21, 22, 23, 24]
     for place, done in ((2, [False] * 5), (3, [True, False, False, False, True]), (4, [False, False, True, True, False])):
         given = [list(row) for row in prompts]
-        result = answer(given, place, list(drawn), list(done))
+        try:
+            result = answer(given, place, list(drawn), list(done))
+        except IndexError:
+            return f"a list has no item so far on: at place {place} a shorter prompt has ended, and its row takes the drawn token"
         if result is None:
             return "nothing came back; return a list with one token for each row"
         cases = list(zip(prompts, drawn, done))
@@ -69,16 +87,18 @@ def judge_11_2(answer):
     "A key and a value for each of n_kv_heads heads, each d_model / n_heads wide: 2 · n_kv_heads · d_model / n_heads numbers.",
 )
 def judge_11_3(answer):
-    for budget, B, layers, heads, kv, d, size in ((30_000, 3, 5, 8, 2, 64, 4), (2**24, 16, 12, 12, 12, 768, 2), (9_999, 1, 2, 6, 3, 48, 2)):
+    for budget, B, layers, heads, kv, d, size in ((300_000, 7, 5, 18, 3, 90, 4), (2**24, 16, 12, 12, 12, 768, 2), (9_999, 1, 2, 6, 3, 48, 2)):
         right = budget // (2 * B * layers * kv * (d // heads) * size)
         problem = diagnose(answer(budget, B, layers, heads, kv, d, size), torch.tensor(right), {
             "keys and values: two of each": torch.tensor(budget // (B * layers * kv * (d // heads) * size)),
             "only n_kv_heads heads have keys and values; the query heads share them": torch.tensor(budget // (2 * B * layers * d * size)),
+            "a head is d_model / n_heads wide": torch.tensor(budget // (2 * B * layers * kv * d * size)),
+            "you divided by n_heads, but did not count the heads that have keys": torch.tensor(budget // (2 * B * layers * (d // heads) * size)),
             "every layer keeps its own": torch.tensor(budget // (2 * B * kv * (d // heads) * size)),
             "this is for one text; B are written at once": torch.tensor(budget // (2 * layers * kv * (d // heads) * size)),
             "the budget is in bytes; a number takes `size` of them": torch.tensor(budget // (2 * B * layers * kv * (d // heads))),
             "half a token has no place: round down to a whole number": torch.tensor(budget / (2 * B * layers * kv * (d // heads) * size)),
-            "round down; one more does not fit": torch.tensor(-(-budget // (2 * B * layers * kv * (d // heads) * size))),
+            "round down: one more does not fit": torch.tensor(-(-budget // (2 * B * layers * kv * (d // heads) * size))),
         })
         if problem:
             return problem

@@ -19,13 +19,14 @@ from ..exercises import diagnose, exercise
 def judge_11b_1(answer):
     if not isinstance(answer, str) or len(answer) != 3 or set(answer.upper()) - {"A", "B"}:
         return "expected three letters, A or B, as one string"
-    return {
-        "ABB": None,
-        "BAA": "log-probabilities are negative: the larger number is the one nearer to zero",
-        "ABA": "GNMT divides by (5 + n) / 6: -6 / 1.5 against -9 / 2.33",
-        "BBB": "by the sum nothing is divided: -6 against -9",
-        "AAB": "the mean divides by the number of tokens: -6 / 4 against -9 / 9",
-    }.get(answer.upper(), "work out the six numbers: two texts, each by three rules; the larger number wins")
+    if answer.upper() == "BAA":
+        return "log-probabilities are negative: the larger number is the one nearer to zero"
+    sentences = (
+        "by the sum nothing is divided: -6 against -9",
+        "the mean divides by the number of tokens: -6 / 4 against -9 / 9",
+        "GNMT divides by (5 + n) / 6: -6 / 1.5 against -9 / 2.33",
+    )
+    return next((sentence for got, right, sentence in zip(answer.upper(), "ABB", sentences) if got != right), None)
 
 # %% ../../nbs/solutions/11b_beam_search.ipynb #ed663be3
 @exercise(
@@ -37,7 +38,12 @@ def judge_11b_2(answer):
     made = torch.Generator().manual_seed(0)
     for w, V, beams in ((3, 7, 4), (1, 5, 3), (4, 6, 2)):
         logp, sums = torch.randn(w, V, generator=made).log_softmax(-1), -3 * torch.rand(w, generator=made)
-        result = answer(logp.clone(), sums.clone(), beams)
+        try:
+            result = answer(logp.clone(), sums.clone(), beams)
+        except RuntimeError as error:
+            if "must match the size" in str(error):
+                return "`sums` (w,) has one number for each row of `logp` (w, V); `sums + logp` lines it up with the columns"
+            raise
         if not isinstance(result, (tuple, list)) or len(result) != 3:
             return "expected three tensors: sums, the text each continues, its token"
         total = sums[:, None] + logp
