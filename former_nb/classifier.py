@@ -108,16 +108,23 @@ class Classifier(nn.Module, Pretrained):
         before = F.pad(tokens, (1, 0))[:, :-1].long()  # (B, T)
         return x + self.pairs((before * 1_000_003 + tokens) % self.n_pairs)
 
+    def encode(
+        self,
+        x: torch.Tensor,  # (B, T, d_model), as from `look_up`
+        tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
+    ) -> torch.Tensor:  # (B, T, d_model)
+        "Each token's vector, having seen the others."
+        if self.positions is not None:
+            x = self.positions(x)
+        return self.stack(self.dropout(x), padding_mask(tokens, PAD))
+
     def judge(
         self,
         x: torch.Tensor,  # (B, T, d_model), as from `look_up`
         tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
     ) -> torch.Tensor:  # logits (B, n_classes)
-        "Logits from vectors: places, encoder, pool, classes."
-        if self.positions is not None:
-            x = self.positions(x)
-        x = self.stack(self.dropout(x), padding_mask(tokens, PAD))
-        return self.head(pool_tokens(x, tokens != PAD, self.pool))
+        "Logits from vectors: encoder, pool, classes."
+        return self.head(pool_tokens(self.encode(x, tokens), tokens != PAD, self.pool))
 
     def forward(
         self,
@@ -334,11 +341,14 @@ def read_labelled(
             raise ValueError(f"{where}: expected one column {name!r}, got {', '.join(map(repr, heading)):.200}")
     if not rows:
         raise ValueError(f"{where}: expected rows below the heading, got none")
+    bad = []
     for i, (line, row) in enumerate(rows, start=1):
         if len(row) != len(heading):
-            raise ValueError(f"{where}, row {i} (line {line}): expected {len(heading)} columns, got {len(row)}; a text with a comma stands in quotes")
-        if not row[heading.index(label)].strip():
-            raise ValueError(f"{where}, row {i} (line {line}): expected a label in column {label!r}, got nothing")
+            bad.append(f"row {i} (line {line}): expected {len(heading)} columns, got {len(row)}; a text with a comma stands in quotes")
+        elif not row[heading.index(label)].strip():
+            bad.append(f"row {i} (line {line}): expected a label in column {label!r}, got nothing")
+    if bad:
+        raise ValueError(f"{where}, {bad[0]}" + (f" ({len(bad) - 1:,} more rows are bad)" if bad[1:] else ""))
     column = lambda name: [row[heading.index(name)] for _, row in rows]
     return column(text), [name.strip() for name in column(label)]
 

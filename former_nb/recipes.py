@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['COMMON', 'TOY', 'LONG', 'REVIEWS', 'RECIPES', 'ENDS', 'COUNTED', 'KINDS', 'CARD', 'choose_settings', 'build', 'Job',
            'new_names', 'say_losses', 'report_names', 'report_toy', 'short_texts', 'report_long', 'long_text',
-           'split_labelled', 'linear_rival', 'report_labels', 'texts_with_labels', 'prepare', 'model_card']
+           'split_labelled', 'report_labels', 'texts_with_labels', 'prepare', 'model_card']
 
 # %% ../nbs/recipes.ipynb #7865798d
 import json
@@ -20,7 +20,7 @@ from pathlib import Path
 COMMON = dict(batch_size=64, seed=0)
 TOY = COMMON | dict(symbols=11, length=10, rows=25_600, epochs=1, d_model=32, n_heads=2, n_layers=1, dropout=0.0, lr=1e-2, muon_lr=0.05, evaluate_every=100)
 LONG = COMMON | dict(
-    length=128, batch_size=16, minutes=5.0, d_model=128, n_heads=4, n_layers=4, dropout=0.05, positions="rotary", lr=3e-3, muon_lr=0.02, evaluate_every=500
+    length=128, batch_size=16, minutes=5.0, d_model=128, n_heads=4, n_layers=4, dropout=0.0, positions="rotary", lr=3e-3, muon_lr=0.02, evaluate_every=500
 )
 REVIEWS = COMMON | dict(
     max_tokens=400, vocabulary=16_000, pairs=50_000, pool="mean", embed_dropout=0.5, delete=0.3,
@@ -263,30 +263,11 @@ def split_labelled(
     return [[pair for pair in pairs if where[pair[0]] == part] for part in range(3)]
 
 
-def linear_rival(
-    train: list[tuple[str, str]],  # texts and labels
-    test: list[tuple[str, str]],
-) -> float:  # accuracy, 0 to 1
-    "NB-SVM on words and pairs of words (Wang and Manning 2012), one against the rest. Raises `ImportError` without scikit-learn."
-    import numpy as np
-    from scipy.sparse import diags
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.svm import LinearSVC
-
-    (texts, labels), (asked, right) = (map(np.asarray, zip(*part)) for part in (train, test))
-    counter = CountVectorizer(ngram_range=(1, 2), min_df=1 + (len(texts) > 1000), binary=True, token_pattern=r"\w+|[^\w\s]")
-    counts, new, scores, names = counter.fit_transform(texts), counter.transform(asked), [], sorted(set(labels))
-    for name in names[1:] if len(names) == 2 else names:
-        one, rest = (np.asarray(counts[labels == name].sum(0) + 1).ravel(), np.asarray(counts[labels != name].sum(0) + 1).ravel())
-        scale = diags(np.log(one / one.sum()) - np.log(rest / rest.sum()))
-        scores.append(LinearSVC(C=0.03).fit(counts @ scale, labels == name).decision_function(new @ scale))
-    said = np.array(names)[(scores[0] > 0).astype(int)] if len(names) == 2 else np.array(names)[np.argmax(scores, axis=0)]
-    return float((said == right).mean())
-
 # %% ../nbs/recipes.ipynb #92447f70
 def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
     "Accuracy on held-out texts beside that of the commonest label and of a linear model, and how good each label is."
     from former_nb.classifier import predict, report_by_class
+    from former_nb.ladder import linear_rival
 
     test = parts[2]
     right, answers = [label for _, label in test], predict(model, tokenizer, [text for text, _ in test], names)
