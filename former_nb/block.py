@@ -198,7 +198,8 @@ class Block(nn.Module):
         attend = partial(self.attention, mask=mask, is_causal=is_causal, cache=cache)
         x = self.add(x, self.norm_attention, attend)
         if self.cross is not None:
-            ask = partial(self.cross, memory=memory, mask=memory_mask)
+            known = memory if cache is None else cache.remember(self.cross, memory)
+            ask = partial(self.cross, memory=known, mask=memory_mask)
             x = self.add(x, self.norm_cross, ask)
         return self.add(x, self.norm_ff, self.ff)
 

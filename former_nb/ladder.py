@@ -9,23 +9,23 @@ __all__ = ['linear_rival', 'BagOfEmbeddings']
 import torch
 
 from .block import TransformerConfig
-from .classifier import Classifier, pool_tokens
-from .text import PAD
+from .classifier import Classifier, label_names
 
 # %% ../nbs/09b_ladder.ipynb #42bcfc7a
 def linear_rival(
     train: list[tuple[str, str]],  # texts and labels
     test: list[tuple[str, str]],
 ) -> float:  # accuracy, 0 to 1
-    "NB-SVM on words and pairs of words (Wang and Manning 2012), one against the rest. Raises `ImportError` without scikit-learn."
+    "NB-SVM on words and pairs of words (Wang and Manning 2012), one against the rest. Raises `ValueError` where `train` has fewer than two labels, `ImportError` without scikit-learn."
     import numpy as np
     from scipy.sparse import diags
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.svm import LinearSVC
 
+    names = label_names([label for _, label in train])
     (texts, labels), (asked, right) = (map(np.asarray, zip(*part)) for part in (train, test))
     counter = CountVectorizer(ngram_range=(1, 2), min_df=1 + (len(texts) > 1000), binary=True, token_pattern=r"\w+|[^\w\s]")
-    counts, new, scores, names = counter.fit_transform(texts), counter.transform(asked), [], sorted(set(labels))
+    counts, new, scores = counter.fit_transform(texts), counter.transform(asked), []
     for name in names[1:] if len(names) == 2 else names:
         one, rest = (np.asarray(counts[labels == name].sum(0) + 1).ravel(), np.asarray(counts[labels != name].sum(0) + 1).ravel())
         scale = diags(np.log(one / one.sum()) - np.log(rest / rest.sum()))
@@ -48,10 +48,10 @@ class BagOfEmbeddings(Classifier):
         super().__init__(config, n_classes, pool, embed_dropout, n_pairs)
         self.positions = self.stack = None
 
-    def judge(
+    def encode(
         self,
         x: torch.Tensor,  # (B, T, d_model), as from `look_up`
-        tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
-    ) -> torch.Tensor:  # logits (B, n_classes)
-        "Logits from vectors: pool, classes."
-        return self.head(pool_tokens(self.dropout(x), tokens != PAD, self.pool))
+        tokens: torch.Tensor,  # (B, T) integers, of which it needs nothing
+    ) -> torch.Tensor:  # (B, T, d_model)
+        "Each token's vector, having seen no other."
+        return self.dropout(x)

@@ -8,6 +8,7 @@ __all__ = ['TORCH_NAMES', 'SeparateHeads', 'WideMultiHeadAttention', 'NarrowMult
 
 # %% ../nbs/03_multi_head.ipynb #6827353b
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +33,14 @@ def _check_split(d_model, n_heads):
     check_whole("d_model", d_model)
     if d_model % n_heads:
         raise ValueError(f"d_model: expected a multiple of n_heads = {n_heads}, got {d_model}")
+
+
+def _check_pair(memory, B, heads, d_k):
+    "Raise `ValueError` unless `memory` is keys and values as `MultiHeadAttention.remember` gives them."
+    fits = lambda t: isinstance(t, torch.Tensor) and t.is_floating_point() and t.ndim == 4 and (*t.shape[:2], t.shape[3]) == (B, heads, d_k)
+    if len(memory) != 2 or not all(map(fits, memory)) or memory[0].shape != memory[1].shape:
+        came = ", ".join(str(tuple(t.shape)) if isinstance(t, torch.Tensor) else type(t).__name__ for t in memory)
+        raise ValueError(f"memory: expected (B, S, d_model), or keys and values, each (B, n_kv_heads, S, d_k) = ({B}, {heads}, S, {d_k}), got {came}")
 
 
 def _add_biases(given, made, B, h):
@@ -98,7 +107,7 @@ def project_heads(
     qkv: nn.Linear,  # d_model -> (n_heads + 2 * n_kv_heads) * d_k: W_q, W_k and W_v of all heads, stacked
     n_heads: int,  # h, divides d_model
     x: torch.Tensor,  # (B, T, d_model), the side that asks
-    memory: torch.Tensor | None = None,  # (B, S, d_model), the side that is asked; x where left out
+    memory: torch.Tensor | tuple | None = None,  # (B, S, d_model), the side that is asked, or its k and v; x where left out
     n_kv_heads: int | None = None,  # heads of keys and values; as many as queries have where left out
 ) -> tuple[torch.Tensor, ...]:  # q (B, h, T, d_k), k and v (B, n_kv_heads, S, d_k)
     "Queries from `x`, keys and values from `memory`, split into heads. Raises `ValueError` for a wrong shape."
@@ -109,16 +118,18 @@ def project_heads(
     if qkv.out_features != d + 2 * side:
         raise ValueError(f"qkv: expected {d + 2 * side} rows for {n_heads} heads of queries and {n_kv_heads} of keys, got {qkv.out_features}")
     _check_words("x", x, d)
+    split = partial(rearrange, pattern="B T (h d) -> B h T d", d=d // n_heads)
     if memory is None:
-        q, k, v = qkv(x).split([d, side, side], dim=-1)  # (B, T, d_model), twice (B, T, side)
+        return tuple(map(split, qkv(x).split([d, side, side], dim=-1)))  # of (B, T, d_model), twice (B, T, side)
+    b_q, b_kv = (None, None) if qkv.bias is None else (qkv.bias[:d], qkv.bias[d:])
+    if isinstance(memory, tuple):
+        _check_pair(memory, x.shape[0], n_kv_heads, d // n_heads)
     else:
         _check_words("memory", memory, d)
         if memory.shape[0] != x.shape[0]:
             raise ValueError(f"memory: expected as many rows as x, B = {x.shape[0]}, got {memory.shape[0]}")
-        b_q, b_kv = (None, None) if qkv.bias is None else (qkv.bias[:d], qkv.bias[d:])
-        q = F.linear(x, qkv.weight[:d], b_q)  # (B, T, d_model)
-        k, v = F.linear(memory, qkv.weight[d:], b_kv).chunk(2, dim=-1)  # each (B, S, side)
-    return tuple(rearrange(t, "B T (h d) -> B h T d", d=d // n_heads) for t in (q, k, v))
+        memory = map(split, F.linear(memory, qkv.weight[d:], b_kv).chunk(2, dim=-1))  # of (B, S, side)
+    return split(F.linear(x, qkv.weight[:d], b_q)), *memory
 
 # %% ../nbs/03_multi_head.ipynb #4b744d2e
 class MultiHeadAttention(nn.Module):
@@ -151,7 +162,7 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model), the side that asks
-        memory: torch.Tensor | None = None,  # (B, S, d_model), the side that is asked; None means x itself
+        memory: torch.Tensor | tuple | None = None,  # (B, S, d_model), the side that is asked, or what `remember` made of it; None means x itself
         mask: torch.Tensor | None = None,  # boolean, True = may attend; (T, S) or broadcastable (B, h, T, S)
         is_causal: bool = False,  # see `attention`
         cache=None,  # update(k, v) returns all keys and values so far, length counts those before (lesson 11)
@@ -175,6 +186,14 @@ class MultiHeadAttention(nn.Module):
         out, weights = result if need_weights else (result, None)
         out = self.out(rearrange(out, "B h T d -> B T (h d)"))
         return (out, weights) if need_weights else out
+
+    def remember(
+        self,
+        memory: torch.Tensor,  # (B, S, d_model)
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # k and v, each (B, n_kv_heads, S, d_k)
+        "Keys and values of `memory`, to be handed to `forward` in its place: computed once, asked often."
+        _check_words("memory", memory, self.d_model)
+        return project_heads(self.qkv, self.n_heads, memory[:, :0], memory, self.n_kv_heads)[1:]
 
 # %% ../nbs/03_multi_head.ipynb #c9e74647
 @contextmanager

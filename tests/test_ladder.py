@@ -139,6 +139,8 @@ TABLE = {
         ("longer than the model", lambda: bag()(torch.full((1, 99), 5)), lambda logits: logits.isfinite().all()),
     ],
     "linear_rival": [
+        ("one label", lambda: linear_rival([("a b", "x"), ("c d", "x")], [("a b", "x")]), (ValueError, "labels: expected at least two", "'x'")),
+        ("nothing to learn from", lambda: linear_rival([], [("a b", "x")]), (ValueError, "labels: expected at least two", "none")),
         ("an unseen label", lambda: linear_rival([("a b", "x"), ("c d", "y")] * 3, [("a b", "z"), ("a b", "x")]), lambda share: share == 0.5),
         ("a text of nothing", lambda: linear_rival([("a b", "x"), ("c d", "y")] * 3, [("", "x"), ("c d", "y")]), lambda share: share in (0.5, 1.0)),
     ],
