@@ -6,25 +6,30 @@
 __all__ = ['bleu_counts', 'bleu_from_counts', 'score_translations', 'compare_translations']
 
 # %% ../nbs/12b_bleu.ipynb #000212bb
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 
 from .core import check_whole
 
 # %% ../nbs/12b_bleu.ipynb #000912bb
+def _runs(words, n):
+    "How often each run of n words stands among the words."
+    return Counter(zip(*(words[i:] for i in range(n))))
+
+
 def bleu_counts(
     hypothesis: list[str],  # words of a translation
     reference: list[str],  # words of the one to compare with
 ) -> np.ndarray:  # (10,): for n = 1 to 4 the n-grams in both and those of the hypothesis, then both lengths
     "All that BLEU needs to know of a sentence (Papineni et al. 2002). Counts of several sentences are added."
-    from collections import Counter
-
     for name, words in (("hypothesis", hypothesis), ("reference", reference)):
         if isinstance(words, str) or not all(isinstance(word, str) for word in words):
             raise TypeError(f"{name}: expected a list of words, got {words!r:.80}")
     counts = []
     for n in (1, 2, 3, 4):
-        ours, theirs = (Counter(zip(*(words[i:] for i in range(n)))) for words in (hypothesis, reference))
+        ours, theirs = _runs(hypothesis, n), _runs(reference, n)
         counts += [(ours & theirs).total(), ours.total()]
     return np.array([*counts, len(hypothesis), len(reference)])
 
@@ -79,7 +84,8 @@ def compare_translations(
 
     _check_texts(first=first, second=second, references=references)
     check_whole("n", n)
-    cut = lambda text: Tokenizer13a()(text.rstrip()).split()
+    tokenizer = Tokenizer13a()
+    cut = lambda text: tokenizer(text.rstrip()).split()
     right = [cut(text) for text in references]
     counts = np.stack([[bleu_counts(cut(text), other) for text, other in zip(texts, right)] for texts in (first, second)])  # (2, N, 10)
     a, b = bleu_from_counts(counts.sum(1))

@@ -11,6 +11,7 @@ import math
 import numpy as np
 import torch
 
+from ..bleu import _runs
 from ..exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/12b_bleu.ipynb #3257cd03
@@ -37,13 +38,6 @@ def judge_12b_1(answer):
     )
 
 # %% ../../nbs/solutions/12b_bleu.ipynb #69005084
-def _runs(words, n):
-    "How often each run of n words stands among the words."
-    from collections import Counter
-
-    return Counter(zip(*(words[i:] for i in range(n))))
-
-
 def _many(hypothesis, references, together="most", length="nearest"):
     "The right answer, and some that are not."
     counts, c = [], len(hypothesis)
