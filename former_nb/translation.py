@@ -159,6 +159,8 @@ def stream_translations(
         check_whole(name, n)
     if n_best > beams:
         raise ValueError(f"n_best: expected at most beams = {beams}, got {n_best}")
+    if beams > max_tokens:
+        raise ValueError(f"beams: expected at most max_tokens = {max_tokens}, got {beams}")
     if model.config.max_len < 3:
         raise ValueError(f"model: expected a max_len of 3 or more, got {model.config.max_len}")
     if isinstance(lines, (str, bytes)) or not isinstance(lines, Iterable):

@@ -168,6 +168,7 @@ TABLE = {
         ("half a beam", lambda: SAY(["eins"], 2.5), (TypeError, "beams: expected a whole number", "2.5")),
         ("more wanted than followed", lambda: SAY(["eins"], 2, n_best=3), (ValueError, "n_best: expected at most beams = 2", "3")),
         ("more beams than tokens", lambda: SAY(["eins"], 100), lambda found: len(found) == 1 and found[0].text),
+        ("more beams than a batch holds", lambda: SAY(["eins"], 9999), (ValueError, "beams: expected at most max_tokens = 4096", "9999")),
         ("an odd number of beams", lambda: SAY(["eins", "zwei"], 3), lambda found: len(found) == 2),
         ("a penalty below zero", lambda: SAY(["eins"], length_penalty=-1), (ValueError, "length_penalty: expected a number of 0 or more", "-1")),
         ("no convention", lambda: SAY(["eins"], convention="x"), (ValueError, "convention: expected", "x")),
