@@ -67,7 +67,7 @@ def _head_row(kind, layer, head, part):
 def view_translation(
     table: pd.DataFrame,  # from `record_translation`
 ):  # an Altair chart
-    "The weights of one head as a heat map; attention, layer and head are chosen below it."
+    "The weights of one head as a heat map; attention, layer and head are chosen below it. At first it is the head with the largest weights."
     import altair as alt
 
     needed = {"kind", "layer", "head", "query_place", "query", "key_place", "key", "weight"}
@@ -76,10 +76,12 @@ def view_translation(
         raise ValueError(f"table: expected what `record_translation` gives, got {came:.200}")
     rows = [_head_row(*which, part) for which, part in table.groupby(["kind", "layer", "head"], sort=False)]
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    pick = [alt.param("kind", value="cross" if "cross" in kinds else kinds[0], bind=alt.binding_radio(options=kinds, name="attention "))]
-    for name in ("layer", "head"):
-        options = sorted({row[name] for row in rows})
-        pick.append(alt.param(name, value=options[0], bind=alt.binding_select(options=options, name=f"{name} ")))
+    kind = "cross" if "cross" in kinds else kinds[0]
+    largest = table[table["kind"] == kind].groupby(["layer", "head", "query_place"])["weight"].max()
+    start = dict(zip(("layer", "head"), map(int, largest.groupby(level=[0, 1]).mean().idxmax())))
+    pick = [alt.param("kind", value=kind, bind=alt.binding_radio(options=kinds, name="attention "))]
+    for name, value in start.items():
+        pick.append(alt.param(name, value=value, bind=alt.binding_select(options=sorted({row[name] for row in rows}), name=f"{name} ")))
     sides = {side: dict(sort=None, title=side, axis=alt.Axis(titleColor=COLORS[side], labelLimit=90)) for side in ("query", "key")}
     return alt.Chart(alt.Data(values=rows), width=420, height=380).mark_rect().add_params(*pick).transform_filter(
         "datum.kind == kind && datum.layer == layer && datum.head == head"
@@ -89,7 +91,7 @@ def view_translation(
         weight="datum.percent / 100",
     ).encode(
         x=alt.X("key:N", **sides["key"]), y=alt.Y("query:N", **sides["query"]), tooltip=["query:N", "key:N", "weight:Q"],
-        color=alt.Color("weight:Q", scale=alt.Scale(domain=[0, 1], range=["white", "#08306b"])),
+        color=alt.Color("weight:Q", scale=alt.Scale(domain=[0, 1], range=["white", "#08306b"], interpolate="rgb")),
     )
 
 # %% ../nbs/13c_inside.ipynb #001313cc
