@@ -24,11 +24,17 @@ from ..exercises import diagnose, exercise
 def judge_12b_1(answer):
     "Five numbers."
     e = 100 * math.exp(-1)
+    for sentence, wrong in {
+        "those are recalls: a precision divides by what was said, not by what the reference has": [5 / 10, 4 / 9, 3 / 8, 2 / 7],
+        "a precision divides by the runs of its own length: five words hold four pairs, three triples and two runs of four": [1, 4 / 5, 3 / 5, 2 / 5],
+        "a precision is the share of what was said that is in the reference; how short it is, only the penalty says": [0.5] * 4,
+    }.items():
+        if isinstance(answer, (list, tuple)) and len(answer) == 5 and np.allclose(answer[:4], wrong, atol=0.01):
+            return sentence
     return diagnose(
         answer,
         torch.tensor([1, 1, 1, 1, e]),
         {
-            "those are recalls: a precision divides by what was said, not by what the reference has": [5 / 10, 4 / 9, 3 / 8, 2 / 7, 100 * (5 / 10 * 4 / 9 * 3 / 8 * 2 / 7) ** 0.25],
             "the precisions are right; the brevity penalty is missing": [1, 1, 1, 1, 100],
             "BLEU runs from 0 to 100 here": [1, 1, 1, 1, e / 100],
             "the brevity penalty is exp(1 − r/c), not c/r": [1, 1, 1, 1, 50],
@@ -96,8 +102,11 @@ def judge_12b_3(answer):
     "A function of a share."
     for s in (0.3, 0.05):
         short, long = 1 - math.exp(1 - 1 / (1 - s)), 1 - 1 / (1 + s)
+        got = answer(s)
+        if np.ndim(got) == 0 or len(got) != 2:
+            return "expected two numbers: the cost of being shorter, and of being longer"
         problem = diagnose(
-            torch.as_tensor([float(x) for x in answer(s)], dtype=torch.float64),
+            torch.as_tensor([float(x) for x in got], dtype=torch.float64),
             100 * torch.tensor([short, long], dtype=torch.float64),
             {
                 "in points, 0 to 100": torch.tensor([short, long]).double(),
@@ -105,6 +114,9 @@ def judge_12b_3(answer):
                 "first shorter, then longer": 100 * torch.tensor([long, short]).double(),
                 "exactly, not for small s only": 100 * torch.tensor([s, s]).double(),
                 "shorter by the share s means c = (1 − s) r, so the exponent is 1 − 1/(1 − s)": 100 * torch.tensor([1 - math.exp(-s), long]).double(),
+                "the penalty is exp(1 − r/c), not c/r": 100 * torch.tensor([s, long]).double(),
+                "the exponent is 1 − r/c, the reference above": 100 * torch.tensor([1 - math.exp(s), long]).double(),
+                "where c is larger than r the penalty is 1: it never helps": 100 * torch.tensor([short, 1 - math.exp(s / (1 + s)) / (1 + s)]).double(),
                 "longer by the share s: s / (1 + s) of what was said is wrong, not s": 100 * torch.tensor([short, s]).double(),
                 "for a longer text there is no penalty, only lower precisions": 100 * torch.tensor([short, 0.0]).double(),
                 "the mean of four equal precisions is that precision, not its fourth power": 100 * torch.tensor([short, 1 - (1 + s) ** -4]).double(),
