@@ -61,6 +61,8 @@ def judge_09_2(answer):
     got = answer(x.clone(), real.clone(), query.clone())
     if not isinstance(got, torch.Tensor):
         return f"expected a tensor, got {type(got).__name__}"
+    if got.shape == right.shape and got[0].isnan().any() and not got[1:].isnan().any():
+        return "the mask is the wrong way round: `real` is True where there is a token, so fill the scores where it is False"
     if got.shape == right.shape and got[3].isnan().any():
         return "a row without tokens gives NaN: its softmax is over nothing; it must give zeros"
     if got.shape == real.shape:
@@ -72,10 +74,12 @@ def judge_09_2(answer):
         right,
         {
             "pads have weights: mask the scores before the softmax": _by_query(x, every, query),
+            "the mask is the wrong way round: the weights go to the pads; fill the scores where `real` is False": _by_query(x, ~real, query),
             "pads are left out after the softmax, so the weights of the others do not sum to one: mask the scores before": ((weights * real)[..., None] * x).sum(1),
             "scores that are 0 still weigh e⁰: fill those of the pads with -inf": ((scores * real).softmax(-1)[..., None] * x).sum(1),
             "the scores are not divided by √d_model": _by_query(x, real, query, 1.0),
             "the scores are divided by d_model, not by its root": _by_query(x, real, query, 7.0),
+            "the scores are multiplied by √d_model: divide": _by_query(x, real, query, 7**-0.5),
             "that divides by the root of the number of tokens, not of d_model": _by_query(x, real, query, 5**0.5),
             "those are the scores themselves: the weights are their softmax": ((scores * real)[..., None] * x).sum(1),
             "the weights do not sum to one: divide the exponentials by their sum": (exp[..., None] * x).sum(1),

@@ -19,18 +19,24 @@ from ..exercises import diagnose, exercise
 )
 def judge_09b_1(answer):
     "Four booleans."
-    return diagnose(
+    right = torch.tensor([True, True, False, True])
+    problem = diagnose(
         answer,
-        torch.tensor([True, True, False, True]),
+        right,
         {
-            "a mean does not know the order of its parts, and without pairs nothing else does": [False, True, False, True],
-            "every word twice doubles the sum and the count: the mean stays": [True, False, False, True],
-            "one word twice gives it a larger share of the mean": [True, True, True, True],
-            "pads have no part in the mean, however many": [True, True, False, False],
             "that would be a sum in place of a mean: every word twice leaves a mean as it is": [True, False, False, False],
             "that would be true of a model with positions": [False, False, False, True],
         },
     )
+    if problem is None or not problem.startswith("the numbers differ"):
+        return problem
+    places = (
+        "a mean does not know the order of its parts, and without pairs nothing else does",
+        "every word twice doubles the sum and the count: the mean stays",
+        "one word twice gives it a larger share of the mean",
+        "pads have no part in the mean, however many",
+    )
+    return places[int((torch.as_tensor(answer) != right).int().argmax())]
 
 # %% ../../nbs/solutions/09b_ladder.ipynb #73b15d64
 def _log_ratio(counts, good, alpha):
@@ -47,7 +53,7 @@ def _log_ratio(counts, good, alpha):
 )
 def judge_09b_2(answer):
     "A function of what stands where, of which texts are good, and of a number."
-    g = torch.Generator().manual_seed(0)
+    g = torch.Generator().manual_seed(1)
     counts, good = torch.rand(9, 5, generator=g) < 0.4, torch.arange(9) < 3
     for alpha in (1.0, 0.25):
         p, q = counts[good].double().sum(0), counts[~good].double().sum(0)
@@ -59,9 +65,11 @@ def judge_09b_2(answer):
                 "that is bad against good: the good ones stand above": -right,
                 "`alpha` is not used; with one it would be right": _log_ratio(counts, good, 1.0),
                 "the two are not divided by their sums over the words: there are more bad texts than good ones": bare,
+                "that is the difference of the shares: take their logarithms first": (p + alpha) / (p + alpha).sum() - (q + alpha) / (q + alpha).sum(),
                 "each is divided by the number of its texts, not by its sum over the words": ((p + alpha) / good.sum()).log() - ((q + alpha) / (~good).sum()).log(),
                 "the logarithm is missing": right.exp(),
                 "`alpha` is added after the division by the sum; a count gets it": (p / p.sum() + alpha).log() - (q / q.sum() + alpha).log(),
+                "the sum gets `alpha` once for each word, as the counts do": ((p + alpha) / (p.sum() + alpha)).log() - ((q + alpha) / (q.sum() + alpha)).log(),
                 "the sums were taken before `alpha` was added, so the shares do not sum to one": ((p + alpha) / p.sum()).log() - ((q + alpha) / q.sum()).log(),
                 "without `alpha` a word that one side never has gives an infinite ratio": (p / p.sum()).log() - (q / q.sum()).log(),
                 "the logarithm to base 2: the lesson takes the natural one": right / torch.tensor(2.0).log(),
@@ -93,10 +101,15 @@ def judge_09b_3(answer):
             {
                 "that holds for two models judged on different texts; here most texts are right or wrong for both": (a * (1 - a) / N + b * (1 - b) / N).sqrt(),
                 "that is the standard deviation of one text's difference: divide by √N": d.std(unbiased=False),
+                "that is the standard deviation of one text's difference: divide it by √N": d.std(),
+                "that is the variance of one text's difference: divide by N, then take the root": d.var(unbiased=False),
+                "that is the error of how often they disagree; a text that only the second has right counts −1": d.abs().std(unbiased=False) / N**0.5,
+                "the two errors are added: that bounds the difference's error, but most texts are right or wrong for both": ((a * (1 - a)).sqrt() + (b * (1 - b)).sqrt()) / N**0.5,
                 "divide by √N, not by N": d.std(unbiased=False) / N,
                 "that is the variance: take the root": right.square(),
                 "that is the difference of the accuracies, not its error": d.mean(),
                 "that is the error of the first accuracy alone": (a * (1 - a) / N).sqrt(),
+                "that is the error of the second accuracy alone": (b * (1 - b) / N).sqrt(),
                 "nearly: the mean difference is not taken off before squaring": d.square().mean().div(N).sqrt(),
             },
         )

@@ -19,9 +19,10 @@ from ..exercises import diagnose, exercise
 )
 def judge_13_1(answer):
     "Four booleans."
-    return diagnose(
+    right = torch.tensor([True, False, False, True])
+    problem = diagnose(
         answer,
-        torch.tensor([True, False, False, True]),
+        right,
         {
             "two seeds give two models that are equally good and have nothing in common, number by number": [True, True, False, True],
             "the two of (c) compute the same, but not in the same places: the mean mixes two heads": [True, False, True, True],
@@ -30,6 +31,15 @@ def judge_13_1(answer):
             "the mean of a number and itself is the number": [True, False, False, False],
         },
     )
+    if problem and problem.startswith("the numbers differ"):  # several mistakes: name the first
+        wrong = next(i for i, (said, wanted) in enumerate(zip(torch.as_tensor(answer).tolist(), right.tolist())) if said != wanted)
+        return (
+            "(a): a hundred small steps apart, each number still means the same",
+            "(b): two seeds give two models that have nothing in common, number by number",
+            "(c): the same is computed there, but not in the same places: the mean mixes two heads",
+            "(d): the mean of a number and itself is the number",
+        )[wrong]
+    return problem
 
 # %% ../../nbs/solutions/13_translation.ipynb #b4a56bb0
 @exercise(
@@ -55,6 +65,8 @@ def judge_13_2(answer):
             "the probabilities are added, not averaged: they sum to three": p.sum(0).log(),
             "the softmax runs over the models; it belongs along the last axis, over the tokens": logits.softmax(0).mean(0).log(),
             "the product of the probabilities was taken": logits.log_softmax(-1).sum(0),
+            "logits are no log-probabilities yet, and the largest would count for more: `log_softmax` comes before the mean": logits.logsumexp(0) - torch.tensor(3.0).log(),
+            "made probabilities only after the mean, a model with large logits counts for more: `log_softmax` comes before it": logits.logsumexp(0).log_softmax(-1),
         },
     )
     if problem:
@@ -79,7 +91,10 @@ def judge_13_3(answer):
             torch.tensor(float(answer(S, T)), dtype=torch.float64),
             torch.tensor(each / once, dtype=torch.float64),
             {
-                "the other way round: how many times *more* without keeping": torch.tensor(once / each, dtype=torch.float64),
+                "the other way round: the larger number, without keeping, is divided by the smaller": torch.tensor(once / each, dtype=torch.float64),
+                "that is how many are saved, as a share of those that are needed; asked for is one number divided by the other": torch.tensor(each / once - 1, dtype=torch.float64),
+                "4 d² for each token are missing: the block's own attention, or one of the two matrices of the feed-forward network": torch.tensor((10 * T + 2 * S * T) / (10 * T + 2 * S), dtype=torch.float64),
+                "keys and values of cross-attention are made of the memory only, not of the tokens that are written": torch.tensor((16 * T + 2 * S * T) / (16 * T + 2 * S), dtype=torch.float64),
                 "only keys and values of the memory are counted; all else is computed either way": torch.tensor(float(T), dtype=torch.float64),
                 "queries and output of cross-attention, 2 d² for each token that is written, are missing": torch.tensor((12 * T + 2 * S * T) / (12 * T + 2 * S), dtype=torch.float64),
                 "the feed-forward network, 8 d² for each token, is missing; or all four matrices of cross-attention were counted for the memory, where two see the target": torch.tensor((6 * T + 2 * S * T) / (6 * T + 2 * S), dtype=torch.float64),

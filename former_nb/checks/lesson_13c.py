@@ -77,6 +77,7 @@ def judge_13c_2(answer):
                 "the largest weight is taken first there, and others pay for it; another choice has a larger sum": _largest_first(weights),
                 "that has the *smallest* sum: `linear_sum_assignment` asks for costs, unless told `maximize=True`": best(False),
                 "that asks for each source token which row looks at it most; the other axis": weights.argmax(0),
+                "those are rows and places; the places alone are the answer": torch.stack([torch.arange(len(weights)), best(True)]),
                 "those are weights; asked for are places": weights.gather(1, best(True)[:, None])[:, 0],
             },
         )
