@@ -1077,7 +1077,9 @@ print(json.dumps({
 def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_path):
     "The script forks a run, kills it at a random moment, reads its checkpoint, and lets the next one go on."
     start = [sys.executable, "-W", "ignore", "-c", KILLED, str(tmp_path), str(KILLS)]
-    done = subprocess.run(start, capture_output=True, text=True, timeout=300 + 30 * KILLS, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    # pandas brings pyarrow, and a fork can wait for ever for the thread of its allocator
+    quiet = {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+    done = subprocess.run(start, capture_output=True, text=True, timeout=300 + 30 * KILLS, env=os.environ | quiet)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     print(found)
