@@ -6,7 +6,7 @@
 __all__ = ['EXERCISES', 'Exercise', 'exercise', 'diagnose', 'find_exercise', 'check', 'hint']
 
 # %% ../nbs/exercises.ipynb #f3fa3507
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -41,6 +41,7 @@ def diagnose(
     answer,  # what the reader's code gave
     right: torch.Tensor,  # what it should give
     mistakes: dict[str, torch.Tensor] | None = None,  # sentence -> what that mistake gives
+    places: Sequence[str] | None = None,  # for each number of `right`, what to say where it is the first wrong one
 ) -> str | None:  # None if the answer is right, else a sentence
     "Compare an answer with the right one and with what the likely mistakes would give."
 
@@ -58,6 +59,8 @@ def diagnose(
             return sentence
     if answer.shape != right.shape:
         return f"expected shape {tuple(right.shape)}, got {tuple(answer.shape)}"
+    if places:
+        return places[int((answer != right).flatten().int().argmax())]
     return f"the numbers differ by up to {(answer.double() - right.double()).abs().max():.3g}"
 
 # %% ../nbs/exercises.ipynb #74485495
