@@ -25,7 +25,7 @@ from torch.testing import assert_close
 
 import former_nb
 from former_nb.block import TransformerConfig
-from former_nb.checkpoints import CHECKPOINT, VERSION, Pretrained, digest, read_checkpoint, staged, write_checkpoint
+from former_nb.checkpoints import CHECKPOINT, VERSION, Pretrained, digest, make_once, read_checkpoint, staged, write_checkpoint
 from former_nb.generator import LanguageModel
 
 HERE = Path(__file__).resolve().parents[1]
@@ -114,6 +114,32 @@ def test_whatever_is_written_comes_back(kinds, facts):
         write_checkpoint(name, tensors, facts)
         found, told = read_checkpoint(name)
     assert same(found, tensors) and told == facts
+
+
+def test_a_result_is_made_once_for_each_of_its_settings(tmp_path):
+    asked = []
+
+    def once(name="a b", **settings):
+        return make_once(tmp_path, name, settings, lambda: (asked.append(settings), ({"w": tensor((2,), torch.float32, 1)}, settings))[1])
+
+    first = once(lr=0.1, sizes=[1, {"d": 2}])
+    assert once(sizes=[1, {"d": 2}], lr=0.1)[1] == first[1] and same(once(lr=0.1, sizes=[1, {"d": 2}])[0], first[0]) and len(asked) == 1
+    for other in (dict(lr=0.1, sizes=[1, {"d": 3}]), dict(lr=1, sizes=[1, {"d": 2}]), dict(lr=0.1), dict(name="a-c", lr=0.1)):
+        once(**other)
+    assert len(asked) == 5 and len(list(tmp_path.iterdir())) == 5
+
+
+def test_a_result_that_was_not_finished_is_made_again(tmp_path):
+    def fails():
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        make_once(tmp_path, "a", {}, fails)
+    assert not list(tmp_path.iterdir())
+    make_once(tmp_path, "a", {}, lambda: ({}, {"n": 1}))
+    [file] = tmp_path.rglob(CHECKPOINT)
+    file.write_bytes(file.read_bytes()[:-1])
+    assert make_once(tmp_path, "a", {}, lambda: ({}, {"n": 2})) == ({}, {"n": 2}) == make_once(tmp_path, "a", {}, fails)
 
 
 def test_the_facts_do_not_depend_on_what_happens_to_them_after(tmp_path):
@@ -724,6 +750,15 @@ TABLE = {
         ("facts that hold themselves", lambda: write(facts=(loop := {}, loop.update(a=loop))[0]), (ValueError, "facts: expected", "Circular")),
     ],
     "read_checkpoint": no_path("folder", read_checkpoint),
+    "make_once": [
+        *no_path("folder", lambda bad: make_once(bad, "a", {}, lambda: ({}, {}))),
+        ("a name that leads elsewhere", lambda: make_once("x", "../a", {}, lambda: ({}, {})), (ValueError, "name: expected letters", "'../a'")),
+        ("no name", lambda: make_once("x", "", {}, lambda: ({}, {})), (ValueError, "name: expected letters", "got ''")),
+        ("a name that is a number", lambda: make_once("x", 1, {}, lambda: ({}, {})), (ValueError, "name: expected letters", "got 1")),
+        ("settings in a list", lambda: make_once("x", "a", [1], lambda: ({}, {})), (ValueError, "settings: expected a dict", "[1]")),
+        ("settings with NaN", lambda: make_once("x", "a", {"lr": NAN}, lambda: ({}, {})), (ValueError, "settings: expected a dict", "nan")),
+        ("settings with a path", lambda: make_once("x", "a", {"file": Path("x")}, lambda: ({}, {})), (TypeError, "settings: expected what JSON can hold", "Path")),
+    ],
 }
 
 
