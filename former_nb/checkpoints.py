@@ -210,15 +210,15 @@ def read_checkpoint(
 # %% ../nbs/08b_checkpoints.ipynb #60a21973
 def make_once(
     folder: str | Path,  # where results are kept, each in a folder of its own
-    name: str,  # of this result: letters, digits, spaces and hyphens
+    name: str,  # of this result; what a folder's name may hold of it begins that name
     settings: dict,  # all that it depends on, fit for JSON
     make: Callable,  # () -> tensors and facts, as for `write_checkpoint`
 ) -> tuple[dict, dict]:  # tensors and facts
     "What `make` gives, read where it was kept with these settings before. That the code has changed since is not noticed."
-    text = json.dumps(json.loads(_as_json(settings, "settings")), sort_keys=True)
-    if not isinstance(name, str) or not re.fullmatch(r"[\w -]+", name):
-        raise ValueError(f"name: expected letters, digits, spaces and hyphens, got {name!r:.80}")
-    kept = _path("folder", folder) / f"{name.replace(' ', '-')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    if not isinstance(name, str):
+        raise TypeError(f"name: expected a string, got {type(name).__name__}")
+    asked = json.dumps([name, json.loads(_as_json(settings, "settings"))], sort_keys=True)
+    kept = _path("folder", folder) / "-".join((re.sub(r"\W+", "-", name)[:80], hashlib.sha256(asked.encode()).hexdigest()[:12]))
     try:
         return read_checkpoint(kept)
     except ValueError:  # not there, or not whole
