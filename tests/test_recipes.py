@@ -7,7 +7,7 @@ import sys
 import pytest
 from test_cli import former, process, refused
 
-from former_nb.recipes import split_labelled
+from former_nb.recipes import choose_settings, prepare, split_labelled
 
 SMALL = ["--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--device", "cpu"]
 
@@ -47,6 +47,16 @@ def test_a_long_text_of_ones_own(rhymes):
     assert nats["5-gram, Kneser–Ney"] < nats["2-gram, Kneser–Ney"] < 3 and nats["transformer"] < 3.3 and facts["judged_on"] == "test part"
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "## A sample" in card and "former-nb train text" in card and "minutes: " in card and 'positions = "rotary"' in card
+
+
+def test_line_breaks_of_a_web_page_are_no_words_of_a_review(monkeypatch):
+    reviews = {part: [(f"One {word}.<br /><br />Two {word}s.", label) for word, label in (("good", 1), ("bad", 0)) for _ in range(20)] for part in ("train", "test")}
+    monkeypatch.setattr("former_nb.data_sets.load_reviews", lambda: (reviews, "two reviews"))
+    job = prepare("imdb", choose_settings("imdb", {}, {"vocabulary": 300, "d_model": 16}))
+    tokenizer, parts = job.save.keywords["tokenizer"], job.report.keywords["parts"]
+    assert not any("<br" in text or "\n\n" not in text for part in parts for text, _ in part) and len(parts[2]) == 40
+    rows = [tokenizer.decode(row.tolist()) for tokens, _ in job.valid for row in tokens]
+    assert all("two" in row and "br" not in row for row in rows)
 
 
 def test_a_stream_is_what_is_written_without_it(rhymes):
