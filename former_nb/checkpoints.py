@@ -217,7 +217,8 @@ def make_once(
     "What `make` gives, read where it was kept with these settings before. That the code has changed since is not noticed."
     if not isinstance(name, str):
         raise TypeError(f"name: expected a string, got {type(name).__name__}")
-    asked = json.dumps([name, json.loads(_as_json(settings, "settings"))], sort_keys=True)
+    _as_json(settings, "settings")  # refuses what JSON would change
+    asked = json.dumps([name, settings], sort_keys=True)
     kept = _path("folder", folder) / "-".join((re.sub(r"\W+", "-", name)[:80], hashlib.sha256(asked.encode()).hexdigest()[:12]))
     try:
         return read_checkpoint(kept)
