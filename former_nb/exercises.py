@@ -45,8 +45,11 @@ def diagnose(
 ) -> str | None:  # None if the answer is right, else a sentence
     "Compare an answer with the right one and with what the likely mistakes would give."
 
+    def close(wanted):
+        return torch.isclose(answer.double(), wanted.double(), rtol=1e-4, atol=1e-5, equal_nan=True)
+
     def same(wanted):
-        return answer.shape == wanted.shape and torch.allclose(answer.double(), wanted.double(), rtol=1e-4, atol=1e-5, equal_nan=True)
+        return answer.shape == wanted.shape and bool(close(wanted).all())
 
     try:
         answer = torch.as_tensor(answer)
@@ -60,7 +63,7 @@ def diagnose(
     if answer.shape != right.shape:
         return f"expected shape {tuple(right.shape)}, got {tuple(answer.shape)}"
     if places:
-        return places[int((answer != right).flatten().int().argmax())]
+        return places[int((~close(right)).flatten().int().argmax())]
     return f"the numbers differ by up to {(answer.double() - right.double()).abs().max():.3g}"
 
 # %% ../nbs/exercises.ipynb #74485495

@@ -200,7 +200,7 @@ def short_texts(task, settings) -> Job:
     )
 
 # %% ../nbs/recipes.ipynb #6a794dac
-COUNTED = 2_000_000  # characters that the counting models learn from, of the training part's end
+COUNTED = 2_000_000  # characters at most that the counting models learn from, of the training part's end, and are judged on
 
 
 def report_long(model, folder, say, data, settings, tested) -> dict:
@@ -209,11 +209,13 @@ def report_long(model, folder, say, data, settings, tested) -> dict:
     from former_nb.generator import NGram
     from former_nb.long_texts import bits_per_character
     from former_nb.optimization import evaluate
+    from former_nb.text import BOS, SPECIALS
 
     tokenizer, last, length = data.tokenizer, data.rows[-1].tolist(), settings["length"]
     nats = {"transformer": evaluate(model, data.held_out()), "transformer, half a window before each": evaluate(model, data.held_out(length // 2))}
-    some = [data.rows[0][-COUNTED:].tolist()]
-    nats |= {f"{n}-gram, Kneser–Ney": NGram(some, n, tokenizer.vocab_size - 4).nats([last[:COUNTED]]) for n in (2, 3, 5)}
+    some, asked = ([[BOS, *row]] for row in (data.rows[0][-COUNTED:].tolist(), last[:COUNTED]))
+    where = f", its first {COUNTED:,} characters" if len(last) > COUNTED else ""
+    nats |= {f"{n}-gram, Kneser–Ney{where}": NGram(some, n, tokenizer.vocab_size - len(SPECIALS)).nats(asked) for n in (2, 3, 5)}
     part = "test part" if tested else "validation part, which also chose the weights: there is no other"
     say_losses(say, f"Nats per character, {part}; the model sees at most {length} before it:", nats)
     say(f"In bits per character: {bits_per_character(nats['transformer']):.3f}")
