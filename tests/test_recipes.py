@@ -49,6 +49,14 @@ def test_a_long_text_of_ones_own(rhymes):
     assert "## A sample" in card and "former-nb train text" in card and "minutes: " in card and 'positions = "rotary"' in card
 
 
+def test_counters_say_where_they_read_only_the_beginning(rhymes, monkeypatch, tmp_path):
+    monkeypatch.setattr("former_nb.recipes.COUNTED", 500)
+    small = {"file": str(rhymes[0]), "length": 16, "d_model": 16, "n_heads": 2, "n_layers": 1}
+    job = prepare("text", choose_settings("text", {}, small))
+    nats = job.report(job.make_model().eval(), tmp_path, lambda *_: None)["held_out_nats_per_character"]
+    assert len(nats) == 5 and sum("Kneser–Ney, its first 500 characters" in name for name in nats) == 3
+
+
 def test_line_breaks_of_a_web_page_are_no_words_of_a_review(monkeypatch):
     reviews = {part: [(f"One {word}.<br /><br />Two {word}s.", label) for word, label in (("good", 1), ("bad", 0)) for _ in range(20)] for part in ("train", "test")}
     monkeypatch.setattr("former_nb.data_sets.load_reviews", lambda: (reviews, "two reviews"))
