@@ -1,4 +1,5 @@
 """The tools that run the notebooks, write README.md and keep the lessons in order."""
+
 import importlib.util
 import json
 from pathlib import Path
@@ -46,7 +47,9 @@ def test_run_executes_in_the_notebooks_folder_and_drops_noise(tmp_path, monkeypa
     kept = [new_output("stream", name="stdout", text="measured on a GPU\n")]
     path = save(
         tmp_path / "nbs" / "01_a.ipynb",
-        code("import os, pathlib, sys\nprint(pathlib.Path.cwd().name, 'IN_TEST' in os.environ)\nprint('50%', file=sys.stderr)"),
+        code(
+            "import os, pathlib, sys\nprint(pathlib.Path.cwd().name, 'IN_TEST' in os.environ)\nprint('50%', file=sys.stderr)"
+        ),
         code("#| eval: false\nraise SystemError", outputs=kept),
     )
     assert attempt(tmp_path / "nbs") == 0
@@ -59,7 +62,10 @@ def test_run_executes_in_the_notebooks_folder_and_drops_noise(tmp_path, monkeypa
     assert attempt(tmp_path / "nbs", path) == 0 and path.read_bytes() == before
 
 
-@pytest.mark.parametrize("source, complaint", [("1 / 0", "ZeroDivisionError"), ("print('/home/me/data')", "cell 1 prints a path")])
+@pytest.mark.parametrize(
+    "source, complaint",
+    [("1 / 0", "ZeroDivisionError"), ("print('/home/me/data')", "cell 1 prints a path")],
+)
 def test_a_run_that_fails_leaves_the_notebook_as_it_was(tmp_path, capsys, source, complaint):
     path = save(tmp_path / "01_a.ipynb", code(source))
     before = path.read_bytes()
@@ -118,21 +124,33 @@ def test_links_hold_from_the_root(before, after):
 
 
 def test_readme_has_prose_code_and_output_and_nothing_hidden(tmp_path):
-    printed = [new_output("stream", name="stdout", text="2\n"), new_output("stream", name="stderr", text="50%")]
+    printed = [
+        new_output("stream", name="stdout", text="2\n"),
+        new_output("stream", name="stderr", text="50%"),
+    ]
     index = save(
         tmp_path / "index.ipynb",
         prose("# Title"),
         code("#| hide\nsecret()"),
         code("#| echo: true\nprint(1 + 1)", outputs=printed),
-        code("#| echo: false\nquiet()", outputs=[new_output("execute_result", {"text/plain": "a ``` b"})]),
+        code(
+            "#| echo: false\nquiet()",
+            outputs=[new_output("execute_result", {"text/plain": "a ``` b"})],
+        ),
     )
     assert readme.main(["--index", str(index), "--out", str(tmp_path / "README.md")]) == 0
     lines = (tmp_path / "README.md").read_text(encoding="utf-8").split("\n", 1)[1].strip()
-    assert lines == "# Title\n\n```python\nprint(1 + 1)\n```\n\n```text\n2\n```\n\n````text\na ``` b\n````"
+    assert (
+        lines
+        == "# Title\n\n```python\nprint(1 + 1)\n```\n\n```text\n2\n```\n\n````text\na ``` b\n````"
+    )
 
 
 def test_readme_refuses_a_picture(tmp_path):
-    index = save(tmp_path / "index.ipynb", code("plot()", outputs=[new_output("display_data", {"image/png": "AAAA"})]))
+    index = save(
+        tmp_path / "index.ipynb",
+        code("plot()", outputs=[new_output("display_data", {"image/png": "AAAA"})]),
+    )
     with pytest.raises(ValueError, match="cell 1.*nbs/images"):
         readme.main(["--index", str(index), "--out", str(tmp_path / "README.md")])
     assert not (tmp_path / "README.md").exists()
@@ -144,7 +162,13 @@ def test_readme_refuses_a_picture(tmp_path):
 @pytest.fixture
 def course(tmp_path):
     "Lessons 00 to 02 with their modules, exercises and one solution."
-    modules = {"core": "00_core", "early": "01_early", "late": "02_late", "exercises": "exercises", "checks/early": "solutions/01_early"}
+    modules = {
+        "core": "00_core",
+        "early": "01_early",
+        "late": "02_late",
+        "exercises": "exercises",
+        "checks/early": "solutions/01_early",
+    }
     for name, notebook in modules.items():
         path = tmp_path / "former_nb" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +184,13 @@ def check_order(course):
 
 @pytest.mark.parametrize(
     "line",
-    ["from former_nb.early import f", "from former_nb import core, __version__", "import former_nb.exercises", "import former_nb", "%%bash\nif x"],
+    [
+        "from former_nb.early import f",
+        "from former_nb import core, __version__",
+        "import former_nb.exercises",
+        "import former_nb",
+        "%%bash\nif x",
+    ],
 )
 def test_a_lesson_may_import_what_came_before(course, line):
     save(course / "nbs" / "02_late.ipynb", code(line))
@@ -169,7 +199,13 @@ def test_a_lesson_may_import_what_came_before(course, line):
 
 @pytest.mark.parametrize(
     "line",
-    ["from former_nb.late import f", "import former_nb.late as l", "from former_nb import late", "def f():\n    from former_nb.early import f", "from former_nb.checks.early import f"],
+    [
+        "from former_nb.late import f",
+        "import former_nb.late as l",
+        "from former_nb import late",
+        "def f():\n    from former_nb.early import f",
+        "from former_nb.checks.early import f",
+    ],
 )
 def test_a_lesson_may_not_import_ahead(course, capsys, line):
     save(course / "nbs" / "01_early.ipynb", prose("words"), code(line))
@@ -181,7 +217,9 @@ def test_an_exported_module_may_not_import_ahead(course, capsys):
     with open(course / "former_nb" / "early.py", "a") as f:
         f.write("from .late import f\n")
     assert check_order(course) == 1
-    assert "former_nb/early.py, line 2: imports former_nb.late (lesson 02)" in capsys.readouterr().err
+    assert (
+        "former_nb/early.py, line 2: imports former_nb.late (lesson 02)" in capsys.readouterr().err
+    )
 
 
 def test_files_without_a_number_may_import_everything(course):

@@ -5,6 +5,7 @@
 A lesson is nbs/NN_topic.ipynb, or NNb_topic.ipynb where one was split, and the module that it exports. `core` (00) comes before all of them,
 `exercises` may be imported everywhere, and files without a number may import everything.
 """
+
 import argparse
 import ast
 import json
@@ -59,7 +60,10 @@ def trees(number, lib, nbs, modules):
     "(where, tree) for the module and the code cells of lesson `number`."
     for name in (m for m, n in modules.items() if n == number):
         path = lib.joinpath(*name.split(".")).with_suffix(".py")
-        yield f"{LIB}/{path.relative_to(lib).as_posix()}", ast.parse(path.read_text(encoding="utf-8"))
+        yield (
+            f"{LIB}/{path.relative_to(lib).as_posix()}",
+            ast.parse(path.read_text(encoding="utf-8")),
+        )
     for path in nbs.glob(f"{number}_*.ipynb"):
         for i, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"], 1):
             if cell["cell_type"] == "code":
@@ -80,8 +84,12 @@ def faults(lib, nbs):
 
 
 def main(argv=None):
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--root", type=Path, default=ROOT, help="the folder that holds nbs/ and former_nb/")
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument(
+        "--root", type=Path, default=ROOT, help="the folder that holds nbs/ and former_nb/"
+    )
     root = p.parse_args(argv).root
     found = list(faults(root / LIB, root / "nbs"))
     for fault in found:

@@ -1,7 +1,8 @@
 """All checks in the order in which they make sense; stops at the first that fails. `make test` runs this.
 
-  python tools/test.py
+python tools/test.py
 """
+
 import argparse
 import os
 import subprocess
@@ -26,7 +27,9 @@ def sh(command):
 
 def no_diff():
     "Nothing that is generated may differ from what git has, and nothing may be missing there."
-    git = lambda *args: subprocess.run(["git", *args, "--", *WATCHED], cwd=ROOT, capture_output=True, encoding="utf-8")
+    git = lambda *args: subprocess.run(
+        ["git", *args, "--", *WATCHED], cwd=ROOT, capture_output=True, encoding="utf-8"
+    )
     status = git("status", "--porcelain")
     if status.returncode:
         print("not a git repository: nothing to compare with")
@@ -62,7 +65,9 @@ STEPS = {
 
 
 def main(argv=None):
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args(argv)
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args(argv)
     begin = time.perf_counter()
     for name, step in STEPS.items():
         print(f"\n== {name}", flush=True)

@@ -11,19 +11,31 @@ import torch
 from ..exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #daba6b36
-@exercise("01.1", "Are the five scores of one word different from each other?", "A softmax of equal numbers shares equally.")
+@exercise(
+    "01.1",
+    "Are the five scores of one word different from each other?",
+    "A softmax of equal numbers shares equally.",
+)
 def judge_01_1(answer):
     "Judge the weight that one of five equal words gives to another."
     mistakes = {
-        "that is the weight on oneself when nobody else counts; here all five words look alike": torch.tensor(1.0),
+        "that is the weight on oneself when nobody else counts; here all five words look alike": torch.tensor(
+            1.0
+        ),
         "you left the word itself out; it attends to itself too": torch.tensor(0.25),
         "the weights are shares of one, not sums": torch.tensor(5.0),
-        "a weight of exactly 0 takes a score of minus infinity; a dot product never gives that": torch.tensor(0.0),
+        "a weight of exactly 0 takes a score of minus infinity; a dot product never gives that": torch.tensor(
+            0.0
+        ),
     }
     return diagnose(torch.as_tensor(float(answer)), torch.tensor(0.2), mistakes)
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #3705502c
-@exercise("01.2", "Which scores should the softmax never see?", "exp(-inf) is 0: fill the diagonal of the scores with -inf before the softmax.")
+@exercise(
+    "01.2",
+    "Which scores should the softmax never see?",
+    "exp(-inf) is 0: fill the diagonal of the scores with -inf before the softmax.",
+)
 def judge_01_2(answer):
     "Judge the weights of words that do not look at themselves."
     x = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(1))
@@ -32,19 +44,37 @@ def judge_01_2(answer):
     right = hidden.softmax(-1)
     mistakes = {
         "nothing is hidden: each word still looks at itself": scores.softmax(-1),
-        "the diagonal is zero, but the rows no longer sum to one: forbid before the softmax, not after": scores.softmax(-1).masked_fill(diagonal, 0),
-        "a score of 0 still gets a share, because exp(0) is 1": scores.masked_fill(diagonal, 0).softmax(-1),
-        "the columns sum to one where the rows should: the softmax must run over the keys, the last axis": hidden.softmax(1),
-        "the softmax runs over the batch; it must run over the keys, the last axis": hidden.softmax(0),
-        "the wrong side is hidden: each word looks at itself alone": scores.masked_fill(~diagonal, float("-inf")).softmax(-1),
-        "the later words are hidden too; only the diagonal must go": scores.masked_fill(diagonal.cumsum(-1).bool(), float("-inf")).softmax(-1),
-        "you divided the scores by √d_model; this lesson leaves them as they are": (hidden / 3**0.5).softmax(-1),
+        "the diagonal is zero, but the rows no longer sum to one: forbid before the softmax, not after": scores.softmax(
+            -1
+        ).masked_fill(diagonal, 0),
+        "a score of 0 still gets a share, because exp(0) is 1": scores.masked_fill(
+            diagonal, 0
+        ).softmax(-1),
+        "the columns sum to one where the rows should: the softmax must run over the keys, the last axis": hidden.softmax(
+            1
+        ),
+        "the softmax runs over the batch; it must run over the keys, the last axis": hidden.softmax(
+            0
+        ),
+        "the wrong side is hidden: each word looks at itself alone": scores.masked_fill(
+            ~diagonal, float("-inf")
+        ).softmax(-1),
+        "the later words are hidden too; only the diagonal must go": scores.masked_fill(
+            diagonal.cumsum(-1).bool(), float("-inf")
+        ).softmax(-1),
+        "you divided the scores by √d_model; this lesson leaves them as they are": (
+            hidden / 3**0.5
+        ).softmax(-1),
         "that is the output; hand in the weights": right @ x,
     }
     return diagnose(answer(x), right, mistakes)
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #02d897b3
-@exercise("01.3", "What do the scores become when t is tiny?", "Equal scores give equal weights, so each output is the same average.")
+@exercise(
+    "01.3",
+    "What do the scores become when t is tiny?",
+    "Equal scores give equal weights, so each output is the same average.",
+)
 def judge_01_3(answer):
     "Judge what attention becomes when all scores vanish."
     x = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(2))
@@ -52,13 +82,22 @@ def judge_01_3(answer):
     mistakes = {
         "the weights do not vanish: a softmax of zeros still sums to one": torch.zeros_like(x),
         "that is the limit of large t, where each word keeps to itself": x,
-        "t = 1 is plain self-attention; as t goes to 0 the scores vanish": (x @ x.transpose(1, 2)).softmax(-1) @ x,
+        "t = 1 is plain self-attention; as t goes to 0 the scores vanish": (
+            x @ x.transpose(1, 2)
+        ).softmax(-1)
+        @ x,
         "expected an output for each word: the mean, repeated T times": mean,
         "expected an output for each word: the mean, repeated T times along axis 1": x.mean(1),
-        "you averaged over the features; average over the words": x.mean(2, keepdim=True).expand_as(x),
-        "you averaged over the batch; average over the words of each sentence": x.mean(0, keepdim=True).expand_as(x),
+        "you averaged over the features; average over the words": x.mean(2, keepdim=True).expand_as(
+            x
+        ),
+        "you averaged over the batch; average over the words of each sentence": x.mean(
+            0, keepdim=True
+        ).expand_as(x),
         "that is the sum; the weights are 1/T each": x.sum(1, keepdim=True).expand_as(x),
-        "those are the weights, 1/T each; hand in the average of the vectors": torch.full((2, 5, 5), 0.2),
+        "those are the weights, 1/T each; hand in the average of the vectors": torch.full(
+            (2, 5, 5), 0.2
+        ),
         "the result is transposed: expected (B, T, d_model)": mean.expand_as(x).transpose(1, 2),
     }
     return diagnose(answer(x), mean.expand_as(x), mistakes)
