@@ -8,7 +8,7 @@ import pytest
 import torch
 from bad_input_table import cases, judge, public_names
 
-from former_nb import inside as module
+from former_nb import attention_maps as module
 from former_nb.block import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder

@@ -9,7 +9,7 @@ from bad_input_table import cases, judge, public_names
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb import ladder as module
+from former_nb import baselines as module
 from former_nb.batches import make_batches, pad_rows
 from former_nb.block import TransformerConfig
 from former_nb.classifier import POOLS, collate_labels

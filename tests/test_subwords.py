@@ -8,7 +8,7 @@ import sacrebleu
 from bad_input_table import cases, judge, public_names
 from sacrebleu.metrics import BLEU
 
-from former_nb import bleu as module
+from former_nb import subwords as module
 from former_nb.subwords import (
     bleu_counts,
     bleu_from_counts,
