@@ -684,7 +684,7 @@ def killed(work, after=None):  # in a copy of this process; `after` so many seco
 ANY_MOMENT = (
     FORKING
     + """
-folder, rng, step, kills_within = sys.argv[1], random.Random(0), 0, 0
+folder, rng, step, kills, kills_within = sys.argv[1], random.Random(0), 0, 0, 0
 
 def write_on(step):
     while True:
@@ -699,21 +699,23 @@ def die_after(n):  # writes
 begin = time.perf_counter()
 killed(lambda: die_after(5))
 step, some = 5, time.perf_counter() - begin  # as long as a process and five writes take here
-for i in range(20):
+while kills < 20 or step <= 10 or kills_within <= 3:  # a busy machine needs more than 20
+    kills += 1
+    assert kills < 500, (step, kills_within)
     killed(lambda: write_on(step), after=some * rng.random())
+    some *= 1 if step > 5 else 1.2  # nothing was written yet: give the next one longer
     left = [name for name in os.listdir(folder) if name.startswith(".writing-")]
     kills_within += len(left) > kills_within
     tensors, facts = read_checkpoint(folder)
     assert facts["step"] >= step and tensors["weight"].eq(facts["step"]).all() and len(tensors["more"]) == facts["step"] % 1000
     step = facts["step"]
-assert step > 10 and kills_within > 3, (step, kills_within)
 """
 )
 
 
 @POSIX
 def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path):
-    "20 processes that write all the time, each killed at a random moment; a reader looks on meanwhile."
+    "20 processes or more that write all the time, each killed at a random moment; a reader looks on meanwhile."
     write_checkpoint(tmp_path, {"weight": torch.zeros(1)}, {"step": 0})
     work = subprocess.Popen(
         [sys.executable, "-c", ANY_MOMENT, str(tmp_path)], stderr=subprocess.PIPE, text=True
@@ -724,7 +726,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path):
         assert metadata["step"] >= seen[-1] and tensors["weight"].eq(metadata["step"]).all()
         seen.append(metadata["step"])
     assert work.returncode == 0, work.stderr.read()
-    assert seen[-1] > 10 and all(
+    assert read_checkpoint(tmp_path)[1]["step"] > 10 and all(
         p.name == CHECKPOINT or p.name.startswith(".writing-") for p in tmp_path.iterdir()
     )
 

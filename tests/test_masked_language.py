@@ -167,7 +167,7 @@ def test_a_seed_gives_the_same_questions_again_and_another_gives_others():
 
 @pytest.mark.parametrize("n_bigrams", [0, 50])
 def test_a_ragged_batch_is_told_what_its_rows_are_told(n_bigrams):
-    model = reader(n_bigrams=n_bigrams)
+    model = reader(n_bigrams=n_bigrams).double()
     (tokens, places), answers = mask_tokens(texts([1, 5, 9, 11, 0]), 16, 0.4)
     logits = model(tokens, places)
     for row, at, right, own in zip(tokens, places, answers, logits):
@@ -178,7 +178,7 @@ def test_a_ragged_batch_is_told_what_its_rows_are_told(n_bigrams):
 
 
 def test_places_may_come_in_any_order_and_twice():
-    model, (row,) = reader(), texts([8])
+    model, (row,) = reader().double(), texts([8])
     tokens = torch.tensor([row])
     logits = model(tokens, torch.tensor([[3, 1, 3]]))
     assert_close(logits[0, [0, 2]], model(tokens, torch.tensor([[3, 3]]))[0])
@@ -186,7 +186,7 @@ def test_places_may_come_in_any_order_and_twice():
 
 
 def test_logits_are_those_of_scores_everywhere():
-    model = reader()
+    model = reader().double()
     (tokens, places), answers = mask_tokens(texts([10, 4, 7]), 16, 0.3)
     e = model.encoder
     everywhere = (
@@ -200,7 +200,7 @@ def test_logits_are_those_of_scores_everywhere():
     assert_close(ours, theirs)
     weights = [weight for name, weight in model.named_parameters() if "head" not in name]
     for a, b in zip(torch.autograd.grad(ours, weights), torch.autograd.grad(theirs, weights)):
-        assert_close(a, b, rtol=1e-4, atol=1e-5)
+        assert_close(a, b)
 
 
 def test_the_answer_depends_on_all_tokens_but_on_what_is_hidden_only_through_unk():
@@ -245,7 +245,9 @@ def test_noise_stays_noise(kind, n_bigrams):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    assert min(losses[20:]) > math.log(26) - 0.05
+    assert (
+        sum(losses[-60:]) / 60 > math.log(26) - 0.02
+    )  # each on noise it has not seen: the mean of one batch may be below, that of 60 is not
 
 
 def test_what_can_be_known_is_learned_and_stays_in_the_encoder():

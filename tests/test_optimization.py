@@ -550,13 +550,13 @@ def test_muon_and_adamw_step_alike_in_parts():
     )
     count = int((batch[1] != IGNORE).sum())
     for n in (1, 4, 30):
-        model = small(torch.float32)
+        model = small()  # in float64: what rounds differently in float32, Muon would round to bfloat16 and enlarge
         optimizers = make_optimizers(model, 1e-2, 0.02, 0.1)
         for _ in range(3):
             train_step(model, split_batch(batch, n), count, optimizers, accelerator)
         ends.append([p.detach() for p in model.parameters()])
     for other in ends[1:]:
-        assert_close(other, ends[0], rtol=1e-2, atol=1e-3)  # Muon computes in bfloat16
+        assert_close(other, ends[0], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("max_grad_norm", [0.01, 1.0])
@@ -703,7 +703,7 @@ def test_two_processes_make_the_step_of_one(tmp_path):
             )
         )
     for process in running:
-        said = process.communicate(timeout=120)[1]
+        said = process.communicate(timeout=600)[1]
         assert process.returncode == 0, said
     alone = {}
     exec(STEPS, alone)

@@ -1103,6 +1103,24 @@ class Causal(nn.Module):
         return self.stack(self.positions(self.embed(x)), is_causal=True) @ self.embed.weight.T
 
 
+class Pupil(nn.Module):
+    "Knows rows by heart, but for `slips`: rows, and the places in them at which it goes wrong. In training it says anything else."
+
+    def __init__(self, rows, slips):
+        super().__init__()
+        self.here = nn.Parameter(torch.zeros(()))
+        self.after = {tuple(row[:i]): row[i] for row in rows for i in range(1, len(row))}
+        self.after |= {tuple(row[:i]): (row[i] + 1) % 8 for row, i in slips}
+
+    def forward(self, x):
+        said = [
+            [self.after.get(tuple(row[: i + 1]), 0) for i in range(len(row))] for row in x.tolist()
+        ]
+        return nn.functional.one_hot(torch.tensor(said), 8) * (
+            self.here - 1 if self.training else self.here + 1
+        )
+
+
 def test_one_pass_finds_the_rows_that_greedy_decoding_gets_right():
     tokenizer = CharTokenizer("=abc")
     rows = encode_texts(
@@ -1122,11 +1140,29 @@ def test_one_pass_finds_the_rows_that_greedy_decoding_gets_right():
             said = [*said, m.eval()(torch.tensor([said]))[0, -1].argmax().item()]
         return said == row
 
-    shares = set()
+    cases = (
+        (9, []),
+        (9, [(3, 0), (7, -1)]),
+        (8, [(3, 1)]),
+        (7, [(3, 3), (0, 2)]),
+        (5, [(8, 1), (6, 2), (6, 4), (2, 2), (5, 1), (5, 2)]),
+    )
+    for (
+        right,
+        slips,
+    ) in cases:  # at the mark and before it a slip does no harm; at a letter of the answer, and at its end, it does
+        m = Pupil(rows, [(rows[k], rows[k].index(mark) + place) for k, place in slips]).train()
+        assert (
+            exact_match(m, load(rows, 4))
+            == right / 9
+            == sum(greedy(m, row) for row in rows) / len(rows)
+        )
     for seed in range(4):
         set_seed(seed)
-        m = Causal(tokenizer.vocab_size, 8)
-        for _ in range(4):
+        m = Causal(
+            tokenizer.vocab_size, 8
+        ).double()  # so that the likeliest token is the same in a batch and alone
+        for _ in range(2):
             fit(
                 m,
                 load(rows, 3),
@@ -1137,8 +1173,6 @@ def test_one_pass_finds_the_rows_that_greedy_decoding_gets_right():
             m.train()
             share = exact_match(m, load(rows, 4))
             assert m.training and share == sum(greedy(m, row) for row in rows) / len(rows)
-            shares.add(share)
-    assert len(shares) > 3
 
 
 def test_rows_without_a_target_do_not_count():
