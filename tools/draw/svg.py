@@ -18,7 +18,7 @@ BOLD = "348 456 521 838 696 1002 872 306 457 457 523 838 380 415 380 365 696 696
 PLAIN, BOLD = [int(n) for n in PLAIN.split()], [int(n) for n in BOLD.split()]
 WIDE = set("→←↓↑×⊕∞−≈≤≥")
 # the size and weight of each kind of words
-KINDS = {"name": (16, 1), "part": (14, 1), "note": (13, 0), "small": (12, 0), "word": (12.5, 0), "word strong": (12.5, 1), "num": (12, 0), "num strong": (12, 1), "badge": (12, 1)}
+KINDS = {"name": (16, 1), "part": (14, 1), "note": (13, 0), "small": (12, 0), "word": (12.5, 0), "word strong": (12.5, 1), "num": (12, 0), "num strong": (12, 1), "badge": (12, 1), "badge on": (12, 1), "word strong pale": (12.5, 1)}
 STYLE = """
 text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;fill:#1f2328}
 .panel{fill:#fff;stroke:#d0d7de} .grid{fill:none;stroke:#c4cbd3;stroke-width:.75} .frame{fill:none;stroke:#1f2328;stroke-width:2}
@@ -26,13 +26,15 @@ text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Aria
 .small,.num,.badge{font-size:12px} .small{fill:#4b535d} .badge{font-weight:700}
 .word{font-size:12.5px;fill:#4b535d} .strong{font-weight:700;fill:#1f2328} .sub{font-size:10px}
 .arrow,.line{stroke-width:2.5;stroke-linecap:round} .line{stroke-width:2} .edge{stroke-width:4} .dash{stroke-dasharray:2 5}
-.box{stroke-width:1.5;fill-opacity:.13} .group{fill-opacity:.05;stroke-width:1;stroke-dasharray:4 4} .pale{opacity:.5}
-.chip{fill:#fff;stroke:#1f2328;stroke-width:1.25} .cross{fill:none;stroke:#6b7480;stroke-width:1}
+.box{stroke-width:1.5;fill-opacity:.13} .group{fill-opacity:.05;stroke-width:1;stroke-dasharray:4 4} .pale{opacity:.6}
+.chip{fill:#fff;stroke:#1f2328;stroke-width:1.25} .chip.on{fill:#1f2328} .badge.on{fill:#fff} .cross{fill:none;stroke:#6b7480;stroke-width:1}
 HUES
+.on.box{stroke:#1f2328;stroke-width:2.5;fill-opacity:.4}
 @media (prefers-color-scheme:dark){
 text,.strong{fill:#e8eaed} .panel{fill:#15181c;stroke:#3a414a} .grid{stroke:#3f4751} .frame{stroke:#e8eaed}
 .note,.small,.word{fill:#b4bcc6} .word.strong{fill:#e8eaed} .n{fill:#9aa4b0} .n.arrow,.n.line{fill:none;stroke:#9aa4b0} .n.box,.n.group{stroke:#9aa4b0}
 .box{fill-opacity:.22} .chip{fill:#15181c;stroke:#e8eaed} .cross{stroke:#9aa4b0}
+.chip.on{fill:#e8eaed} .badge.on{fill:#15181c} .on.box{stroke:#e8eaed;fill-opacity:.5}
 }
 """
 STYLE = STYLE.replace("HUES", "".join(f".{n}{{fill:{c}}}.{n}.arrow,.{n}.line,.{n}.edge{{fill:none;stroke:{c}}}.{n}.box,.{n}.group{{stroke:{c}}}" for n, c in HUES.items()))
@@ -189,6 +191,23 @@ class Drawing:
     def plus(self, x, y, r=8):
         "Where two vectors are added."
         self.out.append(f'<circle class="chip" cx="{num(x)}" cy="{num(y)}" r="{r}"/><path class="frame" d="M{num(x - r + 3)} {num(y)}h{2 * r - 6}M{num(x)} {num(y - r + 3)}v{2 * r - 6}"/>')
+
+    def mask(self, left, top, rows, cell=14, high=None):
+        "A table of what is allowed: full where a query may attend to a key, crossed where it may not."
+        high = high or cell
+        self.table(left, top, [[0.7 if ok else None for ok in row] for row in rows], cell=cell, high=high, most=1, edges=True)
+        for i, row in enumerate(rows):
+            for j, ok in enumerate(row):
+                if not ok:
+                    self.cross(left + j * cell, top + i * high, cell, high)
+
+    def tokens(self, left, top, words, cell=32, high=22, hue="n", pads=("pad", "<pad>")):
+        "A row of tokens, each in a cell; padding is pale and crossed out by dashes."
+        for j, word in enumerate(words):
+            pale = word in pads
+            style = ' stroke-dasharray="3 3" fill-opacity="0"' if pale else ""
+            self.out.append(f'<rect class="{hue} box" x="{num(left + j * cell + 1)}" y="{num(top)}" width="{num(cell - 2)}" height="{num(high)}" rx="3"{style}/>')
+            self.text(left + (j + 0.5) * cell, top + high / 2 + 4.5, word, "small" if pale else "num", "middle", room=cell - 2)
 
     def cross(self, left, top, cell, high=None):
         "A cell that is forbidden."
