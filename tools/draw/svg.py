@@ -117,7 +117,7 @@ class Drawing:
         most: the number that is drawn full; digits: write the numbers too."""
         high = high or cell
         size = [n for row in rows for n in row if n is not None]
-        most = most or max(size) or 1
+        most = most or max(size, default=0) or 1
         wide, tall = cell * len(rows[0]), high * len(rows)
         by = {}
         for i, row in enumerate(rows):
