@@ -3,8 +3,15 @@
 from svg import Drawing, matmul, softmax, transpose
 
 FEATURES = ["water", "money", "person", "grammar"]
-MEANING = {"she": [0, 0, 2, 0], "fished": [1.5, 0, 1, 0], "by": [0, 0, 0, 1], "the": [0, 0, 0, 1], "river": [2, 0, 0, 0], "bank": [1, 1, 0, 0]}
-WORDS = "she fished by the river bank".split()
+MEANING = {
+    "she": [0, 0, 2, 0],
+    "fished": [1.5, 0, 1, 0],
+    "by": [0, 0, 0, 1],
+    "the": [0, 0, 0, 1],
+    "river": [2, 0, 0, 0],
+    "bank": [1, 1, 0, 0],
+}
+WORDS = ["she", "fished", "by", "the", "river", "bank"]
 BANK = 5
 x = [MEANING[word] for word in WORDS]
 scores = matmul([x[BANK]], transpose(x))
@@ -15,9 +22,13 @@ numbers = [f"{word} {w:.2f}" for word, w in zip(WORDS, weights[0])]
 d = Drawing(
     "01_self_attention",
     "Self-attention: each word becomes a weighted average of all words",
-    f"Six words, {' '.join(WORDS)}, are the rows of the table x; its columns are the features {', '.join(FEATURES)}. The framed word, {WORDS[BANK]}, "
-    f"is multiplied with each word: the scores are {', '.join(f'{s:g}' for s in scores[0])}. The softmax makes weights of them that sum to 1: {', '.join(numbers)}. "
-    f"Lines as wide as the weights mix the six words into one output: {WORDS[BANK]} had {x[BANK][0]} of water and {x[BANK][1]} of money, and comes out with {y[0][0]:.2f} and {y[0][1]:.2f}.",
+    f"Six words, {' '.join(WORDS)}, are the rows of the table x; its columns are the features "
+    f"{', '.join(FEATURES)}. The framed word, {WORDS[BANK]}, "
+    f"is multiplied with each word: the scores are {', '.join(f'{s:g}' for s in scores[0])}. The "
+    f"softmax makes weights of them that sum to 1: {', '.join(numbers)}. "
+    f"Lines as wide as the weights mix the six words into one output: {WORDS[BANK]} had "
+    f"{x[BANK][0]} of water and {x[BANK][1]} of money, and comes out with {y[0][0]:.2f} and "
+    f"{y[0][1]:.2f}.",
 )
 LEFT, CELL = 92, 50
 d.columns(150, 74, FEATURES, 28)
@@ -28,7 +39,14 @@ d.label(276, 110, "x", "six words", "(T, d_{model})")
 d.arrow("M206 178V202")
 d.text(218, 195, f"{WORDS[BANK]} · each word")
 for j, word in enumerate(WORDS):
-    d.text(LEFT + (j + 0.5) * CELL, 224, word, "word strong" if j == BANK else "word", "middle", room=CELL)
+    d.text(
+        LEFT + (j + 0.5) * CELL,
+        224,
+        word,
+        "word strong" if j == BANK else "word",
+        "middle",
+        room=CELL,
+    )
 d.table(LEFT, 234, scores, cell=CELL, high=24, digits=1)
 d.edges(LEFT, 234, 6 * CELL, 24)
 d.text(LEFT - 10, 251, "scores", "name", "end")
@@ -43,7 +61,8 @@ d.text(LEFT - 10, 334, "sum to 1", "note", "end")
 WIDE, TOP = 64, 416
 for j, w in enumerate(weights[0]):
     from_x, to_x = LEFT + (j + 0.5) * CELL, 206 + 7 * (j - 2.5)
-    d.out.append(f'<path class="v line" style="stroke-width:{1 + 18 * w:.1f}" stroke-linecap="butt" d="M{from_x:.0f} 330C{from_x:.0f} 362 {to_x:.0f} 352 {to_x:.0f} 384"/>')
+    curve = f"M{from_x:.0f} 330C{from_x:.0f} 362 {to_x:.0f} 352 {to_x:.0f} 384"
+    d.line(curve, "v line", f' style="stroke-width:{1 + 18 * w:.1f}"')
 d.text(LEFT - 10, 364, "mix x", "note", "end")
 for j, feature in enumerate(FEATURES):
     d.text(LEFT + (j + 0.5) * WIDE, TOP - 13, feature, "word", "middle", room=WIDE)

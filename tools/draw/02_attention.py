@@ -3,7 +3,14 @@
 from svg import Drawing, matmul, softmax, transpose
 
 WORDS = ["the", "cat", "sat", "on", "the", "mat"]
-X = [[2, 0, 0, 0, 0], [0, 2, 0, 0, 2], [0, 0, 2, 0, 0], [0, 0, 0, 2, 0], [2, 0, 0, 0, 0], [0, 2, 0, 0, 0]]
+X = [
+    [2, 0, 0, 0, 0],
+    [0, 2, 0, 0, 2],
+    [0, 0, 2, 0, 0],
+    [0, 0, 0, 2, 0],
+    [2, 0, 0, 0, 0],
+    [0, 2, 0, 0, 0],
+]
 W_Q = [[1, 0, 0], [0, 1, 0], [1, 0, 1], [1, 0, 0], [0, 0, 0]]
 W_K = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]
 W_V = [[0, 0], [0, 0], [0, 0.5], [0, 0], [0.5, 0]]
@@ -17,11 +24,16 @@ best = weights[SAT].index(max(weights[SAT]))
 d = Drawing(
     "02_attention",
     "One attention head: from words to queries, keys, values, scores, weights and output",
-    f"Six words, {' '.join(WORDS)}, are the rows of the table x. The matrices W_q, W_k and W_v turn x into queries (blue), "
-    "keys (orange) and values (green). Queries times transposed keys, divided by the square root of d_k, are the scores: one row per query, "
-    "one column per key. The softmax turns each row of scores into weights that sum to 1. The weights mix the values into the output y. "
-    f"A frame follows the word {WORDS[SAT]}: its row of x, its query, its rows of scores and weights, and its output; "
-    f"keys and values have no frame, because it meets those of all words. Its strongest weight, {max(weights[SAT]):.2f}, stands under {WORDS[best]}.",
+    f"Six words, {' '.join(WORDS)}, are the rows of the table x. The matrices W_q, W_k and W_v "
+    "turn x into queries (blue), "
+    "keys (orange) and values (green). Queries times transposed keys, divided by the square root "
+    "of d_k, are the scores: one row per query, "
+    "one column per key. The softmax turns each row of scores into weights that sum to 1. The "
+    "weights mix the values into the output y. "
+    f"A frame follows the word {WORDS[SAT]}: its row of x, its query, its rows of scores and "
+    "weights, and its output; "
+    "keys and values have no frame, because it meets those of all words. Its strongest weight, "
+    f"{max(weights[SAT]):.2f}, stands under {WORDS[best]}.",
 )
 A, B, C = 20, 164, 322  # the tops of the three rows of tables
 # x
@@ -35,9 +47,19 @@ d.arrow("M222 110C238 140 314 126 325 156", "v")
 d.text(92, 124, "W_{q}", "name", "middle")
 d.text(206, 136, "W_{k}", "name")
 d.text(302, 124, "W_{v}", "name")
-for left, rows, hue, noun in [(58, q, "q", "queries"), (177, k, "k", "keys"), (312, v, "v", "values")]:
+for left, rows, hue, noun in [
+    (58, q, "q", "queries"),
+    (177, k, "k", "keys"),
+    (312, v, "v", "values"),
+]:
     d.table(left, B, rows, hue, frame=SAT if hue == "q" else None)
-    d.label(left + CELL * len(rows[0]) + 7, B + 26, hue, noun, f"(T, d_{{{'v' if hue == 'v' else 'k'}}})")
+    d.label(
+        left + CELL * len(rows[0]) + 7,
+        B + 26,
+        hue,
+        noun,
+        f"(T, d_{{{'v' if hue == 'v' else 'k'}}})",
+    )
 # scores, weights, output
 d.arrow("M79 254V308", "q")
 d.arrow("M190 254C182 284 108 278 102 308", "k")

@@ -7,9 +7,13 @@ from svg import Drawing, matmul, softmax, transpose
 WORDS = ["Ann", "saw", "Bob", "call", "Eve"]
 T, H, D_K, SAW = 5, 2, 4, 1
 D = H * D_K
-# a word is six features and its position, an angle; a head turns the angle back or forth, so that a query finds a neighbour
+# a word is six features and its position, an angle; a head turns the angle of its queries back or
+# forth, so that they find a neighbour
 TURN = 2 * pi / 7
-x = [[(3 * i + 5 * j) % 7 / 6 for j in range(D - 2)] + [cos(i * TURN), sin(i * TURN)] for i in range(T)]
+x = [
+    [(3 * i + 5 * j) % 7 / 6 for j in range(D - 2)] + [cos(i * TURN), sin(i * TURN)]
+    for i in range(T)
+]
 MIX = [[1, 1, 1, 1], [1, -1, 1, -1]]  # spreads the angle over the four columns of a head
 
 
@@ -20,7 +24,7 @@ def turned(by):
 
 
 def beside(*tables):
-    return [sum(rows, []) for rows in zip(*tables)]
+    return [[n for row in rows for n in row] for rows in zip(*tables)]
 
 
 def shades(rows):
@@ -34,7 +38,9 @@ W_V = [[(i + 2 * j) % 5 / 4 for j in range(D)] for i in range(D - 2)] + [[0] * D
 W_O = [[((i + 2 * j) % 3 - 1) / 2 for j in range(D)] for i in range(D)]
 q, k, v = (matmul(x, w) for w in (W_Q, W_K, W_V))
 split = [[[row[h * D_K : (h + 1) * D_K] for row in part] for part in (q, k, v)] for h in range(H)]
-weights = [[softmax([s / D_K**0.5 for s in row]) for row in matmul(a, transpose(b))] for a, b, _ in split]
+weights = [
+    [softmax([s / D_K**0.5 for s in row]) for row in matmul(a, transpose(b))] for a, b, _ in split
+]
 heads = [matmul(w, parts[2]) for w, parts in zip(weights, split)]
 merged = beside(*heads)
 y = matmul(merged, W_O)
@@ -43,10 +49,15 @@ found = [w[SAW].index(max(w[SAW])) for w in weights]
 d = Drawing(
     "03_multi_head",
     "Multi-head attention: project once, split into heads, attend in each head, merge, mix",
-    f"Five words, {' '.join(WORDS)}, are the rows of x, {D} columns wide. One projection makes queries (blue), keys (orange) and values (green), each as wide as x. "
-    f"They are split into {H} heads of {D_K} columns each. Each head has its own table of weights: in head 0 the framed word {WORDS[SAW]} gives {weights[0][SAW][found[0]]:.2f} of its attention "
-    f"to {WORDS[found[0]]}, the word before, in head 1 {weights[1][SAW][found[1]]:.2f} to {WORDS[found[1]]}, the word after. Each head mixes its own values. "
-    "The outputs of the heads are merged side by side and mixed by W_o into y, which is as wide as x.",
+    f"Five words, {' '.join(WORDS)}, are the rows of x, {D} columns wide. One projection makes "
+    "queries (blue), keys (orange) and values (green), each as wide as x. "
+    f"They are split into {H} heads of {D_K} columns each. Each head has its own table of "
+    f"weights: in head 0 the framed word {WORDS[SAW]} gives {weights[0][SAW][found[0]]:.2f} of "
+    "its attention "
+    f"to {WORDS[found[0]]}, the word before, in head 1 {weights[1][SAW][found[1]]:.2f} to "
+    f"{WORDS[found[1]]}, the word after. Each head mixes its own values. "
+    "The outputs of the heads are merged side by side and mixed by W_o into y, which is as wide "
+    "as x.",
 )
 C = 12
 W, HIGH = D * C, T * C
@@ -60,7 +71,8 @@ LEFT, A = 58, 114
 for i, (hue, part, noun) in enumerate((("q", q, "queries"), ("k", k, "keys"), ("v", v, "values"))):
     d.table(LEFT + i * W, A, shades(part), hue, cell=C)
     d.text(LEFT + (i + 0.5) * W, A + HIGH + 18, noun, "note", "middle")
-    d.out.append(f'<path class="frame" stroke-dasharray="2 3" d="M{LEFT + i * W + W // 2} {A - 4}v{HIGH + 8}"/>')
+    cut = f"M{LEFT + i * W + W // 2} {A - 4}v{HIGH + 8}"
+    d.line(cut, "frame", ' stroke-dasharray="2 3"')
 d.frame(LEFT, A + SAW * C, 3 * W, C)
 d.arrow(f"M202 {A + HIGH + 24}V{A + HIGH + 46}")
 d.text(214, A + HIGH + 41, "split: (B, h, T, d_{k})")
@@ -69,7 +81,15 @@ for h, (left, (q_h, k_h, v_h)) in enumerate(zip((12, 208), split)):
     d.group(left, TOP, 184, 194)
     d.text(left + 92, TOP + 18, f"head {h}", "part", "middle")
     for at, part, hue in ((12, q_h, "q"), (68, k_h, "k"), (124, v_h, "v")):
-        d.table(left + at, TOP + 26, shades(part), hue, cell=C, high=8, frame=SAW if hue == "q" else None)
+        d.table(
+            left + at,
+            TOP + 26,
+            shades(part),
+            hue,
+            cell=C,
+            high=8,
+            frame=SAW if hue == "q" else None,
+        )
     d.flow(left + 36, TOP + 70, left + 52, TOP + 96, "q")
     d.flow(left + 92, TOP + 70, left + 76, TOP + 96, "k")
     d.flow(left + 148, TOP + 70, left + 148, TOP + 102, "v")

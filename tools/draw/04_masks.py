@@ -6,7 +6,7 @@ from svg import Drawing, matmul, softmax, transpose
 
 WORDS = ["the", "cat", "sat", "pad", "pad"]
 T, D_K = len(WORDS), 3
-# queries and keys of lesson 02: what a word asks for and what it is, of noun, verb and alive; a pad is nothing
+# queries and keys of lesson 02, of noun, verb and alive; a pad asks for nothing and is nothing
 q = {"the": [2, 0, 0], "cat": [0, 2, 0], "sat": [2, 0, 2], "pad": [0, 0, 0]}
 k = {"the": [0, 0, 0], "cat": [2, 0, 2], "sat": [0, 2, 0], "pad": [0, 0, 0]}
 causal = [[j <= i for j in range(T)] for i in range(T)]
@@ -20,13 +20,21 @@ weights = softmax(masked)
 d = Drawing(
     "04_masks",
     "Masks: causal, padding, and both",
-    f"Tables over the words {' '.join(WORDS)}, a row per query and a column per key; a full cell may be attended to, a crossed one may not. Causal: each word sees itself and what came before, "
-    f"{sum(map(sum, causal))} of {T * T} cells. Padding: no word sees the {WORDS.count('pad')} pads, {sum(map(sum, padding))} cells. Both: {sum(map(sum, both))} cells. "
-    f"Below, the framed row of {WORDS[ROW]}, which asks for a verb that it may not see yet: its scores are {', '.join(f'{s:.1f}' for s in scores)}; where the mask forbids, the score becomes minus infinity; "
-    f"the softmax gives the weights {', '.join(f'{w:.2f}' for w in weights)}, exactly 0 for each masked key.",
+    f"Tables over the words {' '.join(WORDS)}, a row per query and a column per key; a full cell "
+    "may be attended to, a crossed one may not. Causal: each word sees itself and what came "
+    "before, "
+    f"{sum(map(sum, causal))} of {T * T} cells. Padding: no word sees the {WORDS.count('pad')} "
+    f"pads, {sum(map(sum, padding))} cells. Both: {sum(map(sum, both))} cells. "
+    f"Below, the framed row of {WORDS[ROW]}, which asks for a verb that it may not see yet: its "
+    f"scores are {', '.join(f'{s:.1f}' for s in scores)}; where the mask forbids, the score "
+    "becomes minus infinity; "
+    f"the softmax gives the weights {', '.join(f'{w:.2f}' for w in weights)}, exactly 0 for each "
+    "masked key.",
 )
 C = 22
-for k, (name, rule, mask, left) in enumerate((("causal", "j ≤ i", causal, 62), ("padding", "key is real", padding, 252))):
+for k, (name, rule, mask, left) in enumerate(
+    (("causal", "j ≤ i", causal, 62), ("padding", "key is real", padding, 252))
+):
     d.text(left, 28, name, "name")
     d.text(left, 46, rule)
     d.columns(left, 82, WORDS, C)

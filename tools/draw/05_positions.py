@@ -6,14 +6,18 @@ from svg import Drawing
 
 WORDS = ["dog", "bites", "man"]
 D_MODEL, BASE, SHOWN = 16, 10_000, 4
-FAST = [BASE ** (-2 * k / D_MODEL) for k in range(D_MODEL // 2)]  # the angle per position of each pair of columns
+FAST = [
+    BASE ** (-2 * k / D_MODEL) for k in range(D_MODEL // 2)
+]  # the angle per position of each pair of columns
 
 
 def position(t):
     return [f(t * w) for w in FAST for f in (sin, cos)]
 
 
-word_vectors = [[((5 * i + 3 * j + i * j) % 7 - 3) / 3 for j in range(D_MODEL)] for i in range(len(WORDS))]
+word_vectors = [
+    [((5 * i + 3 * j + i * j) % 7 - 3) / 3 for j in range(D_MODEL)] for i in range(len(WORDS))
+]
 positions = [position(t) for t in range(len(WORDS))]
 x = [[a + b for a, b in zip(*rows)] for rows in zip(word_vectors, positions)]
 
@@ -26,9 +30,11 @@ N, LEFT, WIDE = 64, 72, 320
 d = Drawing(
     "05_positions",
     "Positions: a vector for each position is added to the vector of each word",
-    f"The words {' '.join(WORDS)} have word vectors of width {D_MODEL}. To each a position vector is added, so that the same word at another position is another vector. "
+    f"The words {' '.join(WORDS)} have word vectors of width {D_MODEL}. To each a position vector "
+    "is added, so that the same word at another position is another vector. "
     f"Position vectors are sines and cosines of {len(FAST)} frequencies. "
-    f"Below, the sines of the {SHOWN} fastest over positions 0 to {N - 1}; they repeat after {', '.join(f'{2 * pi / w:.1f}' for w in FAST[:SHOWN])} positions.",
+    f"Below, the sines of the {SHOWN} fastest over positions 0 to {N - 1}; they repeat after "
+    f"{', '.join(f'{2 * pi / w:.1f}' for w in FAST[:SHOWN])} positions.",
 )
 C = 9
 W = C * D_MODEL
@@ -53,9 +59,20 @@ d.text(112, 258, f"sin(ω t), {SHOWN} of {len(FAST)} frequencies")
 step = WIDE / N
 for i, w in enumerate(FAST[:SHOWN]):
     mid = 288 + 50 * i
-    d.table(LEFT, mid + 16, [[(sin(t * w) + 1) / 2 for t in range(N)]], cell=step, high=10, most=1, grid=False)
+    d.table(
+        LEFT,
+        mid + 16,
+        [[(sin(t * w) + 1) / 2 for t in range(N)]],
+        cell=step,
+        high=10,
+        most=1,
+        grid=False,
+    )
     fine = 1 if i else 3  # points per position
-    points = [(LEFT + (t / fine + 0.5) * step, mid - 13 * sin(t / fine * w)) for t in range(fine * (N - 1) + 1)]
+    points = [
+        (LEFT + (t / fine + 0.5) * step, mid - 13 * sin(t / fine * w))
+        for t in range(fine * (N - 1) + 1)
+    ]
     d.line("M" + "L".join(f"{across:.0f} {y:.1f}" for across, y in points))
     d.text(LEFT - 10, mid + 9, f"{w:.2f}", "note", "end")
     if not i:

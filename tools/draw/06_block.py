@@ -4,10 +4,15 @@ from svg import Drawing
 
 d = Drawing(
     "06_block",
-    "The block: a residual stream, and attention and feed-forward that add to it; post-norm beside pre-norm",
-    "Two blocks side by side, from top to bottom. Left, post-norm, as in the paper: x goes through attention, the result is added to x, and the sum is normalised by LayerNorm; then the same with the feed-forward network. "
-    "Right, pre-norm: the stream runs straight from x to y; LayerNorm stands on the detour, before attention and before the feed-forward network, whose results are added to the stream. "
-    "Only in pre-norm does nothing but additions stand on the way from x to y. All vectors are d_model wide; the feed-forward network is d_ff wide inside.",
+    "The block: a residual stream, and attention and feed-forward that add to it; post-norm "
+    "beside pre-norm",
+    "Two blocks side by side, from top to bottom. Left, post-norm, as in the paper: x goes "
+    "through attention, the result is added to x, and the sum is normalised by LayerNorm; then "
+    "the same with the feed-forward network. "
+    "Right, pre-norm: the stream runs straight from x to y; LayerNorm stands on the detour, "
+    "before attention and before the feed-forward network, whose results are added to the stream. "
+    "Only in pre-norm does nothing but additions stand on the way from x to y. All vectors are "
+    "d_model wide; the feed-forward network is d_ff wide inside.",
 )
 BOX, HIGH = 118, 42
 ATTENTION, FORWARD = ("attention", "mixes words"), ("feed-forward", "each word alone")
@@ -47,7 +52,13 @@ def stream(left, title, note, pre):
 END = 430
 for left, title, note, pre, said in (
     (14, "post-norm", "the paper, 2017", False, ["every sum is normed"]),
-    (208, "pre-norm", "most models today", True, ["nothing but sums from", "x to y; a last norm", "follows the stack"]),
+    (
+        208,
+        "pre-norm",
+        "most models today",
+        True,
+        ["nothing but sums from", "x to y; a last norm", "follows the stack"],
+    ),
 ):
     rail, y = stream(left, title, note, pre)
     d.arrow(f"M{rail} {y + 1}V{END}", "v" if pre else "n")

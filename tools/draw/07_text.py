@@ -24,9 +24,15 @@ def short(token):
 d = Drawing(
     "07_text",
     "Text as numbers: characters become ids, rows are padded, targets are inputs shifted by one",
-    f"The names {', '.join(NAMES)} have {len(LETTERS)} different letters; with four special tokens the vocabulary has {len(VOCAB)} entries, pad 0, bos 1, eos 2, unk 3, {LETTERS[0]} 4 and so on. "
-    f"Each name becomes a row of ids from bos to eos; shorter rows are filled with pads to {T + 1}. For the framed name, {NAMES[FRAMED]}, the inputs are {' '.join(map(short, inputs))}; "
-    f"the targets are the same row shifted by one, {' '.join(short(t) if t else 'ignored' for t in targets)}. The {T - counted} last targets do not count in the loss.",
+    f"The names {', '.join(NAMES)} have {len(LETTERS)} different letters; with four special "
+    f"tokens the vocabulary has {len(VOCAB)} entries, pad 0, bos 1, eos 2, unk 3, {LETTERS[0]} 4 "
+    "and so on. "
+    "Each name becomes a row of ids from bos to eos; shorter rows are filled with pads to "
+    f"{T + 1}. For the framed name, {NAMES[FRAMED]}, the inputs are "
+    f"{' '.join(map(short, inputs))}; "
+    "the targets are the same row shifted by one, "
+    f"{' '.join(short(t) if t else 'ignored' for t in targets)}. The {T - counted} last targets "
+    "do not count in the loss.",
 )
 # the vocabulary
 d.text(16, 30, "vocabulary", "name")
@@ -53,7 +59,13 @@ def row(top, tokens, numbers=None, hue="n"):
             continue
         pad = token == "<pad>"
         d.table(LEFT + j * C, top, [[None if pad else 0.15]], hue, cell=C, high=24, most=1)
-        d.text(LEFT + (j + 0.5) * C, top + 16, short(token) if numbers is None else str(numbers[j]), "small" if pad else "num", "middle")
+        d.text(
+            LEFT + (j + 0.5) * C,
+            top + 16,
+            short(token) if numbers is None else str(numbers[j]),
+            "small" if pad else "num",
+            "middle",
+        )
 
 
 for i, (tokens, numbers) in enumerate(zip(filled, ids)):

@@ -15,8 +15,12 @@ CLASSES = ["negative", "positive"]
 d = Drawing(
     "09_classifier",
     "A classifier: tokens, encoder stack, masked mean pooling, logits",
-    f"The text {' '.join(WORDS)} is embedded and goes through an encoder of N blocks whose attention hides the pads. It hands on a vector for each of {len(WORDS)} places, the pads too. "
-    f"Masked mean pooling averages the vectors of the {sum(REAL)} real words only; the rows of the {len(WORDS) - sum(REAL)} pads are greyed out and crossed. A linear layer makes of the average one logit per class: "
+    f"The text {' '.join(WORDS)} is embedded and goes through an encoder of N blocks whose "
+    f"attention hides the pads. It hands on a vector for each of {len(WORDS)} places, the pads "
+    "too. "
+    f"Masked mean pooling averages the vectors of the {sum(REAL)} real words only; the rows of "
+    f"the {len(WORDS) - sum(REAL)} pads are greyed out and crossed. A linear layer makes of the "
+    "average one logit per class: "
     f"{', '.join(f'{name} {z:.2f}' for name, z in zip(CLASSES, logits))}. The vectors are made up.",
 )
 d.text(16, 32, "tokens", "name")
@@ -29,7 +33,14 @@ d.box(92, 120, 300, 44, ("encoder, N blocks", "attention hides the pads"))
 d.arrow("M242 166v18")
 C, HIGH, LEFT = 24, 20, 170
 d.rows(LEFT - 8, 190, WORDS, HIGH)
-d.table(LEFT, 190, [[n if real else n / 5 for n in row] for row, real in zip(h, REAL)], cell=C, high=HIGH, most=1)
+d.table(
+    LEFT,
+    190,
+    [[n if real else n / 5 for n in row] for row, real in zip(h, REAL)],
+    cell=C,
+    high=HIGH,
+    most=1,
+)
 for i, real in enumerate(REAL):
     if not real:
         for j in range(D_MODEL):

@@ -1,4 +1,4 @@
-"""A language model: inputs, a causal stack, logits, and the targets, which are the inputs shifted by one."""
+"""A language model: inputs, a causal stack, logits, and targets, the inputs shifted by one."""
 
 from math import log
 
@@ -10,7 +10,7 @@ inputs, targets = row[:-1], row[1:]
 T = len(inputs)
 causal = [[j <= i for j in range(T)] for i in range(T)]
 VOCAB = ["eos", *sorted(set(NAME))]
-# what a bigram of this one name says: the letter that follows is certain; smoothed, so that nothing is 0
+# what counting the pairs of this one name says, smoothed so that nothing is 0
 counts = [[1 + 6 * (b == token) for token in VOCAB] for b in targets]
 logits = [[log(n) for n in some] for some in counts]
 SHOWN = 2
@@ -18,8 +18,12 @@ SHOWN = 2
 d = Drawing(
     "10_generator",
     "A language model: at each place it says which token comes next",
-    f"The inputs are {' '.join(inputs)}, the targets the same row shifted by one, {' '.join(targets)}. A stack of N blocks with a causal mask reads them: place {SHOWN}, {inputs[SHOWN]}, is framed and "
-    f"may attend to {' '.join(inputs[: SHOWN + 1])}, {sum(map(sum, causal))} of {T * T} cells in all. A linear layer gives, at each place, one logit for each token of the vocabulary, here {' '.join(VOCAB)}; the column of its target is to be the largest. "
+    f"The inputs are {' '.join(inputs)}, the targets the same row shifted by one, "
+    f"{' '.join(targets)}. A stack of N blocks with a causal mask reads them: place {SHOWN}, "
+    f"{inputs[SHOWN]}, is framed and "
+    f"may attend to {' '.join(inputs[: SHOWN + 1])}, {sum(map(sum, causal))} of {T * T} cells in "
+    "all. A linear layer gives, at each place, one logit for each token of the vocabulary, here "
+    f"{' '.join(VOCAB)}; the column of its target is to be the largest. "
     "One pass gives a loss at every place.",
 )
 C, LEFT = 46, 110
@@ -37,7 +41,13 @@ M = 16
 left = LEFT + 150
 for j, token in enumerate(inputs):
     wide = len(token) > 1
-    d.text(left + (j + 0.5) * M + 6 * wide, 148, token, "num strong" if j == SHOWN else "num", "end" if wide else "middle")
+    d.text(
+        left + (j + 0.5) * M + 6 * wide,
+        148,
+        token,
+        "num strong" if j == SHOWN else "num",
+        "end" if wide else "middle",
+    )
 d.mask(left, 156, causal, M)
 d.rows(left - 9, 156, inputs, M, strong=SHOWN, kind="num")
 d.frame(left, 156 + SHOWN * M, T * M, M)

@@ -1,4 +1,4 @@
-"""Two stacks side by side, and what each of the three attentions may see: a word is read and written backwards."""
+"""Two stacks side by side, and what each attention may see: a word is written backwards."""
 
 from svg import Drawing
 
@@ -14,9 +14,15 @@ cross = [real] * T
 d = Drawing(
     "12_encoder_decoder",
     "Encoder and decoder side by side, with their three masks",
-    f"The source, {' '.join(SOURCE)}, is read by the encoder: its self-attention hides the {SOURCE.count('pad')} pads, so {sum(map(sum, padding))} of {S * S} places are open. Its output is the memory. "
-    f"The decoder reads the target shifted right, {' '.join(INPUTS)}: its self-attention is causal, with {sum(map(sum, causal))} of {T * T} places open. Its cross-attention has a query for each of {T} target places "
-    f"and a key for each of {S} source places, and hides the pads of the source. A linear layer gives logits for each place, which the loss compares with the targets {' '.join(TARGETS)}. Add and norm after each part are left out.",
+    f"The source, {' '.join(SOURCE)}, is read by the encoder: its self-attention hides the "
+    f"{SOURCE.count('pad')} pads, so {sum(map(sum, padding))} of {S * S} places are open. Its "
+    "output is the memory. "
+    f"The decoder reads the target shifted right, {' '.join(INPUTS)}: its self-attention is "
+    f"causal, with {sum(map(sum, causal))} of {T * T} places open. Its cross-attention has a "
+    f"query for each of {T} target places "
+    f"and a key for each of {S} source places, and hides the pads of the source. A linear layer "
+    f"gives logits for each place, which the loss compares with the targets {' '.join(TARGETS)}. "
+    "Add and norm after each part are left out.",
 )
 L, R, W, ROW = 16, 212, 176, 14
 

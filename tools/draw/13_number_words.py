@@ -1,4 +1,4 @@
-"""einundzwanzig and twenty-one: whole and part, ones and tens change places, and cross-attention turns round."""
+"""einundzwanzig and twenty-one: ones and tens change places, so cross-attention turns round."""
 
 from svg import Drawing
 
@@ -11,15 +11,22 @@ MATCH = {tens[1]: tens[0], "-": "und", ones[1]: ones[0]}
 letters, written = list("".join(SOURCE)), list("".join(TARGET))
 owner = [i for i, part in enumerate(SOURCE) for _ in part]
 asked = [SOURCE.index(MATCH[part]) for part in TARGET for _ in part]
-aligned = [[float(o == a) for o in owner] for a in asked]  # what a head should find: the part that a letter comes from
+aligned = [
+    [float(o == a) for o in owner] for a in asked
+]  # what a head should find: the part that a letter comes from
 weights = [[x / sum(row) for x in row] for row in aligned]
 
 d = Drawing(
     "13_number_words",
-    "Number words: German says the ones before the tens, English after them, so cross-attention turns round",
-    f"{''.join(SOURCE)} is {', '.join(SOURCE)}; {''.join(TARGET)} is {', '.join(TARGET)}. Crossing lines join the parts that mean the same. Below, an alignment matrix, a row for each letter written and a column for each letter read: "
-    f"while {TARGET[0]} is written the full cells stand under {MATCH[TARGET[0]]}, at the end of the source; while {TARGET[2]} is written, under {MATCH[TARGET[2]]}, at its beginning. "
-    "So the blocks run from the top right to the bottom left. It is the ideal, not a trained head: the weight is shared evenly among the letters of a part.",
+    "Number words: German says the ones before the tens, English after them, so cross-attention "
+    "turns round",
+    f"{''.join(SOURCE)} is {', '.join(SOURCE)}; {''.join(TARGET)} is {', '.join(TARGET)}. "
+    "Crossing lines join the parts that mean the same. Below, an alignment matrix, a row for "
+    "each letter written and a column for each letter read: "
+    f"while {TARGET[0]} is written the full cells stand under {MATCH[TARGET[0]]}, at the end of "
+    f"the source; while {TARGET[2]} is written, under {MATCH[TARGET[2]]}, at its beginning. "
+    "So the blocks run from the top right to the bottom left. It is the ideal, not a trained "
+    "head: the weight is shared evenly among the letters of a part.",
 )
 C, H, LEFT = 19, 15, 102
 WIDE = C * len(letters)
@@ -31,7 +38,7 @@ def strip(top, parts, left, hue):
     mids, x = [], left
     for part in parts:
         wide = C * len(part)
-        d.out.append(f'<rect class="{hue} box" x="{x + 1}" y="{top}" width="{wide - 2}" height="26" rx="4"/>')
+        d.rect(x + 1, top, wide - 2, 26, f"{hue} box", 4)
         d.text(x + wide / 2, top + 18, part, "word strong", "middle", room=wide)
         mids.append(x + wide / 2)
         x += wide
@@ -51,7 +58,9 @@ d.text(LEFT, 164, "cross-attention", "name")
 d.text(LEFT + WIDE, 164, "(T, S)", anchor="end")
 for j, letter in enumerate(letters):
     d.text(LEFT + (j + 0.5) * C, TOP - 12, letter, "num", "middle")
-d.table(LEFT, TOP, [[x or None for x in row] for row in weights], cell=C, high=H, most=1 / 3, edges=True)
+d.table(
+    LEFT, TOP, [[x or None for x in row] for row in weights], cell=C, high=H, most=1 / 3, edges=True
+)
 d.rows(LEFT - 12, TOP, written, H, kind="num")
 y = TOP
 for part in TARGET:

@@ -1,6 +1,7 @@
 """Byte-pair merges learned from five words, and the tree that they build on one of them."""
 
 from collections import Counter
+from itertools import pairwise
 
 from svg import Drawing
 
@@ -21,7 +22,7 @@ def merge(row, pair):
 
 rows, merges, tied = [list(word) for word in WORDS], [], []
 while True:
-    pairs = Counter(pair for row in rows for pair in zip(row, row[1:]))
+    pairs = Counter(pair for row in rows for pair in pairwise(row))
     (pair, count), *others = pairs.most_common()
     if count < 2:
         break
@@ -35,9 +36,13 @@ told = "; ".join(f"{a} and {b}, {count} times" for (a, b), count, _ in merges)
 d = Drawing(
     "14_subwords",
     "Byte-pair encoding: the most frequent pair becomes one piece, again and again",
-    f"Five words, {', '.join(WORDS)}, have {before} letters. The pair of neighbours that occurs most often is merged, in this order: {told}. After that no pair occurs twice. "
-    f"On the word {SHOWN} the merges build a tree, letters at the top: {', '.join(a + b for (a, b), _, _ in merges)}; it ends as {' and '.join(rows[WORDS.index(SHOWN)])}. "
-    f"The five words are then {', '.join('·'.join(row) for row in rows)}: {merges[-1][2]} tokens instead of {before}.",
+    f"Five words, {', '.join(WORDS)}, have {before} letters. The pair of neighbours that occurs "
+    f"most often is merged, in this order: {told}. After that no pair occurs twice. "
+    f"On the word {SHOWN} the merges build a tree, letters at the top: "
+    f"{', '.join(a + b for (a, b), _, _ in merges)}; it ends as "
+    f"{' and '.join(rows[WORDS.index(SHOWN)])}. "
+    f"The five words are then {', '.join('·'.join(row) for row in rows)}: {merges[-1][2]} tokens "
+    f"instead of {before}.",
 )
 C, LEFT, STEP, HIGH = 40, 152, 46, 26
 d.text(14, 30, "merge", "name")
@@ -47,7 +52,7 @@ TOP = 42
 
 
 def piece(left, top, word, cells, hue="n"):
-    d.out.append(f'<rect class="{hue} box" x="{left + 2}" y="{top}" width="{cells * C - 4}" height="{HIGH}" rx="4"/>')
+    d.rect(left + 2, top, cells * C - 4, HIGH, f"{hue} box", 4)
     d.text(left + cells * C / 2, top + 18, word, "word strong", "middle", room=cells * C - 6)
 
 

@@ -5,7 +5,12 @@ from math import log
 from svg import Drawing
 
 SOURCE = "der Mann schläft"
-PIECES = {"der": 12, "␣Mann": 48, "␣schl": 97, "äft": 131}  # a vocabulary of subwords; a blank belongs to the piece that it precedes
+PIECES = {
+    "der": 12,
+    "␣Mann": 48,
+    "␣schl": 97,
+    "äft": 131,
+}  # a vocabulary of subwords; a blank belongs to the piece that it precedes
 BEAMS = 2
 # what a decoder might say: the probability of each next piece, after each beginning
 NEXT = {
@@ -30,7 +35,11 @@ tokens = cut(SOURCE)
 ids = [PIECES[piece] for piece in tokens]
 beams, steps = [((), 0.0)], []
 while beams[0][0] in NEXT:
-    grown = [(begin + (word,), score + log(p)) for begin, score in beams for word, p in NEXT[begin].items()]
+    grown = [
+        (begin + (word,), score + log(p))
+        for begin, score in beams
+        for word, p in NEXT[begin].items()
+    ]
     grown.sort(key=lambda one: -one[1])
     beams = grown[:BEAMS]
     steps.append((grown, beams))
@@ -42,8 +51,12 @@ while greedy in NEXT:
 d = Drawing(
     "15_translation",
     "Translation: text, subwords, ids, memory, beam search, text",
-    f"The German text {SOURCE} is cut into subwords, {' '.join(tokens)}, with the ids {' '.join(map(str, ids))}. The encoder makes a memory of them, a vector for each. The decoder, which reads the memory at each step, writes with beam search: "
-    f"of all continuations the {BEAMS} with the largest sum of log probabilities are kept, the others are pale. It ends with {best}, {beams[0][1]:.2f}, although greedy search, which began with the likelier {greedy[0]}, "
+    f"The German text {SOURCE} is cut into subwords, {' '.join(tokens)}, with the ids "
+    f"{' '.join(map(str, ids))}. The encoder makes a memory of them, a vector for each. The "
+    "decoder, which reads the memory at each step, writes with beam search: "
+    f"of all continuations the {BEAMS} with the largest sum of log probabilities are kept, the "
+    f"others are pale. It ends with {best}, {beams[0][1]:.2f}, although greedy search, which "
+    f"began with the likelier {greedy[0]}, "
     f"would have ended with {' '.join(greedy)}. The probabilities are made up.",
 )
 LEFT, W = 118, 270
@@ -79,12 +92,16 @@ for s, (grown, kept) in enumerate(steps):
     y = TOP + (4 - len(shown)) / 2 * ROW
     for words, score in shown:
         on = (words, score) in kept
-        d.out.append(f'<rect class="{"v" if on else "n"} box{"" if on else " pale"}" x="{x}" y="{y:g}" width="{wide}" height="26" rx="5"/>')
+        d.rect(x, y, wide, 26, "v box" if on else "n box pale", 5)
         d.text(x + 6, y + 17.5, words[-1], "word strong" if on else "word")
         d.text(x + wide - 6, y + 17.5, f"{score:.1f}".replace("-", "−"), "small", "end")
         if s:
             x0, y0 = place[words[:-1]]
-            d.line(f"M{x0 + wide} {y0 + 13:g}C{x0 + wide + 15} {y0 + 13:g} {x - 15} {y + 13:g} {x} {y + 13:g}", ("v" if on else "n") + " line" + ("" if on else " dash"))
+            d.line(
+                f"M{x0 + wide} {y0 + 13:g}C{x0 + wide + 15} {y0 + 13:g} {x - 15} {y + 13:g} {x} "
+                f"{y + 13:g}",
+                ("v" if on else "n") + " line" + ("" if on else " dash"),
+            )
         place[words] = (x, y)
         y += ROW
 end = TOP + 4 * ROW + 6

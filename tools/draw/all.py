@@ -1,4 +1,4 @@
-"""Rebuild every drawing: python tools/draw/all.py. With --check, only say which differ from their script."""
+"""Rebuild every drawing; with --check only say which differ from what their script draws."""
 
 import runpy
 import sys

@@ -1,13 +1,48 @@
-"""The whole Transformer drawn once, the map of the course: in full, and small with the parts of one lesson marked."""
+"""The map of the course: the whole Transformer, and small with the parts of one lesson marked."""
+
+from itertools import pairwise
 
 from svg import Drawing
 
-LESSONS = {
-    1: "self-attention", 2: "queries, keys and values", 3: "multi-head attention", 4: "masks", 5: "positions", 6: "the block", 7: "text", 8: "training",
-    9: "a classifier", 10: "a generator", 11: "decoding", 12: "encoder and decoder", 13: "number words", 14: "subwords", 15: "translation",
-}  # fmt: skip
-ENCODER = ["source text", "tokens", "embedding", "self-attention", "add & norm", "feed-forward", "memory", "classifier"]
-DECODER = ["target so far", "tokens", "embedding", "self-attention", "add & norm", "cross-attention", "feed-forward", "linear, softmax", "next token", "loss"]
+LESSONS = [
+    "self-attention",
+    "queries, keys and values",
+    "multi-head attention",
+    "masks",
+    "positions",
+    "the block",
+    "text",
+    "training",
+    "a classifier",
+    "a generator",
+    "decoding",
+    "encoder and decoder",
+    "number words",
+    "subwords",
+    "translation",
+]
+ENCODER = [
+    "source text",
+    "tokens",
+    "embedding",
+    "self-attention",
+    "add & norm",
+    "feed-forward",
+    "memory",
+    "classifier",
+]
+DECODER = [
+    "target so far",
+    "tokens",
+    "embedding",
+    "self-attention",
+    "add & norm",
+    "cross-attention",
+    "feed-forward",
+    "linear, softmax",
+    "next token",
+    "loss",
+]
 E, D = [("e", name) for name in ENCODER], [("d", name) for name in DECODER]
 EVERYTHING = E + D
 WHOLE = E[:-1] + D  # without the classifier
@@ -35,8 +70,8 @@ MID_L, MID_R = LEFT + WIDE / 2, RIGHT + WIDE / 2
 
 
 def chip(d, right, y, lesson, on=False):
-    "The number of a lesson, ending at `right`, on the baseline y; returns where the next one may end."
-    d.out.append(f'<rect class="chip{" on" * on}" x="{right - 22}" y="{y - 12}" width="22" height="15.5" rx="7.5"/>')
+    "The number of a lesson, ending at `right`, on the baseline y; returns the next one's end."
+    d.rect(right - 22, y - 12, 22, 15.5, "chip" + " on" * on, 7.5)
     d.text(right - 11, y, f"{lesson:02}", "badge" + " on" * on, "middle")
     return right - 25
 
@@ -46,7 +81,8 @@ def tall(lines):
 
 
 def part(d, left, top, lines, hue="n"):
-    "A box; each line is words and the lessons that build what they say. Returns where the box ends."
+    "A box; each line is words and the lessons that build what they say. Returns where the box"
+    "ends."
     d.box(left, top, WIDE, tall(lines), (), hue)
     for i, (words, *lessons) in enumerate(lines):
         y, right = top + 17 + STEP * i, left + WIDE - 6
@@ -57,8 +93,13 @@ def part(d, left, top, lines, hue="n"):
 
 
 def column(d, left, top, lines, side, first=14):
-    "Parts of a block, each with add & norm and the residual stream past both. Returns where the last ends, and where each begins."
-    mid, edge, rail = left + WIDE / 2, left if side < 0 else left + WIDE, left - 12 if side < 0 else left + WIDE + 12
+    "Parts of a block, each with add & norm and the residual stream past both. Returns where the"
+    "last ends, and where each begins."
+    mid, edge, rail = (
+        left + WIDE / 2,
+        left if side < 0 else left + WIDE,
+        left - 12 if side < 0 else left + WIDE + 12,
+    )
     y, tops = top, []
     for k, inner in enumerate(lines):
         gap = first if k == 0 else 22
@@ -67,7 +108,10 @@ def column(d, left, top, lines, side, first=14):
         tops.append(y)
         y = part(d, left, y, inner) + 10
         d.line(f"M{mid} {y - 10}v10")
-        d.arrow(f"M{mid} {split}H{rail - 8 * side}q{8 * side} 0 {8 * side} 8V{y + 5}q0 8 {-8 * side} 8H{edge + 3 * side}")
+        d.arrow(
+            f"M{mid} {split}H{rail - 8 * side}q{8 * side} 0 {8 * side} 8V{y + 5}q0 8 {-8 * side} "
+            f"8H{edge + 3 * side}"
+        )
         y = part(d, left, y, [("add & norm", 6)])
     return y, tops
 
@@ -77,18 +121,31 @@ def full():
     d = Drawing(
         "transformer",
         "The whole Transformer, with the number of the lesson that builds each part",
-        "Left, from top to bottom, the encoder: source text becomes tokens (lessons 07 and 14), tokens become embeddings with positions (05). In each of N blocks follow "
-        "self-attention (a weighted average, 01; query, key, value, 02; many heads, 03; a padding mask, 04), add and norm, feed-forward, add and norm (06). The result, the memory, is "
-        "pooled by a classifier (09: an encoder alone), or read by a decoder (12: both together; 10: a decoder alone). Right, the decoder: the target so far becomes tokens and embeddings; in each block follow self-attention with a causal mask (04), "
-        "cross-attention, with queries of its own and keys and values from the memory (12), and feed-forward (06), each with add and norm. A linear layer and a softmax say which token comes next (10); "
-        "it is chosen and appended to the target (11). In training, the loss compares the logits with the shifted targets (08). Number words (13) and captions (15) are translated.",
+        "Left, from top to bottom, the encoder: source text becomes tokens (lessons 07 and 14), "
+        "tokens become embeddings with positions (05). In each of N blocks follow "
+        "self-attention (a weighted average, 01; query, key, value, 02; many heads, 03; a padding "
+        "mask, 04), add and norm, feed-forward, add and norm (06). The result, the memory, is "
+        "pooled by a classifier (09: an encoder alone), or read by a decoder (12: both together; "
+        "10: a decoder alone). Right, the decoder: the target so far becomes tokens and "
+        "embeddings; in each block follow self-attention with a causal mask (04), "
+        "cross-attention, with queries of its own and keys and values from the memory (12), and "
+        "feed-forward (06), each with add and norm. A linear layer and a softmax say which token "
+        "comes next (10); "
+        "it is chosen and appended to the target (11). In training, the loss compares the logits "
+        "with the shifted targets (08). Number words (13) and captions (15) are translated.",
     )
     y = part(d, LEFT, 14, [("source text",), ("einundzwanzig", 13), ("Ein Mann …", 15)])
     for lines in ([("tokens",), ("text to ids", 7, 14)], [("embedding",), ("+ positions", 5)]):
         d.arrow(f"M{MID_L} {y + 1}v11")
         y = part(d, LEFT, y + 14, lines)
     begin = y + 12
-    attention = [("self-attention",), ("weighted average", 1), ("query, key, value", 2), ("many heads", 3), ("padding mask", 4)]
+    attention = [
+        ("self-attention",),
+        ("weighted average", 1),
+        ("query, key, value", 2),
+        ("many heads", 3),
+        ("padding mask", 4),
+    ]
     mark = len(d.out)
     y, _ = column(d, LEFT, y + 1, [attention, [("feed-forward", 6)]], -1, 46)
     d.text(16, begin + 16, "N ×", "word strong")
@@ -108,7 +165,9 @@ def full():
     tops = [embedded - 44, embedded - 44 - 58, embedded - 44 - 2 * 58]
     d.text(RIGHT, 28, "number: the lesson")
     d.text(RIGHT, 45, "that builds the part")
-    for i, (lesson, words) in enumerate(((9, "encoder alone"), (10, "decoder alone"), (12, "both together"))):
+    for i, (lesson, words) in enumerate(
+        ((9, "encoder alone"), (10, "decoder alone"), (12, "both together"))
+    ):
         chip(d, RIGHT + 22, 74 + 20 * i, lesson)
         d.text(RIGHT + 30, 74 + 20 * i, words)
     part(d, RIGHT, tops[2], [("target so far",), ("<bos> twenty-", 13)])
@@ -117,7 +176,7 @@ def full():
     for top in tops[:2]:
         d.arrow(f"M{MID_R} {top - 13}v11")
     begin, mark = embedded + 12, len(d.out)
-    y, (_, at, _) = column(d, RIGHT, embedded + 1, [own, cross, [("feed-forward", 6)]], 1, 46)
+    y, _ = column(d, RIGHT, embedded + 1, [own, cross, [("feed-forward", 6)]], 1, 46)
     d.text(216, begin + 16, "decoder", "word strong")
     d.text(388, begin + 16, "N ×", "word strong", "end")
     behind = len(d.out)
@@ -141,22 +200,28 @@ def small(lesson):
     names = " and ".join(dict.fromkeys(name for _, name in built))
     d = Drawing(
         f"transformer_{lesson:02}",
-        f"Map of the Transformer: lesson {lesson:02}, {LESSONS[lesson]}",
-        "Left the encoder (source text, tokens, embedding, blocks of self-attention and feed-forward, memory) and a classifier, right the decoder (target so far, tokens, embedding, "
-        f"blocks of self-attention, cross-attention and feed-forward, linear and softmax, next token), with the loss beside it. Marked for this lesson: {names}.",
+        f"Map of the Transformer: lesson {lesson:02}, {LESSONS[lesson - 1]}",
+        "Left the encoder (source text, tokens, embedding, blocks of self-attention and "
+        "feed-forward, memory) and a classifier, right the decoder (target so far, tokens, "
+        "embedding, blocks of self-attention, cross-attention and feed-forward, linear and "
+        "softmax, next "
+        f"token), with the loss beside it. Marked for this lesson: {names}.",
     )
     high, wide = 24, 176
 
+    def state(one):
+        return " on" if one in built else "" if one in used else " pale"
+
     def block(side, name, top, left, words=None):
-        state = " on" if (side, name) in built else "" if (side, name) in used else " pale"
-        d.out.append(f'<rect class="{"v" if name == "memory" else "n"} box{state}" x="{left}" y="{top}" width="{wide}" height="{high}" rx="6"/>')
-        d.text(left + 10, top + 17, words or name, "word strong" + " pale" * (state == " pale"), room=wide - 40)
-        if state == " on":
+        kind = state((side, name))
+        d.rect(left, top, wide, high, f"{'v' if name == 'memory' else 'n'} box{kind}")
+        style = "word strong" + " pale" * (kind == " pale")
+        d.text(left + 10, top + 17, words or name, style, room=wide - 40)
+        if kind == " on":
             chip(d, left + wide - 6, top + 16.5, lesson, True)
 
     def norm(side, top, left):
-        state = " on" if (side, "add & norm") in built else "" if (side, "add & norm") in used else " pale"
-        d.out.append(f'<rect class="n box{state}" x="{left}" y="{top}" width="{wide}" height="8" rx="4"/>')
+        d.rect(left, top, wide, 8, f"n box{state((side, 'add & norm'))}", 4)
 
     def stack(side, left, tops, bars, group):
         mid = left + wide / 2
@@ -164,8 +229,10 @@ def small(lesson):
             block(side, name, top, left, {"embedding": "embed, positions"}.get(name))
         for top in bars:
             norm(side, top, left)
-        ends = sorted([(top, top + high) for top in tops.values()] + [(top, top + 8) for top in bars])
-        for (_, end), (top, _) in zip(ends, ends[1:]):
+        ends = sorted(
+            [(top, top + high) for top in tops.values()] + [(top, top + 8) for top in bars]
+        )
+        for (_, end), (top, _) in pairwise(ends):
             if top - end > 6:
                 d.arrow(f"M{mid} {end + 1}V{top - 2}")
         d.group(left - 7, group[0], wide + 14, group[1] - group[0])
@@ -182,10 +249,10 @@ def small(lesson):
     block("d", "loss", 326, left)
     d.arrow(f"M{right - 1} 338H{left + wide + 3}")
     d.text(right + 2, 30, f"Lesson {lesson:02}", "word strong")
-    d.text(right + 2, 48, LESSONS[lesson], room=wide)
+    d.text(right + 2, 48, LESSONS[lesson - 1], room=wide)
     d.save(398)
 
 
 full()
-for lesson in LESSONS:
+for lesson in MARKED:
     small(lesson)
