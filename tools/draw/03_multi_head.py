@@ -57,7 +57,7 @@ d = Drawing(
     f"to {WORDS[found[0]]}, the word before, in head 1 {weights[1][SAW][found[1]]:.2f} to "
     f"{WORDS[found[1]]}, the word after. Each head mixes its own values. "
     "The outputs of the heads are merged side by side and mixed by W_o into y, which is as wide "
-    "as x.",
+    "as x. The vectors of the words are made up; all else is computed from them.",
 )
 C = 12
 W, HIGH = D * C, T * C

@@ -34,7 +34,8 @@ d = Drawing(
     "is added, so that the same word at another position is another vector. "
     f"Position vectors are sines and cosines of {len(FAST)} frequencies. "
     f"Below, the sines of the {SHOWN} fastest over positions 0 to {N - 1}; they repeat after "
-    f"{', '.join(f'{2 * pi / w:.1f}' for w in FAST[:SHOWN])} positions.",
+    f"{', '.join(f'{2 * pi / w:.1f}' for w in FAST[:SHOWN])} positions. The "
+    "word vectors are made up.",
 )
 C = 9
 W = C * D_MODEL

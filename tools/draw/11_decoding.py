@@ -21,7 +21,8 @@ d = Drawing(
     "Keys and values of earlier tokens stand in the cache; the new column is framed and joins "
     "them. The query meets all keys, the softmax makes one row of weights, and these mix the "
     "values; the next token is chosen and goes in at the next step. "
-    f"{n} steps visit {with_cache} tokens with a cache and {without} without.",
+    f"{n} steps visit {with_cache} tokens with a cache and {without} without. The vectors are "
+    "made up; the weights are computed from them.",
 )
 C, H, LEFT, BLOCK = 32, 10, 126, 150
 d.text(14, 30, "new token", "part")
