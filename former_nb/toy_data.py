@@ -54,8 +54,7 @@ def collate_answers(
         asking = (inputs == separator).cumsum(-1) == 0  # (B, T), before the separator
         if asking.all(-1).any():
             raise ValueError(
-                f"rows: expected the separator, token {separator}, in each row, "
-                "got one without it"
+                f"rows: expected the separator, token {separator}, in each row, got one without it"
             )
         return inputs, targets.masked_fill(asking, IGNORE)
 
