@@ -1,4 +1,5 @@
 """Packaging for former_nb: every fact comes from settings.ini."""
+
 from configparser import ConfigParser
 from pathlib import Path
 

@@ -1,4 +1,5 @@
 """The site's configuration. Every fact about the project comes from settings.ini."""
+
 import sys
 from pathlib import Path
 
@@ -47,7 +48,12 @@ mathjax3_config = {
 }
 
 # Reference: what `__all__` names, in source order.
-autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource", "no-value": True}
+autodoc_default_options = {
+    "members": True,
+    "undoc-members": True,
+    "member-order": "bysource",
+    "no-value": True,
+}
 autodoc_typehints = "none"  # they stand beside the parameters, from docments
 autodoc_preserve_defaults = True
 add_module_names = False
@@ -68,5 +74,8 @@ html_theme_options = {
     "use_repository_button": True,
     "use_download_button": True,
     "navbar_persistent": [],
-    "launch_buttons": {"colab_url": "https://colab.research.google.com", "notebook_interface": "jupyterlab"},
+    "launch_buttons": {
+        "colab_url": "https://colab.research.google.com",
+        "notebook_interface": "jupyterlab",
+    },
 }

@@ -1,4 +1,5 @@
 """What `pip install` of the package gives, and what it asks for."""
+
 import email
 import re
 import shutil
@@ -13,7 +14,10 @@ import pytest
 import former_nb
 
 ROOT = Path(__file__).resolve().parents[1]
-BUILD_ONLY = {"nbdev", "fastcore", "execnb", "jupyter", "jupyterlab", "notebook", "ipykernel", "nbclient", "nbformat", "sphinx", "myst-nb", "pytest"}
+BUILD_ONLY = set(
+    "nbdev fastcore execnb jupyter jupyterlab notebook ipykernel nbclient nbformat sphinx myst-nb "
+    "pytest ruff".split()
+)
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +35,22 @@ def wheel(tmp_path_factory):
     copy = tmp_path_factory.mktemp("wheel")
     for name in ("settings.ini", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
-    shutil.copytree(ROOT / "former_nb", copy / "former_nb", ignore=shutil.ignore_patterns("__pycache__"))
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(copy), str(copy)]
+    shutil.copytree(
+        ROOT / "former_nb", copy / "former_nb", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-w",
+        str(copy),
+        str(copy),
+    ]
     subprocess.run(command, check=True)
     with zipfile.ZipFile(next(copy.glob("*.whl"))) as archive:
         yield archive
@@ -57,7 +75,11 @@ def test_version_and_python_come_from_settings(metadata, settings):
 
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     held = {n for n in wheel.namelist() if ".dist-info/" not in n}
-    there = {p.relative_to(ROOT).as_posix() for p in (ROOT / "former_nb").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    there = {
+        p.relative_to(ROOT).as_posix()
+        for p in (ROOT / "former_nb").rglob("*")
+        if p.is_file() and "__pycache__" not in p.parts
+    }
     assert held == there
 
 
@@ -69,6 +91,10 @@ def test_the_wheel_carries_its_licence_and_commands(wheel):
 
 
 def test_constraints_pin_everything_that_settings_name(settings):
-    pinned = {re.match(r"[\w.-]+", line)[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines() if line[:1].isalnum()}
+    pinned = {
+        re.match(r"[\w.-]+", line)[0].lower().replace("_", "-")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line[:1].isalnum()
+    }
     asked = " ".join(settings[k] for k in ("requirements", "dev_requirements", "site_requirements"))
     assert {re.match(r"[\w.-]+", r)[0].lower().replace("_", "-") for r in asked.split()} <= pinned

@@ -2,6 +2,7 @@
 
 The browser tests need `_site` (`make site` builds it) and Chromium with chromedriver.
 """
+
 import http.server
 import json
 import re
@@ -17,7 +18,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_site"
-NOTEBOOKS = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+NOTEBOOKS = sorted(
+    path for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts
+)
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("sphinx", reason="the site's requirements are not installed")
@@ -28,7 +31,11 @@ v4 = nbformat.v4
 PNG = v4.new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
 CHART = v4.new_output(
     "execute_result",
-    {"application/vnd.vegalite.v5+json": {"title": "</script>"}, "image/png": "iVBO\nRw0K", "text/plain": "<Altair chart>"},
+    {
+        "application/vnd.vegalite.v5+json": {"title": "</script>"},
+        "image/png": "iVBO\nRw0K",
+        "text/plain": "<Altair chart>",
+    },
 )
 
 
@@ -81,21 +88,42 @@ def test_tags_of_the_author_are_kept():
 
 def test_folds_say_what_they_hide():
     options = read_code("#| code-fold: true\n#| code-summary: Show the plot\n1").metadata.mystnb
-    assert (options.code_prompt_show, options.code_prompt_hide) == ("Show the plot", "Hide the plot")
-    assert read_code("#| export\n#| fold What is checked\n1").metadata.mystnb.code_prompt_show == "What is checked"
+    assert (options.code_prompt_show, options.code_prompt_hide) == (
+        "Show the plot",
+        "Hide the plot",
+    )
+    assert (
+        read_code("#| export\n#| fold What is checked\n1").metadata.mystnb.code_prompt_show
+        == "What is checked"
+    )
     assert read_code("#| solution: true\n1").metadata.mystnb.code_prompt_show == "Show the solution"
 
 
 def test_figures_get_alt_caption_and_name():
-    options = read_code("#| fig-alt: A map: one row\n#| fig-cap: Rows\n#| label: fig-rows\nplot()", PNG).metadata.mystnb
-    assert options.image == {"alt": "A map: one row"} and options.figure == {"caption": "Rows", "name": "fig-rows"}
+    options = read_code(
+        "#| fig-alt: A map: one row\n#| fig-cap: Rows\n#| label: fig-rows\nplot()", PNG
+    ).metadata.mystnb
+    assert options.image == {"alt": "A map: one row"} and options.figure == {
+        "caption": "Rows",
+        "name": "fig-rows",
+    }
 
 
 @pytest.mark.parametrize(
     "text, head, style, body",
     [
-        ("> **Pitfall.** Over the wrong axis.\n> More.", "Pitfall", "danger", "Over the wrong axis.\nMore."),
-        ("> **\u26a0 Pitfall: wrong axis**\n>\n> Look: `dim=1`.", "Pitfall: wrong axis", "danger", "Look: `dim=1`."),
+        (
+            "> **Pitfall.** Over the wrong axis.\n> More.",
+            "Pitfall",
+            "danger",
+            "Over the wrong axis.\nMore.",
+        ),
+        (
+            "> **\u26a0 Pitfall: wrong axis**\n>\n> Look: `dim=1`.",
+            "Pitfall: wrong axis",
+            "danger",
+            "Look: `dim=1`.",
+        ),
         ("> **Pitfall: wrong axis.** Look.", "Pitfall: wrong axis", "danger", "Look."),
         ("> **Paper and code.** Pre-norm.", "Paper and code", "note", "Pre-norm."),
     ],
@@ -122,20 +150,34 @@ def test_a_chart_becomes_a_figure_that_no_script_tag_can_leave():
 def test_a_picture_without_alt_is_refused(output):
     with pytest.raises(ext.ExtensionError, match="fig-alt"):
         read_code("plot()", output)
-    assert read_code("#| hide\nplot()", output).outputs == read_code("#| output: false\nplot()", output).outputs == []
+    assert (
+        read_code("#| hide\nplot()", output).outputs
+        == read_code("#| output: false\nplot()", output).outputs
+        == []
+    )
 
 
-@pytest.mark.parametrize("text", ["![](a.svg)", "![ ](a.svg)", '<img src="a.svg">', '<img src="a.svg" alt="">'])
+@pytest.mark.parametrize(
+    "text", ["![](a.svg)", "![ ](a.svg)", '<img src="a.svg">', '<img src="a.svg" alt="">']
+)
 def test_a_markdown_image_without_alt_is_refused(text):
     with pytest.raises(ext.ExtensionError, match="a.svg"):
         read(v4.new_markdown_cell(text))
 
 
 def test_exports_link_to_the_reference():
-    cells = [v4.new_code_cell("#| default_exp core"), v4.new_code_cell("#| export\ndef set_seed(): ...\n_private = 1")]
+    cells = [
+        v4.new_code_cell("#| default_exp core"),
+        v4.new_code_cell("#| export\ndef set_seed(): ...\n_private = 1"),
+    ]
     assert "{py:obj}`set_seed <former_nb.core.set_seed>`" in read(*cells)[-1].source
     assert "_private" not in read(*cells)[-1].source
-    assert [name for name, _ in ext.definitions("A = 1\nB, C = 2, 3\nx.y = 4\nclass D: ...")] == ["A", "B", "C", "D"]
+    assert [name for name, _ in ext.definitions("A = 1\nB, C = 2, 3\nx.y = 4\nclass D: ...")] == [
+        "A",
+        "B",
+        "C",
+        "D",
+    ]
     assert len(read(v4.new_code_cell("#| default_exp checks.lesson_01"), cells[1])) == 2
 
 
@@ -144,7 +186,10 @@ def test_exports_link_to_the_reference():
     [
         ("takes `x` and ``y``", "takes ``x`` and ``y``"),
         (r"by $\sqrt{d_k}$", r"by :math:`\sqrt{d_k}`"),
-        ("[Vaswani](https://arxiv.org/abs/1706.03762)", "`Vaswani <https://arxiv.org/abs/1706.03762>`__"),
+        (
+            "[Vaswani](https://arxiv.org/abs/1706.03762)",
+            "`Vaswani <https://arxiv.org/abs/1706.03762>`__",
+        ),
         ("2**32 or *args", r"2\*\*32 or \*args"),
     ],
 )
@@ -159,7 +204,12 @@ def test_docments_become_parameter_fields():
     ) -> float:  # a number
         "Scale."
 
-    expected = [":param x: (B, T) # noqa: F821", ":type x: Tensor", ":param by: at least 1", ":type by: int"]
+    expected = [
+        ":param x: (B, T) # noqa: F821",
+        ":type x: Tensor",
+        ":param by: at least 1",
+        ":type by: int",
+    ]
     assert ext.parameter_fields(scale) == [*expected, ":returns: a number", ":rtype: float"]
 
 
@@ -169,13 +219,18 @@ def test_a_command_is_described_by_its_help():
 
     def train(out: Annotated[Path, Option()], *rest, **more): ...
 
-    assert ext.parameter_fields(train) == [":param out: folder to write to", ":type out: ~pathlib.Path"]
+    assert ext.parameter_fields(train) == [
+        ":param out: folder to write to",
+        ":type out: ~pathlib.Path",
+    ]
 
 
 # ---------------------------------------------------------------- the course
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.relative_to(ROOT / "nbs").as_posix())
+@pytest.mark.parametrize(
+    "path", NOTEBOOKS, ids=lambda path: path.relative_to(ROOT / "nbs").as_posix()
+)
 def test_every_picture_of_the_course_has_alt_text(path):
     assert ext.missing_alts(nbformat.read(path, as_version=4)) == []
 
@@ -188,36 +243,56 @@ def test_every_module_gets_a_page_that_names_its_notebook():
 
 # ---------------------------------------------------------------- the pages, in a browser
 
-PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html") if "_static" not in page.parts)
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PAGES = sorted(
+    page.relative_to(SITE).as_posix()
+    for page in SITE.rglob("*.html")
+    if "_static" not in page.parts
+)
+BROWSER = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 DRIVER = shutil.which("chromedriver")
 in_browser = [
-    pytest.mark.skipif(not (BROWSER and DRIVER), reason="Chromium or chromedriver is not installed"),
+    pytest.mark.skipif(
+        not (BROWSER and DRIVER), reason="Chromium or chromedriver is not installed"
+    ),
     pytest.mark.skipif(not PAGES, reason="_site is not built: run `make site` first"),
 ]
-FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
---disable-component-update --disable-sync --window-size=1280,900""".split()
+FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run
+--disable-background-networking --disable-component-update --disable-sync
+--window-size=1280,900""".split()
 SETTLE = """
 const done = arguments[0];
 const typeset = () => window.MathJax?.startup?.promise ?? Promise.resolve();
-const drawn = () => [...document.querySelectorAll('.vega-chart')].every(e => e.querySelector('svg'));
+const charts = [...document.querySelectorAll('.vega-chart')];
+const drawn = () => charts.every(e => e.querySelector('svg'));
 const wait = (tries) => drawn() || !tries ? done() : setTimeout(() => wait(tries - 1), 50);
 typeset().then(() => wait(100));
 """
 INSPECT = r"""
-const texts = (selector, bad, say) => [...document.querySelectorAll(selector)].filter(bad).map(say);
+const texts = (selector, bad, say) =>
+  [...document.querySelectorAll(selector)].filter(bad).map(say);
+const untyped = e => !e.querySelector('mjx-container') || e.querySelector('mjx-merror');
+const label = e => e.getAttribute('aria-label');
+const unnamed = e =>
+  !/\w/.test(e.getAttribute('alt') ?? '') || /\.(png|svg|jpe?g|gif)$/i.test(e.alt);
+const empty = e => e.complete && !e.naturalWidth && e.loading != 'lazy';
+const undrawn = e => !e.querySelector('svg') || label(e) == 'Vega visualization';
+const markup = e => e.outerHTML.slice(0, 200);
 return {
-  math: texts('.math', e => !e.querySelector('mjx-container') || e.querySelector('mjx-merror'), e => e.textContent),
-  images: texts('img', e => !/\w/.test(e.getAttribute('alt') ?? '') || /\.(png|svg|jpe?g|gif)$/i.test(e.alt), e => e.outerHTML.slice(0, 200)),
-  broken: texts('img', e => e.complete && !e.naturalWidth && e.loading != 'lazy', e => e.outerHTML.slice(0, 200)),
-  charts: texts('.vega-chart', e => !e.querySelector('svg') || e.getAttribute('aria-label') == 'Vega visualization', e => e.getAttribute('aria-label')),
+  math: texts('.math', untyped, e => e.textContent),
+  images: texts('img', unnamed, markup),
+  broken: texts('img', empty, markup),
+  charts: texts('.vega-chart', undrawn, label),
 };
 """
 WIDEST = """
-const root = document.documentElement, over = Math.max(root.scrollWidth, document.body.scrollWidth) - window.innerWidth;
+const root = document.documentElement, width = window.innerWidth;
+const over = Math.max(root.scrollWidth, document.body.scrollWidth) - width;
 if (over <= 0) return [];
+const boxed = e => e.parentElement.closest('.highlight, .cell_output');
 return [over + ' px too wide', ...[...document.querySelectorAll('article *')]
-  .filter(e => e.getBoundingClientRect().right > window.innerWidth + 1 && !e.parentElement.closest('.highlight, .cell_output'))
+  .filter(e => e.getBoundingClientRect().right > width + 1 && !boxed(e))
   .slice(0, 4).map(e => e.outerHTML.slice(0, 120))];
 """
 
@@ -256,7 +331,9 @@ def visit(browser, url):
     browser.get(url)
     browser.execute_async_script(SETTLE)
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    return [
+        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
+    ]
 
 
 def resize(browser, width):
@@ -271,7 +348,9 @@ def faults(browser, url):
     found = browser.execute_script(INSPECT)
     at_home = ("data:", "blob:", "{0.scheme}://{0.netloc}/".format(urlsplit(url)))
     found["outside"] = [to for to in asked if not to.startswith(at_home)]
-    found["console"] = [e["message"] for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]
+    found["console"] = [
+        e["message"] for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")
+    ]
     resize(browser, 390)
     found["wide"] = browser.execute_script(WIDEST)
     resize(browser, 1280)
@@ -305,15 +384,26 @@ class TestPages:
 
         start = site if base == "http" else SITE.resolve().as_uri() + "/"
         visit(browser, start + "search.html?q=attention")
-        hits = WebDriverWait(browser, 10).until(lambda b: b.find_elements("css selector", "#search-results li a"))
+        hits = WebDriverWait(browser, 10).until(
+            lambda b: b.find_elements("css selector", "#search-results li a")
+        )
         assert any("attention" in (hit.get_attribute("href") or "") for hit in hits)
 
     def test_charts_are_drawn_by_day_and_by_night(self, browser, site):
-        page = next((page for page in PAGES if 'class="vega-chart"' in (SITE / page).read_text(encoding="utf-8")), None)
+        page = next(
+            (
+                page
+                for page in PAGES
+                if 'class="vega-chart"' in (SITE / page).read_text(encoding="utf-8")
+            ),
+            None,
+        )
         if page is None:
             pytest.skip("no page has a chart")
         visit(browser, site + page)
         browser.execute_script("document.documentElement.dataset.theme = 'dark'")
         browser.execute_async_script(SETTLE)
-        marks = browser.find_elements("css selector", ".vega-chart svg .mark-group, .vega-chart svg path")
+        marks = browser.find_elements(
+            "css selector", ".vega-chart svg .mark-group, .vega-chart svg path"
+        )
         assert marks and not browser.find_elements("css selector", ".vega-chart .error")

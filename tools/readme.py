@@ -4,6 +4,7 @@
 
 Cells marked `#| hide` are left out. Links that are relative to nbs/ are rewritten for the root.
 """
+
 import argparse
 import json
 import posixpath
@@ -12,14 +13,21 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LINK = re.compile(r"""(\]\(<?|^\[[^\]]+\]:\s+|(?:src|href)=["'])(?![\w+.-]+:|[#/])([^\s)"'>]+)""", re.M)
+LINK = re.compile(
+    r"""(\]\(<?|^\[[^\]]+\]:\s+|(?:src|href)=["'])(?![\w+.-]+:|[#/])([^\s)"'>]+)""", re.M
+)
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.M | re.S)
 
 
 def from_root(markdown, folder="nbs"):
     "Rewrite links relative to `folder` so that they hold from the root; code is left alone."
-    fix = lambda m: m[1] + posixpath.normpath(posixpath.join(folder, m[2]))
-    return "".join(part if i % 2 else LINK.sub(fix, part) for i, part in enumerate(CODE.split(markdown)))
+
+    def fix(match):
+        return match[1] + posixpath.normpath(posixpath.join(folder, match[2]))
+
+    return "".join(
+        part if i % 2 else LINK.sub(fix, part) for i, part in enumerate(CODE.split(markdown))
+    )
 
 
 def joined(lines):
@@ -37,7 +45,8 @@ def output(out, n):
     if out.get("name") == "stderr":
         return ""
     if any(k.startswith("image/") for k in data):
-        raise ValueError(f"index.ipynb, cell {n}: README.md cannot hold a picture; save it in nbs/images and link to it")
+        wanted = "README.md cannot hold a picture; save it in nbs/images and link to it"
+        raise ValueError(f"index.ipynb, cell {n}: {wanted}")
     if "text/markdown" in data:
         return from_root(joined(data["text/markdown"]))
     text = joined(data.get("text/plain", out.get("text", "")))
@@ -67,9 +76,21 @@ def readme(nb):
 
 
 def main(argv=None):
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--index", type=Path, default=ROOT / "nbs" / "index.ipynb", help="the notebook (default: nbs/index.ipynb)")
-    p.add_argument("--out", type=Path, default=ROOT / "README.md", help="the file to write (default: README.md)")
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument(
+        "--index",
+        type=Path,
+        default=ROOT / "nbs" / "index.ipynb",
+        help="the notebook (default: nbs/index.ipynb)",
+    )
+    p.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "README.md",
+        help="the file to write (default: README.md)",
+    )
     args = p.parse_args(argv)
     text = readme(json.loads(args.index.read_text(encoding="utf-8")))
     if not args.out.exists() or args.out.read_text(encoding="utf-8") != text:

@@ -8,6 +8,7 @@ A notebook that raises, or whose outputs name a folder of this machine, is left 
 Cells marked `#| eval: false` are not run and keep their outputs. What a run was made from is
 remembered in nbs/.outputs.json as one hash of the code for each notebook.
 """
+
 import argparse
 import hashlib
 import json
@@ -26,9 +27,13 @@ LOCAL_PATH = re.compile(r"(?<![\w.])/(?:home|Users|root|tmp|var/folders)/\w|\b[A
 
 
 def notebooks(folder):
-    "All notebooks under `folder`, lessons first in their order; hidden and `_` files are left out."
-    found = [p for p in folder.rglob("*.ipynb") if not any(part[0] in "._" for part in p.relative_to(folder).parts)]
-    return sorted(found, key=lambda p: (len(p.parts), p.name))
+    "All notebooks under `folder`, the path before the folders; hidden and `_` files are left out."
+
+    def shown(path):
+        return not any(part[0] in "._" for part in path.relative_to(folder).parts)
+
+    found = filter(shown, folder.rglob("*.ipynb"))
+    return sorted(found, key=lambda p: (len(p.parts), p.parent, p.name))
 
 
 def code(cell):
@@ -45,7 +50,8 @@ def fingerprint(nb):
 def kept(cell):
     "Is this a cell that is not run: `#| eval: false`, or the export at the end?"
     return cell.cell_type == "code" and bool(
-        re.search(r"^#\|\s*eval:\s*false", cell.source, re.M | re.I) or "nbdev_export(" in cell.source
+        re.search(r"^#\|\s*eval:\s*false", cell.source, re.M | re.I)
+        or "nbdev_export(" in cell.source
     )
 
 
@@ -94,7 +100,9 @@ def refuse(n, output):
     "Raise ValueError where the output of cell `n` is an error or names a folder of this machine."
     if output.output_type == "error":
         raise ValueError(f"cell {n} raised {output.ename}: {output.evalue}")
-    words = [v for k, v in output.get("data", {}).items() if not k.startswith("image/") or "svg" in k]
+    words = [
+        v for k, v in output.get("data", {}).items() if not k.startswith("image/") or "svg" in k
+    ]
     words = [w if isinstance(w, str) else json.dumps(w) for w in [output.get("text", ""), *words]]
     text = "\n".join(words)
     found = LOCAL_PATH.search(text)
@@ -110,7 +118,8 @@ def write(nb, path):
     from nbdev.config import get_config
 
     settings, clean = get_config(path=ROOT), json.loads(nbformat.writes(nb))
-    lists = [settings.get(k, "").split() for k in ("allowed_metadata_keys", "allowed_cell_metadata_keys")]
+    kept_keys = ["allowed_metadata_keys", "allowed_cell_metadata_keys"]
+    lists = [settings.get(k, "").split() for k in kept_keys]
     clean_nb(clean, False, *lists, settings.clean_ids)
     replace(path, nb2str(clean))
 
@@ -153,10 +162,20 @@ def stale(path, seen):
 
 
 def main(argv=None):
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("notebook", nargs="*", type=Path, help="notebooks to run; all of them where none is named")
-    p.add_argument("--check", action="store_true", help="run nothing; fail where the code is newer than the outputs")
-    p.add_argument("--nbs", type=Path, default=ROOT / "nbs", help="the folder of all notebooks (default: nbs)")
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument(
+        "notebook", nargs="*", type=Path, help="notebooks to run; all of them where none is named"
+    )
+    p.add_argument(
+        "--check",
+        action="store_true",
+        help="run nothing; fail where the code is newer than the outputs",
+    )
+    p.add_argument(
+        "--nbs", type=Path, default=ROOT / "nbs", help="the folder of all notebooks (default: nbs)"
+    )
     args = p.parse_args(argv)
     nbs, record = args.nbs.resolve(), args.nbs.resolve() / ".outputs.json"
     paths = [n.resolve() for n in args.notebook] or notebooks(nbs)
@@ -185,7 +204,8 @@ def main(argv=None):
             print(f"{name(path)}: {e}", file=sys.stderr)
             return 1
         present = {name(p) for p in notebooks(nbs)}
-        replace(record, json.dumps({k: seen[k] for k in sorted(seen) if k in present}, indent=1) + "\n")
+        seen = {k: seen[k] for k in sorted(seen) if k in present}
+        replace(record, json.dumps(seen, indent=1) + "\n")
         print(f"{time.perf_counter() - start:.0f} s", flush=True)
     return 0
 

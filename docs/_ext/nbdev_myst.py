@@ -1,8 +1,9 @@
-"""The site's one Sphinx extension: reads nbdev notebooks, writes the API pages and the offline assets.
+"""The one extension of the site: it reads nbdev notebooks, writes API pages and offline assets.
 
 `read` turns a notebook as nbdev keeps it (`#|` lines, blockquote callouts, Altair outputs) into one
 that MyST-NB renders. `setup` registers the rest. Nothing here knows a lesson by name.
 """
+
 import ast
 import html
 import inspect
@@ -42,7 +43,8 @@ TAGS = {
     "output: false": "remove-output",
     "eval: false": "skip-execution",
     "code-fold: true": "hide-input",
-    "fold": "hide-input",  # with the words on the fold, for exported cells: nbdev would leave Quarto's two lines in the module
+    # with the words on the fold, for exports: nbdev would leave Quarto's two lines in the module
+    "fold": "hide-input",
     "solution: true": "hide-cell",
     "export": "export",
     "exports": "export",
@@ -62,7 +64,9 @@ def split_directives(source):
 def tags_for(directives, source):
     """The MyST-NB tags that a cell's directives ask for."""
     keys = [f"{name}: {value.lower()}" if value else name for name, value in directives.items()]
-    keys += [name for name, value in directives.items() if name.startswith(("export", "fold")) and value]
+    keys += [
+        name for name, value in directives.items() if name.startswith(("export", "fold")) and value
+    ]
     tags = {TAGS[key] for key in keys if key in TAGS}
     return sorted(tags | {"remove-cell"} if "default_exp" in directives and not source else tags)
 
@@ -93,7 +97,11 @@ def read_code(cell, module):
         output.data = chart_html(output.data, directives)
         if figure := cell.metadata.mystnb.pop("figure", None):
             after.append(f"{{.caption}}\n{figure['caption']}")
-    if "export" in tags and "remove-cell" not in tags and (names := exported_names(cell.source, module)):
+    if (
+        "export" in tags
+        and "remove-cell" not in tags
+        and (names := exported_names(cell.source, module))
+    ):
         after.append(export_links(names, module))
     return [nbformat.v4.new_markdown_cell(text) for text in after]
 
@@ -103,12 +111,17 @@ def read_code(cell, module):
 
 def picture_of(output):
     """The mime type of an output that needs alt text, or None."""
-    return next((mime for mime in output.get("data", {}) if mime.startswith("image/")), None) or chart_of(output)
+    return next(
+        (mime for mime in output.get("data", {}) if mime.startswith("image/")), None
+    ) or chart_of(output)
 
 
 def chart_of(output):
     """The mime type of an Altair chart in an output, or None."""
-    return next((mime for mime in output.get("data", {}) if mime.startswith("application/vnd.vegalite")), None)
+    return next(
+        (mime for mime in output.get("data", {}) if mime.startswith("application/vnd.vegalite")),
+        None,
+    )
 
 
 def chart_html(data, directives):
@@ -116,12 +129,16 @@ def chart_html(data, directives):
 
     Vega labels what it draws with the specification's description: the alt text again.
     """
-    spec = next(value for mime, value in data.items() if mime.startswith("application/vnd.vegalite"))
+    spec = next(
+        value for mime, value in data.items() if mime.startswith("application/vnd.vegalite")
+    )
     described = {**spec, "description": directives["fig-alt"]}
     text = json.dumps(described, separators=(",", ":")).replace("</", "<\\/")
     alt = html.escape(directives["fig-alt"])
     png = data.get("image/png", "").replace("\n", "")
-    still = f'<noscript><img alt="{alt}" src="data:image/png;base64,{png}"></noscript>' if png else ""
+    still = (
+        f'<noscript><img alt="{alt}" src="data:image/png;base64,{png}"></noscript>' if png else ""
+    )
     return {
         "text/html": f'<div class="vega-chart" role="figure" aria-label="{alt}">'
         f'<script type="application/json">{text}</script>{still}</div>'
@@ -133,7 +150,9 @@ def missing_alts(nb):
     missing = []
     for cell in nb.cells:
         if cell.cell_type == "markdown":
-            missing += re.findall(r"!\[\s*\]\([^)]*\)|<img(?![^>]*\balt=[\"'][^\"'])[^>]*>", cell.source)
+            missing += re.findall(
+                r"!\[\s*\]\([^)]*\)|<img(?![^>]*\balt=[\"'][^\"'])[^>]*>", cell.source
+            )
         if cell.cell_type == "code":
             directives, source = split_directives(cell.source)
             shown = not {"remove-cell", "remove-output"} & set(tags_for(directives, source))
@@ -145,7 +164,8 @@ def missing_alts(nb):
 # ---------------------------------------------------------------- Markdown
 
 CALLOUT = re.compile(
-    r"> \*\*(?:\u26a0\ufe0f? )?(Pitfall|Paper and code)(?:[:.] *([^*\n]*?))?\*\* ?(.*(?:\n>.*)*)", re.MULTILINE
+    r"> \*\*(?:\u26a0\ufe0f? )?(Pitfall|Paper and code)(?:[:.] *([^*\n]*?))?\*\* ?(.*(?:\n>.*)*)",
+    re.MULTILINE,
 )
 
 
@@ -153,7 +173,11 @@ def callouts(source):
     """Turn `> **Pitfall.** …` and `> **Paper and code.** …` into admonitions."""
 
     def admonition(match):
-        kind, title, body = match[1], (match[2] or "").rstrip(". "), re.sub(r"(?m)^> ?", "", match[3])
+        kind, title, body = (
+            match[1],
+            (match[2] or "").rstrip(". "),
+            re.sub(r"(?m)^> ?", "", match[3]),
+        )
         style = "danger" if kind == "Pitfall" else "note"
         head = f"{kind}: {title}" if title else kind
         return f":::::{{admonition}} {head}\n:class: {style}\n\n{body.strip()}\n:::::"
@@ -178,7 +202,7 @@ def definitions(source):
     """What Python source defines at its top level: each name with its node, in order."""
     for node in ast.parse(source).body:
         targets = node.targets if isinstance(node, ast.Assign) else [node]
-        for target in (part for target in targets for part in getattr(target, "elts", [target])):
+        for target in (part for t in targets for part in getattr(t, "elts", [t])):
             if name := getattr(target, "name", getattr(target, "id", None)):
                 yield name, node
 
@@ -206,7 +230,10 @@ def read(text):
     """Read a notebook for MyST-NB; refuses one that has a picture without alt text."""
     nb = nbformat.reads(text, as_version=4)
     if missing := missing_alts(nb):
-        title = next((cell.source.splitlines()[0] for cell in nb.cells if cell.source.startswith("# ")), "a notebook")
+        title = next(
+            (cell.source.splitlines()[0] for cell in nb.cells if cell.source.startswith("# ")),
+            "a notebook",
+        )
         raise ExtensionError(f"No alt text in '{title}': " + "; ".join(missing))
     nb.metadata.language_info = {"name": "python", "pygments_lexer": "ipython3"}
     cells, module = [], None
@@ -244,7 +271,9 @@ def constants(module):
     for name, node in definitions(module_text(module)):
         if name in public and isinstance(node, ast.Assign):
             value = "" if hasattr(node.targets[0], "elts") else ast.unparse(node.value)
-            yield f".. py:data:: {name}\n" + (f"   :value: {value}\n" if 0 < len(value) < 100 else "")
+            yield f".. py:data:: {name}\n" + (
+                f"   :value: {value}\n" if 0 < len(value) < 100 else ""
+            )
 
 
 def api_page(module):
@@ -252,7 +281,13 @@ def api_page(module):
     lesson = lesson_of(module)
     verb = "Taught" if lesson and re.match(r"/\d\d[a-z]?_", lesson) else "Written"
     taught = f"{verb} in {{doc}}`{lesson}`.\n\n" if lesson else ""
-    body = "\n".join([f".. automodule:: {LIB}.{module}\n", f".. py:currentmodule:: {LIB}.{module}\n", *constants(module)])
+    body = "\n".join(
+        [
+            f".. automodule:: {LIB}.{module}\n",
+            f".. py:currentmodule:: {LIB}.{module}\n",
+            *constants(module),
+        ]
+    )
     return f"# `{LIB}.{module}`\n\n{taught}```{{eval-rst}}\n{body}```\n"
 
 
@@ -269,7 +304,9 @@ def write_api_pages(app):
 
 
 KEYWORDS = inspect.Parameter.VAR_KEYWORD  # what docments gives as the type of **kwargs
-INLINE = re.compile(r"``.+?``|`([^`]+)`|\$([^$\n]+)\$|\[([^\]]+)\]\((https?://[^)\s]+)\)|([*\\|]|\w_(?!\w))")
+INLINE = re.compile(
+    r"``.+?``|`([^`]+)`|\$([^$\n]+)\$|\[([^\]]+)\]\((https?://[^)\s]+)\)|([*\\|]|\w_(?!\w))"
+)
 
 
 def to_rst(line):
@@ -293,8 +330,14 @@ def type_name(annotation):
     from sphinx.ext.autodoc.preserve_defaults import DefaultValue
     from sphinx.util.typing import stringify_annotation
 
-    annotation = getattr(annotation, "__origin__", annotation) if hasattr(annotation, "__metadata__") else annotation
-    if annotation in (inspect.Parameter.empty, DefaultValue) or isinstance(annotation, type(KEYWORDS)):
+    annotation = (
+        getattr(annotation, "__origin__", annotation)
+        if hasattr(annotation, "__metadata__")
+        else annotation
+    )
+    if annotation in (inspect.Parameter.empty, DefaultValue) or isinstance(
+        annotation, type(KEYWORDS)
+    ):
         return ""
     return annotation if isinstance(annotation, str) else stringify_annotation(annotation, "smart")
 
@@ -305,12 +348,16 @@ def parameter_fields(obj):
 
     fields = []
     for name, info in docments(obj, full=True, args_kwargs=True).items():
-        helps = [getattr(extra, "help", None) or "" for extra in getattr(info.anno, "__metadata__", ())]
+        helps = [
+            getattr(extra, "help", None) or "" for extra in getattr(info.anno, "__metadata__", ())
+        ]
         about = to_rst(" ".join((info.docment or "".join(helps)).split()))
         kind = type_name(info.anno)
         if not (about or kind) or name == "return" and kind == "None":
             continue
-        what, type_field = ("returns", "rtype") if name == "return" else (f"param {name}", f"type {name}")
+        what, type_field = (
+            ("returns", "rtype") if name == "return" else (f"param {name}", f"type {name}")
+        )
         fields += [f":{what}: {about}"] if about or name != "return" else []
         fields += [f":{type_field}: {kind}"] if kind else []
     return fields
@@ -356,9 +403,14 @@ def write_vega(path):
 
 def write_mathjax(target):
     """MathJax 3's one-file build and its fonts, from a package that carries them."""
-    source = Path(distribution("sphinx-mathjax-offline").locate_file("sphinx-mathjax-offline/static/mathjax"))
+    source = Path(
+        distribution("sphinx-mathjax-offline").locate_file("sphinx-mathjax-offline/static/mathjax")
+    )
     fonts = Path("output/chtml/fonts/woff-v2")
-    for path in [Path("tex-chtml-full.js"), *(font.relative_to(source) for font in (source / fonts).glob("*.woff"))]:
+    for path in [
+        Path("tex-chtml-full.js"),
+        *(font.relative_to(source) for font in (source / fonts).glob("*.woff")),
+    ]:
         if not (target / path).exists():
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / path, target / path)
