@@ -1,10 +1,12 @@
 """What `pip install` of the package gives, and what it asks for."""
 
 import email
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from configparser import ConfigParser
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 import former_nb
 
 ROOT = Path(__file__).resolve().parents[1]
+EXTRAS = ["constraints.txt", "CHANGELOG.md", "CITATION.cff"]
 BUILD_ONLY = set(
     "nbdev fastcore execnb jupyter jupyterlab notebook ipykernel nbclient nbformat sphinx myst-nb "
     "pytest ruff".split()
@@ -27,32 +30,33 @@ def settings():
     return config["DEFAULT"]
 
 
+def in_folder(folder, *command):
+    "Run Python there, without what this process has on its path."
+    path = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    subprocess.run([sys.executable, *command], cwd=folder, env=path, check=True)
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    "The wheel, built from a copy so that the working tree stays as it is."
+def sdist(tmp_path_factory):
+    "The source archive, built from a copy so that the working tree stays as it is."
     pytest.importorskip("setuptools")
-    pytest.importorskip("wheel")
-    copy = tmp_path_factory.mktemp("wheel")
-    for name in ("settings.ini", "setup.py", "README.md", "LICENSE"):
+    copy = tmp_path_factory.mktemp("sdist")
+    for name in ("settings.ini", "setup.py", "MANIFEST.in", "README.md", "LICENSE", *EXTRAS):
         shutil.copy(ROOT / name, copy)
-    shutil.copytree(
-        ROOT / "former_nb", copy / "former_nb", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-        "-w",
-        str(copy),
-        str(copy),
-    ]
-    subprocess.run(command, check=True)
-    with zipfile.ZipFile(next(copy.glob("*.whl"))) as archive:
+    caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "former_nb", copy / "former_nb", ignore=caches)
+    in_folder(copy, "-c", "from setuptools import build_meta; build_meta.build_sdist('dist')")
+    return next((copy / "dist").glob("*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist, tmp_path_factory):
+    "The wheel, built as `pip install` of the source archive builds it, without a network."
+    pytest.importorskip("wheel")
+    out = tmp_path_factory.mktemp("wheel")
+    offline = ["--no-deps", "--no-build-isolation", "--no-index"]
+    in_folder(out, "-m", "pip", "wheel", "-q", *offline, "-w", str(out), str(sdist))
+    with zipfile.ZipFile(next(out.glob("*.whl"))) as archive:
         yield archive
 
 
@@ -81,6 +85,29 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
         if p.is_file() and "__pycache__" not in p.parts
     }
     assert held == there
+
+
+def test_the_source_archive_holds_what_its_setup_reads_and_no_half_of_the_tests(sdist):
+    with tarfile.open(sdist) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    assert {
+        "settings.ini",
+        "setup.py",
+        "README.md",
+        "LICENSE",
+        "former_nb/core.py",
+        *EXTRAS,
+    } <= held
+    assert not any(name.startswith(("tests", "nbs", "docs")) for name in held)
+
+
+def test_type_checkers_are_told_that_there_are_types(wheel):
+    assert "former_nb/py.typed" in wheel.namelist()
+
+
+def test_the_citation_names_this_version(settings):
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {settings['version']}\n" in text and settings["git_url"] in text
 
 
 def test_the_wheel_carries_its_licence_and_commands(wheel):
