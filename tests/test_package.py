@@ -68,7 +68,7 @@ def metadata(wheel):
 
 def test_the_library_needs_no_notebook_and_no_site(metadata):
     needed = [r for r in metadata.get_all("Requires-Dist") if "extra ==" not in r]
-    names = {re.match(r"[\w.-]+", r)[0].lower().replace("_", "-") for r in needed}
+    names = {plain(r) for r in needed}
     assert "torch" in names and not names & BUILD_ONLY
 
 
@@ -117,11 +117,21 @@ def test_the_wheel_carries_its_licence_and_commands(wheel):
     assert "former-nb = former_nb.cli:main" in points
 
 
+def pins(path):
+    "Package -> version for each `name==version` in a file."
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return {plain(name): v for name, v in re.findall(r"([\w.-]+)==([\w.]+)", text)}
+
+
+def plain(requirement):
+    return re.match(r"[\w.-]+", requirement)[0].lower().replace("_", "-")
+
+
 def test_constraints_pin_everything_that_settings_name(settings):
-    pinned = {
-        re.match(r"[\w.-]+", line)[0].lower().replace("_", "-")
-        for line in (ROOT / "constraints.txt").read_text().splitlines()
-        if line[:1].isalnum()
-    }
     asked = " ".join(settings[k] for k in ("requirements", "dev_requirements", "site_requirements"))
-    assert {re.match(r"[\w.-]+", r)[0].lower().replace("_", "-") for r in asked.split()} <= pinned
+    assert {plain(r) for r in asked.split()} <= set(pins("constraints.txt"))
+
+
+@pytest.mark.parametrize("path", ["settings.ini", ".pre-commit-config.yaml"])
+def test_no_other_file_pins_another_version(path):
+    assert pins(path).items() <= pins("constraints.txt").items()

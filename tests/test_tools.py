@@ -231,6 +231,7 @@ def check_order(course):
         "import former_nb.exercises",
         "import former_nb",
         "%%bash\nif x",
+        "x = (\n    7\n    % 4\n    != 3\n)\n%time x",
     ],
 )
 def test_a_page_may_import_what_came_before(course, page, line):

@@ -86,11 +86,11 @@ def imported(tree, modules, names):
                 yield node.lineno, name
 
 
-def cell_tree(source):
+def cell_tree(source, where):
     "The syntax tree of a cell, its shell and magic lines replaced by `pass`."
     if source.startswith("%%") and not re.match(r"%%(time|timeit|capture)\b", source):
         return ast.parse("")
-    return ast.parse(re.sub(r"^(\s*)[%!].*$", r"\1pass", source, flags=re.M))
+    return ast.parse(re.sub(r"^(\s*)(%\w|!(?!=)).*$", r"\1pass", source, flags=re.M), where)
 
 
 def trees(page, lib, nbs, modules):
@@ -102,7 +102,8 @@ def trees(page, lib, nbs, modules):
     cells = json.loads((nbs / f"{page}.ipynb").read_text(encoding="utf-8"))["cells"]
     for i, cell in enumerate(cells, 1):
         if cell["cell_type"] == "code":
-            yield f"nbs/{page}.ipynb, cell {i}", cell_tree("".join(cell["source"]))
+            where = f"nbs/{page}.ipynb, cell {i}"
+            yield where, cell_tree("".join(cell["source"]), where)
 
 
 def pages(nbs):
