@@ -90,7 +90,7 @@ def cell_tree(source, where):
     "The syntax tree of a cell, its shell and magic lines replaced by `pass`."
     if source.startswith("%%") and not re.match(r"%%(time|timeit|capture)\b", source):
         return ast.parse("")
-    return ast.parse(re.sub(r"^(\s*)(%\w|!(?!=)).*$", r"\1pass", source, flags=re.M), where)
+    return ast.parse(re.sub(r"^(\s*)(%%?\w|!(?!=)).*$", r"\1pass", source, flags=re.M), where)
 
 
 def trees(page, lib, nbs, modules):
