@@ -7,13 +7,13 @@ as rendered, in an empty kernel.
 
 import ast
 import builtins
-import importlib.util
 import os
 import re
 import symtable
 from pathlib import Path
 
 import pytest
+from course_tools import tool
 
 nbformat = pytest.importorskip("nbformat")
 from nbformat.v4 import new_code_cell as code
@@ -42,14 +42,6 @@ NOT_YET = {  # pages that are still to be rewritten
 }
 WORDS, LINES, MINUTES, PITFALLS = 1400, 120, 20, 2
 LAST = ["Exercises", "Recap", "References"]
-
-
-def tool(name):
-    spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
 
 order = tool("order")
 READY = [p for p in [order.TOUR, *order.PATH] if p not in NOT_YET and (NBS / f"{p}.ipynb").exists()]

@@ -1,30 +1,18 @@
 """The tools that run the notebooks, write README.md and keep the lessons in order."""
 
-import importlib.util
 import json
 import re
 from pathlib import Path
 
 import pytest
+from course_tools import tool
 
 nbformat = pytest.importorskip("nbformat")
-from nbformat.v4 import new_code_cell as code  # noqa: E402
-from nbformat.v4 import new_markdown_cell as prose  # noqa: E402
-from nbformat.v4 import (
-    new_notebook,  # noqa: E402
-    new_output,  # noqa: E402
-)
+from nbformat.v4 import new_code_cell as code
+from nbformat.v4 import new_markdown_cell as prose
+from nbformat.v4 import new_notebook, new_output
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def tool(name):
-    spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 run, readme, order = tool("run"), tool("readme"), tool("order")
 
 
