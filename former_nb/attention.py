@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .core import check_whole
+from .core import check_int
 
 # %% ../nbs/02_attention.ipynb #93479b96
 def _fits(shape, onto):
@@ -23,39 +23,64 @@ def _check_qkv(q, k, v, leading=None):
     "Raise `ValueError` or `TypeError` unless `q`, `k` and `v` fit together; of the axes before the last two, only the first `leading` are compared."
     shapes = tuple(q.shape), tuple(k.shape), tuple(v.shape)
     if min(map(len, shapes)) < 2:
-        raise ValueError("q, k, v: expected shapes (..., T, d_k), (..., S, d_k) and (..., S, d_v), got {}, {} and {}".format(*shapes))
+        raise ValueError(
+            "q, k, v: expected shapes (..., T, d_k), (..., S, d_k) and (..., S, d_v), got {}, {} and {}".format(
+                *shapes
+            )
+        )
     if not (q.is_floating_point() and q.dtype == k.dtype == v.dtype):
-        raise TypeError(f"q, k, v: expected one floating point type, got {q.dtype}, {k.dtype} and {v.dtype}")
+        raise TypeError(
+            f"q, k, v: expected one floating point type, got {q.dtype}, {k.dtype} and {v.dtype}"
+        )
     if q.shape[-1] == 0:
         raise ValueError("q: expected queries and keys with a width d_k of 1 or more, got 0")
     if q.shape[-1] != k.shape[-1]:
-        raise ValueError(f"k: expected keys as wide as the queries, d_k = {q.shape[-1]}, got {k.shape[-1]}")
+        raise ValueError(
+            f"k: expected keys as wide as the queries, d_k = {q.shape[-1]}, got {k.shape[-1]}"
+        )
     if k.shape[-2] != v.shape[-2]:
         raise ValueError(f"v: expected one value per key, S = {k.shape[-2]}, got {v.shape[-2]}")
     for a, b in ((q, k), (q, v), (k, v)):
-        if any(m != n and 1 not in (m, n) for m, n in zip(a.shape[:-2][:leading][::-1], b.shape[:-2][:leading][::-1])):
+        if any(
+            m != n and 1 not in (m, n)
+            for m, n in zip(a.shape[:-2][:leading][::-1], b.shape[:-2][:leading][::-1])
+        ):
             leads = [shape[:-2] for shape in shapes]
-            raise ValueError("k, v: expected the queries' batch and heads, {}, got {} and {}".format(*leads))
+            raise ValueError(
+                "k, v: expected the queries' batch and heads, {}, got {} and {}".format(*leads)
+            )
 
 
-def _check_fit(shape, mask=None, score_bias=None):
-    "Raise `ValueError` or `TypeError` unless `mask` and `score_bias` have the right type and broadcast to scores of `shape`."
+def _check_fit(shape, mask=None, attn_bias=None):
+    "Raise `ValueError` or `TypeError` unless `mask` and `attn_bias` have the right type and broadcast to scores of `shape`."
     if mask is not None:
         if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
-            raise TypeError(f"mask: expected a boolean tensor (True = may attend), got {getattr(mask, 'dtype', type(mask).__name__)}")
+            raise TypeError(
+                f"mask: expected a boolean tensor (True = may attend), got {getattr(mask, 'dtype', type(mask).__name__)}"
+            )
         if not _fits(mask.shape, shape):
-            raise ValueError(f"mask: expected a shape that broadcasts to {tuple(shape)}, got {tuple(mask.shape)}")
-    if score_bias is not None and not isinstance(score_bias, torch.Tensor):
-        raise TypeError(f"score_bias: expected a tensor of floating point numbers, got {type(score_bias).__name__}")
-    if score_bias is not None and not (score_bias.is_floating_point() and score_bias.ndim == len(shape) and _fits(score_bias.shape, shape)):
-        raise ValueError(f"score_bias: expected floating point numbers with {len(shape)} axes that broadcast to {tuple(shape)}, got {score_bias.dtype} of shape {tuple(score_bias.shape)}")
+            raise ValueError(
+                f"mask: expected a shape that broadcasts to {tuple(shape)}, got {tuple(mask.shape)}"
+            )
+    if attn_bias is not None and not isinstance(attn_bias, torch.Tensor):
+        raise TypeError(
+            f"attn_bias: expected a tensor of floating point numbers, got {type(attn_bias).__name__}"
+        )
+    if attn_bias is not None and not (
+        attn_bias.is_floating_point()
+        and attn_bias.ndim == len(shape)
+        and _fits(attn_bias.shape, shape)
+    ):
+        raise ValueError(
+            f"attn_bias: expected floating point numbers with {len(shape)} axes that broadcast to {tuple(shape)}, got {attn_bias.dtype} of shape {tuple(attn_bias.shape)}"
+        )
 
 
-def _allowed(mask, score_bias):
-    "`mask`, and nothing where `score_bias` is minus infinity; None where both are None."
-    if score_bias is None:
+def _allowed(mask, attn_bias):
+    "`mask`, and nothing where `attn_bias` is minus infinity; None where both are None."
+    if attn_bias is None:
         return mask
-    finite = score_bias != float("-inf")
+    finite = attn_bias != float("-inf")
     return finite if mask is None else mask & finite
 
 # %% ../nbs/02_attention.ipynb #928e4896
@@ -85,7 +110,9 @@ def masked_softmax(
 ) -> torch.Tensor:  # (..., T, S), each row sums to one, or to zero where nothing may be attended to
     "Softmax over the keys that `mask` allows. A query that may attend to nothing gets zeros, never NaN."
     if scores.ndim == 0 or not scores.is_floating_point():
-        raise ValueError(f"scores: expected floating point numbers of shape (..., T, S), got {scores.dtype} of shape {tuple(scores.shape)}")
+        raise ValueError(
+            f"scores: expected floating point numbers of shape (..., T, S), got {scores.dtype} of shape {tuple(scores.shape)}"
+        )
     if mask is None:
         return scores.softmax(dim=-1)
     _check_fit(scores.shape, mask)
@@ -100,15 +127,18 @@ def attention_explicit(
     v: torch.Tensor,  # (..., S, d_v)
     mask: torch.Tensor | None = None,  # boolean, broadcastable to (..., T, S), True = may attend
     dropout: float = 0.0,  # probability that a weight is dropped
-    score_bias: torch.Tensor | None = None,  # as many axes as the scores (..., T, S), broadcastable; added to them, -inf forbids
+    attn_bias: torch.Tensor
+    | None = None,  # as many axes as the scores (..., T, S), broadcastable; added to them, -inf forbids
 ) -> tuple[torch.Tensor, torch.Tensor]:  # output (..., T, d_v), weights (..., T, S) before dropout
     "Scaled dot-product attention written out (Vaswani et al. 2017, equation 1)."
     _check_qkv(q, k, v)
     scores = (q / q.shape[-1] ** 0.5) @ k.transpose(-2, -1)  # (..., T, S)
-    if score_bias is not None:
-        _check_fit(scores.shape, mask, score_bias)
-        mask = _allowed(mask, score_bias)
-        scores = scores + score_bias.to(torch.promote_types(q.dtype, torch.float32))  # in half precision a sum could overflow
+    if attn_bias is not None:
+        _check_fit(scores.shape, mask, attn_bias)
+        mask = _allowed(mask, attn_bias)
+        scores = scores + attn_bias.to(
+            torch.promote_types(q.dtype, torch.float32)
+        )  # in half precision a sum could overflow
     weights = masked_softmax(scores, mask).to(q.dtype)  # (..., T, S)
     return (F.dropout(weights, dropout) if dropout else weights) @ v, weights
 
@@ -120,13 +150,19 @@ def check_mask(
     "Raise `TypeError` or `ValueError` unless `mask` is boolean and can be read in one way only."
     n = len(shape)
     if n not in (3, 4):
-        raise ValueError(f"shape: expected that of the scores, (B, T, S) or (B, h, T, S), got {tuple(shape)}")
+        raise ValueError(
+            f"shape: expected that of the scores, (B, T, S) or (B, h, T, S), got {tuple(shape)}"
+        )
     _check_fit(shape, mask)
     B, T = shape[0], shape[-2]
     if mask.ndim not in (2, n):
-        raise ValueError(f"mask: expected 2 axes (T, S) or {n} axes that broadcast to {tuple(shape)}, got shape {tuple(mask.shape)}")
+        raise ValueError(
+            f"mask: expected 2 axes (T, S) or {n} axes that broadcast to {tuple(shape)}, got shape {tuple(mask.shape)}"
+        )
     if mask.ndim == 2 and mask.shape[0] == B == T > 1:
-        raise ValueError(f"mask: shape {tuple(mask.shape)} can be read as (T, S) or as (B, S), because B = T = {T}; give it {n} axes, with size 1 where it repeats")
+        raise ValueError(
+            f"mask: shape {tuple(mask.shape)} can be read as (T, S) or as (B, S), because B = T = {T}; give it {n} axes, with size 1 where it repeats"
+        )
 
 # %% ../nbs/02_attention.ipynb #7678e7ea
 def check_attention_inputs(
@@ -134,7 +170,7 @@ def check_attention_inputs(
     k: torch.Tensor,  # (B, S, d_k) or (B, h, S, d_k); its heads may be fewer than q's, if they divide them
     v: torch.Tensor,  # (B, S, d_v) or (B, h, S, d_v), as many heads as k
     mask: torch.Tensor | None = None,  # boolean, True = may attend
-    score_bias: torch.Tensor | None = None,  # floating point, with as many axes as q
+    attn_bias: torch.Tensor | None = None,  # floating point, with as many axes as q
     dropout: float = 0.0,  # at least 0, below 1
 ) -> None:
     "Raise `ValueError` or `TypeError`, naming the argument, unless the inputs of `attention` fit together."
@@ -142,16 +178,20 @@ def check_attention_inputs(
         if not isinstance(t, torch.Tensor):
             raise TypeError(f"{name}: expected a tensor, got {type(t).__name__}")
     if not (q.ndim == k.ndim == v.ndim and q.ndim in (3, 4)):
-        raise ValueError(f"q, k, v: expected three tensors with 3 axes (B, T, d_k) or 4 axes (B, h, T, d_k), got {q.ndim}, {k.ndim} and {v.ndim}")
+        raise ValueError(
+            f"q, k, v: expected three tensors with 3 axes (B, T, d_k) or 4 axes (B, h, T, d_k), got {q.ndim}, {k.ndim} and {v.ndim}"
+        )
     _check_qkv(q, k, v, leading=1)
     h, g = q.shape[1], k.shape[1]
     if q.ndim == 4 and not (g == v.shape[1] and (g == h or (g > 0 and h % g == 0))):
-        raise ValueError(f"k, v: expected as many heads as the queries, h = {h}, or a divisor of it, got {g} and {v.shape[1]}")
+        raise ValueError(
+            f"k, v: expected as many heads as the queries, h = {h}, or a divisor of it, got {g} and {v.shape[1]}"
+        )
     B = k.shape[0] if q.shape[0] == 1 else q.shape[0]
     shape = (B, *q.shape[1:-1], k.shape[-2])  # of the scores
     if mask is not None:
         check_mask(mask, shape)
-    _check_fit(shape, score_bias=score_bias)
+    _check_fit(shape, attn_bias=attn_bias)
     if not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
         raise ValueError(f"dropout: expected 0 <= dropout < 1, got {dropout!r}")
 
@@ -159,19 +199,27 @@ def check_attention_inputs(
 def _combine_with_past(mask, q, k):
     "`mask` and the causal mask of queries (..., T, d_k) and keys (..., S, d_k), aligned at the bottom right, with as many axes as `q`."
     T, S = q.shape[-2], k.shape[-2]
-    past = torch.ones(T, S, dtype=torch.bool, device=q.device).tril(S - T).expand(*[1] * (q.ndim - 2), T, S)
+    past = (
+        torch.ones(T, S, dtype=torch.bool, device=q.device)
+        .tril(S - T)
+        .expand(*[1] * (q.ndim - 2), T, S)
+    )
     return past if mask is None else past & mask
 
 
-def _attend(q, k, v, mask, is_causal, dropout, need_weights, score_bias):
+def _attend(q, k, v, mask, is_causal, dropout, need_weights, attn_bias):
     "One of the two paths, without checks. Where `k` and `v` have fewer heads than `q`, neighbouring heads of `q` share one."
-    grouped = True if q.ndim == 4 and q.shape[1] != k.shape[1] else False  # the kernel takes no symbol of torch.compile
+    grouped = (
+        True if q.ndim == 4 and q.shape[1] != k.shape[1] else False
+    )  # the kernel takes no symbol of torch.compile
     if need_weights:
         if grouped:
-            k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))  # (B, h, S, d)
-        return attention_explicit(q, k, v, mask, dropout, score_bias)
-    if score_bias is not None:
-        mask = score_bias if mask is None else score_bias.masked_fill(~mask, float("-inf"))
+            k, v = (
+                t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v)
+            )  # (B, h, S, d)
+        return attention_explicit(q, k, v, mask, dropout, attn_bias)
+    if attn_bias is not None:
+        mask = attn_bias if mask is None else attn_bias.masked_fill(~mask, float("-inf"))
     return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal, enable_gqa=grouped)
 
 # %% ../nbs/02_attention.ipynb #c566c3bf
@@ -188,22 +236,27 @@ def _holds_nan(*tensors):
     if torch.compiler.is_compiling() or any(t.device.type != "cpu" for t in tensors):
         return None
     try:
-        sums = [t.detach().sum(dtype=torch.promote_types(t.dtype, torch.float32)).item() for t in tensors]
+        sums = [
+            t.detach().sum(dtype=torch.promote_types(t.dtype, torch.float32)).item()
+            for t in tensors
+        ]
         return not all(abs(total) < float("inf") for total in sums)
     except RuntimeError:  # no value to look at, as under torch.func.vmap
         return None
 
 
-def _attend_around_nan(q, k, v, mask, is_causal, dropout, need_weights, score_bias):
+def _attend_around_nan(q, k, v, mask, is_causal, dropout, need_weights, attn_bias):
     "Attention where some numbers are not finite: NaN for the queries that may attend to such a key or value, and untouched for the others."
-    mask = _allowed(_combine_with_past(mask, q, k) if is_causal else mask, score_bias)
+    mask = _allowed(_combine_with_past(mask, q, k) if is_causal else mask, attn_bias)
     bad = ~(k.isfinite().all(dim=-1) & v.isfinite().all(dim=-1))  # (B, S) or (B, g, S)
     k, v = (t.masked_fill(bad[..., None], 0) for t in (k, v))
-    q = q.masked_fill(~mask.any(dim=-1, keepdim=True), 0)  # a query that may attend to nothing gets zeros, whatever it holds
+    q = q.masked_fill(
+        ~mask.any(dim=-1, keepdim=True), 0
+    )  # a query that may attend to nothing gets zeros, whatever it holds
     if q.ndim == 4:
         bad = bad.repeat_interleave(q.shape[1] // bad.shape[1], dim=1)  # (B, h, S)
     sees_bad = (mask & bad[..., None, :]).any(dim=-1, keepdim=True)  # (..., T, 1)
-    result = _attend(q, k, v, mask, False, dropout, need_weights, score_bias)
+    result = _attend(q, k, v, mask, False, dropout, need_weights, attn_bias)
     if need_weights:
         return tuple(t.masked_fill(sees_bad, float("nan")) for t in result)
     return result.masked_fill(sees_bad, float("nan"))
@@ -217,19 +270,22 @@ def attention(
     is_causal: bool = False,  # query i sees key j only if j <= i + S - T (aligned at the bottom right)
     dropout: float = 0.0,  # probability that a weight is dropped; the caller passes 0 in eval
     need_weights: bool = False,  # return the weights too; takes the written-out path
-    score_bias: torch.Tensor | None = None,  # added to the scores; as many axes as q, broadcastable to (B, h, T, S)
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # output, or (output, weights before dropout)
+    attn_bias: torch.Tensor
+    | None = None,  # added to the scores; as many axes as q, broadcastable to (B, h, T, S)
+) -> (
+    torch.Tensor | tuple[torch.Tensor, torch.Tensor]
+):  # output, or (output, weights before dropout)
     "Scaled dot-product attention: the fused kernel, or written out where the weights are asked for."
-    check_attention_inputs(q, k, v, mask, score_bias, dropout)
+    check_attention_inputs(q, k, v, mask, attn_bias, dropout)
     T, S = q.shape[-2], k.shape[-2]
     if is_causal and mask is None and T == 1:
         is_causal = False  # the only query stands at the last key
-    if is_causal and (need_weights or mask is not None or score_bias is not None or T != S):
+    if is_causal and (need_weights or mask is not None or attn_bias is not None or T != S):
         mask, is_causal = _combine_with_past(mask, q, k), False
-    if score_bias is not None:
-        score_bias = score_bias.to(q.dtype)
-    how = (dropout, need_weights, score_bias)
-    holds_nan = (is_causal or mask is not None or score_bias is not None) and _holds_nan(q, k, v)
+    if attn_bias is not None:
+        attn_bias = attn_bias.to(q.dtype)
+    how = (dropout, need_weights, attn_bias)
+    holds_nan = (is_causal or mask is not None or attn_bias is not None) and _holds_nan(q, k, v)
     if holds_nan:
         return _attend_around_nan(q, k, v, mask, is_causal, *how)
     if holds_nan is None and mask is not None:
@@ -249,7 +305,7 @@ class AttentionHead(nn.Module):
     ):
         d_v = d_k if d_v is None else d_v
         for name, width in (("d_model", d_model), ("d_k", d_k), ("d_v", d_v)):
-            check_whole(name, width)
+            check_int(name, width)
         super().__init__()
         self.w_q = nn.Linear(d_model, d_k, bias=bias)
         self.w_k = nn.Linear(d_model, d_k, bias=bias)
@@ -260,7 +316,9 @@ class AttentionHead(nn.Module):
         x: torch.Tensor,  # (B, T, d_model), floating point
         mask: torch.Tensor | None = None,  # boolean, (T, S) or (B, T, S), True = may attend
         need_weights: bool = False,  # return the weights too
-    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # (B, T, d_v), or that and weights (B, T, T)
+    ) -> (
+        torch.Tensor | tuple[torch.Tensor, torch.Tensor]
+    ):  # (B, T, d_v), or that and weights (B, T, T)
         "Project `x` three times and attend. Raises `ValueError` for another shape or type."
         if x.ndim != 3 or x.shape[-1] != self.w_q.in_features or not x.is_floating_point():
             wanted = f"floating point numbers of shape (B, T, d_model = {self.w_q.in_features})"

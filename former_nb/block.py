@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .core import Settings, check_whole
+from .core import Settings, check_int
 from .multi_head import MultiHeadAttention, _check_words, mha_from_torch
 from .positions import LearnedPositions, SinusoidalPositions
 from .relative_positions import ALiBi, RelativeBias, Rotary
@@ -21,9 +21,20 @@ from .relative_positions import ALiBi, RelativeBias, Rotary
 # %% ../nbs/06_block.ipynb #a2e5753b
 def _check_halves(x):
     "Raise `ValueError` unless `x` holds floating point numbers that can be cut into two halves along the last axis."
-    if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.ndim == 0 or x.shape[-1] % 2:
-        kind = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
-        raise ValueError(f"x: expected floating point numbers, the last axis of an even size, got {kind}")
+    if (
+        not isinstance(x, torch.Tensor)
+        or not x.is_floating_point()
+        or x.ndim == 0
+        or x.shape[-1] % 2
+    ):
+        kind = (
+            f"{x.dtype} of shape {tuple(x.shape)}"
+            if isinstance(x, torch.Tensor)
+            else type(x).__name__
+        )
+        raise ValueError(
+            f"x: expected floating point numbers, the last axis of an even size, got {kind}"
+        )
 
 
 def _check_dropout(dropout):
@@ -40,8 +51,8 @@ def _check_known(name, value, known):
 
 def _check_feed_forward(d_model, d_ff, dropout, activation):
     "Raise `TypeError` or `ValueError` unless a feed-forward network can be built from these."
-    check_whole("d_model", d_model)
-    check_whole("d_ff", d_ff)
+    check_int("d_model", d_model)
+    check_int("d_ff", d_ff)
     _check_dropout(dropout)
     _check_known("activation", activation, ACTIVATIONS)
 
@@ -71,9 +82,9 @@ class FeedForward(nn.Module):
     ):
         super().__init__()
         _check_feed_forward(d_model, d_ff, dropout, activation)
-        self.bend, times = ACTIVATIONS[activation]
-        self.wide = nn.Linear(d_model, times * d_ff)
-        self.narrow = nn.Linear(d_ff, d_model)
+        self.activation, times = ACTIVATIONS[activation]
+        self.w_in = nn.Linear(d_model, times * d_ff)
+        self.w_out = nn.Linear(d_ff, d_model)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -81,8 +92,8 @@ class FeedForward(nn.Module):
         x: torch.Tensor,  # (B, T, d_model)
     ) -> torch.Tensor:  # (B, T, d_model)
         "Widen, bend, narrow."
-        _check_words("x", x, self.wide.in_features)
-        return self.narrow(self.dropout(self.bend(self.wide(x))))
+        _check_words("x", x, self.w_in.in_features)
+        return self.w_out(self.dropout(self.activation(self.w_in(x))))
 
 # %% ../nbs/06_block.ipynb #abb663cc
 NORMS = {"layer": partial(nn.LayerNorm, eps=1e-5), "rms": partial(nn.RMSNorm, eps=1e-5)}
@@ -106,33 +117,49 @@ class TransformerConfig(Settings):
     n_layers: int = 3  # blocks
     d_ff: int = 256  # units inside the feed-forward network
     dropout: float = 0.1  # 0 <= dropout < 1
-    positions: str = "learned"  # 'learned' or 'sinusoidal' (lesson 05), 'rotary', 'alibi' or 'relative' (05b)
-    n_kv_heads: int | None = None  # heads of keys and values; divides n_heads, which it is where left out
+    positions: str = (
+        "learned"  # 'learned' or 'sinusoidal' (lesson 05), 'rotary', 'alibi' or 'relative' (05b)
+    )
+    n_kv_heads: int | None = (
+        None  # heads of keys and values; divides n_heads, which it is where left out
+    )
     activation: str = "gelu"  # 'relu', 'gelu' or 'swiglu'
     norm: str = "layer"  # 'layer' (LayerNorm) or 'rms' (RMSNorm)
     norm_first: bool = True  # norms before attention and feed-forward (pre-norm), or after the addition (post-norm)
 
     def __post_init__(self):
         for name in ("vocab_size", "max_len", "d_model", "n_heads", "n_layers", "d_ff"):
-            if type(getattr(self, name)) is not int or getattr(self, name) < 1:  # isinstance would let True pass
-                raise ValueError(f"{name}: expected a whole number above 0, got {getattr(self, name)!r}")
+            if (
+                type(getattr(self, name)) is not int or getattr(self, name) < 1
+            ):  # isinstance would let True pass
+                raise ValueError(
+                    f"{name}: expected a whole number above 0, got {getattr(self, name)!r}"
+                )
         if self.d_model % self.n_heads:
-            raise ValueError(f"d_model: expected a multiple of n_heads = {self.n_heads}, got {self.d_model}")
+            raise ValueError(
+                f"d_model: expected a multiple of n_heads = {self.n_heads}, got {self.d_model}"
+            )
         _check_dropout(self.dropout)
         for name, known in (("positions", POSITIONS), ("activation", ACTIVATIONS), ("norm", NORMS)):
             _check_known(name, getattr(self, name), known)
         if self.positions == "rotary" and self.d_model // self.n_heads % 2:
-            raise ValueError(f"d_model: expected heads of an even width for rotary positions, got {self.d_model // self.n_heads}")
+            raise ValueError(
+                f"d_model: expected heads of an even width for rotary positions, got {self.d_model // self.n_heads}"
+            )
         n = self.n_heads if self.n_kv_heads is None else self.n_kv_heads
         if type(n) is not int or n < 1 or self.n_heads % n:
-            raise ValueError(f"n_kv_heads: expected a divisor of n_heads = {self.n_heads}, got {n!r}")
+            raise ValueError(
+                f"n_kv_heads: expected a divisor of n_heads = {self.n_heads}, got {n!r}"
+            )
         if type(self.norm_first) is not bool:
             raise ValueError(f"norm_first: expected True or False, got {self.norm_first!r}")
 
     def build_positions(
         self,
         where: str,  # 'input', added to the embeddings, or 'attention', inside every layer
-    ) -> nn.Module | None:  # a module, or None where the positions of this configuration act elsewhere
+    ) -> (
+        nn.Module | None
+    ):  # a module, or None where the positions of this configuration act elsewhere
         "The position scheme that acts at this place."
         _check_known("where", where, ("input", "attention"))
         place, build = POSITIONS[self.positions]
@@ -154,10 +181,14 @@ def _check_block(config, cross):
 def _check_memory(cross, memory, memory_mask):
     "Raise `ValueError` unless a block with cross-attention gets a memory, and one without gets none."
     if cross and memory is None:
-        raise ValueError("memory: expected (B, S, d_model), because this block was built with cross=True, got None")
+        raise ValueError(
+            "memory: expected (B, S, d_model), because this block was built with cross=True, got None"
+        )
     for name, given in (("memory", memory), ("memory_mask", memory_mask)):
         if not cross and given is not None:
-            raise ValueError(f"{name}: expected None, because this block was built with cross=False, got {type(given).__name__}")
+            raise ValueError(
+                f"{name}: expected None, because this block was built with cross=False, got {type(given).__name__}"
+            )
 
 # %% ../nbs/06_block.ipynb #468770ef
 class Block(nn.Module):
@@ -198,7 +229,7 @@ class Block(nn.Module):
         attend = partial(self.attention, mask=mask, is_causal=is_causal, cache=cache)
         x = self.add(x, self.norm_attention, attend)
         if self.cross is not None:
-            known = memory if cache is None else cache.remember(self.cross, memory)
+            known = memory if cache is None else cache.project_kv(self.cross, memory)
             ask = partial(self.cross, memory=known, mask=memory_mask)
             x = self.add(x, self.norm_cross, ask)
         return self.add(x, self.norm_ff, self.ff)
@@ -211,26 +242,50 @@ class Block(nn.Module):
 
 # %% ../nbs/06_block.ipynb #51d3bbed
 def block_from_torch(
-    theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer,  # with batch_first=True, biases, and ReLU or GELU
+    theirs: nn.TransformerEncoderLayer
+    | nn.TransformerDecoderLayer,  # with batch_first=True, biases, and ReLU or GELU
 ) -> Block:  # the same function
     "Our block with the weights of PyTorch's layer. Raises `ValueError` for one that ours cannot be."
     if not isinstance(theirs, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
-        raise TypeError(f"theirs: expected nn.TransformerEncoderLayer or nn.TransformerDecoderLayer, got {type(theirs).__name__}")
+        raise TypeError(
+            f"theirs: expected nn.TransformerEncoderLayer or nn.TransformerDecoderLayer, got {type(theirs).__name__}"
+        )
     cross = isinstance(theirs, nn.TransformerDecoderLayer)
     bends = {f: name for name, (f, _) in ACTIVATIONS.items()}
     if theirs.activation not in bends or theirs.linear1.bias is None or theirs.norm1.eps != 1e-5:
-        raise ValueError("theirs: expected F.relu or F.gelu as activation, biases, and layer_norm_eps=1e-5")
+        raise ValueError(
+            "theirs: expected F.relu or F.gelu as activation, biases, and layer_norm_eps=1e-5"
+        )
     dropouts = {part.p for part in theirs.children() if isinstance(part, nn.Dropout)}
     if len(dropouts) > 1:
-        raise ValueError(f"theirs: expected one dropout in all places outside attention, got {sorted(dropouts)}")
+        raise ValueError(
+            f"theirs: expected one dropout in all places outside attention, got {sorted(dropouts)}"
+        )
     attention = mha_from_torch(theirs.self_attn)
-    sizes = dict(d_model=attention.d_model, n_heads=attention.n_heads, d_ff=theirs.linear1.out_features)
-    how = dict(dropout=theirs.dropout1.p, activation=bends[theirs.activation], norm_first=theirs.norm_first)
-    ours = Block(TransformerConfig(vocab_size=1, max_len=1, **sizes, **how), cross)  # of the sequence it need not know
+    sizes = dict(
+        d_model=attention.d_model, n_heads=attention.n_heads, d_ff=theirs.linear1.out_features
+    )
+    how = dict(
+        dropout=theirs.dropout1.p, activation=bends[theirs.activation], norm_first=theirs.norm_first
+    )
+    ours = Block(
+        TransformerConfig(vocab_size=1, max_len=1, **sizes, **how), cross
+    )  # of the sequence it need not know
     ours.to(theirs.linear1.weight)
-    ours.attention, names = attention, {"norm_attention": "norm1", "norm_ff": "norm2", "ff.wide": "linear1", "ff.narrow": "linear2"}
+    ours.attention, names = (
+        attention,
+        {
+            "norm_attention": "norm1",
+            "norm_ff": "norm2",
+            "ff.wide": "linear1",
+            "ff.narrow": "linear2",
+        },
+    )
     if cross:
-        ours.cross, names = mha_from_torch(theirs.multihead_attn), names | {"norm_cross": "norm2", "norm_ff": "norm3"}
+        ours.cross, names = (
+            mha_from_torch(theirs.multihead_attn),
+            names | {"norm_cross": "norm2", "norm_ff": "norm3"},
+        )
     for mine, other in names.items():
         ours.get_submodule(mine).load_state_dict(theirs.get_submodule(other).state_dict())
     return ours.train(theirs.training)

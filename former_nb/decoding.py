@@ -12,11 +12,11 @@ from numbers import Integral
 
 import torch
 
-from .core import check_whole, eval_mode
+from .core import check_int, eval_mode
 from .generator import LanguageModel
 from .masks import sliding_window_mask
 from .relative_positions import Rotary, rotary_table
-from .sampling import check_sampling, penalise_repeats, sample_next
+from .sampling import check_sampling, apply_repetition_penalty, sample_next
 from .text import BOS, EOS, PAD, SPECIALS, UNK, TextTokenizer
 
 # %% ../nbs/11_decoding.ipynb #2f13c016
@@ -25,12 +25,17 @@ class LayerCache:
 
     def __init__(
         self,
-        window: int | None = None,  # a query sees so many keys, its own included, and older ones go; None keeps all
+        window: int
+        | None = None,  # a query sees so many keys, its own included, and older ones go; None keeps all
     ):
         if window is not None:
-            check_whole("window", window)
+            check_int("window", window)
         self.window, self.length = window, 0  # length: the place of the next token
-        self.blocks, self.start, self.end = None, 0, 0  # two of (B, h, size, d); start to end is in use
+        self.blocks, self.start, self.end = (
+            None,
+            0,
+            0,
+        )  # two of (B, h, size, d); start to end is in use
 
     @property
     def k(self) -> torch.Tensor | None:
@@ -47,13 +52,19 @@ class LayerCache:
         self,
         k: torch.Tensor,  # (B, h, T, d_k), the new keys
         v: torch.Tensor,  # (B, h, T, d_v), the new values
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # the held and the new, (B, h, S, d_k) and (B, h, S, d_v)
+    ) -> tuple[
+        torch.Tensor, torch.Tensor
+    ]:  # the held and the new, (B, h, S, d_k) and (B, h, S, d_v)
         "Add the new, return what at least one of the new queries may see."
         if self.blocks is not None and self.blocks[0].shape[:2] != k.shape[:2]:
-            raise ValueError(f"k: expected batch and heads as before, {tuple(self.blocks[0].shape[:2])}, got {tuple(k.shape[:2])}")
+            raise ValueError(
+                f"k: expected batch and heads as before, {tuple(self.blocks[0].shape[:2])}, got {tuple(k.shape[:2])}"
+            )
         T = k.shape[2]
         if self.window is not None:
-            self.start = max(self.start, self.end - self.window + 1)  # the first new query sees window - 1 old keys
+            self.start = max(
+                self.start, self.end - self.window + 1
+            )  # the first new query sees window - 1 old keys
         if self.blocks is None or k.requires_grad or self.end + T > self.blocks[0].shape[2]:
             self._move(k, v)
         for block, new in zip(self.blocks, (k, v)):
@@ -72,7 +83,7 @@ class LayerCache:
                 block[:, :, :used] = held
         self.start, self.end = 0, used
 
-    def remember(
+    def project_kv(
         self,
         layer,  # the cross-attention that asks
         memory: torch.Tensor,  # (B, S, d_model)
@@ -97,7 +108,7 @@ class KVCache:
         n_layers: int,  # attention layers of the model
         window: int | None = None,  # as for `LayerCache`
     ):
-        check_whole("n_layers", n_layers)
+        check_int("n_layers", n_layers)
         self.layers = [LayerCache(window) for _ in range(n_layers)]
 
     def __getitem__(self, i: int) -> LayerCache:
@@ -140,32 +151,54 @@ def check_prompts(
     V, limit = model.config.vocab_size, model.config.max_len if limit is None else limit
     if isinstance(prompts, torch.Tensor):
         if prompts.ndim != 2 or prompts.dtype not in (torch.int32, torch.int64):
-            raise ValueError(f"prompts: expected integers of shape (B, T), got {prompts.dtype} of shape {tuple(prompts.shape)}")
+            raise ValueError(
+                f"prompts: expected integers of shape (B, T), got {prompts.dtype} of shape {tuple(prompts.shape)}"
+            )
         rows = prompts.tolist()
     elif isinstance(prompts, Iterable) and not isinstance(prompts, (str, bytes, dict)):
         rows = [row.tolist() if isinstance(row, torch.Tensor) else row for row in prompts]
     else:
-        raise TypeError(f"prompts: expected a tensor or a list of lists of integers, got {type(prompts).__name__}")
+        raise TypeError(
+            f"prompts: expected a tensor or a list of lists of integers, got {type(prompts).__name__}"
+        )
     if not rows:
         raise ValueError("prompts: expected at least one row, got none")
     for i, row in enumerate(rows):
-        if not isinstance(row, (list, tuple)) or not all(isinstance(t, Integral) and not isinstance(t, bool) for t in row):
+        if not isinstance(row, (list, tuple)) or not all(
+            isinstance(t, Integral) and not isinstance(t, bool) for t in row
+        ):
             raise TypeError(f"prompts[{i}]: expected a list of integers, got {row!r:.80}")
         if not 1 <= len(row) <= limit:
             raise ValueError(f"prompts[{i}]: expected 1 to {limit} tokens, got {len(row)}")
         if min(row) < 0 or max(row) >= V:
-            raise ValueError(f"prompts[{i}]: expected numbers from 0 to {V - 1}, got {min(row)} to {max(row)}")
+            raise ValueError(
+                f"prompts[{i}]: expected numbers from 0 to {V - 1}, got {min(row)} to {max(row)}"
+            )
         if PAD in row:
-            raise ValueError(f"prompts[{i}]: expected tokens without padding, got {PAD} (PAD); give rows of different lengths as lists")
-    if not isinstance(max_new_tokens, Integral) or isinstance(max_new_tokens, bool) or max_new_tokens < 0:
-        raise ValueError(f"max_new_tokens: expected a whole number of 0 or more, got {max_new_tokens!r}")
+            raise ValueError(
+                f"prompts[{i}]: expected tokens without padding, got {PAD} (PAD); give rows of different lengths as lists"
+            )
+    if (
+        not isinstance(max_new_tokens, Integral)
+        or isinstance(max_new_tokens, bool)
+        or max_new_tokens < 0
+    ):
+        raise ValueError(
+            f"max_new_tokens: expected a whole number of 0 or more, got {max_new_tokens!r}"
+        )
     return [[int(t) for t in row] for row in rows]
 
 
 def _tokens(name, given, size):
     "One token, several or None, as a set. Raises `ValueError` for what is no token."
     given = set() if given is None else {given} if isinstance(given, Integral) else set(given)
-    if odd := [t for t in given if not isinstance(t, Integral) or isinstance(t, bool) or not 0 <= t < max(size, len(SPECIALS))]:
+    if odd := [
+        t
+        for t in given
+        if not isinstance(t, Integral)
+        or isinstance(t, bool)
+        or not 0 <= t < max(size, len(SPECIALS))
+    ]:
         raise ValueError(f"{name}: expected tokens from 0 to {size - 1}, got {odd[0]!r}")
     return given
 
@@ -174,7 +207,7 @@ def _generators(seed, B, device):
     "One generator for each row, seeded one apart; None and a generator stay what they are."
     if seed is None or isinstance(seed, torch.Generator):
         return seed
-    check_whole("seed", seed, least=0)
+    check_int("seed", seed, least=0)
     return [torch.Generator(device).manual_seed((seed + i) % 2**64) for i in range(B)]
 
 # %% ../nbs/11_decoding.ipynb #25deb01a
@@ -184,45 +217,85 @@ def stream(
     max_new_tokens: int,  # at most so many are added to each row; fewer where it stops or max_len is reached
     temperature: float = 1.0,  # as for `sample_next`
     top_k: int | None = None,  # as for `sample_next`
-    stop: int | Iterable[int] | None = EOS,  # a row that draws it, or one of them, is finished
-    seed: int | torch.Generator | None = None,  # row i draws with seed + i; a generator draws for all; None is left to chance
+    eos_token_ids: int
+    | Iterable[int]
+    | None = EOS,  # a row that draws it, or one of them, is finished
+    seed: int
+    | torch.Generator
+    | None = None,  # row i draws with seed + i; a generator draws for all; None is left to chance
     use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
-    never: Iterable[int] = (PAD, BOS, UNK),  # tokens that are not drawn
+    suppress_tokens: Iterable[int] = (PAD, BOS, UNK),  # tokens that are not drawn
     *,
     top_p: float | None = None,  # as for `sample_next`
     min_p: float | None = None,  # as for `sample_next`
-    repetition_penalty: float = 1.0,  # as for `penalise_repeats`; prompts count as seen
-    window: int | None = None,  # every token sees itself and the window - 1 before it; None sees all
-) -> Iterator[torch.Tensor]:  # (B,) at a time: column T of the rows, T + 1, … where T is the shortest prompt; PAD after a row's end
+    repetition_penalty: float = 1.0,  # as for `apply_repetition_penalty`; prompts count as seen
+    window: int
+    | None = None,  # every token sees itself and the window - 1 before it; None sees all
+) -> Iterator[
+    torch.Tensor
+]:  # (B,) at a time: column T of the rows, T + 1, … where T is the shortest prompt; PAD after a row's end
     "Continue each row one token at a time. Raises `ValueError` or `TypeError` at once, before the first token is asked for."
     if window is not None:
-        check_whole("window", window)
+        check_int("window", window)
     V, unbounded = model.config.vocab_size, _unbounded(model, window)
     rows = check_prompts(model, prompts, max_new_tokens, 2**63 if unbounded else None)
     check_sampling(temperature, top_k, top_p, min_p, repetition_penalty)
-    stop, never = sorted(_tokens("stop", stop, V)), _tokens("never", never, V)
-    if len([t for t in never if t < V]) == V:
-        raise ValueError(f"never: expected to leave at least one of {V} tokens, got all of them")
+    eos_token_ids, suppress_tokens = (
+        sorted(_tokens("eos_token_ids", eos_token_ids, V)),
+        _tokens("suppress_tokens", suppress_tokens, V),
+    )
+    if len([t for t in suppress_tokens if t < V]) == V:
+        raise ValueError(
+            f"suppress_tokens: expected to leave at least one of {V} tokens, got all of them"
+        )
     device = next(model.parameters()).device
     generators = _generators(seed, len(rows), device)
-    banned = torch.tensor([i in never for i in range(V)], device=device)  # (vocab_size,)
+    banned = torch.tensor([i in suppress_tokens for i in range(V)], device=device)  # (vocab_size,)
 
     def draw(logits, tokens, writing):  # (B, vocab_size), (B, T), (W,) -> (W,)
-        logits = penalise_repeats(logits[writing], tokens[writing], repetition_penalty) if repetition_penalty != 1 else logits[writing]
-        own = [generators[i] for i in writing.tolist()] if isinstance(generators, list) else generators
-        return sample_next(logits.masked_fill(banned, float("-inf")), temperature, top_k, top_p, min_p, generator=own)
+        logits = (
+            apply_repetition_penalty(logits[writing], tokens[writing], repetition_penalty)
+            if repetition_penalty != 1
+            else logits[writing]
+        )
+        own = (
+            [generators[i] for i in writing.tolist()]
+            if isinstance(generators, list)
+            else generators
+        )
+        return sample_next(
+            logits.masked_fill(banned, float("-inf")),
+            temperature,
+            top_k,
+            top_p,
+            min_p,
+            generator=own,
+        )
 
     last = max(map(len, rows)) + max_new_tokens
-    last = last if unbounded else min(last, model.config.max_len + 1)  # the last token is chosen and never read
-    return _columns(model, rows, max_new_tokens, last, draw, torch.tensor(stop, dtype=torch.int64, device=device), use_cache, window)
+    last = (
+        last if unbounded else min(last, model.config.max_len + 1)
+    )  # the last token is chosen and never read
+    return _columns(
+        model,
+        rows,
+        max_new_tokens,
+        last,
+        draw,
+        torch.tensor(eos_token_ids, dtype=torch.int64, device=device),
+        use_cache,
+        window,
+    )
 
 # %% ../nbs/11_decoding.ipynb #c9db575f
 @torch.no_grad()
-def _columns(model, rows, max_new_tokens, last, draw, stop, use_cache, window):
+def _columns(model, rows, max_new_tokens, last, draw, eos_token_ids, use_cache, window):
     "The columns of `stream`. All rows stand at one place; where a prompt goes on, the next token is the prompt's."
-    device, lengths = stop.device, [len(row) for row in rows]
+    device, lengths = eos_token_ids.device, [len(row) for row in rows]
     shortest, longest = min(lengths), max(lengths)
-    given = torch.tensor([row + [PAD] * (longest - len(row)) for row in rows], device=device)  # (B, longest)
+    given = torch.tensor(
+        [row + [PAD] * (longest - len(row)) for row in rows], device=device
+    )  # (B, longest)
     lengths = torch.tensor(lengths, device=device)  # (B,)
     cache = KVCache(model.config.n_layers, window) if use_cache else None
     parts, fed = list(model.modules()), given[:, :shortest]
@@ -234,15 +307,19 @@ def _columns(model, rows, max_new_tokens, last, draw, stop, use_cache, window):
         mask = None if window is None or T == 1 else sliding_window_mask(T, window, device=device)
         if place > model.config.max_len:
             _lengthen(model, place)
-        training = any(part.training for part in parts)  # asked at each step: between two tokens the model is the caller's
+        training = any(
+            part.training for part in parts
+        )  # asked at each step: between two tokens the model is the caller's
         with eval_mode(model) if training else nullcontext():
             logits = model(fed, cache, mask)[:, -1]  # (B, vocab_size)
         new = given[:, place] if place < longest else torch.full_like(lengths, PAD)  # (B,)
         begun = lengths <= place
-        writing = (begun & ~done).nonzero().flatten()  # (W,) rows that are past their prompt and not finished
+        writing = (
+            (begun & ~done).nonzero().flatten()
+        )  # (W,) rows that are past their prompt and not finished
         if len(writing):
             new = new.index_copy(0, writing, draw(logits, tokens, writing))
-        done |= begun & torch.isin(new, stop) | (lengths + max_new_tokens == place + 1)
+        done |= begun & torch.isin(new, eos_token_ids) | (lengths + max_new_tokens == place + 1)
         tokens = torch.cat([tokens, new[:, None]], dim=1)  # (B, place + 1)
         fed = tokens[:, -1:] if use_cache else tokens
         yield new
@@ -254,24 +331,51 @@ def generate(
     max_new_tokens: int,  # at most so many are added to each row; fewer where it stops or max_len is reached
     temperature: float = 1.0,  # as for `sample_next`
     top_k: int | None = None,  # as for `sample_next`
-    stop: int | Iterable[int] | None = EOS,  # a row that draws it, or one of them, is finished
-    seed: int | torch.Generator | None = None,  # row i draws with seed + i; a generator draws for all; None is left to chance
+    eos_token_ids: int
+    | Iterable[int]
+    | None = EOS,  # a row that draws it, or one of them, is finished
+    seed: int
+    | torch.Generator
+    | None = None,  # row i draws with seed + i; a generator draws for all; None is left to chance
     use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
-    never: Iterable[int] = (PAD, BOS, UNK),  # tokens that are not drawn
+    suppress_tokens: Iterable[int] = (PAD, BOS, UNK),  # tokens that are not drawn
     *,
     top_p: float | None = None,  # as for `sample_next`
     min_p: float | None = None,  # as for `sample_next`
-    repetition_penalty: float = 1.0,  # as for `penalise_repeats`; prompts count as seen
-    window: int | None = None,  # every token sees itself and the window - 1 before it; None sees all
-) -> torch.Tensor | list[list[int]]:  # a tensor for a tensor, (B, up to T + max_new_tokens), PAD after a row's end; else lists
+    repetition_penalty: float = 1.0,  # as for `apply_repetition_penalty`; prompts count as seen
+    window: int
+    | None = None,  # every token sees itself and the window - 1 before it; None sees all
+) -> (
+    torch.Tensor | list[list[int]]
+):  # a tensor for a tensor, (B, up to T + max_new_tokens), PAD after a row's end; else lists
     "Continue each row of `prompts`. Raises `ValueError` or `TypeError`, before any work, for what the model cannot read or draw with."
-    stop = stop if stop is None or isinstance(stop, Integral) else tuple(stop)
+    eos_token_ids = (
+        eos_token_ids
+        if eos_token_ids is None or isinstance(eos_token_ids, Integral)
+        else tuple(eos_token_ids)
+    )
     how = dict(top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, window=window)
-    columns = list(stream(model, prompts, max_new_tokens, temperature, top_k, stop, seed, use_cache, never, **how))
+    columns = list(
+        stream(
+            model,
+            prompts,
+            max_new_tokens,
+            temperature,
+            top_k,
+            eos_token_ids,
+            seed,
+            use_cache,
+            suppress_tokens,
+            **how,
+        )
+    )
     if isinstance(prompts, torch.Tensor):
         first = prompts.to(next(model.parameters()).device)
         return torch.cat([first, torch.stack(columns, dim=1)], dim=1) if columns else first
-    shortest, ends = min(map(len, prompts)), _tokens("stop", stop, model.config.vocab_size)
+    shortest, ends = (
+        min(map(len, prompts)),
+        _tokens("eos_token_ids", eos_token_ids, model.config.vocab_size),
+    )
     rows = torch.stack(columns, dim=1).tolist() if columns else [[] for _ in prompts]
     found = []
     for prompt, row in zip(prompts, rows):
@@ -284,7 +388,9 @@ def generate(
 def _encode_prompt(model, tokenizer, prompt, limit=None):
     "The tokens of a prompt. Raises `ValueError` for one that the model cannot read."
     if unknown := tokenizer.unknown(prompt):
-        raise ValueError(f"prompt: the model has never seen {unknown!r}; it knows {tokenizer.alphabet!r}")
+        raise ValueError(
+            f"prompt: the model has never seen {unknown!r}; it knows {tokenizer.alphabet!r}"
+        )
     ids, limit = [BOS, *tokenizer.encode(prompt)], model.config.max_len if limit is None else limit
     if len(ids) > limit:
         raise ValueError(f"prompt: expected at most {limit - 1} tokens, got {len(ids) - 1}")
@@ -300,15 +406,15 @@ def generate_text(
     top_k: int | None = None,  # as for `sample_next`
     seed: int | None = None,  # same seed, same texts
     max_new_tokens: int | None = None,  # as many as the model can read where left out
-    **how,  # top_p, min_p, repetition_penalty, window, stop and others, as for `generate`
+    **kwargs,  # top_p, min_p, repetition_penalty, window, stop and others, as for `generate`
 ) -> list[str]:  # n texts, each starting with the prompt
     "Write `n` continuations of `prompt`. Raises `ValueError` for a prompt the model cannot read."
     if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
         raise ValueError(f"n: expected a whole number above 0, got {n!r}")
-    limit = 2**63 if _unbounded(model, how.get("window")) else None
+    limit = 2**63 if _unbounded(model, kwargs.get("window")) else None
     ids = _encode_prompt(model, tokenizer, prompt, limit)
     max_new_tokens = model.config.max_len if max_new_tokens is None else max_new_tokens
-    rows = generate(model, [ids] * n, max_new_tokens, temperature, top_k, seed=seed, **how)
+    rows = generate(model, [ids] * n, max_new_tokens, temperature, top_k, seed=seed, **kwargs)
     return [prompt + tokenizer.decode(row[len(ids) :]) for row in rows]
 
 # %% ../nbs/11_decoding.ipynb #08af0395
@@ -317,13 +423,13 @@ def stream_text(
     tokenizer: TextTokenizer,
     prompt: str = "",  # the beginning, which is not repeated
     max_new_tokens: int | None = None,  # as many as the model can read where left out
-    **how,  # temperature, top_k, seed and others, as for `generate`
+    **kwargs,  # temperature, top_k, seed and others, as for `generate`
 ) -> Iterator[str]:  # pieces of text; each ends with a whole character
     "Write one continuation of `prompt`, piece by piece. Raises `ValueError` at once for a prompt the model cannot read."
-    limit = 2**63 if _unbounded(model, how.get("window")) else None
+    limit = 2**63 if _unbounded(model, kwargs.get("window")) else None
     ids = _encode_prompt(model, tokenizer, prompt, limit)
     max_new_tokens = model.config.max_len if max_new_tokens is None else max_new_tokens
-    return _pieces(tokenizer, stream(model, [ids], max_new_tokens, **how))
+    return _pieces(tokenizer, stream(model, [ids], max_new_tokens, **kwargs))
 
 # %% ../nbs/11_decoding.ipynb #08a40b41
 def _pieces(tokenizer, columns):
@@ -332,7 +438,9 @@ def _pieces(tokenizer, columns):
     for column in columns:
         held.append(column.item())
         text = tokenizer.decode(held)
-        if text and not text.endswith("\ufffd"):  # the sign that a decoder puts for bytes that are no character yet
+        if text and not text.endswith(
+            "\ufffd"
+        ):  # the sign that a decoder puts for bytes that are no character yet
             yield text
             held = []
     if text := tokenizer.decode(held):

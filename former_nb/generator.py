@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from .block import TransformerConfig, _check_block
-from .checkpoints import Pretrained, staged
-from .core import check_whole, eval_mode, plot_weights
+from .checkpoints import Pretrained, atomic_write
+from .core import check_int, eval_mode, plot_weights
 from .multi_head import record_attention
 from .stack import Stack
 from .text import BOS, TextTokenizer, load_tokenizer
@@ -24,10 +24,14 @@ from .text import BOS, TextTokenizer, load_tokenizer
 # %% ../nbs/10_generator.ipynb #fb50732b
 def _check_rows(rows):
     "Raise `TypeError` or `ValueError` unless there are rows of two tokens or more."
-    if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) for row in rows):
+    if not isinstance(rows, (list, tuple)) or not all(
+        isinstance(row, (list, tuple)) for row in rows
+    ):
         raise TypeError(f"rows: expected a list of lists of tokens, got {rows!r:.60}")
     if not rows or min(map(len, rows)) < 2:
-        raise ValueError(f"rows: expected sequences of at least two tokens, got {f'one of {min(map(len, rows))}' if rows else 'none'}")
+        raise ValueError(
+            f"rows: expected sequences of at least two tokens, got {f'one of {min(map(len, rows))}' if rows else 'none'}"
+        )
 
 # %% ../nbs/10_generator.ipynb #d71ef310
 class NGram:
@@ -40,8 +44,8 @@ class NGram:
         vocab_size: int,  # tokens that can follow
         discount: float = 0.75,  # taken from each count and given to shorter contexts
     ):
-        check_whole("order", order)
-        check_whole("vocab_size", vocab_size)
+        check_int("order", order)
+        check_int("vocab_size", vocab_size)
         if type(discount) not in (int, float) or not 0 <= discount <= 1:
             raise ValueError(f"discount: expected a number, 0 to 1, got {discount!r}")
         _check_rows(rows)
@@ -53,7 +57,9 @@ class NGram:
                 for n in range(order - 1, -1, -1):
                     counter = self.counts[n][context[len(context) - n :]]
                     counter[row[i]] += 1
-                    if counter[row[i]] > 1:  # shorter contexts count in how many ways a token is reached, not how often
+                    if (
+                        counter[row[i]] > 1
+                    ):  # shorter contexts count in how many ways a token is reached, not how often
                         break
 
     def context(
@@ -75,7 +81,10 @@ class NGram:
             counter = self.counts[n].get(context[len(context) - n :])
             if counter:
                 total = counter.total()
-                p = max(counter[token] - self.discount, 0) / total + self.discount * len(counter) / total * p
+                p = (
+                    max(counter[token] - self.discount, 0) / total
+                    + self.discount * len(counter) / total * p
+                )
         return p
 
     def nats(
@@ -84,7 +93,11 @@ class NGram:
     ) -> float:  # nats per token, all but BOS counted
         "The mean surprise of the model at `rows`. Raises `ValueError` where there are none."
         _check_rows(rows)
-        surprises = [-log(self.probability(row[i], self.context(row, i))) for row in rows for i in range(1, len(row))]
+        surprises = [
+            -log(self.probability(row[i], self.context(row, i)))
+            for row in rows
+            for i in range(1, len(row))
+        ]
         return sum(surprises) / len(surprises)
 
 # %% ../nbs/10_generator.ipynb #f95e0440
@@ -93,8 +106,14 @@ def _check_tokens(tokens, vocab_size):
     if not isinstance(tokens, torch.Tensor):
         raise TypeError(f"tokens: expected a tensor of integers, got {type(tokens).__name__}")
     if tokens.ndim != 2 or tokens.dtype not in (torch.int64, torch.int32):
-        raise ValueError(f"tokens: expected integers of shape (B, T), got {tokens.dtype} of shape {tuple(tokens.shape)}")
-    if type(tokens) is torch.Tensor and tokens.device.type == "cpu" and not torch.compiler.is_compiling():  # a look at a GPU would wait
+        raise ValueError(
+            f"tokens: expected integers of shape (B, T), got {tokens.dtype} of shape {tuple(tokens.shape)}"
+        )
+    if (
+        type(tokens) is torch.Tensor
+        and tokens.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+    ):  # a look at a GPU would wait
         odd = tokens[(tokens < 0) | (tokens >= vocab_size)]
         if len(odd):
             raise ValueError(f"tokens: expected numbers from 0 to {vocab_size - 1}, got {odd[0]}")
@@ -120,7 +139,8 @@ class LanguageModel(nn.Module, Pretrained):
         self,
         tokens: torch.Tensor,  # (B, T) integers
         cache=None,  # a `KVCache` (lesson 11): tokens are those that follow what it holds
-        mask: torch.Tensor | None = None,  # boolean, True = may attend, besides the causal mask; broadcastable (B, h, T, S)
+        mask: torch.Tensor
+        | None = None,  # boolean, True = may attend, besides the causal mask; broadcastable (B, h, T, S)
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every place."
         _check_tokens(tokens, self.config.vocab_size)
@@ -145,10 +165,14 @@ def plot_attention(
     with eval_mode(model), record_attention(model) as weights, torch.no_grad():
         model(tokens)
     rows, columns, side = len(weights), model.config.n_heads, 1 + 0.11 * len(labels)  # inches
-    fig, axes = plt.subplots(rows, columns, figsize=(side * columns, side * rows), squeeze=False, layout="constrained")
+    fig, axes = plt.subplots(
+        rows, columns, figsize=(side * columns, side * rows), squeeze=False, layout="constrained"
+    )
     for i, layer in enumerate(weights.values()):
         for j, head in enumerate(layer[0]):
-            ax = plot_weights(head, labels, title=f"layer {i + 1}, head {j + 1}", ax=axes[i, j], numbers=False)
+            ax = plot_weights(
+                head, labels, title=f"layer {i + 1}, head {j + 1}", ax=axes[i, j], numbers=False
+            )
             ax.tick_params(labelsize=7)
             ax.label_outer()  # labels at the left and at the bottom only
     return fig
@@ -157,7 +181,9 @@ def plot_attention(
 def _check_pair(folder, model, tokenizer):
     "Raise `ValueError` unless the model is for as many tokens as there are."
     if model.config.vocab_size != tokenizer.vocab_size:
-        raise ValueError(f"model: {str(folder)!r} holds a model for {model.config.vocab_size} tokens and a tokenizer of {tokenizer.vocab_size}")
+        raise ValueError(
+            f"model: {str(folder)!r} holds a model for {model.config.vocab_size} tokens and a tokenizer of {tokenizer.vocab_size}"
+        )
 
 # %% ../nbs/10_generator.ipynb #c0d6a194
 def save_generator(
@@ -167,9 +193,11 @@ def save_generator(
 ) -> None:
     "Write a model and its tokenizer into one folder, whole or not at all. A `README.md` that is there stays."
     if not isinstance(model, LanguageModel) or not isinstance(tokenizer, TextTokenizer):
-        raise TypeError(f"model, tokenizer: expected a LanguageModel and a TextTokenizer, got {type(model).__name__} and {type(tokenizer).__name__}")
+        raise TypeError(
+            f"model, tokenizer: expected a LanguageModel and a TextTokenizer, got {type(model).__name__} and {type(tokenizer).__name__}"
+        )
     _check_pair(folder, model, tokenizer)
-    with staged(folder) as whole:
+    with atomic_write(folder) as whole:
         if (kept := Path(folder, "README.md")).exists():
             shutil.copy(kept, whole)
         model.save_pretrained(whole, repo_id=Path(folder).name)

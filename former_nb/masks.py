@@ -8,7 +8,7 @@ __all__ = ['causal_mask', 'padding_mask', 'combine_masks', 'sliding_window_mask'
 # %% ../nbs/04_masks.ipynb #636d5831
 import torch
 
-from .core import check_whole
+from .core import check_int
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -16,16 +16,20 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 def _check_integers(name, t, *axes):
     "Raise `TypeError` or `ValueError` unless `t` is a tensor of integers with the named axes."
     if not isinstance(t, torch.Tensor) or t.dtype not in _INTEGERS:
-        raise TypeError(f"{name}: expected a tensor of integers, got {t.dtype if isinstance(t, torch.Tensor) else type(t).__name__}")
+        raise TypeError(
+            f"{name}: expected a tensor of integers, got {t.dtype if isinstance(t, torch.Tensor) else type(t).__name__}"
+        )
     if t.ndim != len(axes):
-        raise ValueError(f"{name}: expected integers of shape ({', '.join(axes)}{',' * (len(axes) == 1)}), got shape {tuple(t.shape)}")
+        raise ValueError(
+            f"{name}: expected integers of shape ({', '.join(axes)}{',' * (len(axes) == 1)}), got shape {tuple(t.shape)}"
+        )
 
 # %% ../nbs/04_masks.ipynb #6cffb43b
 def _places(T, S, device):
     "Where T queries (T, 1) and S keys (S,) stand; the last query stands at the last key."
     S = T if S is None else S
-    check_whole("T", T, least=0)
-    check_whole("S", S, least=0)
+    check_int("T", T, least=0)
+    check_int("S", S, least=0)
     return torch.arange(S - T, S, device=device)[:, None], torch.arange(S, device=device)
 
 
@@ -45,14 +49,15 @@ def padding_mask(
 ) -> torch.Tensor:  # (B, 1, 1, S), boolean, True = may attend
     "Every query may attend to every key that is not padding."
     _check_integers("tokens", tokens, "B", "S")
-    check_whole("pad", pad, least=None)
+    check_int("pad", pad, least=None)
     if not torch.iinfo(tokens.dtype).min <= pad <= torch.iinfo(tokens.dtype).max:
         raise ValueError(f"pad: expected a number that {tokens.dtype} can hold, got {pad}")
     return (tokens != pad)[:, None, None, :]  # (B, 1, 1, S)
 
 # %% ../nbs/04_masks.ipynb #f76301c5
 def combine_masks(
-    *masks: torch.Tensor | None,  # boolean, equally many axes, broadcastable; None allows everything
+    *masks: torch.Tensor
+    | None,  # boolean, equally many axes, broadcastable; None allows everything
 ) -> torch.Tensor | None:  # True where every mask allows; None if all are None
     "Allow what every mask allows."
     result = None
@@ -60,10 +65,16 @@ def combine_masks(
         if mask is None:
             continue
         if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
-            raise TypeError(f"masks[{i}]: expected a boolean tensor (True = may attend), got {getattr(mask, 'dtype', type(mask).__name__)}")
+            raise TypeError(
+                f"masks[{i}]: expected a boolean tensor (True = may attend), got {getattr(mask, 'dtype', type(mask).__name__)}"
+            )
         shape = mask.shape if result is None else result.shape
-        if mask.ndim != len(shape) or any(m != n and 1 not in (m, n) for m, n in zip(mask.shape, shape)):
-            raise ValueError(f"masks[{i}]: expected {len(shape)} axes that broadcast with {tuple(shape)}, got {tuple(mask.shape)}")
+        if mask.ndim != len(shape) or any(
+            m != n and 1 not in (m, n) for m, n in zip(mask.shape, shape)
+        ):
+            raise ValueError(
+                f"masks[{i}]: expected {len(shape)} axes that broadcast with {tuple(shape)}, got {tuple(mask.shape)}"
+            )
         result = mask if result is None else result & mask
     return result
 
@@ -76,21 +87,24 @@ def sliding_window_mask(
 ) -> torch.Tensor:  # (1, 1, T, S), boolean, True = may attend
     "Each query may attend to itself and to the `window` - 1 keys before it; the last query stands at the last key."
     query, key = _places(T, S, device)
-    check_whole("window", window)
+    check_int("window", window)
     return ((query - window < key) & (key <= query))[None, None]  # (1, 1, T, S)
 
 # %% ../nbs/04_masks.ipynb #7932733d
 def prefix_mask(
     T: int,  # number of queries and of keys, 0 or more
-    prefix: int | torch.Tensor,  # how many places everyone may see: one number, or (B,) integers; above T means all
-    device: torch.device | str | None = None,  # that of `prefix` where left out and `prefix` is a tensor
+    prefix: int
+    | torch.Tensor,  # how many places everyone may see: one number, or (B,) integers; above T means all
+    device: torch.device
+    | str
+    | None = None,  # that of `prefix` where left out and `prefix` is a tensor
 ) -> torch.Tensor:  # (1, 1, T, T) or (B, 1, T, T), boolean, True = may attend
     "Every query may attend to the first `prefix` places, and to the places up to its own."
     if isinstance(prefix, torch.Tensor):
         _check_integers("prefix", prefix, "B")
         device = prefix.device if device is None else device
     else:
-        check_whole("prefix", prefix, least=0)
+        check_int("prefix", prefix, least=0)
     query, key = _places(T, None, device)
     prefix = torch.as_tensor(prefix, device=device).reshape(-1, 1, 1, 1)  # (B, 1, 1, 1)
     return (key < prefix) | (key <= query)  # (B, 1, T, T)

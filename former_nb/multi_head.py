@@ -16,38 +16,51 @@ from einops import rearrange
 from torch import nn
 
 from .attention import AttentionHead, _check_fit, attention
-from .core import check_whole
+from .core import check_int
 
 # %% ../nbs/03_multi_head.ipynb #dd902cdb
 def _check_words(name, t, d_model):
     "Raise `ValueError` unless `t` holds floating point numbers of shape (B, T, d_model)."
     if not isinstance(t, torch.Tensor):
-        raise TypeError(f"{name}: expected a tensor of floating point numbers, got {type(t).__name__}")
+        raise TypeError(
+            f"{name}: expected a tensor of floating point numbers, got {type(t).__name__}"
+        )
     if t.ndim != 3 or t.shape[-1] != d_model or not t.is_floating_point():
-        raise ValueError(f"{name}: expected floating point numbers, 3 axes, the last d_model = {d_model} wide, got {t.dtype} of shape {tuple(t.shape)}")
+        raise ValueError(
+            f"{name}: expected floating point numbers, 3 axes, the last d_model = {d_model} wide, got {t.dtype} of shape {tuple(t.shape)}"
+        )
 
 
 def _check_split(d_model, n_heads):
     "Raise `ValueError` unless `d_model` can be cut into `n_heads` equal slices."
-    check_whole("n_heads", n_heads)
-    check_whole("d_model", d_model)
+    check_int("n_heads", n_heads)
+    check_int("d_model", d_model)
     if d_model % n_heads:
         raise ValueError(f"d_model: expected a multiple of n_heads = {n_heads}, got {d_model}")
 
 
 def _check_pair(memory, B, heads, d_k):
     "Raise `ValueError` unless `memory` is keys and values as `MultiHeadAttention.remember` gives them."
-    fits = lambda t: isinstance(t, torch.Tensor) and t.is_floating_point() and t.ndim == 4 and (*t.shape[:2], t.shape[3]) == (B, heads, d_k)
+    fits = lambda t: (
+        isinstance(t, torch.Tensor)
+        and t.is_floating_point()
+        and t.ndim == 4
+        and (*t.shape[:2], t.shape[3]) == (B, heads, d_k)
+    )
     if len(memory) != 2 or not all(map(fits, memory)) or memory[0].shape != memory[1].shape:
-        came = ", ".join(str(tuple(t.shape)) if isinstance(t, torch.Tensor) else type(t).__name__ for t in memory)
-        raise ValueError(f"memory: expected (B, S, d_model), or keys and values, each (B, n_kv_heads, S, d_k) = ({B}, {heads}, S, {d_k}), got {came}")
+        came = ", ".join(
+            str(tuple(t.shape)) if isinstance(t, torch.Tensor) else type(t).__name__ for t in memory
+        )
+        raise ValueError(
+            f"memory: expected (B, S, d_model), or keys and values, each (B, n_kv_heads, S, d_k) = ({B}, {heads}, S, {d_k}), got {came}"
+        )
 
 
 def _add_biases(given, made, B, h):
     "The caller's bias of the scores and that of the positions, together; either may be None."
     if given is None or made is None:
         return made if given is None else given
-    _check_fit((B, h, *made.shape[2:]), score_bias=given)
+    _check_fit((B, h, *made.shape[2:]), attn_bias=given)
     return given + made
 
 # %% ../nbs/03_multi_head.ipynb #fa392510
@@ -63,7 +76,7 @@ class SeparateHeads(nn.Module):
     ):
         super().__init__()
         for name, size in (("d_model", d_model), ("n_heads", n_heads), ("d_k", d_k)):
-            check_whole(name, size)
+            check_int(name, size)
         self.heads = nn.ModuleList(AttentionHead(d_model, d_k, bias=bias) for _ in range(n_heads))
         self.out = nn.Linear(n_heads * d_k, d_model, bias=bias)  # W_o
 
@@ -107,28 +120,39 @@ def project_heads(
     qkv: nn.Linear,  # d_model -> (n_heads + 2 * n_kv_heads) * d_k: W_q, W_k and W_v of all heads, stacked
     n_heads: int,  # h, divides d_model
     x: torch.Tensor,  # (B, T, d_model), the side that asks
-    memory: torch.Tensor | tuple | None = None,  # (B, S, d_model), the side that is asked, or its k and v; x where left out
-    n_kv_heads: int | None = None,  # heads of keys and values; as many as queries have where left out
+    memory: torch.Tensor
+    | tuple
+    | None = None,  # (B, S, d_model), the side that is asked, or its k and v; x where left out
+    n_kv_heads: int
+    | None = None,  # heads of keys and values; as many as queries have where left out
 ) -> tuple[torch.Tensor, ...]:  # q (B, h, T, d_k), k and v (B, n_kv_heads, S, d_k)
     "Queries from `x`, keys and values from `memory`, split into heads. Raises `ValueError` for a wrong shape."
     d, n_kv_heads = qkv.in_features, n_heads if n_kv_heads is None else n_kv_heads
     _check_split(d, n_heads)
-    check_whole("n_kv_heads", n_kv_heads)
+    check_int("n_kv_heads", n_kv_heads)
     side = n_kv_heads * d // n_heads  # width of all keys, and of all values
     if qkv.out_features != d + 2 * side:
-        raise ValueError(f"qkv: expected {d + 2 * side} rows for {n_heads} heads of queries and {n_kv_heads} of keys, got {qkv.out_features}")
+        raise ValueError(
+            f"qkv: expected {d + 2 * side} rows for {n_heads} heads of queries and {n_kv_heads} of keys, got {qkv.out_features}"
+        )
     _check_words("x", x, d)
     split = partial(rearrange, pattern="B T (h d) -> B h T d", d=d // n_heads)
     if memory is None:
-        return tuple(map(split, qkv(x).split([d, side, side], dim=-1)))  # of (B, T, d_model), twice (B, T, side)
+        return tuple(
+            map(split, qkv(x).split([d, side, side], dim=-1))
+        )  # of (B, T, d_model), twice (B, T, side)
     b_q, b_kv = (None, None) if qkv.bias is None else (qkv.bias[:d], qkv.bias[d:])
     if isinstance(memory, tuple):
         _check_pair(memory, x.shape[0], n_kv_heads, d // n_heads)
     else:
         _check_words("memory", memory, d)
         if memory.shape[0] != x.shape[0]:
-            raise ValueError(f"memory: expected as many rows as x, B = {x.shape[0]}, got {memory.shape[0]}")
-        memory = map(split, F.linear(memory, qkv.weight[d:], b_kv).chunk(2, dim=-1))  # of (B, S, side)
+            raise ValueError(
+                f"memory: expected as many rows as x, B = {x.shape[0]}, got {memory.shape[0]}"
+            )
+        memory = map(
+            split, F.linear(memory, qkv.weight[d:], b_kv).chunk(2, dim=-1)
+        )  # of (B, S, side)
     return split(F.linear(x, qkv.weight[:d], b_q)), *memory
 
 # %% ../nbs/03_multi_head.ipynb #4b744d2e
@@ -141,53 +165,71 @@ class MultiHeadAttention(nn.Module):
         n_heads: int,  # number of heads; divides d_model, each head is d_k = d_model / n_heads wide
         dropout: float = 0.0,  # probability that a weight is dropped, in training only
         bias: bool = True,
-        n_kv_heads: int | None = None,  # heads of keys and values; divides n_heads, which it is where left out
-        positions: nn.Module | None = None,  # called with (q, k, start), gives q, k and a score_bias or None
+        n_kv_heads: int
+        | None = None,  # heads of keys and values; divides n_heads, which it is where left out
+        positions: nn.Module
+        | None = None,  # called with (q, k, start), gives q, k and a attn_bias or None
     ):
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         _check_split(d_model, n_heads)
-        check_whole("n_kv_heads", n_kv_heads)
+        check_int("n_kv_heads", n_kv_heads)
         if n_heads % n_kv_heads:
-            raise ValueError(f"n_kv_heads: expected a divisor of n_heads = {n_heads}, got {n_kv_heads}")
+            raise ValueError(
+                f"n_kv_heads: expected a divisor of n_heads = {n_heads}, got {n_kv_heads}"
+            )
         if not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
             raise ValueError(f"dropout: expected 0 <= dropout < 1, got {dropout!r}")
         if positions is not None and not callable(positions):
             raise TypeError(f"positions: expected a module such as Rotary, got {positions!r}")
-        self.d_model, self.n_heads, self.n_kv_heads, self.d_k = d_model, n_heads, n_kv_heads, d_model // n_heads
+        self.d_model, self.n_heads, self.n_kv_heads, self.d_k = (
+            d_model,
+            n_heads,
+            n_kv_heads,
+            d_model // n_heads,
+        )
         self.dropout, self.positions = dropout, positions
-        self.qkv = nn.Linear(d_model, (n_heads + 2 * n_kv_heads) * self.d_k, bias=bias)  # W_q, W_k, W_v, stacked
+        self.qkv = nn.Linear(
+            d_model, (n_heads + 2 * n_kv_heads) * self.d_k, bias=bias
+        )  # W_q, W_k, W_v, stacked
         self.out = nn.Linear(d_model, d_model, bias=bias)  # W_o
 
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model), the side that asks
-        memory: torch.Tensor | tuple | None = None,  # (B, S, d_model), the side that is asked, or what `remember` made of it; None means x itself
-        mask: torch.Tensor | None = None,  # boolean, True = may attend; (T, S) or broadcastable (B, h, T, S)
+        memory: torch.Tensor
+        | tuple
+        | None = None,  # (B, S, d_model), the side that is asked, or what `project_kv` made of it; None means x itself
+        mask: torch.Tensor
+        | None = None,  # boolean, True = may attend; (T, S) or broadcastable (B, h, T, S)
         is_causal: bool = False,  # see `attention`
         cache=None,  # update(k, v) returns all keys and values so far, length counts those before (lesson 11)
         *,
-        score_bias: torch.Tensor | None = None,  # added to the scores; broadcastable (B, h, T, S)
+        attn_bias: torch.Tensor | None = None,  # added to the scores; broadcastable (B, h, T, S)
         need_weights: bool = False,  # return the weights too, as they are before dropout
-    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # (B, T, d_model), or that and weights (B, h, T, S)
+    ) -> (
+        torch.Tensor | tuple[torch.Tensor, torch.Tensor]
+    ):  # (B, T, d_model), or that and weights (B, h, T, S)
         "Attend with every head at once and mix the results."
         q, k, v = project_heads(self.qkv, self.n_heads, x, memory, self.n_kv_heads)
         if self.positions is not None:
             if memory is not None:
-                raise ValueError("memory: expected None, because distances between two sequences mean nothing to positions")
+                raise ValueError(
+                    "memory: expected None, because distances between two sequences mean nothing to positions"
+                )
             q, k, bias = self.positions(q, k, 0 if cache is None else cache.length)
-            score_bias = _add_biases(score_bias, bias, x.shape[0], self.n_heads)
+            attn_bias = _add_biases(attn_bias, bias, x.shape[0], self.n_heads)
         if cache is not None:
             k, v = cache.update(k, v)
-            if score_bias is not None:  # a cache with a window returns the newest keys only
-                score_bias = score_bias[..., -k.shape[2] :]
+            if attn_bias is not None:  # a cache with a window returns the newest keys only
+                attn_bias = attn_bias[..., -k.shape[2] :]
         dropout = self.dropout if self.training else 0.0
-        result = attention(q, k, v, mask, is_causal, dropout, need_weights, score_bias)
+        result = attention(q, k, v, mask, is_causal, dropout, need_weights, attn_bias)
         out, weights = result if need_weights else (result, None)
         out = self.out(rearrange(out, "B h T d -> B T (h d)"))
         return (out, weights) if need_weights else out
 
-    def remember(
+    def project_kv(
         self,
         memory: torch.Tensor,  # (B, S, d_model)
     ) -> tuple[torch.Tensor, torch.Tensor]:  # k and v, each (B, n_kv_heads, S, d_k)
@@ -225,7 +267,12 @@ def record_attention(
             handle.remove()
 
 # %% ../nbs/03_multi_head.ipynb #63e626ad
-TORCH_NAMES = {"qkv.weight": "in_proj_weight", "qkv.bias": "in_proj_bias", "out.weight": "out_proj.weight", "out.bias": "out_proj.bias"}
+TORCH_NAMES = {
+    "qkv.weight": "in_proj_weight",
+    "qkv.bias": "in_proj_bias",
+    "out.weight": "out_proj.weight",
+    "out.bias": "out_proj.bias",
+}
 
 
 def mha_from_torch(
@@ -234,11 +281,22 @@ def mha_from_torch(
     "Our layer with the weights of an `nn.MultiheadAttention`. Raises `ValueError` for one that ours cannot be."
     if not isinstance(theirs, nn.MultiheadAttention):
         raise TypeError(f"theirs: expected nn.MultiheadAttention, got {type(theirs).__name__}")
-    if not theirs.batch_first or theirs.in_proj_weight is None or theirs.bias_k is not None or theirs.add_zero_attn:
-        raise ValueError("theirs: expected nn.MultiheadAttention(batch_first=True) without kdim, vdim, add_bias_kv and add_zero_attn")
-    ours = MultiHeadAttention(theirs.embed_dim, theirs.num_heads, theirs.dropout, bias=theirs.in_proj_bias is not None)
+    if (
+        not theirs.batch_first
+        or theirs.in_proj_weight is None
+        or theirs.bias_k is not None
+        or theirs.add_zero_attn
+    ):
+        raise ValueError(
+            "theirs: expected nn.MultiheadAttention(batch_first=True) without kdim, vdim, add_bias_kv and add_zero_attn"
+        )
+    ours = MultiHeadAttention(
+        theirs.embed_dim, theirs.num_heads, theirs.dropout, bias=theirs.in_proj_bias is not None
+    )
     state = theirs.state_dict()
-    ours.to(theirs.in_proj_weight).load_state_dict({name: state[TORCH_NAMES[name]] for name in ours.state_dict()})
+    ours.to(theirs.in_proj_weight).load_state_dict(
+        {name: state[TORCH_NAMES[name]] for name in ours.state_dict()}
+    )
     return ours.train(theirs.training)
 
 
@@ -249,7 +307,13 @@ def mha_to_torch(
     if not isinstance(ours, MultiHeadAttention):
         raise TypeError(f"ours: expected MultiHeadAttention, got {type(ours).__name__}")
     if ours.n_kv_heads != ours.n_heads or ours.positions is not None:
-        raise ValueError("ours: expected a layer with as many heads of keys as of queries and without positions of its own")
-    theirs = nn.MultiheadAttention(ours.d_model, ours.n_heads, ours.dropout, bias=ours.qkv.bias is not None, batch_first=True)
-    theirs.to(ours.qkv.weight).load_state_dict({TORCH_NAMES[name]: t for name, t in ours.state_dict().items()})
+        raise ValueError(
+            "ours: expected a layer with as many heads of keys as of queries and without positions of its own"
+        )
+    theirs = nn.MultiheadAttention(
+        ours.d_model, ours.n_heads, ours.dropout, bias=ours.qkv.bias is not None, batch_first=True
+    )
+    theirs.to(ours.qkv.weight).load_state_dict(
+        {TORCH_NAMES[name]: t for name, t in ours.state_dict().items()}
+    )
     return theirs.train(ours.training)

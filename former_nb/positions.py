@@ -9,7 +9,7 @@ __all__ = ['Positions', 'LearnedPositions', 'sinusoid_table', 'SinusoidalPositio
 import torch
 from torch import nn
 
-from .core import check_whole
+from .core import check_int
 
 # %% ../nbs/05_positions.ipynb #066e5da3
 class Positions(nn.Module):
@@ -21,8 +21,8 @@ class Positions(nn.Module):
         d_model: int,  # width
     ):
         super().__init__()
-        check_whole("max_len", max_len)
-        check_whole("d_model", d_model)
+        check_int("max_len", max_len)
+        check_int("d_model", d_model)
         self.max_len, self.d_model = max_len, d_model
 
     def forward(
@@ -32,8 +32,10 @@ class Positions(nn.Module):
     ) -> torch.Tensor:  # (B, T, d_model)
         "Add rows `start` to `start + T` of the table. Raises `ValueError` where the table has no such rows."
         if x.ndim != 3 or x.shape[-1] != self.d_model or not x.is_floating_point():
-            raise ValueError(f"x: expected floating point numbers of shape (B, T, d_model = {self.d_model}), got {x.dtype} of shape {tuple(x.shape)}")
-        check_whole("start", start, least=0)
+            raise ValueError(
+                f"x: expected floating point numbers of shape (B, T, d_model = {self.d_model}), got {x.dtype} of shape {tuple(x.shape)}"
+            )
+        check_int("start", start, least=0)
         end = start + x.shape[1]
         if end > self.max_len:
             raise ValueError(f"x: expected at most max_len = {self.max_len} positions, got {end}")
@@ -57,13 +59,17 @@ def sinusoid_table(
     d_model: int,  # width, odd or even
 ) -> torch.Tensor:  # (max_len, d_model), float32
     "Sines in the even columns, cosines in the odd ones, wavelengths from 2π towards 10000·2π (Vaswani et al. 2017, section 3.5)."
-    check_whole("max_len", max_len)
-    check_whole("d_model", d_model)
+    check_int("max_len", max_len)
+    check_int("d_model", d_model)
     position = torch.arange(max_len, dtype=torch.float64)[:, None]  # (max_len, 1)
-    rate = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)  # (ceil(d_model / 2),)
+    rate = 10000.0 ** (
+        -torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
+    )  # (ceil(d_model / 2),)
     table = torch.zeros(max_len, d_model, dtype=torch.float64)
     table[:, 0::2] = torch.sin(position * rate)
-    table[:, 1::2] = torch.cos(position * rate)[:, : d_model // 2]  # an odd width has one cosine fewer
+    table[:, 1::2] = torch.cos(position * rate)[
+        :, : d_model // 2
+    ]  # an odd width has one cosine fewer
     return table.float()
 
 # %% ../nbs/05_positions.ipynb #7eaf5b7d

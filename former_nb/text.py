@@ -19,7 +19,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-from .core import check_whole
+from .core import check_int
 
 # %% ../nbs/07_text.ipynb #a0066e63
 def _check_text(text):
@@ -71,13 +71,15 @@ class TextTokenizer:
         except TypeError:
             raise TypeError(f"ids: expected one row of whole numbers, got {ids!r:.80}") from None
         if ids and max(ids) >= self.vocab_size:
-            raise ValueError(f"ids: expected numbers below vocab_size = {self.vocab_size}, got {max(ids)}")
+            raise ValueError(
+                f"ids: expected numbers below vocab_size = {self.vocab_size}, got {max(ids)}"
+            )
         return [i - len(SPECIALS) for i in ids if i >= len(SPECIALS)]
 
     def save(self, folder: str | Path) -> None:
         "Write `tokenizer.json` into `folder`, which is made where it is missing."
         Path(folder).mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.facts(), ensure_ascii=False, indent=2)
+        text = json.dumps(self.metadata(), ensure_ascii=False, indent=2)
         Path(folder, "tokenizer.json").write_text(text, encoding="utf-8")
 
 
@@ -98,9 +100,13 @@ class CharTokenizer(TextTokenizer):
     ):
         super().__init__(lowercase)
         if not isinstance(alphabet, str) or not alphabet or len(set(alphabet)) != len(alphabet):
-            raise ValueError(f"alphabet: expected different characters, at least one, got {alphabet!r:.80}")
+            raise ValueError(
+                f"alphabet: expected different characters, at least one, got {alphabet!r:.80}"
+            )
         if other := [c for c in alphabet if self.normalise(c) != c]:
-            raise ValueError(f"alphabet: expected characters that `normalise` leaves as they are, got {other[0]!r}")
+            raise ValueError(
+                f"alphabet: expected characters that `normalise` leaves as they are, got {other[0]!r}"
+            )
         self.alphabet = alphabet
         self.number = {c: i for i, c in enumerate(alphabet, start=len(SPECIALS))}
 
@@ -139,26 +145,30 @@ class CharTokenizer(TextTokenizer):
         "The text that `ids` spell."
         return "".join(self.alphabet[i] for i in self.pieces(ids))
 
-    def facts(self) -> dict:
+    def metadata(self) -> dict:
         "All that `load_tokenizer` needs, fit for JSON."
         return {"type": "char", "alphabet": self.alphabet, "lowercase": self.lowercase}
 
     @classmethod
-    def from_facts(cls, facts: dict) -> "CharTokenizer":
-        "The tokenizer that `facts` describe."
-        return cls(facts["alphabet"], facts["lowercase"])
+    def from_metadata(cls, metadata: dict) -> "CharTokenizer":
+        "The tokenizer that `metadata` describe."
+        return cls(metadata["alphabet"], metadata["lowercase"])
 
 # %% ../nbs/07_text.ipynb #472a389d
 def _vocabulary(merges):
     "The pairs as tuples, and the number of each piece: 256 bytes come first. Raises an error where a half is no piece."
     try:
         merges = [(a, b) for a, b in merges]
-        pieces = dict.fromkeys([*sorted(ByteLevel.alphabet()), *(a + b for a, b in merges if a and b)])
+        pieces = dict.fromkeys(
+            [*sorted(ByteLevel.alphabet()), *(a + b for a, b in merges if a and b)]
+        )
         other = [pair for pair in merges if not pieces.keys() >= set(pair)]
     except (TypeError, ValueError):
         raise TypeError(f"merges: expected pairs of strings, got {merges!r:.80}") from None
     if other:
-        raise ValueError(f"merges: expected pairs of single bytes or of what other pairs make, got {other[0]!r}")
+        raise ValueError(
+            f"merges: expected pairs of single bytes or of what other pairs make, got {other[0]!r}"
+        )
     return merges, {piece: i for i, piece in enumerate(pieces)}
 
 # %% ../nbs/07_text.ipynb #f57e7e8e
@@ -167,13 +177,18 @@ class SubwordTokenizer(TextTokenizer):
 
     def __init__(
         self,
-        merges: list[tuple[str, str]],  # pairs of pieces, in the order learned; bytes written as in `ByteLevel.alphabet()`
+        merges: list[
+            tuple[str, str]
+        ],  # pairs of pieces, in the order learned; bytes written as in `ByteLevel.alphabet()`
         lowercase: bool = False,  # fold capitals before encoding
     ):
         super().__init__(lowercase)
         self.merges, numbers = _vocabulary(merges)
         self.backend = Tokenizer(BPE(numbers, self.merges))
-        self.backend.pre_tokenizer, self.backend.decoder = ByteLevel(add_prefix_space=False), ByteLevelDecoder()
+        self.backend.pre_tokenizer, self.backend.decoder = (
+            ByteLevel(add_prefix_space=False),
+            ByteLevelDecoder(),
+        )
 
     @classmethod
     def train(
@@ -183,13 +198,20 @@ class SubwordTokenizer(TextTokenizer):
         lowercase: bool = False,  # fold capitals
     ) -> "SubwordTokenizer":
         "Learn the frequent pieces of `texts` (Sennrich et al. 2016)."
-        check_whole("vocab_size", vocab_size, len(SPECIALS) + 256)
+        check_int("vocab_size", vocab_size, len(SPECIALS) + 256)
         texts = [normalise(text, lowercase) for text in _listed(texts)]
         if not any(texts):
             raise ValueError("texts: expected at least one character, got none")
         learner = cls([]).backend  # bytes alone
-        size = min(vocab_size - len(SPECIALS), 256 + sum(len(text.encode()) for text in texts))  # each merge saves a byte or more
-        trainer = BpeTrainer(vocab_size=size, min_frequency=2, initial_alphabet=ByteLevel.alphabet(), show_progress=False)
+        size = min(
+            vocab_size - len(SPECIALS), 256 + sum(len(text.encode()) for text in texts)
+        )  # each merge saves a byte or more
+        trainer = BpeTrainer(
+            vocab_size=size,
+            min_frequency=2,
+            initial_alphabet=ByteLevel.alphabet(),
+            show_progress=False,
+        )
         learner.train_from_iterator(texts, trainer)
         return cls(json.loads(learner.to_str())["model"]["merges"], lowercase)
 
@@ -216,14 +238,18 @@ class SubwordTokenizer(TextTokenizer):
         "The text that `ids` spell."
         return self.backend.decode(self.pieces(ids))
 
-    def facts(self) -> dict:
+    def metadata(self) -> dict:
         "All that `load_tokenizer` needs, fit for JSON."
-        return {"type": "subword", "merges": [f"{a} {b}" for a, b in self.merges], "lowercase": self.lowercase}
+        return {
+            "type": "subword",
+            "merges": [f"{a} {b}" for a, b in self.merges],
+            "lowercase": self.lowercase,
+        }
 
     @classmethod
-    def from_facts(cls, facts: dict) -> "SubwordTokenizer":
-        "The tokenizer that `facts` describe."
-        return cls([pair.split(" ") for pair in facts["merges"]], facts["lowercase"])
+    def from_metadata(cls, metadata: dict) -> "SubwordTokenizer":
+        "The tokenizer that `metadata` describe."
+        return cls([pair.split(" ") for pair in metadata["merges"]], metadata["lowercase"])
 
 # %% ../nbs/07_text.ipynb #df5d3006
 def load_tokenizer(
@@ -232,10 +258,12 @@ def load_tokenizer(
     "Read `tokenizer.json` from `folder`. Raises `ValueError` where it is missing or not what `save` writes."
     kinds = {"char": CharTokenizer, "subword": SubwordTokenizer}
     try:
-        facts = json.loads(Path(folder, "tokenizer.json").read_text(encoding="utf-8"))
-        tokenizer = kinds[facts["type"]].from_facts(facts)
-        if tokenizer.facts() != facts:
-            raise ValueError(f"{', '.join(sorted(facts.keys() - tokenizer.facts().keys())) or 'something'} was not written by save")
+        metadata = json.loads(Path(folder, "tokenizer.json").read_text(encoding="utf-8"))
+        tokenizer = kinds[metadata["type"]].from_metadata(metadata)
+        if tokenizer.metadata() != metadata:
+            raise ValueError(
+                f"{', '.join(sorted(metadata.keys() - tokenizer.facts().keys())) or 'something'} was not written by save"
+            )
         return tokenizer
     except Exception as error:  # whatever is wrong, the file is not one of ours
         wanted = f"folder: expected a readable tokenizer.json in {str(folder)!r}"

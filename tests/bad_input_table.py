@@ -2,13 +2,18 @@
 
 Wanted is a kind of error, how its sentence begins, and what it says that came; or a function that judges a defined result.
 """
+
 import inspect
 
 import pytest
 
 
 def cases(table):
-    return [pytest.param(call, wanted, id=f"{name}: {what}") for name, rows in table.items() for what, call, wanted in rows]
+    return [
+        pytest.param(call, wanted, id=f"{name}: {what}")
+        for name, rows in table.items()
+        for what, call, wanted in rows
+    ]
 
 
 def judge(call, wanted):

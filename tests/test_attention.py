@@ -1,4 +1,5 @@
 """The parity wall: loops, written out, fused, a float64 reference and PyTorch's own layer give one answer, on axes that all differ."""
+
 import copy
 import gc
 import shutil
@@ -17,12 +18,29 @@ from former_nb.core import eval_mode
 from former_nb.decoding import LayerCache
 from former_nb.generator import LanguageModel
 from former_nb.mask_formats import to_torch_mha
-from former_nb.masks import causal_mask, combine_masks, document_mask, padding_mask, sliding_window_mask
-from former_nb.multi_head import TORCH_NAMES, MultiHeadAttention, mha_from_torch, mha_to_torch, record_attention
-from former_nb.nine_roads import multi_head_folded, multi_head_token_by_token
+from former_nb.masks import (
+    causal_mask,
+    combine_masks,
+    document_mask,
+    padding_mask,
+    sliding_window_mask,
+)
+from former_nb.multi_head import (
+    TORCH_NAMES,
+    MultiHeadAttention,
+    mha_from_torch,
+    mha_to_torch,
+    record_attention,
+)
+from former_nb.equivalent_forms import multi_head_folded, multi_head_token_by_token
 from former_nb.positions import LearnedPositions, SinusoidalPositions
 from former_nb.relative_positions import ALiBi, RelativeBias, Rotary
-from former_nb.self_attention import self_attention, self_attention_bmm, self_attention_einops, self_attention_einsum, self_attention_loops
+from former_nb.self_attention import (
+    self_attention,
+    self_attention_bmm,
+    self_attention_einsum,
+    self_attention_loops,
+)
 
 SHAPES = [  # B, h, T, S, d_k, d_v
     (2, 3, 5, 7, 11, 13),  # fewer queries than keys
@@ -57,13 +75,13 @@ def some_mask(*shape, empty=True, seed=0):
     return mask | (torch.arange(shape[-1]) == 0)
 
 
-def reference(q, k, v, mask=None, score_bias=None):
+def reference(q, k, v, mask=None, attn_bias=None):
     "Attention in float64, from the formula alone: exponentials, divided by their sum."
     q, k, v = (t.double() for t in (q, k, v))
     if q.ndim == 4 and k.shape[1] != q.shape[1]:
         k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
     scores = torch.einsum("...td,...sd->...ts", q, k) / q.shape[-1] ** 0.5
-    scores = scores if score_bias is None else scores + score_bias.double()
+    scores = scores if attn_bias is None else scores + attn_bias.double()
     exp = (scores - scores.detach().amax(-1, keepdim=True)).exp()
     exp = exp if mask is None else exp * mask
     total = exp.sum(-1, keepdim=True)
@@ -88,10 +106,15 @@ def same(ours, theirs, inputs, their_inputs=None, **tolerance):
 
 # ---- loops, both paths and float64
 
+
 def test_the_loops_of_lesson_01_equal_the_attention_of_lesson_02():
     x = numbers(2, 5, 3)
-    loops = self_attention_loops(x)[0]
-    for other in (self_attention_bmm(x)[0], self_attention_einsum(x)[0], self_attention_einops(x)[0], self_attention(x)):
+    loops = self_attention_loops(x)
+    for other in (
+        self_attention_bmm(x),
+        self_attention_einsum(x),
+        self_attention(x),
+    ):
         assert_close(other, loops, atol=1e-5, rtol=0)
     q = x * x.shape[-1] ** 0.5  # lesson 01 does not divide by √d_k
     assert_close(attention(q, x, x), loops, atol=1e-5, rtol=0)
@@ -99,7 +122,19 @@ def test_the_loops_of_lesson_01_equal_the_attention_of_lesson_02():
 
 
 @pytest.mark.parametrize("heads", ["as many", "grouped", "none"])
-@pytest.mark.parametrize("kind", ["all", "mask", "causal", "mask, causal", "bias", "bias, mask", "bias, causal", "bias, mask, causal"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "all",
+        "mask",
+        "causal",
+        "mask, causal",
+        "bias",
+        "bias, mask",
+        "bias, causal",
+        "bias, mask, causal",
+    ],
+)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_both_paths_equal_float64_forward_and_backward(shape, kind, heads):
     B, h, T, S, d_k, d_v = shape
@@ -113,14 +148,18 @@ def test_both_paths_equal_float64_forward_and_backward(shape, kind, heads):
     causal = torch.ones(T, S).tril(S - T).bool() if "causal" in kind else torch.ones(T, S).bool()
     expected, expected_weights = reference(q, k, v, causal if mask is None else mask & causal, bias)
     inputs = [q, k, v] if bias is None else [q, k, v, bias]
-    how = dict(mask=mask, is_causal="causal" in kind, score_bias=bias)
+    how = dict(mask=mask, is_causal="causal" in kind, attn_bias=bias)
     same(attention(q, k, v, **how), expected, inputs)
     out, weights = attention(q, k, v, **how, need_weights=True)
     same(out, expected, inputs)
     assert_close(weights, expected_weights.float(), **NEAR)
 
 
-@pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.float16, 1e-2), (torch.bfloat16, 6e-2)], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "near"),
+    [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.float16, 1e-2), (torch.bfloat16, 6e-2)],
+    ids=str,
+)
 @pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "written out"])
 @pytest.mark.parametrize("kind", ["all", "mask", "causal", "bias"])
 def test_every_precision_stays_near_float64(kind, need_weights, dtype, near):
@@ -128,7 +167,9 @@ def test_every_precision_stays_near_float64(kind, need_weights, dtype, near):
     mask = some_mask(2, 3, 5, 7) if kind == "mask" else None
     bias = numbers(1, 3, 5, 7, seed=7).to(dtype) if kind == "bias" else None
     allowed = causal_mask(5, 7) if kind == "causal" else mask
-    out = attention(*inputs, mask, is_causal=kind == "causal", need_weights=need_weights, score_bias=bias)
+    out = attention(
+        *inputs, mask, is_causal=kind == "causal", need_weights=need_weights, attn_bias=bias
+    )
     out = out[0] if need_weights else out
     assert out.dtype == dtype
     same(out, reference(*inputs, allowed, bias)[0], inputs, atol=near, rtol=near)
@@ -139,7 +180,7 @@ def test_a_query_with_nothing_to_attend_to_gives_zeros_on_both_paths(dtype):
     inputs = leaves((2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8), dtype=dtype)
     mask = some_mask(2, 3, 5, 7)
     shut = torch.zeros(2, 3, 5, 7, dtype=dtype).masked_fill(~mask, float("-inf"))
-    for how in (dict(mask=mask), dict(score_bias=shut)):
+    for how in (dict(mask=mask), dict(attn_bias=shut)):
         for out in (attention(*inputs, **how), attention(*inputs, **how, need_weights=True)[0]):
             assert not out[0, :, 0].any()
             found = grads(out, inputs)
@@ -148,8 +189,11 @@ def test_a_query_with_nothing_to_attend_to_gives_zeros_on_both_paths(dtype):
 
 # ---- F.scaled_dot_product_attention
 
+
 @pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "written out"])
-@pytest.mark.parametrize("kind", ["all", "mask", "causal", "bias", "scale", "grouped", "grouped mask"])
+@pytest.mark.parametrize(
+    "kind", ["all", "mask", "causal", "bias", "scale", "grouped", "grouped mask"]
+)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_scaled_dot_product_attention(shape, kind, need_weights):
     B, h, T, S, d_k, d_v = shape
@@ -160,27 +204,33 @@ def test_scaled_dot_product_attention(shape, kind, need_weights):
     if "mask" in kind:
         how = dict(mask=some_mask(B, h, T, S, empty=False))
         theirs = dict(attn_mask=how["mask"])
-    elif kind == "causal":  # torch aligns at the top left, so that only T == S can be asked with is_causal
+    elif (
+        kind == "causal"
+    ):  # torch aligns at the top left, so that only T == S can be asked with is_causal
         how = dict(is_causal=True)
         theirs = how if T == S else dict(attn_mask=causal_mask(T, S)[0, 0])
         if T > S:  # rows without keys: torch's answer is zeros as well
             assert not F.scaled_dot_product_attention(q, k, v, **theirs)[:, :, : T - S].any()
     elif kind == "bias":
-        how = dict(score_bias=numbers(B, h, T, S, seed=7).requires_grad_())
-        theirs = dict(attn_mask=how["score_bias"])
-        inputs = [*inputs, how["score_bias"]]
+        how = dict(attn_bias=numbers(B, h, T, S, seed=7).requires_grad_())
+        theirs = dict(attn_mask=how["attn_bias"])
+        inputs = [*inputs, how["attn_bias"]]
     elif kind == "scale":  # ours is always 1 / √d_k: another scale is one factor on the queries
         theirs = dict(scale=0.3)
         q = q * (0.3 * d_k**0.5)
     ours = attention(q, k, v, **how, need_weights=need_weights)
-    expected = F.scaled_dot_product_attention(inputs[0], k, v, **theirs, enable_gqa="grouped" in kind)
+    expected = F.scaled_dot_product_attention(
+        inputs[0], k, v, **theirs, enable_gqa="grouped" in kind
+    )
     same(ours[0] if need_weights else ours, expected, inputs)
 
 
 def test_the_fused_path_is_torchs_kernel():
     q, k, v = (numbers(2, 3, 5, 8, seed=i) for i in range(3))
     assert torch.equal(attention(q, k, v), F.scaled_dot_product_attention(q, k, v))
-    assert torch.equal(attention(q, k, v, is_causal=True), F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    assert torch.equal(
+        attention(q, k, v, is_causal=True), F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -235,7 +285,9 @@ def test_copied_weights_equal_torchs_layer(call, heads, bias, direction):
         how["key_padding_mask"] = ~keep
         mask = keep[:, None, None] if mask is None else mask & keep[:, None, None]
     args = (x,) if call == "self" else (x, memory)
-    inputs = list(args) + [p for name, p in sorted(ours.named_parameters(), key=lambda item: TORCH_NAMES[item[0]])]
+    inputs = list(args) + [
+        p for name, p in sorted(ours.named_parameters(), key=lambda item: TORCH_NAMES[item[0]])
+    ]
     their_inputs = list(args) + [p for name, p in sorted(theirs.named_parameters())]
     expected, expected_weights = theirs(x, source, source, average_attn_weights=False, **how)
     out, weights = ours(*args, mask=mask, need_weights=True)
@@ -256,7 +308,9 @@ def test_torchs_fast_path_and_causal_hint_give_the_same(heads):
         assert_close(ours(x, is_causal=True), expected, **NEAR)
 
 
-@pytest.mark.parametrize("kind", ["causal", "padding", "window", "padding and causal", "documents", "per head"])
+@pytest.mark.parametrize(
+    "kind", ["causal", "padding", "window", "padding and causal", "documents", "per head"]
+)
 def test_a_converted_mask_means_the_same_to_torchs_layer(kind):
     theirs, x = their_layer(3, True), numbers(2, 5, 12).requires_grad_()
     tokens = torch.tensor([[4, 2, 6, 3, 5], [7, 1, 0, 0, 0]])
@@ -287,6 +341,7 @@ def test_converting_there_and_back_changes_nothing(bias):
 
 # ---- positions, grouped heads and the cache
 
+
 def scheme(name, heads=4, d_k=6):
     return {
         "none": lambda: None,
@@ -297,9 +352,9 @@ def scheme(name, heads=4, d_k=6):
     }[name]()
 
 
-def layer_with(name, n_kv_heads=4, **how):
+def layer_with(name, n_kv_heads=4, **kwargs):
     torch.manual_seed(0)
-    layer = MultiHeadAttention(24, 4, n_kv_heads=n_kv_heads, positions=scheme(name), **how)
+    layer = MultiHeadAttention(24, 4, n_kv_heads=n_kv_heads, positions=scheme(name), **kwargs)
     if name == "relative":
         layer.positions.table.data.normal_()  # it starts at zero, where nothing would show
     return layer
@@ -315,10 +370,14 @@ SCHEMES = ["none", "rotary", "rotary interleaved", "alibi", "relative"]
 def test_with_a_cache_the_pieces_equal_the_whole(name, n_kv_heads, need_weights, chunks):
     layer, x = layer_with(name, n_kv_heads), numbers(2, 7, 24)
     whole, weights = layer(x, is_causal=True, need_weights=True)
-    for causal in (True, False) if set(chunks) == {1} else (True,):  # a single query stands at the end: the hint changes nothing
+    for causal in (
+        (True, False) if set(chunks) == {1} else (True,)
+    ):  # a single query stands at the end: the hint changes nothing
         cache, start = LayerCache(), 0
         for n in chunks:
-            got = layer(x[:, start : start + n], is_causal=causal, cache=cache, need_weights=need_weights)
+            got = layer(
+                x[:, start : start + n], is_causal=causal, cache=cache, need_weights=need_weights
+            )
             if need_weights:
                 got, w = got
                 assert_close(w, weights[:, :, start : start + n, : start + n], **NEAR)
@@ -345,8 +404,12 @@ def test_a_bias_given_and_the_bias_of_positions_add_up(name):
     plain.load_state_dict({n: t for n, t in layer.state_dict().items() if "positions" not in n})
     q = torch.zeros(2, 4, 7, 6)
     both = given + layer.positions(q, q)[2]
-    same(layer(x, score_bias=given), plain(x, score_bias=both), [x])
-    assert_close(layer(x, score_bias=given, need_weights=True)[1], plain(x, score_bias=both, need_weights=True)[1], **NEAR)
+    same(layer(x, attn_bias=given), plain(x, attn_bias=both), [x])
+    assert_close(
+        layer(x, attn_bias=given, need_weights=True)[1],
+        plain(x, attn_bias=both, need_weights=True)[1],
+        **NEAR,
+    )
 
 
 @pytest.mark.parametrize("table", [LearnedPositions, SinusoidalPositions])
@@ -355,15 +418,25 @@ def test_added_positions_start_where_the_cache_ends(table):
     positions, layer, x = table(9, 24), layer_with("none"), numbers(2, 7, 24)
     whole, cache = layer(positions(x), is_causal=True), LayerCache()
     for i in range(7):
-        assert_close(layer(positions(x[:, i : i + 1], start=cache.length), cache=cache), whole[:, i : i + 1], **NEAR)
+        assert_close(
+            layer(positions(x[:, i : i + 1], start=cache.length), cache=cache),
+            whole[:, i : i + 1],
+            **NEAR,
+        )
 
 
 @pytest.mark.parametrize("n_kv_heads", [4, 2, 1])
 def test_grouped_heads_equal_the_layer_with_its_keys_and_values_repeated(n_kv_heads):
     grouped, x = layer_with("none", n_kv_heads), numbers(2, 5, 24)
     full = MultiHeadAttention(24, 4)
-    q, k, v = (t.unflatten(0, (-1, 6)) for t in grouped.qkv.weight.detach().split([24, 6 * n_kv_heads, 6 * n_kv_heads]))
-    b_q, b_k, b_v = (t.unflatten(0, (-1, 6)) for t in grouped.qkv.bias.detach().split([24, 6 * n_kv_heads, 6 * n_kv_heads]))
+    q, k, v = (
+        t.unflatten(0, (-1, 6))
+        for t in grouped.qkv.weight.detach().split([24, 6 * n_kv_heads, 6 * n_kv_heads])
+    )
+    b_q, b_k, b_v = (
+        t.unflatten(0, (-1, 6))
+        for t in grouped.qkv.bias.detach().split([24, 6 * n_kv_heads, 6 * n_kv_heads])
+    )
     spread = lambda t: t.repeat_interleave(4 // n_kv_heads, dim=0)
     full.qkv.weight.data = torch.cat([q, spread(k), spread(v)]).flatten(0, 1)
     full.qkv.bias.data = torch.cat([b_q, spread(b_k), spread(b_v)]).flatten(0, 1)
@@ -376,7 +449,9 @@ def test_grouped_heads_equal_the_layer_with_its_keys_and_values_repeated(n_kv_he
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
 def test_earlier_logits_do_not_move_when_later_tokens_change(positions):
-    model = LanguageModel(TransformerConfig(vocab_size=13, max_len=9, d_model=12, n_heads=3, positions=positions)).eval()
+    model = LanguageModel(
+        TransformerConfig(vocab_size=13, max_len=9, d_model=12, n_heads=3, positions=positions)
+    ).eval()
     tokens = torch.randint(13, (2, 9), generator=torch.Generator().manual_seed(0))
     changed = tokens.clone()
     changed[:, 5:] = (changed[:, 5:] + 1) % 13
@@ -386,6 +461,7 @@ def test_earlier_logits_do_not_move_when_later_tokens_change(positions):
 
 
 # ---- dropout, and nothing kept
+
 
 def test_dropout_is_off_in_eval():
     layer, x = MultiHeadAttention(8, 2, dropout=0.5), numbers(2, 5, 8)
@@ -457,8 +533,8 @@ WAYS = {
     "cross, causal": ({}, dict(memory=(3, 7, 24), is_causal=True)),
     "mask": ({}, dict(mask=True)),
     "mask, causal": ({}, dict(mask=True, is_causal=True)),
-    "score_bias": ({}, dict(score_bias=True)),
-    "score_bias, mask": ({}, dict(score_bias=True, mask=True)),
+    "attn_bias": ({}, dict(attn_bias=True)),
+    "attn_bias, mask": ({}, dict(attn_bias=True, mask=True)),
     "grouped": (dict(n_kv_heads=2), dict(is_causal=True)),
     "rotary": (dict(name="rotary"), dict(is_causal=True)),
     "rotary interleaved": (dict(name="rotary interleaved"), dict(is_causal=True)),
@@ -478,8 +554,8 @@ def way(case, B=3, T=5):
         call["memory"] = numbers(B, S, 24, seed=1)
     if "mask" in call:
         call["mask"] = some_mask(B, 1, T, S)
-    if "score_bias" in call:
-        call["score_bias"] = numbers(1, 4, T, S, seed=2)
+    if "attn_bias" in call:
+        call["attn_bias"] = numbers(1, 4, T, S, seed=2)
     return layer, numbers(B, T, 24), call
 
 
@@ -513,11 +589,18 @@ def test_one_compiled_graph_serves_every_batch_and_length(name):
                 assert_close(compiled(x, is_causal=True), layer(x, is_causal=True), **NEAR)
 
 
-@pytest.mark.skipif(sys.platform != "linux" or not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler")
+@pytest.mark.skipif(
+    sys.platform != "linux" or not (shutil.which("g++") or shutil.which("clang++")),
+    reason="needs a C++ compiler",
+)
 def test_inductor_gives_the_same():
     torch._dynamo.reset()
     layer, x = layer_with("rotary", 2), numbers(2, 7, 24).requires_grad_()
-    same(torch.compile(layer, fullgraph=True)(x, is_causal=True), layer(x, is_causal=True), [x, *layer.parameters()])
+    same(
+        torch.compile(layer, fullgraph=True)(x, is_causal=True),
+        layer(x, is_causal=True),
+        [x, *layer.parameters()],
+    )
 
 
 @pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "written out"])
@@ -530,7 +613,7 @@ def test_the_layer_exports_for_any_batch_and_length(case, need_weights):
     sizes = {name: None for name in call} | {"x": {0: B, 1: T}}
     sizes |= {"memory": {0: B, 1: S}} if "memory" in call else {}
     sizes |= {"mask": {0: B, 2: T, 3: T}} if "mask" in call else {}
-    sizes |= {"score_bias": {2: T, 3: T}} if "score_bias" in call else {}
+    sizes |= {"attn_bias": {2: T, 3: T}} if "attn_bias" in call else {}
     program = torch.export.export(layer, (x,), call, dynamic_shapes=sizes).module()
     _, x, call = way(case, B=4, T=9)
     call["need_weights"] = need_weights
@@ -545,7 +628,10 @@ def test_biases_at_the_edge_of_the_type_mean_the_same_on_both_paths(dtype, lowes
     q, k, v = (numbers(2, 2, n, 4, seed=i).to(dtype) for i, n in enumerate((3, 5, 5)))
     bias = numbers(1, 2, 3, 5, seed=3)
     bias[:, 1, 0], bias[..., 1:, 2] = lowest, lowest  # a whole row of one head, and a column
-    fused, (written, _) = attention(8 * q, -k, v, score_bias=bias), attention(8 * q, -k, v, score_bias=bias, need_weights=True)
+    fused, (written, _) = (
+        attention(8 * q, -k, v, attn_bias=bias),
+        attention(8 * q, -k, v, attn_bias=bias, need_weights=True),
+    )
     assert written.isfinite().all()
     assert_close(fused, written, atol=2e-2 if dtype != torch.float32 else 1e-5, rtol=2e-2)
 

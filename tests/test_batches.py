@@ -4,6 +4,7 @@ The cases that hypothesis draws are always the same ones. A longer run, with new
 
   FORMER_NB_CASES=20000 pytest tests/test_batches.py
 """
+
 import copy
 import inspect
 import os
@@ -30,7 +31,10 @@ from former_nb.text import BOS, EOS, PAD
 LONG = "FORMER_NB_CASES" in os.environ
 many = settings(
     max_examples=int(os.environ.get("FORMER_NB_CASES", 100)),
-    deadline=None, database=None, derandomize=not LONG, suppress_health_check=list(HealthCheck),
+    deadline=None,
+    database=None,
+    derandomize=not LONG,
+    suppress_health_check=list(HealthCheck),
 )
 NAN = float("nan")
 
@@ -43,7 +47,11 @@ lengths_ = st.lists(st.integers(0, 30), min_size=1, max_size=60)
 def orders(draw, **fixed):
     "The lengths of some rows, and the other arguments of an order over them."
     lengths = draw(lengths_)
-    limit = {"batch_size": draw(st.integers(1, 70))} if draw(st.booleans()) else {"max_tokens": max(1, max(lengths)) + draw(st.integers(0, 90))}
+    limit = (
+        {"batch_size": draw(st.integers(1, 70))}
+        if draw(st.booleans())
+        else {"max_tokens": max(1, max(lengths)) + draw(st.integers(0, 90))}
+    )
     flags = {name: draw(st.booleans()) for name in ("shuffle", "by_length")}
     return lengths, limit | flags | {"seed": draw(st.integers(0, 2**70))} | fixed
 
@@ -65,7 +73,9 @@ def test_each_row_once_in_every_epoch_and_always_as_many_batches(case, epochs):
     for epoch in epochs:
         found = at(order, epoch)
         assert sorted(i for batch in found for i in batch) == list(range(len(lengths)))
-        assert len(found) == len(order) == len(BatchOrder(lengths, **how | {"shuffle": not how["shuffle"]})) and all(found)
+        assert len(found) == len(order) == len(
+            BatchOrder(lengths, **how | {"shuffle": not how["shuffle"]})
+        ) and all(found)
 
 
 @many
@@ -77,11 +87,16 @@ def test_no_limit_is_exceeded_and_no_room_is_wasted(case, epochs):
     for epoch in epochs:
         found = at(order, epoch)
         if B:
-            assert sorted(map(len, found), reverse=True)[:-1] == [B] * (len(found) - 1) and max(map(len, found)) <= B
+            assert (
+                sorted(map(len, found), reverse=True)[:-1] == [B] * (len(found) - 1)
+                and max(map(len, found)) <= B
+            )
         else:
             assert all(len(batch) * longest(batch) <= most for batch in found)
             shortest = lambda batch: min(lengths[i] for i in batch)
-            for batch, after in pairwise(sorted(found, key=lambda batch: (shortest(batch), longest(batch), -len(batch)))):
+            for batch, after in pairwise(
+                sorted(found, key=lambda batch: (shortest(batch), longest(batch), -len(batch)))
+            ):
                 assert (len(batch) + 1) * shortest(after) > most
 
 
@@ -90,7 +105,12 @@ def test_no_limit_is_exceeded_and_no_room_is_wasted(case, epochs):
 def test_by_length_neighbours_are_neighbours_in_length(case, epochs):
     lengths, how = case
     for epoch in epochs:
-        spans = sorted((min(n), max(n)) for n in ([lengths[i] for i in batch] for batch in at(BatchOrder(lengths, **how), epoch)))
+        spans = sorted(
+            (min(n), max(n))
+            for n in (
+                [lengths[i] for i in batch] for batch in at(BatchOrder(lengths, **how), epoch)
+            )
+        )
         assert all(a[1] <= b[0] for a, b in pairwise(spans))
 
 
@@ -106,7 +126,9 @@ def test_seed_and_epoch_alone_decide(case, epochs):
     if not how["shuffle"]:
         assert all(found == first[0] for found in first)
         lengths_read = [lengths[i] for batch in first[0] for i in batch]
-        assert lengths_read == (sorted(lengths) if how["by_length"] or "max_tokens" in how else lengths)
+        assert lengths_read == (
+            sorted(lengths) if how["by_length"] or "max_tokens" in how else lengths
+        )
 
 
 @many
@@ -139,10 +161,15 @@ def test_copies_read_on_alike(case, epoch):
     order = BatchOrder(lengths, **how)
     order.set_epoch(epoch)
     copies = [pickle.loads(pickle.dumps(order)), copy.deepcopy(order)]
-    assert all(list(c) == at(order, epoch) and c.epoch == epoch + 1 and len(c) == len(order) for c in copies)
+    assert all(
+        list(c) == at(order, epoch) and c.epoch == epoch + 1 and len(c) == len(order)
+        for c in copies
+    )
 
 
-@pytest.mark.parametrize("kind", [tuple, np.array, torch.tensor, lambda n: np.array(n, dtype=np.uint8), iter])
+@pytest.mark.parametrize(
+    "kind", [tuple, np.array, torch.tensor, lambda n: np.array(n, dtype=np.uint8), iter]
+)
 def test_lengths_of_any_kind(kind):
     lengths = [3, 5, 4, 3, 9]
     how = dict(max_tokens=np.int64(12), shuffle=True, seed=np.int32(3))
@@ -174,7 +201,9 @@ def test_every_order_is_as_likely_as_any_other():
         orders_of_four[tuple(i for batch in four for i in batch)] += 1
         first_pair[lengths[found[0][0]]] += 1
     assert len(orders_of_four) == 24 and all(abs(n - 200) < 70 for n in orders_of_four.values())
-    assert abs(first_pair[5] - 1600) < 165  # the batch of long rows comes first in every third epoch
+    assert (
+        abs(first_pair[5] - 1600) < 165
+    )  # the batch of long rows comes first in every third epoch
 
 
 DIGEST = """
@@ -189,8 +218,16 @@ digest = hashlib.sha256(str(list(order)).encode()).hexdigest()[:16]
 def test_the_order_is_the_same_in_every_process_and_on_every_machine():
     here, other = {}, os.environ | {"PYTHONHASHSEED": "12345"}
     exec(DIGEST, here)
-    there = subprocess.run([sys.executable, "-c", DIGEST + "print(digest)"], env=other, capture_output=True, text=True, check=True).stdout.strip()
-    assert here["digest"] == there == "03cb501bd7436713"  # with another number, runs would be resumed in another order
+    there = subprocess.run(
+        [sys.executable, "-c", DIGEST + "print(digest)"],
+        env=other,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    assert (
+        here["checksum"] == there == "03cb501bd7436713"
+    )  # with another number, runs would be resumed in another order
     assert at(BatchOrder([1] * 10, 4, shuffle=True), 0) == [[0, 9, 8, 1], [7, 6, 3, 2], [4, 5]]
 
 
@@ -213,9 +250,19 @@ KINDS = {
 @given(rows_, st.integers(-200, 200))
 def test_pad_rows_is_torchs_pad_sequence(rows, value):
     padded = pad_rows(rows, value)
-    assert padded.dtype == torch.int64 and padded.shape == (len(rows), max(map(len, rows), default=0))
+    assert padded.dtype == torch.int64 and padded.shape == (
+        len(rows),
+        max(map(len, rows), default=0),
+    )
     if rows:
-        assert_close(padded, pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True, padding_value=value))
+        assert_close(
+            padded,
+            pad_sequence(
+                [torch.tensor(row, dtype=torch.int64) for row in rows],
+                batch_first=True,
+                padding_value=value,
+            ),
+        )
 
 
 @many
@@ -223,10 +270,18 @@ def test_pad_rows_is_torchs_pad_sequence(rows, value):
 def test_collate_shifts_by_one_and_pads_with_nothing_that_counts(rows):
     inputs, targets = collate(rows)
     assert inputs.shape == targets.shape == (len(rows), max(map(len, rows)) - 1)
-    assert inputs.dtype == targets.dtype == torch.int64 and not inputs.requires_grad and not targets.requires_grad
+    assert (
+        inputs.dtype == targets.dtype == torch.int64
+        and not inputs.requires_grad
+        and not targets.requires_grad
+    )
     assert_close(inputs == PAD, targets == IGNORE)
     for row, i, t in zip(rows, inputs, targets):
-        assert [*i.tolist()[: len(row) - 1], t[len(row) - 2].item()] == row == [row[0], *t.tolist()[: len(row) - 1]]
+        assert (
+            [*i.tolist()[: len(row) - 1], t[len(row) - 2].item()]
+            == row
+            == [row[0], *t.tolist()[: len(row) - 1]]
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
@@ -255,22 +310,40 @@ ROWS = [[BOS, *range(4, 4 + n), EOS] for n in (3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5)]
 
 
 @many
-@given(st.lists(st.lists(st.integers(4, 9), min_size=2, max_size=9), min_size=1, max_size=30), st.integers(9, 40), st.booleans(), st.integers(0, 99))
+@given(
+    st.lists(st.lists(st.integers(4, 9), min_size=2, max_size=9), min_size=1, max_size=30),
+    st.integers(9, 40),
+    st.booleans(),
+    st.integers(0, 99),
+)
 def test_the_loader_gives_each_row_once_within_the_budget(rows, max_tokens, shuffle, seed):
     loader = make_batches(rows, max_tokens=max_tokens, shuffle=shuffle, seed=seed)
     found, n = Counter(), 0
     for inputs, targets in loader:
         assert inputs.numel() + len(inputs) <= max_tokens  # a row has one token more than places
-        found.update(tuple([*i.tolist(), t]) for i, t in zip([i[i != PAD] for i in inputs], [t[t != IGNORE][-1].item() for t in targets]))
+        found.update(
+            tuple([*i.tolist(), t])
+            for i, t in zip(
+                [i[i != PAD] for i in inputs], [t[t != IGNORE][-1].item() for t in targets]
+            )
+        )
         n += 1
     assert found == Counter(map(tuple, rows)) and n == len(loader)
 
 
 def test_reading_takes_nothing_from_the_numbers_of_others():
-    before, python, numpy = torch.get_rng_state(), batches.random.getstate(), np.random.get_state()[1].copy()
+    before, python, numpy = (
+        torch.get_rng_state(),
+        batches.random.getstate(),
+        np.random.get_state()[1].copy(),
+    )
     loader = make_batches(ROWS, 3, shuffle=True)
     first = list(loader)
-    assert torch.equal(torch.get_rng_state(), before) and batches.random.getstate() == python and (np.random.get_state()[1] == numpy).all()
+    assert (
+        torch.equal(torch.get_rng_state(), before)
+        and batches.random.getstate() == python
+        and (np.random.get_state()[1] == numpy).all()
+    )
     torch.manual_seed(1)
     loader.batch_sampler.set_epoch(0)
     assert_close(list(loader), first)
@@ -280,8 +353,11 @@ def test_reading_takes_nothing_from_the_numbers_of_others():
 def test_workers_read_the_same_epochs(persistent):
     alone = make_batches(ROWS, max_tokens=20, shuffle=True, seed=4)
     shared = DataLoader(
-        ROWS, batch_sampler=make_batches(ROWS, max_tokens=20, shuffle=True, seed=4).batch_sampler,
-        collate_fn=collate, num_workers=2, persistent_workers=persistent,
+        ROWS,
+        batch_sampler=make_batches(ROWS, max_tokens=20, shuffle=True, seed=4).batch_sampler,
+        collate_fn=collate,
+        num_workers=2,
+        persistent_workers=persistent,
     )
     assert len(alone) == len(shared)
     alone.batch_sampler.set_epoch(3), shared.batch_sampler.set_epoch(3)
@@ -306,11 +382,17 @@ def test_rows_that_are_made_when_asked():
 
 
 def test_pairs_with_a_length_and_a_collate_of_their_own():
-    pairs = [([BOS, *[5] * n, EOS], [BOS, *[6] * m, EOS]) for n, m in ((1, 3), (4, 1), (2, 2), (5, 5))]
+    pairs = [
+        ([BOS, *[5] * n, EOS], [BOS, *[6] * m, EOS]) for n, m in ((1, 3), (4, 1), (2, 2), (5, 5))
+    ]
     both = lambda rows: (pad_rows([a for a, _ in rows]), *collate([b for _, b in rows]))
-    loader = make_batches(pairs, max_tokens=14, shuffle=True, collate=both, length=lambda pair: max(map(len, pair)))
+    loader = make_batches(
+        pairs, max_tokens=14, shuffle=True, collate=both, length=lambda pair: max(map(len, pair))
+    )
     seen = [(source.shape, inputs.shape) for source, inputs, _ in loader]
-    assert sum(s[0] for s, _ in seen) == 4 and all(s.numel() <= 14 and t.numel() <= 14 for s, t in seen)
+    assert sum(s[0] for s, _ in seen) == 4 and all(
+        s.numel() <= 14 and t.numel() <= 14 for s, t in seen
+    )
 
 
 def test_the_same_arguments_by_place():
@@ -337,14 +419,29 @@ def not_rows(call):
         ("None in a row", lambda: call([[1, None]]), TypeError, WANTED, "None"),
         ("lists of lists of lists", lambda: call([[[1, 2], [3, 4]]]), TypeError, WANTED, "(2, 2)"),
         ("uneven lists of lists", lambda: call([[[1, 2], [3]]]), TypeError, WANTED, "[3]"),
-        ("a tensor of numbers", lambda: call(torch.randn(2, 3)), TypeError, WANTED, "torch.float32"),
+        (
+            "a tensor of numbers",
+            lambda: call(torch.randn(2, 3)),
+            TypeError,
+            WANTED,
+            "torch.float32",
+        ),
         ("a number too large", lambda: call([[1, 2**80]]), TypeError, WANTED, "verflow"),
     ]
 
 
 def whole(name, call, least):
     bad = [-1, 0.5, 2.0, True, "3", NAN, [2]] + ([0] if least else [])
-    return [(f"{name} is {value!r}", lambda value=value: call(value), BOTH, f"{name}: expected", repr(value)) for value in bad]
+    return [
+        (
+            f"{name} is {value!r}",
+            lambda value=value: call(value),
+            BOTH,
+            f"{name}: expected",
+            repr(value),
+        )
+        for value in bad
+    ]
 
 
 def one_of_two(call):
@@ -354,53 +451,194 @@ def one_of_two(call):
         *whole("seed", lambda value: call(batch_size=2, seed=value), 0),
         ("no seed", lambda: call(batch_size=2, seed=None), BOTH, "seed: expected", "None"),
         *(
-            (f"{name} is {value!r}", lambda name=name, value=value: call(batch_size=2, **{name: value}), TypeError, f"{name}: expected True or False", repr(value))
-            for name in ("shuffle", "by_length") for value in (1, 0, 7, None, "yes", 0.5)
+            (
+                f"{name} is {value!r}",
+                lambda name=name, value=value: call(batch_size=2, **{name: value}),
+                TypeError,
+                f"{name}: expected True or False",
+                repr(value),
+            )
+            for name in ("shuffle", "by_length")
+            for value in (1, 0, 7, None, "yes", 0.5)
         ),
-        ("both limits", lambda: call(batch_size=2, max_tokens=90), ValueError, "batch_size, max_tokens: expected one of them", "2 and 90"),
-        ("no limit", lambda: call(), ValueError, "batch_size, max_tokens: expected one of them", "None and None"),
-        ("a budget below the longest row", lambda: call(max_tokens=3), ValueError, "max_tokens: expected at least the 11 tokens", "got 3"),
+        (
+            "both limits",
+            lambda: call(batch_size=2, max_tokens=90),
+            ValueError,
+            "batch_size, max_tokens: expected one of them",
+            "2 and 90",
+        ),
+        (
+            "no limit",
+            lambda: call(),
+            ValueError,
+            "batch_size, max_tokens: expected one of them",
+            "None and None",
+        ),
+        (
+            "a budget below the longest row",
+            lambda: call(max_tokens=3),
+            ValueError,
+            "max_tokens: expected at least the 11 tokens",
+            "got 3",
+        ),
     ]
 
 
 LENGTHS = [len(row) for row in ROWS]
 ORDER = BatchOrder(LENGTHS, 3)
 TABLE = {
-    "pad_rows": not_rows(pad_rows) + [
-        (f"a value of {value!r}", lambda value=value: pad_rows([[1]], value), TypeError, "value: expected a whole number", repr(value))
+    "pad_rows": not_rows(pad_rows)
+    + [
+        (
+            f"a value of {value!r}",
+            lambda value=value: pad_rows([[1]], value),
+            TypeError,
+            "value: expected a whole number",
+            repr(value),
+        )
         for value in (0.5, True, None, "0")
     ],
-    "collate": not_rows(collate) + [
-        ("no rows", lambda: collate([]), ValueError, "rows: expected rows of at least two tokens", "got no rows"),
-        ("an empty row", lambda: collate([[1, 2], []]), ValueError, "rows: expected rows of at least two tokens", "got one of 0"),
-        ("a row of one token", lambda: collate([[1, 2], [3]]), ValueError, "rows: expected rows of at least two tokens", "got one of 1"),
+    "collate": not_rows(collate)
+    + [
+        (
+            "no rows",
+            lambda: collate([]),
+            ValueError,
+            "rows: expected rows of at least two tokens",
+            "got no rows",
+        ),
+        (
+            "an empty row",
+            lambda: collate([[1, 2], []]),
+            ValueError,
+            "rows: expected rows of at least two tokens",
+            "got one of 0",
+        ),
+        (
+            "a row of one token",
+            lambda: collate([[1, 2], [3]]),
+            ValueError,
+            "rows: expected rows of at least two tokens",
+            "got one of 1",
+        ),
     ],
-    "BatchOrder": one_of_two(lambda **how: BatchOrder(LENGTHS, **how)) + [
+    "BatchOrder": one_of_two(lambda **how: BatchOrder(LENGTHS, **how))
+    + [
         *whole("lengths", lambda value: BatchOrder([3, value], 2), 0),
         *whole("epoch", ORDER.set_epoch, 0),
         ("no epoch", lambda: ORDER.set_epoch(None), BOTH, "epoch: expected", "None"),
-        ("no lengths", lambda: BatchOrder([], 2), ValueError, "lengths: expected at least one", "got none"),
-        ("no lengths in an array", lambda: BatchOrder(np.array([]), 2), ValueError, "lengths: expected at least one", "got none"),
+        (
+            "no lengths",
+            lambda: BatchOrder([], 2),
+            ValueError,
+            "lengths: expected at least one",
+            "got none",
+        ),
+        (
+            "no lengths in an array",
+            lambda: BatchOrder(np.array([]), 2),
+            ValueError,
+            "lengths: expected at least one",
+            "got none",
+        ),
         ("one number", lambda: BatchOrder(5, 2), TypeError, "lengths: expected a list", "int"),
-        ("one number in a tensor", lambda: BatchOrder(torch.tensor(5), 2), TypeError, "lengths: expected a list", "Tensor"),
-        ("rows in place of lengths", lambda: BatchOrder(ROWS, 2), TypeError, "lengths: expected a whole number", "[1, 4"),
-        ("a table", lambda: BatchOrder(np.ones((2, 2), dtype=int), 2), TypeError, "lengths: expected a whole number", "[1, 1]"),
-        ("NaN in an array", lambda: BatchOrder(np.array([1, NAN]), 2), TypeError, "lengths: expected a whole number", "1.0"),
+        (
+            "one number in a tensor",
+            lambda: BatchOrder(torch.tensor(5), 2),
+            TypeError,
+            "lengths: expected a list",
+            "Tensor",
+        ),
+        (
+            "rows in place of lengths",
+            lambda: BatchOrder(ROWS, 2),
+            TypeError,
+            "lengths: expected a whole number",
+            "[1, 4",
+        ),
+        (
+            "a table",
+            lambda: BatchOrder(np.ones((2, 2), dtype=int), 2),
+            TypeError,
+            "lengths: expected a whole number",
+            "[1, 1]",
+        ),
+        (
+            "NaN in an array",
+            lambda: BatchOrder(np.array([1, NAN]), 2),
+            TypeError,
+            "lengths: expected a whole number",
+            "1.0",
+        ),
     ],
-    "make_batches": one_of_two(lambda **how: make_batches(ROWS, **how)) + [
-        ("no rows", lambda: make_batches([], 2), ValueError, "rows: expected at least one", "got none"),
-        ("a generator", lambda: make_batches((row for row in ROWS), 2), TypeError, "rows: expected a list", "generator"),
+    "make_batches": one_of_two(lambda **how: make_batches(ROWS, **how))
+    + [
+        (
+            "no rows",
+            lambda: make_batches([], 2),
+            ValueError,
+            "rows: expected at least one",
+            "got none",
+        ),
+        (
+            "a generator",
+            lambda: make_batches((row for row in ROWS), 2),
+            TypeError,
+            "rows: expected a list",
+            "generator",
+        ),
         ("a set", lambda: make_batches({(1, 2)}, 2), TypeError, "rows: expected a list", "set"),
         ("None", lambda: make_batches(None, 2), TypeError, "rows: expected a list", "NoneType"),
-        ("one list of tokens", lambda: make_batches([1, 2, 3], 2), TypeError, "rows: expected a length for each", "'int'"),
-        ("a seed in the place of shuffle", lambda: make_batches(ROWS, 2, 7), TypeError, "shuffle: expected True or False", "7"),
-        ("no collate", lambda: make_batches(ROWS, 2, collate=None), TypeError, "collate: expected a function", "NoneType"),
-        ("no length", lambda: make_batches(ROWS, 2, length=3), TypeError, "length: expected a function", "int"),
-        ("lengths that are no whole numbers", lambda: make_batches(ROWS, 2, length=lambda row: 0.5), TypeError, "lengths: expected a whole number", "0.5"),
-        ("a row of one token, when it is read", lambda: list(make_batches([[1, 2], [3]], 2)), ValueError, "rows: expected rows of at least two", "got one of 1"),
+        (
+            "one list of tokens",
+            lambda: make_batches([1, 2, 3], 2),
+            TypeError,
+            "rows: expected a length for each",
+            "'int'",
+        ),
+        (
+            "a seed in the place of shuffle",
+            lambda: make_batches(ROWS, 2, 7),
+            TypeError,
+            "shuffle: expected True or False",
+            "7",
+        ),
+        (
+            "no collate",
+            lambda: make_batches(ROWS, 2, collate=None),
+            TypeError,
+            "collate: expected a function",
+            "NoneType",
+        ),
+        (
+            "no length",
+            lambda: make_batches(ROWS, 2, length=3),
+            TypeError,
+            "length: expected a function",
+            "int",
+        ),
+        (
+            "lengths that are no whole numbers",
+            lambda: make_batches(ROWS, 2, length=lambda row: 0.5),
+            TypeError,
+            "lengths: expected a whole number",
+            "0.5",
+        ),
+        (
+            "a row of one token, when it is read",
+            lambda: list(make_batches([[1, 2], [3]], 2)),
+            ValueError,
+            "rows: expected rows of at least two",
+            "got one of 1",
+        ),
     ],
 }
-CASES = [pytest.param(*case[1:], id=f"{name}: {case[0]}") for name, cases in TABLE.items() for case in cases]
+CASES = [
+    pytest.param(*case[1:], id=f"{name}: {case[0]}")
+    for name, cases in TABLE.items()
+    for case in cases
+]
 
 
 @pytest.mark.parametrize("call, kind, start, said", CASES)
@@ -412,5 +650,9 @@ def test_bad_input_is_named(call, kind, start, said):
 
 
 def test_every_public_function_has_its_rows():
-    public = {name for name in batches.__all__ if inspect.isfunction(getattr(batches, name)) or inspect.isclass(getattr(batches, name))}
+    public = {
+        name
+        for name in batches.__all__
+        if inspect.isfunction(getattr(batches, name)) or inspect.isclass(getattr(batches, name))
+    }
     assert public == set(TABLE)

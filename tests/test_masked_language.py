@@ -1,4 +1,5 @@
-"""Lesson 09c: a question hides what it asks for, as much as was said and nothing else; a batch is told what its rows are told; noise stays noise."""
+"""The deep dive on masked language models: a question hides what it asks for, as much as was said and nothing else; a batch is told what its rows are told; noise stays noise."""
+
 import math
 import random
 
@@ -14,20 +15,29 @@ from former_nb.batches import IGNORE, make_batches
 from former_nb.block import TransformerConfig
 from former_nb.classifier import Classifier
 from former_nb.core import set_seed
-from former_nb.ladder import BagOfEmbeddings
+from former_nb.baselines import BagOfEmbeddings
 from former_nb.leaks import edit_influence
-from former_nb.masked_language import MaskedLanguageModel, hide_tokens
+from former_nb.masked_language import MaskedLanguageModel, mask_tokens
 from former_nb.text import BOS, EOS, PAD, UNK
 from former_nb.training import TrainingConfig, fit
 
 V = 40
-CONFIG = TransformerConfig(vocab_size=V, max_len=16, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0, positions="rotary")
+CONFIG = TransformerConfig(
+    vocab_size=V,
+    max_len=16,
+    d_model=12,
+    n_heads=3,
+    n_layers=2,
+    d_ff=20,
+    dropout=0.0,
+    positions="rotary",
+)
 
 
-def reader(seed=0, config=CONFIG, kind=Classifier, **how):
+def reader(seed=0, config=CONFIG, kind=Classifier, **kwargs):
     "Untrained, with weights large enough for its answers to differ, in eval mode."
     set_seed(seed)
-    made = MaskedLanguageModel(kind(config, 3, **how))
+    made = MaskedLanguageModel(kind(config, 3, **kwargs))
     for weight in made.parameters():
         nn.init.normal_(weight, std=0.5)
     return made.eval()
@@ -41,15 +51,23 @@ def texts(lengths, seed=0):
 
 def put_back(tokens, places, answers):
     "The texts, from questions and answers."
-    return tokens.scatter(1, places, torch.where(answers == IGNORE, tokens.gather(1, places), answers))
+    return tokens.scatter(
+        1, places, torch.where(answers == IGNORE, tokens.gather(1, places), answers)
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_questions_and_answers_make_up_the_text(seed):
     draw = random.Random(seed)
-    rows, share = texts([draw.randint(0, 30) for _ in range(draw.randint(1, 8))], seed), draw.choice([0.07, 0.15, 0.5, 0.9])
-    (tokens, places), answers = hide_tokens(rows, 64, share)
-    assert tokens.dtype == places.dtype == answers.dtype == torch.int64 and places.shape == answers.shape
+    rows, share = (
+        texts([draw.randint(0, 30) for _ in range(draw.randint(1, 8))], seed),
+        draw.choice([0.07, 0.15, 0.5, 0.9]),
+    )
+    (tokens, places), answers = mask_tokens(rows, 64, share)
+    assert (
+        tokens.dtype == places.dtype == answers.dtype == torch.int64
+        and places.shape == answers.shape
+    )
     whole = put_back(tokens, places, answers)
     for row, own, asked, at in zip(rows, whole.tolist(), answers != IGNORE, places):
         assert own == row + [PAD] * (len(own) - len(row))
@@ -58,42 +76,67 @@ def test_questions_and_answers_make_up_the_text(seed):
     assert ((tokens == UNK).sum(-1) == (answers != IGNORE).sum(-1)).all()
 
 
-@pytest.mark.parametrize("n, share, many", [(20, 0.15, 3), (100, 0.15, 15), (100, 0.07, 7), (10, 0.3, 3), (10, 0.7, 7), (7, 0.15, 2), (1, 0.01, 1), (0, 0.5, 0), (9, 0.999, 9), (1000, 0.1, 100), (5, 1e-9, 1)])
+@pytest.mark.parametrize(
+    "n, share, many",
+    [
+        (20, 0.15, 3),
+        (100, 0.15, 15),
+        (100, 0.07, 7),
+        (10, 0.3, 3),
+        (10, 0.7, 7),
+        (7, 0.15, 2),
+        (1, 0.01, 1),
+        (0, 0.5, 0),
+        (9, 0.999, 9),
+        (1000, 0.1, 100),
+        (5, 1e-9, 1),
+    ],
+)
 def test_the_share_is_rounded_up_and_not_by_rounding_errors(n, share, many):
-    _, answers = hide_tokens(texts([n]), 2000, share)
+    _, answers = mask_tokens(texts([n]), 2000, share)
     assert (answers != IGNORE).sum() == answers.numel() == many
 
 
 def test_each_token_is_hidden_equally_often():
     [row] = texts([12])
     set_seed(0)
-    (tokens, _), _ = hide_tokens([row] * 4000, 14, 0.25)
+    (tokens, _), _ = mask_tokens([row] * 4000, 14, 0.25)
     often = (tokens == UNK).double().mean(0)  # (T,)
-    assert often[0] == often[-1] == 0 and (often[1:-1] - 0.25).abs().max() < 0.03  # four standard errors
-    together = (tokens == UNK)[:, 1:-1].double().T.cov()  # places are drawn without regard to each other but for their number
+    assert (
+        often[0] == often[-1] == 0 and (often[1:-1] - 0.25).abs().max() < 0.03
+    )  # four standard errors
+    together = (
+        (tokens == UNK)[:, 1:-1].double().T.cov()
+    )  # places are drawn without regard to each other but for their number
     assert together.fill_diagonal_(together[0, 1]).std() < 0.01
 
 
 def test_special_tokens_are_never_hidden():
     rows = [[BOS, 5, UNK, 6, EOS, PAD, 7]] * 200
-    (tokens, _), answers = hide_tokens(rows, 7, 0.9)
-    assert (tokens[:, [0, 4, 5]] == torch.tensor([BOS, EOS, PAD])).all() and set(answers.flatten().tolist()) == {5, 6, 7}
+    (tokens, _), answers = mask_tokens(rows, 7, 0.9)
+    assert (tokens[:, [0, 4, 5]] == torch.tensor([BOS, EOS, PAD])).all() and set(
+        answers.flatten().tolist()
+    ) == {5, 6, 7}
     assert (tokens[:, 2] == UNK).all()  # an unknown character is no question
 
 
 def test_rows_of_special_tokens_only_ask_nothing():
     for rows in ([[BOS, EOS]], [[BOS, EOS], []], [[]], [[PAD, PAD], [BOS, EOS]]):
-        (tokens, places), answers = hide_tokens(rows, 8)
+        (tokens, places), answers = mask_tokens(rows, 8)
         assert places.shape == answers.shape == (len(rows), 0) and not (tokens == UNK).any()
         assert reader()(tokens, places).shape == (len(rows), 0, V)
-    (tokens, places), answers = hide_tokens([[BOS, EOS], *texts([9])], 16)
-    assert (answers[0] == IGNORE).all() and (answers[1] != IGNORE).all() and reader()(tokens, places).isfinite().all()
+    (tokens, places), answers = mask_tokens([[BOS, EOS], *texts([9])], 16)
+    assert (
+        (answers[0] == IGNORE).all()
+        and (answers[1] != IGNORE).all()
+        and reader()(tokens, places).isfinite().all()
+    )
 
 
 def test_of_a_long_row_every_stretch_is_read():
     row = [*range(4, 34)]
     set_seed(0)
-    (tokens, places), answers = hide_tokens([row] * 500, 10, 0.2)
+    (tokens, places), answers = mask_tokens([row] * 500, 10, 0.2)
     assert tokens.shape == (500, 10) and answers.shape == (500, 2)
     whole = put_back(tokens, places, answers)
     assert (whole == whole[:, :1] + torch.arange(10)).all()  # neighbours stay neighbours
@@ -104,28 +147,28 @@ def test_of_a_long_row_every_stretch_is_read():
 def test_what_it_is_given_stays_as_it_was():
     rows = texts([5, 9])
     copies = [list(row) for row in rows]
-    hide_tokens(rows, 6, 0.5)
+    mask_tokens(rows, 6, 0.5)
     assert rows == copies
     tensors = [torch.tensor(row) for row in rows]
-    hide_tokens(tensors, 20, 0.5)
+    mask_tokens(tensors, 20, 0.5)
     assert [t.tolist() for t in tensors] == copies
 
 
 def test_a_seed_gives_the_same_questions_again_and_another_gives_others():
     def ask(seed, rows=texts([9, 30, 4])):
         set_seed(seed)
-        (tokens, places), answers = hide_tokens(rows, 20, 0.3)
+        (tokens, places), answers = mask_tokens(rows, 20, 0.3)
         return torch.cat([tokens.flatten(), places.flatten(), answers.flatten()])
 
     assert torch.equal(ask(1), ask(1)) and not torch.equal(ask(1), ask(2))
     set_seed(1)
-    assert not torch.equal(*(hide_tokens(texts([30]), 40, 0.3)[0][0] for _ in range(2)))
+    assert not torch.equal(*(mask_tokens(texts([30]), 40, 0.3)[0][0] for _ in range(2)))
 
 
-@pytest.mark.parametrize("n_pairs", [0, 50])
-def test_a_ragged_batch_is_told_what_its_rows_are_told(n_pairs):
-    model = reader(n_pairs=n_pairs)
-    (tokens, places), answers = hide_tokens(texts([1, 5, 9, 11, 0]), 16, 0.4)
+@pytest.mark.parametrize("n_bigrams", [0, 50])
+def test_a_ragged_batch_is_told_what_its_rows_are_told(n_bigrams):
+    model = reader(n_bigrams=n_bigrams).double()
+    (tokens, places), answers = mask_tokens(texts([1, 5, 9, 11, 0]), 16, 0.4)
     logits = model(tokens, places)
     for row, at, right, own in zip(tokens, places, answers, logits):
         asked = right != IGNORE
@@ -135,7 +178,7 @@ def test_a_ragged_batch_is_told_what_its_rows_are_told(n_pairs):
 
 
 def test_places_may_come_in_any_order_and_twice():
-    model, (row,) = reader(), texts([8])
+    model, (row,) = reader().double(), texts([8])
     tokens = torch.tensor([row])
     logits = model(tokens, torch.tensor([[3, 1, 3]]))
     assert_close(logits[0, [0, 2]], model(tokens, torch.tensor([[3, 3]]))[0])
@@ -143,24 +186,30 @@ def test_places_may_come_in_any_order_and_twice():
 
 
 def test_logits_are_those_of_scores_everywhere():
-    model = reader()
-    (tokens, places), answers = hide_tokens(texts([10, 4, 7]), 16, 0.3)
+    model = reader().double()
+    (tokens, places), answers = mask_tokens(texts([10, 4, 7]), 16, 0.3)
     e = model.encoder
-    everywhere = e.encode(e.look_up(tokens), tokens) @ e.embed.weight.T + model.bias  # (B, T, V)
+    everywhere = (
+        e.encode(e.embed_tokens(tokens), tokens) @ e.embed.weight.T + model.bias
+    )  # (B, T, V)
     labels = torch.full_like(tokens, IGNORE).scatter(1, places, answers)
-    ours = F.cross_entropy(model(tokens, places).flatten(0, 1), answers.flatten(), ignore_index=IGNORE)
+    ours = F.cross_entropy(
+        model(tokens, places).flatten(0, 1), answers.flatten(), ignore_index=IGNORE
+    )
     theirs = F.cross_entropy(everywhere.flatten(0, 1), labels.flatten(), ignore_index=IGNORE)
     assert_close(ours, theirs)
     weights = [weight for name, weight in model.named_parameters() if "head" not in name]
     for a, b in zip(torch.autograd.grad(ours, weights), torch.autograd.grad(theirs, weights)):
-        assert_close(a, b, rtol=1e-4, atol=1e-5)
+        assert_close(a, b)
 
 
 def test_the_answer_depends_on_all_tokens_but_on_what_is_hidden_only_through_unk():
     model, (row,) = reader(), texts([9])
     tokens = torch.tensor([row])
     tokens[0, 4] = UNK
-    depends = edit_influence(lambda t: model(t, torch.arange(t.shape[1])[None].expand(len(t), -1)), tokens, vocab_size=V)  # (b, i, c, j)
+    depends = edit_influence(
+        lambda t: model(t, torch.arange(t.shape[1])[None].expand(len(t), -1)), tokens, vocab_size=V
+    )  # (b, i, c, j)
     assert (depends[0, :, 0, :] > 0).all()  # attention looks both ways
     first, second = row.copy(), row.copy()
     second[4] = 4 + (row[4] - 3) % (V - 4)  # another token below the same gap
@@ -172,57 +221,95 @@ def test_the_answer_depends_on_all_tokens_but_on_what_is_hidden_only_through_unk
     assert first != second and torch.equal(*asked)
 
 
-@pytest.mark.parametrize("kind, n_pairs", [(Classifier, 0), (Classifier, 997), (BagOfEmbeddings, 0)])
-def test_noise_stays_noise(kind, n_pairs):
+@pytest.mark.parametrize(
+    "kind, n_bigrams", [(Classifier, 0), (Classifier, 997), (BagOfEmbeddings, 0)]
+)
+def test_noise_stays_noise(kind, n_bigrams):
     set_seed(0)
-    model = MaskedLanguageModel(kind(TransformerConfig(30, 16, d_model=32, n_heads=2, n_layers=1, d_ff=64, dropout=0.0, positions="rotary"), 2, n_pairs=n_pairs))
+    model = MaskedLanguageModel(
+        kind(
+            TransformerConfig(
+                30, 16, d_model=32, n_heads=2, n_layers=1, d_ff=64, dropout=0.0, positions="rotary"
+            ),
+            2,
+            n_bigrams=n_bigrams,
+        )
+    )
     optimizer, losses = torch.optim.AdamW(model.parameters(), lr=1e-2), []
     for _ in range(120):
-        (tokens, places), answers = hide_tokens(torch.randint(4, 30, (64, 16)).tolist(), 16, 0.3)
-        loss = F.cross_entropy(model(tokens, places).flatten(0, 1), answers.flatten(), ignore_index=IGNORE)
+        (tokens, places), answers = mask_tokens(torch.randint(4, 30, (64, 16)).tolist(), 16, 0.3)
+        loss = F.cross_entropy(
+            model(tokens, places).flatten(0, 1), answers.flatten(), ignore_index=IGNORE
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    assert min(losses[20:]) > math.log(26) - 0.05
+    assert (
+        sum(losses[-60:]) / 60 > math.log(26) - 0.02
+    )  # each on noise it has not seen: the mean of one batch may be below, that of 60 is not
 
 
 def test_what_can_be_known_is_learned_and_stays_in_the_encoder():
     "In rows that count upwards a hidden token follows from its neighbours."
     rows = [[BOS, *range(start, start + 10), EOS] for start in range(4, 30)] * 8
-    hide = lambda some: hide_tokens(some, 12, 0.2)
-    model = reader(config=TransformerConfig(V, 12, d_model=32, n_heads=2, n_layers=2, d_ff=64, dropout=0.0, positions="rotary"))
+    hide = lambda some: mask_tokens(some, 12, 0.2)
+    model = reader(
+        config=TransformerConfig(
+            V, 12, d_model=32, n_heads=2, n_layers=2, d_ff=64, dropout=0.0, positions="rotary"
+        )
+    )
     set_seed(0)
     model = MaskedLanguageModel(Classifier(model.encoder.config, 2))
     before = {name: t.clone() for name, t in model.encoder.state_dict().items()}
-    learn, held = (make_batches(rows[:n], 26, shuffle=n > 26, collate=hide) for n in (len(rows), 26))
-    history = fit(model, learn, held, TrainingConfig(epochs=20, lr=1e-2), device="cpu", progress=False)
+    learn, held = (
+        make_batches(rows[:n], 26, shuffle=n > 26, collate=hide) for n in (len(rows), 26)
+    )
+    history = fit(
+        model, learn, held, TrainingConfig(epochs=20, lr=1e-2), device="cpu", progress=False
+    )
     assert history["valid"].iloc[-1] < 0.5 < math.log(V) - 1
     after = model.encoder.state_dict()
     assert all(torch.equal(before[name], after[name]) == name.startswith("head") for name in before)
     taught = Classifier(model.encoder.config, 2)
-    missing = taught.load_state_dict({name: t for name, t in after.items() if not name.startswith("head")}, strict=False)
-    assert sorted(missing.missing_keys) == ["head.bias", "head.weight"] and not missing.unexpected_keys
+    missing = taught.load_state_dict(
+        {name: t for name, t in after.items() if not name.startswith("head")}, strict=False
+    )
+    assert (
+        sorted(missing.missing_keys) == ["head.bias", "head.weight"] and not missing.unexpected_keys
+    )
 
 
 def test_a_run_repeats_itself():
     def run():
         set_seed(3)
         model = MaskedLanguageModel(Classifier(CONFIG, 2, embed_dropout=0.1))
-        batches = make_batches(texts([9] * 40), 8, shuffle=True, collate=lambda some: hide_tokens(some, 16, 0.3))
-        return fit(model, batches, batches, TrainingConfig(steps=7, evaluate_every=3), device="cpu", progress=False)["valid"].tolist()
+        batches = make_batches(
+            texts([9] * 40), 8, shuffle=True, collate=lambda some: mask_tokens(some, 16, 0.3)
+        )
+        return fit(
+            model,
+            batches,
+            batches,
+            TrainingConfig(steps=7, eval_every=3),
+            device="cpu",
+            progress=False,
+        )["valid"].tolist()
 
     assert run() == run()
 
 
 def test_it_has_a_bias_for_each_token_beside_the_encoder_and_all_but_the_head_learns():
-    model = reader(n_pairs=50)
+    model = reader(n_bigrams=50)
     own, whole = (sum(p.numel() for p in thing.parameters()) for thing in (model, model.encoder))
     assert own == whole + V
-    (tokens, places), _ = hide_tokens(texts([9, 5]), 16, 0.3)
+    (tokens, places), _ = mask_tokens(texts([9, 5]), 16, 0.3)
     model(tokens, places).square().sum().backward()
     learned = {name for name, p in model.named_parameters() if p.grad is not None and p.grad.any()}
-    assert {name for name, _ in model.named_parameters()} - learned == {"encoder.head.weight", "encoder.head.bias"}
+    assert {name for name, _ in model.named_parameters()} - learned == {
+        "encoder.head.weight",
+        "encoder.head.bias",
+    }
 
 
 def ask(tokens, places):
@@ -231,42 +318,174 @@ def ask(tokens, places):
 
 nothing = torch.zeros(1, 0, dtype=torch.long)
 TABLE = {
-    "hide_tokens": [
-        ("a share of nothing", lambda: hide_tokens(texts([5]), 9, 0.0), (ValueError, "share: expected a number, 0 < share < 1", "0.0")),
-        ("a share of all", lambda: hide_tokens(texts([5]), 9, 1.0), (ValueError, "share: expected a number, 0 < share < 1", "1.0")),
-        ("a share in per cent", lambda: hide_tokens(texts([5]), 9, 15), (ValueError, "share: expected a number, 0 < share < 1", "15")),
-        ("a share that is none", lambda: hide_tokens(texts([5]), 9, "0.15"), (ValueError, "share: expected a number, 0 < share < 1", "'0.15'")),
-        ("no share", lambda: hide_tokens(texts([5]), 9, None), (ValueError, "share: expected a number, 0 < share < 1", "None")),
-        ("NaN", lambda: hide_tokens(texts([5]), 9, math.nan), (ValueError, "share: expected a number, 0 < share < 1", "nan")),
-        ("no room", lambda: hide_tokens(texts([5]), 0), (ValueError, "max_len: expected a whole number of 1 or more", "0")),
-        ("half a token", lambda: hide_tokens(texts([5]), 2.5), (TypeError, "max_len: expected a whole number of 1 or more", "2.5")),
-        ("words", lambda: hide_tokens(["a film"], 9), (TypeError, "rows: expected lists of whole numbers", "a film")),
-        ("one row", lambda: hide_tokens([5, 6, 7], 9), (TypeError, "rows: expected lists of whole numbers", "()")),
-        ("a number", lambda: hide_tokens(5, 9), (TypeError, "rows: expected lists of whole numbers", "5")),
-        ("labelled rows", lambda: hide_tokens([([5, 6], 1)], 9), (TypeError, "rows: expected lists of whole numbers", "([5, 6], 1)")),
-        ("halves", lambda: hide_tokens([[5.5, 6.0]], 9), (TypeError, "rows: expected lists of whole numbers", "float")),
-        ("no rows", lambda: hide_tokens([], 9), lambda q: [t.shape for t in (*q[0], q[1])] == [(0, 0)] * 3),
-        ("an empty row", lambda: hide_tokens([[]], 9), lambda q: [t.shape for t in (*q[0], q[1])] == [(1, 0)] * 3),
-        ("special tokens only", lambda: hide_tokens([[BOS, EOS]], 9), lambda q: q[0][0].tolist() == [[BOS, EOS]] and q[1].shape == (1, 0)),
-        ("one token at a time", lambda: hide_tokens([[5, 6, 7]], 1), lambda q: q[0][0].tolist() == [[UNK]] and q[1].item() in (5, 6, 7)),
-        ("tensors", lambda: hide_tokens([torch.tensor([5, 6])], 9, 0.5), lambda q: q[1].shape == (1, 1)),
+    "mask_tokens": [
+        (
+            "a share of nothing",
+            lambda: mask_tokens(texts([5]), 9, 0.0),
+            (ValueError, "share: expected a number, 0 < share < 1", "0.0"),
+        ),
+        (
+            "a share of all",
+            lambda: mask_tokens(texts([5]), 9, 1.0),
+            (ValueError, "share: expected a number, 0 < share < 1", "1.0"),
+        ),
+        (
+            "a share in per cent",
+            lambda: mask_tokens(texts([5]), 9, 15),
+            (ValueError, "share: expected a number, 0 < share < 1", "15"),
+        ),
+        (
+            "a share that is none",
+            lambda: mask_tokens(texts([5]), 9, "0.15"),
+            (ValueError, "share: expected a number, 0 < share < 1", "'0.15'"),
+        ),
+        (
+            "no share",
+            lambda: mask_tokens(texts([5]), 9, None),
+            (ValueError, "share: expected a number, 0 < share < 1", "None"),
+        ),
+        (
+            "NaN",
+            lambda: mask_tokens(texts([5]), 9, math.nan),
+            (ValueError, "share: expected a number, 0 < share < 1", "nan"),
+        ),
+        (
+            "no room",
+            lambda: mask_tokens(texts([5]), 0),
+            (ValueError, "max_len: expected a whole number of 1 or more", "0"),
+        ),
+        (
+            "half a token",
+            lambda: mask_tokens(texts([5]), 2.5),
+            (TypeError, "max_len: expected a whole number of 1 or more", "2.5"),
+        ),
+        (
+            "words",
+            lambda: mask_tokens(["a film"], 9),
+            (TypeError, "rows: expected lists of whole numbers", "a film"),
+        ),
+        (
+            "one row",
+            lambda: mask_tokens([5, 6, 7], 9),
+            (TypeError, "rows: expected lists of whole numbers", "()"),
+        ),
+        (
+            "a number",
+            lambda: mask_tokens(5, 9),
+            (TypeError, "rows: expected lists of whole numbers", "5"),
+        ),
+        (
+            "labelled rows",
+            lambda: mask_tokens([([5, 6], 1)], 9),
+            (TypeError, "rows: expected lists of whole numbers", "([5, 6], 1)"),
+        ),
+        (
+            "halves",
+            lambda: mask_tokens([[5.5, 6.0]], 9),
+            (TypeError, "rows: expected lists of whole numbers", "float"),
+        ),
+        (
+            "no rows",
+            lambda: mask_tokens([], 9),
+            lambda q: [t.shape for t in (*q[0], q[1])] == [(0, 0)] * 3,
+        ),
+        (
+            "an empty row",
+            lambda: mask_tokens([[]], 9),
+            lambda q: [t.shape for t in (*q[0], q[1])] == [(1, 0)] * 3,
+        ),
+        (
+            "special tokens only",
+            lambda: mask_tokens([[BOS, EOS]], 9),
+            lambda q: q[0][0].tolist() == [[BOS, EOS]] and q[1].shape == (1, 0),
+        ),
+        (
+            "one token at a time",
+            lambda: mask_tokens([[5, 6, 7]], 1),
+            lambda q: q[0][0].tolist() == [[UNK]] and q[1].item() in (5, 6, 7),
+        ),
+        (
+            "tensors",
+            lambda: mask_tokens([torch.tensor([5, 6])], 9, 0.5),
+            lambda q: q[1].shape == (1, 1),
+        ),
     ],
     "MaskedLanguageModel": [
-        ("no encoder", lambda: MaskedLanguageModel(nn.Linear(2, 2)), (TypeError, "encoder: expected a Classifier", "Linear")),
-        ("a configuration", lambda: MaskedLanguageModel(CONFIG), (TypeError, "encoder: expected a Classifier", "TransformerConfig")),
-        ("one text without a batch", lambda: ask([5, 6], [[0]]), (ValueError, "tokens: expected integers of shape (B, T)", "(2,)")),
-        ("vectors", lambda: ask([[0.5, 0.6]], [[0]]), (TypeError, "tokens: expected a tensor of integers", "float32")),
-        ("places without a batch", lambda: ask([[5, 6]], [0]), (ValueError, "places: expected integers of shape (B, K)", "(1,)")),
-        ("a mask for places", lambda: ask([[5, 6]], [[True, False]]), (TypeError, "places: expected a tensor of integers", "bool")),
-        ("too few rows of places", lambda: ask([[5, 6], [7, 8]], [[0]]), (ValueError, "places: expected a row for each of the 2 texts", "1")),
-        ("a place behind the end", lambda: ask([[5, 6]], [[0, 2]]), (ValueError, "places: expected numbers from 0, below T = 2", "0 to 2")),
-        ("a place before the start", lambda: ask([[5, 6]], [[-1]]), (ValueError, "places: expected numbers from 0, below T = 2", "-1 to -1")),
-        ("a place in a text of nothing", lambda: reader()(nothing, torch.tensor([[0]])), (ValueError, "places: expected numbers from 0, below T = 0", "0 to 0")),
-        ("nothing asked", lambda: reader()(torch.tensor([[5, 6]]), nothing), lambda logits: logits.shape == (1, 0, V)),
-        ("a text of nothing", lambda: reader()(nothing, nothing), lambda logits: logits.shape == (1, 0, V)),
-        ("an empty batch", lambda: reader()(nothing[:0], nothing[:0]), lambda logits: logits.shape == (0, 0, V)),
-        ("pads only", lambda: ask([[PAD, PAD]], [[0, 1]]), lambda logits: logits.shape == (1, 2, V) and bool(logits.isfinite().all())),
-        ("all hidden", lambda: ask([[UNK] * 5], [[0, 4]]), lambda logits: bool(logits.isfinite().all())),
+        (
+            "no encoder",
+            lambda: MaskedLanguageModel(nn.Linear(2, 2)),
+            (TypeError, "encoder: expected a Classifier", "Linear"),
+        ),
+        (
+            "a configuration",
+            lambda: MaskedLanguageModel(CONFIG),
+            (TypeError, "encoder: expected a Classifier", "TransformerConfig"),
+        ),
+        (
+            "one text without a batch",
+            lambda: ask([5, 6], [[0]]),
+            (ValueError, "tokens: expected integers of shape (B, T)", "(2,)"),
+        ),
+        (
+            "vectors",
+            lambda: ask([[0.5, 0.6]], [[0]]),
+            (TypeError, "tokens: expected a tensor of integers", "float32"),
+        ),
+        (
+            "places without a batch",
+            lambda: ask([[5, 6]], [0]),
+            (ValueError, "places: expected integers of shape (B, K)", "(1,)"),
+        ),
+        (
+            "a mask for places",
+            lambda: ask([[5, 6]], [[True, False]]),
+            (TypeError, "places: expected a tensor of integers", "bool"),
+        ),
+        (
+            "too few rows of places",
+            lambda: ask([[5, 6], [7, 8]], [[0]]),
+            (ValueError, "places: expected a row for each of the 2 texts", "1"),
+        ),
+        (
+            "a place behind the end",
+            lambda: ask([[5, 6]], [[0, 2]]),
+            (ValueError, "places: expected numbers from 0, below T = 2", "0 to 2"),
+        ),
+        (
+            "a place before the start",
+            lambda: ask([[5, 6]], [[-1]]),
+            (ValueError, "places: expected numbers from 0, below T = 2", "-1 to -1"),
+        ),
+        (
+            "a place in a text of nothing",
+            lambda: reader()(nothing, torch.tensor([[0]])),
+            (ValueError, "places: expected numbers from 0, below T = 0", "0 to 0"),
+        ),
+        (
+            "nothing asked",
+            lambda: reader()(torch.tensor([[5, 6]]), nothing),
+            lambda logits: logits.shape == (1, 0, V),
+        ),
+        (
+            "a text of nothing",
+            lambda: reader()(nothing, nothing),
+            lambda logits: logits.shape == (1, 0, V),
+        ),
+        (
+            "an empty batch",
+            lambda: reader()(nothing[:0], nothing[:0]),
+            lambda logits: logits.shape == (0, 0, V),
+        ),
+        (
+            "pads only",
+            lambda: ask([[PAD, PAD]], [[0, 1]]),
+            lambda logits: logits.shape == (1, 2, V) and bool(logits.isfinite().all()),
+        ),
+        (
+            "all hidden",
+            lambda: ask([[UNK] * 5], [[0, 4]]),
+            lambda logits: bool(logits.isfinite().all()),
+        ),
     ],
 }
 

@@ -1,4 +1,5 @@
 """What holds for the loss, the schedules, the optimizers and one step, whatever the numbers."""
+
 import importlib
 import math
 import os
@@ -20,7 +21,17 @@ from torch.testing import assert_close
 from former_nb.batches import IGNORE
 from former_nb.block import TransformerConfig
 from former_nb.generator import LanguageModel
-from former_nb.optimization import SCHEDULES, Accelerator, call, evaluate, make_optimizers, split_batch, token_loss, total_loss, train_step
+from former_nb.optimization import (
+    SCHEDULES,
+    Accelerator,
+    call,
+    evaluate,
+    make_optimizers,
+    split_batch,
+    token_loss,
+    total_loss,
+    train_step,
+)
 from former_nb.optimization import warmup_cosine, warmup_inverse_sqrt
 from former_nb.text import PAD
 
@@ -31,7 +42,9 @@ few = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
 
 def numbers(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+    return torch.randn(
+        *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    ).to(dtype)
 
 
 def tokens(*shape, vocab=7, seed=0, low=0, ignored=0.0):
@@ -46,7 +59,7 @@ shapes = st.sampled_from([(), (1,), (5,), (3, 4), (2, 3, 2)])
 shares = st.sampled_from([0.0, 0.05, 0.1, 0.5, 0.99])
 
 
-def by_definition(logits, targets, smoothing, pad):
+def by_definition(logits, targets, label_smoothing, pad):
     "The sum over places and tokens of -q log p, one number after the other."
     V, total = logits.shape[-1], logits.new_zeros(())
     spread = V if pad is None else V - 1
@@ -55,20 +68,23 @@ def by_definition(logits, targets, smoothing, pad):
             continue
         log_p = z - z.exp().sum().log()
         for k in range(V):
-            q = (1 - smoothing) * (k == y) + (0 if k == pad else smoothing / spread)
+            q = (1 - label_smoothing) * (k == y) + (0 if k == pad else label_smoothing / spread)
             total = total - q * log_p[k]
     return total
 
 
 @many
 @given(shapes, shares, st.sampled_from([None, 0, 3, 6]), st.integers(0, 999))
-def test_the_loss_is_its_formula(shape, smoothing, pad, seed):
-    logits, targets = numbers(*shape, 7, seed=seed).requires_grad_(), tokens(*shape, seed=seed, ignored=0.3)
-    wanted = by_definition(logits, targets, smoothing, pad)
-    total = token_loss(logits, targets, "sum", smoothing, pad)
+def test_the_loss_is_its_formula(shape, label_smoothing, pad, seed):
+    logits, targets = (
+        numbers(*shape, 7, seed=seed).requires_grad_(),
+        tokens(*shape, seed=seed, ignored=0.3),
+    )
+    wanted = by_definition(logits, targets, label_smoothing, pad)
+    total = token_loss(logits, targets, "sum", label_smoothing, pad)
     assert_close(total, wanted, **EXACT)
     count = max(1, int((targets != IGNORE).sum()))
-    assert_close(token_loss(logits, targets, "mean", smoothing, pad), wanted / count, **EXACT)
+    assert_close(token_loss(logits, targets, "mean", label_smoothing, pad), wanted / count, **EXACT)
     if wanted.requires_grad:
         slopes = [torch.autograd.grad(t, logits, retain_graph=True)[0] for t in (total, wanted)]
         assert_close(*slopes, **EXACT)
@@ -76,20 +92,25 @@ def test_the_loss_is_its_formula(shape, smoothing, pad, seed):
 
 @many
 @given(shapes, shares, st.integers(0, 999))
-def test_without_a_pad_it_is_torchs_own(shape, smoothing, seed):
+def test_without_a_pad_it_is_torchs_own(shape, label_smoothing, seed):
     logits, targets = numbers(*shape, 7, seed=seed).requires_grad_(), tokens(*shape, seed=seed)
-    ours = token_loss(logits, targets, smoothing=smoothing, pad=None)
-    theirs = F.cross_entropy(logits.reshape(-1, 7), targets.flatten(), label_smoothing=smoothing)
+    ours = token_loss(logits, targets, label_smoothing=label_smoothing, pad=None)
+    theirs = F.cross_entropy(
+        logits.reshape(-1, 7), targets.flatten(), label_smoothing=label_smoothing
+    )
     assert_close(ours, theirs, **EXACT)
     assert_close(*(torch.autograd.grad(t, logits)[0] for t in (ours, theirs)), **EXACT)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("pad", [None, PAD, 3])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_gradcheck(smoothing, pad, reduction):
+def test_gradcheck(label_smoothing, pad, reduction):
     targets = tokens(2, 3, vocab=5, low=1, ignored=0.3)
-    assert torch.autograd.gradcheck(lambda z: token_loss(z, targets, reduction, smoothing, pad), numbers(2, 3, 5).requires_grad_())
+    assert torch.autograd.gradcheck(
+        lambda z: token_loss(z, targets, reduction, label_smoothing, pad),
+        numbers(2, 3, 5).requires_grad_(),
+    )
 
 
 def test_smoothing_with_a_pad_is_a_kl_divergence_up_to_a_constant():
@@ -104,22 +125,31 @@ def test_the_pad_gets_nothing_even_where_it_is_ruled_out():
     logits = numbers(3, 5)
     logits[:, PAD] = -INF
     logits.requires_grad_()
-    loss = token_loss(logits, torch.tensor([1, 2, IGNORE]), smoothing=0.1)
+    loss = token_loss(logits, torch.tensor([1, 2, IGNORE]), label_smoothing=0.1)
     slope = torch.autograd.grad(loss, logits)[0]
-    assert loss.isfinite() and slope.isfinite().all() and slope[:, PAD].eq(0).all() and slope[2].eq(0).all()
+    assert (
+        loss.isfinite()
+        and slope.isfinite().all()
+        and slope[:, PAD].eq(0).all()
+        and slope[2].eq(0).all()
+    )
 
 
 def test_a_target_may_be_the_pad():
     logits = numbers(2, 5)
-    assert_close(token_loss(logits, torch.tensor([0, 1]), "sum", 0.1), by_definition(logits, torch.tensor([0, 1]), 0.1, 0), **EXACT)
+    assert_close(
+        token_loss(logits, torch.tensor([0, 1]), "sum", 0.1),
+        by_definition(logits, torch.tensor([0, 1]), 0.1, 0),
+        **EXACT,
+    )
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("shape", [(), (0,), (4,), (2, 3), (2, 0)])
-def test_where_nothing_counts_loss_and_slope_are_zero(shape, reduction, smoothing):
+def test_where_nothing_counts_loss_and_slope_are_zero(shape, reduction, label_smoothing):
     logits = numbers(*shape, 5).requires_grad_()
-    loss = token_loss(logits, torch.full(shape, IGNORE), reduction, smoothing)
+    loss = token_loss(logits, torch.full(shape, IGNORE), reduction, label_smoothing)
     assert loss == 0 and torch.autograd.grad(loss, logits)[0].eq(0).all()
 
 
@@ -127,24 +157,36 @@ def test_where_nothing_counts_loss_and_slope_are_zero(shape, reduction, smoothin
 def test_classes_and_tokens(shape):
     "(B, V) with (B,), as of a classifier, and (B, T, V) with (B, T)."
     logits, targets = numbers(*shape, 7), tokens(*shape)
-    assert_close(token_loss(logits, targets, pad=None), F.cross_entropy(logits.reshape(-1, 7), targets.flatten()))
+    assert_close(
+        token_loss(logits, targets, pad=None),
+        F.cross_entropy(logits.reshape(-1, 7), targets.flatten()),
+    )
 
 
 @pytest.mark.parametrize("kind", [torch.uint8, torch.int8, torch.int16, torch.int32])
 def test_every_kind_of_integer(kind):
     logits, targets = numbers(3, 4, 7), tokens(3, 4)
-    for smoothing in (0.0, 0.1):
-        assert_close(token_loss(logits, targets.to(kind), smoothing=smoothing), token_loss(logits, targets, smoothing=smoothing), rtol=0, atol=0)
+    for label_smoothing in (0.0, 0.1):
+        assert_close(
+            token_loss(logits, targets.to(kind), label_smoothing=label_smoothing),
+            token_loss(logits, targets, label_smoothing=label_smoothing),
+            rtol=0,
+            atol=0,
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_half_precision_is_measured_in_float32(dtype, smoothing):
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_half_precision_is_measured_in_float32(dtype, label_smoothing):
     logits, targets = numbers(40_000, 7, dtype=dtype).requires_grad_(), tokens(40_000)
-    total = token_loss(logits, targets, "sum", smoothing)  # above 65,504, the largest number of float16
+    total = token_loss(
+        logits, targets, "sum", label_smoothing
+    )  # above 65,504, the largest number of float16
     assert total.dtype == torch.float32 and total > 70_000
-    assert_close(total, token_loss(logits.detach().float(), targets, "sum", smoothing), rtol=0, atol=0)
-    slope = torch.autograd.grad(token_loss(logits, targets, "sum", smoothing), logits)[0]
+    assert_close(
+        total, token_loss(logits.detach().float(), targets, "sum", label_smoothing), rtol=0, atol=0
+    )
+    slope = torch.autograd.grad(token_loss(logits, targets, "sum", label_smoothing), logits)[0]
     assert slope.dtype == dtype and slope.isfinite().all()
 
 
@@ -153,26 +195,35 @@ def test_shapes_without_numbers():
     from torch._subclasses import FakeTensorMode
 
     with FakeTensorMode():
-        for smoothing in (0.0, 0.1):
+        for label_smoothing in (0.0, 0.1):
             logits = torch.empty(3, 4, 7, requires_grad=True)
-            loss = token_loss(logits, torch.empty(3, 4, dtype=torch.long), smoothing=smoothing)
+            loss = token_loss(
+                logits, torch.empty(3, 4, dtype=torch.long), label_smoothing=label_smoothing
+            )
             assert loss.shape == () and torch.autograd.grad(loss, logits)[0].shape == (3, 4, 7)
 
 
 def test_large_logits_do_not_overflow():
     logits = torch.tensor([[1e4, -1e4, 0.0]])
-    assert token_loss(logits, torch.tensor([0])) == 0 and token_loss(logits, torch.tensor([1])) == 2e4
+    assert (
+        token_loss(logits, torch.tensor([0])) == 0 and token_loss(logits, torch.tensor([1])) == 2e4
+    )
 
 
 def test_other_strides():
     logits, targets = numbers(7, 4, 3).permute(2, 1, 0), tokens(4, 3).T  # (3, 4, 7), (3, 4)
-    assert_close(token_loss(logits, targets, smoothing=0.1), token_loss(logits.contiguous(), targets.contiguous(), smoothing=0.1), rtol=0, atol=0)
+    assert_close(
+        token_loss(logits, targets, label_smoothing=0.1),
+        token_loss(logits.contiguous(), targets.contiguous(), label_smoothing=0.1),
+        rtol=0,
+        atol=0,
+    )
 
 
 def test_the_loss_leaves_its_arguments_alone():
     logits, targets = numbers(3, 5), tokens(3, vocab=5)
     before = logits.clone(), targets.clone()
-    token_loss(logits, targets, smoothing=0.1)
+    token_loss(logits, targets, label_smoothing=0.1)
     assert torch.equal(logits, before[0]) and torch.equal(targets, before[1])
 
 
@@ -180,17 +231,27 @@ def test_the_loss_leaves_its_arguments_alone():
 
 
 @few
-@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), min_size=1, max_size=5), st.integers(0, 999))
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), min_size=1, max_size=5),
+    st.integers(0, 999),
+)
 def test_the_mean_does_not_depend_on_the_cut(sizes, seed):
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Embedding(7, 6), nn.Dropout(0.5), nn.Linear(6, 7)).double()
-    batches = [(tokens(*size, seed=i), tokens(*size, seed=i + 50, ignored=0.4)) for i, size in enumerate(sizes)]
+    batches = [
+        (tokens(*size, seed=i), tokens(*size, seed=i + 50, ignored=0.4))
+        for i, size in enumerate(sizes)
+    ]
     flat = [torch.cat([t.flatten() for t in side])[None] for side in zip(*batches)]
     count = int((flat[1] != IGNORE).sum())
     assume(count)
     total, counted = total_loss(model, iter(batches))
     assert counted == count and model.training and model[1].training
-    assert evaluate(model, batches) == total / count == pytest.approx(evaluate(model, [tuple(flat)]), rel=1e-12)
+    assert (
+        evaluate(model, batches)
+        == total / count
+        == pytest.approx(evaluate(model, [tuple(flat)]), rel=1e-12)
+    )
 
 
 def test_a_model_without_weights_or_with_buffers_only():
@@ -221,7 +282,9 @@ def test_half_precision_models_are_summed_in_float32():
     torch.manual_seed(0)
     model = nn.Embedding(7, 7).to(torch.bfloat16)
     batch = tokens(300, 50), tokens(300, 50, seed=1)
-    assert evaluate(model, [batch]) == pytest.approx(evaluate(deepcopy(model).float(), [batch]), rel=1e-6)
+    assert evaluate(model, [batch]) == pytest.approx(
+        evaluate(deepcopy(model).float(), [batch]), rel=1e-6
+    )
 
 
 # ---------------------------------------------------------------- schedules
@@ -246,14 +309,21 @@ def test_schedules_stay_between_0_and_1_and_turn_once(steps, warmup, places):
         down = [rate for place, rate in zip(places, rates) if place >= rise]
         assert up == sorted(up) or (name == "cosine" and steps < rise)
         assert down == sorted(down, reverse=True)
-        assert all(rate > 0 for place, rate in zip(places, rates) if place <= steps - 1)  # no step is wasted
+        assert all(
+            rate > 0 for place, rate in zip(places, rates) if place <= steps - 1
+        )  # no step is wasted
     assert warmup_cosine(steps, steps, warmup) == warmup_cosine(steps + 1, steps, warmup) == 0
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES.values())
-@pytest.mark.parametrize(("steps", "warmup", "rise"), [(1, 0.0, 1), (1, 1.0, 1), (20, 0.0, 1), (20, 0.1, 2), (20, 1.0, 20), (1000, 0.05, 50)])
+@pytest.mark.parametrize(
+    ("steps", "warmup", "rise"),
+    [(1, 0.0, 1), (1, 1.0, 1), (20, 0.0, 1), (20, 0.1, 2), (20, 1.0, 20), (1000, 0.05, 50)],
+)
 def test_the_peak_is_reached_when_the_rise_is_over(schedule, steps, warmup, rise):
-    assert [schedule(step, steps, warmup) for step in range(rise)] == [pytest.approx((step + 1) / rise) for step in range(rise)]
+    assert [schedule(step, steps, warmup) for step in range(rise)] == [
+        pytest.approx((step + 1) / rise) for step in range(rise)
+    ]
     assert max(schedule(step, steps, warmup) for step in range(steps)) == 1
 
 
@@ -261,12 +331,16 @@ def test_the_peak_is_reached_when_the_rise_is_over(schedule, steps, warmup, rise
 @given(st.integers(1, 2000), st.integers(1, 4096), st.integers(1, 20_000))
 def test_the_inverse_root_is_the_papers_rate(rise, d_model, step):
     paper = lambda s: d_model**-0.5 * min(s**-0.5, s * rise**-1.5)
-    assert warmup_inverse_sqrt(step - 1, 20_000, rise / 20_000) == pytest.approx(paper(step) / paper(rise))
+    assert warmup_inverse_sqrt(step - 1, 20_000, rise / 20_000) == pytest.approx(
+        paper(step) / paper(rise)
+    )
 
 
 def test_schedules_serve_torchs_own_scheduler():
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.3)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: warmup_cosine(step, 10, 0.2))
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: warmup_cosine(step, 10, 0.2)
+    )
     rates = []
     for _ in range(10):
         rates.append(optimizer.param_groups[0]["lr"])
@@ -282,11 +356,17 @@ class Mixed(nn.Module):
 
     def __init__(self, tied):
         super().__init__()
-        self.embed, self.norm, self.attention = nn.Embedding(9, 8), nn.LayerNorm(8), nn.MultiheadAttention(8, 2)
+        self.embed, self.norm, self.attention = (
+            nn.Embedding(9, 8),
+            nn.LayerNorm(8),
+            nn.MultiheadAttention(8, 2),
+        )
         self.first, self.conv = nn.Linear(8, 8), nn.Conv1d(8, 8, 3)
         self.second = self.first  # one layer under two names
         self.free, self.head = nn.Parameter(torch.zeros(3)), nn.Linear(8, 9, bias=False)
-        self.normed = nn.utils.parametrizations.weight_norm(nn.Linear(8, 8))  # its weight is computed
+        self.normed = nn.utils.parametrizations.weight_norm(
+            nn.Linear(8, 8)
+        )  # its weight is computed
         self.frozen = nn.Linear(8, 8).requires_grad_(False)
         if tied:
             self.head.weight = self.embed.weight
@@ -295,7 +375,9 @@ class Mixed(nn.Module):
 MODELS = {
     "mixed": lambda: Mixed(False),
     "tied": lambda: Mixed(True),
-    "language model": lambda: LanguageModel(TransformerConfig(vocab_size=9, max_len=6, d_model=8, n_heads=2, n_layers=2, d_ff=16)),
+    "language model": lambda: LanguageModel(
+        TransformerConfig(vocab_size=9, max_len=6, d_model=8, n_heads=2, n_layers=2, d_ff=16)
+    ),
     "one layer": lambda: nn.Linear(3, 2),
     "one matrix": lambda: nn.Linear(3, 2, bias=False),
     "one embedding": lambda: nn.Embedding(3, 2),
@@ -308,29 +390,41 @@ def test_every_parameter_is_in_exactly_one_group(name, muon_lr):
     model = MODELS[name]()
     optimizers = make_optimizers(model, 1e-3, muon_lr, 0.1)
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
-    assert Counter(id(p) for group in groups for p in group["params"]) == Counter(map(id, model.parameters()))
+    assert Counter(id(p) for group in groups for p in group["params"]) == Counter(
+        map(id, model.parameters())
+    )
     assert all(group["params"] for group in groups)
-    linear = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    linear = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - {
+        id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)
+    }
     for optimizer in optimizers:
         muon = isinstance(optimizer, torch.optim.Muon)
         assert muon_lr is not None or not muon
         for group in optimizer.param_groups:
             assert group["lr"] == (muon_lr if muon else 1e-3)
             inside = {id(p) in linear for p in group["params"]}
-            assert inside == {group["weight_decay"] == 0.1} and (muon_lr is None or inside == {muon})
+            assert inside == {group["weight_decay"] == 0.1} and (
+                muon_lr is None or inside == {muon}
+            )
 
 
 def test_adamw_is_fused_and_its_memory_is_short():
-    for optimizer in make_optimizers(small(torch.float32), 1e-3, 0.02, 0.1) + make_optimizers(small(torch.float32), 1e-3, None, 0.1):
+    for optimizer in make_optimizers(small(torch.float32), 1e-3, 0.02, 0.1) + make_optimizers(
+        small(torch.float32), 1e-3, None, 0.1
+    ):
         for group in optimizer.param_groups:
-            assert isinstance(optimizer, torch.optim.Muon) or (group["fused"] is True and group["betas"] == (0.9, 0.95))
+            assert isinstance(optimizer, torch.optim.Muon) or (
+                group["fused"] is True and group["betas"] == (0.9, 0.95)
+            )
 
 
 def test_a_tied_matrix_is_the_embeddings_and_a_computed_one_is_left():
     model = Mixed(tied=True)
     adam, muon = make_optimizers(model, 1e-3, 0.02, 0.1)
     names = {id(p): name for name, p in model.named_parameters()}
-    of = lambda optimizer: {names[id(p)] for group in optimizer.param_groups for p in group["params"]}
+    of = lambda optimizer: {
+        names[id(p)] for group in optimizer.param_groups for p in group["params"]
+    }
     assert "embed.weight" in of(adam) and {"attention.in_proj_weight", "conv.weight"} < of(adam)
     assert of(muon) == {"first.weight", "frozen.weight", "attention.out_proj.weight"}
 
@@ -339,7 +433,11 @@ def test_a_tied_matrix_is_the_embeddings_and_a_computed_one_is_left():
 def test_the_optimizers_step_and_their_states_can_be_loaded(muon_lr):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(7, 8), nn.Linear(8, 7))
-    optimizers, accelerator, batch = make_optimizers(model, 1e-2, muon_lr, 0.1), Accelerator(device_placement=False, cpu=True), (tokens(6, 4), tokens(6, 4, seed=1))
+    optimizers, accelerator, batch = (
+        make_optimizers(model, 1e-2, muon_lr, 0.1),
+        Accelerator(device_placement=False, cpu=True),
+        (tokens(6, 4), tokens(6, 4, seed=1)),
+    )
     losses = [train_step(model, [batch], 24, optimizers, accelerator).item() for _ in range(20)]
     assert losses[-1] < losses[0] - 1
     twin = deepcopy(model)
@@ -357,12 +455,22 @@ def test_the_optimizers_step_and_their_states_can_be_loaded(muon_lr):
 @many
 @given(st.integers(1, 9), st.integers(1, 14), st.integers(0, 99))
 def test_a_cut_holds_each_row_once(B, n, seed):
-    inputs, more, targets = tokens(B, 5, seed=seed), numbers(B, 2, 3, seed=seed), tokens(B, 5, seed=seed + 1, ignored=0.3)
+    inputs, more, targets = (
+        tokens(B, 5, seed=seed),
+        numbers(B, 2, 3, seed=seed),
+        tokens(B, 5, seed=seed + 1, ignored=0.3),
+    )
     parts = split_batch(((inputs, [more]), targets), n)
-    assert len(parts) == n and all(len(t) >= 1 and len(x[0]) == len(x[1][0]) == len(t) for x, t in parts)
+    assert len(parts) == n and all(
+        len(t) >= 1 and len(x[0]) == len(x[1][0]) == len(t) for x, t in parts
+    )
     real = [(x, t) for i, (x, t) in enumerate(parts) if B * (i + 1) // n > B * i // n]
     empty = [(x, t) for i, (x, t) in enumerate(parts) if B * (i + 1) // n == B * i // n]
-    for whole, cut in ((inputs, [x[0] for x, _ in real]), (more, [x[1][0] for x, _ in real]), (targets, [t for _, t in real])):
+    for whole, cut in (
+        (inputs, [x[0] for x, _ in real]),
+        (more, [x[1][0] for x, _ in real]),
+        (targets, [t for _, t in real]),
+    ):
         assert torch.cat(cut).equal(whole)
     assert all(t.eq(IGNORE).all() and x[0].equal(inputs[:1]) for x, t in empty)
     sizes = [len(t) for _, t in real]
@@ -387,10 +495,18 @@ class Pair(nn.Module):
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(
-    B=st.integers(1, 8), n=st.integers(2, 12), ignored=st.sampled_from([0.0, 0.5, 0.95]), smoothing=st.sampled_from([0.0, 0.1]),
-    pad=st.sampled_from([None, 0, 3]), clip=st.sampled_from([0.05, 1.0, INF]), pair=st.booleans(), seed=st.integers(0, 99),
+    B=st.integers(1, 8),
+    n=st.integers(2, 12),
+    ignored=st.sampled_from([0.0, 0.5, 0.95]),
+    label_smoothing=st.sampled_from([0.0, 0.1]),
+    pad=st.sampled_from([None, 0, 3]),
+    max_grad_norm=st.sampled_from([0.05, 1.0, INF]),
+    pair=st.booleans(),
+    seed=st.integers(0, 99),
 )
-def test_a_step_in_parts_is_the_step(B, n, ignored, smoothing, pad, clip, pair, seed):
+def test_a_step_in_parts_is_the_step(
+    B, n, ignored, label_smoothing, pad, max_grad_norm, pair, seed
+):
     accelerator = Accelerator(device_placement=False, cpu=True)
     inputs, targets = tokens(B, 5, seed=seed), tokens(B, 5, seed=seed + 1, ignored=ignored)
     batch = ((inputs, numbers(B, 5, 7, seed=seed)) if pair else inputs, targets)
@@ -398,40 +514,76 @@ def test_a_step_in_parts_is_the_step(B, n, ignored, smoothing, pad, clip, pair, 
     for parts in (1, n):
         model = Pair() if pair else small()
         optimizers = [torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)]
-        nats = [train_step(model, split_batch(batch, parts), count, optimizers, accelerator, clip, smoothing=smoothing, pad=pad) for _ in range(3)]
+        nats = [
+            train_step(
+                model,
+                split_batch(batch, parts),
+                count,
+                optimizers,
+                accelerator,
+                max_grad_norm,
+                label_smoothing=label_smoothing,
+                pad=pad,
+            )
+            for _ in range(3)
+        ]
         ends.append([torch.stack(nats), *(p.detach() for p in model.parameters())])
     assert_close(*ends, **EXACT)
-    if clip == INF:  # and it is the step that PyTorch makes by hand
+    if max_grad_norm == INF:  # and it is the step that PyTorch makes by hand
         model = Pair() if pair else small()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
         for _ in range(3):
             optimizer.zero_grad()
-            (by_definition(call(model, batch[0]), targets, smoothing, pad) / max(count, 1) + 0 * sum(p.sum() for p in model.parameters())).backward()
+            (
+                by_definition(call(model, batch[0]), targets, label_smoothing, pad) / max(count, 1)
+                + 0 * sum(p.sum() for p in model.parameters())
+            ).backward()
             optimizer.step()
         assert_close([p.detach() for p in model.parameters()], ends[0][1:], **EXACT)
 
 
 def test_muon_and_adamw_step_alike_in_parts():
-    accelerator, batch, ends = Accelerator(device_placement=False, cpu=True), (tokens(11, 6), tokens(11, 6, seed=1, ignored=0.4)), []
+    accelerator, batch, ends = (
+        Accelerator(device_placement=False, cpu=True),
+        (tokens(11, 6), tokens(11, 6, seed=1, ignored=0.4)),
+        [],
+    )
     count = int((batch[1] != IGNORE).sum())
     for n in (1, 4, 30):
-        model = small(torch.float32)
+        model = small()  # in float64: what rounds differently in float32, Muon would round to bfloat16 and enlarge
         optimizers = make_optimizers(model, 1e-2, 0.02, 0.1)
         for _ in range(3):
             train_step(model, split_batch(batch, n), count, optimizers, accelerator)
         ends.append([p.detach() for p in model.parameters()])
     for other in ends[1:]:
-        assert_close(other, ends[0], rtol=1e-2, atol=1e-3)  # Muon computes in bfloat16
+        assert_close(other, ends[0], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("clip", [0.01, 1.0])
-def test_the_clip_holds_for_the_whole_batch(clip):
-    accelerator, batch = Accelerator(device_placement=False, cpu=True), (tokens(6, 4), tokens(6, 4, seed=1))
+@pytest.mark.parametrize("max_grad_norm", [0.01, 1.0])
+def test_the_clip_holds_for_the_whole_batch(max_grad_norm):
+    accelerator, batch = (
+        Accelerator(device_placement=False, cpu=True),
+        (tokens(6, 4), tokens(6, 4, seed=1)),
+    )
     for n in (1, 3):
         model, before = small(), [p.detach().clone() for p in small().parameters()]
-        train_step(model, split_batch(batch, n), 24, [torch.optim.SGD(model.parameters(), lr=100.0)], accelerator, clip)
-        moved = torch.cat([(p.detach() - b).flatten() for p, b in zip(model.parameters(), before)]).norm() / 100
-        assert moved <= clip * (1 + 1e-6) and (clip == 1.0 or moved == pytest.approx(clip, rel=1e-3))
+        train_step(
+            model,
+            split_batch(batch, n),
+            24,
+            [torch.optim.SGD(model.parameters(), lr=100.0)],
+            accelerator,
+            max_grad_norm,
+        )
+        moved = (
+            torch.cat(
+                [(p.detach() - b).flatten() for p, b in zip(model.parameters(), before)]
+            ).norm()
+            / 100
+        )
+        assert moved <= max_grad_norm * (1 + 1e-6) and (
+            max_grad_norm == 1.0 or moved == pytest.approx(max_grad_norm, rel=1e-3)
+        )
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -441,16 +593,27 @@ def test_processes_talk_once_in_a_step(n):
     accelerator.no_sync = lambda model: (quiet.append(len(slopes)), no_sync(model))[1]
     accelerator.backward = lambda loss: (slopes.append(loss.detach()), backward(loss))[1]
     model = small()
-    train_step(model, split_batch((tokens(6, 4), tokens(6, 4, seed=1)), n), 24, [torch.optim.SGD(model.parameters(), lr=0.1)], accelerator)
+    train_step(
+        model,
+        split_batch((tokens(6, 4), tokens(6, 4, seed=1)), n),
+        24,
+        [torch.optim.SGD(model.parameters(), lr=0.1)],
+        accelerator,
+    )
     assert len(slopes) == n and quiet == list(range(n - 1))  # all but the last part are silent
 
 
 def test_what_an_interrupted_step_left_is_forgotten():
-    accelerator, batch = Accelerator(device_placement=False, cpu=True), (tokens(6, 4), tokens(6, 4, seed=1))
+    accelerator, batch = (
+        Accelerator(device_placement=False, cpu=True),
+        (tokens(6, 4), tokens(6, 4, seed=1)),
+    )
     ends = []
     for dirt in (None, 1e6):
         model = small()
-        optimizers = [torch.optim.SGD(model[3].parameters(), lr=0.5)]  # of some weights only: the others' slopes must not pile up
+        optimizers = [
+            torch.optim.SGD(model[3].parameters(), lr=0.5)
+        ]  # of some weights only: the others' slopes must not pile up
         for _ in range(3):
             if dirt:
                 for p in model.parameters():
@@ -463,7 +626,13 @@ def test_what_an_interrupted_step_left_is_forgotten():
 
 def test_a_step_turns_dropout_on():
     model = nn.Sequential(nn.Embedding(7, 7), nn.Dropout(0.5)).eval()
-    train_step(model, [(tokens(3, 4), tokens(3, 4))], 12, [torch.optim.SGD(model.parameters(), lr=0.1)], Accelerator(device_placement=False, cpu=True))
+    train_step(
+        model,
+        [(tokens(3, 4), tokens(3, 4))],
+        12,
+        [torch.optim.SGD(model.parameters(), lr=0.1)],
+        Accelerator(device_placement=False, cpu=True),
+    )
     assert model.training and model[1].training
 
 
@@ -473,7 +642,14 @@ def test_what_sixteen_bits_touch(precision):
     model[3].register_forward_hook(lambda layer, given, out: seen.append(out.dtype))
     model[3].weight.register_hook(lambda slope: seen.append(slope.dtype))
     optimizers = make_optimizers(model, 1e-3, None, 0.0)
-    nats = train_step(model, [(tokens(3, 4), tokens(3, 4))], 12, optimizers, Accelerator(device_placement=False, cpu=True), precision=precision)
+    nats = train_step(
+        model,
+        [(tokens(3, 4), tokens(3, 4))],
+        12,
+        optimizers,
+        Accelerator(device_placement=False, cpu=True),
+        precision=precision,
+    )
     states = [t.dtype for o in optimizers for state in o.state.values() for t in state.values()]
     assert seen == [torch.bfloat16 if precision == "bf16" else torch.float32, torch.float32]
     assert {nats.dtype, *(p.dtype for p in model.parameters()), *states} == {torch.float32}
@@ -500,17 +676,34 @@ def steps(each):  # parts on each process
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="processes that talk need more than this on Windows")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="processes that talk need more than this on Windows"
+)
 def test_two_processes_make_the_step_of_one(tmp_path):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     code, running = STEPS + "\ntorch.save([steps(1), steps(4)], sys.argv[1])", []
     for rank in range(2):
-        more = dict(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
-        running.append(subprocess.Popen([sys.executable, "-c", code, str(tmp_path / f"{rank}.pt")], env=os.environ | more, stderr=subprocess.PIPE, text=True))
+        more = dict(
+            RANK=str(rank),
+            LOCAL_RANK=str(rank),
+            WORLD_SIZE="2",
+            MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=str(port),
+            OMP_NUM_THREADS="1",
+            CUDA_VISIBLE_DEVICES="",
+        )
+        running.append(
+            subprocess.Popen(
+                [sys.executable, "-c", code, str(tmp_path / f"{rank}.pt")],
+                env=os.environ | more,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
     for process in running:
-        said = process.communicate(timeout=120)[1]
+        said = process.communicate(timeout=600)[1]
         assert process.returncode == 0, said
     alone = {}
     exec(STEPS, alone)
@@ -526,99 +719,319 @@ L, Y = numbers(2, 3, 5), torch.tensor([[1, 2, 4], [3, IGNORE, IGNORE]])
 BATCH = tokens(4, 3), tokens(4, 3)
 
 
-def step(**how):
+def step(**kwargs):
     model = small()
-    given = dict(model=model, parts=[BATCH], count=12, optimizers=[torch.optim.SGD(model.parameters(), lr=0.1)], accelerator=Accelerator(device_placement=False, cpu=True))
-    return train_step(**(given | how))
+    given = dict(
+        model=model,
+        parts=[BATCH],
+        count=12,
+        optimizers=[torch.optim.SGD(model.parameters(), lr=0.1)],
+        accelerator=Accelerator(device_placement=False, cpu=True),
+    )
+    return train_step(**(given | kwargs))
 
 
-def rates(**how):
-    return make_optimizers(**(dict(model=small(), lr=1e-3, muon_lr=0.02, weight_decay=0.1) | how))
+def rates(**kwargs):
+    return make_optimizers(
+        **(dict(model=small(), lr=1e-3, muon_lr=0.02, weight_decay=0.1) | kwargs)
+    )
 
 
 def schedule(f):
     return [
-        *((f"step {bad}", lambda bad=bad: f(bad, 10), (ValueError, "step: expected", str(bad))) for bad in (-1, -0.5, NAN)),
-        *((f"steps {bad}", lambda bad=bad: f(0, bad), (ValueError, "steps: expected", str(bad))) for bad in (0, -3, NAN, INF)),
-        *((f"warmup {bad}", lambda bad=bad: f(0, 10, bad), (ValueError, "warmup: expected", str(bad))) for bad in (-0.1, 1.5, NAN)),
+        *(
+            (f"step {bad}", lambda bad=bad: f(bad, 10), (ValueError, "step: expected", str(bad)))
+            for bad in (-1, -0.5, NAN)
+        ),
+        *(
+            (f"steps {bad}", lambda bad=bad: f(0, bad), (ValueError, "steps: expected", str(bad)))
+            for bad in (0, -3, NAN, INF)
+        ),
+        *(
+            (
+                f"warmup {bad}",
+                lambda bad=bad: f(0, 10, bad),
+                (ValueError, "warmup: expected", str(bad)),
+            )
+            for bad in (-0.1, 1.5, NAN)
+        ),
     ]
 
 
 def a_model(f):
-    return [("no model", lambda: f(None), (TypeError, "model: expected a module", "NoneType")), ("a function", lambda: f(torch.sin), (TypeError, "model: expected a module", "builtin"))]
+    return [
+        ("no model", lambda: f(None), (TypeError, "model: expected a module", "NoneType")),
+        ("a function", lambda: f(torch.sin), (TypeError, "model: expected a module", "builtin")),
+    ]
 
 
 def batches(f):
     return [
         *a_model(lambda model: f(model, [BATCH])),
-        ("no pair", lambda: f(small(), [BATCH[0]]), (TypeError, "batches: expected (inputs, targets)", "(4, 3)")),
-        ("three of them", lambda: f(small(), [(*BATCH, BATCH[0])]), (TypeError, "batches: expected (inputs, targets)", "tuple")),
-        ("a model that returns a pair", lambda: f(nn.LSTM(3, 5), [(numbers(4, 3, dtype=torch.float32), tokens(4, 3))]), (TypeError, "logits: expected", "tuple")),
-        ("too few tokens", lambda: f(small(), [(BATCH[0], BATCH[1] + 1)]), (ValueError, "targets: expected tokens from 0 to 6", "7")),
+        (
+            "no pair",
+            lambda: f(small(), [BATCH[0]]),
+            (TypeError, "batches: expected (inputs, targets)", "(4, 3)"),
+        ),
+        (
+            "three of them",
+            lambda: f(small(), [(*BATCH, BATCH[0])]),
+            (TypeError, "batches: expected (inputs, targets)", "tuple"),
+        ),
+        (
+            "a model that returns a pair",
+            lambda: f(nn.LSTM(3, 5), [(numbers(4, 3, dtype=torch.float32), tokens(4, 3))]),
+            (TypeError, "logits: expected", "tuple"),
+        ),
+        (
+            "too few tokens",
+            lambda: f(small(), [(BATCH[0], BATCH[1] + 1)]),
+            (ValueError, "targets: expected tokens from 0 to 6", "7"),
+        ),
     ]
 
 
 TABLE = {
     "token_loss": [
-        ("logits of integers", lambda: token_loss(L.long(), Y), (TypeError, "logits: expected floating point", "torch.int64")),
-        ("no tensor", lambda: token_loss([1.0, 2.0], Y), (TypeError, "logits: expected floating point", "list")),
-        ("a single number", lambda: token_loss(torch.tensor(1.0), torch.tensor(0)), (TypeError, "logits: expected", "shape ()")),
-        ("targets of floats", lambda: token_loss(L, Y.double()), (TypeError, "targets: expected integers", "torch.float64")),
-        ("one-hot floats", lambda: token_loss(L, torch.zeros(2, 3, 5)), (TypeError, "targets: expected integers", "(2, 3, 5)")),
-        ("one-hot integers", lambda: token_loss(L, Y.clamp(min=0)[..., None].expand(2, 3, 5)), (ValueError, "targets: expected shape (2, 3)", "(2, 3, 5)")),
-        ("booleans", lambda: token_loss(L, Y == 1), (TypeError, "targets: expected integers", "torch.bool")),
-        ("no targets", lambda: token_loss(L, None), (TypeError, "targets: expected integers", "NoneType")),
-        ("vocabulary second, as torch wants it", lambda: token_loss(L.transpose(1, 2), Y), (ValueError, "targets: expected shape (2, 5)", "(2, 3)")),
-        ("another reduction", lambda: token_loss(L, Y, "none"), (ValueError, "reduction: expected", "'none'")),
-        *((f"smoothing {bad!r}", lambda bad=bad: token_loss(L, Y, smoothing=bad), (ValueError, "smoothing: expected a share", str(bad))) for bad in (-0.1, 1.0, 1, NAN, "0.1", None, True)),
-        *((f"target {bad}", lambda bad=bad, e=e: token_loss(L, torch.where(Y == 2, bad, Y), smoothing=e), (ValueError, "targets: expected tokens from 0 to 4", str(bad)))
-          for bad in (5, -1, -99, 10**9) for e in (0.0, 0.1)),
-        *((f"pad {bad!r}", lambda bad=bad: token_loss(L, Y, smoothing=0.1, pad=bad), ((TypeError, ValueError), "pad: expected", str(bad))) for bad in (5, -1, 0.0, True)),
-        ("a vocabulary of the pad alone", lambda: token_loss(L[..., :1], Y * 0, smoothing=0.1), (ValueError, "pad: expected one of several tokens", "0")),
+        (
+            "logits of integers",
+            lambda: token_loss(L.long(), Y),
+            (TypeError, "logits: expected floating point", "torch.int64"),
+        ),
+        (
+            "no tensor",
+            lambda: token_loss([1.0, 2.0], Y),
+            (TypeError, "logits: expected floating point", "list"),
+        ),
+        (
+            "a single number",
+            lambda: token_loss(torch.tensor(1.0), torch.tensor(0)),
+            (TypeError, "logits: expected", "shape ()"),
+        ),
+        (
+            "targets of floats",
+            lambda: token_loss(L, Y.double()),
+            (TypeError, "targets: expected integers", "torch.float64"),
+        ),
+        (
+            "one-hot floats",
+            lambda: token_loss(L, torch.zeros(2, 3, 5)),
+            (TypeError, "targets: expected integers", "(2, 3, 5)"),
+        ),
+        (
+            "one-hot integers",
+            lambda: token_loss(L, Y.clamp(min=0)[..., None].expand(2, 3, 5)),
+            (ValueError, "targets: expected shape (2, 3)", "(2, 3, 5)"),
+        ),
+        (
+            "booleans",
+            lambda: token_loss(L, Y == 1),
+            (TypeError, "targets: expected integers", "torch.bool"),
+        ),
+        (
+            "no targets",
+            lambda: token_loss(L, None),
+            (TypeError, "targets: expected integers", "NoneType"),
+        ),
+        (
+            "vocabulary second, as torch wants it",
+            lambda: token_loss(L.transpose(1, 2), Y),
+            (ValueError, "targets: expected shape (2, 5)", "(2, 3)"),
+        ),
+        (
+            "another reduction",
+            lambda: token_loss(L, Y, "none"),
+            (ValueError, "reduction: expected", "'none'"),
+        ),
+        *(
+            (
+                f"smoothing {bad!r}",
+                lambda bad=bad: token_loss(L, Y, label_smoothing=bad),
+                (ValueError, "label_smoothing: expected a share", str(bad)),
+            )
+            for bad in (-0.1, 1.0, 1, NAN, "0.1", None, True)
+        ),
+        *(
+            (
+                f"target {bad}",
+                lambda bad=bad, e=e: token_loss(L, torch.where(Y == 2, bad, Y), label_smoothing=e),
+                (ValueError, "targets: expected tokens from 0 to 4", str(bad)),
+            )
+            for bad in (5, -1, -99, 10**9)
+            for e in (0.0, 0.1)
+        ),
+        *(
+            (
+                f"pad {bad!r}",
+                lambda bad=bad: token_loss(L, Y, label_smoothing=0.1, pad=bad),
+                ((TypeError, ValueError), "pad: expected", str(bad)),
+            )
+            for bad in (5, -1, 0.0, True)
+        ),
+        (
+            "a vocabulary of the pad alone",
+            lambda: token_loss(L[..., :1], Y * 0, label_smoothing=0.1),
+            (ValueError, "pad: expected one of several tokens", "0"),
+        ),
         ("a pad that is not used", lambda: token_loss(L, Y, pad=99), lambda r: r.isfinite()),
         ("NaN", lambda: token_loss(L * NAN, Y), lambda r: r.isnan()),
         ("no places", lambda: token_loss(L[:0], Y[:0]), lambda r: r == 0),
     ],
-    "call": [("two inputs in a list", lambda: call(Pair(), [BATCH[0], numbers(4, 3, 7)]), lambda r: r.shape == (4, 3, 7))],
-    "total_loss": [*batches(total_loss), ("nothing", lambda: total_loss(small(), []), lambda r: r == (0.0, 0))],
+    "call": [
+        (
+            "two inputs in a list",
+            lambda: call(Pair(), [BATCH[0], numbers(4, 3, 7)]),
+            lambda r: r.shape == (4, 3, 7),
+        )
+    ],
+    "total_loss": [
+        *batches(total_loss),
+        ("nothing", lambda: total_loss(small(), []), lambda r: r == (0.0, 0)),
+    ],
     "evaluate": [
         *batches(evaluate),
-        ("nothing", lambda: evaluate(small(), []), (ValueError, "batches: expected at least one target", "none")),
-        ("nothing that counts", lambda: evaluate(small(), [(BATCH[0], BATCH[1] * 0 + IGNORE)]), (ValueError, "batches: expected at least one target", "none")),
+        (
+            "nothing",
+            lambda: evaluate(small(), []),
+            (ValueError, "batches: expected at least one target", "none"),
+        ),
+        (
+            "nothing that counts",
+            lambda: evaluate(small(), [(BATCH[0], BATCH[1] * 0 + IGNORE)]),
+            (ValueError, "batches: expected at least one target", "none"),
+        ),
     ],
     "warmup_cosine": schedule(warmup_cosine),
     "warmup_inverse_sqrt": schedule(warmup_inverse_sqrt),
     "make_optimizers": [
         *a_model(lambda model: rates(model=model)),
-        ("nothing to train", lambda: rates(model=nn.ReLU()), (ValueError, "model: expected something to train", "no parameters")),
-        *((f"{name} {bad!r}", lambda name=name, bad=bad: rates(**{name: bad}), (ValueError, f"{name}: expected a number", str(bad)))
-          for name in ("lr", "muon_lr") for bad in (0, 0.0, -1e-3, NAN, INF, "1e-3", True)),
+        (
+            "nothing to train",
+            lambda: rates(model=nn.ReLU()),
+            (ValueError, "model: expected something to train", "no parameters"),
+        ),
+        *(
+            (
+                f"{name} {bad!r}",
+                lambda name=name, bad=bad: rates(**{name: bad}),
+                (ValueError, f"{name}: expected a number", str(bad)),
+            )
+            for name in ("lr", "muon_lr")
+            for bad in (0, 0.0, -1e-3, NAN, INF, "1e-3", True)
+        ),
         ("no lr", lambda: rates(lr=None), (ValueError, "lr: expected a number", "None")),
-        *((f"weight_decay {bad!r}", lambda bad=bad: rates(weight_decay=bad), (ValueError, "weight_decay: expected a number of 0 or more", str(bad))) for bad in (-0.1, NAN, INF, None)),
+        *(
+            (
+                f"weight_decay {bad!r}",
+                lambda bad=bad: rates(weight_decay=bad),
+                (ValueError, "weight_decay: expected a number of 0 or more", str(bad)),
+            )
+            for bad in (-0.1, NAN, INF, None)
+        ),
         ("no decay", lambda: rates(weight_decay=0), lambda r: len(r) == 2),
     ],
     "split_batch": [
-        *((f"n {bad!r}", lambda bad=bad: split_batch(BATCH, bad), ((TypeError, ValueError), "n: expected", str(bad))) for bad in (0, -1, 1.5, 2.0, True, None)),
-        ("no pair", lambda: split_batch(BATCH[0], 2), (TypeError, "batch: expected (inputs, targets)", "(4, 3)")),
-        ("no batch", lambda: split_batch(None, 2), (TypeError, "batch: expected (inputs, targets)", "NoneType")),
-        ("no rows", lambda: split_batch((BATCH[0][:0], BATCH[1][:0]), 2), (ValueError, "targets: expected at least one row", "(0, 3)")),
-        ("a single number", lambda: split_batch((BATCH[0], torch.tensor(1)), 2), (ValueError, "targets: expected at least one row", "()")),
-        ("more inputs than targets", lambda: split_batch((BATCH[0], BATCH[1][:3]), 2), (ValueError, "inputs: expected 3 rows", "4")),
-        ("an input that is None", lambda: split_batch(((BATCH[0], None), BATCH[1]), 2), (TypeError, "inputs: expected a tensor", "NoneType")),
-        ("a mask for all rows", lambda: split_batch(((BATCH[0], torch.ones(1, 1, 3, 3)), BATCH[1]), 2), (ValueError, "inputs: expected 4 rows", "1")),
+        *(
+            (
+                f"n {bad!r}",
+                lambda bad=bad: split_batch(BATCH, bad),
+                ((TypeError, ValueError), "n: expected", str(bad)),
+            )
+            for bad in (0, -1, 1.5, 2.0, True, None)
+        ),
+        (
+            "no pair",
+            lambda: split_batch(BATCH[0], 2),
+            (TypeError, "batch: expected (inputs, targets)", "(4, 3)"),
+        ),
+        (
+            "no batch",
+            lambda: split_batch(None, 2),
+            (TypeError, "batch: expected (inputs, targets)", "NoneType"),
+        ),
+        (
+            "no rows",
+            lambda: split_batch((BATCH[0][:0], BATCH[1][:0]), 2),
+            (ValueError, "targets: expected at least one row", "(0, 3)"),
+        ),
+        (
+            "a single number",
+            lambda: split_batch((BATCH[0], torch.tensor(1)), 2),
+            (ValueError, "targets: expected at least one row", "()"),
+        ),
+        (
+            "more inputs than targets",
+            lambda: split_batch((BATCH[0], BATCH[1][:3]), 2),
+            (ValueError, "inputs: expected 3 rows", "4"),
+        ),
+        (
+            "an input that is None",
+            lambda: split_batch(((BATCH[0], None), BATCH[1]), 2),
+            (TypeError, "inputs: expected a tensor", "NoneType"),
+        ),
+        (
+            "a mask for all rows",
+            lambda: split_batch(((BATCH[0], torch.ones(1, 1, 3, 3)), BATCH[1]), 2),
+            (ValueError, "inputs: expected 4 rows", "1"),
+        ),
     ],
     "train_step": [
         *a_model(lambda model: step(model=model)),
         ("no parts", lambda: step(parts=[]), (ValueError, "parts: expected at least one", "[]")),
-        ("a batch in place of parts", lambda: step(parts=BATCH), (TypeError, "parts: expected (inputs, targets)", "(4, 3)")),
-        ("a tensor in place of parts", lambda: step(parts=BATCH[0]), (ValueError, "parts: expected at least one", "(4, 3)")),
-        ("None in place of parts", lambda: step(parts=None), (ValueError, "parts: expected at least one", "NoneType")),
-        *((f"count {bad!r}", lambda bad=bad: step(count=bad), ((TypeError, ValueError), "count: expected a whole number of 0 or more", str(bad))) for bad in (-1, 2.0, None, True)),
-        *((f"clip {bad!r}", lambda bad=bad: step(clip=bad), (ValueError, "clip: expected a number above 0", str(bad))) for bad in (0, -1.0, NAN, None)),
-        *((f"precision {bad!r}", lambda bad=bad: step(precision=bad), (ValueError, "precision: expected 'no' or 'bf16'", str(bad))) for bad in ("fp16", "BF16", None)),
-        ("smoothing 1", lambda: step(smoothing=1.0), (ValueError, "smoothing: expected a share", "1.0")),
-        ("a target that is no token", lambda: step(parts=[(BATCH[0], BATCH[1] + 1)]), (ValueError, "targets: expected tokens from 0 to 6", "7")),
-        ("nothing that counts", lambda: step(parts=[(BATCH[0], BATCH[1] * 0 + IGNORE)], count=0), lambda r: r == 0),
+        (
+            "a batch in place of parts",
+            lambda: step(parts=BATCH),
+            (TypeError, "parts: expected (inputs, targets)", "(4, 3)"),
+        ),
+        (
+            "a tensor in place of parts",
+            lambda: step(parts=BATCH[0]),
+            (ValueError, "parts: expected at least one", "(4, 3)"),
+        ),
+        (
+            "None in place of parts",
+            lambda: step(parts=None),
+            (ValueError, "parts: expected at least one", "NoneType"),
+        ),
+        *(
+            (
+                f"count {bad!r}",
+                lambda bad=bad: step(count=bad),
+                ((TypeError, ValueError), "count: expected a whole number of 0 or more", str(bad)),
+            )
+            for bad in (-1, 2.0, None, True)
+        ),
+        *(
+            (
+                f"clip {bad!r}",
+                lambda bad=bad: step(max_grad_norm=bad),
+                (ValueError, "max_grad_norm: expected a number above 0", str(bad)),
+            )
+            for bad in (0, -1.0, NAN, None)
+        ),
+        *(
+            (
+                f"precision {bad!r}",
+                lambda bad=bad: step(precision=bad),
+                (ValueError, "precision: expected 'no' or 'bf16'", str(bad)),
+            )
+            for bad in ("fp16", "BF16", None)
+        ),
+        (
+            "smoothing 1",
+            lambda: step(label_smoothing=1.0),
+            (ValueError, "label_smoothing: expected a share", "1.0"),
+        ),
+        (
+            "a target that is no token",
+            lambda: step(parts=[(BATCH[0], BATCH[1] + 1)]),
+            (ValueError, "targets: expected tokens from 0 to 6", "7"),
+        ),
+        (
+            "nothing that counts",
+            lambda: step(parts=[(BATCH[0], BATCH[1] * 0 + IGNORE)], count=0),
+            lambda r: r == 0,
+        ),
     ],
 }
 

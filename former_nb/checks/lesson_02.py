@@ -19,14 +19,20 @@ from ..exercises import diagnose, exercise
 )
 def judge_02_1(answer):
     "Judge the standard deviation of the scaled scores."
-    return diagnose(float(answer), torch.tensor(4.0), {
-        "64 is right before scaling; now divide by √d_k": torch.tensor(64.0),
-        "1 holds for components with variance 1; here they have variance 4": torch.tensor(1.0),
-        "2 counts the spread of one factor; the product of q and k has both": torch.tensor(2.0),
-        "that divides by d_k; divide by √d_k": torch.tensor(0.25),
-        "that is the variance of the scaled scores; the standard deviation is its square root": torch.tensor(16.0),
-        "that is the variance before scaling": torch.tensor(4096.0),
-    })
+    return diagnose(
+        float(answer),
+        torch.tensor(4.0),
+        {
+            "64 is right before scaling; now divide by √d_k": torch.tensor(64.0),
+            "1 holds for components with variance 1; here they have variance 4": torch.tensor(1.0),
+            "2 counts the spread of one factor; the product of q and k has both": torch.tensor(2.0),
+            "that divides by d_k; divide by √d_k": torch.tensor(0.25),
+            "that is the variance of the scaled scores; the standard deviation is its square root": torch.tensor(
+                16.0
+            ),
+            "that is the variance before scaling": torch.tensor(4096.0),
+        },
+    )
 
 # %% ../../nbs/solutions/02_attention.ipynb #37fac34b
 @exercise(
@@ -37,7 +43,9 @@ def judge_02_1(answer):
 def judge_02_2(answer):
     "Judge queries from one sentence, keys and values from another."
     draw = torch.Generator().manual_seed(2)
-    x, memory, w_q, w_k, w_v = (torch.randn(*size, generator=draw) for size in [(6, 5), (7, 5), (5, 3), (5, 3), (5, 2)])
+    x, memory, w_q, w_k, w_v = (
+        torch.randn(*size, generator=draw) for size in [(6, 5), (7, 5), (5, 3), (5, 3), (5, 2)]
+    )
     q, k, v = x @ w_q, memory @ w_k, memory @ w_v
     scores, right = q @ k.T, attention_explicit(q, k, v)[0]
     try:
@@ -46,40 +54,69 @@ def judge_02_2(answer):
         if problem := _judge_sources(answer, x, memory[:6], w_q, w_k, w_v):
             return problem
         raise
-    return diagnose(given, right, {
-        "keys and values come from memory; yours come from x": attention_explicit(q, x @ w_k, x @ w_v)[0],
-        "queries come from x; yours come from memory, so you have an output for each word of memory": attention_explicit(memory @ w_q, k, v)[0],
-        "queries come from x and keys from memory; yours are swapped": attention_explicit(memory @ w_q, x @ w_k, x @ w_v)[0],
-        "the queries need w_q and the keys w_k; yours are exchanged": attention_explicit(x @ w_k, memory @ w_q, v)[0],
-        "the keys need w_k; yours use w_q": attention_explicit(q, memory @ w_q, v)[0],
-        "the queries need w_q; yours use w_k": attention_explicit(x @ w_k, k, v)[0],
-        "the values need w_v; yours use w_k": attention_explicit(q, k, k)[0],
-        "the values need w_v; yours use w_q": attention_explicit(q, k, memory @ w_q)[0],
-        "the values need w_v; yours are the words of memory as they are": attention_explicit(q, k, memory)[0],
-        "the scores are not divided by √d_k": scores.softmax(-1) @ v,
-        "you divided by √d_model; the scores sum d_k products, so divide by √d_k": (scores / 5**0.5).softmax(-1) @ v,
-        "you divided by d_k; divide by √d_k": (scores / 3).softmax(-1) @ v,
-        "you multiplied by √d_k; divide by it": (scores * 3**0.5).softmax(-1) @ v,
-        "the softmax runs over the queries; each query's weights over the keys should sum to one": (scores / 3**0.5).softmax(0) @ v,
-        "the softmax is missing": scores / 3**0.5 @ v,
-        "those are the weights; multiply them by the values": attention_explicit(q, k, v)[1],
-        "the result is transposed: expected (T, d_v)": right.T,
-    })
+    return diagnose(
+        given,
+        right,
+        {
+            "keys and values come from memory; yours come from x": attention_explicit(
+                q, x @ w_k, x @ w_v
+            )[0],
+            "queries come from x; yours come from memory, so you have an output for each word of memory": attention_explicit(
+                memory @ w_q, k, v
+            )[0],
+            "queries come from x and keys from memory; yours are swapped": attention_explicit(
+                memory @ w_q, x @ w_k, x @ w_v
+            )[0],
+            "the queries need w_q and the keys w_k; yours are exchanged": attention_explicit(
+                x @ w_k, memory @ w_q, v
+            )[0],
+            "the keys need w_k; yours use w_q": attention_explicit(q, memory @ w_q, v)[0],
+            "the queries need w_q; yours use w_k": attention_explicit(x @ w_k, k, v)[0],
+            "the values need w_v; yours use w_k": attention_explicit(q, k, k)[0],
+            "the values need w_v; yours use w_q": attention_explicit(q, k, memory @ w_q)[0],
+            "the values need w_v; yours are the words of memory as they are": attention_explicit(
+                q, k, memory
+            )[0],
+            "the scores are not divided by √d_k": scores.softmax(-1) @ v,
+            "you divided by √d_model; the scores sum d_k products, so divide by √d_k": (
+                scores / 5**0.5
+            ).softmax(-1)
+            @ v,
+            "you divided by d_k; divide by √d_k": (scores / 3).softmax(-1) @ v,
+            "you multiplied by √d_k; divide by it": (scores * 3**0.5).softmax(-1) @ v,
+            "the softmax runs over the queries; each query's weights over the keys should sum to one": (
+                scores / 3**0.5
+            ).softmax(0)
+            @ v,
+            "the softmax is missing": scores / 3**0.5 @ v,
+            "those are the weights; multiply them by the values": attention_explicit(q, k, v)[1],
+            "the result is transposed: expected (T, d_v)": right.T,
+        },
+    )
 
 
 def _judge_sources(answer, x, memory, w_q, w_k, w_v):
     "What an answer that fails where T differs from S gets wrong, seen where they agree; None if that does not show."
+
     def made(keys, values, queries):
         return attention_explicit(queries @ w_q, keys @ w_k, values @ w_v)[0]
 
     mixed = "keys and values come from one sentence, memory; "
     try:
-        return diagnose(answer(x, memory, w_q, w_k, w_v), made(memory, memory, x), {
-            mixed + "your keys come from x": made(x, memory, x),
-            mixed + "your values come from x": made(memory, x, x),
-            mixed + "your keys come from x and your queries from memory": made(x, memory, memory),
-            mixed + "your values come from x and your queries from memory": made(memory, x, memory),
-        })
+        return diagnose(
+            answer(x, memory, w_q, w_k, w_v),
+            made(memory, memory, x),
+            {
+                mixed + "your keys come from x": made(x, memory, x),
+                mixed + "your values come from x": made(memory, x, x),
+                mixed + "your keys come from x and your queries from memory": made(
+                    x, memory, memory
+                ),
+                mixed + "your values come from x and your queries from memory": made(
+                    memory, x, memory
+                ),
+            },
+        )
     except (RuntimeError, ValueError):
         return None
 
@@ -97,16 +134,24 @@ def judge_02_3(answer):
     w = scores.softmax(-1)
     d = g @ v.T
     right = w * (d - (d * w).sum(-1, keepdim=True))
-    return diagnose(answer(w, v, g), right, {
-        "that is ∂L/∂w; the slope of the softmax is still to come": d,
-        "you used only the diagonal part w_i of the slope; the term −w_i w_j is missing": w * d,
-        "you used only w_i(1 − w_i), the diagonal of the slope; every weight depends on every score of its row": w * (1 - w) * d,
-        "the factor w in front is missing": d - (d * w).sum(-1, keepdim=True),
-        "the sum runs over the queries; the softmax of a row depends on the keys of that row": w * (d - (d * w).sum(0, keepdim=True)),
-        "the sum over ∂L/∂w must be weighted with w": w * (d - d.sum(-1, keepdim=True)),
-        "the mean of ∂L/∂w must be weighted with w": w * (d - d.mean(-1, keepdim=True)),
-        "the sign is turned": -right,
-        "the scores here come before the softmax and after the scale: do not divide by √d_v": right / 2**0.5,
-        "that is the gradient of the values; the exercise asks for that of the scores": w.T @ g,
-        "the result is transposed: expected (T, S)": right.T,
-    })
+    return diagnose(
+        answer(w, v, g),
+        right,
+        {
+            "that is ∂L/∂w; the slope of the softmax is still to come": d,
+            "you used only the diagonal part w_i of the slope; the term −w_i w_j is missing": w * d,
+            "you used only w_i(1 − w_i), the diagonal of the slope; every weight depends on every score of its row": w
+            * (1 - w)
+            * d,
+            "the factor w in front is missing": d - (d * w).sum(-1, keepdim=True),
+            "the sum runs over the queries; the softmax of a row depends on the keys of that row": w
+            * (d - (d * w).sum(0, keepdim=True)),
+            "the sum over ∂L/∂w must be weighted with w": w * (d - d.sum(-1, keepdim=True)),
+            "the mean of ∂L/∂w must be weighted with w": w * (d - d.mean(-1, keepdim=True)),
+            "the sign is turned": -right,
+            "the scores here come before the softmax and after the scale: do not divide by √d_v": right
+            / 2**0.5,
+            "that is the gradient of the values; the exercise asks for that of the scores": w.T @ g,
+            "the result is transposed: expected (T, S)": right.T,
+        },
+    )

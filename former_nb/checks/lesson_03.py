@@ -22,12 +22,22 @@ def judge_03_1(
     answer,  # three factors: parameters, operations, numbers in the weights
 ) -> str | None:  # None if right, else what it looks like
     "Judge exercise 03.1."
-    return diagnose(answer, torch.tensor([1.0, 1.0, 2.0]), {
-        "those are wide heads; here a head is half as wide when there are twice as many": torch.tensor([2.0, 2.0, 2.0]),
-        "there are twice as many score tables, but each comes from vectors half as wide": torch.tensor([1.0, 2.0, 2.0]),
-        "parameters and operations are right, but each head has a table of weights of its own": torch.tensor([1.0, 1.0, 1.0]),
-        "each head is half as wide, but there are twice as many": torch.tensor([0.5, 0.5, 1.0]),
-    })
+    return diagnose(
+        answer,
+        torch.tensor([1.0, 1.0, 2.0]),
+        {
+            "those are wide heads; here a head is half as wide when there are twice as many": torch.tensor(
+                [2.0, 2.0, 2.0]
+            ),
+            "there are twice as many score tables, but each comes from vectors half as wide": torch.tensor(
+                [1.0, 2.0, 2.0]
+            ),
+            "parameters and operations are right, but each head has a table of weights of its own": torch.tensor(
+                [1.0, 1.0, 1.0]
+            ),
+            "each head is half as wide, but there are twice as many": torch.tensor([0.5, 0.5, 1.0]),
+        },
+    )
 
 # %% ../../nbs/solutions/03_multi_head.ipynb #93f2360f
 def with_mistake(
@@ -38,15 +48,25 @@ def with_mistake(
     "Multi-head attention, with one mistake made on purpose."
     (B, T, d), h = x.shape, layer.n_heads
     split = "B T (d h) -> B h T d" if mistake == "order" else "B T (h d) -> B h T d"
-    thirds = rearrange(layer.qkv(x), "B T (h three d) -> three B T (h d)", three=3, h=h) if mistake == "each" else layer.qkv(x).chunk(3, dim=-1)
+    thirds = (
+        rearrange(layer.qkv(x), "B T (h three d) -> three B T (h d)", three=3, h=h)
+        if mistake == "each"
+        else layer.qkv(x).chunk(3, dim=-1)
+    )
     q, k, v = (
         t.reshape(B, h, T, d // h) if mistake in ("split", "both") else rearrange(t, split, h=h)
         for t in thirds
     )  # each (B, h, T, d_k)
     k, v = (v, k) if mistake == "swapped" else (k, v)
-    scores = q @ k.transpose(-2, -1) / {"d_model": d**0.5, "unscaled": 1.0}.get(mistake, (d // h) ** 0.5)  # (B, h, T, T)
+    scores = (
+        q @ k.transpose(-2, -1) / {"d_model": d**0.5, "unscaled": 1.0}.get(mistake, (d // h) ** 0.5)
+    )  # (B, h, T, T)
     found = scores.softmax(dim=-2 if mistake == "axis" else -1) @ v  # (B, h, T, d_k)
-    found = found.reshape(B, T, d) if mistake in ("merge", "both") else rearrange(found, "B h T d -> B T (h d)")
+    found = (
+        found.reshape(B, T, d)
+        if mistake in ("merge", "both")
+        else rearrange(found, "B h T d -> B T (h d)")
+    )
     return found if mistake == "w_o" else layer.out(found)
 
 
@@ -63,20 +83,25 @@ def judge_03_2(
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(3)
         layer, x = MultiHeadAttention(12, 3).eval(), 2 * torch.randn(2, 5, 12)
-        return diagnose(answer(x, layer), layer(x), {
-            sentence: with_mistake(x, layer, mistake) for mistake, sentence in {
-                "d_model": "you divided by √d_model; the scale is √d_k, the width of one head",
-                "unscaled": "the scores are not scaled: divide them by √d_k, the width of one head",
-                "split": "you split by `reshape` alone, which deals out whole words; split the last axis, then transpose",
-                "order": "you split the last axis as (d_k, h); the heads come first, (h, d_k)",
-                "each": "you cut every head in three; the layer stores all queries, then all keys, then all values, so cut in three first",
-                "swapped": "keys and values are exchanged; the thirds are queries, keys, values",
-                "merge": "you merged by `reshape` alone; put the words before the heads again, then reshape",
-                "both": "you split and merged by `reshape` alone, which deals out whole words; split the last axis, then transpose, and undo both to merge",
-                "axis": "the softmax ran over the queries; each query's row should sum to one",
-                "w_o": "W_o is missing: `layer.out` comes last",
-            }.items()
-        })
+        return diagnose(
+            answer(x, layer),
+            layer(x),
+            {
+                sentence: with_mistake(x, layer, mistake)
+                for mistake, sentence in {
+                    "d_model": "you divided by √d_model; the scale is √d_k, the width of one head",
+                    "unscaled": "the scores are not scaled: divide them by √d_k, the width of one head",
+                    "split": "you split by `reshape` alone, which deals out whole words; split the last axis, then transpose",
+                    "order": "you split the last axis as (d_k, h); the heads come first, (h, d_k)",
+                    "each": "you cut every head in three; the layer stores all queries, then all keys, then all values, so cut in three first",
+                    "swapped": "keys and values are exchanged; the thirds are queries, keys, values",
+                    "merge": "you merged by `reshape` alone; put the words before the heads again, then reshape",
+                    "both": "you split and merged by `reshape` alone, which deals out whole words; split the last axis, then transpose, and undo both to merge",
+                    "axis": "the softmax ran over the queries; each query's row should sum to one",
+                    "w_o": "W_o is missing: `layer.out` comes last",
+                }.items()
+            },
+        )
 
 # %% ../../nbs/solutions/03_multi_head.ipynb #844a97d0
 @exercise(
@@ -91,15 +116,26 @@ def judge_03_3(
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(3)
         layer = MultiHeadAttention(12, 3, bias=False)
-        w_q, w_k, w_v = rearrange(layer.qkv.weight, "(three h d) m -> three h m d", three=3, h=3)  # each (h, d_model, d_k)
+        w_q, w_k, w_v = rearrange(
+            layer.qkv.weight, "(three h d) m -> three h m d", three=3, h=3
+        )  # each (h, d_model, d_k)
         w_o = rearrange(layer.out.weight, "m (h d) -> h d m", h=3)  # (h, d_k, d_model)
         rows = rearrange(layer.out.weight, "(h d) m -> h d m", h=3)
         right = w_v @ w_o  # (h, d_model, d_model)
-        return diagnose(torch.stack([answer(layer, i) for i in range(3)]), right, {
-            "that is M_i transposed; `nn.Linear` stores its matrices transposed, so both come back as rows times columns": right.mT,
-            "those are the keys' rows; the values are the last third of `layer.qkv.weight`": w_k @ w_o,
-            "those are the queries' rows; the values are the last third of `layer.qkv.weight`": w_q @ w_o,
-            "you cut W_o along its rows; `layer.out.weight` is W_o transposed, so head i has a block of columns": w_v @ rows,
-            "that is the matrix of head 0 for every i": right[:1].expand(3, -1, -1),
-            "that is the product of the whole matrices, all heads at once": (w_v @ w_o).sum(0).expand(3, -1, -1),
-        })
+        return diagnose(
+            torch.stack([answer(layer, i) for i in range(3)]),
+            right,
+            {
+                "that is M_i transposed; `nn.Linear` stores its matrices transposed, so both come back as rows times columns": right.mT,
+                "those are the keys' rows; the values are the last third of `layer.qkv.weight`": w_k
+                @ w_o,
+                "those are the queries' rows; the values are the last third of `layer.qkv.weight`": w_q
+                @ w_o,
+                "you cut W_o along its rows; `layer.out.weight` is W_o transposed, so head i has a block of columns": w_v
+                @ rows,
+                "that is the matrix of head 0 for every i": right[:1].expand(3, -1, -1),
+                "that is the product of the whole matrices, all heads at once": (w_v @ w_o)
+                .sum(0)
+                .expand(3, -1, -1),
+            },
+        )

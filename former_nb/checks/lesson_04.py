@@ -38,7 +38,9 @@ def judge_04_1(answer):
     "`back = i[:, None] - j`, then `(back >= 0) & ((back < window) | (back % stride == 0))`, and two axes in front",
 )
 def judge_04_2(answer):
-    back = torch.arange(11)[:, None] - torch.arange(11)  # (T, T), how far the key lies behind the query
+    back = torch.arange(11)[:, None] - torch.arange(
+        11
+    )  # (T, T), how far the key lies behind the query
     past, near, far = back >= 0, back < 3, back % 4 == 0
     right = past & (near | far)
     given = answer(11, 4, 3)
@@ -48,19 +50,30 @@ def judge_04_2(answer):
         "rows and columns are swapped; row i is query i": right.T,
         "your mask is the wrong way round; True means may attend": ~right,
         "you left out the diagonal; a query may attend to itself": right & (back > 0),
-        "your window holds one key too many; the query itself is one of its keys": past & ((back <= 3) | far),
-        "your window holds one key too few; the query itself is one of its keys": past & ((back < 2) | far),
+        "your window holds one key too many; the query itself is one of its keys": past
+        & ((back <= 3) | far),
+        "your window holds one key too few; the query itself is one of its keys": past
+        & ((back < 2) | far),
         "the future is not hidden": near & (back > -3) | far,
         "the future is not hidden; i - j is negative there": near | far,
         "that is the window alone; the keys `stride` places apart are missing": past & near,
         "that is the stride alone; the window is missing": past & far,
         "a key needs one of the two reasons, not both: | instead of &": past & near & far,
-        "you count steps from the start of the text; they are counted back from the query": past & (near | (torch.arange(11) % 4 == 0)),
-        "you count steps from the end of the window; they are counted back from the query": past & (near | ((back - 2) % 4 == 0)),
-        "you allowed only the first of the steps; all multiples of stride may be seen": past & (near | (back == 4)),
+        "you count steps from the start of the text; they are counted back from the query": past
+        & (near | (torch.arange(11) % 4 == 0)),
+        "you count steps from the end of the window; they are counted back from the query": past
+        & (near | ((back - 2) % 4 == 0)),
+        "you allowed only the first of the steps; all multiples of stride may be seen": past
+        & (near | (back == 4)),
     }
-    problem = diagnose(given, right[None, None], {sentence: wrong[None, None] for sentence, wrong in mistakes.items()})
-    if problem is None and not torch.equal(answer(5, 2, 1)[0, 0], past[:5, :5] & (back[:5, :5] % 2 == 0)):
+    problem = diagnose(
+        given,
+        right[None, None],
+        {sentence: wrong[None, None] for sentence, wrong in mistakes.items()},
+    )
+    if problem is None and not torch.equal(
+        answer(5, 2, 1)[0, 0], past[:5, :5] & (back[:5, :5] % 2 == 0)
+    ):
         problem = "right for T = 11, stride = 4, window = 3, but not for 5, 2 and 1"
     return problem
 
@@ -84,8 +97,13 @@ def judge_04_3(answer):
         "one layer too many; n_layers = 1 should give the mask": power[4],
         "rows and columns are swapped; row i is output i": power[3].T,
         "you let each word keep what it had; without a residual path only the mask carries": loops,
-        "you counted what is heard after any of the layers; only the last one counts": power[1] | power[2] | power[3],
-        "after every layer you allowed only what the mask allows directly; words pass on what they heard": power[2] & mask,
+        "you counted what is heard after any of the layers; only the last one counts": power[1]
+        | power[2]
+        | power[3],
+        "after every layer you allowed only what the mask allows directly; words pass on what they heard": power[
+            2
+        ]
+        & mask,
     }
     problem = diagnose(given, power[3], mistakes)
     if problem is None and not torch.equal(answer(mask, 1), mask):

@@ -28,7 +28,9 @@ def judge_05_1(answer):
     if b == 3 and c == 6:
         return "c: the mask hides nothing from the last query, and in one layer the keys it sees have not looked at each other"
     if d == 3:
-        return "d: with positions the two orders of the other words are no longer the same set of keys"
+        return (
+            "d: with positions the two orders of the other words are no longer the same set of keys"
+        )
     return diagnose([a, b, c, d], torch.tensor([1, 3, 3, 6]))
 
 # %% ../../nbs/solutions/05_positions.ipynb #ed9a0501
@@ -43,24 +45,34 @@ def judge_05_2(answer):
     real = torch.tensor([[False, False, True, True], [False, True, True, True]])
     count, keep = real.cumsum(1), real[..., None]
     rows = table[(count - 1).clamp(min=0)]  # (B, T, d_model)
-    return diagnose(answer(x.clone(), table.clone(), real.clone()), x + rows * keep, {
-        "you counted columns, so the padding took the first places": x + table[:4],
-        "you counted columns and spared the padding, but the first real word must get row 0": x + table[:4] * keep,
-        "your first real word gets row 1; count from zero": x + table[count] * keep,
-        "you added a row to the padding too": x + rows,
-        "you counted down the batch; count along each row": x + table[(real.cumsum(0) - 1).clamp(min=0)] * keep,
-        "you added a row to the padding too; places of -1 read the last row of the table": x + table[count - 1],
-        "your first real word gets row 1, and the padding row 0": x + table[count],
-        "the padding should stay as it is, not become zero": (x + rows) * keep,
-        "you returned the rows of the table without adding them to x": rows * keep,
-    })
+    return diagnose(
+        answer(x.clone(), table.clone(), real.clone()),
+        x + rows * keep,
+        {
+            "you counted columns, so the padding took the first places": x + table[:4],
+            "you counted columns and spared the padding, but the first real word must get row 0": x
+            + table[:4] * keep,
+            "your first real word gets row 1; count from zero": x + table[count] * keep,
+            "you added a row to the padding too": x + rows,
+            "you counted down the batch; count along each row": x
+            + table[(real.cumsum(0) - 1).clamp(min=0)] * keep,
+            "you added a row to the padding too; places of -1 read the last row of the table": x
+            + table[count - 1],
+            "your first real word gets row 1, and the padding row 0": x + table[count],
+            "the padding should stay as it is, not become zero": (x + rows) * keep,
+            "you returned the rows of the table without adding them to x": rows * keep,
+        },
+    )
 
 # %% ../../nbs/solutions/05_positions.ipynb #c336fa56
 def rotation_blocks(
     angles: torch.Tensor,  # (d_model / 2,), one per hand
 ) -> torch.Tensor:  # (d_model, d_model), each hand's 2 × 2 rotation on the diagonal
     "The matrix that turns hand i by `angles[i]`, for columns in the order sin, cos, sin, cos."
-    blocks = [torch.stack([torch.stack([a.cos(), a.sin()]), torch.stack([-a.sin(), a.cos()])]) for a in angles]
+    blocks = [
+        torch.stack([torch.stack([a.cos(), a.sin()]), torch.stack([-a.sin(), a.cos()])])
+        for a in angles
+    ]
     return torch.block_diag(*blocks)
 
 
@@ -75,13 +87,23 @@ def judge_05_3(answer):
     rate = 10000.0 ** (-2 * i / d_model)
     right = rotation_blocks(s * rate)
     grouped = [0, 2, 4, 1, 3, 5]
-    problem = diagnose(answer(s, d_model), right, {
-        "you turned the hands backwards: this matrix takes position p + s to p; the minus sign is in the cosine's row": right.T,
-        "your columns hold all sines first, then all cosines; `sinusoid_table` alternates them": right[grouped][:, grouped],
-        "hand i turns at 10000^(-2i/d_model); the 2 is missing": rotation_blocks(s * 10000.0 ** (-i / d_model)),
-        "every hand turns at the same rate in your matrix; each has its own": rotation_blocks(s * torch.ones(d_model // 2)),
-        "this matrix moves by one place, not by s": rotation_blocks(rate),
-    })
+    problem = diagnose(
+        answer(s, d_model),
+        right,
+        {
+            "you turned the hands backwards: this matrix takes position p + s to p; the minus sign is in the cosine's row": right.T,
+            "your columns hold all sines first, then all cosines; `sinusoid_table` alternates them": right[
+                grouped
+            ][:, grouped],
+            "hand i turns at 10000^(-2i/d_model); the 2 is missing": rotation_blocks(
+                s * 10000.0 ** (-i / d_model)
+            ),
+            "every hand turns at the same rate in your matrix; each has its own": rotation_blocks(
+                s * torch.ones(d_model // 2)
+            ),
+            "this matrix moves by one place, not by s": rotation_blocks(rate),
+        },
+    )
     if problem is None:  # a second size, so that no number of the first can be written in
         table = sinusoid_table(12, 4)
         problem = diagnose(table[:5] @ answer(7, 4).to(table).T, table[7:])

@@ -13,82 +13,155 @@ from ..block import Block, TransformerConfig
 from ..exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/06_block.ipynb #13c99d90
-@exercise("06.1", "Two attentions of four matrices each, a feed-forward network of three, and a norm for each of the three parts.", "Every linear layer has a bias as long as its output; RMSNorm has a gain and no shift.", "2·(4d² + 4d) for attention, d·2·d_ff + 2·d_ff + d_ff·d + d for the feed-forward network, 3d for the norms.")
+@exercise(
+    "06.1",
+    "Two attentions of four matrices each, a feed-forward network of three, and a norm for each of the three parts.",
+    "Every linear layer has a bias as long as its output; RMSNorm has a gain and no shift.",
+    "2·(4d² + 4d) for attention, d·2·d_ff + 2·d_ff + d_ff·d + d for the feed-forward network, 3d for the norms.",
+)
 def judge_06_1(answer):
     d, h, d_ff = 12, 3, 40
     sizes = dict(vocab_size=2, max_len=2, d_model=d, n_heads=h, activation="swiglu", norm="rms")
-    count = lambda d_ff=d_ff: sum(p.numel() for p in Block(TransformerConfig(d_ff=d_ff, **sizes), cross=True).parameters())
+    count = lambda d_ff=d_ff: sum(
+        p.numel() for p in Block(TransformerConfig(d_ff=d_ff, **sizes), cross=True).parameters()
+    )
     right = torch.tensor(count())
     attention, matrices, norms = 4 * d * d + 4 * d, 8 * d * d + 3 * d * d_ff, 3 * d
-    return diagnose(answer, right, {
-        "that is the block without cross-attention; a decoder's has a second attention, with a norm of its own": right - attention - d,
-        "cross-attention has a norm of its own": right - d,
-        "RMSNorm has a gain and no shift": right + norms,
-        "SwiGLU has two patterns for each unit, so its first layer is 2 · d_ff wide": right - d * d_ff - d_ff,
-        "you counted the matrices only; linear layers have biases, norms a gain": matrices,
-        "the biases of the linear layers are missing": matrices + norms,
-        "the biases of the attentions are missing": right - 8 * d,
-        "attention has a fourth matrix, which mixes the heads": right - 2 * (d * d + d),
-        "the second layer reads what the gate has let through, d_ff numbers, not 2 · d_ff": right + d * d_ff,
-        "the three norms are missing, each with a gain": right - norms,
-        "you multiplied the attention by the number of heads; the heads share d_model between them": right + 2 * (h - 1) * attention,
-        "you took two thirds of d_ff, rounded down; this block was built with all 40 units": count(26),
-        "you took two thirds of d_ff, rounded up; this block was built with all 40 units": count(27),
-    })
+    return diagnose(
+        answer,
+        right,
+        {
+            "that is the block without cross-attention; a decoder's has a second attention, with a norm of its own": right
+            - attention
+            - d,
+            "cross-attention has a norm of its own": right - d,
+            "RMSNorm has a gain and no shift": right + norms,
+            "SwiGLU has two patterns for each unit, so its first layer is 2 · d_ff wide": right
+            - d * d_ff
+            - d_ff,
+            "you counted the matrices only; linear layers have biases, norms a gain": matrices,
+            "the biases of the linear layers are missing": matrices + norms,
+            "the biases of the attentions are missing": right - 8 * d,
+            "attention has a fourth matrix, which mixes the heads": right - 2 * (d * d + d),
+            "the second layer reads what the gate has let through, d_ff numbers, not 2 · d_ff": right
+            + d * d_ff,
+            "the three norms are missing, each with a gain": right - norms,
+            "you multiplied the attention by the number of heads; the heads share d_model between them": right
+            + 2 * (h - 1) * attention,
+            "you took two thirds of d_ff, rounded down; this block was built with all 40 units": count(
+                26
+            ),
+            "you took two thirds of d_ff, rounded up; this block was built with all 40 units": count(
+                27
+            ),
+        },
+    )
 
 # %% ../../nbs/solutions/06_block.ipynb #61e14e8c
-@exercise("06.2", "Compute the norm of x once, and give it to both parts.", "Both outputs are added to x, which is added once; attention is called with `is_causal=True`.")
+@exercise(
+    "06.2",
+    "Compute the norm of x once, and give it to both parts.",
+    "Both outputs are added to x, which is added once; attention is called with `is_causal=True`.",
+)
 def judge_06_2(answer):
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        block, x = Block(TransformerConfig(2, 4, d_model=6, n_heads=2, d_ff=10, dropout=0.0)), torch.randn(3, 4, 6)
+        block, x = (
+            Block(TransformerConfig(2, 4, d_model=6, n_heads=2, d_ff=10, dropout=0.0)),
+            torch.randn(3, 4, 6),
+        )
         for norm in (block.norm_attention, block.norm_ff):
             torch.nn.init.normal_(norm.weight, 1, 0.3), torch.nn.init.normal_(norm.bias, 0, 0.3)
     with torch.no_grad():
         answer, h = answer(block, x), block.norm_attention(x)
         found, made = block.attention(h, is_causal=True), block.ff(h)
-        return diagnose(answer, x + found + made, {
-            "that is the block as it is: its feed-forward network waits for the attention": block(x, is_causal=True),
-            "the feed-forward network reads norm_ff(x); both parts read norm_attention(x)": x + found + block.ff(block.norm_ff(x)),
-            "the feed-forward network reads x itself, without the norm": x + found + block.ff(x),
-            "the attention reads x itself, without the norm": x + block.attention(x, is_causal=True) + made,
-            "the norm is missing": x + block.attention(x, is_causal=True) + block.ff(x),
-            "the norm stands after the addition; in the formula it stands before both parts": block.norm_attention(x + block.attention(x, is_causal=True) + block.ff(x)),
-            "x itself is missing from the sum, so there is no residual path": found + made,
-            "x is added twice": 2 * x + found + made,
-            "you added to the norm of x; the stream is x itself": h + found + made,
-            "the feed-forward network reads what attention found; it reads the norm of x": x + block.ff(found),
-            "the feed-forward network reads the norm of what attention has added to; it reads the norm of x": x + found + block.ff(block.norm_attention(x + found)),
-            "the attention sees words to come; a generator's block is causal": x + block.attention(h) + made,
-            "only the attention's part is added": x + found,
-            "only the feed-forward network's part is added": x + made,
-        })
+        return diagnose(
+            answer,
+            x + found + made,
+            {
+                "that is the block as it is: its feed-forward network waits for the attention": block(
+                    x, is_causal=True
+                ),
+                "the feed-forward network reads norm_ff(x); both parts read norm_attention(x)": x
+                + found
+                + block.ff(block.norm_ff(x)),
+                "the feed-forward network reads x itself, without the norm": x
+                + found
+                + block.ff(x),
+                "the attention reads x itself, without the norm": x
+                + block.attention(x, is_causal=True)
+                + made,
+                "the norm is missing": x + block.attention(x, is_causal=True) + block.ff(x),
+                "the norm stands after the addition; in the formula it stands before both parts": block.norm_attention(
+                    x + block.attention(x, is_causal=True) + block.ff(x)
+                ),
+                "x itself is missing from the sum, so there is no residual path": found + made,
+                "x is added twice": 2 * x + found + made,
+                "you added to the norm of x; the stream is x itself": h + found + made,
+                "the feed-forward network reads what attention found; it reads the norm of x": x
+                + block.ff(found),
+                "the feed-forward network reads the norm of what attention has added to; it reads the norm of x": x
+                + found
+                + block.ff(block.norm_attention(x + found)),
+                "the attention sees words to come; a generator's block is causal": x
+                + block.attention(h)
+                + made,
+                "only the attention's part is added": x + found,
+                "only the feed-forward network's part is added": x + made,
+            },
+        )
 
 # %% ../../nbs/solutions/06_block.ipynb #ef095dc3
-@exercise("06.3", "A feature moves its own output directly, and all outputs through the root.", "With r = √(mean of x² + ε) and u = x/r: ∂r/∂x_j = u_j/D.", "With h = gain · g, the result is h less u times the mean of h·u, all divided by r.")
+@exercise(
+    "06.3",
+    "A feature moves its own output directly, and all outputs through the root.",
+    "With r = √(mean of x² + ε) and u = x/r: ∂r/∂x_j = u_j/D.",
+    "With h = gain · g, the result is h less u times the mean of h·u, all divided by r.",
+)
 def judge_06_3(answer):
     generator = torch.Generator().manual_seed(0)
     x, g = (torch.randn(2, 3, 5, generator=generator) for _ in range(2))
     x, gain, eps = 2 * x + 1, torch.rand(5, generator=generator) + 0.5, 0.3
     leaf = x.clone().requires_grad_()
-    right, = torch.autograd.grad((F.rms_norm(leaf, (5,), gain, eps) * g).sum(), leaf)
+    (right,) = torch.autograd.grad((F.rms_norm(leaf, (5,), gain, eps) * g).sum(), leaf)
     mean = lambda t: t.mean(-1, keepdim=True)
     r, h = (mean(x * x) + eps).sqrt(), gain * g
     u = x / r
     sharp = mean(x * x).sqrt()
     s = (mean((x - mean(x)) ** 2) + eps).sqrt()
     v = (x - mean(x)) / s
-    return diagnose(answer(x, gain, g, eps), right, {
-        "you held the root constant; it depends on every feature": h / r,
-        "the term with the mean of the gradient belongs to LayerNorm; RMSNorm has no mean to pass it through": (h - mean(h) - u * mean(h * u)) / r,
-        "that is the way back through LayerNorm; RMSNorm does not subtract the mean": (h - mean(h) - v * mean(h * v)) / s,
-        "the gain is missing: the output is gain times x/r, so g is multiplied by it": (g - u * mean(g * u)) / r,
-        "the gain comes first: it multiplies g inside the mean as well": gain * (g - u * mean(g * u)) / r,
-        "the factor 1/r is missing": h - u * mean(h * u),
-        "the last term has the wrong sign: a larger feature makes every output smaller": (h + u * mean(h * u)) / r,
-        "you summed where the mean belongs; ∂r/∂x_j carries 1/D": (h - 5 * u * mean(h * u)) / r,
-        "the last term holds x where u = x/r belongs": (h - x * mean(h * x)) / r,
-        "you divided by r²; r belongs there": (h - u * mean(h * u)) / r**2,
-        "`eps` is missing under the root, or is not the one handed in": (h - x / sharp * mean(h * x / sharp)) / sharp,
-        "you summed over the tokens; each token has a gradient of its own": right.sum((0, 1)),
-    })
+    return diagnose(
+        answer(x, gain, g, eps),
+        right,
+        {
+            "you held the root constant; it depends on every feature": h / r,
+            "the term with the mean of the gradient belongs to LayerNorm; RMSNorm has no mean to pass it through": (
+                h - mean(h) - u * mean(h * u)
+            )
+            / r,
+            "that is the way back through LayerNorm; RMSNorm does not subtract the mean": (
+                h - mean(h) - v * mean(h * v)
+            )
+            / s,
+            "the gain is missing: the output is gain times x/r, so g is multiplied by it": (
+                g - u * mean(g * u)
+            )
+            / r,
+            "the gain comes first: it multiplies g inside the mean as well": gain
+            * (g - u * mean(g * u))
+            / r,
+            "the factor 1/r is missing": h - u * mean(h * u),
+            "the last term has the wrong sign: a larger feature makes every output smaller": (
+                h + u * mean(h * u)
+            )
+            / r,
+            "you summed where the mean belongs; ∂r/∂x_j carries 1/D": (h - 5 * u * mean(h * u)) / r,
+            "the last term holds x where u = x/r belongs": (h - x * mean(h * x)) / r,
+            "you divided by r²; r belongs there": (h - u * mean(h * u)) / r**2,
+            "`eps` is missing under the root, or is not the one handed in": (
+                h - x / sharp * mean(h * x / sharp)
+            )
+            / sharp,
+            "you summed over the tokens; each token has a gradient of its own": right.sum((0, 1)),
+        },
+    )

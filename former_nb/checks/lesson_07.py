@@ -21,7 +21,11 @@ from ..exercises import diagnose, exercise
 )
 def judge_07_1(answer):
     "Two numbers: tokens of the five words, and vocab_size."
-    problem = diagnose(answer, torch.tensor([13, 263]), {"the two numbers are in the other order: tokens first": [263, 13]})
+    problem = diagnose(
+        answer,
+        torch.tensor([13, 263]),
+        {"the two numbers are in the other order: tokens first": [263, 13]},
+    )
     if problem is None or not problem.startswith("the numbers differ"):
         return problem
     tokens = {
@@ -44,7 +48,10 @@ def judge_07_1(answer):
         "that is after four merges": 264,
         "a merge takes no piece away: its halves stay in the vocabulary": 257,
     }
-    for name, given, right, mistakes in (("tokens", answer[0], 13, tokens), ("vocab_size", answer[1], 263, size)):
+    for name, given, right, mistakes in (
+        ("tokens", answer[0], 13, tokens),
+        ("vocab_size", answer[1], 263, size),
+    ):
         if said := diagnose(given, torch.tensor(right), mistakes):
             return f"{name}: {said}"
 
@@ -54,7 +61,9 @@ def _cut(word, pieces, sizes, from_left=True):
     out = []
     while word:
         tried = [word[:n] if from_left else word[-n:] for n in sizes(len(word))]
-        piece = next((piece for piece in tried if piece in pieces), word[0] if from_left else word[-1])
+        piece = next(
+            (piece for piece in tried if piece in pieces), word[0] if from_left else word[-1]
+        )
         out = [*out, piece] if from_left else [piece, *out]
         word = word[len(piece) :] if from_left else word[: -len(piece)]
     return out
@@ -62,7 +71,9 @@ def _cut(word, pieces, sizes, from_left=True):
 
 def _anywhere(word, pieces):
     "The longest piece wherever it stands, then what is left of it and right of it."
-    found = max((p for p in sorted(pieces) if p in word), key=lambda p: (len(p), -word.index(p)), default="")
+    found = max(
+        (p for p in sorted(pieces) if p in word), key=lambda p: (len(p), -word.index(p)), default=""
+    )
     if not found:
         return list(word)
     before, after = word.split(found, 1)
@@ -76,7 +87,13 @@ def _anywhere(word, pieces):
 )
 def judge_07_2(answer):
     "A function of a word and a set of pieces that returns the word cut in pieces."
-    cases = [("where", {"er", "he"}), ("mothers", {"he", "the", "ther", "other"}), ("abcde", {"ab", "bcd"}), ("abc", {"ab", "bc"}), ("aaaaa", {"aa", "aaa"})]
+    cases = [
+        ("where", {"er", "he"}),
+        ("mothers", {"he", "the", "ther", "other"}),
+        ("abcde", {"ab", "bcd"}),
+        ("abc", {"ab", "bc"}),
+        ("aaaaa", {"aa", "aaa"}),
+    ]
     down, up = (lambda n: range(n, 0, -1)), (lambda n: range(1, n + 1))
     cuts = lambda how: [how(word, pieces) for word, pieces in cases]
     right = cuts(lambda word, pieces: _cut(word, pieces, down))
@@ -86,23 +103,41 @@ def judge_07_2(answer):
             return f"expected a list of strings for {word!r}, got {pieces!r:.60}"
         if "".join(pieces) != word:
             return f"your pieces spell {''.join(pieces)!r} instead of {word!r}; a letter that is in no piece stands for itself"
+
     def grow(word, pieces):
         "Letter after letter, as long as what is at hand is a piece."
         out = []
         for letter in word:
-            out[-1:] = [out[-1] + letter] if out and out[-1] + letter in pieces else [*out[-1:], letter]
+            out[-1:] = (
+                [out[-1] + letter] if out and out[-1] + letter in pieces else [*out[-1:], letter]
+            )
         return out
 
     mistakes = {
-        "you stopped at the first string that is no piece; a longer one may be a piece again": cuts(grow),
-        "you took the shortest piece that fits; the longest comes first": cuts(lambda word, pieces: _cut(word, pieces, up)),
-        "you began at the end of the word": cuts(lambda word, pieces: _cut(word, pieces, down, from_left=False)),
-        "you took the longest piece of the whole word first; the cut goes from the left": cuts(_anywhere),
+        "you stopped at the first string that is no piece; a longer one may be a piece again": cuts(
+            grow
+        ),
+        "you took the shortest piece that fits; the longest comes first": cuts(
+            lambda word, pieces: _cut(word, pieces, up)
+        ),
+        "you began at the end of the word": cuts(
+            lambda word, pieces: _cut(word, pieces, down, from_left=False)
+        ),
+        "you took the longest piece of the whole word first; the cut goes from the left": cuts(
+            _anywhere
+        ),
         "those are single letters; try longer strings first": [list(word) for word, _ in cases],
     }
     if given != right:
-        word, cut, wanted = next((word, cut, wanted) for (word, _), cut, wanted in zip(cases, given, right) if cut != wanted)
-        return next((said for said, wrong in mistakes.items() if given == wrong), f"for {word!r} expected {wanted}, got {cut}")
+        word, cut, wanted = next(
+            (word, cut, wanted)
+            for (word, _), cut, wanted in zip(cases, given, right)
+            if cut != wanted
+        )
+        return next(
+            (said for said, wrong in mistakes.items() if given == wrong),
+            f"for {word!r} expected {wanted}, got {cut}",
+        )
 
 # %% ../../nbs/solutions/07_text.ipynb #7227c1b7
 @exercise(
@@ -120,13 +155,27 @@ def judge_07_3(answer):
         values(lambda loss, t, c: loss * t / c / math.log(2)),
         {
             "those are nats; a bit is ln 2 nats": values(lambda loss, t, c: loss * t / c),
-            "a bit is ln 2 nats, so divide by ln 2": values(lambda loss, t, c: loss * t / c * math.log(2)),
+            "a bit is ln 2 nats, so divide by ln 2": values(
+                lambda loss, t, c: loss * t / c * math.log(2)
+            ),
             "that is per token still": values(lambda loss, t, c: loss / math.log(2)),
-            "you multiplied by characters per token; the loss of one token is spread over its characters": values(lambda loss, t, c: loss * c / t / math.log(2)),
-            "you multiplied by characters per token, and nats are no bits": values(lambda loss, t, c: loss * c / t),
-            "the loss is a mean over tokens; the whole text has n_tokens times as much": values(lambda loss, t, c: loss / c / math.log(2)),
-            "you took the logarithm of a loss, which is a logarithm already": values(lambda loss, t, c: math.log2(loss * t / c)),
-            "that is for the whole text; divide by its characters": values(lambda loss, t, c: loss * t / math.log(2)),
-            "that is the perplexity per character; its logarithm to base 2 is asked for": values(lambda loss, t, c: math.exp(loss * t / c)),
+            "you multiplied by characters per token; the loss of one token is spread over its characters": values(
+                lambda loss, t, c: loss * c / t / math.log(2)
+            ),
+            "you multiplied by characters per token, and nats are no bits": values(
+                lambda loss, t, c: loss * c / t
+            ),
+            "the loss is a mean over tokens; the whole text has n_tokens times as much": values(
+                lambda loss, t, c: loss / c / math.log(2)
+            ),
+            "you took the logarithm of a loss, which is a logarithm already": values(
+                lambda loss, t, c: math.log2(loss * t / c)
+            ),
+            "that is for the whole text; divide by its characters": values(
+                lambda loss, t, c: loss * t / math.log(2)
+            ),
+            "that is the perplexity per character; its logarithm to base 2 is asked for": values(
+                lambda loss, t, c: math.exp(loss * t / c)
+            ),
         },
     )

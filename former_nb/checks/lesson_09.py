@@ -23,7 +23,12 @@ def judge_09_1(answer):
         answer,
         torch.tensor([5, 5, 1, 5]),
         {
-            "*first* is the first token; the last is the one that sees all under a causal mask": [5, 5, 5, 1],
+            "*first* is the first token; the last is the one that sees all under a causal mask": [
+                5,
+                5,
+                5,
+                1,
+            ],
             "a token sees itself, with a mask and without": [4, 4, 0, 4],
         },
         places=(
@@ -70,21 +75,41 @@ def judge_09_2(answer):
         right,
         {
             "pads have weights: mask the scores before the softmax": _by_query(x, every, query),
-            "the mask is the wrong way round: the weights go to the pads; fill the scores where `real` is False": _by_query(x, ~real, query),
-            "pads are left out after the softmax, so the weights of the others do not sum to one: mask the scores before": ((weights * real)[..., None] * x).sum(1),
-            "scores that are 0 still weigh e⁰: fill those of the pads with -inf": ((scores * real).softmax(-1)[..., None] * x).sum(1),
+            "the mask is the wrong way round: the weights go to the pads; fill the scores where `real` is False": _by_query(
+                x, ~real, query
+            ),
+            "pads are left out after the softmax, so the weights of the others do not sum to one: mask the scores before": (
+                (weights * real)[..., None] * x
+            ).sum(1),
+            "scores that are 0 still weigh e⁰: fill those of the pads with -inf": (
+                (scores * real).softmax(-1)[..., None] * x
+            ).sum(1),
             "the scores are not divided by √d_model": _by_query(x, real, query, 1.0),
             "the scores are divided by d_model, not by its root": _by_query(x, real, query, 7.0),
             "the scores are multiplied by √d_model: divide": _by_query(x, real, query, 7**-0.5),
-            "that divides by the root of the number of tokens, not of d_model": _by_query(x, real, query, 5**0.5),
-            "those are the scores themselves: the weights are their softmax": ((scores * real)[..., None] * x).sum(1),
-            "the weights do not sum to one: divide the exponentials by their sum": (exp[..., None] * x).sum(1),
-            "the softmax runs over the texts of the batch, not over the tokens": _by_query(x, real, query, axis=0),
-            "that is the plain mean: the query has no part in it": (x * real[..., None]).sum(1) / real.sum(-1, keepdim=True).clamp(min=1),
-            "a weighted sum is wanted; yours is divided by the number of tokens once more": right / real.sum(-1, keepdim=True).clamp(min=1),
+            "that divides by the root of the number of tokens, not of d_model": _by_query(
+                x, real, query, 5**0.5
+            ),
+            "those are the scores themselves: the weights are their softmax": (
+                (scores * real)[..., None] * x
+            ).sum(1),
+            "the weights do not sum to one: divide the exponentials by their sum": (
+                exp[..., None] * x
+            ).sum(1),
+            "the softmax runs over the texts of the batch, not over the tokens": _by_query(
+                x, real, query, axis=0
+            ),
+            "that is the plain mean: the query has no part in it": (x * real[..., None]).sum(1)
+            / real.sum(-1, keepdim=True).clamp(min=1),
+            "a weighted sum is wanted; yours is divided by the number of tokens once more": right
+            / real.sum(-1, keepdim=True).clamp(min=1),
         },
     )
-    if problem and got.shape == right.shape and torch.allclose(got[:3], right[:3], rtol=1e-4, atol=1e-5):
+    if (
+        problem
+        and got.shape == right.shape
+        and torch.allclose(got[:3], right[:3], rtol=1e-4, atol=1e-5)
+    ):
         return "a row without tokens must give zeros: where all scores are alike, however low, the softmax is a plain mean of the pads"
     if problem is None:
         loud = torch.where(real[..., None], x, 1e4)
@@ -112,18 +137,30 @@ def judge_09_3(answer):
             got,
             right,
             {
-                "the shares stand on the wrong side: dividing by them is the way from the world to balanced classes": norm(q / shares),
+                "the shares stand on the wrong side: dividing by them is the way from the world to balanced classes": norm(
+                    q / shares
+                ),
                 "the shares stand on the wrong side, and the rows do not sum to one": q / shares,
-                "that sums to one over the texts, for each class; each text's probabilities must": scaled / scaled.sum(0),
-                "a softmax is not needed: these are probabilities already; divide by the sum": scaled.softmax(-1),
+                "that sums to one over the texts, for each class; each text's probabilities must": scaled
+                / scaled.sum(0),
+                "a softmax is not needed: these are probabilities already; divide by the sum": scaled.softmax(
+                    -1
+                ),
                 "the probabilities came back as they were": q,
                 "that is the shares alone: what the text says is lost": shares.expand_as(q),
                 "an average of the two is no use of Bayes' rule: multiply": (q + shares) / 2,
-                "logits and probabilities are mixed: to logits one adds log π, to probabilities one multiplies π": (q + shares.log()).softmax(-1),
+                "logits and probabilities are mixed: to logits one adds log π, to probabilities one multiplies π": (
+                    q + shares.log()
+                ).softmax(-1),
                 "that multiplies by the shares' logarithms": norm(q * shares.log()),
             },
         )
-        if problem and isinstance(got, torch.Tensor) and got.shape == right.shape and torch.allclose(norm(got), right, rtol=1e-4, atol=1e-5):
+        if (
+            problem
+            and isinstance(got, torch.Tensor)
+            and got.shape == right.shape
+            and torch.allclose(norm(got), right, rtol=1e-4, atol=1e-5)
+        ):
             return "the rows do not sum to one: divide each by its sum"
         if problem is not None:
             return problem

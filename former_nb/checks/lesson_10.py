@@ -15,32 +15,54 @@ from ..exercises import diagnose, exercise
 from ..batches import IGNORE
 
 # %% ../../nbs/solutions/10_generator.ipynb #13b113c0
-@exercise("10.1", "Which of the eight targets can be known from what stands before them?", "The first of a pair costs ln 10, the second nothing. The loss is a mean.")
+@exercise(
+    "10.1",
+    "Which of the eight targets can be known from what stands before them?",
+    "The first of a pair costs ln 10, the second nothing. The loss is a mean.",
+)
 def judge_10_1(answer):
     right = log(10) / 2
-    surprise = lambda again: -again * log(again) - (1 - again) * log((1 - again) / 9)  # the same letter, or one of nine others
+    surprise = lambda again: (
+        -again * log(again) - (1 - again) * log((1 - again) / 9)
+    )  # the same letter, or one of nine others
     mistakes = {
         "no letter helps to predict another, but the second of a pair is known": log(10),
         "the first of each pair is new and cannot be known": 0.0,
         "that is the whole row; the loss is a mean over its eight targets": 4 * log(10),
         "that is in bits; the loss is in nats": right / log(2),
         "`<bos>` is an input and never a target; a row has eight targets": 4 * log(10) / 9,
-        "the first letter follows `<bos>` and counts, so four targets of eight are new": 3 * log(10) / 8,
+        "the first letter follows `<bos>` and counts, so four targets of eight are new": 3
+        * log(10)
+        / 8,
         "the first letter is a target too, so there are eight of them": 3 * log(10) / 7,
-        "that is the best that a counter of pairs can do; who has read the whole beginning knows which of a pair comes next": (log(10) + 7 * surprise(43 / 70)) / 8,
-        "the letter comes again half of the time, but from the place one knows when": surprise(0.55),
+        "that is the best that a counter of pairs can do; who has read the whole beginning knows which of a pair comes next": (
+            log(10) + 7 * surprise(43 / 70)
+        )
+        / 8,
+        "the letter comes again half of the time, but from the place one knows when": surprise(
+            0.55
+        ),
         "that is the perplexity; the loss is its logarithm": 10**0.5,
     }
     if isinstance(answer, (int, float)):  # two decimals are enough
-        answer = next((known for known in (right, *mistakes.values()) if abs(answer - known) < 0.005), answer)
+        answer = next(
+            (known for known in (right, *mistakes.values()) if abs(answer - known) < 0.005), answer
+        )
     return diagnose(answer, torch.tensor(right), mistakes)
 
 # %% ../../nbs/solutions/10_generator.ipynb #87dcf9b2
-@exercise("10.2", "The probability of a name is a product over its places; what is its logarithm?", "`F.cross_entropy(..., reduction='none')` gives one number per target, and 0 where the target is IGNORE.")
+@exercise(
+    "10.2",
+    "The probability of a name is a product over its places; what is its logarithm?",
+    "`F.cross_entropy(..., reduction='none')` gives one number per target, and 0 where the target is IGNORE.",
+)
 def judge_10_2(answer):
     generator = torch.Generator().manual_seed(0)
     B, T, V = 3, 5, 7
-    logits, targets = torch.randn(B, T, V, generator=generator), torch.randint(1, V, (B, T), generator=generator)
+    logits, targets = (
+        torch.randn(B, T, V, generator=generator),
+        torch.randint(1, V, (B, T), generator=generator),
+    )
     for row, length in enumerate((5, 2, 3)):
         targets[row, length:] = IGNORE
     real, known = targets != IGNORE, targets.clamp(min=0)  # (B, T)
@@ -48,23 +70,38 @@ def judge_10_2(answer):
     right = (each * real).sum(-1)
     over_time = -logits.log_softmax(1).gather(-1, known[..., None])[..., 0]  # (B, T)
     raw = -logits.gather(-1, known[..., None])[..., 0]  # (B, T)
-    return diagnose(answer(logits, targets), right, {
-        "you took the mean of each name; a product of probabilities becomes a sum": right / real.sum(-1),
-        "you divided by T, pads included; the places of a name are added up": right / T,
-        "pads are counted; IGNORE marks them": each.sum(-1),
-        "the softmax runs over time; the tokens are the last axis": (over_time * real).sum(-1),
-        "the sign is wrong: nats are -ln P, and positive": -right,
-        "the softmax is missing: logits are no logarithms of probabilities yet": (raw * real).sum(-1),
-        "you summed over the names; keep the batch axis and sum over the places": (each * real).sum(0),
-        "one number for the whole batch; each name needs its own": right.sum(),
-        "that is the mean over the batch; each name needs its own number, the sum over its places": right.sum() / real.sum(),
-        "that is P; the surprise is -ln P": (-right).exp(),
-        "those are bits; nats are natural logarithms": right / log(2),
-        "the sum over the places is missing": each * real,
-    })
+    return diagnose(
+        answer(logits, targets),
+        right,
+        {
+            "you took the mean of each name; a product of probabilities becomes a sum": right
+            / real.sum(-1),
+            "you divided by T, pads included; the places of a name are added up": right / T,
+            "pads are counted; IGNORE marks them": each.sum(-1),
+            "the softmax runs over time; the tokens are the last axis": (over_time * real).sum(-1),
+            "the sign is wrong: nats are -ln P, and positive": -right,
+            "the softmax is missing: logits are no logarithms of probabilities yet": (
+                raw * real
+            ).sum(-1),
+            "you summed over the names; keep the batch axis and sum over the places": (
+                each * real
+            ).sum(0),
+            "one number for the whole batch; each name needs its own": right.sum(),
+            "that is the mean over the batch; each name needs its own number, the sum over its places": right.sum()
+            / real.sum(),
+            "that is P; the surprise is -ln P": (-right).exp(),
+            "those are bits; nats are natural logarithms": right / log(2),
+            "the sum over the places is missing": each * real,
+        },
+    )
 
 # %% ../../nbs/solutions/10_generator.ipynb #07d00c6b
-@exercise("10.3", "Take one row and one token. Its column of logits becomes T shares that sum to one.", "If the token stands at n places, each of them gets at best 1/n.", "n ln n for each row and token, averaged over B·V.")
+@exercise(
+    "10.3",
+    "Take one row and one token. Its column of logits becomes T shares that sum to one.",
+    "If the token stands at n places, each of them gets at best 1/n.",
+    "n ln n for each row and token, averaged over B·V.",
+)
 def judge_10_3(answer):
     targets, V = torch.tensor([[0, 1, 0, 0, 2], [3, 3, 1, 1, 4], [5, 2, 1, 5, 4]]), 7
     B, T = targets.shape
@@ -72,14 +109,26 @@ def judge_10_3(answer):
     each = torch.special.xlogy(counts, counts)  # n ln n
     right = each.sum() / (B * V)
     together = counts.sum(dim=0)
-    return diagnose(answer(targets, V), right, {
-        "a token that stands twice in one row cannot have two shares of one": torch.tensor(0.0),
-        "you averaged over the B·T targets; torch divides by the B·V rows and tokens": each.sum() / (B * T),
-        "you divided by all B·T·V numbers; the class axis, here time, is not averaged over": each.sum() / (B * T * V),
-        "you summed; the loss is a mean over B·V": each.sum(),
-        "the mean over the rows is missing": each.sum() / V,
-        "the mean over the vocabulary is missing": each.sum() / B,
-        "each of the n places costs ln n, so a token costs n ln n": counts.clamp(min=1).log().sum() / (B * V),
-        "you counted over the whole batch; the softmax runs within each row": torch.special.xlogy(together, together).sum() / (B * V),
-        "that is the start, with all logits zero": torch.tensor(T * log(T) / V),
-    })
+    return diagnose(
+        answer(targets, V),
+        right,
+        {
+            "a token that stands twice in one row cannot have two shares of one": torch.tensor(0.0),
+            "you averaged over the B·T targets; torch divides by the B·V rows and tokens": each.sum()
+            / (B * T),
+            "you divided by all B·T·V numbers; the class axis, here time, is not averaged over": each.sum()
+            / (B * T * V),
+            "you summed; the loss is a mean over B·V": each.sum(),
+            "the mean over the rows is missing": each.sum() / V,
+            "the mean over the vocabulary is missing": each.sum() / B,
+            "each of the n places costs ln n, so a token costs n ln n": counts.clamp(min=1)
+            .log()
+            .sum()
+            / (B * V),
+            "you counted over the whole batch; the softmax runs within each row": torch.special.xlogy(
+                together, together
+            ).sum()
+            / (B * V),
+            "that is the start, with all logits zero": torch.tensor(T * log(T) / V),
+        },
+    )

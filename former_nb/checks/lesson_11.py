@@ -21,27 +21,45 @@ def judge_11_1(answer):
     if isinstance(answer, (int, float)) or len(answer) != 2:
         return "expected two numbers, the one without the cache first"
     B, T, n = 4, 5, 7
-    again, kept, new = sum(range(T, T + n)), T + n - 1, sum(range(1, n + 1))  # of one prompt; new: the new tokens only
+    again, kept, new = (
+        sum(range(T, T + n)),
+        T + n - 1,
+        sum(range(1, n + 1)),
+    )  # of one prompt; new: the new tokens only
     got = tuple(float(x) for x in answer)
     if got == (B * kept, B * again):
         return "you swapped the two; the one without the cache comes first"
     if got == (again, kept):
         return "these are the visits of one prompt; there are four"
     mistakes = {
-        "without the cache": (got[0], B * again, {
-            B * (again + T + n): "you fed the last token too; it is chosen, and nothing is asked of it",
-            B * (again + n): "the first step reads the 5 tokens of the prompt alone, and the last new token is never read",
-            B * new: "the prompt is read again at every step, not only the new tokens",
-            B * (new - n): "the prompt is read again at every step, not only the new tokens",
-            B * T * n: "the text grows by one token at each step",
-            again: "this is one prompt; there are four",
-        }),
-        "with the cache": (got[1], B * kept, {
-            B * (kept + 1): "the last token is chosen and never read",
-            B * n: "the first step reads the whole prompt, not one token",
-            B * (n - 1): "the prompt is read too, once",
-            kept: "this is one prompt; there are four",
-        }),
+        "without the cache": (
+            got[0],
+            B * again,
+            {
+                B
+                * (
+                    again + T + n
+                ): "you fed the last token too; it is chosen, and nothing is asked of it",
+                B
+                * (
+                    again + n
+                ): "the first step reads the 5 tokens of the prompt alone, and the last new token is never read",
+                B * new: "the prompt is read again at every step, not only the new tokens",
+                B * (new - n): "the prompt is read again at every step, not only the new tokens",
+                B * T * n: "the text grows by one token at each step",
+                again: "this is one prompt; there are four",
+            },
+        ),
+        "with the cache": (
+            got[1],
+            B * kept,
+            {
+                B * (kept + 1): "the last token is chosen and never read",
+                B * n: "the first step reads the whole prompt, not one token",
+                B * (n - 1): "the prompt is read too, once",
+                kept: "this is one prompt; there are four",
+            },
+        ),
     }
     for name, (number, right, known) in mistakes.items():
         if number != right:
@@ -55,7 +73,11 @@ def judge_11_1(answer):
 )
 def judge_11_2(answer):
     prompts, drawn = [[1, 5], [1, 6, 7, 8], [1, 9, 4], [1, 10], [1, 11, 12]], [20, 21, 22, 23, 24]
-    for place, done in ((2, [False] * 5), (3, [True, False, False, False, True]), (4, [False, False, True, True, False])):
+    for place, done in (
+        (2, [False] * 5),
+        (3, [True, False, False, False, True]),
+        (4, [False, False, True, True, False]),
+    ):
         given = [list(row) for row in prompts]
         try:
             result = answer(given, place, list(drawn), list(done))
@@ -65,16 +87,44 @@ def judge_11_2(answer):
             return "nothing came back; return a list with one token for each row"
         cases = list(zip(prompts, drawn, done))
         goes_on = lambda row, at: at < len(row)
-        right = [PAD if over else row[place] if goes_on(row, place) else token for row, token, over in cases]
-        problem = diagnose(result, torch.tensor(right), {
-            "a row whose prompt goes on takes the prompt's token, not the drawn one": torch.tensor([PAD if over else token for _, token, over in cases]),
-            "a finished row gets PAD": torch.tensor([row[place] if goes_on(row, place) else token for row, token, _ in cases]),
-            "places count from 0: the first drawn token of a prompt of 3 stands at place 3": torch.tensor(
-                [PAD if over else row[min(place, len(row) - 1)] if place <= len(row) else token for row, token, over in cases]
-            ),
-            "place - 1 is the place before": torch.tensor([PAD if over else row[place - 1] if goes_on(row, place - 1) else token for row, token, over in cases]),
-            "you padded where the prompt has ended; there the drawn token belongs": torch.tensor([PAD if over or not goes_on(row, place) else row[place] for row, _, over in cases]),
-        })
+        right = [
+            PAD if over else row[place] if goes_on(row, place) else token
+            for row, token, over in cases
+        ]
+        problem = diagnose(
+            result,
+            torch.tensor(right),
+            {
+                "a row whose prompt goes on takes the prompt's token, not the drawn one": torch.tensor(
+                    [PAD if over else token for _, token, over in cases]
+                ),
+                "a finished row gets PAD": torch.tensor(
+                    [row[place] if goes_on(row, place) else token for row, token, _ in cases]
+                ),
+                "places count from 0: the first drawn token of a prompt of 3 stands at place 3": torch.tensor(
+                    [
+                        PAD
+                        if over
+                        else row[min(place, len(row) - 1)]
+                        if place <= len(row)
+                        else token
+                        for row, token, over in cases
+                    ]
+                ),
+                "place - 1 is the place before": torch.tensor(
+                    [
+                        PAD if over else row[place - 1] if goes_on(row, place - 1) else token
+                        for row, token, over in cases
+                    ]
+                ),
+                "you padded where the prompt has ended; there the drawn token belongs": torch.tensor(
+                    [
+                        PAD if over or not goes_on(row, place) else row[place]
+                        for row, _, over in cases
+                    ]
+                ),
+            },
+        )
         if problem:
             return problem
         if given != prompts:
@@ -87,18 +137,44 @@ def judge_11_2(answer):
     "A key and a value for each of n_kv_heads heads, each d_model / n_heads wide: 2 · n_kv_heads · d_model / n_heads numbers.",
 )
 def judge_11_3(answer):
-    for budget, B, layers, heads, kv, d, size in ((300_000, 7, 5, 18, 3, 90, 4), (2**24, 16, 12, 12, 12, 768, 2), (9_999, 1, 2, 6, 3, 48, 2)):
+    for budget, B, layers, heads, kv, d, size in (
+        (300_000, 7, 5, 18, 3, 90, 4),
+        (2**24, 16, 12, 12, 12, 768, 2),
+        (9_999, 1, 2, 6, 3, 48, 2),
+    ):
         right = budget // (2 * B * layers * kv * (d // heads) * size)
-        problem = diagnose(answer(budget, B, layers, heads, kv, d, size), torch.tensor(right), {
-            "keys and values: two of each": torch.tensor(budget // (B * layers * kv * (d // heads) * size)),
-            "only n_kv_heads heads have keys and values; the query heads share them": torch.tensor(budget // (2 * B * layers * d * size)),
-            "a head is d_model / n_heads wide": torch.tensor(budget // (2 * B * layers * kv * d * size)),
-            "you divided by n_heads, but did not count the heads that have keys": torch.tensor(budget // (2 * B * layers * (d // heads) * size)),
-            "every layer keeps its own": torch.tensor(budget // (2 * B * kv * (d // heads) * size)),
-            "this is for one text; B are written at once": torch.tensor(budget // (2 * layers * kv * (d // heads) * size)),
-            "the budget is in bytes; a number takes `size` of them": torch.tensor(budget // (2 * B * layers * kv * (d // heads))),
-            "half a token has no place: round down to a whole number": torch.tensor(budget / (2 * B * layers * kv * (d // heads) * size)),
-            "round down: one more does not fit": torch.tensor(-(-budget // (2 * B * layers * kv * (d // heads) * size))),
-        })
+        problem = diagnose(
+            answer(budget, B, layers, heads, kv, d, size),
+            torch.tensor(right),
+            {
+                "keys and values: two of each": torch.tensor(
+                    budget // (B * layers * kv * (d // heads) * size)
+                ),
+                "only n_kv_heads heads have keys and values; the query heads share them": torch.tensor(
+                    budget // (2 * B * layers * d * size)
+                ),
+                "a head is d_model / n_heads wide": torch.tensor(
+                    budget // (2 * B * layers * kv * d * size)
+                ),
+                "you divided by n_heads, but did not count the heads that have keys": torch.tensor(
+                    budget // (2 * B * layers * (d // heads) * size)
+                ),
+                "every layer keeps its own": torch.tensor(
+                    budget // (2 * B * kv * (d // heads) * size)
+                ),
+                "this is for one text; B are written at once": torch.tensor(
+                    budget // (2 * layers * kv * (d // heads) * size)
+                ),
+                "the budget is in bytes; a number takes `size` of them": torch.tensor(
+                    budget // (2 * B * layers * kv * (d // heads))
+                ),
+                "half a token has no place: round down to a whole number": torch.tensor(
+                    budget / (2 * B * layers * kv * (d // heads) * size)
+                ),
+                "round down: one more does not fit": torch.tensor(
+                    -(-budget // (2 * B * layers * kv * (d // heads) * size))
+                ),
+            },
+        )
         if problem:
             return problem

@@ -22,7 +22,11 @@ from ..text import BOS, PAD
 def judge_12_1(answer):
     right = (0.5 * log(8), 0.0, 0.0, log(8))
     answer = answer.tolist() if isinstance(answer, torch.Tensor) else answer
-    if not isinstance(answer, (tuple, list)) or len(answer) != 4 or not all(isinstance(x, (int, float)) for x in answer):
+    if (
+        not isinstance(answer, (tuple, list))
+        or len(answer) != 4
+        or not all(isinstance(x, (int, float)) for x in answer)
+    ):
         return "expected four numbers: (a), (b), (c), (d)"
     near = lambda x, y: abs(x - y) < 0.006  # two decimals are enough
     if all(map(near, answer, right)):
@@ -34,14 +38,40 @@ def judge_12_1(answer):
     if all(near(x, 20 / 21 * y) for x, y in zip(answer, right)):
         return "<eos> is no letter: the loss is per letter"
     usual = (
-        {log(8): "(a) the source shows half of the letters", 0.0: "(a) half of the letters are shown nowhere", 0.5: "(a) a hidden letter costs ln 8, not 1", exp(0.5 * log(8)): "(a) that is the perplexity", log(4.5): "(a) the mean of losses is asked for, not the loss of a mean number of choices"},
-        {0.5 * log(8): "(b) reads the very letter that it is asked for; the source is not needed", log(8): "(b) reads the very letter that it is asked for"},
-        {0.5 * log(8): "(c) sees all of the target, and the letter it is asked for stands one place on", log(8): "(c) sees all of the target, and the letter it is asked for stands one place on"},
-        {0.5 * log(8): "(d) sees no source, and the letters are independent", 0.0: "(d) what is written already tells nothing about the next letter"},
+        {
+            log(8): "(a) the source shows half of the letters",
+            0.0: "(a) half of the letters are shown nowhere",
+            0.5: "(a) a hidden letter costs ln 8, not 1",
+            exp(0.5 * log(8)): "(a) that is the perplexity",
+            log(
+                4.5
+            ): "(a) the mean of losses is asked for, not the loss of a mean number of choices",
+        },
+        {
+            0.5
+            * log(8): "(b) reads the very letter that it is asked for; the source is not needed",
+            log(8): "(b) reads the very letter that it is asked for",
+        },
+        {
+            0.5
+            * log(
+                8
+            ): "(c) sees all of the target, and the letter it is asked for stands one place on",
+            log(
+                8
+            ): "(c) sees all of the target, and the letter it is asked for stands one place on",
+        },
+        {
+            0.5 * log(8): "(d) sees no source, and the letters are independent",
+            0.0: "(d) what is written already tells nothing about the next letter",
+        },
     )
     for letter, x, y, mistakes in zip("abcd", answer, right, usual):
         if not near(x, y):
-            return next((sentence for wrong, sentence in mistakes.items() if near(x, wrong)), f"({letter}) is not {x:.4g}")
+            return next(
+                (sentence for wrong, sentence in mistakes.items() if near(x, wrong)),
+                f"({letter}) is not {x:.4g}",
+            )
 
 # %% ../../nbs/solutions/12_encoder_decoder.ipynb #001050l2
 @exercise(
@@ -65,19 +95,34 @@ def judge_12_2(answer):
     result = answer(tgt, logits.clone(), own)
     if not torch.equal(tgt, before[0]) or not torch.equal(own, before[1]):
         return "`tgt` or `own` was changed in place; the caller still needs it"
-    return diagnose(result, right, {
-        "what the model says at place i is read at place i + 1: shift by one": torch.where(own & ~keep & (tgt != BOS), said, tgt),
-        "shift by one, and leave <bos> and pads as they are": torch.where(own, said, tgt),
-        "pads stay pads": wanted,
-        "<bos> stays: there is nothing before it that could say it": torch.where(own & ~keep, last, tgt),
-        "<bos> stays, and so do pads": torch.where(own, last, tgt),
-        "<bos> stays, whatever `own` says there": torch.where(own & ~keep, moved, tgt) * (tgt != BOS),
-        "`own` is about the token at its own place: the logits are moved, `own` is not": torch.where(own.roll(1, 1) & ~keep & (tgt != BOS), moved, tgt),
-        "`own` is turned round: True is where the model's own token is read": torch.where(~own & ~keep, moved, tgt),
-        "shifted to the wrong side: logits are about the next place, not the one before": torch.where(own & ~keep & (tgt != BOS), said.roll(-1, 1), tgt),
-        "every token was exchanged; only where `own` is True": torch.where(keep, tgt, moved),
-        "nothing was exchanged": tgt,
-    })
+    return diagnose(
+        result,
+        right,
+        {
+            "what the model says at place i is read at place i + 1: shift by one": torch.where(
+                own & ~keep & (tgt != BOS), said, tgt
+            ),
+            "shift by one, and leave <bos> and pads as they are": torch.where(own, said, tgt),
+            "pads stay pads": wanted,
+            "<bos> stays: there is nothing before it that could say it": torch.where(
+                own & ~keep, last, tgt
+            ),
+            "<bos> stays, and so do pads": torch.where(own, last, tgt),
+            "<bos> stays, whatever `own` says there": torch.where(own & ~keep, moved, tgt)
+            * (tgt != BOS),
+            "`own` is about the token at its own place: the logits are moved, `own` is not": torch.where(
+                own.roll(1, 1) & ~keep & (tgt != BOS), moved, tgt
+            ),
+            "`own` is turned round: True is where the model's own token is read": torch.where(
+                ~own & ~keep, moved, tgt
+            ),
+            "shifted to the wrong side: logits are about the next place, not the one before": torch.where(
+                own & ~keep & (tgt != BOS), said.roll(-1, 1), tgt
+            ),
+            "every token was exchanged; only where `own` is True": torch.where(keep, tgt, moved),
+            "nothing was exchanged": tgt,
+        },
+    )
 
 # %% ../../nbs/solutions/12_encoder_decoder.ipynb #001450l2
 @exercise(
@@ -97,18 +142,42 @@ def judge_12_3(answer):
         if abs(got - right) < 0.02 or abs(got - log(exp(root) + V * exp(0.5))) < 1e-6:
             continue
         mistakes = {
-            "that is the loss of knowing nothing; the word just read is still in the stream": log(V),
-            "that would be so with three matrices; with one, the word just read has a logit of its own": log(V) + 0.5,
+            "that is the loss of knowing nothing; the word just read is still in the stream": log(
+                V
+            ),
+            "that would be so with three matrices; with one, the word just read has a logit of its own": log(
+                V
+            )
+            + 0.5,
             "true of a small vocabulary only; the other words count too": root,
-            "the other logits are not 0 but vary: the mean of e^z is e^(1/2)": log(exp(root) + V - 1),
-            "the variance is one, so the mean of e^z is e^(1/2), not e": log(exp(root) + (V - 1) * exp(1)),
-            "the logit of the word just read is √d, not d": log(exp(min(d, 700)) + (V - 1) * exp(0.5)),
-            "the logit of the word just read is √d; E has rows of length one, the norm's output has length √d": log(exp(1) + (V - 1) * exp(0.5)),
-            "the target is another word than the one just read; its logit is 0 on average": right - root,
+            "the other logits are not 0 but vary: the mean of e^z is e^(1/2)": log(
+                exp(root) + V - 1
+            ),
+            "the variance is one, so the mean of e^z is e^(1/2), not e": log(
+                exp(root) + (V - 1) * exp(1)
+            ),
+            "the logit of the word just read is √d, not d": log(
+                exp(min(d, 700)) + (V - 1) * exp(0.5)
+            ),
+            "the logit of the word just read is √d; E has rows of length one, the norm's output has length √d": log(
+                exp(1) + (V - 1) * exp(0.5)
+            ),
+            "the target is another word than the one just read; its logit is 0 on average": right
+            - root,
             "that is in bits; the loss is in nats": right / log(2),
-            "the two kinds of logits stand in one sum of exponentials; their losses do not add": root + log(V),
-            "the two kinds of logits stand in one sum of exponentials, so their losses do not add": root + log(V - 1) + 0.5,
+            "the two kinds of logits stand in one sum of exponentials; their losses do not add": root
+            + log(V),
+            "the two kinds of logits stand in one sum of exponentials, so their losses do not add": root
+            + log(V - 1)
+            + 0.5,
             "a sum of exponentials still needs its logarithm": exp(root) + (V - 1) * exp(0.5),
         }
-        found = next((sentence for sentence, wrong in mistakes.items() if abs(got - wrong) < 0.002 * max(1, abs(wrong))), None)
+        found = next(
+            (
+                sentence
+                for sentence, wrong in mistakes.items()
+                if abs(got - wrong) < 0.002 * max(1, abs(wrong))
+            ),
+            None,
+        )
         return found or f"for V = {V} and d = {d} it is not {got:.4g}"
