@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from bad_input_table import cases, judge, public_names
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_bad_input import (
+from bad_input_table import (
     BAD_NUMBERS,
     INF,
     NAN,
