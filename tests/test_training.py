@@ -29,16 +29,14 @@ from former_nb.core import set_seed
 from former_nb.optimization import evaluate, token_loss
 from former_nb.stack import Stack
 from former_nb.text import CharTokenizer, encode_texts
+from former_nb.toy_data import TOYS, collate_answers, toy_texts
 from former_nb.training import (
-    TOYS,
     TrainingConfig,
-    collate_answers,
     exact_match,
     fit,
     plot_history,
     seed_for,
     start_processes,
-    toy_texts,
 )
 
 NAN, INF = math.nan, math.inf
@@ -435,7 +433,7 @@ def test_a_finished_run_returns_at_once(tmp_path):
     config = TrainingConfig(epochs=3, lr=0.05)
     straight, expected = run(config, valid=HOPELESS, folder=tmp_path)
     before = (tmp_path / CHECKPOINT).read_bytes()
-    suppress_tokens = model(seed=5)
+    never = model(seed=5)
     never.register_forward_hook(lambda *_: pytest.fail("the model was called"))
     again, history = run(
         config,
