@@ -98,15 +98,10 @@ from former_nb.relative_positions import (
 )
 from former_nb.self_attention import (
     self_attention,
-    self_attention_bmm,
-    self_attention_einops,
-    self_attention_einsum,
-    self_attention_loops,
 )
 
 MODULES = [
     "guards",
-    "self_attention",
     "attention",
     "multi_head",
     "equivalent_forms",
@@ -116,21 +111,6 @@ MODULES = [
     "positions",
     "relative_positions",
 ]
-# ---- 01
-
-
-def plain_self_attention(f):
-    first = lambda result: result[0] if isinstance(result, tuple) else result
-    return [
-        ("rank 2", lambda: f(n(5, 3)), (ValueError, "x: expected", "(5, 3)")),
-        ("rank 4", lambda: f(n(2, 4, 5, 3)), (ValueError, "x: expected", "(2, 4, 5, 3)")),
-        ("integers", lambda: f(i(2, 5, 3)), (ValueError, "x: expected", "torch.int64")),
-        ("booleans", lambda: f(yes(2, 5, 3)), (ValueError, "x: expected", "torch.bool")),
-        ("T = 0", lambda: first(f(n(2, 0, 3))), shape(2, 0, 3)),
-        ("B = 0", lambda: first(f(n(0, 5, 3))), shape(0, 5, 3)),
-        ("width 0", lambda: first(f(n(2, 5, 0))), shape(2, 5, 0)),
-        ("NaN in one sentence", lambda: f(spoilt(n(2, 5, 3), 1, 2)), nan_only_at(1)),
-    ]
 
 
 # ---- 02 and 03
@@ -459,11 +439,6 @@ class Counting(DistanceBias):
 cos, sin = rotary_table(5, 4)
 
 TABLE = {
-    "self_attention_loops": plain_self_attention(self_attention_loops),
-    "self_attention_bmm": plain_self_attention(self_attention_bmm),
-    "self_attention_einsum": plain_self_attention(self_attention_einsum),
-    "self_attention_einops": plain_self_attention(self_attention_einops),
-    "self_attention": plain_self_attention(self_attention),
     "attention_loops": [
         ("S = 7", lambda: attention_loops(Q[0, 0], K[0, 0], V[0, 0]), shape(5, 4)),
     ],
@@ -627,8 +602,8 @@ TABLE = {
     "count_cost": [
         (
             "a function that fails",
-            lambda: count_cost(self_attention, n(5, 3)),
-            (ValueError, "x: expected", "(5, 3)"),
+            lambda: count_cost(LAYER, n(5, 12)),
+            (ValueError, "x: expected", "(5, 12)"),
         ),
         ("no work", lambda: count_cost(lambda: None), lambda cost: cost == Cost(0, 0, 0)),
         ("T = 0", lambda: count_cost(LAYER, n(2, 0, 12)), lambda cost: cost.flops < 10),
