@@ -13,7 +13,8 @@ import torch
 from .core import COLORS, check_int, eval_mode
 from .encoder_decoder import EncoderDecoder
 from .multi_head import record_attention
-from .text import BOS, EOS, TextTokenizer, encode_texts
+from .text import BOS, EOS, encode_texts
+from .tokenization import TextTokenizer
 from .translation import _check_pair
 
 # %% ../nbs/deeper/15_attention_maps.ipynb #000713cc

@@ -19,7 +19,8 @@ from .checkpoints import Pretrained, atomic_write
 from .core import check_int, eval_mode, plot_weights
 from .multi_head import record_attention
 from .stack import Stack
-from .text import BOS, TextTokenizer, load_tokenizer
+from .text import BOS
+from .tokenization import TextTokenizer, load_tokenizer
 
 # %% ../nbs/10_generator.ipynb #fb50732b
 def _check_rows(rows):
