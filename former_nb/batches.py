@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from .core import check_int
+from .guards import check_int
 from .text import collate
 
 # %% ../nbs/deeper/07_batches.ipynb #cb1294e5

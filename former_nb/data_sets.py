@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from .core import check_int
+from .guards import check_int
 from .tokenization import normalise
 from .toy_data import NAMES, number_pairs, small_reviews
 

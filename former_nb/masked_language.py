@@ -12,7 +12,7 @@ from torch import nn
 
 from .text import IGNORE, SPECIALS, UNK, pad_rows
 from .classifier import Classifier
-from .core import check_int
+from .guards import check_int
 from .masks import _check_integers
 from .tokenization import check_rows
 

@@ -19,7 +19,8 @@ from torch import nn
 from tqdm import TqdmWarning
 
 from .text import IGNORE, PAD
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_int
 
 # %% ../nbs/deeper/08_optimization.ipynb #993bc677
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns in notebooks without ipywidgets

@@ -258,7 +258,7 @@ def short_texts(task, settings) -> Job:
     from former_nb.text import CharTokenizer, collate, encode_texts
     from former_nb.batches import make_batches
     from former_nb.block import TransformerConfig
-    from former_nb.core import check_int
+    from former_nb.guards import check_int
     from former_nb.data_sets import load_names, read_names, split
     from former_nb.generator import LanguageModel, save_generator
     from former_nb.tokenization import normalise
@@ -421,17 +421,9 @@ def texts_with_labels(task, settings) -> Job:
     "A classifier of reviews, or of the texts of a table."
     from former_nb.batches import make_batches
     from former_nb.block import TransformerConfig
-    from former_nb.classifier import (
-        Classifier,
-        oversample,
-        collate_labels,
-        label_names,
-        label_rows,
-        read_labeled_csv,
-        save_classifier,
-    )
+    from former_nb.classifier import Classifier, oversample, collate_labels, label_names, label_rows, read_labeled_csv, save_classifier
     from former_nb.data_sets import load_reviews, split
-    from former_nb.core import check_int
+    from former_nb.guards import check_int
     from former_nb.tokenization import SubwordTokenizer
 
     seed, longest = settings["seed"], settings["max_tokens"]
@@ -440,7 +432,9 @@ def texts_with_labels(task, settings) -> Job:
     if task == "imdb":
         reviews, source = load_reviews()
         named = {
-            part: [(text, ("negative", "positive")[label]) for text, label in pairs]
+            part: [
+                (text, ("negative", "positive")[label]) for text, label in pairs
+            ]
             for part, pairs in reviews.items()
         }
         parts = [*split(named["train"], seed=None, stratify=lambda row: row[1]), named["test"]]
@@ -601,7 +595,7 @@ def parallel_texts(task, settings) -> Job:
     "A translator."
     from former_nb.batches import make_batches
     from former_nb.block import TransformerConfig
-    from former_nb.core import check_int
+    from former_nb.guards import check_int
     from former_nb.data_sets import load_translations
     from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
     from former_nb.tokenization import SubwordTokenizer
@@ -622,7 +616,9 @@ def parallel_texts(task, settings) -> Job:
         if bool(files[2]) != bool(files[3]):
             raise ValueError("val_src, val_tgt: expected both or neither")
         pairs = read_pairs(*files[:2])
-        parts = [pairs, read_pairs(*files[2:])] if files[2] else hold_out(pairs, settings["seed"])
+        parts = (
+            [pairs, read_pairs(*files[2:])] if files[2] else hold_out(pairs, settings["seed"])
+        )
         source = f"{len(pairs):,} pairs from {Path(files[0]).name} and {Path(files[1]).name}"
     longest = settings["longest"]
     tokenizer = SubwordTokenizer.train(

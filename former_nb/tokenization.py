@@ -22,7 +22,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-from .core import check_int
+from .guards import check_int
 
 # %% ../nbs/library/tokenization.ipynb #a8de2f6f
 def normalise(

@@ -12,7 +12,7 @@ import random
 import string
 from collections.abc import Callable
 
-from .core import check_int
+from .guards import check_int
 from .text import IGNORE, collate
 
 # %% ../nbs/library/toy_data.ipynb #c3896fdf
