@@ -421,7 +421,15 @@ def texts_with_labels(task, settings) -> Job:
     "A classifier of reviews, or of the texts of a table."
     from former_nb.batches import make_batches
     from former_nb.block import TransformerConfig
-    from former_nb.classifier import Classifier, oversample, collate_labels, label_names, label_rows, read_labeled_csv, save_classifier
+    from former_nb.classifier import (
+        Classifier,
+        oversample,
+        collate_labels,
+        label_names,
+        label_rows,
+        read_labeled_csv,
+        save_classifier,
+    )
     from former_nb.data_sets import load_reviews, split
     from former_nb.guards import check_int
     from former_nb.tokenization import SubwordTokenizer
@@ -432,9 +440,7 @@ def texts_with_labels(task, settings) -> Job:
     if task == "imdb":
         reviews, source = load_reviews()
         named = {
-            part: [
-                (text, ("negative", "positive")[label]) for text, label in pairs
-            ]
+            part: [(text, ("negative", "positive")[label]) for text, label in pairs]
             for part, pairs in reviews.items()
         }
         parts = [*split(named["train"], seed=None, stratify=lambda row: row[1]), named["test"]]
@@ -616,9 +622,7 @@ def parallel_texts(task, settings) -> Job:
         if bool(files[2]) != bool(files[3]):
             raise ValueError("val_src, val_tgt: expected both or neither")
         pairs = read_pairs(*files[:2])
-        parts = (
-            [pairs, read_pairs(*files[2:])] if files[2] else hold_out(pairs, settings["seed"])
-        )
+        parts = [pairs, read_pairs(*files[2:])] if files[2] else hold_out(pairs, settings["seed"])
         source = f"{len(pairs):,} pairs from {Path(files[0]).name} and {Path(files[1]).name}"
     longest = settings["longest"]
     tokenizer = SubwordTokenizer.train(
