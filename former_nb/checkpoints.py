@@ -213,7 +213,7 @@ def read_checkpoint(
     "Read the checkpoint of a folder. Raises `ValueError` where a single bit of it was changed."
     return _read_tensors("folder", check_path("folder", folder) / CHECKPOINT)
 
-# %% ../nbs/deeper/08_checkpoints.ipynb #b404894a
+# %% ../nbs/deeper/08_checkpoints.ipynb #292e9605
 KINDS = {  # where each class of model is found
     "LanguageModel": "generator",
     "Classifier": "classifier",

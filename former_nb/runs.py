@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['POSITIVE', 'SHARE', 'RULES', 'STEP_SETTINGS', 'TrainingConfig', 'seed_for', 'reseed', 'read_epoch', 'start_processes',
-           'Run', 'start_run', 'check_fit', 'count_targets', 'take_step', 'evaluate_run', 'Callback', 'ProgressBar',
-           'running', 'plot_history']
+           'Run', 'make_run', 'check_fit', 'count_targets', 'take_step', 'evaluate_run', 'Callback', 'ProgressBar',
+           'start_run', 'explain_lost_process', 'plot_history']
 
 # %% ../nbs/deeper/08_runs.ipynb #f95f0117
 import hashlib
@@ -186,7 +186,7 @@ def start_processes(
         )
     return accelerator, accelerator.device if launched > 1 else found
 
-# %% ../nbs/deeper/08_runs.ipynb #1ca03a93
+# %% ../nbs/deeper/08_runs.ipynb #5d7e2965
 @dataclass
 class Run:
     "What `fit` was given, what it made of it, and how far it is. Callbacks may read all of it."
@@ -206,6 +206,7 @@ class Run:
     history: list[dict] = field(default_factory=list)  # a row per evaluation
     best: dict[str, torch.Tensor] | None = None  # weights with the lowest validation loss
     done: bool = False
+    callbacks: list = field(default_factory=list)  # those that were started
 
     @property
     def steps(self) -> float:
@@ -230,6 +231,11 @@ class Run:
             broadcast_object_list(now)
         self.seconds = now[0]
 
+    def tell(self, event: str) -> None:
+        "Call the method `event` of each callback."
+        for callback in self.callbacks:
+            getattr(callback, event)(self)
+
     def total(self, *numbers) -> list[float]:
         "The sum of each number over all processes."
         mine = self.nats.new_tensor([float(x) for x in numbers])
@@ -244,11 +250,11 @@ class Run:
                 f"rate may help, got lr={self.config.lr}, muon_lr={self.config.muon_lr}"
             )
 
-# %% ../nbs/deeper/08_runs.ipynb #b09ebad0
-def start_run(
+# %% ../nbs/deeper/08_runs.ipynb #f1dd242d
+def make_run(
     model: nn.Module,
     train,  # batches, with a length
-    valid,  # batches
+    valid,  # batches, with a length
     config: TrainingConfig,
     device: str = "auto",
 ) -> Run:
@@ -339,7 +345,7 @@ def evaluate_run(
     row = {"step": run.step, "epoch": run.step // len(run.train), **losses}
     return row | {"lr": run.optimizers[0].param_groups[0]["lr"], "seconds": run.seconds}
 
-# %% ../nbs/deeper/08_runs.ipynb #994bf4d5
+# %% ../nbs/deeper/08_runs.ipynb #892ffd21
 class Callback:
     "What joins `fit` from outside: checkpoints, a tracker. Override what you need."
 
@@ -361,7 +367,7 @@ class ProgressBar(Callback):
 
     def on_start(self, run: Run) -> None:
         hidden = not run.accelerator.is_main_process
-        kwargs = dict(total=run.steps, initial=run.step, unit="step")
+        kwargs = {"total": run.steps, "initial": run.step, "unit": "step"}
         self.bar = tqdm(**kwargs, leave=False, disable=hidden)
 
     def on_evaluate(self, run: Run) -> None:
@@ -375,32 +381,42 @@ class ProgressBar(Callback):
 
 
 @contextmanager
-def running(
-    run: Run,
-    callbacks,
-):  # a function that tells the callbacks of an event, by its name
+def start_run(
+    model: nn.Module,
+    train,  # batches, with a length
+    valid,  # batches, with a length
+    config: TrainingConfig,
+    callbacks=(),
+    device: str = "auto",
+    progress: bool = False,  # show a progress bar
+):  # the run
     "Start and end a run: the best weights are left in the model, also after an error or Ctrl-C."
-    started = []
+    check_fit(model, config, train=train, valid=valid)
+    run = make_run(model, train, valid, config, device)
     try:
-        with eval_mode(run.model):
-            for callback in callbacks:
-                started.append(callback)
+        with eval_mode(model):
+            for callback in (*callbacks, *([ProgressBar()] if progress else [])):
+                run.callbacks.append(callback)
                 callback.on_start(run)
             run.began = time.perf_counter() - run.seconds
-            yield lambda event: [getattr(callback, event)(run) for callback in callbacks]
+            yield run
     except RuntimeError as error:
-        gone = isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
-        if run.accelerator.num_processes == 1 or not gone:
-            raise
+        explain_lost_process(run, error)
+        raise
+    finally:
+        if run.best is not None:
+            model.load_state_dict(run.best)
+        run.tell("on_end")
+
+
+def explain_lost_process(run, error) -> None:
+    "Say what it means when another process is gone, in place of what sockets say."
+    gone = isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
+    if run.accelerator.num_processes > 1 and gone:
         raise RuntimeError(
             "another process of this run has ended, so this one cannot go on; its own output says "
             "why. Then start all of them again, with resume=True where there is a checkpoint"
         ) from error
-    finally:
-        if run.best is not None:
-            run.model.load_state_dict(run.best)
-        for callback in started:
-            callback.on_end(run)
 
 # %% ../nbs/deeper/08_runs.ipynb #74a2e8fe
 def plot_history(
