@@ -345,7 +345,7 @@ def evaluate_run(
     row = {"step": run.step, "epoch": run.step // len(run.train), **losses}
     return row | {"lr": run.optimizers[0].param_groups[0]["lr"], "seconds": run.seconds}
 
-# %% ../nbs/deeper/08_runs.ipynb #892ffd21
+# %% ../nbs/deeper/08_runs.ipynb #e0e53862
 class Callback:
     "What joins `fit` from outside: checkpoints, a tracker. Override what you need."
 
@@ -371,6 +371,7 @@ class ProgressBar(Callback):
         self.bar = tqdm(**kwargs, leave=False, disable=hidden)
 
     def on_evaluate(self, run: Run) -> None:
+        self.on_step_end(run)
         self.bar.set_postfix({k: f"{run.history[-1][k]:.3f}" for k in ("train", "valid")})
 
     def on_step_end(self, run: Run) -> None:
