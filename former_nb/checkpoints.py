@@ -24,7 +24,7 @@ import torch
 from safetensors import SafetensorError, torch as safetensors
 from tqdm import TqdmWarning
 
-from .text import TextTokenizer, load_tokenizer
+from .tokenization import TextTokenizer, load_tokenizer
 
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)

@@ -18,9 +18,9 @@ import torch.nn.functional as F
 from torch import nn
 from tqdm import TqdmWarning
 
-from .batches import IGNORE
-from .core import check_int, eval_mode
-from .text import PAD
+from .core import eval_mode
+from .guards import check_int, check_share
+from .text import IGNORE, PAD
 
 with warnings.catch_warnings():  # accelerate imports tqdm.auto, which warns without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
@@ -38,10 +38,7 @@ def _check_loss(logits, targets, reduction, label_smoothing, pad):
         )
     if reduction not in ("mean", "sum"):
         raise ValueError(f"reduction: expected 'mean' or 'sum', got {reduction!r}")
-    if not 0 <= label_smoothing < 1:
-        raise ValueError(
-            f"label_smoothing: expected a number from 0 to below 1, got {label_smoothing!r}"
-        )
+    check_share("label_smoothing", label_smoothing)
     if label_smoothing and pad is not None and not 0 <= pad < logits.shape[-1] > 1:
         raise ValueError(
             f"pad: expected one of several tokens, below {logits.shape[-1]}, or None, got {pad!r}"

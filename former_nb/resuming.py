@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['PROGRESS', 'describe_run', 'save_run', 'load_run', 'lock_folder', 'Checkpoint', 'SaveBest', 'TensorBoard']
 
-# %% ../nbs/deeper/08_resuming.ipynb #d2de1673
+# %% ../nbs/deeper/08_resuming.ipynb #6f425f0b
 import math
 import shutil
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from former_nb.checkpoints import (
     read_checkpoint,
     write_checkpoint,
 )
-from .core import check_int
+from .guards import check_int
 from .runs import Callback, Run, read_epoch
 
 # %% ../nbs/deeper/08_resuming.ipynb #2bb3be59

@@ -7,7 +7,7 @@ __all__ = ['POSITIVE', 'SHARE', 'RULES', 'STEP_SETTINGS', 'TrainingConfig', 'see
            'Run', 'make_run', 'check_fit', 'count_targets', 'take_step', 'evaluate_run', 'Callback', 'ProgressBar',
            'start_run', 'explain_lost_process', 'plot_history']
 
-# %% ../nbs/deeper/08_runs.ipynb #f95f0117
+# %% ../nbs/deeper/08_runs.ipynb #8ddb65d6
 import hashlib
 import math
 import os
@@ -24,10 +24,9 @@ import torch
 from torch import nn
 from tqdm import TqdmWarning, tqdm
 
-from .batches import IGNORE
 from .core import Settings, eval_mode, pick_device
 from .optimization import SCHEDULES, make_optimizers, split_batch, total_loss, train_step
-from .text import PAD
+from .text import IGNORE, PAD
 
 with warnings.catch_warnings():  # accelerate imports tqdm.auto, which warns without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)

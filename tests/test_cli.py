@@ -17,7 +17,7 @@ import torch
 
 from former_nb.batches import make_batches
 from former_nb.cli import main
-from former_nb.data_sets import NAMES
+from former_nb.toy_data import NAMES
 from former_nb.checkpoints import load_model
 from former_nb.text import encode_texts
 from former_nb.toy_data import collate_answers
@@ -404,13 +404,13 @@ def test_a_model_that_does_not_fit_gets_one_sentence(monkeypatch, own_names, tmp
     def full(*_, **__):
         raise error
 
-    monkeypatch.setattr("former_nb.training.train_step", full)
+    monkeypatch.setattr("former_nb.runs.train_step", full)
     refused(
         former("train", "names", "--out", tmp_path / "out", "--file", own_names, *TINY),
         "not enough memory",
         "--dry-run",
     )
-    monkeypatch.setattr("former_nb.training.train_step", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("former_nb.runs.train_step", lambda *_, **__: 1 / 0)
     assert (
         "ZeroDivisionError"
         in former("train", "names", "--out", tmp_path / "other", "--file", own_names, *TINY).stderr
@@ -491,7 +491,7 @@ TOY = [
 
 
 def toy_file(folder):
-    (folder / "toy.toml").write_text("rows = 250\ndropout = 0.1\nevaluate_every = 20\n")
+    (folder / "toy.toml").write_text("rows = 250\ndropout = 0.1\neval_every = 20\n")
     return ["--config", folder / "toy.toml", *TOY]
 
 
