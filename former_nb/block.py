@@ -277,8 +277,8 @@ def block_from_torch(
         {
             "norm_attention": "norm1",
             "norm_ff": "norm2",
-            "ff.wide": "linear1",
-            "ff.narrow": "linear2",
+            "ff.w_in": "linear1",
+            "ff.w_out": "linear2",
         },
     )
     if cross:
