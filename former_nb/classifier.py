@@ -28,7 +28,8 @@ from torch import nn
 from .batches import make_batches, pad_rows
 from .block import TransformerConfig, _check_known
 from .checkpoints import Pretrained, atomic_write
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_int
 from .data_sets import read_text
 from .masks import _check_integers, padding_mask
 from .stack import Stack

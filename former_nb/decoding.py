@@ -12,7 +12,8 @@ from numbers import Integral
 
 import torch
 
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_int
 from .generator import LanguageModel
 from .masks import sliding_window_mask
 from .relative_positions import Rotary, rotary_table

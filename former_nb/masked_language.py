@@ -12,7 +12,7 @@ from torch import nn
 
 from .batches import IGNORE, _as_tensors, pad_rows
 from .classifier import Classifier
-from .core import check_int
+from .guards import check_int
 from .masks import _check_integers
 from .text import SPECIALS, UNK
 

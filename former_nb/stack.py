@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from .block import Block, TransformerConfig, _check_block
-from .core import check_int
+from .guards import check_int
 
 # %% ../nbs/deeper/06_stack.ipynb #62ad43d5
 def init_weights(
