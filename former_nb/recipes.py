@@ -112,7 +112,7 @@ def choose_settings(
     given: dict,  # from the command line
 ) -> dict:
     "The task's settings, changed by a file, changed by the command line. Raises `ValueError` for a name that is none."
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.training import TrainingConfig
 
     defaults = {
@@ -257,7 +257,7 @@ def report_toy(model, folder, say, texts, batches) -> dict:
 def short_texts(task, settings) -> Job:
     "A language model of names, or of questions with their answers."
     from former_nb.batches import collate, make_batches
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.guards import check_int
     from former_nb.data_sets import load_names, read_names, split_names
     from former_nb.generator import LanguageModel, save_generator
@@ -352,7 +352,7 @@ def report_long(model, folder, say, data, settings, tested) -> dict:
 
 def long_text(task, settings) -> Job:
     "A language model of one long text."
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.generator import LanguageModel, save_generator
     from former_nb.long_texts import load_long_text, long_text_data
 
@@ -445,7 +445,7 @@ def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
 def texts_with_labels(task, settings) -> Job:
     "A classifier of reviews, or of the texts of a table."
     from former_nb.batches import make_batches
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.classifier import (
         Classifier,
         oversample,
@@ -633,7 +633,7 @@ def report_translations(model, folder, say, keep, parts, tested) -> dict:
 def parallel_texts(task, settings) -> Job:
     "A translator."
     from former_nb.batches import make_batches
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.guards import check_int
     from former_nb.data_sets import load_translations
     from former_nb.encoder_decoder import EncoderDecoder, collate_pairs

@@ -18,7 +18,7 @@ from torch.testing import assert_close
 
 from former_nb import classifier as module
 from former_nb.batches import make_batches, pad_rows
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.classifier import (
     LONGEST_TEXT,
     POOLS,

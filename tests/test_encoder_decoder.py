@@ -22,7 +22,7 @@ from torch.testing import assert_close
 from former_nb import encoder_decoder as module
 from former_nb.batches import IGNORE, make_batches, pad_rows
 from former_nb.beam_search import beam_search, length_score
-from former_nb.block import ACTIVATIONS, TransformerConfig
+from former_nb.config import ACTIVATIONS, TransformerConfig
 from former_nb.encoder_decoder import (
     EncoderDecoder,
     CrossAttentionCache,

@@ -9,7 +9,7 @@ from bad_input_table import cases, judge, public_names
 
 from former_nb import translation as module
 from former_nb.batches import pad_rows
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.data_sets import number_pairs
 from former_nb.encoder_decoder import EncoderDecoder, greedy_decode
