@@ -23,7 +23,7 @@ COURSE = """
 05_positions        relative_positions positions_measured
 06_block            norms stack
 07_text             data_sets batches
-08_training         optimization checkpoints resuming scaling speed
+08_training         optimization runs checkpoints resuming scaling speed
 09_classifier       baselines masked_language
 10_generator        long_texts
 11_decoding         sampling beam_search caches
@@ -32,20 +32,18 @@ COURSE = """
 14_subwords
 15_translation      translation_ablations attention_maps pretrained
 """
-SHARED = ["library/core", "library/guards", "library/exercises"]  # before the course
+SHARED = [f"library/{page}" for page in ("core", "guards", "exercises", "tokenization")]
 USED = {  # pages that come before a lesson in the way of imports, wherever they are read
     "06_block": ["library/config"],
-    "07_text": ["library/tokenization"],
-    "08_training": ["library/toy_data"],
+    "deeper/07_data_sets": ["library/toy_data"],
+    "08_training": ["deeper/08_optimization", "deeper/08_runs"],
+    "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],
 }
-LIBRARY = [*SHARED, *(page for pages in USED.values() for page in pages if "library" in page)]
-LIBRARY += ["library/cli", "library/recipes"]  # as the site shows it
+LIBRARY = [*SHARED, "library/config", "library/toy_data", "library/cli", "library/recipes"]
 TOUR = "00_tour"
-NOT_YET = {  # page -> modules that it still imports ahead, until it is rewritten
-    "08_training": ["checkpoints", "optimization"],
+NOT_YET = {
     "deeper/08_scaling": ["generator"],
-    "11_decoding": ["sampling"],
-}
+}  # page -> modules that it still imports ahead, until it is rewritten
 
 ROWS = [line.split() for line in COURSE.strip().splitlines()]
 BEHIND = {lesson: [f"deeper/{lesson[:2]}_{dive}" for dive in dives] for lesson, *dives in ROWS}
