@@ -33,7 +33,6 @@ from former_nb.attention import (
     attention,
     attention_loops,
     masked_softmax,
-    merge_masks,
 )
 from former_nb.equivalent_forms import (
     Cost,
@@ -50,6 +49,8 @@ from former_nb.guards import (
     check_over,
     check_share,
     check_tensor,
+    full_mask,
+    merge_masks,
 )
 from former_nb.leaks import (
     LeakError,
@@ -455,6 +456,11 @@ TABLE = {
         ("biases", lambda: merge_masks(n(5), -n(1, 5)), zeros(1, 5)),
         ("both", lambda: merge_masks(n(5), ~yes(1)), lambda mask: bool(mask.isneginf().all())),
         ("turned", lambda: merge_masks(~yes(1), n(5)), lambda mask: bool(mask.isneginf().all())),
+    ],
+    "full_mask": [
+        ("nothing", lambda: full_mask(Q, K, None, False), lambda mask: mask is None),
+        ("one query", lambda: full_mask(Q[:, :, :1], K, None, True), lambda mask: mask is None),
+        ("half", lambda: full_mask(Q.half(), K, n(5, 7), True).dtype, lambda t: t == torch.half),
     ],
     "check_attention": attention_inputs(check_attention),
     "check_over": [
