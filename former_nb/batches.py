@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from .core import check_int
+from .guards import check_int
 from .text import PAD
 
 # %% ../nbs/deeper/07_batches.ipynb #aa37a12b

@@ -16,7 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_int
 from .decoding import KVCache, _tokens, check_prompts
 from .text import BOS, EOS, PAD, UNK
 

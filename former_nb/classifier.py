@@ -28,9 +28,10 @@ from torch import nn
 from .batches import make_batches, pad_rows
 from .block import TransformerConfig, _check_known
 from .checkpoints import Pretrained, atomic_write
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_int, check_tensor
 from .data_sets import read_text
-from .masks import _check_integers, padding_mask
+from .masks import padding_mask
 from .stack import Stack
 from .text import BOS, EOS, PAD, TextTokenizer, _listed, encode_texts, load_tokenizer
 
@@ -141,7 +142,7 @@ class Classifier(nn.Module, Pretrained):
         tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text. Padding, however much, changes nothing."
-        _check_integers("tokens", tokens, "B", "T")
+        check_tensor("tokens", tokens, "B T", int)
         return self.judge(self.embed_tokens(tokens), tokens)
 
     def save_pretrained(self, save_directory: str | Path, **kwargs):

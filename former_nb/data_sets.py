@@ -28,7 +28,7 @@ import requests
 from filelock import FileLock
 from tqdm import tqdm
 
-from .core import check_int
+from .guards import check_int
 from .text import normalise
 
 # %% ../nbs/deeper/07_data_sets.ipynb #f6611936

@@ -16,7 +16,8 @@ from torch import nn
 from .batches import IGNORE, pad_rows
 from .block import TransformerConfig, _check_block, block_from_torch
 from .checkpoints import Pretrained
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_int
 from .decoding import KVCache, LayerCache
 from .masks import padding_mask
 from .stack import Stack

@@ -161,14 +161,16 @@ def gradient_influence(
                 influence[b, i] = slope.reshape(B, S, -1).abs().amax(dim=-1).cpu().double()
     return influence
 
-# %% ../nbs/deeper/04_leaks.ipynb #d1a72634
+# %% ../nbs/deeper/04_leaks.ipynb #8e999eaf
 def allowed_pairs(
     allowed: torch.Tensor,  # boolean; (T, S), (B, T, S) or (B, 1, T, S), each axis may be 1
     shape: tuple,  # (B, T, B, S), of the influence
 ) -> torch.Tensor:  # (B, T, B, S), boolean, on the CPU; False wherever two samples meet
     "A mask spread over all pairs of outputs and inputs."
     B, T, _, S = shape
-    four = getattr(allowed, "ndim", 0) == 4
+    if not isinstance(allowed, torch.Tensor):
+        raise TypeError(f"allowed: expected a boolean tensor, got {type(allowed).__name__}")
+    four = allowed.ndim == 4
     check_over("allowed", allowed, (B, 1, T, S) if four else (B, T, S), torch.bool)
     table = (allowed[:, 0] if four else allowed).cpu().expand(B, T, S)
     same = torch.eye(B, dtype=torch.bool, device="cpu")[:, None, :, None]  # (B, 1, B, 1)

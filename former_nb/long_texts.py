@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from .batches import IGNORE
-from .core import check_int
+from .guards import check_int
 from .data_sets import load_enwik8, load_shakespeare, read_text
 from .text import BOS, PAD, SPECIALS, CharTokenizer, SubwordTokenizer, TextTokenizer
 

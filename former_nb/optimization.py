@@ -19,7 +19,8 @@ from torch import nn
 from tqdm import TqdmWarning
 
 from .batches import IGNORE
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_int
 from .text import PAD
 
 # %% ../nbs/deeper/08_optimization.ipynb #993bc677

@@ -258,7 +258,7 @@ def short_texts(task, settings) -> Job:
     "A language model of names, or of questions with their answers."
     from former_nb.batches import collate, make_batches
     from former_nb.block import TransformerConfig
-    from former_nb.core import check_int
+    from former_nb.guards import check_int
     from former_nb.data_sets import load_names, read_names, split_names
     from former_nb.generator import LanguageModel, save_generator
     from former_nb.text import CharTokenizer, encode_texts
@@ -456,7 +456,7 @@ def texts_with_labels(task, settings) -> Job:
         save_classifier,
         split_reviews,
     )
-    from former_nb.core import check_int
+    from former_nb.guards import check_int
     from former_nb.data_sets import load_reviews
     from former_nb.text import SubwordTokenizer
 
@@ -634,7 +634,7 @@ def parallel_texts(task, settings) -> Job:
     "A translator."
     from former_nb.batches import make_batches
     from former_nb.block import TransformerConfig
-    from former_nb.core import check_int
+    from former_nb.guards import check_int
     from former_nb.data_sets import load_translations
     from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
     from former_nb.text import SubwordTokenizer

@@ -19,7 +19,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-from .core import check_int
+from .guards import check_int
 
 # %% ../nbs/07_text.ipynb #a0066e63
 def _check_text(text):

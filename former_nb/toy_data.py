@@ -11,7 +11,7 @@ import string
 from collections.abc import Callable
 
 from .batches import IGNORE, collate
-from .core import check_int
+from .guards import check_int
 
 # %% ../nbs/library/toy_data.ipynb #e36152f6
 TOYS = {"copy": lambda s: s, "reverse": lambda s: s[::-1], "sort": lambda s: "".join(sorted(s))}

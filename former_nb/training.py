@@ -28,7 +28,8 @@ from tqdm import TqdmWarning, tqdm
 
 from .batches import IGNORE
 from .checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
-from .core import Settings, check_int, eval_mode, pick_device
+from .core import Settings, eval_mode, pick_device
+from .guards import check_int
 from former_nb.optimization import (
     SCHEDULES,
     _check_loss,

@@ -21,7 +21,8 @@ import torch
 from .batches import make_batches, pad_rows
 from .beam_search import beam_search, length_score
 from .checkpoints import atomic_write
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_int
 from .data_sets import read_text
 from .encoder_decoder import EncoderDecoder, CrossAttentionCache
 from .masks import padding_mask

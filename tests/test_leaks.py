@@ -11,15 +11,8 @@ from torch import nn
 from former_nb.block import TransformerConfig
 from former_nb.decoding import KVCache
 from former_nb.generator import LanguageModel
-from former_nb.leaks import (
-    LeakError,
-    allowed_pairs,
-    assert_no_leak,
-    assert_no_noise_leak,
-    edit_influence,
-    gradient_influence,
-    noise_leak,
-)
+from former_nb.leaks import LeakError, allowed_pairs, assert_no_leak, edit_influence, gradient_influence
+from former_nb.noise import assert_no_noise_leak, noise_leak
 from former_nb.masks import causal_mask, combine_masks, padding_mask
 from former_nb.multi_head import MultiHeadAttention
 

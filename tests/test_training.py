@@ -433,7 +433,7 @@ def test_a_finished_run_returns_at_once(tmp_path):
     config = TrainingConfig(epochs=3, lr=0.05)
     straight, expected = run(config, valid=HOPELESS, folder=tmp_path)
     before = (tmp_path / CHECKPOINT).read_bytes()
-    suppress_tokens = model(seed=5)
+    never = model(seed=5)
     never.register_forward_hook(lambda *_: pytest.fail("the model was called"))
     again, history = run(
         config,
