@@ -18,7 +18,8 @@ from .generator import LanguageModel
 from .mask_patterns import sliding_window_mask
 from .relative_positions import Rotary, rotary_table
 from .sampling import check_sampling, apply_repetition_penalty, sample_next
-from .text import BOS, EOS, PAD, SPECIALS, UNK, TextTokenizer
+from .text import BOS, EOS, PAD, SPECIALS, UNK
+from .tokenization import TextTokenizer
 
 # %% ../nbs/11_decoding.ipynb #2f13c016
 class LayerCache:

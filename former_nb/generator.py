@@ -20,7 +20,8 @@ from .core import eval_mode, plot_weights
 from .guards import check_int
 from .multi_head import record_attention
 from .stack import Stack
-from .text import BOS, TextTokenizer, load_tokenizer
+from .text import BOS
+from .tokenization import TextTokenizer, load_tokenizer
 
 # %% ../nbs/10_generator.ipynb #fb50732b
 def _check_rows(rows):

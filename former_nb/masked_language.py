@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .batches import IGNORE, _as_tensors, pad_rows
+from .text import IGNORE, SPECIALS, UNK, pad_rows
 from .classifier import Classifier
 from .guards import check_int, check_tensor
-from .text import SPECIALS, UNK
+from .tokenization import check_rows
 
 # %% ../nbs/deeper/09_masked_language.ipynb #8db0a4ed
 def mask_tokens(
@@ -27,7 +27,7 @@ def mask_tokens(
     check_int("max_len", max_len)
     if type(share) not in (int, float) or not 0 < share < 1:
         raise ValueError(f"share: expected a number, 0 < share < 1, got {share!r}")
-    rows = _as_tensors(rows)
+    rows = check_rows(rows)
     starts = [int(torch.randint(max(1, len(row) - max_len + 1), ())) for row in rows]
     tokens = pad_rows([row[start : start + max_len] for row, start in zip(rows, starts)])  # (B, T)
     real = tokens >= len(SPECIALS)  # (B, T)

@@ -19,27 +19,22 @@ import pytest
 import requests
 
 from former_nb import data_sets
+from former_nb.toy_data import NAMES, english_number, german_number, number_pairs, small_reviews
 from former_nb.data_sets import (
-    NAMES,
     SOURCES,
     Source,
-    english_number,
     fetch,
-    german_number,
     load_enwik8,
     load_names,
     load_reviews,
-)
-from former_nb.data_sets import (
     load_shakespeare,
     load_translations,
-    number_pairs,
     python_prose,
     read_names,
     read_text,
     resuming,
+    split,
 )
-from former_nb.data_sets import small_reviews, split_names
 
 FILE = ("name\n" + "\n".join(NAMES) + "\n").encode()  # 5 kB: five blocks of 1,024 bytes and a bit
 LOADERS = [load_names, load_shakespeare, load_enwik8, load_reviews, load_translations]
