@@ -289,7 +289,9 @@ def train(
         int | None,
         typer.Option(help="Stop after so many looks at the validation data without a new best."),
     ] = None,
-    precision: Annotated[str | None, typer.Option(help="auto (bf16 on CUDA), no (float32) or bf16.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="auto (bf16 on CUDA), no (float32) or bf16.")
+    ] = None,
     compile: Annotated[
         bool | None,
         typer.Option(
@@ -341,9 +343,7 @@ def train(
         settings = choose_settings(task, found, given)
     else:
         settings = recall_run(resume, task, {**found, **given})
-    how = dict(
-        device=device.value, save_every=save_every, tensorboard=tensorboard
-    )
+    how = dict(device=device.value, save_every=save_every, tensorboard=tensorboard)
     run_task(task, settings, out or resume, how, resume is not None, overwrite, dry_run)
 
 

@@ -151,7 +151,8 @@ def check(
     "Judge an answer: print that it is right, or what it looks like and how to get a hint."
     found = find_exercise(number)
     try:
-        problem = found.judge(answer)
+        with torch.device("cpu"):  # what judge and answer make, whatever the page computes on
+            problem = found.judge(answer)
     except MistakeError as error:
         problem = str(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001, an answer may raise anything

@@ -13,12 +13,12 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from .block import TransformerConfig, _check_block
+from .config import TransformerConfig
 from .checkpoints import Pretrained
 from .core import eval_mode, plot_weights
 from .guards import check_int
 from .multi_head import record_attention
-from .stack import Stack
+from .block import Stack
 from .text import BOS
 from .tokenization import TextTokenizer
 
@@ -131,7 +131,8 @@ class LanguageModel(nn.Module, Pretrained):
         config: TransformerConfig,  # every size; saved beside the weights
     ):
         super().__init__()
-        _check_block(config, False)
+        if not isinstance(config, TransformerConfig):
+            raise TypeError(f"config: expected a TransformerConfig, got {type(config).__name__}")
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.d_model)
         self.positions = config.build_positions("input")  # None where they act inside attention

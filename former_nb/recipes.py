@@ -111,7 +111,7 @@ def choose_settings(
     given: dict,  # from the command line
 ) -> dict:
     "The task's settings, changed by a file, changed by the command line. Raises `ValueError` for a name that is none."
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.runs import TrainingConfig
 
     defaults = {
@@ -257,7 +257,7 @@ def short_texts(task, settings) -> Job:
     "A language model of names, or of questions with their answers."
     from former_nb.text import CharTokenizer, collate, encode_texts
     from former_nb.batches import make_batches
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.checkpoints import save_model
     from former_nb.guards import check_int
     from former_nb.data_sets import load_names, read_names, split
@@ -354,7 +354,7 @@ def report_long(model, folder, say, data, settings, tested) -> dict:
 
 def long_text(task, settings) -> Job:
     "A language model of one long text."
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.checkpoints import save_model
     from former_nb.generator import LanguageModel
     from former_nb.long_texts import load_long_text, long_text_data
@@ -422,7 +422,7 @@ def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
 def texts_with_labels(task, settings) -> Job:
     "A classifier of reviews, or of the texts of a table."
     from former_nb.batches import make_batches
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.checkpoints import save_model
     from former_nb.classifier import (
         Classifier,
@@ -602,7 +602,7 @@ def hold_out(pairs, seed):
 def parallel_texts(task, settings) -> Job:
     "A translator."
     from former_nb.batches import make_batches
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.guards import check_int
     from former_nb.data_sets import load_translations
     from former_nb.encoder_decoder import EncoderDecoder, collate_pairs

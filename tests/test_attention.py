@@ -20,13 +20,8 @@ from former_nb.equivalent_forms import multi_head_folded, multi_head_token_by_to
 from former_nb.generator import LanguageModel
 from former_nb.guards import merge_masks
 from former_nb.mask_formats import to_torch_mha
-from former_nb.masks import (
-    causal_mask,
-    combine_masks,
-    document_mask,
-    padding_mask,
-    sliding_window_mask,
-)
+from former_nb.mask_patterns import document_mask, sliding_window_mask
+from former_nb.masks import causal_mask, combine_masks, padding_mask
 from former_nb.multi_head import (
     TORCH_NAMES,
     MultiHeadAttention,
