@@ -229,10 +229,15 @@ class Block(nn.Module):
         attend = partial(self.attention, mask=mask, is_causal=is_causal, cache=cache)
         x = self.add(x, self.norm_attention, attend)
         if self.cross is not None:
-            known = memory if cache is None else cache.project_kv(self.cross, memory)
-            ask = partial(self.cross, memory=known, mask=memory_mask)
+            kept = None if cache is None else cache.memory_kv  # keys and values of the memory
+            ask = partial(self.ask, memory=memory if kept is None else kept, mask=memory_mask)
             x = self.add(x, self.norm_cross, ask)
         return self.add(x, self.norm_ff, self.ff)
+
+    def ask(self, x, memory, mask):
+        "Cross-attention; rows of `x` that share kept keys and values are further queries of them."
+        rows = x if torch.is_tensor(memory) else x.reshape(len(memory[0]), -1, x.shape[-1])
+        return self.cross(rows, memory, mask).reshape(x.shape)
 
     def add(self, x, norm, layer):
         "Add what `layer` makes of `x`, with the norm before the layer or after the addition."
