@@ -74,17 +74,12 @@ from former_nb.relative_positions import (
 )
 from former_nb.self_attention import (
     self_attention,
-    self_attention_bmm,
-    self_attention_einops,
-    self_attention_einsum,
-    self_attention_loops,
 )
 
 MODULES = [
-    "self_attention",
     "attention",
     "multi_head",
-    "nine_roads",
+    "equivalent_forms",
     "masks",
     "mask_formats",
     "leaks",
@@ -142,23 +137,6 @@ def nan_only_at(*where):
         )
 
     return check
-
-
-# ---- 01
-
-
-def plain_self_attention(f):
-    first = lambda result: result[0] if isinstance(result, tuple) else result
-    return [
-        ("rank 2", lambda: f(n(5, 3)), (ValueError, "x: expected", "(5, 3)")),
-        ("rank 4", lambda: f(n(2, 4, 5, 3)), (ValueError, "x: expected", "(2, 4, 5, 3)")),
-        ("integers", lambda: f(i(2, 5, 3)), (ValueError, "x: expected", "torch.int64")),
-        ("booleans", lambda: f(yes(2, 5, 3)), (ValueError, "x: expected", "torch.bool")),
-        ("T = 0", lambda: first(f(n(2, 0, 3))), shape(2, 0, 3)),
-        ("B = 0", lambda: first(f(n(0, 5, 3))), shape(0, 5, 3)),
-        ("width 0", lambda: first(f(n(2, 5, 0))), shape(2, 5, 0)),
-        ("NaN in one sentence", lambda: f(spoilt(n(2, 5, 3), 1, 2)), nan_only_at(1)),
-    ]
 
 
 # ---- 02
@@ -746,11 +724,6 @@ cos, sin = rotary_table(5, 4)
 edges, more_edges = zip(*map(attention_edges, (fused, written)))
 
 TABLE = {
-    "self_attention_loops": plain_self_attention(self_attention_loops),
-    "self_attention_bmm": plain_self_attention(self_attention_bmm),
-    "self_attention_einsum": plain_self_attention(self_attention_einsum),
-    "self_attention_einops": plain_self_attention(self_attention_einops),
-    "self_attention": plain_self_attention(self_attention),
     "attention_loops": [
         (
             "integers",

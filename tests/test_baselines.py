@@ -1,6 +1,7 @@
 """The rivals of the deep dive on baselines are what they say: a bag knows no order but that of neighbours, and NB-SVM is what its paper writes down."""
 
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -75,9 +76,9 @@ def test_saved_and_loaded_it_says_the_same(tmp_path):
     assert torch.equal(BagOfEmbeddings.from_pretrained(tmp_path).eval()(some), model(some))
 
 
-@pytest.mark.parametrize("n_bigrams, least, most", [(0, 0.3, 0.7), (5000, 0.95, 1.0)])
+@pytest.mark.parametrize("n_bigrams, least, most", [(0, 0.4, 0.6), (5000, 0.8, 1.0)])
 def test_what_hangs_on_order_is_learned_with_pairs_only(n_bigrams, least, most):
-    "Label 1 where token 5 stands before token 6 among others, 0 where it stands after."
+    "Label 1 where token 5 stands before token 6 among others, 0 where it stands after. Each held-out text is asked both ways: who knows no order has just one of the two right."
     rng = random.Random(0)
     texts = [
         (
@@ -90,11 +91,12 @@ def test_what_hangs_on_order_is_learned_with_pairs_only(n_bigrams, least, most):
         )
         for i in range(600)
     ]
+    turned = [([{5: 6, 6: 5}.get(t, t) for t in row], 1 - label) for row, label in texts[500:]]
     set_seed(0)
     model = BagOfEmbeddings(CONFIG, 2, n_bigrams=n_bigrams)
     learn, held = (
         make_batches(part, 50, shuffle=shuffle, collate=collate_labels)
-        for part, shuffle in ((texts[:500], True), (texts[500:], False))
+        for part, shuffle in ((texts[:500], True), (texts[500:] + turned, False))
     )
     fit(
         model,
@@ -127,8 +129,17 @@ def by_the_paper(train, test, alpha=1.0):
     return float((said == [label for _, label in test]).mean())
 
 
+@pytest.fixture
+def solved(monkeypatch):
+    "The solver goes on to the optimum, of which there is one: where it stops by default hangs on chance and on the order of the texts."
+    svm = pytest.importorskip("sklearn.svm")
+    monkeypatch.setattr(
+        svm, "LinearSVC", partial(svm.LinearSVC, tol=1e-8, max_iter=100_000, random_state=0)
+    )
+
+
 @pytest.mark.parametrize("seed", range(5))
-def test_nb_svm_is_the_papers(seed):
+def test_nb_svm_is_the_papers(seed, solved):
     rng = random.Random(seed)
     words = "a b c d e f g h".split()
     shares = {"x": rng.choices(range(1, 9), k=8), "y": rng.choices(range(1, 9), k=8)}
@@ -154,7 +165,7 @@ def test_nb_svm_learns_the_order_of_neighbours_and_any_number_of_labels():
     assert nb_svm(turned(200), turned(100)) == 1
 
 
-def test_nb_svm_does_not_care_for_the_order_of_texts():
+def test_nb_svm_does_not_care_for_the_order_of_texts(solved):
     rng = random.Random(1)
     pairs = [
         (" ".join(rng.choices("a b c d e f".split(), k=5)), rng.choice("xy")) for _ in range(300)

@@ -41,6 +41,7 @@ WORKER = '''
 import json, os, signal, sys, time
 from pathlib import Path
 
+import former_nb.toy_data as toy_data
 import former_nb.training as training
 from former_nb.batches import make_batches
 from former_nb.block import TransformerConfig
@@ -87,9 +88,9 @@ def fill_disk():  # from now on no file of the first process can grow beyond 2,0
 
 def train(folder, name, config={}, resume=False, size=33, accident=None):
     """The losses of one run of eight steps."""
-    texts = training.toy_texts("reverse", 360)
+    texts = toy_data.toy_texts("reverse", 360)
     tokenizer = CharTokenizer.train(texts)
-    rows, collate = encode_texts(texts, tokenizer), training.collate_answers(*tokenizer.encode(training.MARK))
+    rows, collate = encode_texts(texts, tokenizer), toy_data.collate_answers(*tokenizer.encode(toy_data.SEPARATOR))
     rows = rows[: 300 * size // 33 + 60]
     batches = Batches(make_batches(rows[:-60], size, shuffle=True, collate=collate))
     batches.accidents = {5: globals()[accident]} if accident else {}

@@ -29,16 +29,14 @@ from former_nb.core import set_seed
 from former_nb.optimization import evaluate, token_loss
 from former_nb.stack import Stack
 from former_nb.text import CharTokenizer, encode_texts
+from former_nb.toy_data import TOYS, collate_answers, toy_texts
 from former_nb.training import (
-    TOYS,
     TrainingConfig,
-    collate_answers,
     exact_match,
     fit,
     plot_history,
     seed_for,
     start_processes,
-    toy_texts,
 )
 
 NAN, INF = math.nan, math.inf

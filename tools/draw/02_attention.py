@@ -1,0 +1,82 @@
+"""One head, from words to output: tables of real numbers, the same as in the lesson."""
+
+from svg import Drawing, matmul, softmax, transpose
+
+WORDS = ["the", "cat", "sat", "on", "the", "mat"]
+X = [
+    [2, 0, 0, 0, 0],
+    [0, 2, 0, 0, 2],
+    [0, 0, 2, 0, 0],
+    [0, 0, 0, 2, 0],
+    [2, 0, 0, 0, 0],
+    [0, 2, 0, 0, 0],
+]
+W_Q = [[1, 0, 0], [0, 1, 0], [1, 0, 1], [1, 0, 0], [0, 0, 0]]
+W_K = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]
+W_V = [[0, 0], [0, 0], [0, 0.5], [0, 0], [0.5, 0]]
+SAT, CELL = 2, 14
+q, k, v = matmul(X, W_Q), matmul(X, W_K), matmul(X, W_V)
+scores = [[s / 3**0.5 for s in row] for row in matmul(q, transpose(k))]
+weights = [softmax(row) for row in scores]
+y = matmul(weights, v)
+best = weights[SAT].index(max(weights[SAT]))
+
+d = Drawing(
+    "02_attention",
+    "One attention head: from words to queries, keys, values, scores, weights and output",
+    f"Six words, {' '.join(WORDS)}, are the rows of the table x. The matrices W_q, W_k and W_v "
+    "turn x into queries (blue), "
+    "keys (orange) and values (green). Queries times transposed keys, divided by the square root "
+    "of d_k, are the scores: one row per query, "
+    "one column per key. The softmax turns each row of scores into weights that sum to 1. The "
+    "weights mix the values into the output y. "
+    f"A frame follows the word {WORDS[SAT]}: its row of x, its query, its rows of scores and "
+    "weights, and its output; "
+    "keys and values have no frame, because it meets those of all words. Its strongest weight, "
+    f"{max(weights[SAT]):.2f}, stands under {WORDS[best]}.",
+)
+A, B, C = 20, 164, 322  # the tops of the three rows of tables
+# x
+d.table(163, A, X, frame=SAT)
+d.rows(155, A, WORDS, strong=SAT)
+d.label(242, A + 30, "x", "six words", "(T, d_{model})")
+# projections
+d.arrow("M174 110C158 140 90 126 79 156", "q")
+d.arrow("M198 110V156", "k")
+d.arrow("M222 110C238 140 314 126 325 156", "v")
+d.text(92, 124, "W_{q}", "name", "middle")
+d.text(206, 136, "W_{k}", "name")
+d.text(302, 124, "W_{v}", "name")
+for left, rows, hue, noun in [
+    (58, q, "q", "queries"),
+    (177, k, "k", "keys"),
+    (312, v, "v", "values"),
+]:
+    d.table(left, B, rows, hue, frame=SAT if hue == "q" else None)
+    d.label(
+        left + CELL * len(rows[0]) + 7,
+        B + 26,
+        hue,
+        noun,
+        f"(T, d_{{{'v' if hue == 'v' else 'k'}}})",
+    )
+# scores, weights, output
+d.arrow("M79 254V308", "q")
+d.arrow("M190 254C182 284 108 278 102 308", "k")
+d.arrow("M326 254V312", "v")
+d.table(37, C, scores, edges=True, frame=SAT)
+d.table(186, C, weights, edges=True, frame=SAT)
+d.table(312, C, y, "v", frame=SAT)
+d.text(28, C + SAT * CELL + 11, WORDS[SAT], "word strong", "end")
+d.text(186 + (best + 0.5) * CELL, C - 9, WORDS[best], "word strong", "middle")
+d.arrow(f"M125 {C + 58}H174")
+d.arrow(f"M274 {C + 58}H304")
+d.text(151, C + 51, "softmax", "small", "middle")
+d.text(291, C + 51, "mix v", "small", "middle")
+d.text(79, C + 105, "scores", "name", "middle")
+d.text(79, C + 124, "q k^{T} / √d_{k}", "note", "middle")
+d.text(228, C + 105, "weights", "name", "middle")
+d.text(228, C + 124, "each row sums to 1", "note", "middle")
+d.label(347, C + 28, "y", "output", "(T, d_{v})")
+d.legend(37, C + 156)
+d.save(496)
