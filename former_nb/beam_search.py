@@ -95,7 +95,7 @@ class _Texts:
         cut = [(text, score(total)) for text, total in pairs if total > -math.inf]
         self.found = sorted(self.found + cut, key=lambda text: -text[1])
 
-# %% ../nbs/deeper/11_beam_search.ipynb #2bca6e59
+# %% ../nbs/deeper/11_beam_search.ipynb #62b3049f
 @torch.no_grad()
 def _search(model, texts, steps, never, score, n_best, early_stop, cache, device):
     "Let all texts grow together, a token in each step, until all are over or cut."
@@ -108,7 +108,7 @@ def _search(model, texts, steps, never, score, n_best, early_stop, cache, device
         candidates = _likeliest(logits, sums, never, n).tolist()  # the one wait of a step
         rows, w = [], sums.shape[1]
         for b, (text, *found) in enumerate(zip(texts, *candidates)):
-            parents = text.grow(*found, lambda total: score(total, step))
+            parents = text.grow(*found, partial(score, length=step))
             rows += [b * w + parent for parent in parents]
             if not text.over:  # the best sum, at the greatest length, is the most that can come
                 text.rank(score(text.sums[0], steps), n_best, early_stop)
@@ -120,7 +120,7 @@ def _search(model, texts, steps, never, score, n_best, early_stop, cache, device
         fed = torch.tensor(new, device=device)  # (B * num_beams, 1), or all tokens
     for text in texts:
         if not text.over:
-            text.cut(lambda total: score(total, steps))
+            text.cut(partial(score, length=steps))
 
 # %% ../nbs/deeper/11_beam_search.ipynb #c3bfbcf8
 #| code-fold: true

@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['LayerCache', 'KVCache', 'stream', 'stream_text']
 
-# %% ../nbs/deeper/11_caches.ipynb #088b9a3e
+# %% ../nbs/deeper/11_caches.ipynb #c53c4cdb
 from collections.abc import Iterable, Iterator
-from functools import partial
 from contextlib import nullcontext
+from functools import partial
 
 import torch
 

@@ -38,7 +38,7 @@ def check_ids(
     except RuntimeError:  # empty, or without numbers: under vmap, or a fake tensor
         return
     if least < 0 or most >= vocab_size:
-        odd = least if least < 0 else most
+        odd = tokens[(tokens < 0) | (tokens >= vocab_size)][0]
         raise ValueError(f"{name}: expected numbers from 0 to {vocab_size - 1}, got {odd}")
 
 # %% ../nbs/10_generator.ipynb #fb5d4c31
@@ -70,7 +70,9 @@ class LanguageModel(nn.Module, Pretrained):
         if not before:  # what follows in a cache was chosen among the model's own tokens
             check_ids("tokens", tokens, self.config.vocab_size)
         elif cache.rows != len(tokens):
-            raise ValueError(f"tokens: expected {cache.rows} rows, as the cache holds, got {len(tokens)}")
+            raise ValueError(
+                f"tokens: expected {cache.rows} rows, as the cache holds, got {len(tokens)}"
+            )
         x = self.embed(tokens)  # (B, T, d_model)
         if self.positions is not None:
             x = self.positions(x, before)

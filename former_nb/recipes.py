@@ -243,7 +243,8 @@ def report_names(model, folder, say, tokenizer, texts, rows, seed) -> dict:
 
 def report_toy(model, folder, say, texts, batches) -> dict:
     "The share of held-out questions that are answered right from end to end."
-    from former_nb.training import SEPARATOR, exact_match
+    from former_nb.toy_data import SEPARATOR
+    from former_nb.training import exact_match
 
     share = exact_match(model, batches)
     say(f"Right from end to end: {share:.1%} of {len(texts[2]):,} held-out questions")
@@ -262,7 +263,7 @@ def short_texts(task, settings) -> Job:
     from former_nb.data_sets import load_names, read_names, split_names
     from former_nb.generator import LanguageModel, save_generator
     from former_nb.text import CharTokenizer, encode_texts
-    from former_nb.training import SEPARATOR, collate_answers, toy_texts
+    from former_nb.toy_data import SEPARATOR, collate_answers, toy_texts
 
     seed, making = settings["seed"], collate
     if task == "names":

@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['SETTINGS', 'Sampling', 'filter_logits', 'sample_next', 'apply_repetition_penalty']
 
-# %% ../nbs/deeper/11_sampling.ipynb #d3b9450a
+# %% ../nbs/deeper/11_sampling.ipynb #8977a278
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 

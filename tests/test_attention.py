@@ -15,7 +15,7 @@ from torch.testing import assert_close
 from former_nb.attention import attention, attention_explicit
 from former_nb.block import TransformerConfig
 from former_nb.core import eval_mode
-from former_nb.decoding import LayerCache
+from former_nb.caches import LayerCache
 from former_nb.generator import LanguageModel
 from former_nb.mask_formats import to_torch_mha
 from former_nb.masks import (

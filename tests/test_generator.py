@@ -27,7 +27,8 @@ from former_nb import long_texts
 from former_nb.batches import IGNORE, make_batches
 from former_nb.block import POSITIONS, TransformerConfig
 from former_nb.data_sets import SOURCES, Source, python_prose
-from former_nb.generator import LanguageModel, NGram, load_generator, plot_attention, save_generator
+from former_nb.baselines import NGram
+from former_nb.generator import LanguageModel, load_generator, plot_attention, save_generator
 from former_nb.leaks import assert_no_leak, assert_no_noise_leak
 from former_nb.long_texts import (
     LONG_TEXTS,
