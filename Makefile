@@ -17,7 +17,7 @@ course: $(STAMP) ## Train a model that invents names, then build the site
 	$(BIN)/former-nb train names --out runs/names --overwrite
 	@$(MAKE) --no-print-directory site
 
-test: $(STAMP) ## Clean, export, no diff, every notebook, the site, pytest
+test: $(STAMP) ## Everything that must hold: clean, export, no diff, lint, every notebook, the site, pytest
 	$(BIN)/python tools/test.py
 
 site: $(STAMP) ## Build the lessons into _site/
@@ -34,7 +34,7 @@ run: $(STAMP) ## Execute notebooks in place and clean them; NB=nbs/02_attention.
 	$(BIN)/python tools/readme.py
 
 clean: ## Remove what was built: the site, caches and both environments, not runs/
-	rm -rf .venv .lab _site .doctrees jupyter_execute build dist *.egg-info .pytest_cache .hypothesis
+	rm -rf .venv .lab _site .doctrees jupyter_execute build dist *.egg-info .pytest_cache .hypothesis .ruff_cache
 
 $(STAMP): settings.ini constraints.txt setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

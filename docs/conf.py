@@ -6,7 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
 
-from nbdev_myst import SETTINGS  # noqa: E402
+from nbdev_myst import SETTINGS
 
 project = html_title = SETTINGS["title"]
 author = SETTINGS["author"]

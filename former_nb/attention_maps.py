@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from .core import COLORS, check_int, eval_mode
+from .core import COLORS, eval_mode
+from .guards import check_int
 from .encoder_decoder import EncoderDecoder
 from .multi_head import record_attention
-from .text import BOS, EOS, TextTokenizer, encode_texts
+from .text import BOS, EOS, encode_texts
+from .tokenization import TextTokenizer
 from .translation import _check_pair
 
 # %% ../nbs/deeper/15_attention_maps.ipynb #000713cc

@@ -13,7 +13,7 @@ import torch
 
 from .block import TransformerConfig
 from .classifier import Classifier, label_names
-from .core import check_int
+from .guards import check_int
 
 # %% ../nbs/deeper/09_baselines.ipynb #42bcfc7a
 def nb_svm(

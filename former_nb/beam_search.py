@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CONVENTIONS', 'length_score', 'beam_search']
 
-# %% ../nbs/deeper/11_beam_search.ipynb #735a7fa9
+# %% ../nbs/deeper/11_beam_search.ipynb #ecb77331
 import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
@@ -16,7 +16,8 @@ import torch
 from torch import nn
 
 from .caches import KVCache, _check_prompts
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_int
 from .sampling import _check_tokens, _is_int
 from .text import BOS, EOS, PAD, UNK
 
@@ -55,7 +56,7 @@ def _likeliest(logits, sums, never, n):
     token = token.view(B, w * m).gather(1, at)
     return torch.stack([best, (at // m).float(), token.float()])  # exact below 2 ** 24
 
-# %% ../nbs/deeper/11_beam_search.ipynb #4e2a3558
+# %% ../nbs/deeper/11_beam_search.ipynb #aaaae12c
 #| code-fold: true
 #| code-summary: What one prompt has come to
 class _Texts:
@@ -77,7 +78,7 @@ class _Texts:
                 going.append((text, total, parent))
             elif rank < self.num_beams and total > -math.inf and not self.over:
                 self.found.append((text, score(total)))
-        nothing = (self.growing[0], -math.inf, 0)  # of a small vocabulary, at first
+        nothing = ([*self.growing[0], PAD], -math.inf, 0)  # of a small vocabulary, at first
         going = (going + [nothing] * self.num_beams)[: self.num_beams]
         self.growing, self.sums, parents = zip(*going)
         return parents

@@ -13,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .core import Settings, check_int
-from .multi_head import MultiHeadAttention, _check_words, mha_from_torch
+from .core import Settings
+from .guards import check_int, check_tensor
+from .multi_head import MultiHeadAttention, mha_from_torch
 from .positions import LearnedPositions, SinusoidalPositions
 from .relative_positions import ALiBi, RelativeBias, Rotary
 
@@ -92,7 +93,7 @@ class FeedForward(nn.Module):
         x: torch.Tensor,  # (B, T, d_model)
     ) -> torch.Tensor:  # (B, T, d_model)
         "Widen, bend, narrow."
-        _check_words("x", x, self.w_in.in_features)
+        check_tensor("x", x, "B T d_model", d_model=self.w_in.in_features)
         return self.w_out(self.dropout(self.activation(self.w_in(x))))
 
 # %% ../nbs/06_block.ipynb #abb663cc
@@ -224,7 +225,7 @@ class Block(nn.Module):
         memory_mask: torch.Tensor | None = None,  # boolean, True = may attend to that place
     ) -> torch.Tensor:  # (B, T, d_model)
         "Add what attention finds, then what the feed-forward network makes of it."
-        _check_words("x", x, self.attention.d_model)
+        check_tensor("x", x, "B T d_model", d_model=self.attention.d_model)
         _check_memory(self.cross is not None, memory, memory_mask)
         attend = partial(self.attention, mask=mask, is_causal=is_causal, cache=cache)
         x = self.add(x, self.norm_attention, attend)
@@ -282,8 +283,8 @@ def block_from_torch(
         {
             "norm_attention": "norm1",
             "norm_ff": "norm2",
-            "ff.wide": "linear1",
-            "ff.narrow": "linear2",
+            "ff.w_in": "linear1",
+            "ff.w_out": "linear2",
         },
     )
     if cross:

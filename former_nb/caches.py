@@ -5,20 +5,21 @@
 # %% auto #0
 __all__ = ['LayerCache', 'KVCache', 'stream', 'stream_text']
 
-# %% ../nbs/deeper/11_caches.ipynb #c53c4cdb
+# %% ../nbs/deeper/11_caches.ipynb #b895ad7a
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
 
 import torch
 
-from .batches import pad_rows
-from .core import check_int, eval_mode
+from .core import eval_mode
 from .generator import LanguageModel
+from .guards import check_int
 from .masks import sliding_window_mask
 from .relative_positions import Rotary, rotary_table
 from .sampling import Sampling, _check_tokens, _chooser, _is_int
-from .text import BOS, EOS, PAD, UNK, TextTokenizer
+from .text import BOS, EOS, PAD, UNK, pad_rows
+from .tokenization import TextTokenizer
 
 # %% ../nbs/deeper/11_caches.ipynb #ffda4c37
 class LayerCache:

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['POOLS', 'TRUNCATIONS', 'LONGEST_TEXT', 'pool_tokens', 'Classifier', 'label_names', 'label_rows', 'truncate',
-           'windows', 'collate_labels', 'split_reviews', 'predict', 'gradient_times_input', 'read_labeled_csv',
-           'oversample', 'classification_report', 'save_classifier', 'load_classifier']
+           'windows', 'collate_labels', 'predict', 'gradient_times_input', 'read_labeled_csv', 'oversample',
+           'classification_report', 'save_classifier', 'load_classifier']
 
 # %% ../nbs/09_classifier.ipynb #c3d55403
 import csv
@@ -25,14 +25,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .batches import make_batches, pad_rows
+from .batches import make_batches
+from .text import BOS, EOS, PAD, encode_texts, pad_rows
 from .block import TransformerConfig, _check_known
 from .checkpoints import Pretrained, atomic_write
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_int
 from .data_sets import read_text
 from .masks import _check_integers, padding_mask
 from .stack import Stack
-from .text import BOS, EOS, PAD, TextTokenizer, _listed, encode_texts, load_tokenizer
+from .tokenization import TextTokenizer, check_texts, load_tokenizer
 
 # %% ../nbs/09_classifier.ipynb #81875862
 POOLS = ("mean", "max", "first")
@@ -256,26 +258,6 @@ def collate_labels(
     texts = [row if max_len is None else truncate(row, max_len, how) for row, _ in rows]
     return pad_rows(texts), labels
 
-# %% ../nbs/09_classifier.ipynb #94e898b5
-def split_reviews(
-    pairs: list[tuple[str, int]],  # texts and labels, related texts next to each other
-    held_out: float = 0.1,  # share of each label that is held out, above 0 and below 1
-) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:  # train and validation
-    "Hold out the end of each label's texts in the order they came. Raises `ValueError` for a label with one text."
-    if not isinstance(held_out, float) or not 0 < held_out < 1:
-        raise ValueError(f"held_out: expected a share above 0 and below 1, got {held_out!r}")
-    parts = [], []
-    for label in sorted({label for _, label in pairs}):
-        some = [pair for pair in pairs if pair[1] == label]
-        if len(some) < 2:
-            raise ValueError(
-                f"pairs: expected at least two texts of each label, got one of {label!r}"
-            )
-        cut = min(max(1, round(len(some) * (1 - held_out))), len(some) - 1)
-        for part, chosen in zip(parts, (some[:cut], some[cut:])):
-            part.extend(chosen)
-    return parts
-
 # %% ../nbs/09_classifier.ipynb #68112b70
 def _check_pair(model, tokenizer):
     "Raise `TypeError` or `ValueError` unless the two belong together."
@@ -325,7 +307,7 @@ def predict(
         [str(i) for i in range(model.n_classes)] if labels is None else labels, model.n_classes
     )
     limit, rows, notes = model.config.max_len, [], []
-    for i, text in enumerate(_listed(texts)):
+    for i, text in enumerate(check_texts(texts)):
         row, note = _read(text, tokenizer)
         notes.append(note)
         if row is not None:

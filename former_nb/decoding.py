@@ -5,15 +5,15 @@
 # %% auto #0
 __all__ = ['generate', 'generate_text']
 
-# %% ../nbs/11_decoding.ipynb #c5e0b8c7
+# %% ../nbs/11_decoding.ipynb #0932eabf
 import torch
 
-from .batches import pad_rows
 from .caches import _append, _as_rows, _encode_prompt, stream
-from .core import check_int
 from .generator import LanguageModel
+from .guards import check_int
 from .sampling import Sampling
-from .text import TextTokenizer
+from .text import pad_rows
+from .tokenization import TextTokenizer
 
 # %% ../nbs/11_decoding.ipynb #93ab5f41
 def generate(

@@ -13,16 +13,15 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from .batches import IGNORE, pad_rows
+from .text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
 from .block import TransformerConfig, _check_block, block_from_torch
 from .checkpoints import Pretrained
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_ids, check_int
 from .caches import KVCache, _append, _columns
-from .generator import check_ids
 from .masks import padding_mask
 from .sampling import Sampling, _check_tokens, _chooser
 from .stack import Stack
-from .text import BOS, EOS, PAD, UNK
 
 # %% ../nbs/12_encoder_decoder.ipynb #0012e12d
 def _check_mask(name, mask, *shape):

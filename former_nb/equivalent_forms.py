@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from .multi_head import MultiHeadAttention, project_heads
+from .multi_head import MultiHeadAttention
 
 # %% ../nbs/deeper/03_equivalent_forms.ipynb #943ef70f
 def multi_head_folded(
@@ -27,7 +27,7 @@ def multi_head_folded(
         raise ValueError(
             "layer: expected as many heads of keys as of queries, and no positions of its own"
         )
-    heads = project_heads(layer.qkv, layer.n_heads, x)  # three of (B, h, T, d_k)
+    heads = layer.project_qkv(x)  # three of (B, h, T, d_k)
     q, k, v = (rearrange(t, "B h T d -> (B h) T d") for t in heads)  # each (B * h, T, d_k)
     weights = (torch.bmm(q, k.transpose(1, 2)) / layer.d_k**0.5).softmax(dim=-1)  # (B * h, T, T)
     found = torch.bmm(weights, v)  # (B * h, T, d_k)

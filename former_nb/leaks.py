@@ -19,7 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_int
 
 # %% ../nbs/deeper/04_leaks.ipynb #e80528d8
 def _outputs(model, inputs):

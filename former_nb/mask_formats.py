@@ -8,7 +8,7 @@ __all__ = ['to_additive', 'from_additive', 'to_torch_mha', 'from_torch_mha', 'to
 # %% ../nbs/deeper/04_mask_formats.ipynb #6be0d419
 import torch
 
-from .attention import check_mask
+from .guards import check_over
 from .masks import combine_masks
 
 # %% ../nbs/deeper/04_mask_formats.ipynb #e635a10b
@@ -90,7 +90,7 @@ def to_torch_mha(
     _check_boolean(mask)
     if not isinstance(shape, (tuple, list)) or len(shape) != 4:
         raise ValueError(f"shape: expected (B, n_heads, T, S), got {shape}")
-    check_mask(mask, shape)
+    check_over("mask", mask, shape, torch.bool)
     B, h, T, S = shape
     mask = mask if mask.ndim == 4 else mask[None, None]
     if mask.shape[:2] == (1, 1):

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .batches import IGNORE, _as_tensors, pad_rows
+from .text import IGNORE, SPECIALS, UNK, pad_rows
 from .classifier import Classifier
-from .core import check_int
+from .guards import check_int
 from .masks import _check_integers
-from .text import SPECIALS, UNK
+from .tokenization import check_rows
 
 # %% ../nbs/deeper/09_masked_language.ipynb #8db0a4ed
 def mask_tokens(
@@ -28,7 +28,7 @@ def mask_tokens(
     check_int("max_len", max_len)
     if type(share) not in (int, float) or not 0 < share < 1:
         raise ValueError(f"share: expected a number, 0 < share < 1, got {share!r}")
-    rows = _as_tensors(rows)
+    rows = check_rows(rows)
     starts = [int(torch.randint(max(1, len(row) - max_len + 1), ())) for row in rows]
     tokens = pad_rows([row[start : start + max_len] for row, start in zip(rows, starts)])  # (B, T)
     real = tokens >= len(SPECIALS)  # (B, T)

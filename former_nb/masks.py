@@ -8,7 +8,7 @@ __all__ = ['causal_mask', 'padding_mask', 'combine_masks', 'sliding_window_mask'
 # %% ../nbs/04_masks.ipynb #636d5831
 import torch
 
-from .core import check_int
+from .guards import check_int
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 

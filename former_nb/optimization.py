@@ -18,9 +18,9 @@ import torch.nn.functional as F
 from torch import nn
 from tqdm import TqdmWarning
 
-from .batches import IGNORE
-from .core import check_int, eval_mode
-from .text import PAD
+from .text import IGNORE, PAD
+from .core import eval_mode
+from .guards import check_int
 
 # %% ../nbs/deeper/08_optimization.ipynb #993bc677
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns in notebooks without ipywidgets

@@ -9,7 +9,7 @@ __all__ = ['Positions', 'LearnedPositions', 'sinusoid_table', 'SinusoidalPositio
 import torch
 from torch import nn
 
-from .core import check_int
+from .guards import check_int
 
 # %% ../nbs/05_positions.ipynb #066e5da3
 class Positions(nn.Module):

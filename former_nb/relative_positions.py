@@ -9,7 +9,7 @@ __all__ = ['rotary_table', 'rotate', 'Rotary', 'rotary_layout', 'DistanceBias', 
 import torch
 from torch import nn
 
-from .core import check_int
+from .guards import check_int
 
 # %% ../nbs/deeper/05_relative_positions.ipynb #9b908f07
 def _check_layout(name, layout):

@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
 
-from .core import check_int
+from .guards import check_int
 from .optimization import make_optimizers, split_batch, train_step
 from .training import TrainingConfig
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from .block import Block, TransformerConfig, _check_block
-from .core import check_int
+from .guards import check_int
 
 # %% ../nbs/deeper/06_stack.ipynb #62ad43d5
 def init_weights(
@@ -27,7 +27,7 @@ def init_weights(
     writes = 3 if any(name.endswith("cross.out") for name in names) else 2  # per block
     for name in names:
         module = model.get_submodule(name)
-        smaller = name.endswith(("attention.out", "cross.out", "ff.narrow"))
+        smaller = name.endswith(("attention.out", "cross.out", "ff.w_out"))
         nn.init.normal_(module.weight, std=0.02 / (writes * n_layers) ** 0.5 if smaller else 0.02)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)

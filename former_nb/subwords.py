@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from .core import check_int
+from .guards import check_int
 
 # %% ../nbs/14_subwords.ipynb #000912bb
 def _runs(words, n):

@@ -26,9 +26,10 @@ import torch
 from torch import nn
 from tqdm import TqdmWarning, tqdm
 
-from .batches import IGNORE
+from .text import IGNORE, PAD
 from .checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
-from .core import Settings, check_int, eval_mode, pick_device
+from .core import Settings, eval_mode, pick_device
+from .guards import check_int
 from former_nb.optimization import (
     SCHEDULES,
     _check_loss,
@@ -40,7 +41,6 @@ from former_nb.optimization import (
     total_loss,
     train_step,
 )
-from .text import PAD
 
 # %% ../nbs/08_training.ipynb #91c5ae58
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns in notebooks without ipywidgets

@@ -18,14 +18,16 @@ from typing import NamedTuple
 
 import torch
 
-from .batches import make_batches, pad_rows
+from .batches import make_batches
+from .text import BOS, PAD, encode_texts, pad_rows
 from .beam_search import beam_search, length_score
 from .checkpoints import atomic_write
-from .core import check_int, eval_mode
+from .core import eval_mode
+from .guards import check_int
 from .data_sets import read_text
 from .encoder_decoder import EncoderDecoder, CrossAttentionCache
 from .masks import padding_mask
-from .text import BOS, PAD, TextTokenizer, encode_texts, load_tokenizer
+from .tokenization import TextTokenizer, load_tokenizer
 
 # %% ../nbs/15_translation.ipynb #000913aa
 def pair_rows(

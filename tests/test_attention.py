@@ -12,10 +12,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention import attention, attention_explicit
-from former_nb.block import TransformerConfig
+from former_nb.attention import attention, merge_masks
+from former_nb.block import Block, TransformerConfig
 from former_nb.core import eval_mode
 from former_nb.caches import LayerCache
+from former_nb.equivalent_forms import multi_head_folded, multi_head_token_by_token
 from former_nb.generator import LanguageModel
 from former_nb.mask_formats import to_torch_mha
 from former_nb.masks import (
@@ -28,11 +29,12 @@ from former_nb.masks import (
 from former_nb.multi_head import (
     TORCH_NAMES,
     MultiHeadAttention,
+    SeparateHeads,
+    WideMultiHeadAttention,
     mha_from_torch,
     mha_to_torch,
     record_attention,
 )
-from former_nb.equivalent_forms import multi_head_folded, multi_head_token_by_token
 from former_nb.positions import LearnedPositions, SinusoidalPositions
 from former_nb.relative_positions import ALiBi, RelativeBias, Rotary
 from former_nb.self_attention import (
@@ -61,9 +63,9 @@ def leaves(*shapes, dtype=torch.float32):
     return [numbers(*shape, seed=i).to(dtype).requires_grad_() for i, shape in enumerate(shapes)]
 
 
-def qkv(shape, groups=None):
+def qkv(shape):
     B, h, T, S, d_k, d_v = shape
-    return leaves((B, h, T, d_k), (B, groups or h, S, d_k), (B, groups or h, S, d_v))
+    return leaves((B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v))
 
 
 def some_mask(*shape, empty=True, seed=0):
@@ -75,13 +77,11 @@ def some_mask(*shape, empty=True, seed=0):
     return mask | (torch.arange(shape[-1]) == 0)
 
 
-def reference(q, k, v, mask=None, attn_bias=None):
+def reference(q, k, v, mask=None, bias=None):
     "Attention in float64, from the formula alone: exponentials, divided by their sum."
     q, k, v = (t.double() for t in (q, k, v))
-    if q.ndim == 4 and k.shape[1] != q.shape[1]:
-        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
     scores = torch.einsum("...td,...sd->...ts", q, k) / q.shape[-1] ** 0.5
-    scores = scores if attn_bias is None else scores + attn_bias.double()
+    scores = scores if bias is None else scores + bias.double()
     exp = (scores - scores.detach().amax(-1, keepdim=True)).exp()
     exp = exp if mask is None else exp * mask
     total = exp.sum(-1, keepdim=True)
@@ -121,7 +121,7 @@ def test_the_loops_of_lesson_01_equal_the_attention_of_lesson_02():
     assert_close(attention(q, x, x, need_weights=True)[0], loops, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("heads", ["as many", "grouped", "none"])
+@pytest.mark.parametrize("heads", [True, False], ids=["heads", "no heads"])
 @pytest.mark.parametrize(
     "kind",
     [
@@ -138,17 +138,17 @@ def test_the_loops_of_lesson_01_equal_the_attention_of_lesson_02():
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_both_paths_equal_float64_forward_and_backward(shape, kind, heads):
     B, h, T, S, d_k, d_v = shape
-    q, k, v = qkv(shape, groups=1 if heads == "grouped" else None)
+    q, k, v = qkv(shape)
     mask = some_mask(B, h, T, S) if "mask" in kind else None
     bias = numbers(B, h, T, S, seed=7).requires_grad_() if "bias" in kind else None
-    if heads == "none":
+    if not heads:
         q, k, v = (t[:, 0].detach().requires_grad_() for t in (q, k, v))
         mask = None if mask is None else mask[:, 0]
         bias = None if bias is None else bias[:, 0].detach().requires_grad_()
     causal = torch.ones(T, S).tril(S - T).bool() if "causal" in kind else torch.ones(T, S).bool()
     expected, expected_weights = reference(q, k, v, causal if mask is None else mask & causal, bias)
     inputs = [q, k, v] if bias is None else [q, k, v, bias]
-    how = dict(mask=mask, is_causal="causal" in kind, attn_bias=bias)
+    how = dict(mask=merge_masks(mask, bias), is_causal="causal" in kind)
     same(attention(q, k, v, **how), expected, inputs)
     out, weights = attention(q, k, v, **how, need_weights=True)
     same(out, expected, inputs)
@@ -167,9 +167,8 @@ def test_every_precision_stays_near_float64(kind, need_weights, dtype, near):
     mask = some_mask(2, 3, 5, 7) if kind == "mask" else None
     bias = numbers(1, 3, 5, 7, seed=7).to(dtype) if kind == "bias" else None
     allowed = causal_mask(5, 7) if kind == "causal" else mask
-    out = attention(
-        *inputs, mask, is_causal=kind == "causal", need_weights=need_weights, attn_bias=bias
-    )
+    both = merge_masks(mask, bias)
+    out = attention(*inputs, both, is_causal=kind == "causal", need_weights=need_weights)
     out = out[0] if need_weights else out
     assert out.dtype == dtype
     same(out, reference(*inputs, allowed, bias)[0], inputs, atol=near, rtol=near)
@@ -180,7 +179,7 @@ def test_a_query_with_nothing_to_attend_to_gives_zeros_on_both_paths(dtype):
     inputs = leaves((2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8), dtype=dtype)
     mask = some_mask(2, 3, 5, 7)
     shut = torch.zeros(2, 3, 5, 7, dtype=dtype).masked_fill(~mask, float("-inf"))
-    for how in (dict(mask=mask), dict(attn_bias=shut)):
+    for how in (dict(mask=mask), dict(mask=shut), dict(mask=merge_masks(mask, shut))):
         for out in (attention(*inputs, **how), attention(*inputs, **how, need_weights=True)[0]):
             assert not out[0, :, 0].any()
             found = grads(out, inputs)
@@ -191,14 +190,11 @@ def test_a_query_with_nothing_to_attend_to_gives_zeros_on_both_paths(dtype):
 
 
 @pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "written out"])
-@pytest.mark.parametrize(
-    "kind", ["all", "mask", "causal", "bias", "scale", "grouped", "grouped mask"]
-)
+@pytest.mark.parametrize("kind", ["all", "mask", "causal", "bias", "scale"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_scaled_dot_product_attention(shape, kind, need_weights):
     B, h, T, S, d_k, d_v = shape
-    h = 6 if "grouped" in kind else h
-    inputs = qkv((B, h, T, S, d_k, d_v), groups=2 if "grouped" in kind else None)
+    inputs = qkv(shape)
     q, k, v = inputs
     how, theirs = {}, {}
     if "mask" in kind:
@@ -212,16 +208,14 @@ def test_scaled_dot_product_attention(shape, kind, need_weights):
         if T > S:  # rows without keys: torch's answer is zeros as well
             assert not F.scaled_dot_product_attention(q, k, v, **theirs)[:, :, : T - S].any()
     elif kind == "bias":
-        how = dict(attn_bias=numbers(B, h, T, S, seed=7).requires_grad_())
-        theirs = dict(attn_mask=how["attn_bias"])
-        inputs = [*inputs, how["attn_bias"]]
+        how = dict(mask=numbers(B, h, T, S, seed=7).requires_grad_())
+        theirs = dict(attn_mask=how["mask"])
+        inputs = [*inputs, how["mask"]]
     elif kind == "scale":  # ours is always 1 / √d_k: another scale is one factor on the queries
         theirs = dict(scale=0.3)
         q = q * (0.3 * d_k**0.5)
     ours = attention(q, k, v, **how, need_weights=need_weights)
-    expected = F.scaled_dot_product_attention(
-        inputs[0], k, v, **theirs, enable_gqa="grouped" in kind
-    )
+    expected = F.scaled_dot_product_attention(inputs[0], k, v, **theirs)
     same(ours[0] if need_weights else ours, expected, inputs)
 
 
@@ -239,7 +233,7 @@ def test_heads_one_at_a_time_equal_heads_at_once(shape):
     mask = some_mask(*shape[:2], *shape[2:4])
     one_by_one = [attention(q[:, i], k[:, i], v[:, i], mask[:, i]) for i in range(shape[1])]
     same(attention(q, k, v, mask), torch.stack(one_by_one, dim=1), [q, k, v])
-    same(attention_explicit(q, k, v, mask)[0], torch.stack(one_by_one, dim=1), [q, k, v])
+    same(attention(q, k, v, mask, need_weights=True)[0], torch.stack(one_by_one, dim=1), [q, k, v])
 
 
 @pytest.mark.parametrize(("heads", "bias"), [(1, True), (3, False), (6, True)])
@@ -404,10 +398,10 @@ def test_a_bias_given_and_the_bias_of_positions_add_up(name):
     plain.load_state_dict({n: t for n, t in layer.state_dict().items() if "positions" not in n})
     q = torch.zeros(2, 4, 7, 6)
     both = given + layer.positions(q, q)[2]
-    same(layer(x, attn_bias=given), plain(x, attn_bias=both), [x])
+    same(layer(x, mask=given), plain(x, mask=both), [x])
     assert_close(
-        layer(x, attn_bias=given, need_weights=True)[1],
-        plain(x, attn_bias=both, need_weights=True)[1],
+        layer(x, mask=given, need_weights=True)[1],
+        plain(x, mask=both, need_weights=True)[1],
         **NEAR,
     )
 
@@ -441,10 +435,14 @@ def test_grouped_heads_equal_the_layer_with_its_keys_and_values_repeated(n_kv_he
     full.qkv.weight.data = torch.cat([q, spread(k), spread(v)]).flatten(0, 1)
     full.qkv.bias.data = torch.cat([b_q, spread(b_k), spread(b_v)]).flatten(0, 1)
     full.out.load_state_dict(grouped.out.state_dict())
-    for memory in (None, numbers(2, 7, 24, seed=1)):
+    x.requires_grad_()
+    for memory in (None, numbers(2, 7, 24, seed=1).requires_grad_()):
+        inputs = [x] if memory is None else [x, memory]
         out, weights = full(x, memory, need_weights=True)
-        assert_close(grouped(x, memory), out, **NEAR)
-        assert_close(grouped(x, memory, need_weights=True)[1], weights, **NEAR)
+        same(grouped(x, memory), out, inputs)
+        ours, our_weights = grouped(x, memory, need_weights=True)
+        same(ours, out, inputs)
+        assert_close(our_weights, weights, **NEAR)
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
@@ -533,8 +531,9 @@ WAYS = {
     "cross, causal": ({}, dict(memory=(3, 7, 24), is_causal=True)),
     "mask": ({}, dict(mask=True)),
     "mask, causal": ({}, dict(mask=True, is_causal=True)),
-    "attn_bias": ({}, dict(attn_bias=True)),
-    "attn_bias, mask": ({}, dict(attn_bias=True, mask=True)),
+    "bias": ({}, dict(mask="bias")),
+    "bias, causal": ({}, dict(mask="bias", is_causal=True)),
+    "wide": (dict(d_k=24), dict(mask=True)),
     "grouped": (dict(n_kv_heads=2), dict(is_causal=True)),
     "rotary": (dict(name="rotary"), dict(is_causal=True)),
     "rotary interleaved": (dict(name="rotary interleaved"), dict(is_causal=True)),
@@ -553,9 +552,8 @@ def way(case, B=3, T=5):
     if "memory" in call:
         call["memory"] = numbers(B, S, 24, seed=1)
     if "mask" in call:
-        call["mask"] = some_mask(B, 1, T, S)
-    if "attn_bias" in call:
-        call["attn_bias"] = numbers(1, 4, T, S, seed=2)
+        bias = call["mask"] == "bias"
+        call["mask"] = numbers(B, 4, T, S, seed=2) if bias else some_mask(B, 1, T, S)
     return layer, numbers(B, T, 24), call
 
 
@@ -613,7 +611,6 @@ def test_the_layer_exports_for_any_batch_and_length(case, need_weights):
     sizes = {name: None for name in call} | {"x": {0: B, 1: T}}
     sizes |= {"memory": {0: B, 1: S}} if "memory" in call else {}
     sizes |= {"mask": {0: B, 2: T, 3: T}} if "mask" in call else {}
-    sizes |= {"attn_bias": {2: T, 3: T}} if "attn_bias" in call else {}
     program = torch.export.export(layer, (x,), call, dynamic_shapes=sizes).module()
     _, x, call = way(case, B=4, T=9)
     call["need_weights"] = need_weights
@@ -629,8 +626,8 @@ def test_biases_at_the_edge_of_the_type_mean_the_same_on_both_paths(dtype, lowes
     bias = numbers(1, 2, 3, 5, seed=3)
     bias[:, 1, 0], bias[..., 1:, 2] = lowest, lowest  # a whole row of one head, and a column
     fused, (written, _) = (
-        attention(8 * q, -k, v, attn_bias=bias),
-        attention(8 * q, -k, v, attn_bias=bias, need_weights=True),
+        attention(8 * q, -k, v, bias),
+        attention(8 * q, -k, v, bias, need_weights=True),
     )
     assert written.isfinite().all()
     assert_close(fused, written, atol=2e-2 if dtype != torch.float32 else 1e-5, rtol=2e-2)
@@ -639,6 +636,74 @@ def test_biases_at_the_edge_of_the_type_mean_the_same_on_both_paths(dtype, lowes
 def test_one_compiled_function_serves_any_number_of_axes_and_heads():
     torch._dynamo.reset()
     compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
-    for h, g in ((None, None), (2, 2), (4, 4), (6, 3), (6, 2), (3, 3)):
-        q, k, v = (numbers(2, *([n] if n else []), 5, 4, seed=i) for i, n in enumerate((h, g, g)))
+    for heads in ((), (2,), (4,), (6,), (3,)):
+        q, k, v = (numbers(2, *heads, 5, 4, seed=i) for i in range(3))
         assert_close(compiled(q, k, v, is_causal=True), attention(q, k, v, is_causal=True))
+
+
+# ---- separate and wide heads, and vmap
+
+
+@pytest.mark.parametrize("kind", ["all", "mask", "per head", "causal", "bias", "mask, causal"])
+def test_separate_heads_equal_the_layer_and_wide_heads_are_such_a_layer(kind):
+    torch.manual_seed(0)
+    loop, layer = SeparateHeads(12, 3, 12), WideMultiHeadAttention(12, 3)
+    rows = [[getattr(head, name) for head in loop.heads] for name in ("w_q", "w_k", "w_v")]
+    with torch.no_grad():
+        layer.qkv.weight.copy_(torch.cat([w.weight for part in rows for w in part]))
+        layer.qkv.bias.copy_(torch.cat([w.bias for part in rows for w in part]))
+        layer.out.load_state_dict(loop.out.state_dict())
+    x = numbers(2, 5, 12).requires_grad_()
+    mask = {
+        "mask": some_mask(2, 1, 5, 5),
+        "per head": some_mask(1, 3, 5, 5),
+        "bias": numbers(2, 3, 5, 5, seed=7),
+        "mask, causal": some_mask(5, 5, empty=False),
+    }.get(kind)
+    how = dict(mask=mask, is_causal="causal" in kind)
+    same(loop(x, **how), layer(x, **how), [x])
+    weights = [part(x, **how, need_weights=True)[1] for part in (loop, layer)]
+    assert weights[0].shape == (2, 3, 5, 5)
+    assert_close(*weights, **NEAR)
+
+
+def test_wide_heads_work_inside_a_block():
+    torch.manual_seed(0)
+    block = Block(TransformerConfig(vocab_size=7, max_len=9, d_model=12, n_heads=3)).eval()
+    x = numbers(2, 5, 12)
+    block.attention = WideMultiHeadAttention(12, 3)
+    whole, cache = block(x, is_causal=True), LayerCache()
+    pieces = [block(x[:, i : i + 1], is_causal=True, cache=cache) for i in range(5)]
+    assert_close(torch.cat(pieces, dim=1), whole, **NEAR)
+    with record_attention(block) as weights:
+        block(x, mask=padding_mask(torch.ones(2, 5, dtype=torch.long)))
+    assert weights["attention"].shape == (2, 3, 5, 5)
+
+
+@pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "written out"])
+@pytest.mark.parametrize("kind", ["all", "mask", "causal", "bias"])
+def test_vmap_over_attention_equals_a_loop(kind, need_weights):
+    q, k, v = (numbers(4, 2, 3, 5, 6, seed=i) for i in range(3))  # four problems at once
+    mask = {"mask": some_mask(4, 2, 3, 5, 5), "bias": numbers(4, 2, 3, 5, 5, seed=7)}.get(kind)
+
+    def one(q, k, v, mask):
+        out = attention(q, k, v, mask, is_causal=kind == "causal", need_weights=need_weights)
+        return out[0] if need_weights else out
+
+    masks = [None] * 4 if mask is None else mask
+    in_dims = (0, 0, 0, None if mask is None else 0)
+    looped = torch.stack([one(*four) for four in zip(q, k, v, masks)])
+    assert_close(torch.func.vmap(one, in_dims=in_dims)(q, k, v, mask), looped, **NEAR)
+
+
+def test_vmap_over_the_weights_of_a_language_model_equals_a_loop():
+    config = TransformerConfig(vocab_size=13, max_len=9, d_model=12, n_heads=3)
+    torch.manual_seed(0)
+    models = [LanguageModel(config).eval() for _ in range(3)]
+    tokens = torch.randint(13, (2, 7), generator=torch.Generator().manual_seed(0))
+    params, buffers = torch.func.stack_module_state(models)
+    call = lambda p, b: torch.func.functional_call(models[0], (p, b), (tokens,))
+    together = torch.func.vmap(call)(params, buffers)
+    assert_close(together, torch.stack([model(tokens) for model in models]), **NEAR)
+    each = torch.func.vmap(lambda row: models[0](row[None])[0])(tokens)
+    assert_close(each, models[0](tokens), **NEAR)

@@ -14,7 +14,8 @@ from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.attention_maps import align_translation, record_translation, view_translation
 from former_nb.multi_head import record_attention
-from former_nb.text import CharTokenizer, SubwordTokenizer, encode_texts
+from former_nb.text import CharTokenizer, encode_texts
+from former_nb.tokenization import SubwordTokenizer
 
 TOKENIZER = CharTokenizer(" abcdefghijklmnopqrstuvwxyzü")
 HEAD = ["kind", "layer", "head"]

@@ -8,21 +8,52 @@ import importlib
 import numpy as np
 import pytest
 import torch
-from bad_input_table import cases, judge, public_names
+from bad_input_table import (
+    BAD_NUMBERS,
+    INF,
+    NAN,
+    cases,
+    i,
+    judge,
+    n,
+    nan_only_at,
+    public_names,
+    shape,
+    shapes,
+    spoilt,
+    whole_numbers,
+    words,
+    yes,
+    zeros,
+)
 from torch import nn
 
 from former_nb.attention import (
     AttentionHead,
     attention,
-    attention_explicit,
     attention_loops,
-    check_attention_inputs,
-    check_mask,
+    masked_softmax,
+    merge_masks,
 )
-from former_nb.attention import masked_softmax
-from former_nb.core import check_int
+from former_nb.equivalent_forms import (
+    Cost,
+    GrowingCache,
+    count_cost,
+    multi_head_folded,
+    multi_head_token_by_token,
+)
+from former_nb.guards import (
+    check_attention,
+    check_ids,
+    check_int,
+    check_multiple,
+    check_over,
+    check_share,
+    check_tensor,
+)
 from former_nb.leaks import (
     LeakError,
+    NoiseTest,
     allowed_pairs,
     assert_no_leak,
     assert_no_noise_leak,
@@ -30,7 +61,6 @@ from former_nb.leaks import (
     gradient_influence,
     noise_leak,
 )
-from former_nb.leaks import NoiseTest
 from former_nb.mask_formats import (
     from_additive,
     from_hugging_face,
@@ -49,17 +79,11 @@ from former_nb.masks import (
 )
 from former_nb.multi_head import (
     MultiHeadAttention,
-    NarrowMultiHeadAttention,
     SeparateHeads,
     WideMultiHeadAttention,
-)
-from former_nb.multi_head import mha_from_torch, mha_to_torch, project_heads, record_attention
-from former_nb.equivalent_forms import (
-    Cost,
-    GrowingCache,
-    count_cost,
-    multi_head_folded,
-    multi_head_token_by_token,
+    mha_from_torch,
+    mha_to_torch,
+    record_attention,
 )
 from former_nb.positions import LearnedPositions, Positions, SinusoidalPositions, sinusoid_table
 from former_nb.relative_positions import (
@@ -77,6 +101,7 @@ from former_nb.self_attention import (
 )
 
 MODULES = [
+    "guards",
     "attention",
     "multi_head",
     "equivalent_forms",
@@ -86,285 +111,60 @@ MODULES = [
     "positions",
     "relative_positions",
 ]
-NAN, INF = float("nan"), float("inf")
 
 
-def n(*shape, seed=0, dtype=torch.float32):
-    "Numbers."
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
-
-def i(*shape):
-    "Integers."
-    return torch.zeros(*shape, dtype=torch.int64)
-
-
-def yes(*shape):
-    "A mask that allows everything."
-    return torch.ones(*shape, dtype=torch.bool)
-
-
-def spoilt(t, *where):
-    "The tensor with NaN at a place."
-    t = t.clone()
-    t[where] = NAN
-    return t
-
-
-def shape(*wanted):
-    "The result has this shape and is finite."
-    return lambda result: result.shape == wanted and bool(result.isfinite().all())
-
-
-def shapes(*wanted):
-    return lambda result: (
-        [t.shape for t in result] == [torch.Size(w) for w in wanted]
-        and all(t.isfinite().all() for t in result)
-    )
-
-
-def zeros(*wanted):
-    return lambda result: result.shape == wanted and not result.any()
-
-
-def nan_only_at(*where):
-    "NaN there, numbers everywhere else."
-
-    def check(result):
-        result = result[0] if isinstance(result, tuple) else result
-        return (
-            bool(result[where].isnan().all()) and int(result.isnan().sum()) == result[where].numel()
-        )
-
-    return check
-
-
-# ---- 02
+# ---- 02 and 03
 
 Q, K, V = n(2, 3, 5, 8), n(2, 3, 7, 8, seed=1), n(2, 3, 7, 4, seed=2)
+X = n(2, 5, 12)
+LAYER = MultiHeadAttention(12, 3)
+GROUPED = MultiHeadAttention(12, 6, n_kv_heads=2)
+TURNED = MultiHeadAttention(12, 3, positions=Rotary(4, 6))
+HEAD = AttentionHead(12, 4)
 
 
-def attention_shapes(f):
-    "Shapes that do not fit together, for every function of q, k and v."
+def attention_inputs(f):
+    "Each guard of q, k, v, mask and dropout once."
+    two_axes = lambda: f(n(5, 3, 5, 8), n(5, 3, 5, 8), n(5, 3, 5, 4), yes(5, 5))
     return [
-        (
-            "keys of another width",
-            lambda: f(Q, n(2, 3, 7, 9), V),
-            (ValueError, "k: expected", "got 9"),
-        ),
-        (
-            "d_k = 0",
-            lambda: f(n(2, 3, 5, 0), n(2, 3, 7, 0), V),
-            (ValueError, "q: expected", "got 0"),
-        ),
-        (
-            "another batch",
-            lambda: f(Q, n(4, 3, 7, 8), n(4, 3, 7, 4)),
-            (ValueError, "k, v: expected", "(4, 3)"),
-        ),
-        (
-            "another batch of values",
-            lambda: f(Q, K, n(4, 3, 7, 4)),
-            (ValueError, "k, v: expected", "(4, 3)"),
-        ),
-        (
-            "more values than keys",
-            lambda: f(Q, K, n(2, 3, 6, 4)),
-            (ValueError, "v: expected", "got 6"),
-        ),
-    ]
-
-
-def attention_inputs(f, result=lambda r: r[0] if isinstance(r, tuple) else r):
-    "What is wrong for everything that takes q, k, v and a mask; `result` takes the output out of what it returns."
-    run = lambda *args, **kwargs: result(f(*args, **kwargs))
-    return [
-        (
-            "q of rank 2",
-            lambda: run(n(5, 8), K, V),
-            (ValueError, "q, k, v: expected", "got 2, 4 and 4"),
-        ),
-        (
-            "q of rank 5",
-            lambda: run(Q[None], K, V),
-            (ValueError, "q, k, v: expected", "got 5, 4 and 4"),
-        ),
-        (
-            "all of rank 2",
-            lambda: run(n(5, 8), n(7, 8), n(7, 4)),
-            (ValueError, "q, k, v: expected", "got 2, 2 and 2"),
-        ),
-        (
-            "integers",
-            lambda: run(i(2, 3, 5, 8), i(2, 3, 7, 8), i(2, 3, 7, 4)),
-            (TypeError, "q, k, v: expected", "torch.int64"),
-        ),
-        (
-            "two precisions",
-            lambda: run(Q, K.double(), V),
-            (TypeError, "q, k, v: expected", "torch.float64"),
-        ),
-        *attention_shapes(run),
-        (
-            "heads that do not divide",
-            lambda: run(n(2, 3, 5, 8), n(2, 2, 7, 8), n(2, 2, 7, 4)),
-            (ValueError, "k, v: expected", "got 2 and 2"),
-        ),
-        (
-            "other heads of values",
-            lambda: run(Q, K, n(2, 1, 7, 4)),
-            (ValueError, "k, v: expected", "got 3 and 1"),
-        ),
-        (
-            "no heads of keys",
-            lambda: run(Q, n(2, 0, 7, 8), n(2, 0, 7, 4)),
-            (ValueError, "k, v: expected", "got 0 and 0"),
-        ),
-        (
-            "mask of numbers",
-            lambda: run(Q, K, V, n(2, 1, 5, 7)),
-            (TypeError, "mask: expected a boolean tensor", "torch.float32"),
-        ),
-        (
-            "mask of integers",
-            lambda: run(Q, K, V, i(2, 1, 5, 7)),
-            (TypeError, "mask: expected a boolean tensor", "torch.int64"),
-        ),
-        (
-            "mask turned round",
-            lambda: run(Q, K, V, yes(2, 1, 7, 5)),
-            (ValueError, "mask: expected", "(2, 1, 7, 5)"),
-        ),
-        (
-            "mask of three axes",
-            lambda: run(Q, K, V, yes(2, 5, 7)),
-            (ValueError, "mask: expected", "(2, 5, 7)"),
-        ),
-        (
-            "mask of another batch",
-            lambda: run(Q, K, V, yes(4, 1, 5, 7)),
-            (ValueError, "mask: expected", "(4, 1, 5, 7)"),
-        ),
-        (
-            "mask read two ways",
-            lambda: run(n(5, 3, 5, 8), n(5, 3, 5, 8), n(5, 3, 5, 4), yes(5, 5)),
-            (ValueError, "mask: shape (5, 5)", "give it 4 axes"),
-        ),
-        (
-            "mask of nested lists",
-            lambda: run(Q, K, V, [[True] * 7] * 5),
-            (TypeError, "mask: expected a boolean tensor", "list"),
-        ),
-        (
-            "bias of integers",
-            lambda: run(Q, K, V, attn_bias=i(1, 3, 5, 7)),
-            (ValueError, "attn_bias: expected", "torch.int64"),
-        ),
-        (
-            "bias of booleans",
-            lambda: run(Q, K, V, attn_bias=yes(1, 3, 5, 7)),
-            (ValueError, "attn_bias: expected", "torch.bool"),
-        ),
-        (
-            "bias of two axes",
-            lambda: run(Q, K, V, attn_bias=n(5, 7)),
-            (ValueError, "attn_bias: expected", "(5, 7)"),
-        ),
-        (
-            "bias that does not fit",
-            lambda: run(Q, K, V, attn_bias=n(1, 3, 7, 5)),
-            (ValueError, "attn_bias: expected", "(1, 3, 7, 5)"),
-        ),
-        *(
-            (
-                f"dropout of {bad}",
-                lambda bad=bad: run(Q, K, V, dropout=bad),
-                (ValueError, "dropout: expected", str(bad)),
-            )
-            for bad in (-0.1, 1.0, 1.5, NAN)
-        ),
+        ("q of rank 2", lambda: f(n(5, 8), K, V), (ValueError, "q: expected", "(5, 8)")),
+        ("integers", lambda: f(i(2, 3, 5, 8), K, V), (TypeError, "q: expected", "torch.int64")),
+        ("no tensor", lambda: f(None, K, V), (TypeError, "q: expected", "NoneType")),
+        ("precisions", lambda: f(Q, K.double(), V), (TypeError, "k: expected", "torch.float64")),
+        ("width", lambda: f(Q, n(2, 3, 7, 9), V), (ValueError, "k: expected", "d_k = 8")),
+        ("batch", lambda: f(Q, n(4, 3, 7, 8), V), (ValueError, "k: expected", "B = 2")),
+        ("heads", lambda: f(Q, n(2, 1, 7, 8), V), (ValueError, "k: expected", "h = 3")),
+        ("values", lambda: f(Q, K, n(2, 3, 6, 4)), (ValueError, "v: expected", "S = 7")),
+        ("mask", lambda: f(Q, K, V, i(2, 1, 5, 7)), (TypeError, "mask: expected", "torch.int64")),
+        ("turned", lambda: f(Q, K, V, yes(7, 5)), (ValueError, "mask: expected", "(7, 5)")),
+        ("three axes", lambda: f(Q, K, V, yes(2, 5, 7)), (ValueError, "mask: expected", "4 axes")),
+        ("bias", lambda: f(Q, K, V, n(1, 3, 7, 5)), (ValueError, "mask: expected", "(1, 3, 7, 5)")),
+        ("two ways", two_axes, (ValueError, "mask: shape (5, 5)", "give it 4 axes")),
+        ("dropout", lambda: f(Q, K, V, dropout=1.0), (ValueError, "dropout: expected", "1.0")),
+        ("dropout", lambda: f(Q, K, V, dropout="a"), (TypeError, "dropout: expected", "'a'")),
     ]
 
 
 def attention_edges(f):
-    "Sizes of zero, and NaN, for both paths of attention; `f` gives the output."
-    hide = yes(1, 1, 5, 7).clone()
-    hide[..., 1:, 6] = False  # only the first query sees the last key
+    "Sizes of zero, and masks that allow nothing; `f` gives the output."
+    none, empty = (n(2, 3, 0, 8), n(2, 3, 0, 4)), n(2, 3, 0, 8)
     return [
-        ("T = 0", lambda: f(n(2, 3, 0, 8), K, V), shape(2, 3, 0, 4)),
-        ("S = 0", lambda: f(Q, n(2, 3, 0, 8), n(2, 3, 0, 4)), zeros(2, 3, 5, 4)),
-        (
-            "S = 0 and a mask",
-            lambda: f(Q, n(2, 3, 0, 8), n(2, 3, 0, 4), yes(2, 1, 5, 0)),
-            zeros(2, 3, 5, 4),
-        ),
-        (
-            "S = 0 and a bias",
-            lambda: f(Q, n(2, 3, 0, 8), n(2, 3, 0, 4), attn_bias=n(1, 3, 5, 0)),
-            zeros(2, 3, 5, 4),
-        ),
-        ("T = S = 0", lambda: f(n(2, 3, 0, 8), n(2, 3, 0, 8), n(2, 3, 0, 4)), shape(2, 3, 0, 4)),
-        ("T = 0 and a mask", lambda: f(n(2, 3, 0, 8), K, V, yes(2, 1, 0, 7)), shape(2, 3, 0, 4)),
-        ("B = 0", lambda: f(Q[:0], K[:0], V[:0]), shape(0, 3, 5, 4)),
+        ("T = 0", lambda: f(empty, K, V), shape(2, 3, 0, 4)),
+        ("S = 0", lambda: f(Q, *none), zeros(2, 3, 5, 4)),
+        ("S = 0 and a mask", lambda: f(Q, *none, yes(2, 1, 5, 0)), zeros(2, 3, 5, 4)),
+        ("S = 0 and a bias", lambda: f(Q, *none, n(1, 3, 5, 0)), zeros(2, 3, 5, 4)),
+        ("S = 0, causal", lambda: f(Q, *none, is_causal=True), zeros(2, 3, 5, 4)),
+        ("T = S = 0, causal", lambda: f(empty, *none, is_causal=True), shape(2, 3, 0, 4)),
         ("B = 0 and a mask", lambda: f(Q[:0], K[:0], V[:0], yes(5, 7)), shape(0, 3, 5, 4)),
         ("d_v = 0", lambda: f(Q, K, n(2, 3, 7, 0)), shape(2, 3, 5, 0)),
-        ("a mask that allows nothing", lambda: f(Q, K, V, ~yes(2, 1, 5, 7)), zeros(2, 3, 5, 4)),
-        (
-            "a bias that allows nothing",
-            lambda: f(Q, K, V, attn_bias=torch.full((1, 1, 5, 7), -INF)),
-            zeros(2, 3, 5, 4),
-        ),
-        ("NaN in a query", lambda: f(spoilt(Q, 0, 1, 2), K, V), nan_only_at(0, 1, 2)),
-        ("NaN in a key", lambda: f(Q, spoilt(K, 0, 1, 2), V), nan_only_at(0, 1)),
-        (
-            "NaN in a bias",
-            lambda: f(Q, K, V, attn_bias=spoilt(n(2, 3, 5, 7), 0, 1, 2, 3)),
-            nan_only_at(0, 1, 2),
-        ),
-    ], [
-        (
-            "NaN in a key that one query sees",
-            lambda: f(Q, spoilt(K, 0, 1, 6), V, hide),
-            nan_only_at(0, 1, 0),
-        ),
-        (
-            "NaN in a value that one query sees",
-            lambda: f(Q, K, spoilt(V, 0, 1, 6), hide),
-            nan_only_at(0, 1, 0),
-        ),
-        (
-            "NaN in a value that a bias hides",
-            lambda: f(
-                Q, K, spoilt(V, 0, 1, 6), attn_bias=torch.zeros(hide.shape).masked_fill(~hide, -INF)
-            ),
-            nan_only_at(0, 1, 0),
-        ),
-        (
-            "infinity in a value that one query sees",
-            lambda: f(Q, K, V.masked_fill((torch.arange(7) == 6)[:, None], INF), hide),
-            nan_only_at(slice(None), slice(None), 0),
-        ),
-        (
-            "infinity in a value that all queries see",
-            lambda: f(Q, K, V.masked_fill((torch.arange(7) == 0)[:, None], INF), hide),
-            nan_only_at(),
-        ),
-        ("T = 0, causal", lambda: f(n(2, 3, 0, 8), K, V, is_causal=True), shape(2, 3, 0, 4)),
-        (
-            "S = 0, causal",
-            lambda: f(Q, n(2, 3, 0, 8), n(2, 3, 0, 4), is_causal=True),
-            zeros(2, 3, 5, 4),
-        ),
-        (
-            "T = S = 0, causal",
-            lambda: f(n(2, 3, 0, 8), n(2, 3, 0, 8), n(2, 3, 0, 4), is_causal=True),
-            shape(2, 3, 0, 4),
-        ),
+        ("nothing allowed", lambda: f(Q, K, V, ~yes(2, 1, 5, 7)), zeros(2, 3, 5, 4)),
+        ("a bias that forbids all", lambda: f(Q, K, V, n(5, 7) - INF), zeros(2, 3, 5, 4)),
         (
             "more queries than keys, causal",
             lambda: f(Q, K[:, :, :2], V[:, :, :2], is_causal=True)[:, :, :3],
             zeros(2, 3, 3, 4),
         ),
+        ("NaN in a query", lambda: f(spoilt(Q, 0, 1, 2), K, V), nan_only_at(0, 1, 2)),
     ]
 
 
@@ -376,53 +176,6 @@ def written(*args, **kwargs):
     return attention(*args, **kwargs, need_weights=True)[0]
 
 
-def explicit(*args, **kwargs):
-    return attention_explicit(*args, **kwargs)[0]
-
-
-BAD_NUMBERS = [
-    ("0", 0),
-    ("negative", -2),
-    ("a float", 2.0),
-    ("a fraction", 1.5),
-    ("a boolean", True),
-]
-
-
-def whole_numbers(name, call, least=1, none=True):
-    "What every argument that counts something refuses; None where it has no meaning of its own."
-    bad = [
-        (what, value)
-        for what, value in BAD_NUMBERS
-        if not (least == 0 and value == 0 and what == "0")
-    ] + ([("None", None)] if none else [])
-    return [
-        (
-            f"{name} is {what}",
-            lambda value=value: call(value),
-            ((TypeError, ValueError), f"{name}: expected", str(value)),
-        )
-        for what, value in bad
-    ]
-
-
-X = n(2, 5, 12)
-
-
-def words(call, width=12, start="x: expected"):
-    "What every layer that takes (B, T, d_model) refuses."
-    return [
-        ("rank 2", lambda: call(n(5, width)), (ValueError, start, f"(5, {width})")),
-        ("rank 4", lambda: call(n(2, 3, 5, width)), (ValueError, start, f"(2, 3, 5, {width})")),
-        (
-            "another width",
-            lambda: call(n(2, 5, width - 1)),
-            (ValueError, start, f"(2, 5, {width - 1})"),
-        ),
-        ("integers", lambda: call(i(2, 5, width)), ((TypeError, ValueError), start, "torch.int64")),
-    ]
-
-
 def layer_edges(call, width=12):
     "Sizes of zero and NaN for a layer (B, T, d_model) -> (B, T, d_model) whose words see one another."
     return [
@@ -432,44 +185,8 @@ def layer_edges(call, width=12):
     ]
 
 
-def masks_of_a_layer(call):
-    "`call(mask)` runs a layer on x (2, 5, 12)."
-    return [
-        (
-            "mask of numbers",
-            lambda: call(n(5, 5)),
-            (TypeError, "mask: expected a boolean tensor", "torch.float32"),
-        ),
-        (
-            "mask that does not fit",
-            lambda: call(yes(4, 5)),
-            (ValueError, "mask: expected", "(4, 5)"),
-        ),
-        (
-            "mask that allows nothing",
-            lambda: call(~yes(5, 5)),
-            lambda out: torch.equal(out[:, 0], out[:, 3]),
-        ),  # the biases alone
-    ]
-
-
-def heads(kind):
-    make = lambda **how: kind(**(dict(d_model=12, n_heads=3) | how))
-    return [
-        *whole_numbers("n_heads", lambda value: make(n_heads=value)),
-        *whole_numbers("d_model", lambda value: make(d_model=value)),
-    ]
-
-
-def separate_heads(kind):
-    layer = kind(12, 3)
-    return [*words(layer), *layer_edges(layer), *masks_of_a_layer(lambda mask: layer(X, mask))]
-
-
-LAYER = MultiHeadAttention(12, 3)
-GROUPED = MultiHeadAttention(12, 6, n_kv_heads=2)
-TURNED = MultiHeadAttention(12, 3, positions=Rotary(4, 6))
-HEAD = AttentionHead(12, 4)
+def theirs(**kwargs):
+    return nn.MultiheadAttention(12, 3, **{"batch_first": True} | kwargs)
 
 
 def cached(layer, x, batch):
@@ -721,322 +438,78 @@ class Counting(DistanceBias):
 
 cos, sin = rotary_table(5, 4)
 
-edges, more_edges = zip(*map(attention_edges, (fused, written)))
-
 TABLE = {
     "attention_loops": [
-        (
-            "integers",
-            lambda: attention_loops(i(2, 5, 8), i(2, 7, 8), i(2, 7, 4)),
-            (TypeError, "q, k, v: expected", "torch.int64"),
-        ),
-        (
-            "rank 1",
-            lambda: attention_loops(n(8), n(7, 8), n(7, 4)),
-            (ValueError, "q, k, v: expected", "(8,)"),
-        ),
-        *attention_shapes(attention_loops),
-        ("T = 0", lambda: attention_loops(n(2, 0, 8), n(2, 7, 8), n(2, 7, 4)), shape(2, 0, 4)),
-        ("S = 0", lambda: attention_loops(n(2, 5, 8), n(2, 0, 8), n(2, 0, 4)), zeros(2, 5, 4)),
-        ("B = 0", lambda: attention_loops(n(0, 5, 8), n(0, 7, 8), n(0, 7, 4)), shape(0, 5, 4)),
-        ("NaN in a query", lambda: attention_loops(spoilt(Q, 0, 1, 2), K, V), nan_only_at(0, 1, 2)),
-        ("NaN in a key", lambda: attention_loops(Q, spoilt(K, 0, 1, 2), V), nan_only_at(0, 1)),
+        ("S = 7", lambda: attention_loops(Q[0, 0], K[0, 0], V[0, 0]), shape(5, 4)),
     ],
     "masked_softmax": [
-        (
-            "integers",
-            lambda: masked_softmax(i(5, 7), yes(5, 7)),
-            ((TypeError, ValueError), "scores: expected", "torch.int64"),
-        ),
-        (
-            "mask of numbers",
-            lambda: masked_softmax(n(5, 7), n(5, 7)),
-            (TypeError, "mask: expected a boolean tensor", "torch.float32"),
-        ),
-        (
-            "mask of integers",
-            lambda: masked_softmax(n(5, 7), i(5, 7)),
-            (TypeError, "mask: expected a boolean tensor", "torch.int64"),
-        ),
-        (
-            "mask that does not fit",
-            lambda: masked_softmax(n(5, 7), yes(7, 5)),
-            (ValueError, "mask: expected", "(7, 5)"),
-        ),
         ("T = 0", lambda: masked_softmax(n(2, 0, 7), yes(0, 7)), shape(2, 0, 7)),
         ("S = 0", lambda: masked_softmax(n(2, 5, 0), yes(5, 0)), shape(2, 5, 0)),
         ("nothing allowed", lambda: masked_softmax(n(5, 7), ~yes(7)), zeros(5, 7)),
-        (
-            "NaN in one row",
-            lambda: masked_softmax(spoilt(n(5, 7), 2, 3), yes(5, 7)),
-            nan_only_at(2),
-        ),
-        (
-            "NaN where the mask forbids",
-            lambda: masked_softmax(spoilt(n(5, 7), 2, 3), torch.arange(7) != 3),
-            shape(5, 7),
-        ),
+        ("all at -inf", lambda: masked_softmax(n(5, 7) - INF), zeros(5, 7)),
     ],
-    "attention_explicit": [
-        (
-            "integers",
-            lambda: explicit(i(2, 5, 8), i(2, 7, 8), i(2, 7, 4)),
-            (TypeError, "q, k, v: expected", "torch.int64"),
-        ),
-        (
-            "rank 1",
-            lambda: explicit(n(8), n(7, 8), n(7, 4)),
-            (ValueError, "q, k, v: expected", "(8,)"),
-        ),
-        *attention_shapes(explicit),
-        (
-            "bias that does not fit",
-            lambda: explicit(Q, K, V, attn_bias=n(1, 3, 7, 5)),
-            (ValueError, "attn_bias: expected", "(1, 3, 7, 5)"),
-        ),
-        (
-            "mask of numbers",
-            lambda: explicit(Q, K, V, n(2, 1, 5, 7)),
-            (TypeError, "mask: expected a boolean tensor", "torch.float32"),
-        ),
-        (
-            "mask that does not fit",
-            lambda: explicit(Q, K, V, yes(2, 1, 7, 5)),
-            (ValueError, "mask: expected", "(2, 1, 7, 5)"),
-        ),
-        *attention_edges(explicit)[0],
+    "merge_masks": [
+        ("nothing", lambda: merge_masks(None, None), lambda mask: mask is None),
+        ("one", lambda: merge_masks(None, yes(5)), lambda mask: bool(mask.all())),
+        ("rules", lambda: merge_masks(yes(5), ~yes(1)), lambda mask: not mask.any()),
+        ("biases", lambda: merge_masks(n(5), -n(1, 5)), zeros(1, 5)),
+        ("both", lambda: merge_masks(n(5), ~yes(1)), lambda mask: bool(mask.isneginf().all())),
+        ("turned", lambda: merge_masks(~yes(1), n(5)), lambda mask: bool(mask.isneginf().all())),
     ],
-    "check_mask": [
-        (
-            "numbers",
-            lambda: check_mask(n(5, 7), (2, 3, 5, 7)),
-            (TypeError, "mask: expected a boolean tensor", "torch.float32"),
-        ),
-        (
-            "three axes of four",
-            lambda: check_mask(yes(2, 5, 7), (2, 3, 5, 7)),
-            (ValueError, "mask: expected", "(2, 5, 7)"),
-        ),
-        (
-            "four axes of three",
-            lambda: check_mask(yes(2, 3, 5, 7), (2, 5, 7)),
-            (ValueError, "mask: expected", "(2, 3, 5, 7)"),
-        ),
-        (
-            "turned round",
-            lambda: check_mask(yes(7, 5), (2, 3, 5, 7)),
-            (ValueError, "mask: expected", "(7, 5)"),
-        ),
-        (
-            "a shape of two axes",
-            lambda: check_mask(yes(5, 7), (5, 7)),
-            (ValueError, "shape: expected", "(5, 7)"),
-        ),
-        (
-            "two ways",
-            lambda: check_mask(yes(2, 7), (2, 3, 2, 7)),
-            (ValueError, "mask: shape (2, 7)", "B = T = 2"),
-        ),
-        (
-            "a list",
-            lambda: check_mask([[True] * 7] * 5, (2, 3, 5, 7)),
-            (TypeError, "mask: expected a boolean tensor", "list"),
-        ),
-        ("S = 0", lambda: check_mask(yes(5, 0), (2, 3, 5, 0)), lambda result: result is None),
+    "check_attention": attention_inputs(check_attention),
+    "check_over": [
+        ("no numbers", lambda: check_over("m", n(5), (2, 1, 5), torch.bool), (TypeError, "m:", "")),
+        ("None", lambda: check_over("m", None, (2, 5, 7)), lambda result: result is None),
     ],
-    "check_attention_inputs": attention_inputs(check_attention_inputs)
-    + [
-        (
-            "S = 0",
-            lambda: check_attention_inputs(Q, K[:, :, :0], V[:, :, :0]),
-            lambda result: result is None,
-        ),
-        ("NaN", lambda: check_attention_inputs(spoilt(Q, 0), K, V), lambda result: result is None),
+    "check_ids": [
+        ("numbers", lambda: check_ids("t", n(2, 5), 9), (TypeError, "t: expected", "float32")),
+        ("one axis", lambda: check_ids("t", i(5), 9), (ValueError, "t: expected", "(5,)")),
+        ("too large", lambda: check_ids("t", i(2, 5) + 9, 9), (ValueError, "t:", "got 9")),
+        ("negative", lambda: check_ids("t", i(2, 5) - 1, 9), (ValueError, "t:", "got -1")),
+        ("B = 0", lambda: check_ids("t", i(0, 5), 9), lambda sizes: sizes == {"B": 0, "T": 5}),
     ],
-    "attention": [
-        *attention_inputs(attention),
-        *edges[0],
-        *edges[1],
-        *more_edges[0],
-        *more_edges[1],
-        (
-            "NaN in a query that sees nothing",
-            lambda: attention(spoilt(Q, 0, 1, 2), K, V, ~yes(5, 7)),
-            zeros(2, 3, 5, 4),
-        ),
+    "check_tensor": words(lambda x: check_tensor("x", x, "B T d_model", d_model=12)),
+    "check_multiple": [
+        ("5 of 12", lambda: check_multiple("d", 12, "h", 5), (ValueError, "d: expected", "h = 5")),
     ],
+    "check_share": [
+        ("a boolean", lambda: check_share("p", True), (TypeError, "p: expected", "True")),
+        ("negative", lambda: check_share("p", -0.1), (ValueError, "p: expected", "-0.1")),
+        ("NaN", lambda: check_share("p", NAN), (ValueError, "p: expected", "nan")),
+    ],
+    "attention": [*attention_inputs(attention), *attention_edges(fused), *attention_edges(written)],
     "AttentionHead": [
-        *words(HEAD),
-        *masks_of_a_layer(lambda mask: HEAD(X, mask)),
         ("T = 0", lambda: HEAD(n(2, 0, 12)), shape(2, 0, 4)),
-        ("B = 0", lambda: HEAD(n(0, 5, 12)), shape(0, 5, 4)),
-        ("NaN in one sentence", lambda: HEAD(spoilt(X, 1, 2)), nan_only_at(1)),
-        *whole_numbers("d_model", lambda value: AttentionHead(value, 4)),
-        *whole_numbers("d_k", lambda value: AttentionHead(12, value)),
-        *whole_numbers("d_v", lambda value: AttentionHead(12, 4, value), none=False),
+        ("mask", lambda: HEAD(X, yes(4, 5)), (ValueError, "mask: expected", "(4, 5)")),
     ],
-    "SeparateHeads": [
-        *separate_heads(lambda d_model, n_heads: SeparateHeads(d_model, n_heads, 5)),
-        *whole_numbers("n_heads", lambda value: SeparateHeads(12, value, 5)),
-        *whole_numbers("d_model", lambda value: SeparateHeads(value, 3, 5)),
-        *whole_numbers("d_k", lambda value: SeparateHeads(12, 3, value)),
-    ],
-    "WideMultiHeadAttention": separate_heads(WideMultiHeadAttention)
-    + heads(WideMultiHeadAttention),
-    "NarrowMultiHeadAttention": separate_heads(NarrowMultiHeadAttention)
-    + heads(NarrowMultiHeadAttention)
-    + [
-        (
-            "a width that heads do not divide",
-            lambda: NarrowMultiHeadAttention(12, 5),
-            (ValueError, "d_model: expected a multiple", "got 12"),
-        ),
-    ],
-    "project_heads": [
-        *words(lambda x: project_heads(LAYER.qkv, 3, x)),
-        *words(lambda memory: project_heads(LAYER.qkv, 3, X, memory), start="memory: expected"),
-        (
-            "memory of another batch",
-            lambda: project_heads(LAYER.qkv, 3, X, n(4, 7, 12)),
-            (ValueError, "memory: expected", "got 4"),
-        ),
-        (
-            "heads that do not divide",
-            lambda: project_heads(LAYER.qkv, 5, X),
-            (ValueError, "d_model: expected", "got 12"),
-        ),
-        (
-            "other heads than the weights have",
-            lambda: project_heads(LAYER.qkv, 3, X, n_kv_heads=1),
-            (ValueError, "qkv: expected", "got 36"),
-        ),
-        *whole_numbers("n_heads", lambda value: project_heads(LAYER.qkv, value, X)),
-        *whole_numbers(
-            "n_kv_heads", lambda value: project_heads(LAYER.qkv, 3, X, n_kv_heads=value), none=False
-        ),
-        (
-            "T = 0",
-            lambda: project_heads(LAYER.qkv, 3, n(2, 0, 12)),
-            shapes((2, 3, 0, 4), (2, 3, 0, 4), (2, 3, 0, 4)),
-        ),
-        (
-            "S = 0",
-            lambda: project_heads(LAYER.qkv, 3, X, n(2, 0, 12)),
-            shapes((2, 3, 5, 4), (2, 3, 0, 4), (2, 3, 0, 4)),
-        ),
-        (
-            "NaN in one word",
-            lambda: project_heads(LAYER.qkv, 3, spoilt(X, 1, 2)),
-            nan_only_at(1, slice(None), 2),
-        ),
-    ],
+    "SeparateHeads": [("B = 0", lambda: SeparateHeads(12, 3, 5)(n(0, 5, 12)), shape(0, 5, 12))],
+    "WideMultiHeadAttention": words(WideMultiHeadAttention(12, 5)),
     "MultiHeadAttention": [
         *words(LAYER),
-        *words(GROUPED),
         *layer_edges(LAYER),
         *layer_edges(TURNED),
         *words(lambda memory: LAYER(X, memory), start="memory: expected"),
+        *words(lambda memory: LAYER.project_kv(memory), start="memory: expected"),
+        ("batch", lambda: LAYER(X, n(4, 7, 12)), (ValueError, "memory: expected", "B = 2")),
+        ("pair", lambda: LAYER(X, LAYER.project_kv(n(4, 7, 12))), (ValueError, "k:", "B = 2")),
+        ("S = 0", lambda: LAYER(X, n(2, 0, 12), need_weights=True)[1], shape(2, 3, 5, 0)),
+        ("mask", lambda: LAYER(X, mask=yes(2, 5, 5)), (ValueError, "mask: expected", "4 axes")),
         (
-            "memory of another batch",
-            lambda: LAYER(X, n(4, 7, 12)),
-            (ValueError, "memory: expected", "got 4"),
-        ),
-        (
-            "S = 0",
-            lambda: LAYER(X, n(2, 0, 12)),
-            lambda out: torch.equal(out, LAYER.out.bias.expand(2, 5, 12)),
-        ),
-        (
-            "S = 0 with weights",
-            lambda: LAYER(X, n(2, 0, 12), need_weights=True)[1],
-            shape(2, 3, 5, 0),
-        ),
-        ("T = 0 with a memory", lambda: LAYER(n(2, 0, 12), X), shape(2, 0, 12)),
-        (
-            "NaN in a masked word",
-            lambda: LAYER(
-                X, spoilt(n(2, 7, 12), 1, 6), mask=torch.arange(7)[None, None, None] != 6
-            ),
-            shape(2, 5, 12),
-        ),
-        (
-            "NaN in a word to come",
-            lambda: LAYER(spoilt(X, 1, 3), is_causal=True),
-            nan_only_at(1, slice(3, None)),
-        ),
-        *masks_of_a_layer(lambda mask: LAYER(X, mask=mask)),
-        (
-            "mask of three axes",
-            lambda: LAYER(X, mask=yes(2, 5, 5)),
-            (ValueError, "mask: expected", "(2, 5, 5)"),
-        ),
-        (
-            "mask read two ways",
-            lambda: LAYER(n(5, 5, 12), mask=yes(5, 5)),
+            "mask read two ways, beside a bias of positions",
+            lambda: MultiHeadAttention(12, 3, positions=ALiBi(3))(n(5, 5, 12), mask=yes(5, 5)),
             (ValueError, "mask: shape (5, 5)", "give it 4 axes"),
         ),
+        ("positions", lambda: TURNED(X, X), (ValueError, "memory: expected None", "positions")),
+        ("too long", lambda: TURNED(n(2, 7, 12)), (ValueError, "q: expected at most", "got 7")),
+        ("a cache of another batch", lambda: cached(LAYER, X, 3), (ValueError, "k: expected", "3")),
+        ("heads", lambda: MultiHeadAttention(12, 5), (ValueError, "d_model: expected", "got 12")),
         (
-            "bias of two axes",
-            lambda: LAYER(X, attn_bias=n(5, 5)),
-            (ValueError, "attn_bias: expected", "(5, 5)"),
-        ),
-        (
-            "bias of integers",
-            lambda: LAYER(X, attn_bias=i(1, 3, 5, 5)),
-            (ValueError, "attn_bias: expected", "torch.int64"),
-        ),
-        (
-            "bias and positions that do not fit",
-            lambda: MultiHeadAttention(12, 3, positions=ALiBi(3))(X, attn_bias=n(1, 3, 4, 4)),
-            (ValueError, "attn_bias: expected", "(1, 3, 4, 4)"),
-        ),
-        (
-            "memory and positions",
-            lambda: TURNED(X, X),
-            (ValueError, "memory: expected None", "positions"),
-        ),
-        (
-            "beyond the positions",
-            lambda: TURNED(n(2, 7, 12)),
-            (ValueError, "q: expected at most", "got 7"),
-        ),
-        (
-            "positions for other heads",
-            lambda: MultiHeadAttention(12, 3, positions=ALiBi(2))(X),
-            (ValueError, "q: expected n_heads = 2", "got 3"),
-        ),
-        (
-            "positions for another width",
-            lambda: MultiHeadAttention(12, 2, positions=Rotary(4, 6))(X),
-            (ValueError, "q: expected", "got 6"),
-        ),
-        (
-            "a cache of another batch",
-            lambda: cached(LAYER, X, 3),
-            (ValueError, ("cache: expected", "k: expected", "x: expected"), "3"),
-        ),
-        (
-            "a width that heads do not divide",
-            lambda: MultiHeadAttention(12, 5),
-            (ValueError, "d_model: expected a multiple", "got 12"),
-        ),
-        (
-            "groups that do not divide",
+            "groups",
             lambda: MultiHeadAttention(12, 6, n_kv_heads=4),
-            (ValueError, "n_kv_heads: expected a divisor", "got 4"),
+            (ValueError, "n_heads: expected a multiple of n_kv_heads = 4", "got 6"),
         ),
-        *heads(MultiHeadAttention),
-        *whole_numbers(
-            "n_kv_heads", lambda value: MultiHeadAttention(12, 6, n_kv_heads=value), none=False
-        ),
-        *(
-            (
-                f"dropout of {bad}",
-                lambda bad=bad: MultiHeadAttention(12, 3, dropout=bad),
-                ((TypeError, ValueError), "dropout: expected", str(bad)),
-            )
-            for bad in (1.0, -0.1, NAN)
-        ),
+        *whole_numbers("n_heads", lambda value: MultiHeadAttention(12, value)),
+        ("dropout", lambda: MultiHeadAttention(12, 3, 1.0), (ValueError, "dropout:", "1.0")),
     ],
     "record_attention": [
         (
@@ -1046,52 +519,26 @@ TABLE = {
         ),
     ],
     "mha_from_torch": [
-        (
-            "not batch first",
-            lambda: mha_from_torch(nn.MultiheadAttention(12, 3)),
-            (ValueError, "theirs: expected", "batch_first=True"),
+        *(
+            (str(how), lambda how=how: mha_from_torch(theirs(**how)), (ValueError, "theirs:", ""))
+            for how in (
+                {"batch_first": False},
+                {"kdim": 8},
+                {"add_bias_kv": True},
+                {"add_zero_attn": True},
+            )
         ),
-        (
-            "another width of keys",
-            lambda: mha_from_torch(nn.MultiheadAttention(12, 3, kdim=8, batch_first=True)),
-            (ValueError, "theirs: expected", "without kdim"),
-        ),
-        (
-            "a bias for keys",
-            lambda: mha_from_torch(
-                nn.MultiheadAttention(12, 3, add_bias_kv=True, batch_first=True)
-            ),
-            (ValueError, "theirs: expected", "add_bias_kv"),
-        ),
-        (
-            "a key of zeros",
-            lambda: mha_from_torch(
-                nn.MultiheadAttention(12, 3, add_zero_attn=True, batch_first=True)
-            ),
-            (ValueError, "theirs: expected", "add_zero_attn"),
-        ),
-        (
-            "our own layer",
-            lambda: mha_from_torch(LAYER),
-            ((TypeError, ValueError), "theirs: expected", "MultiHeadAttention"),
-        ),
+        ("our own layer", lambda: mha_from_torch(LAYER), (TypeError, "theirs: expected", "")),
     ],
     "mha_to_torch": [
+        ("grouped heads", lambda: mha_to_torch(GROUPED), (ValueError, "ours: expected", "")),
+        ("positions", lambda: mha_to_torch(TURNED), (ValueError, "ours: expected", "positions")),
         (
-            "grouped heads",
-            lambda: mha_to_torch(GROUPED),
-            (ValueError, "ours: expected", "heads of keys"),
+            "wide",
+            lambda: mha_to_torch(MultiHeadAttention(12, 3, d_k=12)),
+            (ValueError, "ours:", ""),
         ),
-        (
-            "positions of its own",
-            lambda: mha_to_torch(TURNED),
-            (ValueError, "ours: expected", "positions"),
-        ),
-        (
-            "torch's layer",
-            lambda: mha_to_torch(nn.MultiheadAttention(12, 3)),
-            ((TypeError, ValueError), "ours: expected", "MultiheadAttention"),
-        ),
+        ("torch's layer", lambda: mha_to_torch(theirs()), (TypeError, "ours: expected", "")),
     ],
     "multi_head_folded": [
         *words(lambda x: multi_head_folded(LAYER, x)),
@@ -1111,12 +558,12 @@ TABLE = {
         (
             "rank 2",
             lambda: multi_head_token_by_token(LAYER, n(5, 12)),
-            (ValueError, "x: expected", "3 axes"),
+            (ValueError, "x: expected", "B, T, d_model"),
         ),
         (
             "rank 4",
             lambda: multi_head_token_by_token(LAYER, n(2, 3, 5, 12)),
-            (ValueError, "x: expected", "3 axes"),
+            (ValueError, "x: expected", "B, T, d_model"),
         ),
         (
             "another width",
@@ -1155,8 +602,8 @@ TABLE = {
     "count_cost": [
         (
             "a function that fails",
-            lambda: count_cost(self_attention, n(5, 3)),
-            (ValueError, "x: expected", "(5, 3)"),
+            lambda: count_cost(LAYER, n(5, 12)),
+            (ValueError, "x: expected", "(5, 12)"),
         ),
         ("no work", lambda: count_cost(lambda: None), lambda cost: cost == Cost(0, 0, 0)),
         ("T = 0", lambda: count_cost(LAYER, n(2, 0, 12)), lambda cost: cost.flops < 10),
@@ -1671,6 +1118,4 @@ def test_bad_input_gets_one_clear_sentence_or_a_defined_result(call, wanted):
 
 def test_every_public_name_has_its_rows():
     modules = [importlib.import_module(f"former_nb.{name}") for name in MODULES]
-    assert public_names(*modules) | {"check_int"} == TABLE.keys() and all(
-        TABLE.values()
-    )  # the one name of lesson 00 that they share
+    assert public_names(*modules) == TABLE.keys() and all(TABLE.values())

@@ -11,12 +11,12 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb import baselines as module
-from former_nb.batches import make_batches, pad_rows
+from former_nb.batches import make_batches
+from former_nb.text import PAD, pad_rows
 from former_nb.block import TransformerConfig
 from former_nb.classifier import POOLS, collate_labels
 from former_nb.core import set_seed
 from former_nb.baselines import BagOfEmbeddings, nb_svm
-from former_nb.text import PAD
 from former_nb.training import TrainingConfig, exact_match, fit
 
 CONFIG = TransformerConfig(vocab_size=40, max_len=16, d_model=12, n_heads=3, n_layers=2, d_ff=20)

@@ -25,8 +25,8 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader
 
 from former_nb import batches
-from former_nb.batches import IGNORE, BatchOrder, collate, make_batches, pad_rows
-from former_nb.text import BOS, EOS, PAD
+from former_nb.text import BOS, EOS, IGNORE, PAD, collate, pad_rows
+from former_nb.batches import BatchOrder, make_batches
 
 LONG = "FORMER_NB_CASES" in os.environ
 many = settings(

@@ -17,32 +17,30 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from former_nb import classifier as module
-from former_nb.batches import make_batches, pad_rows
+from former_nb.batches import make_batches
 from former_nb.block import TransformerConfig
 from former_nb.classifier import (
     LONGEST_TEXT,
     POOLS,
     Classifier,
-    oversample,
+    classification_report,
     collate_labels,
-    truncate,
     gradient_times_input,
     label_names,
-)
-from former_nb.classifier import (
     label_rows,
     load_classifier,
+    oversample,
     pool_tokens,
     predict,
     read_labeled_csv,
-    classification_report,
     save_classifier,
+    truncate,
+    windows,
 )
-from former_nb.classifier import split_reviews, windows
 from former_nb.core import set_seed
-from former_nb.data_sets import small_reviews
 from former_nb.optimization import token_loss
-from former_nb.text import BOS, EOS, PAD, CharTokenizer, SubwordTokenizer
+from former_nb.text import BOS, EOS, PAD, CharTokenizer, pad_rows
+from former_nb.tokenization import SubwordTokenizer
 from former_nb.training import TrainingConfig, exact_match, fit
 
 CONFIG = TransformerConfig(vocab_size=40, max_len=16, d_model=12, n_heads=3, n_layers=2, d_ff=20)
@@ -190,31 +188,6 @@ def test_tokens_are_left_out_in_training_only_and_repeatably():
     assert (
         collate_labels(rows, word_dropout=0.999)[0].shape[0] == 2
     )  # a row may lose all its tokens
-
-
-def test_split_keeps_neighbours_together():
-    pairs = [(f"{label} {i // 4}", label) for label in (0, 1) for i in range(40)]
-    train, valid = split_reviews(pairs)
-    assert len(train) == 72 and len(valid) == 8 and not set(train) & set(valid)
-    assert sorted(train + valid) == sorted(pairs)
-    reviews = small_reviews()["train"]
-    learn, held = split_reviews(reviews)
-    clause = lambda text: (
-        text.replace("i must say ", "")
-        .replace("we all felt that ", "")
-        .replace(", my friends told me", "")
-        .strip(".")
-    )
-    shared = {clause(t) for t, _ in learn} & {clause(t) for t, _ in held}
-    assert len(shared) <= 2  # a clause may be cut in two, once for each label
-    mixed = random.Random(0).sample(reviews, len(reviews))
-    assert (
-        len(
-            {clause(t) for t, _ in mixed[: len(learn)]}
-            & {clause(t) for t, _ in mixed[len(learn) :]}
-        )
-        > 50
-    )
 
 
 def test_it_learns_and_a_resumed_run_ends_alike(tmp_path):
@@ -371,7 +344,7 @@ def test_saved_and_loaded_whole(tmp_path):
     loaded, tokenizer, labels = load_classifier(folder)
     assert (
         labels == ["bad", "gut ü"]
-        and tokenizer.metadata() == LETTERS.metadata()
+        and tokenizer.to_dict() == LETTERS.to_dict()
         and not loaded.training
     )
     assert (loaded.config, loaded.n_classes, loaded.pool, loaded.n_bigrams, loaded.dropout.p) == (
@@ -456,7 +429,7 @@ def test_tables_that_can_be_read(tmp_path, content):
         ('text,label\n"a,x\nb,y\n', "is not CSV"),
         ("", "expected text, got an empty file"),
         ("text,label\nné,x\n".encode("latin-1"), "is not UTF-8 text: byte 12 is 0xe9"),
-        ("text,label\na\x00b,x\n", "line 2: expected text, got the control character"),
+        ("text,label\na\x00b,x\n", "line 2: expected text, got the character NUL"),
     ],
 )
 def test_tables_that_cannot(tmp_path, content, said):
@@ -606,19 +579,6 @@ BAD = {
             (TypeError, "rows: expected labels that are whole numbers", "'good'"),
         ),
     ],
-    "split_reviews": [
-        (
-            "all",
-            lambda: split_reviews([("a", 0)] * 3, 1.0),
-            (ValueError, "held_out: expected a share", "1.0"),
-        ),
-        (
-            "one text",
-            lambda: split_reviews([("a", 0), ("b", 1), ("c", 1)]),
-            (ValueError, "pairs: expected at least two texts of each label", "0"),
-        ),
-        ("none", lambda: split_reviews([]), lambda found: found == ([], [])),
-    ],
     "label_names": [
         (
             "one class",
@@ -647,11 +607,6 @@ BAD = {
             "too few",
             lambda: label_rows(["a", "b"], ["x"], T, ["x", "y"]),
             (ValueError, "labels: expected one for each of the 2 texts", "1"),
-        ),
-        (
-            "no tokenizer",
-            lambda: label_rows(["a"], ["x"], None, ["x", "y"]),
-            (TypeError, "tokenizer: expected a TextTokenizer", "NoneType"),
         ),
         (
             "a text that is none",

@@ -17,10 +17,11 @@ import torch
 
 from former_nb.batches import make_batches
 from former_nb.cli import main
-from former_nb.data_sets import NAMES
+from former_nb.toy_data import NAMES
 from former_nb.generator import load_generator
 from former_nb.text import encode_texts
-from former_nb.training import collate_answers, exact_match
+from former_nb.toy_data import collate_answers
+from former_nb.training import exact_match
 
 TINY = ["--epochs", "1", "--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--device", "cpu"]
 OFFLINE = {**os.environ, "OMP_NUM_THREADS": "1", "FORMER_NB_DATA": ""}
@@ -490,7 +491,7 @@ TOY = [
 
 
 def toy_file(folder):
-    (folder / "toy.toml").write_text("rows = 250\ndropout = 0.1\nevaluate_every = 20\n")
+    (folder / "toy.toml").write_text("rows = 250\ndropout = 0.1\neval_every = 20\n")
     return ["--config", folder / "toy.toml", *TOY]
 
 

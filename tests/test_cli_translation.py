@@ -10,9 +10,9 @@ import pytest
 import torch
 from test_cli import OFFLINE, former, process, refused
 
-from former_nb.data_sets import number_pairs
 from former_nb.encoder_decoder import EncoderDecoder
-from former_nb.recipes import split_pairs
+from former_nb.recipes import hold_out
+from former_nb.toy_data import number_pairs
 from former_nb.translation import load_translator, save_translator
 
 SMALL = ["--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--device", "cpu"]
@@ -27,7 +27,7 @@ def numbers(tmp_path_factory):
     with gzip.open(folder / "a.en.gz", "wt", encoding="utf-8") as file:
         file.write("\n".join(b for _, b in pairs) + "\n")
     (folder / "small.toml").write_text(
-        "vocabulary = 300\nbatch_tokens = 500\nevaluate_every = 10\n", encoding="utf-8"
+        "vocabulary = 300\nbatch_tokens = 500\neval_every = 10\n", encoding="utf-8"
     )
     words = [
         "--src",
@@ -265,8 +265,8 @@ def test_same_seed_same_translator(numbers, tmp_path):
 
 def test_the_same_source_stays_in_one_part():
     pairs = [(f"eins {i % 100}", f"one {i}") for i in range(450)]
-    parts = split_pairs(pairs, seed=3)
-    assert sum(map(len, parts)) == 450 and parts == split_pairs(pairs, seed=3) != split_pairs(
+    parts = hold_out(pairs, seed=3)
+    assert sum(map(len, parts)) == 450 and parts == hold_out(pairs, seed=3) != hold_out(
         pairs, seed=4
     )
     sources = [{a for a, _ in part} for part in parts]

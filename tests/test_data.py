@@ -14,37 +14,30 @@ import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 import requests
 
 from former_nb import data_sets
+from former_nb.toy_data import NAMES, english_number, german_number, number_pairs, small_reviews
 from former_nb.data_sets import (
-    NAMES,
     SOURCES,
     Source,
-    english_number,
     fetch,
-    german_number,
     load_enwik8,
     load_names,
     load_reviews,
-)
-from former_nb.data_sets import (
     load_shakespeare,
     load_translations,
-    number_pairs,
     python_prose,
     read_names,
     read_text,
     resuming,
+    split,
 )
-from former_nb.data_sets import small_reviews, split_names
 
 FILE = ("name\n" + "\n".join(NAMES) + "\n").encode()  # 5 kB: five blocks of 1,024 bytes and a bit
 LOADERS = [load_names, load_shakespeare, load_enwik8, load_reviews, load_translations]
-REAL = Path(os.environ.get("FORMER_NB_DATA") or "none")
 KIB = 1024
 
 
@@ -1020,61 +1013,3 @@ def test_bad_input(call, wanted, tmp_path, monkeypatch):
         and more in str(error.value)
     )
     assert "\n" not in str(error.value)
-
-
-# ---- the real data
-
-
-def real(*keys):
-    paths = [REAL / SOURCES[key].path for key in keys]
-    return pytest.mark.skipif(
-        not all(path.is_file() for path in paths), reason=f"FORMER_NB_DATA has no {keys[0]}"
-    )
-
-
-@real("names")
-def test_the_real_names():
-    names, said = load_names()
-    assert (
-        len(names) == len(set(names)) == 6185
-        and said == "6,185 Lithuanian names, read from FORMER_NB_DATA"
-    )
-    assert [len(part) for part in split_names(names)] == [4949, 618, 618]
-
-
-@real("tinyshakespeare")
-def test_the_real_plays():
-    text, said = load_shakespeare()
-    assert (
-        len(text) == 1_115_394
-        and text.startswith("First Citizen:\nBefore we proceed")
-        and "1,115,394" in said
-    )
-
-
-@real("imdb/train", "imdb/test")
-def test_the_real_reviews():
-    pytest.importorskip("pyarrow")
-    parts, said = load_reviews()
-    for rows in parts.values():
-        assert len(rows) == 25_000 and [y for _, y in rows] == [0] * 12_500 + [1] * 12_500
-        assert all(type(text) is str and type(y) is int for text, y in rows)
-    assert (
-        parts["train"][0][0].startswith("Story of a man who has unnatural feelings")
-        and "25,000 and 25,000" in said
-    )
-
-
-@real(*PATHS[load_translations])
-def test_the_real_captions():
-    parts, said = load_translations()
-    assert {part: len(rows) for part, rows in parts.items()} == {
-        "train": 29_000,
-        "valid": 1014,
-        "test": 1000,
-    } and "29,000" in said
-    assert parts["train"][0] == (
-        "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.",
-        "Two young, White males are outside near many bushes.",
-    )
-    assert all(german and english for rows in parts.values() for german, english in rows)

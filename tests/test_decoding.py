@@ -25,7 +25,8 @@ from former_nb.decoding import generate_text
 from former_nb.generator import LanguageModel
 from former_nb.masks import sliding_window_mask
 from former_nb.sampling import Sampling, apply_repetition_penalty, filter_logits, sample_next
-from former_nb.text import BOS, EOS, PAD, UNK, CharTokenizer, SubwordTokenizer
+from former_nb.text import BOS, EOS, PAD, UNK, CharTokenizer
+from former_nb.tokenization import SubwordTokenizer
 
 LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 150))

@@ -20,7 +20,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb import encoder_decoder as module
-from former_nb.batches import IGNORE, make_batches, pad_rows
+from former_nb.text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
+from former_nb.batches import make_batches
 from former_nb.beam_search import beam_search, length_score
 from former_nb.block import ACTIVATIONS, TransformerConfig
 from former_nb.encoder_decoder import (
@@ -34,7 +35,6 @@ from former_nb.leaks import LeakError, assert_no_leak
 from former_nb.masks import causal_mask, padding_mask
 from former_nb.multi_head import MultiHeadAttention
 from former_nb.optimization import make_optimizers, token_loss
-from former_nb.text import BOS, EOS, PAD, UNK
 from former_nb.training import TrainingConfig, exact_match, fit
 
 CASES = int(os.environ.get("FORMER_NB_CASES", 150))

@@ -12,8 +12,6 @@ import pickle
 import random
 import zipfile
 from collections import Counter
-from functools import reduce
-from operator import add
 
 import numpy as np
 import pytest
@@ -24,9 +22,9 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from former_nb import long_texts
-from former_nb.batches import IGNORE, make_batches
+from former_nb.batches import make_batches
 from former_nb.block import POSITIONS, TransformerConfig
-from former_nb.data_sets import SOURCES, Source, python_prose
+from former_nb.data_sets import SOURCES, Source, python_prose, split
 from former_nb.baselines import NGram
 from former_nb.generator import LanguageModel, load_generator, plot_attention, save_generator
 from former_nb.leaks import assert_no_leak, assert_no_noise_leak
@@ -38,21 +36,11 @@ from former_nb.long_texts import (
     load_long_text,
     long_text_data,
     perplexity,
-    split_text,
     text_windows,
 )
 from former_nb.optimization import evaluate, token_loss, total_loss
-from former_nb.text import (
-    BOS,
-    EOS,
-    PAD,
-    SPECIALS,
-    UNK,
-    CharTokenizer,
-    SubwordTokenizer,
-    encode_texts,
-    load_tokenizer,
-)
+from former_nb.text import BOS, EOS, IGNORE, PAD, SPECIALS, UNK, CharTokenizer, encode_texts
+from former_nb.tokenization import SubwordTokenizer, load_tokenizer
 from former_nb.training import TrainingConfig, fit
 
 LONG = "FORMER_NB_CASES" in os.environ
@@ -153,7 +141,7 @@ def test_nats_are_the_mean_surprise(learned, judged, order):
 def test_a_longer_context_helps_where_there_is_one():
     text = python_prose()[:40_000]
     tokenizer = CharTokenizer.train([text])
-    learn, judge = ([[BOS, *tokenizer.encode(part)]] for part in split_text(text))
+    learn, judge = ([[BOS, *tokenizer.encode(part)]] for part in split(text, seed=None))
     nats = [NGram(learn, n, tokenizer.vocab_size - 4).nats(judge) for n in (1, 2, 3, 4)]
     assert nats == sorted(nats, reverse=True) and nats[0] - nats[-1] > 0.7
 
@@ -297,7 +285,7 @@ def test_models_say_what_is_wrong(tmp_path):
     assert not list(tmp_path.iterdir())  # nothing was written
     save_generator(tmp_path, model, tokenizer)
     again, letters = load_generator(tmp_path)
-    assert letters.metadata() == tokenizer.metadata() and torch.equal(
+    assert letters.to_dict() == tokenizer.to_dict() and torch.equal(
         again(torch.tensor([[1, 4]])), model(torch.tensor([[1, 4]]))
     )
     figure = plot_attention(model, tokenizer, "cab")
@@ -554,56 +542,6 @@ texts_ = st.one_of(
 
 
 @many
-@given(texts_, st.lists(st.integers(1, 9), min_size=2, max_size=4))
-def test_parts_end_to_end_are_the_text(text, weights):
-    shares = tuple(w / sum(weights) for w in weights)
-    try:
-        parts = split_text(text, shares)
-    except ValueError as error:
-        assert "text: expected enough" in str(error) and min(shares) * len(text) < 1
-        return
-    assert len(parts) == len(shares) and all(map(len, parts))
-    assert reduce(add, parts) == text
-    assert all(abs(len(part) - share * len(text)) <= 1 for part, share in zip(parts, shares))
-
-
-def test_the_usual_cuts():
-    assert [len(part) for part in split_text(range(100_000_000), (0.9, 0.05, 0.05))] == [
-        90_000_000,
-        5_000_000,
-        5_000_000,
-    ]
-    assert [len(part) for part in split_text(range(1_115_394))] == [
-        1_003_854,
-        111_540,
-    ]  # as others cut tinyshakespeare
-    assert [len(part) for part in split_text(range(10), (0.7, 0.2, 0.1))] == [7, 2, 1]
-    assert torch.equal(split_text(torch.arange(10))[1], torch.tensor([9]))
-    for call, error, *words in [
-        (lambda: split_text("abc", (1.0,)), ValueError, "shares"),
-        (
-            lambda: split_text("abc", 0.9),
-            ValueError,
-            "shares: expected two numbers or more",
-            "got 0.9",
-        ),
-        (lambda: split_text("abc", (0.9, 0.2)), ValueError, "together 1"),
-        (lambda: split_text("abc", (1.1, -0.1)), ValueError, "shares"),
-        (lambda: split_text("abc", (NAN, 0.5)), ValueError, "shares"),
-        (lambda: split_text("abc", ("0.9", "0.1")), ValueError, "shares"),
-        (
-            lambda: split_text("abcdefgh", (0.9, 0.05, 0.05)),
-            ValueError,
-            "text: expected enough for 3 parts that are not empty, got a length of 8",
-        ),
-        (lambda: split_text(""), ValueError, "got a length of 0"),
-        (lambda: split_text(None), TypeError, "text", "NoneType"),
-        (lambda: split_text({1, 2}), TypeError, "text", "set"),
-    ]:
-        fails(call, error, *words)
-
-
-@many
 @given(st.text(alphabet=st.characters(codec="utf-8")))
 def test_bytes_are_the_subwords_of_no_pairs(text):
     tokenizer = SubwordTokenizer([])
@@ -656,7 +594,7 @@ def test_data_of_a_long_text(tmp_path):
             ValueError,
             "text: expected parts of at least one window, 128, got 900 and 100",
         ),
-        (lambda: long_text_data("", 4), ValueError, "text"),
+        (lambda: long_text_data("", 4), ValueError, "rows"),
         (
             lambda: long_text_data([text], 4),
             TypeError,

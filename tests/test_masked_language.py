@@ -11,14 +11,14 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb import masked_language as module
-from former_nb.batches import IGNORE, make_batches
+from former_nb.text import BOS, EOS, IGNORE, PAD, UNK
+from former_nb.batches import make_batches
 from former_nb.block import TransformerConfig
 from former_nb.classifier import Classifier
 from former_nb.core import set_seed
 from former_nb.baselines import BagOfEmbeddings
 from former_nb.leaks import edit_influence
 from former_nb.masked_language import MaskedLanguageModel, mask_tokens
-from former_nb.text import BOS, EOS, PAD, UNK
 from former_nb.training import TrainingConfig, fit
 
 V = 40

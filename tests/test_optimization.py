@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.batches import IGNORE
+from former_nb.text import IGNORE, PAD
 from former_nb.block import TransformerConfig
 from former_nb.generator import LanguageModel
 from former_nb.optimization import (
@@ -33,7 +33,6 @@ from former_nb.optimization import (
     train_step,
 )
 from former_nb.optimization import warmup_cosine, warmup_inverse_sqrt
-from former_nb.text import PAD
 
 NAN, INF = float("nan"), float("inf")
 EXACT = dict(rtol=1e-12, atol=1e-12)
@@ -658,7 +657,7 @@ def test_what_sixteen_bits_touch(precision):
 STEPS = """
 import sys, torch
 from torch import nn
-from former_nb.batches import IGNORE
+from former_nb.text import IGNORE
 from former_nb.optimization import Accelerator, split_batch, train_step
 
 def steps(each):  # parts on each process

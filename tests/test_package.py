@@ -1,10 +1,12 @@
 """What `pip install` of the package gives, and what it asks for."""
 
 import email
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from configparser import ConfigParser
 from pathlib import Path
@@ -14,20 +16,11 @@ import pytest
 import former_nb
 
 ROOT = Path(__file__).resolve().parents[1]
-BUILD_ONLY = {
-    "nbdev",
-    "fastcore",
-    "execnb",
-    "jupyter",
-    "jupyterlab",
-    "notebook",
-    "ipykernel",
-    "nbclient",
-    "nbformat",
-    "sphinx",
-    "myst-nb",
-    "pytest",
-}
+EXTRAS = ["constraints.txt", "CHANGELOG.md", "CITATION.cff"]
+BUILD_ONLY = set(
+    "nbdev fastcore execnb jupyter jupyterlab notebook ipykernel nbclient nbformat sphinx myst-nb "
+    "pytest ruff".split()
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,32 +30,33 @@ def settings():
     return config["DEFAULT"]
 
 
+def in_folder(folder, *command):
+    "Run Python there, without what this process has on its path."
+    path = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    subprocess.run([sys.executable, *command], cwd=folder, env=path, check=True)
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    "The wheel, built from a copy so that the working tree stays as it is."
+def sdist(tmp_path_factory):
+    "The source archive, built from a copy so that the working tree stays as it is."
     pytest.importorskip("setuptools")
-    pytest.importorskip("wheel")
-    copy = tmp_path_factory.mktemp("wheel")
-    for name in ("settings.ini", "setup.py", "README.md", "LICENSE"):
+    copy = tmp_path_factory.mktemp("sdist")
+    for name in ("settings.ini", "setup.py", "MANIFEST.in", "README.md", "LICENSE", *EXTRAS):
         shutil.copy(ROOT / name, copy)
-    shutil.copytree(
-        ROOT / "former_nb", copy / "former_nb", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-        "-w",
-        str(copy),
-        str(copy),
-    ]
-    subprocess.run(command, check=True)
-    with zipfile.ZipFile(next(copy.glob("*.whl"))) as archive:
+    caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "former_nb", copy / "former_nb", ignore=caches)
+    in_folder(copy, "-c", "from setuptools import build_meta; build_meta.build_sdist('dist')")
+    return next((copy / "dist").glob("*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist, tmp_path_factory):
+    "The wheel, built as `pip install` of the source archive builds it, without a network."
+    pytest.importorskip("wheel")
+    out = tmp_path_factory.mktemp("wheel")
+    offline = ["--no-deps", "--no-build-isolation", "--no-index"]
+    in_folder(out, "-m", "pip", "wheel", "-q", *offline, "-w", str(out), str(sdist))
+    with zipfile.ZipFile(next(out.glob("*.whl"))) as archive:
         yield archive
 
 
@@ -74,7 +68,7 @@ def metadata(wheel):
 
 def test_the_library_needs_no_notebook_and_no_site(metadata):
     needed = [r for r in metadata.get_all("Requires-Dist") if "extra ==" not in r]
-    names = {re.match(r"[\w.-]+", r)[0].lower().replace("_", "-") for r in needed}
+    names = {plain(r) for r in needed}
     assert "torch" in names and not names & BUILD_ONLY
 
 
@@ -93,6 +87,29 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     assert held == there
 
 
+def test_the_source_archive_holds_what_its_setup_reads_and_no_half_of_the_tests(sdist):
+    with tarfile.open(sdist) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    assert {
+        "settings.ini",
+        "setup.py",
+        "README.md",
+        "LICENSE",
+        "former_nb/core.py",
+        *EXTRAS,
+    } <= held
+    assert not any(name.startswith(("tests", "nbs", "docs")) for name in held)
+
+
+def test_type_checkers_are_told_that_there_are_types(wheel):
+    assert "former_nb/py.typed" in wheel.namelist()
+
+
+def test_the_citation_names_this_version(settings):
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {settings['version']}\n" in text and settings["git_url"] in text
+
+
 def test_the_wheel_carries_its_licence_and_commands(wheel):
     names = wheel.namelist()
     assert any(n.endswith("LICENSE") for n in names)
@@ -100,11 +117,21 @@ def test_the_wheel_carries_its_licence_and_commands(wheel):
     assert "former-nb = former_nb.cli:main" in points
 
 
+def pins(path):
+    "Package -> version for each `name==version` in a file."
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return {plain(name): v for name, v in re.findall(r"([\w.-]+)==([\w.]+)", text)}
+
+
+def plain(requirement):
+    return re.match(r"[\w.-]+", requirement)[0].lower().replace("_", "-")
+
+
 def test_constraints_pin_everything_that_settings_name(settings):
-    pinned = {
-        re.match(r"[\w.-]+", line)[0].lower().replace("_", "-")
-        for line in (ROOT / "constraints.txt").read_text().splitlines()
-        if line[:1].isalnum()
-    }
     asked = " ".join(settings[k] for k in ("requirements", "dev_requirements", "site_requirements"))
-    assert {re.match(r"[\w.-]+", r)[0].lower().replace("_", "-") for r in asked.split()} <= pinned
+    assert {plain(r) for r in asked.split()} <= set(pins("constraints.txt"))
+
+
+@pytest.mark.parametrize("path", ["settings.ini", ".pre-commit-config.yaml"])
+def test_no_other_file_pins_another_version(path):
+    assert pins(path).items() <= pins("constraints.txt").items()

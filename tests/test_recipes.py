@@ -10,7 +10,7 @@ import pytest
 from test_cli import former, process, refused
 
 from former_nb import classifier
-from former_nb.recipes import choose_settings, prepare, split_labelled
+from former_nb.recipes import choose_settings, prepare
 
 SMALL = ["--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--device", "cpu"]
 
@@ -106,10 +106,7 @@ def test_line_breaks_of_a_web_page_are_no_words_of_a_review(monkeypatch):
     monkeypatch.setattr("former_nb.data_sets.load_reviews", lambda: (reviews, "two reviews"))
     job = prepare("imdb", choose_settings("imdb", {}, {"vocabulary": 300, "d_model": 16}))
     tokenizer, parts = job.save.keywords["tokenizer"], job.report.keywords["parts"]
-    assert (
-        not any("<br" in text or "\n\n" not in text for part in parts for text, _ in part)
-        and len(parts[2]) == 40
-    )
+    assert len(parts[2]) == 40 and all("<br />" in text for part in parts for text, _ in part)
     rows = [tokenizer.decode(row.tolist()) for tokens, _ in job.valid for row in tokens]
     assert all("two" in row and "br" not in row for row in rows)
 
@@ -209,7 +206,7 @@ def test_judging_words_a_file_and_standard_input(moods, tmp_path):
         (
             ["a,good", "b,bad"],
             ["--text", "post", "--label", "mood"],
-            ["label: expected at least three different texts", "'bad'"],
+            ["rows: expected at least 3 different rows of label", "'bad'"],
         ),
         (
             ["a,good", "b,good", "c,good"],
@@ -310,7 +307,7 @@ def test_a_line_that_cannot_be_read_costs_itself_only(moods, tmp_path):
     [
         (b"\x89PNG\r\n\x00\xff", "not UTF-8 text"),
         ("hallo".encode("utf-16"), "not UTF-8 text"),
-        (b"a\x00b", "control character"),
+        (b"a\x00b", "the character NUL"),
         (b"", "empty file"),
     ],
 )
@@ -331,7 +328,7 @@ def test_a_prompt_that_is_not_utf_8(rhymes):
     [
         'pool = "cls"',
         "embed_dropout = 1.0",
-        "delete = 2",
+        "word_dropout = 2",
         "pairs = -1",
         "vocabulary = 10",
         "max_tokens = 2",
@@ -397,24 +394,3 @@ def test_what_is_published_is_json_and_names_no_folder(tmp_path, monkeypatch):
     )
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert 'csv = "posts.csv"' in card and str(tmp_path) not in card
-
-
-def test_labels_without_texts_of_their_own():
-    pairs = [(text, label) for label in "xy" for text in "abc"] + [("d", "z")]
-    with pytest.raises(ValueError, match=r"got 0 of 'y', and too few of 1 more"):
-        split_labelled(pairs)
-
-
-def test_the_same_text_stays_in_one_part():
-    pairs = [(f"text {i % 30}", "ab"[i % 2]) for i in range(120)] + [("text 0", "b")]
-    parts = split_labelled(pairs, seed=1)
-    where = [{text for text, _ in part} for part in parts]
-    assert (
-        sum(map(len, where)) == 30
-        and not where[0] & where[1]
-        and not where[1] & where[2]
-        and not where[0] & where[2]
-    )
-    assert sum(map(len, parts)) == len(pairs) and split_labelled(
-        pairs, seed=1
-    ) == parts != split_labelled(pairs, seed=2)

@@ -20,19 +20,8 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
 from former_nb import text as module
-from former_nb.text import (
-    BOS,
-    EOS,
-    PAD,
-    SPECIALS,
-    UNK,
-    CharTokenizer,
-    SubwordTokenizer,
-    TextTokenizer,
-    encode_texts,
-    load_tokenizer,
-    normalise,
-)
+from former_nb.text import BOS, EOS, PAD, SPECIALS, UNK, CharTokenizer, encode_texts
+from former_nb.tokenization import SubwordTokenizer, TextTokenizer, load_tokenizer, normalise
 
 HALF = "\ud800"  # half of a surrogate pair: in Python a string, in Unicode nothing
 PROSE = [
@@ -192,10 +181,10 @@ def test_training_gives_the_librarys_pieces_four_numbers_later(texts, size):
 
 TRAIN = """
 import hashlib, json, random, sys
-from former_nb.text import SubwordTokenizer
+from former_nb.tokenization import SubwordTokenizer
 random.seed(3)
 texts = [" ".join("".join(random.choices("abcdeė", k=random.randint(1, 4))) for _ in range(30)) for _ in range(200)]  # full of ties
-print(json.dumps(SubwordTokenizer.train(texts, 900).facts()))
+print(json.dumps(SubwordTokenizer.train(texts, 900).to_dict()))
 """
 
 
@@ -225,11 +214,11 @@ def test_training_does_not_depend_on_the_order_of_the_texts():
     ]
     one = SubwordTokenizer.train(texts, 300)
     assert (
-        one.metadata()
-        == SubwordTokenizer.train(texts[::-1], 300).metadata()
-        == SubwordTokenizer.train(iter(texts), 300).metadata()
+        one.to_dict()
+        == SubwordTokenizer.train(texts[::-1], 300).to_dict()
+        == SubwordTokenizer.train(iter(texts), 300).to_dict()
     )
-    assert CharTokenizer.train(texts).metadata() == CharTokenizer.train(texts[::-1]).metadata()
+    assert CharTokenizer.train(texts).to_dict() == CharTokenizer.train(texts[::-1]).to_dict()
 
 
 def test_the_size_is_kept_or_the_pairs_run_out():
@@ -262,7 +251,7 @@ def saved(request, tmp_path):
 def test_a_char_tokenizer_of_any_alphabet_is_the_same_when_read_back(tmp_path_factory, text):
     tokenizer, folder = CharTokenizer.train([text + "a"]), tmp_path_factory.mktemp("t")
     tokenizer.save(folder)
-    assert load_tokenizer(folder).metadata() == tokenizer.metadata()
+    assert load_tokenizer(folder).to_dict() == tokenizer.to_dict()
 
 
 def test_a_saved_tokenizer_is_the_same_when_read_back(saved):
@@ -274,12 +263,12 @@ def test_a_saved_tokenizer_is_the_same_when_read_back(saved):
     ):
         assert (
             type(again) is type(tokenizer)
-            and again.metadata() == tokenizer.metadata()
+            and again.to_dict() == tokenizer.to_dict()
             and again.vocab_size == tokenizer.vocab_size
         )
         assert [again.encode(text) for text in PROSE] == [tokenizer.encode(text) for text in PROSE]
     again.save(folder)  # over the old one
-    assert load_tokenizer(folder).metadata() == tokenizer.metadata()
+    assert load_tokenizer(folder).to_dict() == tokenizer.to_dict()
 
 
 def refused(folder, says=""):
@@ -373,7 +362,7 @@ def test_a_file_that_is_no_json_is_refused(tmp_path, content):
 def test_good_files_are_read(tmp_path):
     for metadata in (CHAR, SUBWORD):
         (tmp_path / "tokenizer.json").write_text(json.dumps(metadata), encoding="utf-8")
-        assert load_tokenizer(tmp_path).metadata() == metadata
+        assert load_tokenizer(tmp_path).to_dict() == metadata
 
 
 @settings(deadline=None)

@@ -1,27 +1,18 @@
 """The tools that run the notebooks, write README.md and keep the lessons in order."""
 
-import importlib.util
 import json
+import re
 from pathlib import Path
 
 import pytest
+from course_tools import tool
 
 nbformat = pytest.importorskip("nbformat")
-from nbformat.v4 import new_code_cell as code  # noqa: E402
-from nbformat.v4 import new_markdown_cell as prose  # noqa: E402
-from nbformat.v4 import new_notebook  # noqa: E402
-from nbformat.v4 import new_output  # noqa: E402
+from nbformat.v4 import new_code_cell as code
+from nbformat.v4 import new_markdown_cell as prose
+from nbformat.v4 import new_notebook, new_output
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def tool(name):
-    spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 run, readme, order = tool("run"), tool("readme"), tool("order")
 
 
@@ -48,7 +39,9 @@ def test_run_executes_in_the_notebooks_folder_and_drops_noise(tmp_path, monkeypa
     path = save(
         tmp_path / "nbs" / "01_a.ipynb",
         code(
-            "import os, pathlib, sys\nprint(pathlib.Path.cwd().name, 'IN_TEST' in os.environ)\nprint('50%', file=sys.stderr)"
+            "import os, pathlib, sys\n"
+            "print(pathlib.Path.cwd().name, 'IN_TEST' in os.environ)\n"
+            "print('50%', file=sys.stderr)"
         ),
         code("#| eval: false\nraise SystemError", outputs=kept),
     )
@@ -88,6 +81,24 @@ def test_check_catches_an_edited_cell_but_not_edited_prose(tmp_path, capsys):
     assert "solutions/01_a.ipynb was never run" in capsys.readouterr().err
 
 
+def test_notebooks_in_folders_run_where_they_are_after_the_path(tmp_path, capsys):
+    nbs = tmp_path / "nbs"
+    here = "import pathlib\nprint(pathlib.Path.cwd().name)"
+    pages = ["index", "01_a", "solutions/01_a", "deeper/02_b", "deeper/01_c", "library/core"]
+    for page in pages:
+        save(nbs / f"{page}.ipynb", code("1" if page.endswith("_a") else here))
+    save(nbs / ".ipynb_checkpoints" / "01_a.ipynb", code("1 / 0"))
+    names = [path.relative_to(nbs).as_posix() for path in run.notebooks(nbs)]
+    folders = ["deeper/01_c", "deeper/02_b", "library/core", "solutions/01_a"]
+    assert names == [f"{page}.ipynb" for page in ["01_a", "index", *folders]]
+    assert attempt(nbs, nbs / "deeper" / "01_c.ipynb") == 0
+    assert text(nbformat.read(nbs / "deeper" / "01_c.ipynb", 4).cells[0]) == "deeper\n"
+    assert attempt(nbs, "--check", nbs / "deeper" / "01_c.ipynb") == 0
+    assert attempt(nbs, "--check") == 1
+    said = capsys.readouterr().err
+    assert "NB=nbs/deeper/02_b.ipynb make run" in said and "01_c" not in said
+
+
 def test_a_notebook_that_is_not_there_is_named(tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         attempt(tmp_path, tmp_path / "99_none.ipynb")
@@ -110,6 +121,7 @@ def test_only_the_words_of_an_output_are_searched_for_paths():
     "before, after",
     [
         ("[one](01_a.ipynb#why)", "[one](nbs/01_a.ipynb#why)"),
+        ("[dive](deeper/03_a.ipynb)", "[dive](nbs/deeper/03_a.ipynb)"),
         ("![alt](images/a.svg)", "![alt](nbs/images/a.svg)"),
         ('<img src="images/a.svg">', '<img src="nbs/images/a.svg">'),
         ("[law](../LICENSE)", "[law](LICENSE)"),
@@ -146,6 +158,12 @@ def test_readme_has_prose_code_and_output_and_nothing_hidden(tmp_path):
     )
 
 
+def test_every_link_of_the_readme_leads_to_a_file():
+    text = "".join(readme.CODE.split((ROOT / "README.md").read_text(encoding="utf-8"))[::2])
+    links = {link.partition("#")[0] for _, link in readme.LINK.findall(text)}
+    assert [link for link in sorted(links) if not (ROOT / link).exists()] == []
+
+
 def test_readme_refuses_a_picture(tmp_path):
     index = save(
         tmp_path / "index.ipynb",
@@ -161,20 +179,29 @@ def test_readme_refuses_a_picture(tmp_path):
 
 @pytest.fixture
 def course(tmp_path):
-    "Lessons 00 to 02 with their modules, exercises and one solution."
-    modules = {
-        "core": "00_core",
-        "early": "01_early",
-        "late": "02_late",
-        "exercises": "exercises",
-        "checks/early": "solutions/01_early",
+    "Two lessons and the deep dives behind them, pages of the library, and a solution."
+    pages = {
+        "library/core": "core",
+        "library/exercises": "exercises",
+        "library/cli": "cli",
+        "02_attention": "attention",
+        "03_multi_head": "multi_head",
+        "deeper/03_equivalent_forms": "equivalent_forms",
+        "deeper/03_flash": "flash",
+        "04_masks": "masks",
+        "solutions/03_multi_head": "checks/lesson_03",
     }
-    for name, notebook in modules.items():
-        path = tmp_path / "former_nb" / f"{name}.py"
+    for page, module in pages.items():
+        path = tmp_path / "former_nb" / f"{module}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"# AUTOGENERATED! DO NOT EDIT! File to edit: ../nbs/{notebook}.ipynb.\n")
-        save(tmp_path / "nbs" / f"{notebook}.ipynb", code("%matplotlib inline\nimport torch\n!ls"))
+        head = f"# AUTOGENERATED! DO NOT EDIT! File to edit: ../nbs/{page}.ipynb.\n"
+        path.write_text(f"{head}\n__all__ = ['{path.stem.title()}',\n 'f_{path.stem}']\n")
+        save(tmp_path / "nbs" / f"{page}.ipynb", code("%matplotlib inline\nimport torch\n!ls"))
+    for page in ("index", "00_tour"):
+        save(tmp_path / "nbs" / f"{page}.ipynb", code("from former_nb.masks import f"))
     (tmp_path / "former_nb" / "__init__.py").write_text('__version__ = "0"\n')
+    (tmp_path / "docs").mkdir()
+    assert order.main(["--root", str(tmp_path), "--toc"]) == 0
     return tmp_path
 
 
@@ -182,47 +209,89 @@ def check_order(course):
     return order.main(["--root", str(course)])
 
 
+@pytest.mark.parametrize("page", ["04_masks", "deeper/03_flash"])
 @pytest.mark.parametrize(
     "line",
     [
-        "from former_nb.early import f",
-        "from former_nb import core, __version__",
+        "from former_nb.multi_head import f",
+        "from former_nb.equivalent_forms import f",
+        "from former_nb import core, __version__, Multi_Head",
         "import former_nb.exercises",
         "import former_nb",
         "%%bash\nif x",
+        "x = (\n    7\n    % 4\n    != 3\n)\n%time x",
     ],
 )
-def test_a_lesson_may_import_what_came_before(course, line):
-    save(course / "nbs" / "02_late.ipynb", code(line))
+def test_a_page_may_import_what_came_before(course, page, line):
+    save(course / "nbs" / f"{page}.ipynb", code(line))
     assert check_order(course) == 0
 
 
 @pytest.mark.parametrize(
-    "line",
+    "page, line",
     [
-        "from former_nb.late import f",
-        "import former_nb.late as l",
-        "from former_nb import late",
-        "def f():\n    from former_nb.early import f",
-        "from former_nb.checks.early import f",
+        ("02_attention", "from former_nb.multi_head import f"),
+        ("02_attention", "import former_nb.multi_head as m"),
+        ("02_attention", "from former_nb import multi_head"),
+        ("02_attention", "from former_nb import f_masks"),
+        ("02_attention", "def f():\n    from former_nb.attention import f"),
+        ("02_attention", "from former_nb.checks.lesson_03 import f"),
+        ("03_multi_head", "from former_nb.flash import f"),
+        ("deeper/03_equivalent_forms", "from former_nb.flash import f"),
+        ("deeper/03_flash", "from former_nb.masks import f"),
+        ("04_masks", "from former_nb.cli import f"),
+        ("library/core", "from former_nb.attention import f"),
     ],
 )
-def test_a_lesson_may_not_import_ahead(course, capsys, line):
-    save(course / "nbs" / "01_early.ipynb", prose("words"), code(line))
+def test_a_page_may_not_import_ahead(course, capsys, page, line):
+    save(course / "nbs" / f"{page}.ipynb", prose("words"), code(line))
     assert check_order(course) == 1
-    assert "nbs/01_early.ipynb, cell 2" in capsys.readouterr().err
+    assert f"nbs/{page}.ipynb, cell 2" in capsys.readouterr().err
 
 
 def test_an_exported_module_may_not_import_ahead(course, capsys):
-    with open(course / "former_nb" / "early.py", "a") as f:
-        f.write("from .late import f\n")
+    with open(course / "former_nb" / "attention.py", "a") as f:
+        f.write("from .masks import f\n")
     assert check_order(course) == 1
-    assert (
-        "former_nb/early.py, line 2: imports former_nb.late (lesson 02)" in capsys.readouterr().err
-    )
+    fault = "former_nb/attention.py, line 5: imports former_nb.masks (04_masks)"
+    assert fault in capsys.readouterr().err
 
 
-def test_files_without_a_number_may_import_everything(course):
-    save(course / "nbs" / "solutions" / "01_early.ipynb", code("from former_nb.late import f"))
-    save(course / "nbs" / "cli.ipynb", code("from former_nb.late import f"))
+def test_pages_outside_the_course_may_import_everything(course):
+    for page in ("solutions/03_multi_head", "library/cli", "00_tour"):
+        save(course / "nbs" / f"{page}.ipynb", code("from former_nb.masks import f"))
     assert check_order(course) == 0
+
+
+@pytest.mark.parametrize("page", ["16_more", "deeper/04_flash", "deeper/flash", "library/more"])
+def test_a_page_without_a_place_is_named(course, capsys, page):
+    save(course / "nbs" / f"{page}.ipynb", code("1"))
+    assert check_order(course) == 1
+    assert f"nbs/{page}.ipynb: has no place" in capsys.readouterr().err
+
+
+def test_a_module_is_named_as_its_page(course, capsys):
+    (course / "former_nb" / "flash.py").rename(course / "former_nb" / "tiles.py")
+    assert check_order(course) == 1
+    said = "deeper/03_flash.ipynb: exports former_nb.tiles, expected former_nb.flash"
+    assert said in capsys.readouterr().err
+
+
+def test_the_site_follows_the_order_and_says_so_when_it_does_not(course, capsys):
+    toc = course / "docs" / "_toc.yml"
+    words = re.findall(r"(?:caption|file|glob): (.*)", toc.read_text(encoding="utf-8"))
+    path = ["00_tour", "02_attention", "03_multi_head", "04_masks"]
+    dives = ["deeper/03_equivalent_forms", "deeper/03_flash"]
+    library = ["library/core", "library/exercises", "library/cli"]
+    rest = ["Solutions", "solutions/*", "API", "api/*"]
+    assert words == ["The path", *path, "Deep dives", *dives, "Library", *library, *rest]
+    save(course / "nbs" / "05_positions.ipynb", code("1"))
+    assert check_order(course) == 1
+    assert "tools/order.py --toc" in capsys.readouterr().err
+    assert order.main(["--root", str(course), "--toc"]) == check_order(course) == 0
+
+
+def test_the_course_is_fifteen_lessons_and_no_name_stands_twice():
+    assert [lesson[:2] for lesson in order.PATH] == [f"{n:02}" for n in range(1, 16)]
+    pages = {*order.READ, *order.LIBRARY}
+    assert len({re.sub(r"^(.*/)?(\d\d_)?", "", page) for page in pages}) == len(pages)

@@ -22,13 +22,13 @@ from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, WeightedRandomSampler
 
 from former_nb import training as module
-from former_nb.batches import IGNORE, make_batches
+from former_nb.text import IGNORE, CharTokenizer, encode_texts
+from former_nb.batches import make_batches
 from former_nb.block import TransformerConfig
 from former_nb.checkpoints import CHECKPOINT, Pretrained, read_checkpoint, write_checkpoint
 from former_nb.core import set_seed
 from former_nb.optimization import evaluate, token_loss
 from former_nb.stack import Stack
-from former_nb.text import CharTokenizer, encode_texts
 from former_nb.toy_data import TOYS, collate_answers, toy_texts
 from former_nb.training import (
     TrainingConfig,
@@ -433,7 +433,7 @@ def test_a_finished_run_returns_at_once(tmp_path):
     config = TrainingConfig(epochs=3, lr=0.05)
     straight, expected = run(config, valid=HOPELESS, folder=tmp_path)
     before = (tmp_path / CHECKPOINT).read_bytes()
-    suppress_tokens = model(seed=5)
+    never = model(seed=5)
     never.register_forward_hook(lambda *_: pytest.fail("the model was called"))
     again, history = run(
         config,

@@ -8,12 +8,12 @@ import torch
 from bad_input_table import cases, judge, public_names
 
 from former_nb import translation as module
-from former_nb.batches import pad_rows
+from former_nb.text import CharTokenizer, encode_texts, pad_rows
 from former_nb.block import TransformerConfig
 from former_nb.core import set_seed
-from former_nb.data_sets import number_pairs
+from former_nb.toy_data import number_pairs
 from former_nb.encoder_decoder import EncoderDecoder, greedy_decode
-from former_nb.text import CharTokenizer, SubwordTokenizer, encode_texts
+from former_nb.tokenization import SubwordTokenizer
 from former_nb.translation import (
     Translation,
     average_weights,

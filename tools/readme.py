@@ -21,7 +21,10 @@ CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.M | re.S)
 
 def from_root(markdown, folder="nbs"):
     "Rewrite links relative to `folder` so that they hold from the root; code is left alone."
-    fix = lambda m: m[1] + posixpath.normpath(posixpath.join(folder, m[2]))
+
+    def fix(match):
+        return match[1] + posixpath.normpath(posixpath.join(folder, match[2]))
+
     return "".join(
         part if i % 2 else LINK.sub(fix, part) for i, part in enumerate(CODE.split(markdown))
     )
@@ -42,9 +45,8 @@ def output(out, n):
     if out.get("name") == "stderr":
         return ""
     if any(k.startswith("image/") for k in data):
-        raise ValueError(
-            f"index.ipynb, cell {n}: README.md cannot hold a picture; save it in nbs/images and link to it"
-        )
+        wanted = "README.md cannot hold a picture; save it in nbs/images and link to it"
+        raise ValueError(f"index.ipynb, cell {n}: {wanted}")
     if "text/markdown" in data:
         return from_root(joined(data["text/markdown"]))
     text = joined(data.get("text/plain", out.get("text", "")))

@@ -27,13 +27,13 @@ LOCAL_PATH = re.compile(r"(?<![\w.])/(?:home|Users|root|tmp|var/folders)/\w|\b[A
 
 
 def notebooks(folder):
-    "All notebooks under `folder`, lessons first in their order; hidden and `_` files are left out."
-    found = [
-        p
-        for p in folder.rglob("*.ipynb")
-        if not any(part[0] in "._" for part in p.relative_to(folder).parts)
-    ]
-    return sorted(found, key=lambda p: (len(p.parts), p.name))
+    "All notebooks under `folder`, the path before the folders; hidden and `_` files are left out."
+
+    def shown(path):
+        return not any(part[0] in "._" for part in path.relative_to(folder).parts)
+
+    found = filter(shown, folder.rglob("*.ipynb"))
+    return sorted(found, key=lambda p: (len(p.parts), p.parent, p.name))
 
 
 def code(cell):
@@ -118,9 +118,8 @@ def write(nb, path):
     from nbdev.config import get_config
 
     settings, clean = get_config(path=ROOT), json.loads(nbformat.writes(nb))
-    lists = [
-        settings.get(k, "").split() for k in ("allowed_metadata_keys", "allowed_cell_metadata_keys")
-    ]
+    kept_keys = ["allowed_metadata_keys", "allowed_cell_metadata_keys"]
+    lists = [settings.get(k, "").split() for k in kept_keys]
     clean_nb(clean, False, *lists, settings.clean_ids)
     replace(path, nb2str(clean))
 
@@ -205,9 +204,8 @@ def main(argv=None):
             print(f"{name(path)}: {e}", file=sys.stderr)
             return 1
         present = {name(p) for p in notebooks(nbs)}
-        replace(
-            record, json.dumps({k: seen[k] for k in sorted(seen) if k in present}, indent=1) + "\n"
-        )
+        seen = {k: seen[k] for k in sorted(seen) if k in present}
+        replace(record, json.dumps(seen, indent=1) + "\n")
         print(f"{time.perf_counter() - start:.0f} s", flush=True)
     return 0
 

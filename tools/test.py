@@ -1,6 +1,7 @@
-"""All checks in the order in which they make sense; stops at the first that fails. `make test` runs this.
+"""All checks in the order in which they make sense; stops at the first that fails.
 
-python tools/test.py
+python tools/test.py           all of them: what `make test` runs
+python tools/test.py --quick   those that run no notebook and no test: seconds, no PyTorch
 """
 
 import argparse
@@ -27,9 +28,11 @@ def sh(command):
 
 def no_diff():
     "Nothing that is generated may differ from what git has, and nothing may be missing there."
-    git = lambda *args: subprocess.run(
-        ["git", *args, "--", *WATCHED], cwd=ROOT, capture_output=True, encoding="utf-8"
-    )
+
+    def git(*args):
+        command = ["git", *args, "--", *WATCHED]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
+
     status = git("status", "--porcelain")
     if status.returncode:
         print("not a git repository: nothing to compare with")
@@ -51,13 +54,17 @@ def site():
     return sh(SITE)
 
 
-STEPS = {
+QUICK = {
     "clean": lambda: sh("nbdev_clean"),
     "export": lambda: sh("nbdev_export"),
     "readme": lambda: sh("tools/readme.py"),
     "no diff": no_diff,
+    "lint": lambda: sh("ruff check"),
+    "format": lambda: sh("ruff format --check"),
     "order of lessons": lambda: sh("tools/order.py"),
     "outputs up to date": lambda: sh("tools/run.py --check"),
+}
+SLOW = {
     "notebooks": lambda: sh(f"nbdev_test --n_workers {WORKERS} --timing"),
     "site": site,
     "pytest": lambda: sh("pytest"),
@@ -65,18 +72,20 @@ STEPS = {
 
 
 def main(argv=None):
-    argparse.ArgumentParser(
+    p = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    ).parse_args(argv)
+    )
+    p.add_argument("--quick", action="store_true", help="run no notebook and no test")
+    steps = QUICK if p.parse_args(argv).quick else QUICK | SLOW
     begin = time.perf_counter()
-    for name, step in STEPS.items():
+    for name, step in steps.items():
         print(f"\n== {name}", flush=True)
         start = time.perf_counter()
         if code := step():
             print(f"== {name}: failed", flush=True)
             return code
         print(f"== {name}: {time.perf_counter() - start:.0f} s", flush=True)
-    print(f"\nAll checks passed in {time.perf_counter() - begin:.0f} s.")
+    print(f"\nAll {len(steps)} checks passed in {time.perf_counter() - begin:.0f} s.")
     return 0
 
 

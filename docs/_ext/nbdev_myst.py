@@ -1,4 +1,4 @@
-"""The site's one Sphinx extension: reads nbdev notebooks, writes the API pages and the offline assets.
+"""The one extension of the site: it reads nbdev notebooks, writes API pages and offline assets.
 
 `read` turns a notebook as nbdev keeps it (`#|` lines, blockquote callouts, Altair outputs) into one
 that MyST-NB renders. `setup` registers the rest. Nothing here knows a lesson by name.
@@ -43,7 +43,8 @@ TAGS = {
     "output: false": "remove-output",
     "eval: false": "skip-execution",
     "code-fold: true": "hide-input",
-    "fold": "hide-input",  # with the words on the fold, for exported cells: nbdev would leave Quarto's two lines in the module
+    # with the words on the fold, for exports: nbdev would leave Quarto's two lines in the module
+    "fold": "hide-input",
     "solution: true": "hide-cell",
     "export": "export",
     "exports": "export",
@@ -201,7 +202,7 @@ def definitions(source):
     """What Python source defines at its top level: each name with its node, in order."""
     for node in ast.parse(source).body:
         targets = node.targets if isinstance(node, ast.Assign) else [node]
-        for target in (part for target in targets for part in getattr(target, "elts", [target])):
+        for target in (part for t in targets for part in getattr(t, "elts", [t])):
             if name := getattr(target, "name", getattr(target, "id", None)):
                 yield name, node
 
@@ -247,20 +248,48 @@ def read(text):
     return nb
 
 
+LESSON = re.compile(r"(?:deeper/)?(?!00)(\d\d)_")  # a lesson, or a deep dive behind its door
+
+
 def number_lesson(app, doctree):
     """doctree-read: a lesson's number before its title, wherever other pages name it."""
-    env, number = app.env, re.match(r"(?!00)(\d\d[a-z]?)_", app.env.docname)
-    if number:
+    env, lesson = app.env, LESSON.match(app.env.docname)
+    if lesson and not env.titles[env.docname].astext().startswith(lesson[1]):
         for node in (env.titles[env.docname], next(env.tocs[env.docname].findall(nodes.reference))):
-            node.insert(0, nodes.Text(f"{number[1]} \u00b7 "))
+            node.insert(0, nodes.Text(f"{lesson[1]} \u00b7 "))
+
+
+def neighbours(page, pages):
+    """Previous and next of a page where the order of the site is not what a reader wants.
+
+    A deep dive leads back to its door and on along the path; the last lesson ends the path.
+    """
+    path = sorted(name for name in pages if re.match(r"\d\d_", name))
+    lesson = LESSON.match(page)
+    doors = [i for i, name in enumerate(path) if lesson and name.startswith(lesson[1])]
+    if not doors:
+        return {}
+    after = path[doors[0] + 1] if doors[0] + 1 < len(path) else None
+    if page in path:
+        return {} if after else {"next": None}
+    return {"prev": path[doors[0]], "next": after}
+
+
+def turn_pages(app, page, template, context, doctree):
+    """html-page-context: put the neighbours of a page where the theme looks for them."""
+    for way, other in neighbours(page, app.env.found_docs).items():
+        if other:
+            title = app.builder.render_partial(app.env.titles[other])["title"]
+            other = {"link": app.builder.get_relative_uri(page, other), "title": title}
+        context[way] = other
 
 
 # ---------------------------------------------------------------- API pages
 
 
 def lesson_of(module):
-    """The notebook a module is exported from, as a document name: `/01_self_attention`."""
-    match = re.search(r"File to edit: .*?nbs/(\S+?)\.ipynb", module_text(module))
+    """The notebook a module is exported from, as a document name: `/deeper/03_flash`."""
+    match = re.search(r"File to edit: \S*?nbs/(\S+)\.ipynb", module_text(module))
     return f"/{match[1]}" if match else None
 
 
@@ -278,7 +307,7 @@ def constants(module):
 def api_page(module):
     """The Markdown of a module's reference page."""
     lesson = lesson_of(module)
-    verb = "Taught" if lesson and re.match(r"/\d\d[a-z]?_", lesson) else "Written"
+    verb = "Taught" if lesson and LESSON.match(lesson[1:]) else "Written"
     taught = f"{verb} in {{doc}}`{lesson}`.\n\n" if lesson else ""
     body = "\n".join(
         [
@@ -420,6 +449,7 @@ def setup(app):
     app.connect("builder-inited", write_api_pages)
     app.connect("builder-inited", write_assets)
     app.connect("doctree-read", number_lesson, priority=900)
+    app.connect("html-page-context", turn_pages, priority=900)
     app.connect("autodoc-process-docstring", document)
     app.connect("autodoc-skip-member", skip_fields)
     return {"version": SETTINGS["version"], "parallel_read_safe": True, "parallel_write_safe": True}

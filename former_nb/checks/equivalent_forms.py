@@ -10,7 +10,7 @@ import torch
 from einops import rearrange
 
 from ..exercises import diagnose, exercise
-from ..multi_head import MultiHeadAttention, project_heads
+from ..multi_head import MultiHeadAttention
 
 # %% ../../nbs/solutions/03_equivalent_forms.ipynb #b8edaf78
 @exercise(
@@ -55,7 +55,7 @@ def folded_with(
     "Multi-head attention with folded heads and padding, with one mistake made on purpose."
     h = layer.n_heads
     q, k, v = (
-        rearrange(t, "B h T d -> (B h) T d") for t in project_heads(layer.qkv, h, x)
+        rearrange(t, "B h T d -> (B h) T d") for t in layer.project_qkv(x)
     )  # each (B * h, T, d_k)
     seen = (
         keep.repeat(h, 1) if mistake == "repeat" else keep.repeat_interleave(h, dim=0)

@@ -11,7 +11,7 @@ from functools import cache
 
 import torch
 
-from ..batches import IGNORE
+from ..text import IGNORE
 from ..core import eval_mode, set_seed
 from ..exercises import diagnose, exercise
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from ..exercises import diagnose, exercise
-from ..batches import IGNORE
+from ..text import IGNORE
 
 # %% ../../nbs/solutions/10_generator.ipynb #13b113c0
 @exercise(

@@ -10,9 +10,8 @@ from math import ceil, exp, log
 
 import torch
 
-from ..batches import IGNORE
+from ..text import IGNORE, UNK
 from ..exercises import diagnose, exercise
-from ..text import UNK
 
 # %% ../../nbs/solutions/09_masked_language.ipynb #a30ff3c4
 @exercise(

@@ -11,7 +11,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..batches import IGNORE
+from ..text import IGNORE
 from ..exercises import diagnose, exercise
 from ..optimization import token_loss
 

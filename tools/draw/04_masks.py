@@ -32,8 +32,9 @@ d = Drawing(
     "masked key.",
 )
 C = 22
-for k, (name, rule, mask, left) in enumerate(
-    (("causal", "j ≤ i", causal, 62), ("padding", "key is real", padding, 252))
+for name, rule, mask, left in (
+    ("causal", "j ≤ i", causal, 62),
+    ("padding", "key is real", padding, 252),
 ):
     d.text(left, 28, name, "name")
     d.text(left, 46, rule)

@@ -77,7 +77,7 @@ d.arrow("M340 204v34")
 d.text(16, 262, "inputs", "name")
 d.text(92, 262, "the row without its end", room=300)
 row(274, inputs)
-for j, (a, b) in enumerate(zip(inputs, targets)):
+for j, (_, b) in enumerate(zip(inputs, targets)):
     if b is not None:
         d.arrow(f"M{LEFT + (j + 0.5) * C} 300v22")
 row(326, targets, hue="v")

@@ -40,7 +40,7 @@ left, scale = 16, 3.72
 for name, share, _ in SETS:
     d.table(left, 42, [[0.6 if name == "train" else 0.25]], cell=share * scale, high=22, most=1)
     left += share * scale
-for i, (name, share, use) in enumerate(SETS):
+for i, (name, _, use) in enumerate(SETS):
     d.text(16, 88 + 18 * i, name, "word strong")
     d.text(104, 88 + 18 * i, use)
 d.arrow("M112 134v20")

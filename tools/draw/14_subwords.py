@@ -60,7 +60,7 @@ at = {}  # where each living piece of the shown word ends, by its first letter
 for j, letter in enumerate(SHOWN):
     piece(LEFT + j * C, TOP, letter, 1)
     at[j] = (TOP + HIGH, letter)
-for level, ((a, b), count, total) in enumerate(merges, 1):
+for level, ((a, b), count, _) in enumerate(merges, 1):
     y = TOP + level * STEP
     d.text(14, y + 18, f"{a} + {b}", "word strong", room=78)
     d.text(98, y + 18, f"{count} ×")

@@ -1,0 +1,326 @@
+"""The pages of the path: each runs as a reader sees it and has the anatomy of a lesson.
+
+A page that hides no code is run as shown by `nbdev_test`, cell by cell; here it is enough that no
+shown cell uses a name that no shown cell made. With FORMER_NB_PAGES=all each page is also executed
+as rendered, in an empty kernel.
+"""
+
+import ast
+import builtins
+import os
+import re
+import symtable
+from pathlib import Path
+
+import pytest
+from course_tools import tool
+
+nbformat = pytest.importorskip("nbformat")
+from nbformat.v4 import new_code_cell as code
+from nbformat.v4 import new_markdown_cell as prose
+from nbformat.v4 import new_notebook, new_output
+
+ROOT = Path(__file__).resolve().parents[1]
+NBS = ROOT / "nbs"
+NOT_YET = {  # pages that are still to be rewritten
+    "00_tour",
+    "01_self_attention",
+    "02_attention",
+    "03_multi_head",
+    "04_masks",
+    "05_positions",
+    "06_block",
+    "07_text",
+    "08_training",
+    "09_classifier",
+    "10_generator",
+    "11_decoding",
+    "12_encoder_decoder",
+    "13_number_words",
+    "14_subwords",
+    "15_translation",
+}
+WORDS, LINES, MINUTES, PITFALLS = 1400, 120, 20, 2
+LAST = ["Exercises", "Recap", "References"]
+
+order = tool("order")
+READY = [p for p in [order.TOUR, *order.PATH] if p not in NOT_YET and (NBS / f"{p}.ipynb").exists()]
+LESSONS = [page for page in READY if page != order.TOUR]
+
+# ---------------------------------------------------------------- what a reader sees of a page
+
+
+def directives(cell):
+    "The `#|` lines of a cell: name -> value, in small letters."
+    found = re.findall(r"^# *\| *([\w-]+) *:? *(.*?) *$", cell.source, re.M)
+    return {name: value.lower() for name, value in found}
+
+
+def lines(cell):
+    "What stands in a code cell besides directives and blank lines."
+    return [s for s in cell.source.splitlines() if s.strip() and not s.startswith("#|")]
+
+
+def code_cells(nb):
+    "(number, cell) for each cell that holds code, numbered from 1 among all cells."
+    cells = enumerate(nb.cells, 1)
+    return [(n, cell) for n, cell in cells if cell.cell_type == "code" and lines(cell)]
+
+
+def is_hidden(cell):
+    "Is this code out of a reader's reach? Folded code is not: it opens on demand."
+    said, tags = directives(cell), set(cell.metadata.get("tags", []))
+    unseen = said.get("include") == "false" or said.get("echo") == "false" or "hide" in said
+    return unseen or bool(tags & {"remove-cell", "remove-input"})
+
+
+def is_folded(cell):
+    said = directives(cell)
+    return said.get("code-fold") == "true" or "fold" in said
+
+
+def is_exported(cell):
+    return bool({"export", "exports", "exporti"} & set(directives(cell)))
+
+
+def shown_and_run(nb):
+    "(number, cell) for the code that a reader sees and runs."
+    cells = [(n, cell) for n, cell in code_cells(nb) if not is_hidden(cell)]
+    return [(n, cell) for n, cell in cells if directives(cell).get("eval") != "false"]
+
+
+# ---------------------------------------------------------------- names
+
+
+def tables(table):
+    yield table
+    for child in table.get_children():
+        yield from tables(child)
+
+
+def names(source, where):
+    "What a cell makes for the next ones, what it uses as it runs, and what its functions use."
+    top = symtable.symtable(ast.unparse(order.cell_tree(source, where)), where, "exec")
+    inner = [s for table in tables(top) for s in table.get_symbols() if table is not top]
+    made = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported()}
+    made |= {s.get_name() for s in inner if s.is_declared_global() and s.is_assigned()}
+    used = {s.get_name() for s in top.get_symbols() if s.is_referenced()}
+    later = {s.get_name() for s in inner if s.is_global() and s.is_referenced()}
+    return made, used, later
+
+
+def name_faults(nb):
+    "One sentence for each name that a shown cell uses and no shown cell made."
+    cells = [(n, *names(cell.source, f"cell {n}")) for n, cell in shown_and_run(nb)]
+    known = {*dir(builtins), "__name__", "__file__", "display", "get_ipython"}
+    ever = known.union(*(made for _, made, _, _ in cells))
+    for n, made, used, later in cells:
+        known |= made
+        for name in sorted(used - known | later - ever):
+            yield f"cell {n} uses {name}, which no shown cell has made"
+
+
+# ---------------------------------------------------------------- anatomy
+
+
+def page_faults(nb):
+    "One sentence for each way in which a page does not run as shown."
+    for n, cell in code_cells(nb):
+        if is_hidden(cell):
+            yield f"cell {n} is hidden"
+        if is_folded(cell) and is_exported(cell):
+            yield f"cell {n} is exported and folded"
+        pictures = [m for o in cell.outputs for m in o.get("data", {}) if is_picture(m)]
+        if pictures and not directives(cell).get("fig-alt"):
+            yield f"cell {n} draws and has no fig-alt"
+    yield from name_faults(nb)
+
+
+def is_picture(mime):
+    return mime.startswith(("image/", "application/vnd.vegalite"))
+
+
+def size(nb):
+    "Words, and lines of code that stand open on the page."
+    text = [cell.source for cell in nb.cells if cell.cell_type == "markdown"]
+    shown = [cell for _, cell in code_cells(nb) if not is_hidden(cell) and not is_folded(cell)]
+    return len("\n".join(text).split()), sum(len(lines(cell)) for cell in shown)
+
+
+def lesson_faults(nb, page, folder):
+    "One sentence for each part of a lesson's anatomy that a page lacks or has too much of."
+    text = "\n\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
+    number, (words, open_lines) = page[:2], size(nb)
+    minutes = words / 200 + open_lines / 12
+    if not re.match(rf"# {number} \u00b7 .+\n\n> .+", text):
+        yield f"it begins with {text[:40]!r}, expected '# {number} \u00b7 Title' and '> subtitle'"
+    for what, most, got in [("words", WORDS, words), ("lines of code", LINES, open_lines)]:
+        if got > most:
+            yield f"{got} {what}, expected at most {most}"
+    if round(minutes) > MINUTES:
+        yield f"{minutes:.1f} minutes, expected at most {MINUTES}"
+    stated = re.search(r"\*\*(\d+) minutes\*\*", text)
+    if not stated or abs(int(stated[1]) - round(minutes)) > 1:
+        said = stated[0] if stated else "no **N minutes**"
+        yield f"says {said}, expected {words} / 200 + {open_lines} / 12 = {round(minutes)}"
+    drawings = re.findall(r"!\[[^\]]+\]\(([^):]+\.svg)\)", text)
+    if not any((folder / drawing).is_file() for drawing in drawings):
+        yield f"no drawing: expected a local SVG, got {drawings}"
+    pitfalls = len(re.findall(r"^> \*\*(?:\u26a0\ufe0f? )?Pitfall", text, re.M))
+    if pitfalls > PITFALLS:
+        yield f"{pitfalls} pitfalls, expected at most {PITFALLS}"
+    parts = re.findall(r"^## (.+?)\s*$", text, re.M)
+    if parts[-3:] != LAST:
+        yield f"ends with {parts[-3:]}, expected {LAST}"
+    tries = [n for n, cell in code_cells(nb) if f'check("{number}.' in cell.source]
+    ends = [n for n, cell in enumerate(nb.cells, 1) if "## Exercises" in cell.source]
+    if not tries or ends and min(tries) > min(ends):
+        yield f'the reader writes nothing: expected check("{number}.1", …) before the exercises'
+
+
+def test_pages_that_are_still_to_be_rewritten_are_pages():
+    assert {order.TOUR, *order.PATH} >= NOT_YET
+
+
+@pytest.mark.parametrize("page", READY)
+def test_a_page_runs_as_shown(page):
+    assert list(page_faults(nbformat.read(NBS / f"{page}.ipynb", 4))) == []
+
+
+@pytest.mark.parametrize("page", LESSONS)
+def test_a_lesson_has_its_anatomy(page):
+    assert list(lesson_faults(nbformat.read(NBS / f"{page}.ipynb", 4), page, NBS)) == []
+
+
+# ---------------------------------------------------------------- executed as rendered
+
+
+def hides_code(page):
+    return any(is_hidden(cell) for _, cell in code_cells(nbformat.read(NBS / f"{page}.ipynb", 4)))
+
+
+def execute(nb, folder):
+    "Run the cells that a reader sees in an empty kernel; fails at the first that raises."
+    nbclient = pytest.importorskip("nbclient")
+    resources = {"metadata": {"path": str(folder)}}
+    client = nbclient.NotebookClient(nb, timeout=300, kernel_name="python3", resources=resources)
+    client.shutdown_kernel = "immediate"
+    with client.setup_kernel():
+        for n, cell in shown_and_run(nb):
+            try:
+                client.execute_cell(cell, n - 1)
+            except nbclient.exceptions.CellExecutionError as error:
+                pytest.fail(f"cell {n}: {error.ename}: {error.evalue}", pytrace=False)
+
+
+EXECUTED = READY if os.environ.get("FORMER_NB_PAGES") == "all" else [*filter(hides_code, READY)]
+
+
+@pytest.mark.parametrize("page", EXECUTED)
+def test_a_page_executes_as_rendered(page, monkeypatch):
+    monkeypatch.setenv("IN_TEST", "1")
+    execute(nbformat.read(NBS / f"{page}.ipynb", 4), NBS)
+
+
+# ---------------------------------------------------------------- do these tests see?
+
+PNG = new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
+TITLE = "# 07 \u00b7 Text\n\n> Letters into rows\n\n**1 minutes** \u00b7 after lesson 06"
+DRAWING = "![Letters become numbers.](images/07.svg)"
+END = "## Exercises\n\n**07.2 Predict.**\n\n## Recap\n\n## References"
+
+
+def lesson(*cells, title=TITLE, drawing=DRAWING, end=END):
+    "A lesson that is right, with more cells in its middle."
+    first = code("#| default_exp text\n#| export\nimport torch")
+    mine = code('def mine(x): ...\n\n\ncheck("07.1", mine);')
+    imports = code("from former_nb.exercises import check")
+    return new_notebook(
+        cells=[prose(title), prose(drawing), first, imports, *cells, mine, prose(end)]
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "07.svg").write_text("<svg/>")
+    return tmp_path
+
+
+FIGURE = "#| fig-alt: A line.\n#| code-fold: true\ntorch.ones(2)"
+FINE = [
+    code(FIGURE, outputs=[PNG]),
+    code("%%time\nx = torch.ones(2)\n!ls\nx[0]"),
+    code("def f(a, *b):\n    return [g(c) for c in b] + [a]"),
+    code("def g(c):\n    global later\n    later = c\n    return c"),
+    code("for i in range(2):\n    f(i)\nlater, i"),
+    code("#| eval: false\nnever"),
+]
+
+
+def test_a_page_that_is_right_has_no_fault(folder):
+    assert list(page_faults(lesson(*FINE))) == []
+    assert list(lesson_faults(lesson(*FINE), "07_text", folder)) == []
+
+
+@pytest.mark.parametrize(
+    "cell, fault",
+    [
+        (code("#| hide\n1"), "is hidden"),
+        (code("#|include: False\n1"), "is hidden"),
+        (code("#| echo: false\n1"), "is hidden"),
+        (code("1", metadata={"tags": ["remove-cell"]}), "is hidden"),
+        (code("#| export\n#| code-fold: true\nx = 1"), "is exported and folded"),
+        (code("#| export\n#| fold What it is\nx = 1"), "is exported and folded"),
+        (code("torch.ones(2)", outputs=[PNG]), "draws and has no fig-alt"),
+        (code("unknown"), "uses unknown"),
+        (code("def f():\n    return unknown"), "uses unknown"),
+        (code("[unknown for x in range(2)]"), "uses unknown"),
+    ],
+)
+def test_a_page_that_does_not_run_as_shown_is_told_so(cell, fault):
+    (said,) = page_faults(lesson(cell))
+    assert said.startswith("cell 5 ") and fault in said
+
+
+def test_names_of_hidden_and_unrun_cells_are_not_known():
+    page = lesson(code("#| hide\nx = 1"), code("#| eval: false\ny = 1"), code("x, y"))
+    said = [fault for fault in page_faults(page) if "uses" in fault]
+    assert [fault[:13] for fault in said] == ["cell 7 uses x", "cell 7 uses y"]
+
+
+PITFALL = "> **Pitfall: the wrong axis.** Look.\n\n"
+
+
+@pytest.mark.parametrize(
+    "spoilt, fault",
+    [
+        (lesson(title=TITLE.replace("07", "08")), "it begins with"),
+        (lesson(prose("word " * 1400)), "words, expected at most"),
+        (lesson(code("x = 1\n" * 121)), "lines of code, expected at most"),
+        (lesson(code("x = 1\n" * 120), prose("word " * 2100)), "minutes, expected at most 20"),
+        (lesson(prose("word " * 600)), "says **1 minutes**"),
+        (lesson(title=TITLE.replace("minutes", "hours")), "says no **N minutes**"),
+        (lesson(drawing="![A drawing.](images/none.svg)"), "no drawing"),
+        (lesson(drawing="![A drawing.](https://a.org/b.svg)"), "no drawing"),
+        (lesson(prose(PITFALL * 2 + PITFALL.replace("P", "\u26a0 P"))), "3 pitfalls"),
+        (lesson(end=END.replace("## Recap", "## Summary")), "ends with"),
+        (lesson(end=END + "\n\n## More"), "ends with"),
+    ],
+)
+def test_a_lesson_that_lacks_something_is_told_so(folder, spoilt, fault):
+    assert fault in "; ".join(lesson_faults(spoilt, "07_text", folder))
+
+
+def test_an_exercise_at_the_end_only_is_not_enough(folder):
+    page = lesson()
+    page.cells[-2:] = page.cells[:-3:-1]
+    assert "writes nothing" in "; ".join(lesson_faults(page, "07_text", folder))
+
+
+def test_executing_runs_what_is_shown_and_names_the_cell(folder):
+    cells = [code("x = 1"), code("#| eval: false\nnever"), code("x + 1"), prose("words")]
+    execute(new_notebook(cells=cells), folder)
+    broken = new_notebook(cells=[code("#| hide\nx = 1"), *cells[1:]])
+    with pytest.raises(pytest.fail.Exception, match="cell 3: NameError: name 'x'"):
+        execute(broken, folder)
