@@ -11,7 +11,7 @@ from math import log
 
 import torch
 
-from .block import TransformerConfig
+from .config import TransformerConfig
 from .classifier import Classifier, label_names
 from .guards import check_int
 

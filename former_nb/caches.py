@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LayerCache', 'KVCache', 'stream', 'stream_text']
 
-# %% ../nbs/deeper/11_caches.ipynb #b895ad7a
+# %% ../nbs/deeper/11_caches.ipynb #c7e5d83a
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
@@ -15,7 +15,7 @@ import torch
 from .core import eval_mode
 from .generator import LanguageModel
 from .guards import check_int
-from .masks import sliding_window_mask
+from .mask_patterns import sliding_window_mask
 from .relative_positions import Rotary, rotary_table
 from .sampling import Sampling, _check_tokens, _chooser, _is_int
 from .text import BOS, EOS, PAD, UNK, pad_rows

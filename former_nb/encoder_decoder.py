@@ -14,14 +14,15 @@ import torch
 from torch import nn
 
 from .text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
-from .block import TransformerConfig, _check_block, block_from_torch
+from .config import TransformerConfig
+from .sampling import Sampling, _check_tokens, _chooser
+from .stack import block_from_torch
 from .checkpoints import Pretrained
 from .core import eval_mode
 from .guards import check_ids, check_int
 from .caches import KVCache, _append, _columns
 from .masks import padding_mask
-from .sampling import Sampling, _check_tokens, _chooser
-from .stack import Stack
+from .block import Stack
 
 # %% ../nbs/12_encoder_decoder.ipynb #0012e12d
 def _check_mask(name, mask, *shape):
@@ -65,7 +66,8 @@ class EncoderDecoder(nn.Module, Pretrained):
         tied: bool = True,  # one matrix embeds the source, embeds the target and turns vectors into logits
     ):
         super().__init__()
-        _check_block(config, False)
+        if not isinstance(config, TransformerConfig):
+            raise TypeError(f"config: expected a TransformerConfig, got {type(config).__name__}")
         if type(tied) is not bool:
             raise TypeError(f"tied: expected True or False, got {tied!r}")
         self.config, self.tied = config, tied
@@ -217,16 +219,15 @@ class CrossAttentionCache(KVCache):
         self,
         rows: list[int] | torch.Tensor,  # (N,): which row each new row continues
     ) -> None:
-        "As for `KVCache`. Neighbours of one source share its keys and values, as further queries."
+        "As for `KVCache`. What is kept of the memory moves only where a row changes its source."
         super().reorder(rows)
         if self.memory is None:
             return
-        self.sources, held = [self.sources[row] for row in rows], len(self.layers[0].memory_kv[0])
-        shared = [i * held // len(rows) for i in range(len(rows))]
-        if len(rows) % held == 0 and self.sources == shared:
+        sources = [self.sources[row] for row in rows]
+        moved, self.sources = sources != self.sources, sources
+        if not moved:
             return
-        rows = torch.tensor(self.sources, device=self.memory.device)
-        self.sources = list(range(len(rows)))
+        rows = torch.as_tensor(rows, device=self.memory.device)
         for layer in self.layers:
             layer.memory_kv = tuple(t.index_select(0, rows) for t in layer.memory_kv)
         if self.src_mask is not None and len(self.src_mask) > 1:

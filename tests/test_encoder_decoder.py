@@ -23,7 +23,7 @@ from former_nb import encoder_decoder as module
 from former_nb.text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
 from former_nb.batches import make_batches
 from former_nb.beam_search import beam_search, length_score
-from former_nb.block import ACTIVATIONS, TransformerConfig
+from former_nb.config import ACTIVATIONS, TransformerConfig
 from former_nb.encoder_decoder import (
     EncoderDecoder,
     CrossAttentionCache,
@@ -527,13 +527,15 @@ def test_the_memory_is_projected_once_and_moved_only_when_rows_change_source(mon
         kept = cache[0].memory_kv[0]
         cache.reorder(torch.tensor([0, 1]))
         assert cache[0].memory_kv[0] is kept
-        cache.reorder([0, 0, 0, 1, 1, 1])  # rows of one source are queries of one memory
+        cache.reorder([0, 0, 0, 1, 1, 1])
+        wide = cache[0].memory_kv[0]
+        assert torch.equal(wide, kept[[0, 0, 0, 1, 1, 1]]) and len(cache.src_mask) == 6
         cache.reorder(torch.tensor([2, 0, 0, 5, 5, 3]))  # beams trade places within a source
-        assert cache[0].memory_kv[0] is kept and len(cache.src_mask) == 2
+        assert cache[0].memory_kv[0] is wide
         six = torch.tensor([[8], [5], [6], [8], [5], [6]])
-        wide = model.decode(six, memory, cache=cache)
+        step = model.decode(six, memory, cache=cache)
         texts = torch.cat([TGT[[0, 0, 0, 1, 1, 1], :1], six], dim=1)
-        assert_close(wide, model(SRC[[0, 0, 0, 1, 1, 1]], texts)[:, 1:], **NEAR)
+        assert_close(step, model(SRC[[0, 0, 0, 1, 1, 1]], texts)[:, 1:], **NEAR)
         cache.reorder(torch.tensor([3, 0]))
         assert torch.equal(cache[0].memory_kv[0], kept[[1, 0]]) and torch.equal(
             cache.src_mask, padding_mask(SRC)[[1, 0]]
