@@ -32,8 +32,8 @@ COURSE = """
 14_subwords
 15_translation      translation_ablations attention_maps pretrained
 """
-SHARED = [f"library/{page}" for page in ("core", "guards", "exercises", "tokenization")]  # before the course
-LIBRARY = [*SHARED, "library/toy_data", "library/cli", "library/recipes"]  # as the site shows it
+SHARED = [f"library/{page}" for page in ("core", "guards", "exercises", "tokenization")]  # first
+LIBRARY = [*SHARED, *(f"library/{page}" for page in ("toy_data", "scores", "cli", "recipes"))]
 TOUR = "00_tour"
 NOT_YET = {  # page -> modules that it still imports ahead, until it is rewritten
     "08_training": ["checkpoints", "optimization"],
@@ -45,6 +45,7 @@ ROWS = [line.split() for line in COURSE.strip().splitlines()]
 BEHIND = {lesson: [f"deeper/{lesson[:2]}_{dive}" for dive in dives] for lesson, *dives in ROWS}
 PATH, DIVES = list(BEHIND), [dive for dives in BEHIND.values() for dive in dives]
 READ = [*SHARED, *(page for lesson in PATH for page in [lesson, *BEHIND[lesson]])]  # imports' way
+READ.insert(READ.index("15_translation"), "library/scores")  # made of the counts of 14
 READ.insert(READ.index("deeper/07_data_sets"), "library/toy_data")  # made of the rows of 07
 
 ROOT = Path(__file__).resolve().parent.parent
