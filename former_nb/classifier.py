@@ -5,15 +5,13 @@
 # %% auto #0
 __all__ = ['POOLS', 'TRUNCATIONS', 'LONGEST_TEXT', 'pool_tokens', 'Classifier', 'label_names', 'label_rows', 'truncate',
            'windows', 'collate_labels', 'predict', 'gradient_times_input', 'read_labeled_csv', 'oversample',
-           'classification_report', 'save_classifier', 'load_classifier']
+           'classification_report']
 
 # %% ../nbs/09_classifier.ipynb #c3d55403
 import csv
 import io
-import json
 import math
 import random
-import shutil
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -27,14 +25,15 @@ from torch import nn
 
 from .batches import make_batches
 from .text import BOS, EOS, PAD, encode_texts, pad_rows
-from .block import TransformerConfig, _check_known
-from .checkpoints import Pretrained, atomic_write
+from .config import TransformerConfig
+from .guards import check_choice, check_tensor
+from .checkpoints import Pretrained
 from .core import eval_mode
 from .guards import check_int
 from .data_sets import read_text
-from .masks import _check_integers, padding_mask
-from .stack import Stack
-from .tokenization import TextTokenizer, check_texts, load_tokenizer
+from .masks import padding_mask
+from .block import Stack
+from .tokenization import TextTokenizer, check_texts
 
 # %% ../nbs/09_classifier.ipynb #81875862
 POOLS = ("mean", "max", "first")
@@ -46,7 +45,7 @@ def pool_tokens(
     pool: str = "mean",  # 'mean', 'max' or 'first', of the tokens that are real
 ) -> torch.Tensor:  # (B, d_model); zeros for a row without a token
     "One vector for each row. Padding has no part in it."
-    _check_known("pool", pool, POOLS)
+    check_choice("pool", pool, POOLS)
     if real.dtype != torch.bool or real.shape != x.shape[:2]:
         raise ValueError(
             f"real: expected booleans of shape {tuple(x.shape[:2])}, got {real.dtype} of shape {tuple(real.shape)}"
@@ -76,7 +75,7 @@ def _check_classifier(config, n_classes, pool, embed_dropout, n_bigrams):
     if not isinstance(config, TransformerConfig):
         raise TypeError(f"config: expected a TransformerConfig, got {type(config).__name__}")
     check_int("n_classes", n_classes, 2)
-    _check_known("pool", pool, POOLS)
+    check_choice("pool", pool, POOLS)
     _check_share("embed_dropout", embed_dropout)
     check_int("n_bigrams", n_bigrams, 0)
 
@@ -143,7 +142,7 @@ class Classifier(nn.Module, Pretrained):
         tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text. Padding, however much, changes nothing."
-        _check_integers("tokens", tokens, "B", "T")
+        check_tensor("tokens", tokens, "B T", int)
         return self.judge(self.embed_tokens(tokens), tokens)
 
     def save_pretrained(self, save_directory: str | Path, **kwargs):
@@ -221,7 +220,7 @@ def truncate(
 ) -> list[int]:  # at most `max_len` tokens
     "Cut a row that is too long."
     check_int("max_len", max_len)
-    _check_known("how", how, TRUNCATIONS)
+    check_choice("how", how, TRUNCATIONS)
     head = max_len if how == "head" else max_len // 3
     return row if len(row) <= max_len else [*row[:head], *row[len(row) - max_len + head :]]
 
@@ -301,7 +300,7 @@ def predict(
     max_tokens: int = 16_384,  # per batch
 ) -> pd.DataFrame:  # a row per text: label, p(name) for each class, and a note on what was odd
     "Labels and probabilities. A text that cannot be read costs its own row only: no label, NaN, and the reason as note."
-    _check_known("how", how, ("windows", *TRUNCATIONS))
+    check_choice("how", how, ("windows", *TRUNCATIONS))
     _check_pair(model, tokenizer)
     labels = _check_names(
         [str(i) for i in range(model.n_classes)] if labels is None else labels, model.n_classes
@@ -439,47 +438,3 @@ def classification_report(
         index=pd.Index(found, name="class"),
         columns=["texts", "precision", "recall", "f1"],
     )
-
-# %% ../nbs/09_classifier.ipynb #f65da239
-def save_classifier(
-    folder: str | Path,  # made where it is missing
-    model: Classifier,
-    tokenizer: TextTokenizer,
-    labels: list[str],  # the names of the classes, in the order of their numbers
-) -> None:
-    "Write a model, its tokenizer and its labels into one folder, whole or not at all. A `README.md` that is there stays."
-    _check_pair(model, tokenizer)
-    labels = _check_names(labels, model.n_classes)
-    with atomic_write(folder) as whole:
-        if (kept := Path(folder, "README.md")).exists():
-            shutil.copy(kept, whole)
-        model.save_pretrained(whole, repo_id=Path(folder).name)
-        tokenizer.save(whole)
-        (whole / "labels.json").write_text(
-            json.dumps(labels, ensure_ascii=False, indent=2), encoding="utf-8"
-        )
-
-
-def load_classifier(
-    folder: str | Path,  # as written by `save_classifier`
-    device: torch.device | str = "cpu",
-) -> tuple[
-    Classifier, TextTokenizer, list[str]
-]:  # the model, ready to be used, its tokenizer and the names of its classes
-    "A trained model, its tokenizer and its labels. Raises `ValueError` for a folder that is missing or not whole."
-    if not Path(folder).is_dir():
-        raise ValueError(f"model: there is no folder {str(folder)!r}")
-    model, tokenizer = Classifier.from_pretrained(folder), load_tokenizer(folder)
-    if model.config.vocab_size != tokenizer.vocab_size:
-        raise ValueError(
-            f"model: {str(folder)!r} holds a model for {model.config.vocab_size} tokens and a tokenizer of {tokenizer.vocab_size}"
-        )
-    try:
-        labels = _check_names(
-            json.loads(Path(folder, "labels.json").read_text(encoding="utf-8")), model.n_classes
-        )
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"model: expected a readable labels.json in {str(folder)!r}, got {type(error).__name__}: {error}"
-        ) from None
-    return model.to(device).eval(), tokenizer, labels

@@ -15,7 +15,7 @@ import torch
 from .core import eval_mode
 from .guards import check_int
 from .generator import LanguageModel
-from .masks import sliding_window_mask
+from .mask_patterns import sliding_window_mask
 from .relative_positions import Rotary, rotary_table
 from .sampling import check_sampling, apply_repetition_penalty, sample_next
 from .text import BOS, EOS, PAD, SPECIALS, UNK

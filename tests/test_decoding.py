@@ -16,7 +16,7 @@ import torch
 from torch.testing import assert_close
 
 from former_nb.beam_search import beam_search, length_score
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.core import eval_mode
 from former_nb.decoding import (
     KVCache,
@@ -28,7 +28,7 @@ from former_nb.decoding import (
     stream_text,
 )
 from former_nb.generator import LanguageModel
-from former_nb.masks import sliding_window_mask
+from former_nb.mask_patterns import sliding_window_mask
 from former_nb.sampling import check_sampling, filter_logits, apply_repetition_penalty, sample_next
 from former_nb.text import BOS, EOS, PAD, UNK, CharTokenizer
 from former_nb.tokenization import SubwordTokenizer

@@ -45,8 +45,7 @@ def test_five_hundred_merges_of_the_plays_are_the_librarys():
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.text("ab é", max_size=30), min_size=1, max_size=6), st.integers(0, 30))
 def test_any_few_texts_give_the_librarys_merges(texts, n):
-    "Short texts are full of ties. In runs of one letter the library counts overlaps otherwise."
-    texts = [text.replace("aa", "a").replace("bb", "b").replace("éé", "é") for text in texts]
+    "Short texts are full of ties."
     if any(texts):
         ours, theirs = train_bpe(texts, n), SubwordTokenizer.train(texts, 260 + n).merges
         assert ours == theirs
