@@ -669,7 +669,7 @@ def bleu(
     ] = None,
 ):
     "BLEU and chrF, each with the signature that says how it was computed."
-    from former_nb.subwords import compare_translations, score_translations
+    from former_nb.scores import compare_translations, score_translations
 
     texts = {
         name: list(stream_lines(file))

@@ -519,7 +519,7 @@ class Candidates:
 
 def judge_translations(model, tokenizer, pairs, **kwargs):
     "The translations of the sources, and how near they are to the targets."
-    from former_nb.subwords import score_translations
+    from former_nb.scores import score_translations
     from former_nb.translation import translate
 
     said = [
