@@ -42,7 +42,7 @@ class SeparateHeads(nn.Module):
         "Run the heads one after another and mix what they found."
         h = len(self.heads)
         each = [mask] * h if mask is None or mask.ndim < 4 else mask.expand(-1, h, -1, -1).unbind(1)
-        found = [head(x, m, is_causal, need_weights=True) for head, m in zip(self.heads, each)]
+        found = [head(x, m, is_causal=is_causal, need_weights=True) for head, m in zip(self.heads, each)]
         out = self.out(torch.cat([y for y, _ in found], dim=-1))  # of (B, T, h * d_k)
         return (out, torch.stack([w for _, w in found], dim=1)) if need_weights else out
 
