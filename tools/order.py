@@ -40,7 +40,8 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],
     "15_translation": ["library/scores"],
 }
-LIBRARY = [f"library/{page}" for page in ("config", "toy_data", "scores", "cli", "recipes")]
+EXTRA = "config toy_data multi_head_tools scores cli recipes"
+LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
 TOUR = "00_tour"
 NOT_YET = {
