@@ -19,7 +19,8 @@ from .multi_head import record_attention
 from .text import BOS, IGNORE, PAD, SPECIALS, CharTokenizer
 from .core import eval_mode, plot_weights
 from .guards import check_int
-from .data_sets import load_enwik8, load_shakespeare, read_text, split
+from .data_sets import load_enwik8, load_shakespeare, split
+from .files import read_text
 from .tokenization import SubwordTokenizer, TextTokenizer
 
 # %% ../nbs/deeper/10_long_texts.ipynb #f7240c21
