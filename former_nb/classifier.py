@@ -26,12 +26,11 @@ from torch import nn
 from .batches import make_batches
 from .text import BOS, EOS, PAD, encode_texts, pad_rows
 from .config import TransformerConfig
-from .guards import check_choice
+from .guards import check_choice, check_int, check_tensor
 from .checkpoints import Pretrained
 from .core import eval_mode
-from .guards import check_int
-from .data_sets import read_text
-from .masks import _check_integers, padding_mask
+from .files import read_text
+from .masks import padding_mask
 from .block import Stack
 from .tokenization import TextTokenizer, check_texts
 
@@ -142,7 +141,7 @@ class Classifier(nn.Module, Pretrained):
         tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text. Padding, however much, changes nothing."
-        _check_integers("tokens", tokens, "B", "T")
+        check_tensor("tokens", tokens, "B T", int)
         return self.judge(self.embed_tokens(tokens), tokens)
 
     def save_pretrained(self, save_directory: str | Path, **kwargs):
