@@ -253,7 +253,7 @@ def test_an_exported_stack_takes_other_lengths():
     config = replace(CONFIG, n_layers=1, norm="rms", activation="swiglu", positions="rotary")
     stack = Stack(config, cross=True).eval()
     B, T, S = (torch.export.Dim(name, min=2, max=9) for name in "BTS")
-    how = dict(x={0: B, 1: T}, is_causal=None, memory={"memory": {0: B, 1: S}})
+    how = dict(x={0: B, 1: T}, is_causal=None, memory={0: B, 1: S})
     given_ = dict(is_causal=True, memory=n(2, 7, 12))
     program = torch.export.export(stack, (n(2, 5, 12),), given_, dynamic_shapes=how).module()
     for b, t, s in ((2, 5, 7), (3, 8, 4), (4, 2, 9)):
@@ -314,7 +314,7 @@ def refused(what, theirs, kind=ValueError):
 
 TABLE = {
     "Block": [
-        *words(BLOCK),
+        *words(Block(replace(CONFIG, norm_first=False))),
         *words(lambda memory: DECODER(X, memory=memory), start="memory: expected"),
         ("T = 0", lambda: BLOCK(n(2, 0, 12)), shape(2, 0, 12)),
         ("B = 0", lambda: BLOCK(n(0, 5, 12)), shape(0, 5, 12)),
