@@ -25,13 +25,13 @@ from torch import nn
 
 from .batches import make_batches
 from .text import BOS, EOS, PAD, encode_texts, pad_rows
-from .block import TransformerConfig, _check_known
+from .config import TransformerConfig
+from .guards import check_choice, check_int, check_tensor
 from .checkpoints import Pretrained
 from .core import eval_mode
-from .guards import check_int
-from .data_sets import read_text
-from .masks import _check_integers, padding_mask
-from .stack import Stack
+from .files import read_text
+from .masks import padding_mask
+from .block import Stack
 from .tokenization import TextTokenizer, check_texts
 
 # %% ../nbs/09_classifier.ipynb #81875862
@@ -44,7 +44,7 @@ def pool_tokens(
     pool: str = "mean",  # 'mean', 'max' or 'first', of the tokens that are real
 ) -> torch.Tensor:  # (B, d_model); zeros for a row without a token
     "One vector for each row. Padding has no part in it."
-    _check_known("pool", pool, POOLS)
+    check_choice("pool", pool, POOLS)
     if real.dtype != torch.bool or real.shape != x.shape[:2]:
         raise ValueError(
             f"real: expected booleans of shape {tuple(x.shape[:2])}, got {real.dtype} of shape {tuple(real.shape)}"
@@ -74,7 +74,7 @@ def _check_classifier(config, n_classes, pool, embed_dropout, n_bigrams):
     if not isinstance(config, TransformerConfig):
         raise TypeError(f"config: expected a TransformerConfig, got {type(config).__name__}")
     check_int("n_classes", n_classes, 2)
-    _check_known("pool", pool, POOLS)
+    check_choice("pool", pool, POOLS)
     _check_share("embed_dropout", embed_dropout)
     check_int("n_bigrams", n_bigrams, 0)
 
@@ -141,7 +141,7 @@ class Classifier(nn.Module, Pretrained):
         tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text. Padding, however much, changes nothing."
-        _check_integers("tokens", tokens, "B", "T")
+        check_tensor("tokens", tokens, "B T", int)
         return self.judge(self.embed_tokens(tokens), tokens)
 
     def save_pretrained(self, save_directory: str | Path, **kwargs):
@@ -219,7 +219,7 @@ def truncate(
 ) -> list[int]:  # at most `max_len` tokens
     "Cut a row that is too long."
     check_int("max_len", max_len)
-    _check_known("how", how, TRUNCATIONS)
+    check_choice("how", how, TRUNCATIONS)
     head = max_len if how == "head" else max_len // 3
     return row if len(row) <= max_len else [*row[:head], *row[len(row) - max_len + head :]]
 
@@ -299,7 +299,7 @@ def predict(
     max_tokens: int = 16_384,  # per batch
 ) -> pd.DataFrame:  # a row per text: label, p(name) for each class, and a note on what was odd
     "Labels and probabilities. A text that cannot be read costs its own row only: no label, NaN, and the reason as note."
-    _check_known("how", how, ("windows", *TRUNCATIONS))
+    check_choice("how", how, ("windows", *TRUNCATIONS))
     _check_pair(model, tokenizer)
     labels = _check_names(
         [str(i) for i in range(model.n_classes)] if labels is None else labels, model.n_classes

@@ -111,7 +111,7 @@ def choose_settings(
     given: dict,  # from the command line
 ) -> dict:
     "The task's settings, changed by a file, changed by the command line. Raises `ValueError` for a name that is none."
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.runs import TrainingConfig
 
     defaults = {
@@ -179,12 +179,12 @@ def new_names(
 ) -> list[str]:  # up to n different names
     "Draw names that start with `prompt` until `n` of them are new, or forty times as many were drawn."
     from former_nb.decoding import generate_text
+    from former_nb.sampling import Sampling
 
     found = {}
     for attempt in range(10):
-        drawn = generate_text(
-            model, tokenizer, prompt, 4 * n, temperature, seed=seed + 4 * n * attempt
-        )
+        sampling = Sampling(temperature, seed=seed + 4 * n * attempt)
+        drawn = generate_text(model, tokenizer, prompt, 4 * n, sampling=sampling)
         found |= {
             name.capitalize(): None
             for name in drawn
@@ -207,7 +207,8 @@ def report_names(model, folder, say, tokenizer, texts, rows, seed) -> dict:
 
     from former_nb.batches import make_batches
     from former_nb.checkpoints import atomic_write
-    from former_nb.generator import NGram, plot_attention
+    from former_nb.baselines import NGram
+    from former_nb.long_texts import plot_attention
     from former_nb.optimization import evaluate
 
     choices = tokenizer.vocab_size - 3  # padding, beginning and unknown never follow
@@ -257,10 +258,11 @@ def short_texts(task, settings) -> Job:
     "A language model of names, or of questions with their answers."
     from former_nb.text import CharTokenizer, collate, encode_texts
     from former_nb.batches import make_batches
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.checkpoints import save_model
     from former_nb.guards import check_int
-    from former_nb.data_sets import load_names, read_names, split
+    from former_nb.data_sets import load_names, split
+    from former_nb.files import read_names
     from former_nb.generator import LanguageModel
     from former_nb.tokenization import normalise
     from former_nb.toy_data import SEPARATOR, collate_answers, toy_texts
@@ -317,9 +319,10 @@ COUNTED = 2_000_000  # characters at most that the counting models learn from, o
 def report_long(model, folder, say, data, settings, tested) -> dict:
     "The surprise of the model at the last part of a text, every character counted once, beside that of models that count; and a sample."
     from former_nb.decoding import generate_text
-    from former_nb.generator import NGram
+    from former_nb.baselines import NGram
     from former_nb.long_texts import bits_per_character
     from former_nb.optimization import evaluate
+    from former_nb.sampling import Sampling
     from former_nb.text import BOS, SPECIALS
 
     tokenizer, last, length = data.tokenizer, data.rows[-1].tolist(), settings["length"]
@@ -343,9 +346,8 @@ def report_long(model, folder, say, data, settings, tested) -> dict:
     say_losses(say, f"Nats per character, {part}; the model sees at most {length} before it:", nats)
     say(f"In bits per character: {bits_per_character(nats['transformer']):.3f}")
     window = length if model.positions is None else None
-    [text] = generate_text(
-        model, tokenizer, "", 1, 0.8, seed=settings["seed"], max_new_tokens=400, window=window
-    )
+    sampling = Sampling(0.8, seed=settings["seed"])
+    [text] = generate_text(model, tokenizer, "", 1, 400, sampling, window=window)
     say(
         f"\n{text.strip()}\n\nThe model is in {folder}. Try: former-nb generate --model {folder} --n 1 --stream"
     )
@@ -354,7 +356,7 @@ def report_long(model, folder, say, data, settings, tested) -> dict:
 
 def long_text(task, settings) -> Job:
     "A language model of one long text."
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.checkpoints import save_model
     from former_nb.generator import LanguageModel
     from former_nb.long_texts import load_long_text, long_text_data
@@ -422,7 +424,7 @@ def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
 def texts_with_labels(task, settings) -> Job:
     "A classifier of reviews, or of the texts of a table."
     from former_nb.batches import make_batches
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.checkpoints import save_model
     from former_nb.classifier import (
         Classifier,
@@ -518,7 +520,7 @@ class Candidates:
 
 def judge_translations(model, tokenizer, pairs, **kwargs):
     "The translations of the sources, and how near they are to the targets."
-    from former_nb.subwords import score_translations
+    from former_nb.scores import score_translations
     from former_nb.translation import translate
 
     said = [
@@ -602,7 +604,7 @@ def hold_out(pairs, seed):
 def parallel_texts(task, settings) -> Job:
     "A translator."
     from former_nb.batches import make_batches
-    from former_nb.block import TransformerConfig
+    from former_nb.config import TransformerConfig
     from former_nb.guards import check_int
     from former_nb.data_sets import load_translations
     from former_nb.encoder_decoder import EncoderDecoder, collate_pairs

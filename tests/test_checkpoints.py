@@ -29,7 +29,7 @@ from former_nb.checkpoints import load_model, save_model
 from former_nb.text import CharTokenizer
 
 import former_nb
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.checkpoints import (
     CHECKPOINT,
     VERSION,
@@ -521,7 +521,7 @@ def fails(folder, tensors=None):
 LIMITED = """
 import resource, sys, torch
 from former_nb.checkpoints import read_checkpoint, write_checkpoint
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
 folder = sys.argv[1]
 model = LanguageModel(TransformerConfig(vocab_size=50, max_len=8, d_model=64, n_heads=2, n_layers=1, d_ff=64))
