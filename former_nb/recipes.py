@@ -208,7 +208,7 @@ def report_names(model, folder, say, tokenizer, texts, rows, seed) -> dict:
     from former_nb.batches import make_batches
     from former_nb.checkpoints import atomic_write
     from former_nb.baselines import NGram
-    from former_nb.generator import plot_attention
+    from former_nb.long_texts import plot_attention
     from former_nb.optimization import evaluate
 
     choices = tokenizer.vocab_size - 3  # padding, beginning and unknown never follow
