@@ -5,15 +5,13 @@
 # %% auto #0
 __all__ = ['POOLS', 'TRUNCATIONS', 'LONGEST_TEXT', 'pool_tokens', 'Classifier', 'label_names', 'label_rows', 'truncate',
            'windows', 'collate_labels', 'predict', 'gradient_times_input', 'read_labeled_csv', 'oversample',
-           'classification_report', 'save_classifier', 'load_classifier']
+           'classification_report']
 
 # %% ../nbs/09_classifier.ipynb #c3d55403
 import csv
 import io
-import json
 import math
 import random
-import shutil
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -28,13 +26,13 @@ from torch import nn
 from .batches import make_batches
 from .text import BOS, EOS, PAD, encode_texts, pad_rows
 from .block import TransformerConfig, _check_known
-from .checkpoints import Pretrained, atomic_write
+from .checkpoints import Pretrained
 from .core import eval_mode
 from .guards import check_int
 from .data_sets import read_text
 from .masks import _check_integers, padding_mask
 from .stack import Stack
-from .tokenization import TextTokenizer, check_texts, load_tokenizer
+from .tokenization import TextTokenizer, check_texts
 
 # %% ../nbs/09_classifier.ipynb #81875862
 POOLS = ("mean", "max", "first")
@@ -439,47 +437,3 @@ def classification_report(
         index=pd.Index(found, name="class"),
         columns=["texts", "precision", "recall", "f1"],
     )
-
-# %% ../nbs/09_classifier.ipynb #f65da239
-def save_classifier(
-    folder: str | Path,  # made where it is missing
-    model: Classifier,
-    tokenizer: TextTokenizer,
-    labels: list[str],  # the names of the classes, in the order of their numbers
-) -> None:
-    "Write a model, its tokenizer and its labels into one folder, whole or not at all. A `README.md` that is there stays."
-    _check_pair(model, tokenizer)
-    labels = _check_names(labels, model.n_classes)
-    with atomic_write(folder) as whole:
-        if (kept := Path(folder, "README.md")).exists():
-            shutil.copy(kept, whole)
-        model.save_pretrained(whole, repo_id=Path(folder).name)
-        tokenizer.save(whole)
-        (whole / "labels.json").write_text(
-            json.dumps(labels, ensure_ascii=False, indent=2), encoding="utf-8"
-        )
-
-
-def load_classifier(
-    folder: str | Path,  # as written by `save_classifier`
-    device: torch.device | str = "cpu",
-) -> tuple[
-    Classifier, TextTokenizer, list[str]
-]:  # the model, ready to be used, its tokenizer and the names of its classes
-    "A trained model, its tokenizer and its labels. Raises `ValueError` for a folder that is missing or not whole."
-    if not Path(folder).is_dir():
-        raise ValueError(f"model: there is no folder {str(folder)!r}")
-    model, tokenizer = Classifier.from_pretrained(folder), load_tokenizer(folder)
-    if model.config.vocab_size != tokenizer.vocab_size:
-        raise ValueError(
-            f"model: {str(folder)!r} holds a model for {model.config.vocab_size} tokens and a tokenizer of {tokenizer.vocab_size}"
-        )
-    try:
-        labels = _check_names(
-            json.loads(Path(folder, "labels.json").read_text(encoding="utf-8")), model.n_classes
-        )
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"model: expected a readable labels.json in {str(folder)!r}, got {type(error).__name__}: {error}"
-        ) from None
-    return model.to(device).eval(), tokenizer, labels

@@ -289,7 +289,7 @@ def train(
         int | None,
         typer.Option(help="Stop after so many looks at the validation data without a new best."),
     ] = None,
-    precision: Annotated[str | None, typer.Option(help="no (float32) or bf16.")] = None,
+    precision: Annotated[str | None, typer.Option(help="auto (bf16 on CUDA), no (float32) or bf16.")] = None,
     compile: Annotated[
         bool | None,
         typer.Option(
@@ -342,13 +342,13 @@ def train(
     else:
         settings = recall_run(resume, task, {**found, **given})
     how = dict(
-        device=device.value, save_every=save_every, tracker="tensorboard" if tensorboard else None
+        device=device.value, save_every=save_every, tensorboard=tensorboard
     )
     run_task(task, settings, out or resume, how, resume is not None, overwrite, dry_run)
 
 
 SETTINGS = set(
-    "file csv text label src tgt val_src val_tgt symbols length d_model n_heads n_layers d_ff dropout positions epochs steps minutes batch_size accumulate lr muon_lr patience "
+    "file csv text label src tgt val_src val_tgt symbols length d_model n_heads n_layers d_ff dropout positions epochs steps minutes batch_size gradient_accumulation_steps lr muon_lr patience "
     "precision compile seed".split()
 )
 
@@ -357,7 +357,7 @@ def run_task(
     task: str,
     settings: dict,
     out: Path | None,
-    how: dict,  # device, save_every and tracker, as for `fit`
+    how: dict,  # device, save_every and tensorboard
     resume: bool,
     overwrite: bool,
     dry: bool,  # print only
@@ -366,7 +366,9 @@ def run_task(
     from former_nb.checkpoints import atomic_write
     from former_nb.core import keep_memory, set_seed
     from former_nb.recipes import CARD, build, model_card, prepare
-    from former_nb.training import TrainingConfig, fit, start_processes
+    from former_nb.resuming import Checkpoint, SaveBest, TensorBoard, lock_folder
+    from former_nb.runs import TrainingConfig, start_processes
+    from former_nb.training import fit
 
     config = build(TrainingConfig, settings)
     set_seed(config.seed)  # refuses one that is too large, before anything is written
@@ -374,29 +376,35 @@ def run_task(
     if dry:
         return dry_run(job, config, settings)
     keep_memory()
-    accelerator, where = start_processes(how["device"], config.precision)
+    accelerator, where = start_processes(how["device"])
     main = accelerator.is_main_process
     say = typer.echo if main else lambda text: None
     set_seed(config.seed)
     model = job.make_model()  # refuses what it cannot be built from, before anything is written
     if main and not resume:
+        lock = lock_folder(out) if out.is_dir() else None  # while another run trains there
         prepare_folder(out, overwrite)
         note_run(out, task, settings)
+        if lock:
+            lock.release()
     accelerator.wait_for_everyone()
 
     say(f"{job.source}: {job.sizes}")
     say(
         f"{'Going on with' if resume else 'Training'} {sum(p.numel() for p in model.parameters()):,} parameters on {where.type}, {out}"
     )
+    callbacks = [
+        Checkpoint(out, how["save_every"], resume),
+        SaveBest(partial(job.save, out)),
+        *([TensorBoard(out)] if how["tensorboard"] else []),
+    ]
     history = fit(
         model,
         job.train,
         job.valid,
         config,
-        folder=out,
-        resume=resume,
-        on_best=partial(job.save, out),
-        **how,
+        callbacks=callbacks,
+        device=how["device"],
     )
     if main:
         seconds = history["seconds"].iloc[-1]
@@ -521,16 +529,16 @@ def generate(
     ] = Device.auto,
 ):
     "Let a trained model write, one text per line."
+    from former_nb.checkpoints import load_model
     from former_nb.core import pick_device
     from former_nb.decoding import generate_text, stream_text
-    from former_nb.generator import load_generator
 
     if prompt == "":
         raise ValueError(
             "prompt: expected at least one character; leave --prompt out to start from the beginning"
         )
     check_kind(model, "generate")
-    trained, tokenizer = load_generator(model, pick_device(device.value))
+    trained, tokenizer, _ = load_model(model, pick_device(device.value))
     prompt = sys.stdin.read().removesuffix("\n") if prompt == "-" else prompt or ""
     if prompt != prompt.encode(errors="ignore").decode():
         raise ValueError(f"prompt: expected UTF-8 text, got {prompt!r:.80}")
@@ -624,14 +632,15 @@ def translate(
     ] = Device.auto,
 ):
     "Translate line by line, in order. A line that cannot be read gives an empty one, and a note."
+    from former_nb.checkpoints import load_model
     from former_nb.core import keep_memory, pick_device
-    from former_nb.translation import load_translator, stream_translations
+    from former_nb.translation import stream_translations
 
     if texts and file:
         raise ValueError("file: expected texts or a file, got both")
     check_kind(model, "translate")
     keep_memory()
-    trained, tokenizer = load_translator(model, pick_device(device.value))
+    trained, tokenizer, _ = load_model(model, pick_device(device.value))
     typing = not texts and file is None and sys.stdin.isatty()
     how = dict(
         num_return_sequences=num_return_sequences,
@@ -710,13 +719,14 @@ def classify(
     ] = Device.auto,
 ):
     "Let a trained model judge: label, probability and text, one line each, with tabs between. A text that cannot be read gets neither, and a note."
-    from former_nb.classifier import load_classifier, predict
+    from former_nb.checkpoints import load_model
+    from former_nb.classifier import predict
     from former_nb.core import pick_device
 
     if texts and file:
         raise ValueError("file: expected texts or a file, got both")
     check_kind(model, "classify")
-    trained, tokenizer, labels = load_classifier(model, pick_device(device.value))
+    trained, tokenizer, labels = load_model(model, pick_device(device.value))
     texts = texts or read_lines(file)
     if not texts:
         raise ValueError("texts: expected at least one, got none")

@@ -112,7 +112,7 @@ def choose_settings(
 ) -> dict:
     "The task's settings, changed by a file, changed by the command line. Raises `ValueError` for a name that is none."
     from former_nb.block import TransformerConfig
-    from former_nb.training import TrainingConfig
+    from former_nb.runs import TrainingConfig
 
     defaults = {
         field.name: field.default
@@ -258,9 +258,10 @@ def short_texts(task, settings) -> Job:
     from former_nb.text import CharTokenizer, collate, encode_texts
     from former_nb.batches import make_batches
     from former_nb.block import TransformerConfig
+    from former_nb.checkpoints import save_model
     from former_nb.guards import check_int
     from former_nb.data_sets import load_names, read_names, split
-    from former_nb.generator import LanguageModel, save_generator
+    from former_nb.generator import LanguageModel
     from former_nb.tokenization import normalise
     from former_nb.toy_data import SEPARATOR, collate_answers, toy_texts
 
@@ -305,7 +306,7 @@ def short_texts(task, settings) -> Job:
         make_batches(rows[0], settings["batch_size"], shuffle=True, seed=seed, collate=making),
         make_batches(rows[1], 512, collate=making),
         partial(LanguageModel, config),
-        partial(save_generator, tokenizer=tokenizer),
+        partial(save_model, tokenizer=tokenizer),
         report,
     )
 
@@ -354,7 +355,8 @@ def report_long(model, folder, say, data, settings, tested) -> dict:
 def long_text(task, settings) -> Job:
     "A language model of one long text."
     from former_nb.block import TransformerConfig
-    from former_nb.generator import LanguageModel, save_generator
+    from former_nb.checkpoints import save_model
+    from former_nb.generator import LanguageModel
     from former_nb.long_texts import load_long_text, long_text_data
 
     file = settings.get("file", task)
@@ -378,7 +380,7 @@ def long_text(task, settings) -> Job:
         data.train,
         data.valid,
         partial(LanguageModel, config),
-        partial(save_generator, tokenizer=data.tokenizer),
+        partial(save_model, tokenizer=data.tokenizer),
         partial(report_long, data=data, settings=settings, tested=len(data.rows) > 2),
     )
 
@@ -421,6 +423,7 @@ def texts_with_labels(task, settings) -> Job:
     "A classifier of reviews, or of the texts of a table."
     from former_nb.batches import make_batches
     from former_nb.block import TransformerConfig
+    from former_nb.checkpoints import save_model
     from former_nb.classifier import (
         Classifier,
         oversample,
@@ -428,7 +431,6 @@ def texts_with_labels(task, settings) -> Job:
         label_names,
         label_rows,
         read_labeled_csv,
-        save_classifier,
     )
     from former_nb.data_sets import load_reviews, split
     from former_nb.guards import check_int
@@ -490,7 +492,7 @@ def texts_with_labels(task, settings) -> Job:
             settings["embed_dropout"],
             settings["pairs"],
         ),
-        partial(save_classifier, tokenizer=tokenizer, labels=names),
+        partial(save_model, tokenizer=tokenizer, labels=names),
         partial(report_labels, tokenizer=tokenizer, names=names, parts=parts),
     )
 
@@ -507,9 +509,9 @@ class Candidates:
 
     def __call__(self, folder, model):
         "Save the model, keep its weights."
-        from former_nb.translation import save_translator
+        from former_nb.checkpoints import save_model
 
-        save_translator(folder, model, self.tokenizer)
+        save_model(folder, model, self.tokenizer)
         state = {name: t.detach().cpu().clone() for name, t in model.state_dict().items()}
         self.states = [*self.states, state][-self.n :]
 

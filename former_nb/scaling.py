@@ -25,7 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from .guards import check_int
 from .optimization import make_optimizers, split_batch, train_step
-from .training import TrainingConfig
+from .runs import TrainingConfig
 
 # %% ../nbs/deeper/08_scaling.ipynb #e4961534
 def all_reduce_bytes(

@@ -18,7 +18,7 @@ import torch
 from former_nb.batches import make_batches
 from former_nb.cli import main
 from former_nb.toy_data import NAMES
-from former_nb.generator import load_generator
+from former_nb.checkpoints import load_model
 from former_nb.text import encode_texts
 from former_nb.toy_data import collate_answers
 from former_nb.training import exact_match
@@ -98,7 +98,7 @@ def test_training_writes_a_whole_folder(model):
     }
     assert wanted <= {file.name for file in model.iterdir()}
     assert not [file for file in model.iterdir() if file.name.startswith(".")]
-    loaded, tokenizer = load_generator(model)
+    loaded, tokenizer, _ = load_model(model)
     assert loaded.config.vocab_size == tokenizer.vocab_size
 
 
@@ -193,7 +193,7 @@ def test_a_model_of_another_size_takes_the_place_of_the_old_one(model, own_names
         "train", "names", "--out", out, "--overwrite", "--file", own_names, *TINY, "--d-model", "24"
     )
     assert result.returncode == 0, result.stderr
-    assert load_generator(out)[0].config.d_model == 24
+    assert load_model(out)[0].config.d_model == 24
     assert (out / "README.md").read_text(encoding="utf-8") == "my notes"
 
 
@@ -327,7 +327,7 @@ def test_settings_come_from_the_task_a_file_and_the_command_line(own_names, tmp_
     assert [
         settings[name] for name in ("epochs", "d_model", "n_layers", "max_grad_norm", "lr", "d_ff")
     ] == [1, 16, 1, 0.5, 0.01, 64]
-    assert load_generator(tmp_path / "out")[0].config.n_layers == 1
+    assert load_model(tmp_path / "out")[0].config.n_layers == 1
 
 
 @pytest.mark.parametrize(
@@ -404,13 +404,13 @@ def test_a_model_that_does_not_fit_gets_one_sentence(monkeypatch, own_names, tmp
     def full(*_, **__):
         raise error
 
-    monkeypatch.setattr("former_nb.training.train_step", full)
+    monkeypatch.setattr("former_nb.runs.train_step", full)
     refused(
         former("train", "names", "--out", tmp_path / "out", "--file", own_names, *TINY),
         "not enough memory",
         "--dry-run",
     )
-    monkeypatch.setattr("former_nb.training.train_step", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("former_nb.runs.train_step", lambda *_, **__: 1 / 0)
     assert (
         "ZeroDivisionError"
         in former("train", "names", "--out", tmp_path / "other", "--file", own_names, *TINY).stderr
@@ -454,7 +454,7 @@ def test_a_full_disk_gets_one_sentence_and_leaves_nothing_half_written(own_names
         "no checkpoint could be written",
     )
     assert not [file for file in (tmp_path / "out").iterdir() if file.name.startswith(".")]
-    load_generator(tmp_path / "out")  # its files were small enough, and are whole
+    load_model(tmp_path / "out")  # its files were small enough, and are whole
 
 
 STOPPED = """
@@ -515,7 +515,7 @@ def test_a_toy_task_is_learned_judged_and_used(tmp_path):
     answer = former(
         "generate", "--model", tmp_path / "out", "--prompt", "badce=", "--temperature", 0, "--n", 1
     ).stdout
-    trained, tokenizer = load_generator(tmp_path / "out")
+    trained, tokenizer, _ = load_model(tmp_path / "out")
     batches = make_batches(
         encode_texts(["badce=ecdab"], tokenizer),
         1,

@@ -13,7 +13,7 @@ from test_cli import OFFLINE, former, process, refused
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.recipes import hold_out
 from former_nb.toy_data import number_pairs
-from former_nb.translation import load_translator, save_translator
+from former_nb.checkpoints import load_model, save_model
 
 SMALL = ["--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--device", "cpu"]
 
@@ -46,13 +46,13 @@ def numbers(tmp_path_factory):
 @pytest.fixture(scope="module")
 def fixed(numbers):
     "The folder of a model with the same sizes and weights made by chance, so large that no rounding decides between two words."
-    model, tokenizer = load_translator(numbers[0] / "model")
+    model, tokenizer, _ = load_model(numbers[0] / "model")
     torch.manual_seed(2)  # of six that were tried, one whose texts are short
     model = EncoderDecoder(model.config, tied=False)
     for weight in model.parameters():
         if weight.ndim > 1:
             torch.nn.init.normal_(weight, std=0.4)
-    save_translator(numbers[0] / "fixed", model, tokenizer)
+    save_model(numbers[0] / "fixed", model, tokenizer)
     return numbers[0] / "fixed"
 
 

@@ -16,6 +16,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from fit_tools import fit
 import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,8 @@ from former_nb import long_texts
 from former_nb.batches import make_batches
 from former_nb.block import POSITIONS, TransformerConfig
 from former_nb.data_sets import SOURCES, Source, python_prose, split
-from former_nb.generator import LanguageModel, NGram, load_generator, plot_attention, save_generator
+from former_nb.checkpoints import load_model, save_model
+from former_nb.generator import LanguageModel, NGram, plot_attention
 from former_nb.leaks import assert_no_leak, assert_no_noise_leak
 from former_nb.long_texts import (
     LONG_TEXTS,
@@ -40,7 +42,7 @@ from former_nb.long_texts import (
 from former_nb.optimization import evaluate, token_loss, total_loss
 from former_nb.text import BOS, EOS, IGNORE, PAD, SPECIALS, UNK, CharTokenizer, encode_texts
 from former_nb.tokenization import SubwordTokenizer, load_tokenizer
-from former_nb.training import TrainingConfig, fit
+from former_nb.runs import TrainingConfig
 
 LONG = "FORMER_NB_CASES" in os.environ
 many = settings(
@@ -268,22 +270,22 @@ def test_models_say_what_is_wrong(tmp_path):
             "at most max_len = 8 positions, got 9",
         ),
         (
-            lambda: save_generator(tmp_path, model, CharTokenizer("ab")),
+            lambda: save_model(tmp_path, model, CharTokenizer("ab")),
             ValueError,
-            "7 tokens and a tokenizer of 6",
+            "7 tokens, got one of 6",
         ),
-        (lambda: save_generator(tmp_path, model, "abc"), TypeError, "tokenizer: expected"),
+        (lambda: save_model(tmp_path, model, "abc"), TypeError, "tokenizer: expected"),
         (
-            lambda: save_generator(tmp_path, torch.nn.Linear(2, 2), tokenizer),
+            lambda: save_model(tmp_path, torch.nn.Linear(2, 2), tokenizer),
             TypeError,
             "got Linear",
         ),
-        (lambda: load_generator(tmp_path / "no"), ValueError, "model: there is no folder"),
+        (lambda: load_model(tmp_path / "no"), ValueError, "model: there is no folder"),
     ]:
         fails(call, error, *words)
     assert not list(tmp_path.iterdir())  # nothing was written
-    save_generator(tmp_path, model, tokenizer)
-    again, letters = load_generator(tmp_path)
+    save_model(tmp_path, model, tokenizer)
+    again, letters, _ = load_model(tmp_path)
     assert letters.to_dict() == tokenizer.to_dict() and torch.equal(
         again(torch.tensor([[1, 4]])), model(torch.tensor([[1, 4]]))
     )

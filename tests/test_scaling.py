@@ -25,7 +25,7 @@ from former_nb.core import set_seed
 from former_nb.generator import LanguageModel
 from former_nb.optimization import make_optimizers, split_batch, token_loss, train_step
 from former_nb.scaling import all_reduce_bytes, step_seconds, training_cost
-from former_nb.training import TrainingConfig, start_processes
+from former_nb.runs import TrainingConfig, start_processes
 
 LONG = "FORMER_NB_CASES" in os.environ
 processes = pytest.mark.skipif(
@@ -41,6 +41,8 @@ WORKER = '''
 import json, os, signal, sys, time
 from pathlib import Path
 
+import former_nb.resuming as resuming
+import former_nb.runs as runs
 import former_nb.toy_data as toy_data
 import former_nb.training as training
 from former_nb.batches import make_batches
@@ -97,24 +99,25 @@ def train(folder, name, config={}, resume=False, size=33, accident=None):
     valid = Batches(make_batches(rows[-60:], 25, collate=collate))  # 3 batches: not a multiple of 2 or 4
     set_seed(0)
     model = LanguageModel(TransformerConfig(tokenizer.vocab_size, 22, 16, 2, 1, 32, dropout=0.0)).double()
-    config = training.TrainingConfig(**{"steps": 8, "eval_every": 1, "lr": 1e-2, "muon_lr": None, **config})
+    config = runs.TrainingConfig(**{"steps": 8, "eval_every": 1, "lr": 1e-2, "muon_lr": None, **config})
     where = Path(folder, name) if resume else None
     try:
-        history = training.fit(model, batches, valid, config, folder=where, resume=resume, progress=False, device="cpu")
+        callbacks = [resuming.Checkpoint(where, resume=True)] if resume else []
+        history = training.fit(model, batches, valid, config, callbacks=callbacks, progress=False, device="cpu")
     except Stop:
         return None
     return history[["train", "valid"]].values.tolist()
 
 
 if __name__ == "__main__":
-    folder, write = sys.argv[1], training.write_checkpoint
+    folder, write = sys.argv[1], resuming.write_checkpoint
 
     def noted(where, *args):  # who wrote which checkpoint
         with open(Path(folder, f"written-by-{RANK}"), "a") as f:
             f.write(f"{Path(where).name}\\n")
         write(where, *args)
 
-    training.write_checkpoint = noted
+    resuming.write_checkpoint = noted
     losses = {job["name"]: train(folder, **job) for job in json.loads(sys.argv[2])}
     Path(folder, f"losses-{RANK}.json").write_text(json.dumps(losses))
 '''

@@ -10,6 +10,7 @@ from bad_input_table import cases, judge, public_names
 from former_nb import translation as module
 from former_nb.text import CharTokenizer, encode_texts, pad_rows
 from former_nb.block import TransformerConfig
+from former_nb.checkpoints import load_model, save_model
 from former_nb.core import set_seed
 from former_nb.toy_data import number_pairs
 from former_nb.encoder_decoder import EncoderDecoder, greedy_decode
@@ -17,10 +18,8 @@ from former_nb.tokenization import SubwordTokenizer
 from former_nb.translation import (
     Translation,
     average_weights,
-    load_translator,
     pair_rows,
     read_pairs,
-    save_translator,
     split_text,
     stream_translations,
     translate,
@@ -154,16 +153,16 @@ def test_the_mean_of_weights(fixed):
 
 
 def test_saved_and_loaded_it_translates_alike(fixed, tmp_path):
-    save_translator(tmp_path / "m", fixed, TOKENIZER)
+    save_model(tmp_path / "m", fixed, TOKENIZER)
     (tmp_path / "m" / "README.md").write_text("mine")
-    save_translator(tmp_path / "m", fixed, TOKENIZER)
+    save_model(tmp_path / "m", fixed, TOKENIZER)
     assert (tmp_path / "m" / "README.md").read_text() == "mine"
-    model, tokenizer = load_translator(tmp_path / "m")
+    model, tokenizer, _ = load_model(tmp_path / "m")
     some = [a for a, _ in PAIRS[:10]]
     assert translate(model.double(), tokenizer, some) == translate(fixed, TOKENIZER, some)
     (tmp_path / "m" / "tokenizer.json").unlink()
     with pytest.raises(ValueError, match="tokenizer"):
-        load_translator(tmp_path / "m")
+        load_model(tmp_path / "m")
 
 
 def test_files_become_pairs(tmp_path):
@@ -201,13 +200,6 @@ TABLE = {
             (ValueError, "states: expected weights of one model", "states[1]"),
         ),
     ],
-    "load_translator": [
-        (
-            "no folder",
-            lambda: load_translator("/nowhere/at/all"),
-            (ValueError, "model: there is no folder", "/nowhere/at/all"),
-        )
-    ],
     "pair_rows": [
         (
             "nothing fits",
@@ -223,18 +215,6 @@ TABLE = {
     ],
     "read_pairs": [
         ("no file", lambda: read_pairs("/nowhere/a", "/nowhere/b"), (ValueError, "", "/nowhere/a"))
-    ],
-    "save_translator": [
-        (
-            "no model",
-            lambda: save_translator("x", torch.nn.Linear(2, 2), TOKENIZER),
-            (TypeError, "model: expected an EncoderDecoder", "Linear"),
-        ),
-        (
-            "another tokenizer",
-            lambda: save_translator("x", translator(), OTHER),
-            (ValueError, "tokenizer: expected the model's", "6"),
-        ),
     ],
     "split_text": [("nothing", lambda: split_text("", TOKENIZER, 3), lambda pieces: pieces == [])],
     "stream_translations": [

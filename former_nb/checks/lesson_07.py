@@ -5,177 +5,107 @@
 # %% auto #0
 __all__ = ['judge_07_1', 'judge_07_2', 'judge_07_3']
 
-# %% ../../nbs/solutions/07_text.ipynb #a4dca174
-import math
-
+# %% ../../nbs/solutions/07_text.ipynb #101018a7
 import torch
 
 from ..exercises import diagnose, exercise
+from ..text import BOS, EOS, IGNORE, PAD, collate, pad_rows
 
-# %% ../../nbs/solutions/07_text.ipynb #79ec5b6a
+# %% ../../nbs/solutions/07_text.ipynb #0554f590
+_ROWS = [[BOS, 7, 5, EOS], [BOS, 9, EOS], [BOS, 6, 8, 4, 5, 7, EOS]]
+
+
+def _mistakes(rows):
+    "What likely slips would return, by what to say about them."
+    first, rest = [row[:-1] for row in rows], [row[1:] for row in rows]
+    inputs, targets = collate(rows)
+    left = [[IGNORE] * (6 - len(row)) + row for row in rest]
+    whole = [row + [IGNORE] * (7 - len(row)) for row in rows]
+    return {
+        "targets are the inputs shifted by one: leave out the first token": (inputs, inputs),
+        "inputs and targets are exchanged": (pad_rows(rest), pad_rows(first, IGNORE)),
+        "a pad is no target: fill the targets with -100": (inputs, pad_rows(rest)),
+        "fill the inputs with 0, which is PAD; -100 has no vector": (
+            pad_rows(first, IGNORE),
+            targets,
+        ),
+        "fill on the right": (pad_rows([[0] * (6 - len(r)) + r for r in first]), pad_rows(left)),
+        "pad after the shift: leave out the last token of each row, not the last column": (
+            pad_rows(rows)[:, :-1],
+            targets,
+        ),
+        "T is one less than the longest row": (pad_rows(rows), pad_rows(whole)),
+    }
+
+
 @exercise(
     "07.1",
-    "Count the pairs of neighbours. Which one is in all five words?",
-    "A merge shortens the words by one token for each place where its pair stands.",
-    "The vocabulary is what was there before the first merge, and one piece for each merge. What was there before?",
+    "For one row, the inputs are `row[:-1]` and the targets `row[1:]`. Both have the same length.",
+    "Begin with `torch.full((B, T), 0)` and `torch.full((B, T), -100)`, and write each row in.",
+    "`inputs[i, : len(row) - 1] = torch.tensor(row[:-1])`",
 )
 def judge_07_1(answer):
-    "Two numbers: tokens of the five words, and vocab_size."
-    problem = diagnose(
-        answer,
-        torch.tensor([13, 263]),
-        {"the two numbers are in the other order: tokens first": [263, 13]},
-    )
-    if problem is None or not problem.startswith("the numbers differ"):
-        return problem
-    tokens = {
-        "a merge saves one token wherever its pair stands, not one in all": 22,
-        "that is after one merge": 20,
-        "that is after two merges": 16,
-        "the third merge is another: *ing* and *s* meet three times, *t* and *h* twice": 14,
-        "that is after four merges": 11,
-        "that is how many letters there are; the merges make them fewer": 25,
-        "that is how many tokens the merges save": 12,
-        "that is how many different letters there are": 8,
-    }
-    size = {
-        "the four special tokens count too": 259,
-        "the 256 bytes are in the vocabulary, also those that the words do not use": 7,
-        "a byte-level tokenizer knows all 256 bytes, not only the letters of its words": 15,
-        "all 256 bytes are known, and the four special tokens count too": 11,
-        "that is without the merges": 260,
-        "that is after two merges": 262,
-        "that is after four merges": 264,
-        "a merge takes no piece away: its halves stay in the vocabulary": 257,
-    }
-    for name, given, right, mistakes in (
-        ("tokens", answer[0], 13, tokens),
-        ("vocab_size", answer[1], 263, size),
-    ):
-        if said := diagnose(given, torch.tensor(right), mistakes):
+    "A function of rows that returns inputs and targets."
+    given = answer([list(row) for row in _ROWS])
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        return f"expected inputs and targets, two tensors, got {type(given).__name__}"
+    if not all(isinstance(part, torch.Tensor) for part in given):
+        return f"expected two tensors, got {type(given[0]).__name__}"
+    right, device = collate(_ROWS), given[0].device
+    for said, wrong in _mistakes(_ROWS).items():
+        if all(g.shape == w.shape and g.equal(w.to(g.device)) for g, w in zip(given, wrong)):
+            return said
+    for name, part, wanted in zip(("inputs", "targets"), given, right):
+        if said := diagnose(part, wanted.to(device)):
             return f"{name}: {said}"
 
-# %% ../../nbs/solutions/07_text.ipynb #1c263820
-def _cut(word, pieces, sizes, from_left=True):
-    "Cut `word` from one end; `sizes` says in which order lengths are tried."
-    out = []
-    while word:
-        tried = [word[:n] if from_left else word[-n:] for n in sizes(len(word))]
-        piece = next(
-            (piece for piece in tried if piece in pieces), word[0] if from_left else word[-1]
-        )
-        out = [*out, piece] if from_left else [piece, *out]
-        word = word[len(piece) :] if from_left else word[: -len(piece)]
-    return out
-
-
-def _anywhere(word, pieces):
-    "The longest piece wherever it stands, then what is left of it and right of it."
-    found = max(
-        (p for p in sorted(pieces) if p in word), key=lambda p: (len(p), -word.index(p)), default=""
-    )
-    if not found:
-        return list(word)
-    before, after = word.split(found, 1)
-    return [*_anywhere(before, pieces), found, *_anywhere(after, pieces)]
-
-
+# %% ../../nbs/solutions/07_text.ipynb #2c7e8f12
 @exercise(
     "07.2",
-    "Stand at a letter and try the whole rest of the word first, then one letter less, and so on.",
-    "`next(n for n in range(len(word), 0, -1) if n == 1 or word[:n] in pieces)` is how far to go.",
+    "How many tokens has *aleksandra* with its two marks? How many of them are inputs?",
+    "A name has a target for each letter, and one for its end.",
 )
 def judge_07_2(answer):
-    "A function of a word and a set of pieces that returns the word cut in pieces."
-    cases = [
-        ("where", {"er", "he"}),
-        ("mothers", {"he", "the", "ther", "other"}),
-        ("abcde", {"ab", "bcd"}),
-        ("abc", {"ab", "bc"}),
-        ("aaaaa", {"aa", "aaa"}),
-    ]
-    down, up = (lambda n: range(n, 0, -1)), (lambda n: range(1, n + 1))
-    cuts = lambda how: [how(word, pieces) for word, pieces in cases]
-    right = cuts(lambda word, pieces: _cut(word, pieces, down))
-    given = cuts(lambda word, pieces: answer(word, set(pieces)))
-    for (word, _), pieces in zip(cases, given):
-        if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
-            return f"expected a list of strings for {word!r}, got {pieces!r:.60}"
-        if "".join(pieces) != word:
-            return f"your pieces spell {''.join(pieces)!r} instead of {word!r}; a letter that is in no piece stands for itself"
+    "Two numbers: the width, and how many targets count."
+    return diagnose(
+        answer,
+        torch.tensor([11, 26]),
+        {
+            "<bos> and <eos> are two tokens, of which one is an input": [10, 22],
+            "the end of a name is a target too": [11, 22],
+            "the inputs leave out <eos>, so the batch is one narrower": [12, 26],
+            "that counts both marks; <bos> is no target": [12, 30],
+            "<bos> is no target": [11, 30],
+            "pads are no targets": [11, 44],
+            "first the width, then the targets": [26, 11],
+        },
+    )
 
-    def grow(word, pieces):
-        "Letter after letter, as long as what is at hand is a piece."
-        out = []
-        for letter in word:
-            out[-1:] = (
-                [out[-1] + letter] if out and out[-1] + letter in pieces else [*out[-1:], letter]
-            )
-        return out
-
-    mistakes = {
-        "you stopped at the first string that is no piece; a longer one may be a piece again": cuts(
-            grow
-        ),
-        "you took the shortest piece that fits; the longest comes first": cuts(
-            lambda word, pieces: _cut(word, pieces, up)
-        ),
-        "you began at the end of the word": cuts(
-            lambda word, pieces: _cut(word, pieces, down, from_left=False)
-        ),
-        "you took the longest piece of the whole word first; the cut goes from the left": cuts(
-            _anywhere
-        ),
-        "those are single letters; try longer strings first": [list(word) for word, _ in cases],
-    }
-    if given != right:
-        word, cut, wanted = next(
-            (word, cut, wanted)
-            for (word, _), cut, wanted in zip(cases, given, right)
-            if cut != wanted
-        )
-        return next(
-            (said for said, wrong in mistakes.items() if given == wrong),
-            f"for {word!r} expected {wanted}, got {cut}",
-        )
-
-# %% ../../nbs/solutions/07_text.ipynb #7227c1b7
+# %% ../../nbs/solutions/07_text.ipynb #f333ca3d
 @exercise(
     "07.3",
-    "What is the sum of the losses over all tokens, and what does it say about the whole text?",
-    "The sum is -ln p(text). Divide it by what does not depend on the tokenizer.",
-    "One bit is ln 2 nats.",
+    "What is the sum of the losses over all positions? Which positions does it come from?",
+    "There are B · T positions with T = max(lengths) - 1. How many of them have a real target?",
 )
 def judge_07_3(answer):
-    "A function of a loss in nats per token, and of two counts, that returns bits per character."
-    cases = [(2.0, 310, 1000), (1.3, 1500, 1200)]
-    values = lambda how: torch.tensor([float(how(*case)) for case in cases])
+    "A function of a mean and of lengths that returns a number."
+    cases = [(1.5, [4, 3, 7]), (0.8, [9, 5, 5, 12])]
+    values = lambda f: torch.tensor([float(f(mean, list(lengths))) for mean, lengths in cases])
+    share = lambda n, cut=1: len(n) * (max(n) - cut) / sum(k - cut for k in n)
     return diagnose(
         values(answer),
-        values(lambda loss, t, c: loss * t / c / math.log(2)),
+        values(lambda mean, n: mean * share(n)),
         {
-            "those are nats; a bit is ln 2 nats": values(lambda loss, t, c: loss * t / c),
-            "a bit is ln 2 nats, so divide by ln 2": values(
-                lambda loss, t, c: loss * t / c * math.log(2)
+            "a row of n tokens has n - 1 targets": values(lambda mean, n: mean * share(n, 0)),
+            "the other way round: fewer targets share the same sum": values(
+                lambda mean, n: mean / share(n)
             ),
-            "that is per token still": values(lambda loss, t, c: loss / math.log(2)),
-            "you multiplied by characters per token; the loss of one token is spread over its characters": values(
-                lambda loss, t, c: loss * c / t / math.log(2)
+            "that is the sum; divide by the number of real targets": values(
+                lambda mean, n: mean * len(n) * (max(n) - 1)
             ),
-            "you multiplied by characters per token, and nats are no bits": values(
-                lambda loss, t, c: loss * c / t
+            "the columns are max(lengths) - 1, but there are B rows of them": values(
+                lambda mean, n: mean * (max(n) - 1) / sum(k - 1 for k in n)
             ),
-            "the loss is a mean over tokens; the whole text has n_tokens times as much": values(
-                lambda loss, t, c: loss / c / math.log(2)
-            ),
-            "you took the logarithm of a loss, which is a logarithm already": values(
-                lambda loss, t, c: math.log2(loss * t / c)
-            ),
-            "that is for the whole text; divide by its characters": values(
-                lambda loss, t, c: loss * t / math.log(2)
-            ),
-            "that is the perplexity per character; its logarithm to base 2 is asked for": values(
-                lambda loss, t, c: math.exp(loss * t / c)
-            ),
+            "that is the mean you began with": values(lambda mean, n: mean),
         },
     )
