@@ -8,7 +8,7 @@ __all__ = ['nb_svm', 'BagOfEmbeddings']
 # %% ../nbs/deeper/09_baselines.ipynb #b087136c
 import torch
 
-from .block import TransformerConfig
+from .config import TransformerConfig
 from .classifier import Classifier, label_names
 
 # %% ../nbs/deeper/09_baselines.ipynb #42bcfc7a

@@ -4,14 +4,16 @@
 
 # %% auto #0
 __all__ = ['POOLS', 'TRUNCATIONS', 'LONGEST_TEXT', 'pool_tokens', 'Classifier', 'label_names', 'label_rows', 'truncate',
-           'windows', 'collate_labels', 'predict', 'gradient_times_input', 'read_labeled_csv', 'oversample',
-           'classification_report']
+           'windows', 'collate_labels', 'split_reviews', 'predict', 'gradient_times_input', 'read_labeled_csv',
+           'oversample', 'classification_report', 'save_classifier', 'load_classifier']
 
 # %% ../nbs/09_classifier.ipynb #c3d55403
 import csv
 import io
+import json
 import math
 import random
+import shutil
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -23,16 +25,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .batches import make_batches
-from .text import BOS, EOS, PAD, encode_texts, pad_rows
-from .block import TransformerConfig, _check_known
-from .checkpoints import Pretrained
+from .batches import make_batches, pad_rows
+from .config import TransformerConfig
+from .guards import check_choice
+from .checkpoints import Pretrained, atomic_write
 from .core import eval_mode
 from .guards import check_int
 from .data_sets import read_text
 from .masks import _check_integers, padding_mask
-from .stack import Stack
-from .tokenization import TextTokenizer, check_texts
+from .block import Stack
+from .text import BOS, EOS, PAD, TextTokenizer, _listed, encode_texts, load_tokenizer
 
 # %% ../nbs/09_classifier.ipynb #81875862
 POOLS = ("mean", "max", "first")
@@ -44,7 +46,7 @@ def pool_tokens(
     pool: str = "mean",  # 'mean', 'max' or 'first', of the tokens that are real
 ) -> torch.Tensor:  # (B, d_model); zeros for a row without a token
     "One vector for each row. Padding has no part in it."
-    _check_known("pool", pool, POOLS)
+    check_choice("pool", pool, POOLS)
     if real.dtype != torch.bool or real.shape != x.shape[:2]:
         raise ValueError(
             f"real: expected booleans of shape {tuple(x.shape[:2])}, got {real.dtype} of shape {tuple(real.shape)}"
@@ -74,7 +76,7 @@ def _check_classifier(config, n_classes, pool, embed_dropout, n_bigrams):
     if not isinstance(config, TransformerConfig):
         raise TypeError(f"config: expected a TransformerConfig, got {type(config).__name__}")
     check_int("n_classes", n_classes, 2)
-    _check_known("pool", pool, POOLS)
+    check_choice("pool", pool, POOLS)
     _check_share("embed_dropout", embed_dropout)
     check_int("n_bigrams", n_bigrams, 0)
 
@@ -219,7 +221,7 @@ def truncate(
 ) -> list[int]:  # at most `max_len` tokens
     "Cut a row that is too long."
     check_int("max_len", max_len)
-    _check_known("how", how, TRUNCATIONS)
+    check_choice("how", how, TRUNCATIONS)
     head = max_len if how == "head" else max_len // 3
     return row if len(row) <= max_len else [*row[:head], *row[len(row) - max_len + head :]]
 
@@ -255,6 +257,26 @@ def collate_labels(
         ]
     texts = [row if max_len is None else truncate(row, max_len, how) for row, _ in rows]
     return pad_rows(texts), labels
+
+# %% ../nbs/09_classifier.ipynb #94e898b5
+def split_reviews(
+    pairs: list[tuple[str, int]],  # texts and labels, related texts next to each other
+    held_out: float = 0.1,  # share of each label that is held out, above 0 and below 1
+) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:  # train and validation
+    "Hold out the end of each label's texts in the order they came. Raises `ValueError` for a label with one text."
+    if not isinstance(held_out, float) or not 0 < held_out < 1:
+        raise ValueError(f"held_out: expected a share above 0 and below 1, got {held_out!r}")
+    parts = [], []
+    for label in sorted({label for _, label in pairs}):
+        some = [pair for pair in pairs if pair[1] == label]
+        if len(some) < 2:
+            raise ValueError(
+                f"pairs: expected at least two texts of each label, got one of {label!r}"
+            )
+        cut = min(max(1, round(len(some) * (1 - held_out))), len(some) - 1)
+        for part, chosen in zip(parts, (some[:cut], some[cut:])):
+            part.extend(chosen)
+    return parts
 
 # %% ../nbs/09_classifier.ipynb #68112b70
 def _check_pair(model, tokenizer):
@@ -299,13 +321,13 @@ def predict(
     max_tokens: int = 16_384,  # per batch
 ) -> pd.DataFrame:  # a row per text: label, p(name) for each class, and a note on what was odd
     "Labels and probabilities. A text that cannot be read costs its own row only: no label, NaN, and the reason as note."
-    _check_known("how", how, ("windows", *TRUNCATIONS))
+    check_choice("how", how, ("windows", *TRUNCATIONS))
     _check_pair(model, tokenizer)
     labels = _check_names(
         [str(i) for i in range(model.n_classes)] if labels is None else labels, model.n_classes
     )
     limit, rows, notes = model.config.max_len, [], []
-    for i, text in enumerate(check_texts(texts)):
+    for i, text in enumerate(_listed(texts)):
         row, note = _read(text, tokenizer)
         notes.append(note)
         if row is not None:
@@ -437,3 +459,47 @@ def classification_report(
         index=pd.Index(found, name="class"),
         columns=["texts", "precision", "recall", "f1"],
     )
+
+# %% ../nbs/09_classifier.ipynb #f65da239
+def save_classifier(
+    folder: str | Path,  # made where it is missing
+    model: Classifier,
+    tokenizer: TextTokenizer,
+    labels: list[str],  # the names of the classes, in the order of their numbers
+) -> None:
+    "Write a model, its tokenizer and its labels into one folder, whole or not at all. A `README.md` that is there stays."
+    _check_pair(model, tokenizer)
+    labels = _check_names(labels, model.n_classes)
+    with atomic_write(folder) as whole:
+        if (kept := Path(folder, "README.md")).exists():
+            shutil.copy(kept, whole)
+        model.save_pretrained(whole, repo_id=Path(folder).name)
+        tokenizer.save(whole)
+        (whole / "labels.json").write_text(
+            json.dumps(labels, ensure_ascii=False, indent=2), encoding="utf-8"
+        )
+
+
+def load_classifier(
+    folder: str | Path,  # as written by `save_classifier`
+    device: torch.device | str = "cpu",
+) -> tuple[
+    Classifier, TextTokenizer, list[str]
+]:  # the model, ready to be used, its tokenizer and the names of its classes
+    "A trained model, its tokenizer and its labels. Raises `ValueError` for a folder that is missing or not whole."
+    if not Path(folder).is_dir():
+        raise ValueError(f"model: there is no folder {str(folder)!r}")
+    model, tokenizer = Classifier.from_pretrained(folder), load_tokenizer(folder)
+    if model.config.vocab_size != tokenizer.vocab_size:
+        raise ValueError(
+            f"model: {str(folder)!r} holds a model for {model.config.vocab_size} tokens and a tokenizer of {tokenizer.vocab_size}"
+        )
+    try:
+        labels = _check_names(
+            json.loads(Path(folder, "labels.json").read_text(encoding="utf-8")), model.n_classes
+        )
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"model: expected a readable labels.json in {str(folder)!r}, got {type(error).__name__}: {error}"
+        ) from None
+    return model.to(device).eval(), tokenizer, labels

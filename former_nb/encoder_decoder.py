@@ -13,14 +13,16 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from .text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
-from .block import TransformerConfig, _check_block, block_from_torch
+from .batches import IGNORE, pad_rows
+from .config import TransformerConfig
+from .stack import block_from_torch
 from .checkpoints import Pretrained
 from .core import eval_mode
 from .guards import check_int
 from .decoding import KVCache, LayerCache
 from .masks import padding_mask
-from .stack import Stack
+from .block import Stack
+from .text import BOS, EOS, PAD, UNK
 
 # %% ../nbs/12_encoder_decoder.ipynb #0012e12d
 def _check_ids(name, tokens, vocab_size):
@@ -82,7 +84,8 @@ class EncoderDecoder(nn.Module, Pretrained):
         tied: bool = True,  # one matrix embeds the source, embeds the target and turns vectors into logits
     ):
         super().__init__()
-        _check_block(config, False)
+        if not isinstance(config, TransformerConfig):
+            raise TypeError(f"config: expected a TransformerConfig, got {type(config).__name__}")
         if type(tied) is not bool:
             raise TypeError(f"tied: expected True or False, got {tied!r}")
         self.config, self.tied = config, tied

@@ -9,7 +9,7 @@ import torch
 from bad_input_table import cases, judge, public_names
 
 from former_nb import attention_maps as module
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.attention_maps import align_translation, record_translation, view_translation

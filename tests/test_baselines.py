@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from former_nb import baselines as module
 from former_nb.batches import make_batches
 from former_nb.text import PAD, pad_rows
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.classifier import POOLS, collate_labels
 from former_nb.core import set_seed
 from former_nb.baselines import BagOfEmbeddings, nb_svm

@@ -35,19 +35,18 @@ from torch import nn
 from torch.func import functional_call
 from torch.testing import assert_close
 
-from former_nb.block import (
+from former_nb.block import Block, FeedForward, Stack
+from former_nb.config import (
     ACTIVATIONS,
     NORMS,
     POSITIONS,
-    Block,
-    FeedForward,
     TransformerConfig,
-    block_from_torch,
+    init_weights,
     swiglu,
 )
 from former_nb.leaks import assert_no_leak
 from former_nb.masks import causal_mask, combine_masks, padding_mask
-from former_nb.stack import Stack, init_weights
+from former_nb.stack import block_from_torch
 
 LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 60))

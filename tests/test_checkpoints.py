@@ -25,7 +25,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import former_nb
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.checkpoints import (
     CHECKPOINT,
     VERSION,
@@ -517,7 +517,7 @@ def fails(folder, tensors=None):
 LIMITED = """
 import resource, sys, torch
 from former_nb.checkpoints import read_checkpoint, write_checkpoint
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
 folder = sys.argv[1]
 model = LanguageModel(TransformerConfig(vocab_size=50, max_len=8, d_model=64, n_heads=2, n_layers=1, d_ff=64))

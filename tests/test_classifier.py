@@ -19,7 +19,7 @@ from torch.testing import assert_close
 
 from former_nb import classifier as module
 from former_nb.batches import make_batches
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.classifier import (
     LONGEST_TEXT,
     POOLS,
@@ -223,7 +223,9 @@ def test_it_learns_and_a_resumed_run_ends_alike(tmp_path):
             count = iter(range(10**6))
 
             def collate_until(some):
-                if next(count) == until + 2:  # one batch is read to check it, one to tell data sets apart
+                if (
+                    next(count) == until + 2
+                ):  # one batch is read to check it, one to tell data sets apart
                     raise KeyboardInterrupt
                 return original(some)
 

@@ -16,7 +16,7 @@ import torch
 from torch.testing import assert_close
 
 from former_nb.beam_search import beam_search, length_score
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.core import eval_mode
 from former_nb.decoding import (
     KVCache,

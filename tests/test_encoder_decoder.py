@@ -23,7 +23,7 @@ from former_nb import encoder_decoder as module
 from former_nb.text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
 from former_nb.batches import make_batches
 from former_nb.beam_search import beam_search, length_score
-from former_nb.block import ACTIVATIONS, TransformerConfig
+from former_nb.config import ACTIVATIONS, TransformerConfig
 from former_nb.encoder_decoder import (
     EncoderDecoder,
     CrossAttentionCache,

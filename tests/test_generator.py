@@ -24,7 +24,7 @@ from torch.testing import assert_close
 
 from former_nb import long_texts
 from former_nb.batches import make_batches
-from former_nb.block import POSITIONS, TransformerConfig
+from former_nb.config import POSITIONS, TransformerConfig
 from former_nb.data_sets import SOURCES, Source, python_prose, split
 from former_nb.checkpoints import load_model, save_model
 from former_nb.generator import LanguageModel, NGram, plot_attention

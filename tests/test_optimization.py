@@ -19,7 +19,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.text import IGNORE, PAD
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
 from former_nb.optimization import (
     SCHEDULES,

@@ -24,12 +24,9 @@ ROOT = Path(__file__).resolve().parents[1]
 NBS = ROOT / "nbs"
 NOT_YET = {  # pages that are still to be rewritten
     "00_tour",
-    "01_self_attention",
     "02_attention",
     "03_multi_head",
     "04_masks",
-    "05_positions",
-    "06_block",
     "07_text",
     "08_training",
     "09_classifier",

@@ -19,7 +19,7 @@ from accelerate import Accelerator
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.checkpoints import read_checkpoint
 from former_nb.core import set_seed
 from former_nb.generator import LanguageModel
@@ -46,7 +46,7 @@ import former_nb.runs as runs
 import former_nb.toy_data as toy_data
 import former_nb.training as training
 from former_nb.batches import make_batches
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.generator import LanguageModel
 from former_nb.text import CharTokenizer, encode_texts

@@ -24,11 +24,11 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, WeightedRa
 
 from former_nb import checkpoints, resuming, runs, training
 from former_nb.batches import make_batches
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.checkpoints import CHECKPOINT, Pretrained, read_checkpoint, write_checkpoint
 from former_nb.core import set_seed
 from former_nb.optimization import evaluate, token_loss
-from former_nb.stack import Stack
+from former_nb.block import Stack
 from former_nb.text import IGNORE, CharTokenizer, encode_texts
 from former_nb.toy_data import TOYS, collate_answers, toy_texts
 from former_nb.resuming import Checkpoint, SaveBest, TensorBoard, lock_folder

@@ -21,7 +21,7 @@ COURSE = """
 03_multi_head       equivalent_forms flash
 04_masks            mask_patterns mask_formats leaks
 05_positions        relative_positions positions_measured
-06_block            stack
+06_block            norms stack
 07_text             data_sets batches
 08_training         optimization runs checkpoints resuming scaling speed
 09_classifier       baselines masked_language
@@ -32,20 +32,26 @@ COURSE = """
 14_subwords
 15_translation      translation_ablations attention_maps pretrained
 """
-SHARED = [f"library/{page}" for page in ("core", "guards", "exercises", "tokenization")]  # before the course
-LIBRARY = [*SHARED, "library/toy_data", "library/cli", "library/recipes"]  # as the site shows it
-TOUR = "00_tour"
-NOT_YET = {  # page -> modules that it still imports ahead, until it is rewritten
-    "08_training": ["optimization", "runs"],  # the step and the run behind its loop
-    "deeper/08_scaling": ["generator"],
-    "11_decoding": ["sampling"],
+SHARED = [f"library/{page}" for page in ("core", "guards", "exercises", "tokenization")]
+USED = {  # pages that come before a lesson in the way of imports, wherever they are read
+    "06_block": ["library/config"],
+    "deeper/07_data_sets": ["library/toy_data"],
+    "08_training": ["deeper/08_optimization", "deeper/08_runs"],
+    "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],
 }
+LIBRARY = [*SHARED, "library/config", "library/toy_data", "library/cli", "library/recipes"]
+TOUR = "00_tour"
+NOT_YET = {
+    "deeper/08_scaling": ["generator"],
+}  # page -> modules that it still imports ahead, until it is rewritten
 
 ROWS = [line.split() for line in COURSE.strip().splitlines()]
 BEHIND = {lesson: [f"deeper/{lesson[:2]}_{dive}" for dive in dives] for lesson, *dives in ROWS}
 PATH, DIVES = list(BEHIND), [dive for dives in BEHIND.values() for dive in dives]
 READ = [*SHARED, *(page for lesson in PATH for page in [lesson, *BEHIND[lesson]])]  # imports' way
-READ.insert(READ.index("deeper/07_data_sets"), "library/toy_data")  # made of the rows of 07
+for lesson, pages in USED.items():
+    READ = [page for page in READ if page not in pages]
+    READ[READ.index(lesson) : READ.index(lesson)] = pages
 
 ROOT = Path(__file__).resolve().parent.parent
 LIB = "former_nb"

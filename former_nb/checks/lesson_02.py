@@ -21,7 +21,9 @@ from ..exercises import diagnose, exercise
 def judge_02_1(answer):
     "Judge attention without a loop, on queries (6, 4), keys (7, 4) and values (7, 2)."
     draw = torch.Generator().manual_seed(1)
-    q, k, v = (torch.randn(*size, generator=draw, device="cpu") for size in [(6, 4), (7, 4), (7, 2)])
+    q, k, v = (
+        torch.randn(*size, generator=draw, device="cpu") for size in [(6, 4), (7, 4), (7, 2)]
+    )
     scores = q @ k.T / 2  # √d_k = 2
     weights = scores.softmax(-1)
     try:
@@ -36,19 +38,31 @@ def judge_02_1(answer):
         return "your function returned nothing; end it with `return` and the output, (T, d_v)"
     if given is ...:
         return "the three dots are still there; put your lines in their place"
-    return diagnose(given, weights @ v, {
-        "the scores are not divided by √d_k": (scores * 2).softmax(-1) @ v,
-        "you divided by d_k; divide by √d_k": (scores / 2).softmax(-1) @ v,
-        "you divided by √d_v; the scores sum d_k products, so divide by √d_k": (scores * 2 / 2**0.5).softmax(-1) @ v,
-        "you multiplied by √d_k; divide by it": (scores * 4).softmax(-1) @ v,
-        "you divided after the softmax; divide the scores before it": (scores * 2).softmax(-1) / 2 @ v,
-        "the softmax runs over the queries; each query's weights over the keys should sum to one": scores.softmax(0) @ v,
-        "the softmax is missing": scores @ v,
-        "those are the scores; a softmax and the values are still to come": scores,
-        "those are the weights; multiply them by the values": weights,
-        "that mixes the keys; mix the values": weights @ k,
-        "the result is transposed: expected (T, d_v)": (weights @ v).T,
-    })
+    return diagnose(
+        given,
+        weights @ v,
+        {
+            "the scores are not divided by √d_k": (scores * 2).softmax(-1) @ v,
+            "you divided by d_k; divide by √d_k": (scores / 2).softmax(-1) @ v,
+            "you divided by √d_v; the scores sum d_k products, so divide by √d_k": (
+                scores * 2 / 2**0.5
+            ).softmax(-1)
+            @ v,
+            "you multiplied by √d_k; divide by it": (scores * 4).softmax(-1) @ v,
+            "you divided after the softmax; divide the scores before it": (scores * 2).softmax(-1)
+            / 2
+            @ v,
+            "the softmax runs over the queries; each query's weights over the keys should sum to one": scores.softmax(
+                0
+            )
+            @ v,
+            "the softmax is missing": scores @ v,
+            "those are the scores; a softmax and the values are still to come": scores,
+            "those are the weights; multiply them by the values": weights,
+            "that mixes the keys; mix the values": weights @ k,
+            "the result is transposed: expected (T, d_v)": (weights @ v).T,
+        },
+    )
 
 # %% ../../nbs/solutions/02_attention.ipynb #71753665
 @exercise(
@@ -139,9 +153,7 @@ def judge_02_4(answer):
         given,
         right,
         {
-            "keys and values come from memory; yours come from x": _attend(
-                q, x @ w_k, x @ w_v
-            )[0],
+            "keys and values come from memory; yours come from x": _attend(q, x @ w_k, x @ w_v)[0],
             "queries come from x; yours come from memory, so you have an output for each word of memory": _attend(
                 memory @ w_q, k, v
             )[0],
@@ -155,9 +167,9 @@ def judge_02_4(answer):
             "the queries need w_q; yours use w_k": _attend(x @ w_k, k, v)[0],
             "the values need w_v; yours use w_k": _attend(q, k, k)[0],
             "the values need w_v; yours use w_q": _attend(q, k, memory @ w_q)[0],
-            "the values need w_v; yours are the words of memory as they are": _attend(
-                q, k, memory
-            )[0],
+            "the values need w_v; yours are the words of memory as they are": _attend(q, k, memory)[
+                0
+            ],
             "the scores are not divided by √d_k": scores.softmax(-1) @ v,
             "you divided by √d_model; the scores sum d_k products, so divide by √d_k": (
                 scores / 5**0.5
