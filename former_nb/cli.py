@@ -289,7 +289,9 @@ def train(
         int | None,
         typer.Option(help="Stop after so many looks at the validation data without a new best."),
     ] = None,
-    precision: Annotated[str | None, typer.Option(help="auto (bf16 on CUDA), no (float32) or bf16.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="auto (bf16 on CUDA), no (float32) or bf16.")
+    ] = None,
     compile: Annotated[
         bool | None,
         typer.Option(
@@ -341,9 +343,7 @@ def train(
         settings = choose_settings(task, found, given)
     else:
         settings = recall_run(resume, task, {**found, **given})
-    how = dict(
-        device=device.value, save_every=save_every, tensorboard=tensorboard
-    )
+    how = dict(device=device.value, save_every=save_every, tensorboard=tensorboard)
     run_task(task, settings, out or resume, how, resume is not None, overwrite, dry_run)
 
 
@@ -720,8 +720,8 @@ def classify(
 ):
     "Let a trained model judge: label, probability and text, one line each, with tabs between. A text that cannot be read gets neither, and a note."
     from former_nb.checkpoints import load_model
-    from former_nb.classifier import predict
     from former_nb.core import pick_device
+    from former_nb.labels import predict
 
     if texts and file:
         raise ValueError("file: expected texts or a file, got both")

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from .batches import IGNORE, pad_rows
+from .text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
 from .config import TransformerConfig
 from .stack import block_from_torch
 from .checkpoints import Pretrained
@@ -22,7 +22,6 @@ from .guards import check_int
 from .decoding import KVCache, LayerCache
 from .masks import padding_mask
 from .block import Stack
-from .text import BOS, EOS, PAD, UNK
 
 # %% ../nbs/12_encoder_decoder.ipynb #0012e12d
 def _check_ids(name, tokens, vocab_size):

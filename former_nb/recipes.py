@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['COMMON', 'TOY', 'LONG', 'REVIEWS', 'PARALLEL', 'RECIPES', 'ENDS', 'FILES', 'COUNTED', 'KINDS', 'CARD',
            'choose_settings', 'build', 'Job', 'new_names', 'say_losses', 'report_names', 'report_toy', 'short_texts',
-           'report_long', 'long_text', 'split_labelled', 'report_labels', 'texts_with_labels', 'split_pairs',
-           'Candidates', 'judge_translations', 'choose_weights', 'report_translations', 'parallel_texts', 'prepare',
-           'model_card']
+           'report_long', 'long_text', 'report_labels', 'texts_with_labels', 'Candidates', 'judge_translations',
+           'choose_weights', 'report_translations', 'hold_out', 'parallel_texts', 'prepare', 'model_card']
 
 # %% ../nbs/library/recipes.ipynb #7865798d
 import json
@@ -50,7 +49,6 @@ REVIEWS = COMMON | dict(
     max_tokens=400,
     vocabulary=16_000,
     pairs=50_000,
-    pool="mean",
     embed_dropout=0.5,
     word_dropout=0.3,
     epochs=2,
@@ -113,7 +111,7 @@ def choose_settings(
 ) -> dict:
     "The task's settings, changed by a file, changed by the command line. Raises `ValueError` for a name that is none."
     from former_nb.config import TransformerConfig
-    from former_nb.training import TrainingConfig
+    from former_nb.runs import TrainingConfig
 
     defaults = {
         field.name: field.default
@@ -256,12 +254,14 @@ def report_toy(model, folder, say, texts, batches) -> dict:
 # %% ../nbs/library/recipes.ipynb #6663bf70
 def short_texts(task, settings) -> Job:
     "A language model of names, or of questions with their answers."
-    from former_nb.batches import collate, make_batches
+    from former_nb.text import CharTokenizer, collate, encode_texts
+    from former_nb.batches import make_batches
     from former_nb.config import TransformerConfig
+    from former_nb.checkpoints import save_model
     from former_nb.guards import check_int
-    from former_nb.data_sets import load_names, read_names, split_names
-    from former_nb.generator import LanguageModel, save_generator
-    from former_nb.text import CharTokenizer, encode_texts
+    from former_nb.data_sets import load_names, read_names, split
+    from former_nb.generator import LanguageModel
+    from former_nb.tokenization import normalise
     from former_nb.toy_data import SEPARATOR, collate_answers, toy_texts
 
     seed, making = settings["seed"], collate
@@ -272,7 +272,8 @@ def short_texts(task, settings) -> Job:
         names, source = (
             (read_names(file), f"names from {Path(file).name}") if file else load_names()
         )
-        texts = split_names(names)
+        spelling = partial(normalise, lowercase=True)  # Ona and ona go into one part
+        texts = split(names, (0.8, 0.1, 0.1), group=spelling)
         tokenizer = CharTokenizer.train(texts[0], lowercase=True)
     else:
         check_int("rows", settings["rows"])
@@ -304,7 +305,7 @@ def short_texts(task, settings) -> Job:
         make_batches(rows[0], settings["batch_size"], shuffle=True, seed=seed, collate=making),
         make_batches(rows[1], 512, collate=making),
         partial(LanguageModel, config),
-        partial(save_generator, tokenizer=tokenizer),
+        partial(save_model, tokenizer=tokenizer),
         report,
     )
 
@@ -353,7 +354,8 @@ def report_long(model, folder, say, data, settings, tested) -> dict:
 def long_text(task, settings) -> Job:
     "A language model of one long text."
     from former_nb.config import TransformerConfig
-    from former_nb.generator import LanguageModel, save_generator
+    from former_nb.checkpoints import save_model
+    from former_nb.generator import LanguageModel
     from former_nb.long_texts import load_long_text, long_text_data
 
     file = settings.get("file", task)
@@ -377,42 +379,15 @@ def long_text(task, settings) -> Job:
         data.train,
         data.valid,
         partial(LanguageModel, config),
-        partial(save_generator, tokenizer=data.tokenizer),
+        partial(save_model, tokenizer=data.tokenizer),
         partial(report_long, data=data, settings=settings, tested=len(data.rows) > 2),
     )
-
-# %% ../nbs/library/recipes.ipynb #923660f2
-def split_labelled(
-    pairs: list[tuple[str, str]],  # texts and labels
-    seed: int = 0,
-    share: float = 0.1,  # of each label that is held out, and as much again to choose by
-) -> list[list[tuple[str, str]]]:  # train, validation and test
-    "Cut by chance, each label alike, the same text always into the same part. Raises `ValueError` for a label with fewer than three texts."
-    import random
-
-    first, rng = {}, random.Random(seed)
-    for text, label in pairs:
-        first.setdefault(text, label)  # a text's first label says where all its copies go
-    texts = {label: [] for label in sorted({label for _, label in pairs})}
-    for text, label in first.items():
-        texts[label].append(text)
-    if rare := [label for label in texts if len(texts[label]) < 3]:
-        more = f", and too few of {len(rare) - 1:,} more labels" if rare[1:] else ""
-        raise ValueError(
-            f"label: expected at least three different texts of each label (under two labels, a text counts for the first), got {len(texts[rare[0]])} of {rare[0]!r:.80}{more}"
-        )
-    where = dict.fromkeys(first, 0)
-    for some in texts.values():
-        rng.shuffle(some)
-        n = max(1, round(share * len(some)))
-        where |= dict.fromkeys(some[:n], 1) | dict.fromkeys(some[n : 2 * n], 2)
-    return [[pair for pair in pairs if where[pair[0]] == part] for part in range(3)]
 
 # %% ../nbs/library/recipes.ipynb #92447f70
 def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
     "Accuracy on held-out texts beside that of the commonest label and of a linear model, and how good each label is."
-    from former_nb.classifier import predict, classification_report
     from former_nb.baselines import nb_svm
+    from former_nb.labels import classification_report, predict
 
     test = parts[2]
     right, answers = (
@@ -424,7 +399,8 @@ def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
         "commonest label": max(map(right.count, names)) / len(right),
     }
     try:
-        accuracy["NB-SVM, words and pairs"] = nb_svm(parts[0] + parts[1], test)
+        same = [[(tokenizer.normalise(text), y) for text, y in part] for part in parts]
+        accuracy["NB-SVM, words and pairs"] = nb_svm(same[0] + same[1], same[2])
     except ImportError:
         say(
             "Without scikit-learn there is no linear model to compare with: pip install scikit-learn"
@@ -444,21 +420,19 @@ def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
 
 def texts_with_labels(task, settings) -> Job:
     "A classifier of reviews, or of the texts of a table."
-    from former_nb.batches import make_batches
+    from former_nb.checkpoints import save_model
+    from former_nb.classifier import Classifier
     from former_nb.config import TransformerConfig
-    from former_nb.classifier import (
-        Classifier,
-        oversample,
-        collate_labels,
+    from former_nb.data_sets import load_reviews, split
+    from former_nb.guards import check_int
+    from former_nb.labels import (
+        label_batches,
         label_names,
         label_rows,
+        oversample,
         read_labeled_csv,
-        save_classifier,
-        split_reviews,
     )
-    from former_nb.guards import check_int
-    from former_nb.data_sets import load_reviews
-    from former_nb.text import SubwordTokenizer
+    from former_nb.tokenization import SubwordTokenizer
 
     seed, longest = settings["seed"], settings["max_tokens"]
     for name, least in (("max_tokens", 4), ("vocabulary", 260), ("pairs", 0)):
@@ -466,77 +440,49 @@ def texts_with_labels(task, settings) -> Job:
     if task == "imdb":
         reviews, source = load_reviews()
         named = {
-            part: [
-                (text.replace("<br />", "\n"), ("negative", "positive")[label])
-                for text, label in pairs
-            ]
+            part: [(text, ("negative", "positive")[label]) for text, label in pairs]
             for part, pairs in reviews.items()
         }
-        parts = [*split_reviews(named["train"]), named["test"]]
+        parts = [*split(named["train"], seed=None, stratify=lambda row: row[1]), named["test"]]
     else:
         if not isinstance(settings["csv"], str) or not settings["csv"]:
             raise ValueError(f"csv: expected the name of a CSV file, got {settings['csv']!r}")
         pairs = list(zip(*read_labeled_csv(settings["csv"], settings["text"], settings["label"])))
         label_names([label for _, label in pairs])
         parts, source = (
-            split_labelled(pairs, seed),
+            split(
+                pairs,
+                (0.8, 0.1, 0.1),
+                seed,
+                group=lambda pair: pair[0],
+                stratify=lambda pair: pair[1],
+            ),
             f"{len(pairs):,} texts from {Path(settings['csv']).name}",
         )
         if empty := sum(not text.strip() for text, _ in pairs):
             source += f", {empty:,} of them empty"
     names = label_names([label for _, label in parts[0]])
     tokenizer = SubwordTokenizer.train(
-        [text for text, _ in parts[0]], settings["vocabulary"], lowercase=True
+        [text for text, _ in parts[0]], settings["vocabulary"], lowercase=True, strip_html=True
     )
     rows = [label_rows(*zip(*part), tokenizer, names) for part in parts[:2]]
     config = build(TransformerConfig, settings, vocab_size=tokenizer.vocab_size, max_len=longest)
-    how = dict(by_length=True, length=lambda row: min(len(row[0]), longest))
-    making = partial(collate_labels, max_len=longest, word_dropout=settings["word_dropout"])
-    making([])  # refuses a wrong share before anything is written
     return Job(
         source,
         f"{len(parts[0]):,} to learn from, {len(parts[1]):,} to choose by, {len(parts[2]):,} held out; labels {', '.join(names):.200}",
-        make_batches(
+        label_batches(
             oversample(rows[0], seed),
             settings["batch_size"],
+            longest,
             shuffle=True,
             seed=seed,
-            collate=making,
-            **how,
+            word_dropout=settings["word_dropout"],
         ),
-        make_batches(rows[1], 256, collate=partial(collate_labels, max_len=longest), **how),
-        partial(
-            Classifier,
-            config,
-            len(names),
-            settings["pool"],
-            settings["embed_dropout"],
-            settings["pairs"],
-        ),
-        partial(save_classifier, tokenizer=tokenizer, labels=names),
+        label_batches(rows[1], 256, longest),
+        partial(Classifier, config, len(names), settings["embed_dropout"], settings["pairs"]),
+        partial(save_model, tokenizer=tokenizer, labels=names),
         partial(report_labels, tokenizer=tokenizer, names=names, parts=parts),
     )
-
-# %% ../nbs/library/recipes.ipynb #2b28ef75
-def split_pairs(
-    pairs: list[tuple[str, str]],  # source and target
-    seed: int = 0,
-    most: int = 1000,  # sources that are held out, and as many again to choose by; a twentieth where that is less
-) -> list[list[tuple[str, str]]]:  # train, validation and test
-    "Cut by chance, the same source always into the same part. Raises `ValueError` for fewer than three different sources."
-    import random
-
-    sources = sorted({source for source, _ in pairs})
-    if len(sources) < 3:
-        raise ValueError(f"src: expected at least three different sentences, got {len(sources)}")
-    random.Random(seed).shuffle(sources)
-    n = max(1, min(most, len(sources) // 20))
-    where = (
-        dict.fromkeys(sources, 0)
-        | dict.fromkeys(sources[:n], 1)
-        | dict.fromkeys(sources[n : 2 * n], 2)
-    )
-    return [[pair for pair in pairs if where[pair[0]] == part] for part in range(3)]
 
 # %% ../nbs/library/recipes.ipynb #65d1fb3e
 class Candidates:
@@ -551,9 +497,9 @@ class Candidates:
 
     def __call__(self, folder, model):
         "Save the model, keep its weights."
-        from former_nb.translation import save_translator
+        from former_nb.checkpoints import save_model
 
-        save_translator(folder, model, self.tokenizer)
+        save_model(folder, model, self.tokenizer)
         state = {name: t.detach().cpu().clone() for name, t in model.state_dict().items()}
         self.states = [*self.states, state][-self.n :]
 
@@ -630,6 +576,17 @@ def report_translations(model, folder, say, keep, parts, tested) -> dict:
     }
 
 
+def hold_out(pairs, seed):
+    "Training, validation and test part, the last two a twentieth or 1,000 sentences each."
+    from former_nb.data_sets import split
+
+    n = len({source for source, _ in pairs})
+    if n < 3:
+        raise ValueError(f"src: expected at least three different sentences, got {n}")
+    share = max(1, min(1000, n // 20)) / n
+    return split(pairs, (1 - 2 * share, share, share), seed, group=lambda pair: pair[0])
+
+
 def parallel_texts(task, settings) -> Job:
     "A translator."
     from former_nb.batches import make_batches
@@ -637,7 +594,7 @@ def parallel_texts(task, settings) -> Job:
     from former_nb.guards import check_int
     from former_nb.data_sets import load_translations
     from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
-    from former_nb.text import SubwordTokenizer
+    from former_nb.tokenization import SubwordTokenizer
     from former_nb.translation import pair_rows, read_pairs
 
     for name, least in (("vocabulary", 260), ("batch_tokens", 1), ("longest", 4), ("average", 1)):
@@ -655,9 +612,7 @@ def parallel_texts(task, settings) -> Job:
         if bool(files[2]) != bool(files[3]):
             raise ValueError("val_src, val_tgt: expected both or neither")
         pairs = read_pairs(*files[:2])
-        parts = (
-            [pairs, read_pairs(*files[2:])] if files[2] else split_pairs(pairs, settings["seed"])
-        )
+        parts = [pairs, read_pairs(*files[2:])] if files[2] else hold_out(pairs, settings["seed"])
         source = f"{len(pairs):,} pairs from {Path(files[0]).name} and {Path(files[1]).name}"
     longest = settings["longest"]
     tokenizer = SubwordTokenizer.train(

@@ -37,9 +37,10 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     "06_block": ["library/config"],
     "deeper/07_data_sets": ["library/toy_data"],
     "08_training": ["deeper/08_optimization", "deeper/08_runs"],
+    "09_classifier": ["library/labels"],
     "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],
 }
-LIBRARY = [*SHARED, "library/config", "library/toy_data", "library/cli", "library/recipes"]
+LIBRARY = [*SHARED, *(f"library/{n}" for n in ("config", "toy_data", "labels", "cli", "recipes"))]
 TOUR = "00_tour"
 NOT_YET = {
     "deeper/08_scaling": ["generator"],

@@ -98,18 +98,28 @@ def judge_08_2(answer):
             ],
             "a step is made for each batch, not for each of its parts": [192, 10, 192],
             "a run ends with an evaluation, whatever its last step is": [48, 2, 192],
-            "with `eval_every` there is no further evaluation at the end of each epoch": [48, 5, 192],
+            "with `eval_every` there is no further evaluation at the end of each epoch": [
+                48,
+                5,
+                192,
+            ],
             "`eval_every` takes the place of the evaluation after each epoch; both come to 3 or more here, but count steps 20 and 40 and the end": [
                 48,
                 6,
                 192,
             ],
             "each batch goes through the model in 4 parts": [48, 3, 48],
-            "evaluations do not train: the calls on training rows are 4 for each step": [48, 3, 195],
+            "evaluations do not train: the calls on training rows are 4 for each step": [
+                48,
+                3,
+                195,
+            ],
         },
     )
     if problem is not None and problem.startswith("the numbers differ"):
-        names = zip(("steps", "evaluations", "calls"), torch.as_tensor(answer).tolist(), (48, 3, 192))
+        names = zip(
+            ("steps", "evaluations", "calls"), torch.as_tensor(answer).tolist(), (48, 3, 192)
+        )
         return "not right yet: the number of " + " and of ".join(
             name for name, said, right in names if said != right
         )
