@@ -12,8 +12,7 @@ from torch import nn
 
 from .text import IGNORE, SPECIALS, UNK, pad_rows
 from .classifier import Classifier
-from .guards import check_int
-from .masks import _check_integers
+from .guards import check_int, check_tensor
 from .tokenization import check_rows
 
 # %% ../nbs/deeper/09_masked_language.ipynb #8db0a4ed
@@ -62,8 +61,8 @@ class MaskedLanguageModel(nn.Module):
         places: torch.Tensor,  # (B, K) integers below T, where to answer
     ) -> torch.Tensor:  # logits (B, K, vocab_size)
         "Logits for the tokens at `places`."
-        _check_integers("tokens", tokens, "B", "T")
-        _check_integers("places", places, "B", "K")
+        check_tensor("tokens", tokens, "B T", int)
+        check_tensor("places", places, "B K", int)
         if len(places) != len(tokens):
             raise ValueError(
                 f"places: expected a row for each of the {len(tokens)} texts, got {len(places)}"

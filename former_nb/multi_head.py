@@ -6,7 +6,7 @@
 __all__ = ['TORCH_NAMES', 'SeparateHeads', 'MultiHeadAttention', 'WideMultiHeadAttention', 'record_attention', 'mha_from_torch',
            'mha_to_torch']
 
-# %% ../nbs/03_multi_head.ipynb #90157ed2
+# %% ../nbs/03_multi_head.ipynb #05dfc937
 from contextlib import contextmanager
 
 import torch
@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from .attention import AttentionHead, attention, merge_masks
-from .guards import check_multiple, check_over, check_share, check_tensor
+from .attention import AttentionHead, attention
+from .guards import check_multiple, check_over, check_share, check_tensor, merge_masks
 
 # %% ../nbs/03_multi_head.ipynb #84e53219
 class SeparateHeads(nn.Module):

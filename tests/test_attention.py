@@ -12,20 +12,16 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention import attention, merge_masks
+from former_nb.attention import attention
 from former_nb.block import Block, TransformerConfig
 from former_nb.core import eval_mode
-from former_nb.decoding import LayerCache
+from former_nb.caches import LayerCache
 from former_nb.equivalent_forms import multi_head_folded, multi_head_token_by_token
 from former_nb.generator import LanguageModel
+from former_nb.guards import merge_masks
 from former_nb.mask_formats import to_torch_mha
-from former_nb.masks import (
-    causal_mask,
-    combine_masks,
-    document_mask,
-    padding_mask,
-    sliding_window_mask,
-)
+from former_nb.mask_patterns import document_mask, sliding_window_mask
+from former_nb.masks import causal_mask, combine_masks, padding_mask
 from former_nb.multi_head import (
     TORCH_NAMES,
     MultiHeadAttention,

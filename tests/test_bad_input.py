@@ -33,7 +33,6 @@ from former_nb.attention import (
     attention,
     attention_loops,
     masked_softmax,
-    merge_masks,
 )
 from former_nb.equivalent_forms import (
     Cost,
@@ -50,17 +49,17 @@ from former_nb.guards import (
     check_over,
     check_share,
     check_tensor,
+    full_mask,
+    merge_masks,
 )
 from former_nb.leaks import (
     LeakError,
-    NoiseTest,
     allowed_pairs,
     assert_no_leak,
-    assert_no_noise_leak,
     edit_influence,
     gradient_influence,
-    noise_leak,
 )
+from former_nb.noise import NoiseTest, assert_no_noise_leak, noise_leak
 from former_nb.mask_formats import (
     from_additive,
     from_hugging_face,
@@ -69,14 +68,8 @@ from former_nb.mask_formats import (
     to_hugging_face,
     to_torch_mha,
 )
-from former_nb.masks import (
-    causal_mask,
-    combine_masks,
-    document_mask,
-    padding_mask,
-    prefix_mask,
-    sliding_window_mask,
-)
+from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
+from former_nb.masks import causal_mask, combine_masks, padding_mask
 from former_nb.multi_head import (
     MultiHeadAttention,
     SeparateHeads,
@@ -105,9 +98,6 @@ MODULES = [
     "attention",
     "multi_head",
     "equivalent_forms",
-    "masks",
-    "mask_formats",
-    "leaks",
     "positions",
     "relative_positions",
 ]
@@ -195,159 +185,6 @@ def cached(layer, x, batch):
     return layer(x, cache=cache)
 
 
-# ---- 04
-
-
-def mask_lengths(call):
-    "`call(T, S)` builds a mask of four axes."
-    return [
-        *whole_numbers("T", lambda value: call(value, 3), least=0),
-        *whole_numbers("S", lambda value: call(3, value), least=0, none=False),
-        ("T = 0", lambda: call(0, 3), shape(1, 1, 0, 3)),
-        ("S = 0", lambda: call(3, 0), shape(1, 1, 3, 0)),
-        ("T = S = 0", lambda: call(0, 0), shape(1, 1, 0, 0)),
-    ]
-
-
-def tokens_of(call, name, empty, none):
-    "`call(tokens)` builds a mask from (B, S) integers."
-    start = f"{name}: expected"
-    return [
-        ("rank 1", lambda: call(i(5)), (ValueError, start, "(5,)")),
-        ("rank 3", lambda: call(i(2, 5, 3)), (ValueError, start, "(2, 5, 3)")),
-        ("numbers", lambda: call(n(2, 5)), ((TypeError, ValueError), start, "torch.float32")),
-        ("booleans", lambda: call(yes(2, 5)), ((TypeError, ValueError), start, "torch.bool")),
-        ("a list", lambda: call([[1, 2]]), ((TypeError, ValueError), start, "list")),
-        ("None", lambda: call(None), ((TypeError, ValueError), start, "NoneType")),
-        ("no tokens", lambda: call(i(2, 0)), empty),
-        ("B = 0", lambda: call(i(0, 5)), none),
-    ]
-
-
-def booleans_of(call, name="mask"):
-    start = f"{name}: expected a boolean tensor"
-    return [
-        ("numbers", lambda: call(n(2, 1, 5, 7)), (TypeError, start, "torch.float32")),
-        ("integers", lambda: call(i(2, 1, 5, 7)), (TypeError, start, "torch.int64")),
-        ("None", lambda: call(None), (TypeError, start, "NoneType")),
-        ("a list", lambda: call([[True]]), (TypeError, start, "list")),
-    ]
-
-
-CAUSAL = causal_mask(4)
-
-
-def causal_model(x):
-    return attention(x, x, x, CAUSAL[0, 0])
-
-
-def leak_inputs(call):
-    return [
-        ("rank 1", lambda: call(causal_model, n(4)), (ValueError, "inputs: expected", "(4,)")),
-        (
-            "booleans",
-            lambda: call(causal_model, yes(2, 4, 3)),
-            (TypeError, "inputs: expected", "torch.bool"),
-        ),
-        (
-            "no model",
-            lambda: call(None, n(2, 4, 3)),
-            (TypeError, "model: expected", "got NoneType"),
-        ),
-        (
-            "tokens of rank 3",
-            lambda: call(causal_model, i(2, 4, 3)),
-            (ValueError, "inputs: expected token ids", "(2, 4, 3)"),
-        ),
-        (
-            "complex numbers",
-            lambda: call(causal_model, n(2, 4, 3).to(torch.complex64)),
-            (TypeError, "inputs: expected", "torch.complex64"),
-        ),
-        ("a list", lambda: call(causal_model, [1, 2]), (TypeError, "inputs: expected", "list")),
-        (
-            "T = 0",
-            lambda: call(causal_model, n(2, 0, 3)),
-            (ValueError, "inputs: expected", "(2, 0, 3)"),
-        ),
-        (
-            "B = 0",
-            lambda: call(causal_model, n(0, 4, 3)),
-            (ValueError, "inputs: expected", "(0, 4, 3)"),
-        ),
-        (
-            "NaN inputs",
-            lambda: call(causal_model, spoilt(n(2, 4, 3), 1, 3)),
-            (ValueError, "inputs: expected finite numbers", "got NaN"),
-        ),
-        (
-            "a model that gives NaN",
-            lambda: call(lambda x: spoilt(x, 1, 3), n(2, 4, 3)),
-            (ValueError, "model: expected finite outputs", "got NaN"),
-        ),
-        (
-            "a model that returns text",
-            lambda: call(lambda x: "text", n(2, 4, 3)),
-            (TypeError, "model: expected", "got str"),
-        ),
-        (
-            "a model that returns nothing",
-            lambda: call(lambda x: None, n(2, 4, 3)),
-            (TypeError, "model: expected", "got NoneType"),
-        ),
-        (
-            "a model that drops the batch",
-            lambda: call(lambda x: x.sum(0), n(2, 4, 3)),
-            (ValueError, "model: expected", "got (4, 3)"),
-        ),
-        (
-            "a model that returns one number",
-            lambda: call(lambda x: x.sum(), n(2, 4, 3)),
-            (ValueError, "model: expected", "got ()"),
-        ),
-    ]
-
-
-ALLOWED = [
-    ("numbers", (TypeError, "allowed: expected a boolean tensor", "torch.float32"), n(4, 4)),
-    ("None", (TypeError, "allowed: expected a boolean tensor", "NoneType"), None),
-    ("another length", (ValueError, "allowed: expected", "(5, 4)"), yes(5, 4)),
-    ("another batch", (ValueError, "allowed: expected", "(3, 4, 4)"), yes(3, 4, 4)),
-    ("a mask per head", (ValueError, "allowed: expected", "(2, 3, 4, 4)"), yes(2, 3, 4, 4)),
-    ("one axis", (ValueError, "allowed: expected", "(4,)"), yes(4)),
-]
-
-
-class Guess(nn.Module):
-    "Guesses the next token from the last one."
-
-    def __init__(self, scale=1.0):
-        super().__init__()
-        self.table, self.scale = nn.Parameter(torch.zeros(7, 7)), scale
-
-    def forward(self, tokens):
-        return self.table[tokens] * self.scale
-
-
-def guess_loss(model, tokens):
-    return nn.functional.cross_entropy(model(tokens[:, :-1]).mT, tokens[:, 1:])
-
-
-def noise(call):
-    run = lambda model=None, loss=guess_loss, vocab_size=7, **how: call(
-        Guess() if model is None else model, loss, vocab_size, **(dict(steps=2, batch=4) | how)
-    )
-    return [
-        *whole_numbers("vocab_size", lambda value: run(vocab_size=value)),
-        ("one token", lambda: run(vocab_size=1), (ValueError, "vocab_size: expected", "got 1")),
-        *whole_numbers("steps", lambda value: run(steps=value), least=0),
-        *whole_numbers("batch", lambda value: run(batch=value)),
-        *whole_numbers("length", lambda value: run(length=value)),
-        ("nothing to train", lambda: run(nn.ReLU()), (ValueError, "model: expected", "got none")),
-        ("NaN", lambda: run(Guess(NAN)), (ValueError, "loss_fn: expected", "got nan")),
-    ]
-
-
 # ---- 05
 
 
@@ -423,7 +260,7 @@ def distance_bias(make):
         (
             "another number of heads",
             lambda: layer(n(2, 4, 5, 4), n(2, 4, 5, 4)),
-            (ValueError, "q: expected n_heads = 3", "got 4"),
+            (ValueError, "q: expected", "n_heads = 3"),
         ),
         ("T = 0 after others", lambda: layer(q[:, :, :0], q[:, :, :0], 4)[2], shape(1, 3, 0, 4)),
         ("B = 0 has a bias", lambda: layer(q[:0], q[:0])[2], shape(1, 3, 5, 5)),
@@ -455,6 +292,11 @@ TABLE = {
         ("biases", lambda: merge_masks(n(5), -n(1, 5)), zeros(1, 5)),
         ("both", lambda: merge_masks(n(5), ~yes(1)), lambda mask: bool(mask.isneginf().all())),
         ("turned", lambda: merge_masks(~yes(1), n(5)), lambda mask: bool(mask.isneginf().all())),
+    ],
+    "full_mask": [
+        ("nothing", lambda: full_mask(Q, K, None, False), lambda mask: mask is None),
+        ("one query", lambda: full_mask(Q[:, :, :1], K, None, True), lambda mask: mask is None),
+        ("half", lambda: full_mask(Q.half(), K, n(5, 7), True).dtype, lambda t: t == torch.half),
     ],
     "check_attention": attention_inputs(check_attention),
     "check_over": [
@@ -608,350 +450,6 @@ TABLE = {
         ("no work", lambda: count_cost(lambda: None), lambda cost: cost == Cost(0, 0, 0)),
         ("T = 0", lambda: count_cost(LAYER, n(2, 0, 12)), lambda cost: cost.flops < 10),
     ],
-    "causal_mask": mask_lengths(causal_mask),
-    "padding_mask": [
-        *tokens_of(padding_mask, "tokens", shape(2, 1, 1, 0), shape(0, 1, 1, 5)),
-        *(
-            (
-                f"pad is {what}",
-                lambda value=value: padding_mask(i(2, 5), value),
-                ((TypeError, ValueError), "pad: expected", str(value)),
-            )
-            for what, value in BAD_NUMBERS[2:] + [("None", None)]
-        ),
-        ("pad is negative", lambda: padding_mask(i(2, 5) - 1, -1), zeros(2, 1, 1, 5)),
-        ("nothing but padding", lambda: padding_mask(i(2, 5)), zeros(2, 1, 1, 5)),
-    ],
-    "combine_masks": [
-        *(
-            row
-            for row in booleans_of(lambda mask: combine_masks(CAUSAL, mask), "masks[1]")
-            if row[0] != "None"
-        ),
-        ("None", lambda: combine_masks(CAUSAL, None), lambda mask: torch.equal(mask, CAUSAL)),
-        ("nothing at all", lambda: combine_masks(), lambda mask: mask is None),
-        (
-            "other axes",
-            lambda: combine_masks(CAUSAL, yes(4, 4)),
-            (ValueError, "masks[1]: expected 4 axes", "(4, 4)"),
-        ),
-        (
-            "sizes that do not fit",
-            lambda: combine_masks(CAUSAL, yes(1, 1, 4, 5)),
-            (ValueError, "masks[1]: expected", "(1, 1, 4, 5)"),
-        ),
-        (
-            "sizes that do not fit at last",
-            lambda: combine_masks(yes(1, 1, 1, 4), None, yes(2, 1, 4, 1), yes(3, 1, 1, 1)),
-            (ValueError, "masks[3]: expected", "(3, 1, 1, 1)"),
-        ),
-        ("S = 0", lambda: combine_masks(yes(1, 1, 4, 0), yes(2, 1, 1, 0)), shape(2, 1, 4, 0)),
-    ],
-    "sliding_window_mask": [
-        *mask_lengths(lambda T, S: sliding_window_mask(T, 2, S)),
-        *whole_numbers("window", lambda value: sliding_window_mask(4, value)),
-        (
-            "a window wider than all",
-            lambda: sliding_window_mask(4, 99),
-            lambda mask: torch.equal(mask, CAUSAL),
-        ),
-    ],
-    "prefix_mask": [
-        *whole_numbers("T", lambda value: prefix_mask(value, 2), least=0),
-        *whole_numbers("prefix", lambda value: prefix_mask(4, value), least=0),
-        (
-            "prefix of rank 2",
-            lambda: prefix_mask(4, i(2, 1)),
-            (ValueError, "prefix: expected", "(2, 1)"),
-        ),
-        (
-            "prefix of numbers",
-            lambda: prefix_mask(4, n(2)),
-            ((TypeError, ValueError), "prefix: expected", "torch.float32"),
-        ),
-        (
-            "prefix of booleans",
-            lambda: prefix_mask(4, yes(2)),
-            ((TypeError, ValueError), "prefix: expected", "torch.bool"),
-        ),
-        (
-            "negative prefixes",
-            lambda: prefix_mask(4, torch.tensor([0, -1])),
-            lambda mask: torch.equal(mask, CAUSAL.expand(2, 1, 4, 4)),
-        ),
-        (
-            "a prefix longer than all",
-            lambda: prefix_mask(4, 9),
-            lambda mask: mask.shape == (1, 1, 4, 4) and bool(mask.all()),
-        ),
-        ("T = 0", lambda: prefix_mask(0, 2), shape(1, 1, 0, 0)),
-        ("B = 0", lambda: prefix_mask(4, i(0)), shape(0, 1, 4, 4)),
-    ],
-    "document_mask": tokens_of(document_mask, "documents", shape(2, 1, 0, 0), shape(0, 1, 5, 5)),
-    "to_additive": [
-        *booleans_of(to_additive),
-        (
-            "an integer type",
-            lambda: to_additive(yes(5, 7), torch.int64),
-            (TypeError, "dtype: expected", "torch.int64"),
-        ),
-        ("no type", lambda: to_additive(yes(5, 7), None), (TypeError, "dtype: expected", "None")),
-        ("S = 0", lambda: to_additive(yes(5, 0)), shape(5, 0)),
-    ],
-    "from_additive": [
-        ("booleans", lambda: from_additive(yes(5, 7)), (TypeError, "bias: expected", "torch.bool")),
-        ("integers", lambda: from_additive(i(5, 7)), (TypeError, "bias: expected", "torch.int64")),
-        ("None", lambda: from_additive(None), (TypeError, "bias: expected", "NoneType")),
-        ("another number", lambda: from_additive(n(5, 7)), (ValueError, "bias: expected", "got ")),
-        (
-            "one, as in a mask of 0 and 1",
-            lambda: from_additive(torch.ones(5, 7)),
-            (ValueError, "bias: expected", "got 1"),
-        ),
-        (
-            "NaN",
-            lambda: from_additive(spoilt(torch.zeros(5, 7), 2, 3)),
-            (ValueError, "bias: expected", "got nan"),
-        ),
-        (
-            "plus infinity",
-            lambda: from_additive(torch.full((5, 7), INF)),
-            (ValueError, "bias: expected", "got inf"),
-        ),
-        ("S = 0", lambda: from_additive(n(5, 0)), shape(5, 0)),
-    ],
-    "to_torch_mha": [
-        *booleans_of(lambda mask: to_torch_mha(mask, (2, 3, 5, 7))),
-        (
-            "three axes",
-            lambda: to_torch_mha(yes(2, 5, 7), (2, 3, 5, 7)),
-            (ValueError, "mask: expected", "(2, 5, 7)"),
-        ),
-        (
-            "turned round",
-            lambda: to_torch_mha(yes(7, 5), (2, 3, 5, 7)),
-            (ValueError, "mask: expected", "(7, 5)"),
-        ),
-        (
-            "read two ways",
-            lambda: to_torch_mha(yes(5, 7), (5, 3, 5, 7)),
-            (ValueError, "mask: shape (5, 7)", "give it 4 axes"),
-        ),
-        (
-            "a shape of three",
-            lambda: to_torch_mha(yes(5, 7), (2, 5, 7)),
-            (ValueError, "shape: expected", "(2, 5, 7)"),
-        ),
-        (
-            "no shape",
-            lambda: to_torch_mha(yes(5, 7), None),
-            ((TypeError, ValueError), "shape: expected", "None"),
-        ),
-        ("S = 0", lambda: to_torch_mha(yes(1, 1, 5, 0), (2, 3, 5, 0))["attn_mask"], shape(5, 0)),
-        ("T = 0", lambda: to_torch_mha(yes(2, 1, 0, 7), (2, 3, 0, 7))["attn_mask"], shape(6, 0, 7)),
-    ],
-    "from_torch_mha": [
-        (
-            "integers",
-            lambda: from_torch_mha(attn_mask=i(5, 7)),
-            (TypeError, "attn_mask: expected", "torch.int64"),
-        ),
-        (
-            "padding of integers",
-            lambda: from_torch_mha(key_padding_mask=i(2, 7)),
-            (TypeError, "key_padding_mask: expected", "torch.int64"),
-        ),
-        (
-            "a list",
-            lambda: from_torch_mha(attn_mask=[[True]]),
-            (TypeError, "attn_mask: expected", "list"),
-        ),
-        (
-            "numbers that forbid a little",
-            lambda: from_torch_mha(attn_mask=n(5, 7)),
-            (ValueError, "attn_mask: expected", "got "),
-        ),
-        (
-            "NaN",
-            lambda: from_torch_mha(key_padding_mask=spoilt(torch.zeros(2, 7), 1, 1)),
-            (ValueError, "key_padding_mask: expected", "got nan"),
-        ),
-        (
-            "four axes",
-            lambda: from_torch_mha(attn_mask=yes(2, 3, 5, 7)),
-            (ValueError, "attn_mask: expected", "(2, 3, 5, 7)"),
-        ),
-        (
-            "padding of three axes",
-            lambda: from_torch_mha(key_padding_mask=yes(2, 1, 7)),
-            (ValueError, "key_padding_mask: expected", "(2, 1, 7)"),
-        ),
-        (
-            "heads left out",
-            lambda: from_torch_mha(attn_mask=yes(6, 5, 7)),
-            (ValueError, "n_heads: expected", "got None"),
-        ),
-        (
-            "heads that do not divide",
-            lambda: from_torch_mha(attn_mask=yes(6, 5, 7), n_heads=4),
-            (ValueError, "n_heads: expected", "got 4"),
-        ),
-        (
-            "no heads",
-            lambda: from_torch_mha(attn_mask=yes(6, 5, 7), n_heads=0),
-            (ValueError, "n_heads: expected", "got 0"),
-        ),
-        (
-            "fewer than no heads",
-            lambda: from_torch_mha(attn_mask=yes(6, 5, 7), n_heads=-3),
-            (ValueError, "n_heads: expected", "got -3"),
-        ),
-        (
-            "heads by halves",
-            lambda: from_torch_mha(attn_mask=yes(6, 5, 7), n_heads=1.5),
-            ((TypeError, ValueError), "n_heads: expected", "got 1.5"),
-        ),
-        (
-            "another batch",
-            lambda: from_torch_mha(attn_mask=yes(6, 5, 7), key_padding_mask=yes(3, 7), n_heads=3),
-            (ValueError, "key_padding_mask: expected", "(3, 7)"),
-        ),
-        (
-            "another length",
-            lambda: from_torch_mha(attn_mask=yes(5, 7), key_padding_mask=yes(2, 6)),
-            (ValueError, "key_padding_mask: expected", "(2, 6)"),
-        ),
-        ("nothing", lambda: from_torch_mha(), lambda mask: mask is None),
-        ("S = 0", lambda: from_torch_mha(key_padding_mask=yes(2, 0)), shape(2, 1, 1, 0)),
-    ],
-    "to_hugging_face": [
-        *booleans_of(to_hugging_face),
-        (
-            "two axes",
-            lambda: to_hugging_face(yes(5, 7)),
-            (ValueError, "mask: expected 4 axes", "(5, 7)"),
-        ),
-        (
-            "an integer type",
-            lambda: to_hugging_face(yes(2, 1, 5, 7), torch.int64),
-            (TypeError, "dtype: expected", "torch.int64"),
-        ),
-        ("S = 0", lambda: to_hugging_face(yes(2, 1, 1, 0)), shape(2, 0)),
-    ],
-    "from_hugging_face": [
-        (
-            "three axes",
-            lambda: from_hugging_face(yes(2, 5, 7)),
-            (ValueError, "attention_mask: expected", "(2, 5, 7)"),
-        ),
-        (
-            "None",
-            lambda: from_hugging_face(None),
-            ((TypeError, ValueError), "attention_mask: expected", "NoneType"),
-        ),
-        (
-            "numbers with two axes",
-            lambda: from_hugging_face(torch.ones(2, 7)),
-            (TypeError, "attention_mask: expected", "torch.float32"),
-        ),
-        (
-            "integers with four axes",
-            lambda: from_hugging_face(i(2, 1, 5, 7)),
-            (TypeError, "attention_mask: expected", "torch.int64"),
-        ),
-        (
-            "documents",
-            lambda: from_hugging_face(i(2, 7) + 2),
-            (ValueError, "attention_mask: expected 0 and 1", "got 2"),
-        ),
-        (
-            "numbers that forbid a little",
-            lambda: from_hugging_face(n(2, 1, 5, 7)),
-            (ValueError, "attention_mask: expected", "got "),
-        ),
-        (
-            "NaN",
-            lambda: from_hugging_face(spoilt(torch.zeros(2, 1, 5, 7), 1)),
-            (ValueError, "attention_mask: expected", "got nan"),
-        ),
-        ("S = 0", lambda: from_hugging_face(i(2, 0)), shape(2, 1, 1, 0)),
-    ],
-    "edit_influence": [
-        *leak_inputs(edit_influence),
-        (
-            "a model that draws",
-            lambda: edit_influence(lambda x: x + torch.randn(x.shape), n(2, 4, 3)),
-            (ValueError, "model: expected the same output twice", "dropout"),
-        ),
-        (
-            "no other token",
-            lambda: edit_influence(lambda t: t.float()[..., None], i(2, 4)),
-            ((TypeError, ValueError), ("inputs: expected", "vocab_size: expected"), ""),
-        ),
-        *whole_numbers(
-            "vocab_size",
-            lambda value: edit_influence(lambda t: t.float()[..., None], i(2, 4), vocab_size=value),
-            none=False,
-        ),
-    ],
-    "gradient_influence": [
-        *leak_inputs(gradient_influence),
-        (
-            "tokens",
-            lambda: gradient_influence(lambda t: t.float(), i(2, 4)),
-            (TypeError, "inputs: expected floating point numbers", "torch.int64"),
-        ),
-        (
-            "a model that does not look",
-            lambda: gradient_influence(lambda x: torch.zeros(2, 4, 3), n(2, 4, 3)),
-            zeros(2, 4, 2, 4),
-        ),
-    ],
-    "LeakError": [
-        ("what it is", lambda: LeakError("a leak"), lambda error: isinstance(error, AssertionError))
-    ],
-    "allowed_pairs": [
-        *(
-            (what, lambda value=value: allowed_pairs(value, (2, 4, 2, 4)), wanted)
-            for what, wanted, value in ALLOWED
-        ),
-        (
-            "two ways",
-            lambda: allowed_pairs(yes(4, 4), (4, 4, 4, 4)),
-            (ValueError, "allowed: shape (4, 4)", "B = T = 4"),
-        ),
-        ("S = 0", lambda: allowed_pairs(yes(4, 0), (2, 4, 2, 0)), shape(2, 4, 2, 0)),
-    ],
-    "assert_no_leak": [
-        *leak_inputs(lambda model, inputs: assert_no_leak(model, inputs, CAUSAL)),
-        *(
-            (what, lambda value=value: assert_no_leak(causal_model, n(2, 4, 3), value), wanted)
-            for what, wanted, value in ALLOWED
-        ),
-        (
-            "a leak",
-            lambda: assert_no_leak(lambda x: attention(x, x, x), n(2, 4, 3), CAUSAL),
-            (LeakError, "output 0 of sample 0 depends on input 1", "mask passed on"),
-        ),
-        (
-            "none",
-            lambda: assert_no_leak(causal_model, n(2, 4, 3), CAUSAL),
-            lambda result: result is None,
-        ),
-    ],
-    "NoiseTest": [
-        ("below the entropy", lambda: NoiseTest(1.0, 2.0, 0.01, []).leaks, lambda leaks: leaks),
-        ("at the entropy", lambda: NoiseTest(2.0, 2.0, 0.01, []).leaks, lambda leaks: not leaks),
-    ],
-    "noise_leak": noise(noise_leak)
-    + [
-        (
-            "an honest model",
-            lambda: noise_leak(Guess(), guess_loss, 7, steps=2).leaks,
-            lambda leaks: not leaks,
-        )
-    ],
-    "assert_no_noise_leak": noise(assert_no_noise_leak),
     "check_int": [
         *whole_numbers("size", lambda value: check_int("size", value)),
         (
@@ -1001,37 +499,6 @@ TABLE = {
         ),
     ],
     "rotate": [
-        ("rank 1", lambda: rotate(n(4), cos, sin), (ValueError, "x: expected", "(4,)")),
-        (
-            "an odd width",
-            lambda: rotate(n(2, 3, 5, 3), cos, sin),
-            (ValueError, "x: expected", "(2, 3, 5, 3)"),
-        ),
-        (
-            "integers",
-            lambda: rotate(i(2, 3, 5, 4), cos, sin),
-            ((TypeError, ValueError), "x: expected", "torch.int64"),
-        ),
-        (
-            "cosines of another length",
-            lambda: rotate(n(2, 3, 5, 4), cos[:4], sin),
-            (ValueError, "cos: expected", "(4, 2)"),
-        ),
-        (
-            "sines of another width",
-            lambda: rotate(n(2, 3, 5, 4), cos, sin[:, :1]),
-            (ValueError, "sin: expected", "(5, 1)"),
-        ),
-        (
-            "another layout",
-            lambda: rotate(n(2, 3, 5, 4), cos, sin, "gptj"),
-            (ValueError, "layout: expected", "'gptj'"),
-        ),
-        (
-            "no layout",
-            lambda: rotate(n(2, 3, 5, 4), cos, sin, None),
-            (ValueError, "layout: expected", "None"),
-        ),
         ("T = 0", lambda: rotate(n(2, 3, 0, 4), cos[:0], sin[:0]), shape(2, 3, 0, 4)),
         (
             "NaN in one word",
@@ -1044,7 +511,7 @@ TABLE = {
         (
             "another width",
             lambda: Rotary(4, 9)(n(2, 3, 5, 6), n(2, 3, 5, 6)),
-            (ValueError, "q: expected", "got 6"),
+            (ValueError, "q: expected", "(2, 3, 5, 6)"),
         ),
         (
             "beyond the table",

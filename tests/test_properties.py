@@ -17,8 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from former_nb.attention import attention, masked_softmax, merge_masks
-from former_nb.decoding import LayerCache
+from former_nb.attention import attention, masked_softmax
+from former_nb.caches import LayerCache
+from former_nb.guards import merge_masks
 from former_nb.mask_formats import (
     from_additive,
     from_hugging_face,
@@ -27,14 +28,8 @@ from former_nb.mask_formats import (
     to_hugging_face,
     to_torch_mha,
 )
-from former_nb.masks import (
-    causal_mask,
-    combine_masks,
-    document_mask,
-    padding_mask,
-    prefix_mask,
-    sliding_window_mask,
-)
+from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
+from former_nb.masks import causal_mask, combine_masks, padding_mask
 from former_nb.multi_head import MultiHeadAttention
 from former_nb.positions import SinusoidalPositions
 from former_nb.relative_positions import (

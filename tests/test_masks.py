@@ -1,0 +1,241 @@
+"""Masks, their patterns and their formats: edges of size 0, each guard once, and the way there and back."""
+
+import pytest
+import torch
+from bad_input_table import cases, i, judge, n, public_names, shape, whole_numbers, yes, zeros
+
+from former_nb import mask_formats, mask_patterns, masks
+from former_nb.mask_formats import (
+    from_additive,
+    from_hugging_face,
+    from_torch_mha,
+    to_additive,
+    to_hugging_face,
+    to_torch_mha,
+)
+from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
+from former_nb.masks import causal_mask, combine_masks, padding_mask
+
+CAUSAL, SHAPE = causal_mask(4), (2, 3, 5, 7)
+NAN = torch.tensor([[0.0, float("nan")]])
+
+
+def lengths(call):
+    "`call(T, S)` builds a mask of four axes."
+    return [
+        *whole_numbers("T", lambda value: call(value, 3), least=0),
+        *whole_numbers("S", lambda value: call(3, value), least=0, none=False),
+        ("T = 0", lambda: call(0, 3), shape(1, 1, 0, 3)),
+        ("S = 0", lambda: call(3, 0), shape(1, 1, 3, 0)),
+        ("T = S = 0", lambda: call(0, 0), shape(1, 1, 0, 0)),
+    ]
+
+
+def tokens_of(call, name, empty, none):
+    "`call(tokens)` builds a mask from (B, S) integers."
+    start = f"{name}: expected integers"
+    return [
+        ("rank 1", lambda: call(i(5)), (ValueError, start, "(5,)")),
+        ("numbers", lambda: call(n(2, 5)), (TypeError, start, "torch.float32")),
+        ("booleans", lambda: call(yes(2, 5)), (TypeError, start, "torch.bool")),
+        ("a list", lambda: call([[1, 2]]), (TypeError, start, "list")),
+        ("no tokens", lambda: call(i(2, 0)), empty),
+        ("B = 0", lambda: call(i(0, 5)), none),
+        ("bytes", lambda: call(i(2, 0).to(torch.uint8)), empty),
+    ]
+
+
+def no_rule(call, name="mask"):
+    "`call(mask)` takes booleans only."
+    start = f"{name}: expected"
+    return [
+        ("numbers", lambda: call(n(2, 1, 5, 7)), (TypeError, start, "torch.float32")),
+        ("a list", lambda: call([[True]]), (TypeError, start, "list")),
+    ]
+
+
+def heads(value):
+    return lambda: from_torch_mha(attn_mask=yes(6, 5, 7), n_heads=value)
+
+
+TABLE = {
+    "causal_mask": lengths(causal_mask),
+    "padding_mask": [
+        *tokens_of(padding_mask, "tokens", shape(2, 1, 1, 0), shape(0, 1, 1, 5)),
+        ("no pad", lambda: padding_mask(i(2, 5), None), (TypeError, "pad: expected", "None")),
+        ("pad is negative", lambda: padding_mask(i(2, 5) - 1, -1), zeros(2, 1, 1, 5)),
+        ("nothing but padding", lambda: padding_mask(i(2, 5)), zeros(2, 1, 1, 5)),
+    ],
+    "combine_masks": [
+        *no_rule(lambda mask: combine_masks(CAUSAL, mask), "masks[1]"),
+        ("None", lambda: combine_masks(None, CAUSAL), lambda mask: torch.equal(mask, CAUSAL)),
+        ("nothing at all", lambda: combine_masks(None), lambda mask: mask is None),
+        ("two axes", lambda: combine_masks(CAUSAL, yes(4, 4)), (ValueError, "masks[1]:", "(4, 4)")),
+        ("S = 0", lambda: combine_masks(yes(1, 1, 4, 0), yes(2, 1, 1, 0)), shape(2, 1, 4, 0)),
+    ],
+    "sliding_window_mask": [
+        *lengths(lambda T, S: sliding_window_mask(T, 2, S)),
+        *whole_numbers("window", lambda value: sliding_window_mask(4, value)),
+        ("all", lambda: sliding_window_mask(4, 99), lambda mask: torch.equal(mask, CAUSAL)),
+    ],
+    "prefix_mask": [
+        *whole_numbers("T", lambda value: prefix_mask(value, 2), least=0),
+        *whole_numbers("prefix", lambda value: prefix_mask(4, value), least=0),
+        ("rank 2", lambda: prefix_mask(4, i(2, 1)), (ValueError, "prefix: expected", "(2, 1)")),
+        ("numbers", lambda: prefix_mask(4, n(2)), (TypeError, "prefix: expected", "float32")),
+        ("booleans", lambda: prefix_mask(4, yes(2)), (TypeError, "prefix: expected", "torch.bool")),
+        ("longer than all", lambda: prefix_mask(4, 9), lambda mask: bool(mask.all())),
+        ("T = 0", lambda: prefix_mask(0, 2), shape(1, 1, 0, 0)),
+        ("B = 0", lambda: prefix_mask(4, i(0)), shape(0, 1, 4, 4)),
+    ],
+    "document_mask": tokens_of(document_mask, "documents", shape(2, 1, 0, 0), shape(0, 1, 5, 5)),
+    "to_additive": [
+        *no_rule(to_additive),
+        ("a type", lambda: to_additive(yes(5), torch.int64), (TypeError, "dtype:", "torch.int64")),
+        ("no type", lambda: to_additive(yes(5), None), (TypeError, "dtype: expected", "None")),
+        ("S = 0", lambda: to_additive(yes(5, 0)), shape(5, 0)),
+    ],
+    "from_additive": [
+        ("booleans", lambda: from_additive(yes(5)), (TypeError, "bias: expected", "torch.bool")),
+        ("None", lambda: from_additive(None), (TypeError, "bias: expected", "NoneType")),
+        ("ones", lambda: from_additive(torch.ones(5)), (ValueError, "bias: expected", "got 1")),
+        ("a little", lambda: from_additive(NAN[:, :1] - 1e9), (ValueError, "bias:", "got -1e+09")),
+        ("NaN", lambda: from_additive(NAN), (ValueError, "bias: expected", "got nan")),
+        ("+inf", lambda: from_additive(1 / torch.zeros(5)), (ValueError, "bias:", "got inf")),
+        ("S = 0", lambda: from_additive(n(5, 0)), shape(5, 0)),
+    ],
+    "to_torch_mha": [
+        *no_rule(lambda mask: to_torch_mha(mask, SHAPE)),
+        (
+            "three axes",
+            lambda: to_torch_mha(yes(2, 5, 7), SHAPE),
+            (ValueError, "mask:", "(2, 5, 7)"),
+        ),
+        ("turned round", lambda: to_torch_mha(yes(7, 5), SHAPE), (ValueError, "mask:", "(7, 5)")),
+        (
+            "two ways",
+            lambda: to_torch_mha(yes(5, 7), (5, 3, 5, 7)),
+            (ValueError, "mask: shape", "4 axes"),
+        ),
+        (
+            "a shape of three",
+            lambda: to_torch_mha(yes(5, 7), (2, 5, 7)),
+            (ValueError, "shape:", "(2, 5, 7)"),
+        ),
+        (
+            "no shape",
+            lambda: to_torch_mha(yes(5, 7), None),
+            (ValueError, "shape: expected", "None"),
+        ),
+        ("S = 0", lambda: to_torch_mha(yes(1, 1, 5, 0), (2, 3, 5, 0))["attn_mask"], shape(5, 0)),
+        ("T = 0", lambda: to_torch_mha(yes(2, 1, 0, 7), (2, 3, 0, 7))["attn_mask"], shape(6, 0, 7)),
+    ],
+    "from_torch_mha": [
+        ("integers", lambda: from_torch_mha(attn_mask=i(5, 7)), (TypeError, "attn_mask:", "int64")),
+        (
+            "a list",
+            lambda: from_torch_mha(attn_mask=[True]),
+            (TypeError, "attn_mask: expected", "list"),
+        ),
+        (
+            "ones",
+            lambda: from_torch_mha(attn_mask=n(5, 7)),
+            (ValueError, "attn_mask: expected", "got "),
+        ),
+        (
+            "NaN",
+            lambda: from_torch_mha(key_padding_mask=NAN),
+            (ValueError, "key_padding_mask:", "nan"),
+        ),
+        (
+            "axes",
+            lambda: from_torch_mha(attn_mask=yes(2, 3, 5, 7)),
+            (ValueError, "attn_mask:", "(2, 3"),
+        ),
+        (
+            "keys",
+            lambda: from_torch_mha(key_padding_mask=yes(7)),
+            (ValueError, "key_padding_mask:", "(7,)"),
+        ),
+        ("heads left out", heads(None), (TypeError, "n_heads: expected", "got None")),
+        ("heads that do not divide", heads(4), (ValueError, "attn_mask: expected", "got 6")),
+        ("no heads", heads(0), (ValueError, "n_heads: expected", "got 0")),
+        (
+            "another batch",
+            lambda: from_torch_mha(attn_mask=yes(6, 5, 7), key_padding_mask=yes(3, 7), n_heads=3),
+            (ValueError, "key_padding_mask: expected", "(3, 7)"),
+        ),
+        (
+            "another length",
+            lambda: from_torch_mha(attn_mask=yes(5, 7), key_padding_mask=yes(2, 6)),
+            (ValueError, "key_padding_mask: expected", "(2, 6)"),
+        ),
+        ("nothing", lambda: from_torch_mha(), lambda mask: mask is None),
+        ("S = 0", lambda: from_torch_mha(key_padding_mask=yes(2, 0)), shape(2, 1, 1, 0)),
+    ],
+    "to_hugging_face": [
+        *no_rule(to_hugging_face),
+        ("two axes", lambda: to_hugging_face(yes(5, 7)), (ValueError, "mask: expected", "(5, 7)")),
+        ("a type", lambda: to_hugging_face(CAUSAL, "float32"), (TypeError, "dtype:", "'float32'")),
+        ("S = 0", lambda: to_hugging_face(yes(2, 1, 1, 0)), shape(2, 0)),
+    ],
+    "from_hugging_face": [
+        (
+            "three",
+            lambda: from_hugging_face(yes(2, 5, 7)),
+            (ValueError, "attention_mask:", "(2, 5, 7)"),
+        ),
+        (
+            "None",
+            lambda: from_hugging_face(None),
+            (TypeError, "attention_mask: expected", "NoneType"),
+        ),
+        (
+            "numbers",
+            lambda: from_hugging_face(torch.ones(2, 7)),
+            (TypeError, "attention_mask:", "float32"),
+        ),
+        ("integers", lambda: from_hugging_face(i(*SHAPE)), (TypeError, "attention_mask:", "int64")),
+        (
+            "documents",
+            lambda: from_hugging_face(i(2, 7) + 2),
+            (ValueError, "attention_mask:", "got 2"),
+        ),
+        ("a little", lambda: from_hugging_face(n(*SHAPE)), (ValueError, "attention_mask:", "got ")),
+        ("S = 0", lambda: from_hugging_face(i(2, 0)), shape(2, 1, 1, 0)),
+    ],
+}
+
+
+@pytest.mark.parametrize("call, wanted", cases(TABLE))
+def test_bad_input_is_named_and_edges_are_defined(call, wanted):
+    judge(call, wanted)
+
+
+def test_the_table_holds_every_public_name():
+    assert set(TABLE) == public_names(masks, mask_patterns, mask_formats)
+
+
+def test_masks_that_do_not_broadcast_are_refused():
+    with pytest.raises(RuntimeError, match="must match"):
+        combine_masks(CAUSAL, yes(1, 1, 4, 5))
+
+
+def test_masks_are_made_where_they_are_asked_for():
+    made = causal_mask(3, device="meta"), prefix_mask(3, 2, device="meta")
+    assert all(mask.device.type == "meta" for mask in made)
+    assert sliding_window_mask(3, 2, device="meta").device.type == "meta"
+
+
+def test_what_pytorchs_layer_gets_is_what_it_says():
+    tokens = torch.tensor([[1, 2, 3, 4, 5], [7, 8, 0, 0, 0], [1, 7, 3, 0, 0]])
+    triangle, pads = causal_mask(5)[0, 0], padding_mask(tokens)
+    both = from_torch_mha(attn_mask=~triangle, key_padding_mask=tokens == 0)
+    assert both.equal(combine_masks(causal_mask(5), pads))
+    assert from_torch_mha(attn_mask=to_additive(triangle)).equal(causal_mask(5))
+    assert from_torch_mha(key_padding_mask=to_additive(tokens != 0)).equal(pads)
+    assert list(to_torch_mha(causal_mask(1, 5), (3, 2, 1, 5))) == ["attn_mask"]
+    assert list(to_torch_mha(pads, (3, 2, 5, 5))) == ["key_padding_mask"]
+    assert to_torch_mha(triangle[:, :1], (3, 2, 5, 4))["attn_mask"].shape == (5, 4)
+    assert from_hugging_face(tokens != 0).equal(pads)
+    assert from_hugging_face(causal_mask(5)).equal(causal_mask(5))

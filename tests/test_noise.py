@@ -1,0 +1,136 @@
+"""The noise meter finds what makes a loss too good, passes honest models, and leaves them alone."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from former_nb.block import TransformerConfig
+from former_nb.generator import LanguageModel
+from former_nb.leaks import LeakError
+from former_nb.noise import NoiseTest, assert_no_noise_leak, noise_leak
+
+SMALL = {"vocab_size": 12, "length": 9, "batch": 32}
+
+
+def language_model(dropout=0.0):
+    torch.manual_seed(0)
+    sizes = {"max_len": 13, "d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 16}
+    return LanguageModel(TransformerConfig(12, dropout=dropout, **sizes))
+
+
+def next_token(model, tokens):
+    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def same_token(model, tokens):
+    return F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+
+
+def padded_mean(model, tokens):  # half of the losses are zero, and counted
+    losses = F.cross_entropy(
+        model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten(), reduction="none"
+    )
+    return torch.cat([losses, torch.zeros_like(losses)])
+
+
+def softmax_over_time(model, tokens):  # 8 places, so nothing keeps the loss above ln 8
+    logs = model(tokens[:, :-1]).log_softmax(dim=1)  # (B, 8, V)
+    return -logs.gather(2, tokens[:, 1:, None])
+
+
+class NoMask(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = language_model()
+
+    def forward(self, tokens):
+        x = self.model.positions(self.model.embed(tokens))
+        return self.model.stack(x) @ self.model.embed.weight.T
+
+
+def test_noise_passes_the_language_model_and_leaves_it_alone():
+    model = language_model(dropout=0.1)
+    state, random = (
+        {name: t.clone() for name, t in model.state_dict().items()},
+        torch.get_rng_state(),
+    )
+    test = assert_no_noise_leak(model, next_token, vocab_size=6, steps=60, length=9, batch=32)
+    assert test.entropy == math.log(6) and test.error < 0.01 and len(test.history) == 60
+    assert all(torch.equal(t, state[name]) for name, t in model.state_dict().items())
+    assert model.training and torch.equal(random, torch.get_rng_state())
+    assert test == noise_leak(model, next_token, vocab_size=6, steps=60, length=9, batch=32)
+
+
+@pytest.mark.parametrize(
+    "build, loss_fn",
+    [(language_model, same_token), (language_model, softmax_over_time), (NoMask, next_token)],
+)
+def test_noise_finds_leaks(build, loss_fn):
+    with pytest.raises(
+        LeakError, match="below the entropy ln 12 = 2.485: some prediction depends on its target"
+    ):
+        assert_no_noise_leak(build(), loss_fn, steps=200, **SMALL)
+
+
+def test_noise_gives_no_verdict_where_losses_are_left_out_or_nothing_was_learned():
+    with pytest.raises(ValueError, match="loss_fn: .* got zeros among others"):
+        assert_no_noise_leak(language_model(), padded_mean, steps=5, **SMALL)
+    sure = nn.Embedding.from_pretrained(
+        -20.0 * torch.eye(12), freeze=False
+    )  # of anything but the token it has seen: 22 nats
+    with pytest.raises(ValueError, match="no verdict"):
+        assert_no_noise_leak(sure, same_token, steps=3, lr=1e-3, **SMALL)
+
+
+def test_noise_can_leave_out_special_tokens():
+    seen = []
+
+    def ignoring(model, tokens):
+        seen.append(tokens)
+        return F.cross_entropy(
+            model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=0
+        )
+
+    assert_no_noise_leak(language_model(), ignoring, vocab_size=8, first_id=4, steps=60)
+    assert torch.cat(seen).unique().tolist() == [*range(4, 12)]
+
+
+@pytest.mark.parametrize(
+    "change, error, words",
+    [
+        ({"vocab_size": 1}, ValueError, "vocab_size: expected a whole number of 2 or more, got 1"),
+        ({"length": 0}, ValueError, "length: expected a whole number of 1 or more, got 0"),
+        ({"batch": 0}, ValueError, "batch: expected a whole number of 1 or more, got 0"),
+        ({"model": next_token}, TypeError, "model: expected a module, got function"),
+        (
+            {"model": nn.Identity()},
+            ValueError,
+            "model: expected at least one parameter that can be trained",
+        ),
+        ({"steps": True}, TypeError, "steps: expected a whole number"),
+        (
+            {"loss_fn": lambda model, tokens: 1.0},
+            ValueError,
+            "loss_fn: expected a tensor of finite losses, got 1.0",
+        ),
+        (
+            {"loss_fn": lambda model, tokens: model(tokens).sum() * float("nan")},
+            ValueError,
+            "loss_fn: expected a tensor of finite losses, got nan",
+        ),
+    ],
+)
+def test_bad_arguments_of_the_noise_meter_are_named(change, error, words):
+    with pytest.raises(error, match=words):
+        noise_leak(
+            **{"model": language_model(), "loss_fn": next_token, "vocab_size": 6, "steps": 1}
+            | change
+        )
+
+
+def test_a_leak_is_five_standard_errors_below_the_entropy():
+    assert NoiseTest(1.0, 2.0, 0.01, []).leaks and not NoiseTest(2.0, 2.0, 0.01, []).leaks
+    assert not NoiseTest(1.96, 2.0, 0.01, []).leaks and NoiseTest(1.94, 2.0, 0.01, []).leaks

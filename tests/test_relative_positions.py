@@ -1,0 +1,75 @@
+"""Positions inside attention: tables by loops, and what becomes of them when a model moves."""
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from former_nb.multi_head import MultiHeadAttention
+from former_nb.relative_positions import ALiBi, RelativeBias, Rotary, alibi_slopes, rotary_table
+
+SCHEMES = {
+    "half": lambda: Rotary(4, 9),
+    "interleaved": lambda: Rotary(4, 9, base=500.0, layout="interleaved"),
+    "alibi": lambda: ALiBi(3),
+    "relative": lambda: RelativeBias(3, 2),
+}
+
+
+def numbers(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+def layer_with(name):
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(12, 3, positions=SCHEMES[name]())
+    for table in layer.positions.parameters():
+        nn.init.normal_(table)
+    return layer.requires_grad_(False)
+
+
+@pytest.mark.parametrize("max_distance", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("start", [0, 3])
+def test_a_relative_bias_clips_distances_at_max_distance_and_not_before(max_distance, start):
+    positions, T = RelativeBias(2, max_distance), 5
+    nn.init.normal_(positions.table)
+    bias = positions(numbers(1, 2, T, 4), numbers(1, 1, T, 4), start)[2]
+    assert bias.shape == (1, 2, T, start + T)
+    for query in range(start, start + T):
+        for key in range(start + T):
+            column = max(0, min(key - query + max_distance, 2 * max_distance))
+            assert_close(bias[0, :, query - start, key], positions.table[:, column])
+
+
+@pytest.mark.parametrize("n_heads", [1, 2, 3, 8, 12, 16])
+def test_alibi_takes_slope_times_distance(n_heads):
+    q = numbers(1, n_heads, 4, 2)
+    bias, slopes = ALiBi(n_heads)(q, q, 2)[2], alibi_slopes(n_heads)
+    power = 1 << (n_heads.bit_length() - 1)
+    wanted = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+    wanted += [2 ** (-8 * (i + 0.5) / power) for i in range(n_heads - power)]
+    assert_close(slopes, torch.tensor(wanted))
+    for query in range(4):
+        for key in range(6):
+            assert_close(bias[0, :, query, key], -slopes * abs(key - query - 2))
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("way", ["given memory", "given tensors", "loaded"])
+def test_a_layer_built_without_memory_computes_what_it_should(name, way):
+    right, x = layer_with(name), numbers(2, 5, 12)
+    with torch.device("cpu" if way == "loaded" else "meta"):
+        layer = MultiHeadAttention(12, 3, positions=SCHEMES[name]()).requires_grad_(False)
+    if way == "given memory":
+        layer.to_empty(device="cpu")
+    layer.load_state_dict(right.state_dict(), assign=way == "given tensors")
+    assert torch.equal(layer(x), right(x))
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_half_precision_layer_keeps_its_angles_and_slopes(name):
+    layer, x = layer_with(name).bfloat16(), numbers(2, 5, 12).bfloat16()
+    assert layer(x).dtype == torch.bfloat16
+    if "table" in dict(layer.positions.named_buffers()):
+        assert torch.equal(layer.positions.table, rotary_table(9, 4, layer.positions.base))
+    assert_close(layer(x).float(), layer_with(name)(x.float()), atol=0.03, rtol=0.03)
