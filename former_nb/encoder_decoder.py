@@ -15,33 +15,16 @@ from torch import nn
 
 from .text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
 from .config import TransformerConfig
+from .sampling import Sampling, _check_tokens, _chooser
 from .stack import block_from_torch
 from .checkpoints import Pretrained
 from .core import eval_mode
-from .guards import check_int
-from .decoding import KVCache, LayerCache
+from .guards import check_ids, check_int
+from .caches import KVCache, _append, _columns
 from .masks import padding_mask
 from .block import Stack
 
 # %% ../nbs/12_encoder_decoder.ipynb #0012e12d
-def _check_ids(name, tokens, vocab_size):
-    "Raise `TypeError` or `ValueError` unless `tokens` are integers of shape (B, T) that an embedding can look up."
-    if not isinstance(tokens, torch.Tensor):
-        raise TypeError(f"{name}: expected a tensor of integers, got {type(tokens).__name__}")
-    if tokens.ndim != 2 or tokens.dtype not in (torch.int64, torch.int32):
-        raise ValueError(
-            f"{name}: expected integers of shape (B, T), got {tokens.dtype} of shape {tuple(tokens.shape)}"
-        )
-    if (
-        type(tokens) is torch.Tensor
-        and tokens.device.type == "cpu"
-        and not torch.compiler.is_compiling()
-    ):  # a look at a GPU would wait
-        odd = tokens[(tokens < 0) | (tokens >= vocab_size)]
-        if len(odd):
-            raise ValueError(f"{name}: expected numbers from 0 to {vocab_size - 1}, got {odd[0]}")
-
-
 def _check_mask(name, mask, *shape):
     "Raise `TypeError` or `ValueError` unless `mask` is None, or boolean with four axes that broadcast to `shape`."
     if mask is None:
@@ -110,7 +93,7 @@ class EncoderDecoder(nn.Module, Pretrained):
         | None = None,  # boolean, True = may attend, broadcastable (B, h, S, S); all but PAD where left out
     ) -> torch.Tensor:  # the memory (B, S, d_model)
         "Read the source, each token in the light of all others."
-        _check_ids("src", src, self.config.vocab_size)
+        check_ids("src", src, self.config.vocab_size)
         B, S = src.shape
         _check_mask("src_mask", src_mask, B, self.config.n_heads, S, S)
         x = self.embed_tokens(self.embed if self.tied else self.src_embed, self.src_positions, src)
@@ -128,15 +111,16 @@ class EncoderDecoder(nn.Module, Pretrained):
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every place of the target."
         c, before = self.config, 0 if cache is None else cache.length
-        _check_ids("tgt", tgt, c.vocab_size)
+        if not before:  # what follows in a cache was chosen among the model's own tokens
+            check_ids("tgt", tgt, c.vocab_size)
         B, T = tgt.shape
         if (
             getattr(cache, "memory", None) is None
         ):  # in a filled `CrossAttentionCache`, rows may have moved and multiplied
             _check_memory(memory, B, c.d_model)
-        if hasattr(cache, "hold"):
-            src_mask = cache.fill(memory, src_mask, B)
-        _check_mask("src_mask", src_mask, B, c.n_heads, T, memory.shape[1])
+            _check_mask("src_mask", src_mask, B, c.n_heads, T, memory.shape[1])
+        if isinstance(cache, CrossAttentionCache):
+            src_mask = cache.fill(self.decoder, memory, src_mask, B)
         _check_mask("tgt_mask", tgt_mask, B, c.n_heads, T, before + T)
         x = self.embed_tokens(self.embed, self.tgt_positions, tgt, before)
         x = self.decoder(
@@ -201,65 +185,53 @@ def collate_pairs(
     return (src, tgt), targets
 
 # %% ../nbs/12_encoder_decoder.ipynb #0028e12d
-class _SourceLayer(LayerCache):
-    "A `LayerCache` that also keeps what cross-attention made of the memory."
-
-    known = None  # keys and values, each (B, n_kv_heads, S, d_k)
-
-    def project_kv(self, layer, memory):
-        "Keys and values of the memory, computed when first asked for."
-        if self.known is None:
-            self.known = layer.project_kv(memory)
-        return self.known
-
-
 class CrossAttentionCache(KVCache):
-    "Besides the keys and values of the target so far, those of the memory, computed once; for one batch of sources."
+    "Besides keys and values of the target those of the memory, projected once for a batch."
 
     def __init__(
         self,
         n_layers: int,  # of the decoder
     ):
         super().__init__(n_layers)
-        self.layers = [_SourceLayer() for _ in range(n_layers)]
-        self.memory = self.src_mask = self.sources = (
-            None  # sources (N,): which one each row is about
-        )
+        self.memory = self.src_mask = None
+        self.sources = None  # of each row, the source that it is about
 
-    def hold(
+    def fill(
         self,
+        decoder: Stack,
         memory: torch.Tensor,  # (B, S, d_model), the same at each call
         src_mask: torch.Tensor | None,  # as for `decode`; kept at the first call
         N: int,  # rows of the target
     ) -> torch.Tensor | None:  # the mask of the sources that the rows are about
-        "Keep the memory, or raise `ValueError` where it is not the one that is kept, or has other rows."
+        "Project the memory once. Raises `ValueError` for another one, or for other rows."
         if self.memory is None:
-            self.memory, self.src_mask, self.sources = (
-                memory,
-                src_mask,
-                torch.arange(N, device=memory.device),
-            )
+            self.memory, self.src_mask, self.sources = memory, src_mask, list(range(N))
+            for block, layer in zip(decoder.blocks, self.layers):
+                layer.memory_kv = tuple(t.contiguous() for t in block.cross.project_kv(memory))
         if memory is not self.memory:
-            raise ValueError(
-                "memory: expected the tensor that this cache was filled from, got another; new sources need a new cache"
-            )
+            wanted = "the tensor that this cache was filled from"
+            raise ValueError(f"memory: expected {wanted}, got another")
         if len(self.sources) != N:
             raise ValueError(f"tgt: expected {len(self.sources)} rows, as the cache holds, got {N}")
         return self.src_mask
 
     def reorder(
         self,
-        rows: torch.Tensor,  # (N,) integers: which row each new row continues
+        rows: list[int] | torch.Tensor,  # (N,): which row each new row continues
     ) -> None:
-        "As for `KVCache`, in every layer. What is kept of the memory moves only where a row is about another source than before."
+        "As for `KVCache`. What is kept of the memory moves only where a row changes its source."
         super().reorder(rows)
-        if self.sources is None or torch.equal(self.sources[rows], self.sources):
+        if self.memory is None:
             return
-        self.sources = self.sources[rows]
+        sources = [self.sources[row] for row in rows]
+        moved, self.sources = sources != self.sources, sources
+        if not moved:
+            return
+        rows = torch.as_tensor(rows, device=self.memory.device)
         for layer in self.layers:
-            layer.known = tuple(t[rows] for t in layer.known)
+            layer.memory_kv = tuple(t.index_select(0, rows) for t in layer.memory_kv)
         if self.src_mask is not None and len(self.src_mask) > 1:
-            self.src_mask = self.src_mask[rows]
+            self.src_mask = self.src_mask.index_select(0, rows)
 
 # %% ../nbs/12_encoder_decoder.ipynb #0029e12d
 @torch.no_grad()
@@ -273,31 +245,17 @@ def greedy_decode(
     if not isinstance(model, EncoderDecoder):
         raise TypeError(f"model: expected an EncoderDecoder, got {type(model).__name__}")
     check_int("max_new_tokens", max_new_tokens, 0)
-    _check_ids("src", src, model.config.vocab_size)
-    src = src.to(next(model.parameters()).device)
-    mask, cache = (
-        padding_mask(src, PAD),
-        CrossAttentionCache(model.config.n_layers) if use_cache else None,
-    )
-    tokens, done = (
-        src.new_full((len(src), 1), BOS),
-        src.new_zeros(len(src), dtype=torch.bool),
-    )  # (B, 1), (B,)
-    suppress_tokens = torch.tensor(
-        [t for t in (PAD, BOS, UNK) if t < model.config.vocab_size], device=src.device
-    )
+    check_ids("src", src, model.config.vocab_size)
+    c, device = model.config, next(model.parameters()).device
+    src, rows = src.to(device), [[BOS] for _ in src]
+    mask, most = padding_mask(src, PAD), min(max_new_tokens, c.max_len)
     with eval_mode(model):
-        memory = model.encode(src)  # (B, S, d_model)
-        for _ in range(min(max_new_tokens, model.config.max_len)):
-            if done.all():
-                break
-            logits = model.decode(
-                tokens[:, -1:] if use_cache else tokens, memory, mask, cache=cache
-            )[:, -1]  # (B, vocab_size)
-            new = logits.index_fill(1, suppress_tokens, float("-inf")).argmax(-1)  # (B,)
-            tokens = torch.cat([tokens, new[:, None].to(src.dtype)], dim=1)  # (B, T + 1)
-            done |= new == EOS
-    return [row[: row.index(EOS) + 1] if EOS in row else row for row in tokens.tolist()]
+        memory = model.encode(src, mask)  # (B, S, d_model)
+    step = lambda tokens, cache: model.decode(tokens, memory, mask, cache=cache)
+    ends, never = _check_tokens(EOS, (PAD, BOS, UNK), c.vocab_size)
+    choose = _chooser(Sampling(temperature=0), never, len(rows), device)
+    cache = CrossAttentionCache(c.n_layers) if use_cache else None
+    return _append(rows, list(_columns(model, step, rows, 1 + most, most, choose, ends, cache)))
 
 # %% ../nbs/12_encoder_decoder.ipynb #0053e12d
 def transformer_from_torch(
