@@ -203,7 +203,7 @@ def test_a_table_of_words_that_pandas_takes_for_nothing(tmp_path):
         ('text,label\n"a,x\nb,y\n', "is not CSV"),
         ("", "empty file"),
         ("text,label\nné,x\n".encode("latin-1"), "is not UTF-8"),
-        ("text,label\na\x00b,x\n", "control character"),
+        ("text,label\na\x00b,x\n", "expected text, got"),
     ],
 )
 def test_tables_that_cannot(tmp_path, content, why):
