@@ -19,7 +19,7 @@ COURSE = """
 01_self_attention
 02_attention
 03_multi_head       equivalent_forms flash
-04_masks            mask_patterns mask_formats leaks
+04_masks            mask_patterns mask_formats leaks noise
 05_positions        relative_positions positions_measured
 06_block            norms stack
 07_text             data_sets batches
@@ -32,7 +32,7 @@ COURSE = """
 14_subwords
 15_translation      translation_ablations attention_maps pretrained
 """
-SHARED = [f"library/{page}" for page in ("core", "guards", "exercises", "tokenization")]
+SHARED = [f"library/{page}" for page in "core guards exercises tokenization files".split()]
 USED = {  # pages that come before a lesson in the way of imports, wherever they are read
     "06_block": ["library/config"],
     "deeper/07_data_sets": ["library/toy_data"],
@@ -41,7 +41,8 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],
     "15_translation": ["library/scores"],
 }
-LIBRARY = [f"library/{page}" for page in ("config", "toy_data", "labels", "scores", "cli", "recipes")]
+EXTRA = "config toy_data labels multi_head_tools scores cli recipes"
+LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
 TOUR = "00_tour"
 NOT_YET = {
