@@ -466,7 +466,7 @@ def read_lines(
     file: Path | None,  # UTF-8, also compressed with gzip; None reads standard input
 ) -> list[str]:  # what is not UTF-8 as half characters, which no tokenizer reads
     "One text per line. A line that is not UTF-8 spoils no other. Raises `ValueError` for a file that cannot be read or is not text."
-    from former_nb.data_sets import read_text
+    from former_nb.files import read_text
 
     try:
         content = read_text(file) if file else sys.stdin.read().removeprefix("\ufeff")

@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader
 from .batches import make_batches
 from .checkpoints import check_pair
 from .core import eval_mode
-from .data_sets import read_text
+from .files import read_text
 from .guards import check_choice, check_int, check_share
 from .text import encode_texts, pad_rows
 from .tokenization import TextTokenizer, check_texts
