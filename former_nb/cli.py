@@ -588,7 +588,7 @@ def bleu(
     ] = None,
 ):
     "BLEU and chrF, each with the signature that says how it was computed."
-    from former_nb.subwords import compare_translations, score_translations
+    from former_nb.scores import compare_translations, score_translations
 
     files = {"ref": ref, "hyp": hyp} | ({"than": than} if than else {})
     texts = {name: list(find_texts(None, file)) for name, file in files.items()}

@@ -98,6 +98,7 @@ def fetch(
     pooch.get_logger().setLevel("WARNING")
     known = {source.path: f"sha256:{source.sha256}"}
     place, urls = pooch.os_cache("former_nb"), {source.path: source.url}
+    Path(place, source.path).parent.mkdir(parents=True, exist_ok=True)  # several may begin at once
     cache = pooch.create(place, "", registry=known, urls=urls, retry_if_failed=RETRIES)
     bar = pooch.HTTPDownloader(progressbar=True, timeout=(3, 30))
     return Path(cache.fetch(source.path, downloader=bar))

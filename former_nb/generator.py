@@ -6,8 +6,6 @@
 __all__ = ['LanguageModel', 'plot_attention']
 
 # %% ../nbs/10_generator.ipynb #583352aa
-from collections import Counter, defaultdict
-from math import log
 from pathlib import Path
 
 import torch
@@ -16,7 +14,7 @@ from torch import nn
 from .config import TransformerConfig
 from .checkpoints import Pretrained
 from .core import eval_mode, plot_weights
-from .guards import check_int
+from .guards import check_ids
 from .multi_head import record_attention
 from .block import Stack
 from .text import BOS

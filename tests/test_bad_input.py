@@ -43,6 +43,8 @@ from former_nb.equivalent_forms import (
 )
 from former_nb.guards import (
     check_attention,
+    check_choice,
+    check_heads,
     check_ids,
     check_int,
     check_multiple,
@@ -313,6 +315,14 @@ TABLE = {
     "check_tensor": words(lambda x: check_tensor("x", x, "B T d_model", d_model=12)),
     "check_multiple": [
         ("5 of 12", lambda: check_multiple("d", 12, "h", 5), (ValueError, "d: expected", "h = 5")),
+    ],
+    "check_heads": [
+        ("d_k", lambda: check_heads(12, 5, d_k=0), (ValueError, "d_k: expected", "0")),
+        ("wide", lambda: check_heads(12, 5, d_k=12), lambda result: result is None),
+    ],
+    "check_choice": [
+        ("a choice", lambda: check_choice("p", 1, (1, 2)), lambda result: result is None),
+        ("a boolean", lambda: check_choice("p", True, (1, 2)), (ValueError, "p: expected", "True")),
     ],
     "check_share": [
         ("a boolean", lambda: check_share("p", True), (TypeError, "p: expected", "True")),

@@ -38,8 +38,11 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     "deeper/07_data_sets": ["library/toy_data"],
     "08_training": ["deeper/08_optimization", "deeper/08_runs"],
     "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],
+    "15_translation": ["library/scores"],
 }
-LIBRARY = [*SHARED, "library/config", "library/toy_data", "library/cli", "library/recipes"]
+EXTRA = "config toy_data multi_head_tools scores cli recipes"
+LIBRARY = [f"library/{page}" for page in EXTRA.split()]
+LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
 TOUR = "00_tour"
 NOT_YET = {
     "deeper/08_scaling": ["generator"],
