@@ -7,7 +7,7 @@ __all__ = ['TASKS', 'Job', 'sizes', 'name_texts', 'language_job', 'prepare_names
            'review_parts', 'table_parts', 'prepare_labels', 'label_batches', 'hold_out', 'caption_parts', 'file_parts',
            'prepare_pairs', 'pair_batches', 'prepare']
 
-# %% ../nbs/library/recipes.ipynb #b95e9826
+# %% ../nbs/library/recipes.ipynb #09039b9c
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from former_nb.settings import (
     choose_settings,
 )
 
-# %% ../nbs/library/recipes.ipynb #dc15b183
+# %% ../nbs/library/recipes.ipynb #f2d343a4
 @dataclass
 class Job:
     "What a task becomes: data, a model, and how it is kept and judged."
@@ -46,7 +46,7 @@ def sizes(parts, words=("to learn from", "to choose by", "held out")) -> str:
     "How much there is of each part."
     return ", ".join(f"{len(part):,} {word}" for part, word in zip(parts, words))
 
-# %% ../nbs/library/recipes.ipynb #7c4d4bfc
+# %% ../nbs/library/recipes.ipynb #fc1951dc
 def name_texts(settings):
     "Three parts of the names, and where they come from."
     from former_nb.data_sets import load_names, read_names, split
@@ -110,7 +110,7 @@ def prepare_toy(settings: dict, task: str) -> Job:
     report = partial(report_toy, collate=collate)
     return language_job(settings, texts, source, tokenizer, collate, report)
 
-# %% ../nbs/library/recipes.ipynb #30b4c975
+# %% ../nbs/library/recipes.ipynb #b7cad7eb
 def prepare_long_text(settings: dict, name: str | None = None) -> Job:
     "A language model of one long text."
     from former_nb.checkpoints import save_model
@@ -137,7 +137,7 @@ def prepare_long_text(settings: dict, name: str | None = None) -> Job:
         partial(report_long, data=data, settings=settings, tested=len(data.rows) > 2),
     )
 
-# %% ../nbs/library/recipes.ipynb #76c9015f
+# %% ../nbs/library/recipes.ipynb #15049927
 def review_parts(settings):
     "Training, validation and test reviews as (text, label), and where they come from."
     from former_nb.data_sets import load_reviews, split
@@ -209,7 +209,7 @@ def label_batches(settings, parts, tokenizer, names):
     yield make_batches(rows, settings["batch_size"], **order, **by_length)
     yield make_batches(valid, 256, collate=collate, **by_length)
 
-# %% ../nbs/library/recipes.ipynb #d10d4792
+# %% ../nbs/library/recipes.ipynb #4403e384
 def hold_out(pairs, seed):
     "Training, validation and test part, the last two a twentieth or 1,000 sentences each."
     from former_nb.data_sets import split
@@ -285,7 +285,7 @@ def pair_batches(settings, rows):
     yield make_batches(rows[0], shuffle=True, seed=settings["seed"], **how)
     yield make_batches(rows[1], **how)
 
-# %% ../nbs/library/recipes.ipynb #b56ffbd7
+# %% ../nbs/library/recipes.ipynb #9fa306ab
 _TOY = dict(epochs=1, d_model=32, n_heads=2, n_layers=1, dropout=0.0, lr=1e-2, muon_lr=0.05)
 _TOY |= dict(eval_every=100)
 _LONG = dict(minutes=5.0, d_model=128, n_heads=4, n_layers=4, dropout=0.0, eval_every=500)

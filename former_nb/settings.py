@@ -7,7 +7,7 @@ __all__ = ['ENDS', 'FILES', 'NameData', 'ToyData', 'LongData', 'OwnLongData', 'L
            'FilePairData', 'Setting', 'comments', 'own_settings', 'Task', 'task_settings', 'choose_settings',
            'check_width', 'build']
 
-# %% ../nbs/library/settings.ipynb #aa4abe73
+# %% ../nbs/library/settings.ipynb #93132548
 import inspect
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .guards import check_int
 
-# %% ../nbs/library/settings.ipynb #1225a85d
+# %% ../nbs/library/settings.ipynb #10cf7086
 @dataclass(frozen=True)
 class NameData:
     file: str = ""  # your own names, UTF-8, one per line; Lithuanian names if left out
@@ -77,7 +77,7 @@ class FilePairData(PairData):
     val_src: str = ""  # sentences to choose by; held out by chance if left out
     val_tgt: str = ""  # their translations
 
-# %% ../nbs/library/settings.ipynb #426e24f0
+# %% ../nbs/library/settings.ipynb #62a3c683
 class Setting(NamedTuple):
     "One setting of a task."
 
@@ -107,7 +107,7 @@ def own_settings(
     kinds = {f.name: types[re.match(r"\w+", str(name_of(f)))[0]] for f in fields(kind)}
     return {f.name: Setting(kinds[f.name], f.default, said.get(f.name, "")) for f in fields(kind)}
 
-# %% ../nbs/library/settings.ipynb #ce644859
+# %% ../nbs/library/settings.ipynb #ac9478e3
 class Task(NamedTuple):
     "A task of the command line."
 

@@ -685,7 +685,7 @@ TABLE = {
         (
             "a token too high",
             lambda: MODEL(SRC + 10, TGT),
-            (ValueError, "src: expected numbers from 0 to 18", "19"),
+            (ValueError, "src: expected numbers from 0 to 18", "got"),
         ),
         (
             "a token below zero",

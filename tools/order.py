@@ -40,7 +40,7 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],
     "15_translation": ["library/scores"],
 }
-EXTRA = "config toy_data multi_head_tools scores cli recipes"
+EXTRA = "config toy_data multi_head_tools scores cli recipes settings reports"
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
 TOUR = "00_tour"
