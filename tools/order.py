@@ -19,7 +19,7 @@ COURSE = """
 01_self_attention
 02_attention
 03_multi_head       equivalent_forms flash
-04_masks            mask_patterns mask_formats leaks
+04_masks            mask_patterns mask_formats leaks noise
 05_positions        relative_positions positions_measured
 06_block            norms stack
 07_text             data_sets batches
