@@ -21,7 +21,7 @@ from .text import BOS, PAD, encode_texts, pad_rows
 from .beam_search import beam_search, length_score
 from .core import eval_mode
 from .guards import check_int
-from .data_sets import read_text
+from .files import read_text
 from .encoder_decoder import EncoderDecoder, CrossAttentionCache
 from .masks import padding_mask
 from .tokenization import TextTokenizer
