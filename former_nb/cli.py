@@ -8,7 +8,7 @@ __all__ = ['app', 'train', 'ON', 'MEMORY', 'RUN', 'KINDS', 'Device', 'one_senten
            'claim_folder', 'write_report', 'train_job', 'run_task', 'train_options', 'setting_option', 'add_task',
            'start', 'load', 'read_prompt', 'generate', 'classify', 'translate', 'check_lines', 'bleu', 'main']
 
-# %% ../nbs/library/cli.ipynb #cdabe292
+# %% ../nbs/library/cli.ipynb #c64d675c
 import inspect
 import json
 import os
@@ -24,7 +24,7 @@ from typing import Annotated
 
 import typer
 
-# %% ../nbs/library/cli.ipynb #3ae70464
+# %% ../nbs/library/cli.ipynb #3ea5ddfe
 def _app(**kwargs):
     "A Typer application with our settings."
     plain = dict(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -77,7 +77,7 @@ def one_sentence(
 
     return wrapped
 
-# %% ../nbs/library/cli.ipynb #9a1ee2f3
+# %% ../nbs/library/cli.ipynb #e260c583
 def read_settings(
     file: Path,  # TOML: one `name = value` per line
 ) -> dict:
@@ -140,7 +140,7 @@ def note_odd(n, kind, text, note):
     if note:
         typer.echo(f"Note on {kind} {n}, {text[:40]!r}: {note}", err=True)
 
-# %% ../nbs/library/cli.ipynb #4e39a9f3
+# %% ../nbs/library/cli.ipynb #636130b6
 RUN = "run.json"  # the task and the settings of a run, beside its checkpoint
 
 
@@ -207,7 +207,7 @@ def recall_run(
         raise ValueError(f"{odd[0]}: {said}")
     return settings
 
-# %% ../nbs/library/cli.ipynb #341607c8
+# %% ../nbs/library/cli.ipynb #5f4598a6
 def dry_run(job, config, settings) -> None:
     "Print the settings as a file for --config, and what they will cost. No model is allocated."
     import torch
@@ -230,13 +230,13 @@ def dry_run(job, config, settings) -> None:
 
 def claim_folder(out, task, settings, overwrite) -> None:
     "Prepare the folder of a new run, and refuse one in which another run lives."
-    from former_nb.resuming import lock_folder
+    from former_nb.resuming import lock_folder, release_folder
 
     lock = lock_folder(out) if out.is_dir() else None  # while another run trains there
     prepare_folder(out, overwrite)
     note_run(out, task, settings)
     if lock:
-        lock.release()
+        release_folder(lock)
 
 
 def write_report(out, task, settings, history, metadata) -> None:
@@ -304,7 +304,7 @@ def run_task(
         known |= {"minutes": round(seconds / 60, 2), **job.report(model, out, say)}
         write_report(out, task, settings, history, known)
 
-# %% ../nbs/library/cli.ipynb #d757687f
+# %% ../nbs/library/cli.ipynb #3b189efd
 def train_options() -> dict:
     "The options that every task has."
     option, folder = (
@@ -389,7 +389,7 @@ def start(task, given, out, resume, config, overwrite, dry, how) -> None:
         return dry_run(prepare(task, settings), build(TrainingConfig, settings), settings)
     run_task(task, settings, out or resume, resume is not None, overwrite, **how)
 
-# %% ../nbs/library/cli.ipynb #4a57862d
+# %% ../nbs/library/cli.ipynb #45749888
 KINDS = {
     "LanguageModel": ("generate", "a model that writes"),
     "Classifier": ("classify", "a classifier"),
@@ -415,7 +415,7 @@ def load(
         )
     return found
 
-# %% ../nbs/library/cli.ipynb #31af7f11
+# %% ../nbs/library/cli.ipynb #96256c13
 def read_prompt(prompt: str | None) -> str:
     "The prompt, or standard input for '-'. Raises `ValueError` for no text."
     if prompt == "":
@@ -495,7 +495,7 @@ def _write_streams(model, tokenizer, prompt, n, max_new_tokens, sampling, **kwar
             sys.stdout.flush()
         typer.echo()
 
-# %% ../nbs/library/cli.ipynb #43bfa5fc
+# %% ../nbs/library/cli.ipynb #dc16c9d2
 @app.command(
     epilog='Example: former-nb classify --model runs/imdb "A film to forget." Or: … < texts.txt'
 )
@@ -509,7 +509,7 @@ def classify(
     device: Annotated[Device, ON] = Device.auto,
 ):
     "Print label, probability and text with tabs between. An odd text gets neither, and a note."
-    from former_nb.classifier import predict
+    from former_nb.labels import predict
 
     lines = find_texts(texts, file)
     trained, tokenizer, labels = load(model, "Classifier", device)
@@ -525,7 +525,7 @@ def classify(
     if not n:
         raise ValueError("texts: expected at least one, got none")
 
-# %% ../nbs/library/cli.ipynb #1ba65ede
+# %% ../nbs/library/cli.ipynb #284cf1b7
 @app.command(epilog="Example: former-nb translate --model runs/multi30k < german.txt > english.txt")
 @one_sentence
 def translate(
@@ -563,7 +563,7 @@ def translate(
             typer.echo(f"{n}\t{score:.4f}\t{text}" if several else text)
         note_odd(n, "line", line.source, line.note)
 
-# %% ../nbs/library/cli.ipynb #2363286e
+# %% ../nbs/library/cli.ipynb #41ef33e6
 def check_lines(texts: dict, ref: Path) -> None:
     "Raise `ValueError` unless all texts have the same number of lines, all UTF-8."
     wanted = len(texts["ref"])
@@ -601,7 +601,7 @@ def bleu(
         sign = f"other sign in {found['chance']:.1%}"
         typer.echo(f"{found['difference']:+.2f}\tBLEU against {than}, {spread}; {sign}")
 
-# %% ../nbs/library/cli.ipynb #dc8da306
+# %% ../nbs/library/cli.ipynb #907132cc
 def main() -> None:
     "The entry point of `former-nb`."
     from former_nb.recipes import TASKS

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['TASKS', 'Job', 'sizes', 'name_texts', 'language_job', 'prepare_names', 'prepare_toy', 'prepare_long_text',
-           'review_parts', 'table_parts', 'prepare_labels', 'label_batches', 'hold_out', 'caption_parts', 'file_parts',
+           'review_parts', 'table_parts', 'prepare_labels', 'review_batches', 'hold_out', 'caption_parts', 'file_parts',
            'prepare_pairs', 'pair_batches', 'prepare']
 
-# %% ../nbs/library/recipes.ipynb #09039b9c
+# %% ../nbs/library/recipes.ipynb #de1ae8f8
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from former_nb.settings import (
     choose_settings,
 )
 
-# %% ../nbs/library/recipes.ipynb #f2d343a4
+# %% ../nbs/library/recipes.ipynb #5b5836a9
 @dataclass
 class Job:
     "What a task becomes: data, a model, and how it is kept and judged."
@@ -46,10 +46,11 @@ def sizes(parts, words=("to learn from", "to choose by", "held out")) -> str:
     "How much there is of each part."
     return ", ".join(f"{len(part):,} {word}" for part, word in zip(parts, words))
 
-# %% ../nbs/library/recipes.ipynb #fc1951dc
+# %% ../nbs/library/recipes.ipynb #a4599481
 def name_texts(settings):
     "Three parts of the names, and where they come from."
-    from former_nb.data_sets import load_names, read_names, split
+    from former_nb.data_sets import load_names, split
+    from former_nb.files import read_names
     from former_nb.tokenization import normalise
 
     file = settings["file"]
@@ -110,7 +111,7 @@ def prepare_toy(settings: dict, task: str) -> Job:
     report = partial(report_toy, collate=collate)
     return language_job(settings, texts, source, tokenizer, collate, report)
 
-# %% ../nbs/library/recipes.ipynb #b7cad7eb
+# %% ../nbs/library/recipes.ipynb #058888eb
 def prepare_long_text(settings: dict, name: str | None = None) -> Job:
     "A language model of one long text."
     from former_nb.checkpoints import save_model
@@ -137,7 +138,7 @@ def prepare_long_text(settings: dict, name: str | None = None) -> Job:
         partial(report_long, data=data, settings=settings, tested=len(data.rows) > 2),
     )
 
-# %% ../nbs/library/recipes.ipynb #15049927
+# %% ../nbs/library/recipes.ipynb #1169034f
 def review_parts(settings):
     "Training, validation and test reviews as (text, label), and where they come from."
     from former_nb.data_sets import load_reviews, split
@@ -151,8 +152,8 @@ def review_parts(settings):
 
 def table_parts(settings):
     "Training, validation and test rows of a table as (text, label), and where they come from."
-    from former_nb.classifier import label_names, read_labeled_csv
     from former_nb.data_sets import split
+    from former_nb.labels import label_names, read_labeled_csv
 
     file = settings["csv"]
     if not isinstance(file, str) or not file:
@@ -169,8 +170,9 @@ def table_parts(settings):
 def prepare_labels(settings: dict, find_parts: Callable) -> Job:
     "A classifier of texts."
     from former_nb.checkpoints import save_model
-    from former_nb.classifier import Classifier, label_names
+    from former_nb.classifier import Classifier
     from former_nb.config import TransformerConfig
+    from former_nb.labels import label_names
     from former_nb.reports import report_labels
     from former_nb.tokenization import SubwordTokenizer
 
@@ -182,34 +184,28 @@ def prepare_labels(settings: dict, find_parts: Callable) -> Job:
     tokenizer = SubwordTokenizer.train(texts, settings["vocabulary"], **kwargs)
     sizes_ = dict(vocab_size=tokenizer.vocab_size, max_len=settings["max_tokens"])
     config = build(TransformerConfig, settings, **sizes_)
-    more = settings["pool"], settings["embed_dropout"], settings["pairs"]
+    more = settings["embed_dropout"], settings["pairs"]
     return Job(
         source,
         f"{sizes(parts)}; labels {', '.join(names):.200}",
-        *label_batches(settings, parts, tokenizer, names),
+        *review_batches(settings, parts, tokenizer, names),
         partial(Classifier, config, len(names), *more),
         partial(save_model, tokenizer=tokenizer, labels=names),
         partial(report_labels, tokenizer=tokenizer, names=names, parts=parts),
     )
 
 
-def label_batches(settings, parts, tokenizer, names):
+def review_batches(settings, parts, tokenizer, names):
     "Training and validation batches of texts with labels."
-    from former_nb.batches import make_batches
-    from former_nb.classifier import collate_labels, label_rows, oversample
+    from former_nb.labels import label_batches, label_rows, oversample
 
     longest, seed = settings["max_tokens"], settings["seed"]
     train, valid = (label_rows(*zip(*part), tokenizer, names) for part in parts[:2])
-    by_length = dict(by_length=True, length=lambda row: min(len(row[0]), longest))
-    collate = partial(collate_labels, max_len=longest)
-    drop = partial(collate, word_dropout=settings["word_dropout"])
-    drop([])  # refuses a wrong share before anything is written
-    order = dict(shuffle=True, seed=seed, collate=drop)
-    rows = oversample(train, seed)
-    yield make_batches(rows, settings["batch_size"], **order, **by_length)
-    yield make_batches(valid, 256, collate=collate, **by_length)
+    how = dict(shuffle=True, seed=seed, word_dropout=settings["word_dropout"])
+    yield label_batches(oversample(train, seed), settings["batch_size"], longest, **how)
+    yield label_batches(valid, 256, longest)
 
-# %% ../nbs/library/recipes.ipynb #4403e384
+# %% ../nbs/library/recipes.ipynb #5fa18343
 def hold_out(pairs, seed):
     "Training, validation and test part, the last two a twentieth or 1,000 sentences each."
     from former_nb.data_sets import split
@@ -285,7 +281,7 @@ def pair_batches(settings, rows):
     yield make_batches(rows[0], shuffle=True, seed=settings["seed"], **how)
     yield make_batches(rows[1], **how)
 
-# %% ../nbs/library/recipes.ipynb #9fa306ab
+# %% ../nbs/library/recipes.ipynb #b5a17e77
 _TOY = dict(epochs=1, d_model=32, n_heads=2, n_layers=1, dropout=0.0, lr=1e-2, muon_lr=0.05)
 _TOY |= dict(eval_every=100)
 _LONG = dict(minutes=5.0, d_model=128, n_heads=4, n_layers=4, dropout=0.0, eval_every=500)

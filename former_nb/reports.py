@@ -7,13 +7,13 @@ __all__ = ['COUNTED', 'CARD', 'say_losses', 'new_names', 'name_losses', 'report_
            'report_long', 'report_labels', 'KeepLast', 'translate_and_score', 'average_if_better', 'choose_penalty',
            'report_translations', 'model_card']
 
-# %% ../nbs/library/reports.ipynb #66e801ff
+# %% ../nbs/library/reports.ipynb #38706900
 import json
 from pathlib import Path
 
 from .settings import FILES
 
-# %% ../nbs/library/reports.ipynb #cd74400b
+# %% ../nbs/library/reports.ipynb #41561501
 def say_losses(say, title, losses):
     "Name each loss, one per line."
     say(title)
@@ -95,7 +95,7 @@ def report_toy(model, folder, say, texts, rows, collate) -> dict:
     say(f"The model is in {folder}. Try: {use}")
     return {"held_out_exact_match": share}
 
-# %% ../nbs/library/reports.ipynb #af643263
+# %% ../nbs/library/reports.ipynb #732fd4ba
 COUNTED = 2_000_000  # characters that the counting models read, and are judged on
 
 
@@ -137,11 +137,11 @@ def report_long(model, folder, say, data, settings, tested) -> dict:
     say(f"\n{text.strip()}\n\nThe model is in {folder}. Try: {use}")
     return {"held_out_nats_per_character": losses, "judged_on": part, "sample": text}
 
-# %% ../nbs/library/reports.ipynb #1d725fa9
+# %% ../nbs/library/reports.ipynb #e5543ac2
 def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
     "Accuracy beside the commonest label and a linear model, and how good each label is."
     from former_nb.baselines import nb_svm
-    from former_nb.classifier import classification_report, predict
+    from former_nb.labels import classification_report, predict
 
     texts, right = [text for text, _ in parts[2]], [label for _, label in parts[2]]
     answers = predict(model, tokenizer, texts, names)
@@ -162,7 +162,7 @@ def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
     by_label = table.astype(object).where(table.notna(), None).to_dict("index")  # JSON has no NaN
     return {"held_out_accuracy": accuracy, "by_label": by_label}
 
-# %% ../nbs/library/reports.ipynb #13ca5e02
+# %% ../nbs/library/reports.ipynb #90fd5013
 class KeepLast:
     "Saves a translator whenever it is called, and keeps the last weights to be averaged."
 
@@ -242,7 +242,7 @@ def report_translations(model, folder, say, keep, parts, tested) -> dict:
     found = {"judged_on": part, "scores": scores, "signature": table["signature"]["BLEU"]}
     return found | {"length_penalty": penalty}
 
-# %% ../nbs/library/reports.ipynb #21b9c5ae
+# %% ../nbs/library/reports.ipynb #be63a761
 CARD = "---\nlibrary_name: former_nb\n---\n\n"  # how a card begins
 
 

@@ -7,7 +7,7 @@ __all__ = ['ENDS', 'FILES', 'NameData', 'ToyData', 'LongData', 'OwnLongData', 'L
            'FilePairData', 'Setting', 'comments', 'own_settings', 'Task', 'task_settings', 'choose_settings',
            'check_width', 'build']
 
-# %% ../nbs/library/settings.ipynb #93132548
+# %% ../nbs/library/settings.ipynb #6b5f1175
 import inspect
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .guards import check_int
 
-# %% ../nbs/library/settings.ipynb #10cf7086
+# %% ../nbs/library/settings.ipynb #6f9a8d8a
 @dataclass(frozen=True)
 class NameData:
     file: str = ""  # your own names, UTF-8, one per line; Lithuanian names if left out
@@ -48,7 +48,6 @@ class LabelData:
     max_tokens: int = 400  # tokens of a text that are read in training
     vocabulary: int = 16_000  # subwords
     pairs: int = 50_000  # vectors for pairs of neighbouring subwords
-    pool: str = "mean"  # how one vector is made of many: mean, max or first
     embed_dropout: float = 0.5  # probability that a feature of an embedding is dropped
     word_dropout: float = 0.3  # probability that a subword is left out
     batch_size: int = 64  # texts per step, all processes together
@@ -77,7 +76,7 @@ class FilePairData(PairData):
     val_src: str = ""  # sentences to choose by; held out by chance if left out
     val_tgt: str = ""  # their translations
 
-# %% ../nbs/library/settings.ipynb #62a3c683
+# %% ../nbs/library/settings.ipynb #a17b8f7f
 class Setting(NamedTuple):
     "One setting of a task."
 
@@ -107,7 +106,7 @@ def own_settings(
     kinds = {f.name: types[re.match(r"\w+", str(name_of(f)))[0]] for f in fields(kind)}
     return {f.name: Setting(kinds[f.name], f.default, said.get(f.name, "")) for f in fields(kind)}
 
-# %% ../nbs/library/settings.ipynb #ac9478e3
+# %% ../nbs/library/settings.ipynb #f14c13a3
 class Task(NamedTuple):
     "A task of the command line."
 
