@@ -76,9 +76,12 @@ def atomic_write(
 class Pretrained(PyTorchModelHubMixin):
     "Saves and loads our models through the Hugging Face hub: safetensors and JSON, atomically."
 
+    settings = None  # a dict of all that a model is built from, if that is more than `config`
+
     def save_pretrained(self, save_directory: str | Path, **kwargs):
         "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."
         kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
+        kwargs["config"] = kwargs.get("config") or self.settings
         with atomic_write(save_directory) as folder:
             try:
                 result = super().save_pretrained(folder, **kwargs)
@@ -112,6 +115,8 @@ class Pretrained(PyTorchModelHubMixin):
         file = Path(model_id) / "model.safetensors"
         if not Path(model_id).is_dir():
             file = hf_hub_download(model_id, file.name, **hub)
+        config = type(kwargs.get("config"))
+        kwargs = {k: config(**v) if isinstance(v, dict) else v for k, v in kwargs.items()}
         model = cls(**kwargs)
         safetensors.load_model(model, file)
         return model.eval()

@@ -38,8 +38,18 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     "deeper/07_data_sets": ["library/toy_data"],
     "08_training": ["deeper/08_optimization", "deeper/08_runs"],
     "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],
+    "12_encoder_decoder": ["library/two_stacks"],
+    "15_translation": ["library/translating"],
 }
-LIBRARY = [*SHARED, "library/config", "library/toy_data", "library/cli", "library/recipes"]
+LIBRARY = [
+    *SHARED,
+    "library/config",
+    "library/toy_data",
+    "library/two_stacks",
+    "library/translating",
+    "library/cli",
+    "library/recipes",
+]
 TOUR = "00_tour"
 NOT_YET = {
     "deeper/08_scaling": ["generator"],
