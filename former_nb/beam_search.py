@@ -5,23 +5,23 @@
 # %% auto #0
 __all__ = ['CONVENTIONS', 'length_score', 'beam_search']
 
-# %% ../nbs/deeper/11_beam_search.ipynb #7e0052bd
+# %% ../nbs/deeper/11_beam_search.ipynb #ecb77331
 import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
+from .caches import KVCache, _check_prompts
 from .core import eval_mode
 from .guards import check_int
-from .decoding import KVCache, _tokens, check_prompts
+from .sampling import _check_tokens, _is_int
 from .text import BOS, EOS, PAD, UNK
 
-# %% ../nbs/deeper/11_beam_search.ipynb #c9c193f6
+# %% ../nbs/deeper/11_beam_search.ipynb #542035fe
 CONVENTIONS = {  # what a sum of log-probabilities is divided by, for a text of so many new tokens
     "mean": lambda length, penalty: length**penalty,
     "gnmt": lambda length, penalty: ((5 + length) / 6) ** penalty,
@@ -29,7 +29,7 @@ CONVENTIONS = {  # what a sum of log-probabilities is divided by, for a text of 
 
 
 def length_score(
-    total: float,  # sum of log-probabilities of the new tokens, 0 or less; or a tensor of them
+    total: float,  # sum of log-probabilities of the new tokens, 0 or less
     length: int,  # how many they are: the end counts, the prompt does not
     length_penalty: float = 1.0,  # 0 or more; 0 leaves the sum, more favours longer texts
     convention: str = "mean",  # 'mean': length ** penalty; 'gnmt': ((5 + length) / 6) ** penalty
@@ -42,175 +42,143 @@ def length_score(
         raise ValueError(f"length_penalty: expected a number of 0 or more, got {length_penalty!r}")
     return total / CONVENTIONS[convention](length, length_penalty)
 
-# %% ../nbs/deeper/11_beam_search.ipynb #8521f6af
-def _equal_rows(prompt):
-    "A prompt or a batch of prompts as a list of equally long lists, and whether it was one. Raises `ValueError` or `TypeError`."
-    rows = prompt.tolist() if isinstance(prompt, torch.Tensor) else prompt
-    if not isinstance(rows, (list, tuple)) or not rows:
-        raise ValueError(
-            f"prompt: expected a tensor or a list of integers, or a batch of them, got {prompt!r:.80}"
-        )
-    single = not isinstance(rows[0], (list, tuple, torch.Tensor))
-    rows = [
-        row.tolist() if isinstance(row, torch.Tensor) else row
-        for row in ([rows] if single else rows)
-    ]
-    for i, row in enumerate(rows):
-        if not isinstance(row, (list, tuple)) or not all(
-            isinstance(t, Integral) and not isinstance(t, bool) for t in row
-        ):
-            raise TypeError(f"prompt: expected integers, got {row!r:.80} in row {i}")
-        if not row or len(row) != len(rows[0]):
-            raise ValueError(
-                f"prompt: expected rows of one length, 1 or more, got {len(rows[0])} and {len(row)}"
-            )
-    return [[int(t) for t in row] for row in rows], single
+# %% ../nbs/deeper/11_beam_search.ipynb #6c648e57
+def _likeliest(logits, sums, never, n):
+    "The n best continuations of each prompt, best first: totals, parents and tokens, (3, B, n)."
+    (B, w), V = sums.shape, logits.shape[-1]
+    banned = torch.tensor([t for t in never if t < V], dtype=torch.int64, device=logits.device)
+    logits = logits.float().index_fill(1, banned, -math.inf)  # (B * w, V), a copy
+    top, token = logits.topk(min(n, V), dim=1)  # both (B * w, m); no text can give more than n
+    mass = logits.sub_(top[:, :1]).exp_().sum(dim=1, keepdim=True)  # in place: a row may be long
+    total = top - top[:, :1] - mass.log() + sums.view(-1, 1)  # (B * w, m)
+    m = total.shape[1]
+    best, at = total.view(B, w * m).topk(min(n, w * m), dim=1)  # both (B, n)
+    token = token.view(B, w * m).gather(1, at)
+    return torch.stack([best, (at // m).float(), token.float()])  # exact below 2 ** 24
 
+# %% ../nbs/deeper/11_beam_search.ipynb #aaaae12c
+#| code-fold: true
+#| code-summary: What one prompt has come to
+class _Texts:
+    "What one prompt has come to: texts that grow, best first, and texts that are finished."
 
-def _prepare(model, rows, max_new_tokens, eos_token_ids, suppress_tokens, cache, use_cache):
-    "Steps, tokens that stop, tokens that are never taken, and the cache. Raises `ValueError` or `TypeError`, naming the argument."
-    config, V, steps = getattr(model, "config", None), 2**63, max_new_tokens
-    if config is not None:
-        check_prompts(model, rows, max_new_tokens)
-        V, steps = (
-            config.vocab_size,
-            min(steps, config.max_len + 1 - len(rows[0])),
-        )  # the last token is chosen and never read
-    eos_token_ids, suppress_tokens = (
-        _tokens("eos_token_ids", eos_token_ids, V),
-        _tokens("suppress_tokens", suppress_tokens, V),
-    )
-    if len([t for t in suppress_tokens if t < V]) == V:
-        raise ValueError(
-            f"suppress_tokens: expected to leave at least one of {V} tokens, got all of them"
-        )
-    if use_cache and cache is None and config is None:
-        raise ValueError(
-            "cache: expected an empty cache with `reorder`, or use_cache=False, because this model has no config to build one from"
-        )
-    if use_cache and cache is None:
-        cache = KVCache(config.n_layers)
-    return steps, eos_token_ids, suppress_tokens, cache if use_cache else None
+    def __init__(self, prompt, num_beams, ends):
+        self.growing, self.sums, self.found, self.over = [prompt], [0.0], [], False
+        self.num_beams, self.ends = num_beams, ends
 
-# %% ../nbs/deeper/11_beam_search.ipynb #20592c7f
-def _grow(logp, sums, ends, num_beams):
-    "One step from `logp` (B, w, V) and `sums` (B, w): the finished of each prompt, and sums, parents and tokens of what goes on, each (B, beams)."
-    B, w, V = logp.shape
-    total = (sums[:, :, None] + logp).flatten(1)  # (B, w * V)
-    total = F.pad(
-        total, (0, max(0, num_beams - w * V)), value=-math.inf
-    )  # a small vocabulary has too few at the first step
-    best, at = total.topk(
-        min(num_beams * (1 + len(ends)), total.shape[1]), dim=1
-    )  # (B, n), enough for `num_beams` to go on
-    at = at % (w * V)
-    stops = torch.isin(at % V, ends) & (best > -math.inf)  # (B, n)
-    top = zip(*(t[:, :num_beams].tolist() for t in (best, at, stops)))
-    finished = [
-        [(total, i // V, i % V) for total, i, stopped in zip(*row) if stopped] for row in top
-    ]
-    going, order = best.masked_fill(stops, -math.inf).sort(
-        dim=1, descending=True, stable=True
-    )  # both (B, n)
-    at = at.gather(1, order)[:, :num_beams]  # (B, beams)
-    return finished, going[:, :num_beams], at // V, at % V
+    def grow(self, totals, parents, tokens, score):
+        "Take candidates, best first; `num_beams` go on, those of the best that end are finished."
+        if math.isnan(totals[0]):
+            raise ValueError("logits: expected numbers, at least one in each row, got NaN")
+        going = []
+        candidates = zip(totals, map(int, parents), map(int, tokens))
+        for rank, (total, parent, token) in enumerate(candidates):
+            text = [*self.growing[parent], token]
+            if token not in self.ends:
+                going.append((text, total, parent))
+            elif rank < self.num_beams and total > -math.inf and not self.over:
+                self.found.append((text, score(total)))
+        nothing = ([*self.growing[0], PAD], -math.inf, 0)  # of a small vocabulary, at first
+        going = (going + [nothing] * self.num_beams)[: self.num_beams]
+        self.growing, self.sums, parents = zip(*going)
+        return parents
 
-# %% ../nbs/deeper/11_beam_search.ipynb #cf9543e5
+    def rank(self, limit, n, early_stop):
+        "Sort what is finished; over when enough is, or nothing that grows can pass `limit`."
+        self.found.sort(key=lambda text: -text[1])
+        beaten = len(self.found) >= n and self.found[n - 1][1] >= limit
+        enough = len(self.found) >= self.num_beams or limit == -math.inf
+        self.over = enough or early_stop and beaten
+
+    def cut(self, score):
+        "At the greatest length texts that grow count as they stand."
+        pairs = zip(self.growing, self.sums)
+        cut = [(text, score(total)) for text, total in pairs if total > -math.inf]
+        self.found = sorted(self.found + cut, key=lambda text: -text[1])
+
+# %% ../nbs/deeper/11_beam_search.ipynb #62b3049f
 @torch.no_grad()
+def _search(model, texts, steps, never, score, n_best, early_stop, cache, device):
+    "Let all texts grow together, a token in each step, until all are over or cut."
+    n = texts[0].num_beams * (1 + len(texts[0].ends))  # enough for `num_beams` to go on
+    fed = torch.tensor([t.growing[0] for t in texts], device=device)  # (B, T)
+    for step in range(1, steps + 1):
+        with eval_mode(model) if isinstance(model, nn.Module) else nullcontext():
+            logits = model(fed, cache)[:, -1]  # (B * w, V)
+        sums = torch.tensor([t.sums for t in texts], device=device)  # (B, w): 1, then num_beams
+        candidates = _likeliest(logits, sums, never, n).tolist()  # the one wait of a step
+        rows, w = [], sums.shape[1]
+        for b, (text, *found) in enumerate(zip(texts, *candidates)):
+            parents = text.grow(*found, partial(score, length=step))
+            rows += [b * w + parent for parent in parents]
+            if not text.over:  # the best sum, at the greatest length, is the most that can come
+                text.rank(score(text.sums[0], steps), n_best, early_stop)
+        if all(text.over for text in texts):
+            return
+        if cache is not None:
+            cache.reorder(rows)
+        new = [row[-1:] if cache is not None else row for t in texts for row in t.growing]
+        fed = torch.tensor(new, device=device)  # (B * num_beams, 1), or all tokens
+    for text in texts:
+        if not text.over:
+            text.cut(partial(score, length=steps))
+
+# %% ../nbs/deeper/11_beam_search.ipynb #c3bfbcf8
+#| code-fold: true
+#| code-summary: Checks of prompts, stops and the cache
+def _check_search(model, prompts, most, eos_token_ids, suppress_tokens):
+    "Prompts of one length, whether it was one only, steps, ends and tokens that are never taken."
+    config = getattr(model, "config", None)
+    V, limit = (2**24, 2**63) if config is None else (config.vocab_size, config.max_len)
+    flat = isinstance(prompts, (list, tuple)) and prompts and _is_int(prompts[0])
+    single = bool(flat) or getattr(prompts, "ndim", 2) == 1
+    rows = _check_prompts([prompts] if single else prompts, V, limit)
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("prompts: expected rows of one length, got several")
+    steps = min(most, limit + 1 - len(rows[0]))  # the last token is chosen and never read
+    return rows, single, steps, *_check_tokens(eos_token_ids, suppress_tokens, V)
+
+
+def _new_cache(model, cache, use_cache):
+    "The cache to be used, or None. Raises `ValueError` where none was given and none can be built."
+    if not use_cache or cache is not None:
+        return cache if use_cache else None
+    if not hasattr(model, "config"):
+        wanted = "an empty cache with `reorder`, or use_cache=False, for a model without config"
+        raise ValueError(f"cache: expected {wanted}")
+    return KVCache(model.config.n_layers)
+
+# %% ../nbs/deeper/11_beam_search.ipynb #bfcb7f13
 def beam_search(
-    model: Callable,  # (tokens (N, T), cache) -> logits (N, T, V): a `LanguageModel`, or another with its memory bound
-    prompt: torch.Tensor
-    | list,  # (T,) integers or a list of them; or a batch, (B, T) or a list of equally long lists
+    model: Callable,  # (tokens (N, T), cache) -> logits (N, T, V)
+    prompts: torch.Tensor | list,  # (T,) integers, or a batch of equally long rows
     num_beams: int,  # how many texts are followed at a time
     max_new_tokens: int,  # 1 or more; at most so many are added
     *,
     length_penalty: float = 1.0,  # as for `length_score`
     convention: str = "mean",  # as for `length_score`
     num_return_sequences: int = 1,  # how many texts are wanted, at most `num_beams`
-    eos_token_ids: int
-    | Iterable[int]
-    | None = EOS,  # a text that takes it, or one of them, is finished
+    eos_token_ids: int | Iterable[int] | None = EOS,  # a text that takes one is finished
     suppress_tokens: Iterable[int] = (PAD, BOS, UNK),  # tokens that are not taken
     use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
-    cache=None,  # an empty cache with `reorder`, for a model that needs one of its own; a `KVCache` where left out
-    early_stop: bool = True,  # False goes on when nothing can overtake any more: slower, same answer
-) -> list[
-    tuple[list[int], float]
-]:  # up to num_return_sequences texts, prompt and end included, and their scores; for a batch a list of such lists
-    "Follow the `num_beams` likeliest beginnings until as many are finished or none can overtake; rank by `length_score`."
-    for name, n in (
-        ("num_beams", num_beams),
-        ("num_return_sequences", num_return_sequences),
-        ("max_new_tokens", max_new_tokens),
-    ):
+    cache=None,  # an empty cache with `reorder`, for a model that needs one of its own
+    early_stop: bool = True,  # False goes on when nothing can overtake: slower, same answer
+) -> list:  # (text, score), best first, prompt and end included; for a batch a list of such lists
+    "Follow the likeliest beginnings until as many are finished or none can overtake."
+    n_best = num_return_sequences
+    sizes = dict(num_beams=num_beams, max_new_tokens=max_new_tokens, num_return_sequences=n_best)
+    for name, n in sizes.items():
         check_int(name, n)
-    if num_return_sequences > num_beams:
-        raise ValueError(
-            f"num_return_sequences: expected at most beams = {num_beams}, got {num_return_sequences}"
-        )
+    if n_best > num_beams:
+        raise ValueError(f"num_return_sequences: expected at most {num_beams}, got {n_best}")
     score = partial(length_score, length_penalty=length_penalty, convention=convention)
     score(0.0, 1)  # raises for bad settings
-    rows, single = _equal_rows(prompt)
-    steps, eos_token_ids, suppress_tokens, cache = _prepare(
-        model, rows, max_new_tokens, eos_token_ids, suppress_tokens, cache, use_cache
-    )
-    B, module = len(rows), isinstance(model, nn.Module)
-    device = next(model.parameters()).device if module else getattr(prompt, "device", None)
-    tokens, sums = (
-        torch.tensor(rows, device=device),
-        torch.zeros(B, 1, device=device),
-    )  # (B, T), (B, 1): one beginning each
-    ends, found, over = (
-        torch.tensor(sorted(eos_token_ids), dtype=torch.int64, device=device),
-        [[] for _ in rows],
-        [False] * B,
-    )
-    with eval_mode(model) if module else nullcontext():
-        for step in range(1, steps + 1):
-            w = len(tokens) // B  # texts that each prompt has: 1, then `num_beams`
-            logits = model(tokens if cache is None or step == 1 else tokens[:, -1:], cache)[
-                :, -1
-            ]  # (B * w, V)
-            banned = [t for t in suppress_tokens if t < logits.shape[-1]]
-            logp = (
-                logits.float()
-                .index_fill(1, torch.tensor(banned, dtype=torch.int64, device=device), -math.inf)
-                .log_softmax(dim=-1)
-            )
-            if logp.isnan().any():
-                raise ValueError("logits: expected numbers, at least one in each row, got NaN")
-            finished, sums, parent, new = _grow(logp.unflatten(0, (B, w)), sums, ends, num_beams)
-            limit = [
-                score(s, steps) for s in sums.max(dim=1).values.tolist()
-            ]  # no text that still grows can come to more
-            for b in (b for b in range(B) if not over[b]):
-                for total, i, token in finished[b]:
-                    found[b].append(([*tokens[b * w + i].tolist(), token], score(total, step)))
-                found[b].sort(key=lambda text: -text[1])
-                beaten = (
-                    len(found[b]) >= num_return_sequences
-                    and found[b][num_return_sequences - 1][1] >= limit[b]
-                )
-                over[b] = (
-                    early_stop and beaten or len(found[b]) >= num_beams or limit[b] == -math.inf
-                )
-            rows = (
-                torch.arange(B, device=device)[:, None] * w + parent
-            ).flatten()  # (B * beams,) who goes on where
-            tokens = torch.cat(
-                [tokens[rows], new.flatten()[:, None]], dim=1
-            )  # (B * beams, T + step)
-            if all(over):
-                break
-            if cache is not None:
-                cache.reorder(rows)
-    for b in (
-        b for b in range(B) if not over[b]
-    ):  # cut off at the greatest length: they count as they stand
-        texts = zip(tokens.unflatten(0, (B, -1))[b].tolist(), sums[b].tolist())
-        found[b] = sorted(
-            found[b] + [(text, score(total, steps)) for text, total in texts if total > -math.inf],
-            key=lambda text: -text[1],
-        )
-    best = [texts[:num_return_sequences] for texts in found]
+    asked = model, prompts, max_new_tokens, eos_token_ids, suppress_tokens
+    rows, single, steps, ends, never = _check_search(*asked)
+    cache, device = _new_cache(model, cache, use_cache), getattr(prompts, "device", None)
+    if isinstance(model, nn.Module):
+        device = next(model.parameters()).device
+    texts = [_Texts(row, num_beams, ends) for row in rows]
+    _search(model, texts, steps, never, score, n_best, early_stop, cache, device)
+    best = [text.found[:n_best] for text in texts]
     return best[0] if single else best

@@ -27,7 +27,8 @@ from former_nb.batches import make_batches
 from former_nb.config import POSITIONS, TransformerConfig
 from former_nb.data_sets import SOURCES, Source, python_prose, split
 from former_nb.checkpoints import load_model, save_model
-from former_nb.generator import LanguageModel, NGram, plot_attention
+from former_nb.baselines import NGram
+from former_nb.generator import LanguageModel, plot_attention
 from former_nb.leaks import assert_no_leak
 from former_nb.noise import assert_no_noise_leak
 from former_nb.long_texts import (
@@ -252,13 +253,13 @@ def test_models_say_what_is_wrong(tmp_path):
             TypeError,
             "config: expected a TransformerConfig, got dict",
         ),
-        (lambda: model([[1, 2]]), TypeError, "tokens: expected a tensor of integers, got list"),
+        (lambda: model([[1, 2]]), TypeError, "tokens: expected", "got list"),
         (
             lambda: model(torch.tensor([1, 2])),
             ValueError,
-            "tokens: expected integers of shape (B, T)",
+            "tokens: expected",
         ),
-        (lambda: model(torch.rand(1, 2)), ValueError, "tokens: expected integers"),
+        (lambda: model(torch.rand(1, 2)), ValueError, "tokens: expected"),
         (
             lambda: model(torch.tensor([[1, 7]])),
             ValueError,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from former_nb.decoding import LayerCache
+from former_nb.caches import LayerCache
 from former_nb.mask_formats import from_hugging_face, to_hugging_face
 from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
 from former_nb.masks import causal_mask, combine_masks, padding_mask

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from former_nb.config import TransformerConfig
-from former_nb.decoding import KVCache
+from former_nb.caches import KVCache
 from former_nb.equivalent_forms import GrowingCache
 from former_nb.generator import LanguageModel
 from former_nb.leaks import (

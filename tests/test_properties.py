@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from former_nb.attention import attention, masked_softmax
-from former_nb.decoding import LayerCache
+from former_nb.caches import LayerCache
 from former_nb.guards import merge_masks
 from former_nb.mask_formats import (
     from_additive,

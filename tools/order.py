@@ -39,17 +39,10 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     "08_training": ["deeper/08_optimization", "deeper/08_runs"],
     "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],
     "12_encoder_decoder": ["library/two_stacks"],
-    "15_translation": ["library/translating"],
+    "15_translation": ["library/scores", "library/translating"],
 }
-LIBRARY = [
-    *SHARED,
-    "library/config",
-    "library/toy_data",
-    "library/two_stacks",
-    "library/translating",
-    "library/cli",
-    "library/recipes",
-]
+LIBRARY = ["config", "toy_data", "two_stacks", "translating", "scores", "cli", "recipes"]
+LIBRARY = [*SHARED, *(f"library/{page}" for page in LIBRARY)]  # as the site shows it
 TOUR = "00_tour"
 NOT_YET = {
     "deeper/08_scaling": ["generator"],

@@ -5,19 +5,71 @@
 # %% auto #0
 __all__ = ['judge_11_1', 'judge_11_2', 'judge_11_3']
 
-# %% ../../nbs/solutions/11_decoding.ipynb #d70c2088
+# %% ../../nbs/solutions/11_decoding.ipynb #11de0002
 import torch
 
 from ..exercises import diagnose, exercise
-from ..text import PAD
 
-# %% ../../nbs/solutions/11_decoding.ipynb #8ff182cd
+# %% ../../nbs/solutions/11_decoding.ipynb #11de0007
+def _weigh(q, k, v):  # (B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v) -> (B, h, T, d_v)
+    return (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1) @ v
+
+
 @exercise(
     "11.1",
+    "What must still be there at the next step? What does the newest token bring, and what does it meet?",
+    "`torch.cat([cache['k'], k], dim=2)` joins along the axis of the positions; keep the result in the cache.",
+    "Attend with q, which is (B, h, 1, d_k), to all keys and values. No mask: nothing in the cache is in the future.",
+)
+def judge_11_1(answer):
+    generator = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 3, 2, 5, 4, generator=generator).double()  # each (B, h, T, d_k)
+    v = torch.randn(3, 2, 5, 6, generator=generator).double()  # (B, h, T, d_v)
+    cache, found = {}, []
+    for t in range(5):
+        y = answer(*(x[:, :, t : t + 1].clone() for x in (q, k, v)), cache)
+        if not isinstance(y, torch.Tensor):
+            return "nothing came back; return y, (B, h, 1, d_v)"
+        if y.shape != (3, 2, 1, 6):
+            return (
+                f"step {t + 1} returns shape {tuple(y.shape)}, and (B, h, 1, d_v) is {(3, 2, 1, 6)}"
+            )
+        found.append(y)
+
+    def from_second(row):  # what `row` gives for the steps after the first, where all agree
+        return torch.cat([row(t, q[:, :, t : t + 1]) for t in range(1, 5)], dim=2)
+
+    upto = lambda x, t: x[:, :, : t + 1]
+    mistakes = {
+        "the newest token meets only itself; join its key and value to those of the cache": v[
+            :, :, 1:
+        ],
+        "y leaves out the newest token, which sees itself too": from_second(
+            lambda t, q_t: _weigh(q_t, upto(k, t - 1), upto(v, t - 1))
+        ),
+        "the newest token sees the first key only, so a mask stands in the wrong corner": from_second(
+            lambda t, q_t: v[:, :, :1]
+        ),
+        "the scores are not divided by the root of d_k": from_second(
+            lambda t, q_t: _weigh(2 * q_t, upto(k, t), upto(v, t))
+        ),
+        "the newest key stands first in the cache, but the newest value last": from_second(
+            lambda t, q_t: _weigh(q_t, upto(k, t).flip(2), upto(v, t))
+        ),
+    }
+    right = from_second(lambda t, q_t: _weigh(q_t, upto(k, t), upto(v, t)))
+    if problem := diagnose(torch.cat(found, dim=2)[:, :, 1:], right, mistakes):
+        return problem
+    if not cache:
+        return "the outputs are right, but the cache is empty; keep everything in the dictionary"
+
+# %% ../../nbs/solutions/11_decoding.ipynb #11de000b
+@exercise(
+    "11.2",
     "Which tokens go in at the first step, and which at the last? The seventh new token is chosen; is it read?",
     "Everything again: 5 + 6 + … + 11 tokens per prompt. With the cache: 5 at the first step, 1 at each of the other six.",
 )
-def judge_11_1(answer):
+def judge_11_2(answer):
     if isinstance(answer, (int, float)) or len(answer) != 2:
         return "expected two numbers, the one without the cache first"
     B, T, n = 4, 5, 7
@@ -65,116 +117,34 @@ def judge_11_1(answer):
         if number != right:
             return f"{name}: {known.get(number, 'write down what each of the seven steps reads, and add up')}"
 
-# %% ../../nbs/solutions/11_decoding.ipynb #6074d4f1
-@exercise(
-    "11.2",
-    "Three cases per row, in which order? Can a row be finished while its prompt goes on?",
-    "`PAD if over else row[place] if place < len(row) else token`, for each row, its token and whether it is over.",
-)
-def judge_11_2(answer):
-    prompts, drawn = [[1, 5], [1, 6, 7, 8], [1, 9, 4], [1, 10], [1, 11, 12]], [20, 21, 22, 23, 24]
-    for place, done in (
-        (2, [False] * 5),
-        (3, [True, False, False, False, True]),
-        (4, [False, False, True, True, False]),
-    ):
-        given = [list(row) for row in prompts]
-        try:
-            result = answer(given, place, list(drawn), list(done))
-        except IndexError:
-            return f"a list has no item so far on: at place {place} a shorter prompt has ended, and its row takes the drawn token"
-        if result is None:
-            return "nothing came back; return a list with one token for each row"
-        cases = list(zip(prompts, drawn, done))
-        goes_on = lambda row, at: at < len(row)
-        right = [
-            PAD if over else row[place] if goes_on(row, place) else token
-            for row, token, over in cases
-        ]
-        problem = diagnose(
-            result,
-            torch.tensor(right),
-            {
-                "a row whose prompt goes on takes the prompt's token, not the drawn one": torch.tensor(
-                    [PAD if over else token for _, token, over in cases]
-                ),
-                "a finished row gets PAD": torch.tensor(
-                    [row[place] if goes_on(row, place) else token for row, token, _ in cases]
-                ),
-                "places count from 0: the first drawn token of a prompt of 3 stands at place 3": torch.tensor(
-                    [
-                        PAD
-                        if over
-                        else row[min(place, len(row) - 1)]
-                        if place <= len(row)
-                        else token
-                        for row, token, over in cases
-                    ]
-                ),
-                "place - 1 is the place before": torch.tensor(
-                    [
-                        PAD if over else row[place - 1] if goes_on(row, place - 1) else token
-                        for row, token, over in cases
-                    ]
-                ),
-                "you padded where the prompt has ended; there the drawn token belongs": torch.tensor(
-                    [
-                        PAD if over or not goes_on(row, place) else row[place]
-                        for row, _, over in cases
-                    ]
-                ),
-            },
-        )
-        if problem:
-            return problem
-        if given != prompts:
-            return "the answer is right, but you changed the prompts you were given"
-
-# %% ../../nbs/solutions/11_decoding.ipynb #5b97d090
+# %% ../../nbs/solutions/11_decoding.ipynb #11de0010
 @exercise(
     "11.3",
-    "How many numbers does one token of one text leave in one layer? Which heads have keys?",
-    "A key and a value for each of n_kv_heads heads, each d_model / n_heads wide: 2 · n_kv_heads · d_model / n_heads numbers.",
+    "At step t, how many keys may each of the t queries see? And with the cache, how many queries are there?",
+    "Without the cache step t costs t(t+1)/2 pairs, with it t. Sum both over t = 1 … n.",
+    "The sum of t(t+1)/2 is n(n+1)(n+2)/6, that of t is n(n+1)/2.",
 )
 def judge_11_3(answer):
-    for budget, B, layers, heads, kv, d, size in (
-        (300_000, 7, 5, 18, 3, 90, 4),
-        (2**24, 16, 12, 12, 12, 768, 2),
-        (9_999, 1, 2, 6, 3, 48, 2),
-    ):
-        right = budget // (2 * B * layers * kv * (d // heads) * size)
-        problem = diagnose(
-            answer(budget, B, layers, heads, kv, d, size),
-            torch.tensor(right),
-            {
-                "keys and values: two of each": torch.tensor(
-                    budget // (B * layers * kv * (d // heads) * size)
-                ),
-                "only n_kv_heads heads have keys and values; the query heads share them": torch.tensor(
-                    budget // (2 * B * layers * d * size)
-                ),
-                "a head is d_model / n_heads wide": torch.tensor(
-                    budget // (2 * B * layers * kv * d * size)
-                ),
-                "you divided by n_heads, but did not count the heads that have keys": torch.tensor(
-                    budget // (2 * B * layers * (d // heads) * size)
-                ),
-                "every layer keeps its own": torch.tensor(
-                    budget // (2 * B * kv * (d // heads) * size)
-                ),
-                "this is for one text; B are written at once": torch.tensor(
-                    budget // (2 * layers * kv * (d // heads) * size)
-                ),
-                "the budget is in bytes; a number takes `size` of them": torch.tensor(
-                    budget // (2 * B * layers * kv * (d // heads))
-                ),
-                "half a token has no place: round down to a whole number": torch.tensor(
-                    budget / (2 * B * layers * kv * (d // heads) * size)
-                ),
-                "round down: one more does not fit": torch.tensor(
-                    -(-budget // (2 * B * layers * kv * (d // heads) * size))
-                ),
-            },
-        )
-        if problem:
+    for n in (7, 100, 1):
+        right = torch.tensor((n + 2) / 3, dtype=torch.float64)
+        known = {
+            "you counted pairs that the mask forbids; of t queries the first sees one key only": (
+                2 * n + 1
+            )
+            / 3,
+            "that is the ratio of visits; count pairs": (n + 1) / 2,
+            "that is the ratio of the last step; sum over all steps": (n + 1) / 2,
+            "that is the number of pairs without the cache; divide by those with it": n
+            * (n + 1)
+            * (n + 2)
+            / 6,
+            "you have the two the wrong way round": 3 / (n + 2),
+            "with the cache one query meets t keys at step t, not one": n
+            * (n + 1)
+            * (n + 2)
+            / 6
+            / n,
+        }
+        mistakes = {name: torch.tensor(x, dtype=torch.float64) for name, x in known.items()}
+        if problem := diagnose(torch.as_tensor(answer(n), dtype=torch.float64), right, mistakes):
             return problem
