@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from difflib import get_close_matches
 from enum import Enum
 from functools import partial, wraps
@@ -531,7 +532,9 @@ def generate(
     "Let a trained model write, one text per line."
     from former_nb.checkpoints import load_model
     from former_nb.core import pick_device
-    from former_nb.decoding import generate_text, stream_text
+    from former_nb.caches import stream_text
+    from former_nb.decoding import generate_text
+    from former_nb.sampling import Sampling
 
     if prompt == "":
         raise ValueError(
@@ -542,26 +545,18 @@ def generate(
     prompt = sys.stdin.read().removesuffix("\n") if prompt == "-" else prompt or ""
     if prompt != prompt.encode(errors="ignore").decode():
         raise ValueError(f"prompt: expected UTF-8 text, got {prompt!r:.80}")
-    how = dict(top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, window=window)
+    sampling = Sampling(temperature, top_k, top_p, min_p, repetition_penalty, seed)
     if stream:
         for i in range(n):
-            pieces = stream_text(
-                trained,
-                tokenizer,
-                prompt,
-                max_new_tokens,
-                temperature=temperature,
-                top_k=top_k,
-                seed=None if seed is None else seed + i,
-                **how,
-            )
+            own = sampling if seed is None else replace(sampling, seed=seed + i)
+            pieces = stream_text(trained, tokenizer, prompt, max_new_tokens, own, window=window)
             for piece in chain([prompt], pieces):
                 typer.echo(piece, nl=False)
                 sys.stdout.flush()
             typer.echo()
         return
     for text in generate_text(
-        trained, tokenizer, prompt, n, temperature, top_k, seed, max_new_tokens, **how
+        trained, tokenizer, prompt, n, max_new_tokens, sampling, window=window
     ):
         typer.echo(text.capitalize() if tokenizer.lowercase else text)
 
@@ -674,7 +669,7 @@ def bleu(
     ] = None,
 ):
     "BLEU and chrF, each with the signature that says how it was computed."
-    from former_nb.subwords import compare_translations, score_translations
+    from former_nb.scores import compare_translations, score_translations
 
     texts = {
         name: list(stream_lines(file))

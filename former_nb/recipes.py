@@ -179,12 +179,12 @@ def new_names(
 ) -> list[str]:  # up to n different names
     "Draw names that start with `prompt` until `n` of them are new, or forty times as many were drawn."
     from former_nb.decoding import generate_text
+    from former_nb.sampling import Sampling
 
     found = {}
     for attempt in range(10):
-        drawn = generate_text(
-            model, tokenizer, prompt, 4 * n, temperature, seed=seed + 4 * n * attempt
-        )
+        sampling = Sampling(temperature, seed=seed + 4 * n * attempt)
+        drawn = generate_text(model, tokenizer, prompt, 4 * n, sampling=sampling)
         found |= {
             name.capitalize(): None
             for name in drawn
@@ -207,7 +207,8 @@ def report_names(model, folder, say, tokenizer, texts, rows, seed) -> dict:
 
     from former_nb.batches import make_batches
     from former_nb.checkpoints import atomic_write
-    from former_nb.generator import NGram, plot_attention
+    from former_nb.baselines import NGram
+    from former_nb.generator import plot_attention
     from former_nb.optimization import evaluate
 
     choices = tokenizer.vocab_size - 3  # padding, beginning and unknown never follow
@@ -317,9 +318,10 @@ COUNTED = 2_000_000  # characters at most that the counting models learn from, o
 def report_long(model, folder, say, data, settings, tested) -> dict:
     "The surprise of the model at the last part of a text, every character counted once, beside that of models that count; and a sample."
     from former_nb.decoding import generate_text
-    from former_nb.generator import NGram
+    from former_nb.baselines import NGram
     from former_nb.long_texts import bits_per_character
     from former_nb.optimization import evaluate
+    from former_nb.sampling import Sampling
     from former_nb.text import BOS, SPECIALS
 
     tokenizer, last, length = data.tokenizer, data.rows[-1].tolist(), settings["length"]
@@ -343,9 +345,8 @@ def report_long(model, folder, say, data, settings, tested) -> dict:
     say_losses(say, f"Nats per character, {part}; the model sees at most {length} before it:", nats)
     say(f"In bits per character: {bits_per_character(nats['transformer']):.3f}")
     window = length if model.positions is None else None
-    [text] = generate_text(
-        model, tokenizer, "", 1, 0.8, seed=settings["seed"], max_new_tokens=400, window=window
-    )
+    sampling = Sampling(0.8, seed=settings["seed"])
+    [text] = generate_text(model, tokenizer, "", 1, 400, sampling, window=window)
     say(
         f"\n{text.strip()}\n\nThe model is in {folder}. Try: former-nb generate --model {folder} --n 1 --stream"
     )
@@ -518,7 +519,7 @@ class Candidates:
 
 def judge_translations(model, tokenizer, pairs, **kwargs):
     "The translations of the sources, and how near they are to the targets."
-    from former_nb.subwords import score_translations
+    from former_nb.scores import score_translations
     from former_nb.translating import translate
 
     said = [

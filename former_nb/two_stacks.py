@@ -5,15 +5,15 @@
 # %% auto #0
 __all__ = ['CrossAttentionCache', 'transformer_from_torch']
 
-# %% ../nbs/library/two_stacks.ipynb #90c33933
+# %% ../nbs/library/two_stacks.ipynb #0a662a8c
 from copy import deepcopy
 
 import torch
 from torch import nn
 
 from .block import Stack
+from .caches import KVCache
 from .config import TransformerConfig
-from .decoding import KVCache
 from .guards import check_type
 from .stack import block_from_torch
 

@@ -7,23 +7,23 @@ import pytest
 import torch
 from bad_input_table import cases, judge, public_names
 
-from former_nb import translation as module
+from former_nb import translating, translation
 from former_nb.text import CharTokenizer, encode_texts, pad_rows
 from former_nb.config import TransformerConfig
 from former_nb.checkpoints import load_model, save_model
 from former_nb.core import set_seed
 from former_nb.toy_data import number_pairs
-from former_nb.encoder_decoder import EncoderDecoder, greedy_decode
+from former_nb.encoder_decoder import EncoderDecoder
+from former_nb.number_words import greedy_decode
 from former_nb.tokenization import SubwordTokenizer
-from former_nb.translation import (
+from former_nb.translating import (
     Translation,
-    average_weights,
-    pair_rows,
     read_pairs,
     split_text,
     stream_translations,
     translate,
 )
+from former_nb.translation import average_weights, pair_rows
 
 PAIRS = number_pairs()["train"][:400]
 TOKENIZER = CharTokenizer.train([text for pair in PAIRS for text in pair])
@@ -291,4 +291,4 @@ def test_bad_input(call, wanted):
 
 
 def test_every_public_name_is_in_the_table():
-    assert public_names(module) == set(TABLE)
+    assert public_names(translating, translation) == set(TABLE)

@@ -15,15 +15,15 @@ from ..exercises import diagnose, exercise
 from ..masks import padding_mask
 from ..text import BOS, PAD
 
-# %% ../../nbs/solutions/13_number_words.ipynb #8ba8eb55
+# %% ../../nbs/solutions/13_number_words.ipynb #0c75efc5
 def _writer():
     "A model in double precision whose answers differ from row to row, and two sources."
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(5)  # one of a few where each mistake gives tokens of its own
+        torch.manual_seed(3)  # one of a few where each mistake gives tokens of its own
         config = TransformerConfig(19, 16, 16, 4, 2, 24, 0.0, "sinusoidal")
         model = EncoderDecoder(config, tied=False)
-        for weight in model.parameters():
-            nn.init.normal_(weight, std=0.3)
+        for _, weight in sorted(model.named_parameters()):
+            nn.init.normal_(weight, std=0.5)
         return model.double().eval(), torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, PAD, PAD]])
 
 
