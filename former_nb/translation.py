@@ -31,8 +31,9 @@ def average_weights(
     states: list[dict[str, torch.Tensor]],  # state dicts of one model at different times
 ) -> dict[str, torch.Tensor]:
     "The mean of each weight (Vaswani et al. 2017, section 6.1)."
-    if not states or any(state.keys() != states[0].keys() for state in states):
-        raise ValueError(f"states: expected those of one model, got {len(states)} that differ")
+    shapes = [{name: t.shape for name, t in state.items()} for state in states]
+    if not states or any(shape != shapes[0] for shape in shapes):
+        raise ValueError(f"states: expected weights of one model, got {len(states)} states")
     return {
         name: torch.stack([s[name] for s in states]).mean(dim=0) if t.is_floating_point() else t
         for name, t in states[0].items()
