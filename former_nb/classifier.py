@@ -26,11 +26,10 @@ from torch import nn
 from .batches import make_batches
 from .text import BOS, EOS, PAD, encode_texts, pad_rows
 from .config import TransformerConfig
-from .guards import check_choice, check_tensor
+from .guards import check_choice, check_int, check_tensor
 from .checkpoints import Pretrained
 from .core import eval_mode
-from .guards import check_int
-from .data_sets import read_text
+from .files import read_text
 from .masks import padding_mask
 from .block import Stack
 from .tokenization import TextTokenizer, check_texts

@@ -5,22 +5,20 @@
 # %% auto #0
 __all__ = ['LanguageModel', 'plot_attention']
 
-# %% ../nbs/10_generator.ipynb #583352aa
-from pathlib import Path
-
+# %% ../nbs/10_generator.ipynb #7a7b3a37
 import torch
 from torch import nn
 
-from .config import TransformerConfig
+from .block import Stack
 from .checkpoints import Pretrained
+from .config import TransformerConfig
 from .core import eval_mode, plot_weights
 from .guards import check_ids
 from .multi_head import record_attention
-from .block import Stack
 from .text import BOS
 from .tokenization import TextTokenizer
 
-# %% ../nbs/10_generator.ipynb #fb5d4c31
+# %% ../nbs/10_generator.ipynb #0d6b9c1c
 class LanguageModel(nn.Module, Pretrained):
     "A decoder-only Transformer: the logits at each place are about the token that comes next."
 
@@ -33,7 +31,7 @@ class LanguageModel(nn.Module, Pretrained):
             raise TypeError(f"config: expected a TransformerConfig, got {type(config).__name__}")
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.d_model)
-        self.positions = config.build_positions("input")  # None where they act inside attention
+        self.positions = config.build_positions("input")  # None if they act inside attention
         self.dropout = nn.Dropout(config.dropout)
         self.stack = Stack(config)
         nn.init.normal_(self.embed.weight, std=0.02)
@@ -41,24 +39,21 @@ class LanguageModel(nn.Module, Pretrained):
     def forward(
         self,
         tokens: torch.Tensor,  # (B, T) integers
-        cache=None,  # a `KVCache` (lesson 11): tokens are those that follow what it holds
-        mask: torch.Tensor
-        | None = None,  # boolean, True = may attend, besides the causal mask; broadcastable (B, h, T, S)
+        cache=None,  # a `KVCache`: tokens are those that follow what it holds
+        mask: torch.Tensor | None = None,  # besides the causal mask; (T, S) or (B, h, T, S)
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every place."
         before = 0 if cache is None else cache.length
         if not before:  # what follows in a cache was chosen among the model's own tokens
             check_ids("tokens", tokens, self.config.vocab_size)
         elif cache.rows != len(tokens):
-            came = len(tokens)
-            raise ValueError(f"tokens: expected {cache.rows} rows, as the cache holds, got {came}")
+            raise ValueError(f"tokens: expected {cache.rows} rows as before, got {len(tokens)}")
         x = self.embed(tokens)  # (B, T, d_model)
-        if self.positions is not None:
-            x = self.positions(x, before)
+        x = x if self.positions is None else self.positions(x, before)
         x = self.stack(self.dropout(x), mask, is_causal=True, cache=cache)
-        return x @ self.embed.weight.T  # (B, T, vocab_size), the embedding used the other way round
+        return x @ self.embed.weight.T  # (B, T, vocab_size)
 
-# %% ../nbs/10_generator.ipynb #095bb146
+# %% ../nbs/10_generator.ipynb #6faa10bc
 def plot_attention(
     model: LanguageModel,
     tokenizer: TextTokenizer,
@@ -67,20 +62,16 @@ def plot_attention(
     "Draw the attention of every head of a language model while it reads `text`."
     import matplotlib.pyplot as plt
 
-    ids = tokenizer.encode(text)
-    labels = ["<bos>", *(tokenizer.decode([i]) or "<unk>" for i in ids)]
-    tokens = torch.tensor([[BOS, *ids]], device=next(model.parameters()).device)  # (1, T)
+    tokens = torch.tensor([[BOS, *tokenizer.encode(text)]], device=model.embed.weight.device)
+    labels = ["<bos>", *(tokenizer.decode([i]) or "<unk>" for i in tokens[0, 1:].tolist())]
     with eval_mode(model), record_attention(model) as weights, torch.no_grad():
         model(tokens)
-    rows, columns, side = len(weights), model.config.n_heads, 1 + 0.11 * len(labels)  # inches
-    fig, axes = plt.subplots(
-        rows, columns, figsize=(side * columns, side * rows), squeeze=False, layout="constrained"
-    )
+    shape, side = (len(weights), model.config.n_heads), 1 + 0.11 * len(labels)  # inches
+    size = dict(figsize=(side * shape[1], side * shape[0]), squeeze=False, layout="constrained")
+    fig, axes = plt.subplots(*shape, **size)
     for i, layer in enumerate(weights.values()):
-        for j, head in enumerate(layer[0]):
-            ax = plot_weights(
-                head, labels, title=f"layer {i + 1}, head {j + 1}", ax=axes[i, j], numbers=False
-            )
-            ax.tick_params(labelsize=7)
+        for j, (head, ax) in enumerate(zip(layer[0], axes[i])):
+            title = f"layer {i + 1}, head {j + 1}"
+            plot_weights(head, labels, title=title, ax=ax, numbers=False).tick_params(labelsize=7)
             ax.label_outer()  # labels at the left and at the bottom only
     return fig

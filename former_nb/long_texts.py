@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LONG_TEXTS', 'TextWindows', 'text_windows', 'bits_per_character', 'perplexity', 'encode_bytes', 'LongTextData',
-           'long_text_data', 'load_long_text']
+           'long_text_data', 'load_long_text', 'plot_attention']
 
 # %% ../nbs/deeper/10_long_texts.ipynb #9cfe4ebe
 import math
@@ -15,9 +15,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from .multi_head import record_attention
 from .text import BOS, IGNORE, PAD, SPECIALS, CharTokenizer
+from .core import eval_mode, plot_weights
 from .guards import check_int
-from .data_sets import load_enwik8, load_shakespeare, read_text, split
+from .data_sets import load_enwik8, load_shakespeare, split
+from .files import read_text
 from .tokenization import SubwordTokenizer, TextTokenizer
 
 # %% ../nbs/deeper/10_long_texts.ipynb #f7240c21
@@ -244,3 +247,28 @@ def load_long_text(
         return *load(), shares
     text = read_text(name)
     return text, f"{Path(name).name}, {len(text):,} characters", (0.9, 0.05, 0.05)
+
+# %% ../nbs/deeper/10_long_texts.ipynb #e8351836
+def plot_attention(
+    model,  # a `LanguageModel`
+    tokenizer: TextTokenizer,
+    text: str,  # what the model reads
+):  # a matplotlib figure, a row for each layer and a column for each head
+    "Draw the attention of every head of a language model while it reads `text`."
+    import matplotlib.pyplot as plt
+
+    tokens = torch.tensor([[BOS, *tokenizer.encode(text)]], device=next(model.parameters()).device)
+    labels = ["<bos>", *(tokenizer.decode([i]) or "<unk>" for i in tokens[0, 1:].tolist())]
+    with eval_mode(model), record_attention(model) as weights, torch.no_grad():
+        model(tokens)
+    rows, columns, side = len(weights), model.config.n_heads, 1 + 0.11 * len(labels)  # inches
+    fig, axes = plt.subplots(
+        rows, columns, figsize=(side * columns, side * rows), squeeze=False, layout="constrained"
+    )
+    for i, layer in enumerate(weights.values()):
+        for j, head in enumerate(layer[0]):
+            title = f"layer {i + 1}, head {j + 1}"
+            ax = plot_weights(head, labels, title=title, ax=axes[i, j], numbers=False)
+            ax.tick_params(labelsize=7)
+            ax.label_outer()  # labels at the left and at the bottom only
+    return fig

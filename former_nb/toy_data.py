@@ -177,6 +177,8 @@ def toy_texts(
     for name, value in (("n", n), ("symbols", symbols), ("length", length)):
         check_int(name, value)
     check_int("seed", seed, 0)
+    if length > 1000:
+        raise ValueError(f"length: expected at most 1,000 letters per question, got {length}")
     if symbols > 26 or symbols**length < 2 * n:
         raise ValueError(
             f"symbols, length: expected up to 26 letters and at least {2 * n:,} different "

@@ -40,9 +40,12 @@ from former_nb.equivalent_forms import (
     count_cost,
     multi_head_folded,
     multi_head_token_by_token,
+    self_attention_einops,
 )
 from former_nb.guards import (
     check_attention,
+    check_choice,
+    check_heads,
     check_ids,
     check_int,
     check_multiple,
@@ -314,6 +317,14 @@ TABLE = {
     "check_multiple": [
         ("5 of 12", lambda: check_multiple("d", 12, "h", 5), (ValueError, "d: expected", "h = 5")),
     ],
+    "check_heads": [
+        ("d_k", lambda: check_heads(12, 5, d_k=0), (ValueError, "d_k: expected", "0")),
+        ("wide", lambda: check_heads(12, 5, d_k=12), lambda result: result is None),
+    ],
+    "check_choice": [
+        ("a choice", lambda: check_choice("p", 1, (1, 2)), lambda result: result is None),
+        ("a boolean", lambda: check_choice("p", True, (1, 2)), (ValueError, "p: expected", "True")),
+    ],
     "check_share": [
         ("a boolean", lambda: check_share("p", True), (TypeError, "p: expected", "True")),
         ("negative", lambda: check_share("p", -0.1), (ValueError, "p: expected", "-0.1")),
@@ -383,12 +394,11 @@ TABLE = {
         ("torch's layer", lambda: mha_to_torch(theirs()), (TypeError, "ours: expected", "")),
     ],
     "multi_head_folded": [
-        *words(lambda x: multi_head_folded(LAYER, x)),
         *layer_edges(lambda x: multi_head_folded(LAYER, x)),
         (
             "grouped heads",
             lambda: multi_head_folded(GROUPED, X),
-            (ValueError, "layer: expected", "heads of keys"),
+            (ValueError, "layer: expected", "n_kv_heads"),
         ),
         (
             "positions of its own",
@@ -396,38 +406,14 @@ TABLE = {
             (ValueError, "layer: expected", "positions"),
         ),
     ],
+    "self_attention_einops": [("T = 0", lambda: self_attention_einops(n(2, 0, 3)), shape(2, 0, 3))],
     "multi_head_token_by_token": [
-        (
-            "rank 2",
-            lambda: multi_head_token_by_token(LAYER, n(5, 12)),
-            (ValueError, "x: expected", "B, T, d_model"),
-        ),
-        (
-            "rank 4",
-            lambda: multi_head_token_by_token(LAYER, n(2, 3, 5, 12)),
-            (ValueError, "x: expected", "B, T, d_model"),
-        ),
-        (
-            "another width",
-            lambda: multi_head_token_by_token(LAYER, n(2, 5, 11)),
-            (ValueError, "x: expected", "11)"),
-        ),
-        (
-            "integers",
-            lambda: multi_head_token_by_token(LAYER, i(2, 5, 12)),
-            ((TypeError, ValueError), "x: expected", "torch.int64"),
-        ),
         ("T = 0", lambda: multi_head_token_by_token(LAYER, n(2, 0, 12)), shape(2, 0, 12)),
         ("B = 0", lambda: multi_head_token_by_token(LAYER, n(0, 5, 12)), shape(0, 5, 12)),
         (
             "NaN in one word",
             lambda: multi_head_token_by_token(LAYER, spoilt(X, 1, 2)),
             nan_only_at(1, slice(2, None)),
-        ),
-        (
-            "beyond the positions",
-            lambda: multi_head_token_by_token(TURNED, n(2, 7, 12)),
-            (ValueError, "q: expected at most", "got 7"),
         ),
     ],
     "GrowingCache": [

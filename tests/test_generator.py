@@ -28,7 +28,7 @@ from former_nb.config import POSITIONS, TransformerConfig
 from former_nb.data_sets import SOURCES, Source, python_prose, split
 from former_nb.checkpoints import load_model, save_model
 from former_nb.baselines import NGram
-from former_nb.generator import LanguageModel, plot_attention
+from former_nb.generator import LanguageModel
 from former_nb.leaks import assert_no_leak
 from former_nb.noise import assert_no_noise_leak
 from former_nb.long_texts import (
@@ -39,6 +39,7 @@ from former_nb.long_texts import (
     load_long_text,
     long_text_data,
     perplexity,
+    plot_attention,
     text_windows,
 )
 from former_nb.optimization import evaluate, token_loss, total_loss
@@ -671,3 +672,15 @@ def test_bits_and_perplexity():
     fails(lambda: bits_per_character(1.0, tokens=1.5), TypeError, "tokens")
     fails(lambda: bits_per_character("1"), TypeError, "nats")
     fails(lambda: perplexity(None), TypeError, "nats")
+
+
+def test_a_model_can_be_mapped_over_tokens_and_over_weights():
+    models, tokens = [small().eval() for _ in range(2)], torch.randint(4, 10, (3, 2, 5))
+    with torch.no_grad():
+        models[1].embed.weight.mul_(2)
+        mapped = torch.func.vmap(models[0])(tokens)  # (3, 2, 5, V)
+        assert_close(mapped, torch.stack([models[0](some) for some in tokens]))
+        weights, _ = torch.func.stack_module_state(models)
+        call = lambda own: torch.func.functional_call(models[0], own, (tokens[0],))
+        mapped = torch.func.vmap(call)(weights)  # (2, 2, 5, V)
+        assert_close(mapped, torch.stack([model(tokens[0]) for model in models]))

@@ -394,3 +394,8 @@ def test_what_is_published_is_json_and_names_no_folder(tmp_path, monkeypatch):
     )
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert 'csv = "posts.csv"' in card and str(tmp_path) not in card
+
+
+def test_an_absurd_length_is_refused_at_once():
+    with pytest.raises(ValueError, match="length: expected at most 1,000 letters"):
+        prepare("reverse", choose_settings("reverse", {}, {"length": 1_000_000}))

@@ -19,7 +19,7 @@ COURSE = """
 01_self_attention
 02_attention
 03_multi_head       equivalent_forms flash
-04_masks            mask_patterns mask_formats leaks
+04_masks            mask_patterns mask_formats leaks noise
 05_positions        relative_positions positions_measured
 06_block            norms stack
 07_text             data_sets batches
@@ -32,7 +32,7 @@ COURSE = """
 14_subwords
 15_translation      translation_ablations attention_maps pretrained
 """
-SHARED = [f"library/{page}" for page in ("core", "guards", "exercises", "tokenization")]
+SHARED = [f"library/{page}" for page in "core guards exercises tokenization files".split()]
 USED = {  # pages that come before a lesson in the way of imports, wherever they are read
     "06_block": ["library/config"],
     "deeper/07_data_sets": ["library/toy_data"],
@@ -41,8 +41,9 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     "12_encoder_decoder": ["library/two_stacks"],
     "15_translation": ["library/scores", "library/translating"],
 }
-LIBRARY = ["config", "toy_data", "two_stacks", "translating", "scores", "cli", "recipes"]
-LIBRARY = [*SHARED, *(f"library/{page}" for page in LIBRARY)]  # as the site shows it
+EXTRA = "config toy_data multi_head_tools two_stacks translating scores cli recipes"
+LIBRARY = [f"library/{page}" for page in EXTRA.split()]
+LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
 TOUR = "00_tour"
 NOT_YET = {
     "deeper/08_scaling": ["generator"],

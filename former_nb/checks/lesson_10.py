@@ -14,49 +14,13 @@ import torch.nn.functional as F
 from ..exercises import diagnose, exercise
 from ..text import IGNORE
 
-# %% ../../nbs/solutions/10_generator.ipynb #13b113c0
-@exercise(
-    "10.1",
-    "Which of the eight targets can be known from what stands before them?",
-    "The first of a pair costs ln 10, the second nothing. The loss is a mean.",
-)
-def judge_10_1(answer):
-    right = log(10) / 2
-    surprise = lambda again: (
-        -again * log(again) - (1 - again) * log((1 - again) / 9)
-    )  # the same letter, or one of nine others
-    mistakes = {
-        "no letter helps to predict another, but the second of a pair is known": log(10),
-        "the first of each pair is new and cannot be known": 0.0,
-        "that is the whole row; the loss is a mean over its eight targets": 4 * log(10),
-        "that is in bits; the loss is in nats": right / log(2),
-        "`<bos>` is an input and never a target; a row has eight targets": 4 * log(10) / 9,
-        "the first letter follows `<bos>` and counts, so four targets of eight are new": 3
-        * log(10)
-        / 8,
-        "the first letter is a target too, so there are eight of them": 3 * log(10) / 7,
-        "that is the best that a counter of pairs can do; who has read the whole beginning knows which of a pair comes next": (
-            log(10) + 7 * surprise(43 / 70)
-        )
-        / 8,
-        "the letter comes again half of the time, but from the place one knows when": surprise(
-            0.55
-        ),
-        "that is the perplexity; the loss is its logarithm": 10**0.5,
-    }
-    if isinstance(answer, (int, float)):  # two decimals are enough
-        answer = next(
-            (known for known in (right, *mistakes.values()) if abs(answer - known) < 0.005), answer
-        )
-    return diagnose(answer, torch.tensor(right), mistakes)
-
 # %% ../../nbs/solutions/10_generator.ipynb #87dcf9b2
 @exercise(
-    "10.2",
+    "10.1",
     "The probability of a name is a product over its places; what is its logarithm?",
     "`F.cross_entropy(..., reduction='none')` gives one number per target, and 0 where the target is IGNORE.",
 )
-def judge_10_2(answer):
+def judge_10_1(answer):
     generator = torch.Generator().manual_seed(0)
     B, T, V = 3, 5, 7
     logits, targets = (
@@ -94,6 +58,42 @@ def judge_10_2(answer):
             "the sum over the places is missing": each * real,
         },
     )
+
+# %% ../../nbs/solutions/10_generator.ipynb #13b113c0
+@exercise(
+    "10.2",
+    "Which of the eight targets can be known from what stands before them?",
+    "The first of a pair costs ln 10, the second nothing. The loss is a mean.",
+)
+def judge_10_2(answer):
+    right = log(10) / 2
+    surprise = lambda again: (
+        -again * log(again) - (1 - again) * log((1 - again) / 9)
+    )  # the same letter, or one of nine others
+    mistakes = {
+        "no letter helps to predict another, but the second of a pair is known": log(10),
+        "the first of each pair is new and cannot be known": 0.0,
+        "that is the whole row; the loss is a mean over its eight targets": 4 * log(10),
+        "that is in bits; the loss is in nats": right / log(2),
+        "`<bos>` is an input and never a target; a row has eight targets": 4 * log(10) / 9,
+        "the first letter follows `<bos>` and counts, so four targets of eight are new": 3
+        * log(10)
+        / 8,
+        "the first letter is a target too, so there are eight of them": 3 * log(10) / 7,
+        "that is the best that a counter of pairs can do; who has read the whole beginning knows which of a pair comes next": (
+            log(10) + 7 * surprise(43 / 70)
+        )
+        / 8,
+        "the letter comes again half of the time, but from the place one knows when": surprise(
+            0.55
+        ),
+        "that is the perplexity; the loss is its logarithm": 10**0.5,
+    }
+    if isinstance(answer, (int, float)):  # two decimals are enough
+        answer = next(
+            (known for known in (right, *mistakes.values()) if abs(answer - known) < 0.005), answer
+        )
+    return diagnose(answer, torch.tensor(right), mistakes)
 
 # %% ../../nbs/solutions/10_generator.ipynb #07d00c6b
 @exercise(
