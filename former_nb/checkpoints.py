@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -62,10 +63,11 @@ def atomic_write(
     try:
         yield temporary
         os.umask(umask := os.umask(0))
-        files = sorted(temporary.iterdir())
+        files, mode = sorted(temporary.iterdir()), 0o666 & ~umask
         for file in files:
+            if stat.S_IMODE(file.stat().st_mode) != mode:  # some writers let only the owner read
+                file.chmod(mode)
             _sync(file)
-            file.chmod(0o666 & ~umask)  # some writers make files that only their owner can read
         for file in files:
             os.replace(file, folder / file.name)
         _sync(folder)
@@ -170,7 +172,14 @@ def _write_tensors(file, tensors, metadata):
     "One safetensors file that carries metadata and the checksum of both."
     about = {"format": "pt", "version": VERSION, "metadata": metadata}
     about["sha256"] = checksum(tensors, metadata)
-    safetensors.save_file(tensors, file, metadata=about)
+    raw = safetensors.save(tensors, metadata=about)
+    size = int.from_bytes(raw[:8], "little")  # of the header, whose order is left to chance
+    header = json.loads(raw[8 : 8 + size])
+    header = json.dumps(header, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    with open(file, "wb") as out:
+        out.write(len(header).to_bytes(8, "little") + header)
+        out.write(memoryview(raw)[8 + size :])
 
 
 def write_checkpoint(

@@ -367,7 +367,8 @@ def run_task(
     from former_nb.checkpoints import atomic_write
     from former_nb.core import keep_memory, set_seed
     from former_nb.recipes import CARD, build, model_card, prepare
-    from former_nb.resuming import Checkpoint, SaveBest, TensorBoard, lock_folder
+    from former_nb.resuming import Checkpoint, SaveBest, TensorBoard
+    from former_nb.resuming import lock_folder, release_folder
     from former_nb.runs import TrainingConfig, start_processes
     from former_nb.training import fit
 
@@ -387,7 +388,7 @@ def run_task(
         prepare_folder(out, overwrite)
         note_run(out, task, settings)
         if lock:
-            lock.release()
+            release_folder(lock)
     accelerator.wait_for_everyone()
 
     say(f"{job.source}: {job.sizes}")
@@ -466,7 +467,7 @@ def read_lines(
     file: Path | None,  # UTF-8, also compressed with gzip; None reads standard input
 ) -> list[str]:  # what is not UTF-8 as half characters, which no tokenizer reads
     "One text per line. A line that is not UTF-8 spoils no other. Raises `ValueError` for a file that cannot be read or is not text."
-    from former_nb.data_sets import read_text
+    from former_nb.files import read_text
 
     try:
         content = read_text(file) if file else sys.stdin.read().removeprefix("\ufeff")

@@ -208,7 +208,7 @@ def report_names(model, folder, say, tokenizer, texts, rows, seed) -> dict:
     from former_nb.batches import make_batches
     from former_nb.checkpoints import atomic_write
     from former_nb.baselines import NGram
-    from former_nb.generator import plot_attention
+    from former_nb.long_texts import plot_attention
     from former_nb.optimization import evaluate
 
     choices = tokenizer.vocab_size - 3  # padding, beginning and unknown never follow
@@ -261,7 +261,8 @@ def short_texts(task, settings) -> Job:
     from former_nb.config import TransformerConfig
     from former_nb.checkpoints import save_model
     from former_nb.guards import check_int
-    from former_nb.data_sets import load_names, read_names, split
+    from former_nb.data_sets import load_names, split
+    from former_nb.files import read_names
     from former_nb.generator import LanguageModel
     from former_nb.tokenization import normalise
     from former_nb.toy_data import SEPARATOR, collate_answers, toy_texts

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['split_text', 'Translation', 'stream_translations', 'translate', 'read_pairs']
 
-# %% ../nbs/library/translating.ipynb #ab728f9d
+# %% ../nbs/library/translating.ipynb #89fa266b
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -20,8 +20,8 @@ from .batches import make_batches
 from .beam_search import beam_search, length_score
 from .checkpoints import check_pair
 from .core import eval_mode
-from .data_sets import read_text
 from .encoder_decoder import EncoderDecoder
+from .files import read_text
 from .guards import check_int, check_type
 from .masks import padding_mask
 from .text import BOS, PAD, encode_texts, pad_rows
