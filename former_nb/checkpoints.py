@@ -17,6 +17,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -78,12 +79,11 @@ def atomic_write(
 class Pretrained(PyTorchModelHubMixin):
     "Saves and loads our models through the Hugging Face hub: safetensors and JSON, atomically."
 
-    settings = None  # a dict of all that a model is built from, if that is more than `config`
-
     def save_pretrained(self, save_directory: str | Path, **kwargs):
         "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."
         kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
-        kwargs["config"] = kwargs.get("config") or self.settings
+        if hasattr(self, "init_args"):  # what `__init__` takes beside `config`
+            kwargs.setdefault("config", asdict(self.config) | self.init_args)
         with atomic_write(save_directory) as folder:
             try:
                 result = super().save_pretrained(folder, **kwargs)
@@ -231,6 +231,7 @@ def read_checkpoint(
 KINDS = {  # where each class of model is found
     "LanguageModel": "generator",
     "Classifier": "classifier",
+    "BagOfEmbeddings": "baselines",
     "EncoderDecoder": "encoder_decoder",
 }
 LABELS = "labels.json"

@@ -24,7 +24,7 @@ def collate_pairs(
     src, tgt = pad_rows([a for a, _ in rows]), pad_rows([b[:-1] for _, b in rows])
     return (src, tgt), pad_rows([b[1:] for _, b in rows], IGNORE)
 
-# %% ../nbs/12_encoder_decoder.ipynb #e022bb61
+# %% ../nbs/12_encoder_decoder.ipynb #0acec886
 class EncoderDecoder(nn.Module, Pretrained):
     "One stack reads the source, another writes the target (Vaswani et al. 2017, section 3)."
 
@@ -38,7 +38,7 @@ class EncoderDecoder(nn.Module, Pretrained):
         check_type("config", config, TransformerConfig)
         tgt, one_matrix = tgt_config or config, tied and tgt_config is None
         self.config, self.tgt_config, self.tied = config, tgt, tied
-        self.settings = vars(config) | dict(tied=tied, tgt_config=tgt_config and vars(tgt_config))
+        self.init_args = dict(tied=tied, tgt_config=tgt_config and vars(tgt_config))
         self.encoder, self.decoder = Stack(config), Stack(tgt, cross=True)
         self.src_positions, self.tgt_positions = (s.build_positions("input") for s in (config, tgt))
         self.embed = nn.Embedding(tgt.vocab_size, tgt.d_model)
