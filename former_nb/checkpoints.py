@@ -17,6 +17,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -81,6 +82,8 @@ class Pretrained(PyTorchModelHubMixin):
     def save_pretrained(self, save_directory: str | Path, **kwargs):
         "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."
         kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
+        if hasattr(self, "init_args"):  # what `__init__` takes beside `config`
+            kwargs.setdefault("config", asdict(self.config) | self.init_args)
         with atomic_write(save_directory) as folder:
             try:
                 result = super().save_pretrained(folder, **kwargs)
@@ -226,6 +229,7 @@ def read_checkpoint(
 KINDS = {  # where each class of model is found
     "LanguageModel": "generator",
     "Classifier": "classifier",
+    "BagOfEmbeddings": "baselines",
     "EncoderDecoder": "encoder_decoder",
 }
 LABELS = "labels.json"

@@ -716,8 +716,8 @@ def classify(
 ):
     "Let a trained model judge: label, probability and text, one line each, with tabs between. A text that cannot be read gets neither, and a note."
     from former_nb.checkpoints import load_model
-    from former_nb.classifier import predict
     from former_nb.core import pick_device
+    from former_nb.labels import predict
 
     if texts and file:
         raise ValueError("file: expected texts or a file, got both")
