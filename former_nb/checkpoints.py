@@ -12,10 +12,12 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -62,10 +64,11 @@ def atomic_write(
     try:
         yield temporary
         os.umask(umask := os.umask(0))
-        files = sorted(temporary.iterdir())
+        files, mode = sorted(temporary.iterdir()), 0o666 & ~umask
         for file in files:
+            if stat.S_IMODE(file.stat().st_mode) != mode:  # some writers let only the owner read
+                file.chmod(mode)
             _sync(file)
-            file.chmod(0o666 & ~umask)  # some writers make files that only their owner can read
         for file in files:
             os.replace(file, folder / file.name)
         _sync(folder)
@@ -79,6 +82,8 @@ class Pretrained(PyTorchModelHubMixin):
     def save_pretrained(self, save_directory: str | Path, **kwargs):
         "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."
         kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
+        if hasattr(self, "init_args"):  # what `__init__` takes beside `config`
+            kwargs.setdefault("config", asdict(self.config) | self.init_args)
         with atomic_write(save_directory) as folder:
             try:
                 result = super().save_pretrained(folder, **kwargs)
@@ -112,6 +117,8 @@ class Pretrained(PyTorchModelHubMixin):
         file = Path(model_id) / "model.safetensors"
         if not Path(model_id).is_dir():
             file = hf_hub_download(model_id, file.name, **hub)
+        config = type(kwargs.get("config"))
+        kwargs = {k: config(**v) if isinstance(v, dict) else v for k, v in kwargs.items()}
         model = cls(**kwargs)
         safetensors.load_model(model, file)
         return model.eval()
@@ -165,7 +172,14 @@ def _write_tensors(file, tensors, metadata):
     "One safetensors file that carries metadata and the checksum of both."
     about = {"format": "pt", "version": VERSION, "metadata": metadata}
     about["sha256"] = checksum(tensors, metadata)
-    safetensors.save_file(tensors, file, metadata=about)
+    raw = safetensors.save(tensors, metadata=about)
+    size = int.from_bytes(raw[:8], "little")  # of the header, whose order is left to chance
+    header = json.loads(raw[8 : 8 + size])
+    header = json.dumps(header, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    with open(file, "wb") as out:
+        out.write(len(header).to_bytes(8, "little") + header)
+        out.write(memoryview(raw)[8 + size :])
 
 
 def write_checkpoint(
@@ -217,6 +231,7 @@ def read_checkpoint(
 KINDS = {  # where each class of model is found
     "LanguageModel": "generator",
     "Classifier": "classifier",
+    "BagOfEmbeddings": "baselines",
     "EncoderDecoder": "encoder_decoder",
 }
 LABELS = "labels.json"

@@ -367,7 +367,8 @@ def run_task(
     from former_nb.checkpoints import atomic_write
     from former_nb.core import keep_memory, set_seed
     from former_nb.recipes import CARD, build, model_card, prepare
-    from former_nb.resuming import Checkpoint, SaveBest, TensorBoard, lock_folder
+    from former_nb.resuming import Checkpoint, SaveBest, TensorBoard
+    from former_nb.resuming import lock_folder, release_folder
     from former_nb.runs import TrainingConfig, start_processes
     from former_nb.training import fit
 
@@ -387,7 +388,7 @@ def run_task(
         prepare_folder(out, overwrite)
         note_run(out, task, settings)
         if lock:
-            lock.release()
+            release_folder(lock)
     accelerator.wait_for_everyone()
 
     say(f"{job.source}: {job.sizes}")
@@ -629,7 +630,7 @@ def translate(
     "Translate line by line, in order. A line that cannot be read gives an empty one, and a note."
     from former_nb.checkpoints import load_model
     from former_nb.core import keep_memory, pick_device
-    from former_nb.translation import stream_translations
+    from former_nb.translating import stream_translations
 
     if texts and file:
         raise ValueError("file: expected texts or a file, got both")
@@ -715,8 +716,8 @@ def classify(
 ):
     "Let a trained model judge: label, probability and text, one line each, with tabs between. A text that cannot be read gets neither, and a note."
     from former_nb.checkpoints import load_model
-    from former_nb.classifier import predict
     from former_nb.core import pick_device
+    from former_nb.labels import predict
 
     if texts and file:
         raise ValueError("file: expected texts or a file, got both")

@@ -49,7 +49,6 @@ REVIEWS = COMMON | dict(
     max_tokens=400,
     vocabulary=16_000,
     pairs=50_000,
-    pool="mean",
     embed_dropout=0.5,
     word_dropout=0.3,
     epochs=2,
@@ -389,8 +388,8 @@ def long_text(task, settings) -> Job:
 # %% ../nbs/library/recipes.ipynb #92447f70
 def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
     "Accuracy on held-out texts beside that of the commonest label and of a linear model, and how good each label is."
-    from former_nb.classifier import predict, classification_report
     from former_nb.baselines import nb_svm
+    from former_nb.labels import classification_report, predict
 
     test = parts[2]
     right, answers = (
@@ -423,19 +422,18 @@ def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
 
 def texts_with_labels(task, settings) -> Job:
     "A classifier of reviews, or of the texts of a table."
-    from former_nb.batches import make_batches
-    from former_nb.config import TransformerConfig
     from former_nb.checkpoints import save_model
-    from former_nb.classifier import (
-        Classifier,
-        oversample,
-        collate_labels,
-        label_names,
-        label_rows,
-        read_labeled_csv,
-    )
+    from former_nb.classifier import Classifier
+    from former_nb.config import TransformerConfig
     from former_nb.data_sets import load_reviews, split
     from former_nb.guards import check_int
+    from former_nb.labels import (
+        label_batches,
+        label_names,
+        label_rows,
+        oversample,
+        read_labeled_csv,
+    )
     from former_nb.tokenization import SubwordTokenizer
 
     seed, longest = settings["seed"], settings["max_tokens"]
@@ -471,29 +469,19 @@ def texts_with_labels(task, settings) -> Job:
     )
     rows = [label_rows(*zip(*part), tokenizer, names) for part in parts[:2]]
     config = build(TransformerConfig, settings, vocab_size=tokenizer.vocab_size, max_len=longest)
-    how = dict(by_length=True, length=lambda row: min(len(row[0]), longest))
-    making = partial(collate_labels, max_len=longest, word_dropout=settings["word_dropout"])
-    making([])  # refuses a wrong share before anything is written
     return Job(
         source,
         f"{len(parts[0]):,} to learn from, {len(parts[1]):,} to choose by, {len(parts[2]):,} held out; labels {', '.join(names):.200}",
-        make_batches(
+        label_batches(
             oversample(rows[0], seed),
             settings["batch_size"],
+            longest,
             shuffle=True,
             seed=seed,
-            collate=making,
-            **how,
+            word_dropout=settings["word_dropout"],
         ),
-        make_batches(rows[1], 256, collate=partial(collate_labels, max_len=longest), **how),
-        partial(
-            Classifier,
-            config,
-            len(names),
-            settings["pool"],
-            settings["embed_dropout"],
-            settings["pairs"],
-        ),
+        label_batches(rows[1], 256, longest),
+        partial(Classifier, config, len(names), settings["embed_dropout"], settings["pairs"]),
         partial(save_model, tokenizer=tokenizer, labels=names),
         partial(report_labels, tokenizer=tokenizer, names=names, parts=parts),
     )
@@ -521,7 +509,7 @@ class Candidates:
 def judge_translations(model, tokenizer, pairs, **kwargs):
     "The translations of the sources, and how near they are to the targets."
     from former_nb.scores import score_translations
-    from former_nb.translation import translate
+    from former_nb.translating import translate
 
     said = [
         found.text
@@ -609,7 +597,8 @@ def parallel_texts(task, settings) -> Job:
     from former_nb.data_sets import load_translations
     from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
     from former_nb.tokenization import SubwordTokenizer
-    from former_nb.translation import pair_rows, read_pairs
+    from former_nb.translating import read_pairs
+    from former_nb.translation import pair_rows
 
     for name, least in (("vocabulary", 260), ("batch_tokens", 1), ("longest", 4), ("average", 1)):
         check_int(name, settings[name], least)

@@ -33,9 +33,9 @@ with warnings.catch_warnings():  # accelerate imports tqdm.auto, which warns wit
     from accelerate import Accelerator
     from accelerate.utils import GradientAccumulationPlugin, broadcast_object_list
 
-# %% ../nbs/deeper/08_runs.ipynb #20235a41
+# %% ../nbs/deeper/08_runs.ipynb #0e93d6ff
 def _is_number(x):
-    return type(x) in (int, float) and -math.inf < x < math.inf
+    return type(x) in (int, float) and abs(x) < 1e300
 
 
 def _whole(low):
@@ -158,7 +158,7 @@ def read_epoch(
     if n < len(batches):
         raise ValueError(f"batches: expected {len(batches)}, as their length says, got {n}")
 
-# %% ../nbs/deeper/08_runs.ipynb #e6ebc15f
+# %% ../nbs/deeper/08_runs.ipynb #f59b2121
 def start_processes(
     device: str = "auto",  # 'auto', 'cpu', 'cuda' or 'mps'
 ) -> tuple[Accelerator, torch.device]:  # what connects the processes, where this one computes
@@ -249,7 +249,7 @@ class Run:
                 f"rate may help, got lr={self.config.lr}, muon_lr={self.config.muon_lr}"
             )
 
-# %% ../nbs/deeper/08_runs.ipynb #f1dd242d
+# %% ../nbs/deeper/08_runs.ipynb #07553bf9
 def make_run(
     model: nn.Module,
     train,  # batches, with a length
@@ -291,7 +291,7 @@ def check_fit(model, config, **data) -> None:
                 f"{name}: expected batches of (inputs, targets), got {type(batch).__name__}"
             )
 
-# %% ../nbs/deeper/08_runs.ipynb #0d319c81
+# %% ../nbs/deeper/08_runs.ipynb #365375ed
 STEP_SETTINGS = ("max_grad_norm", "precision", "label_smoothing", "pad")  # as for `train_step`
 
 
@@ -344,7 +344,7 @@ def evaluate_run(
     row = {"step": run.step, "epoch": run.step // len(run.train), **losses}
     return row | {"lr": run.optimizers[0].param_groups[0]["lr"], "seconds": run.seconds}
 
-# %% ../nbs/deeper/08_runs.ipynb #e0e53862
+# %% ../nbs/deeper/08_runs.ipynb #18e2b792
 class Callback:
     "What joins `fit` from outside: checkpoints, a tracker. Override what you need."
 
@@ -418,7 +418,7 @@ def explain_lost_process(run, error) -> None:
             "why. Then start all of them again, with resume=True where there is a checkpoint"
         ) from error
 
-# %% ../nbs/deeper/08_runs.ipynb #74a2e8fe
+# %% ../nbs/deeper/08_runs.ipynb #c45f57f6
 def plot_history(
     history: pd.DataFrame,  # from `fit`
     title: str = "",

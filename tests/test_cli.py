@@ -459,11 +459,11 @@ def test_a_full_disk_gets_one_sentence_and_leaves_nothing_half_written(own_names
 
 STOPPED = """
 import os, signal
-from former_nb import training
+from former_nb import runs
 from former_nb.cli import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
-steps, make_step = [], training.train_step
+steps, make_step = [], runs.train_step
 
 def train_step(*words, **how):
     steps.append(1)
@@ -471,7 +471,7 @@ def train_step(*words, **how):
         os.kill(os.getpid(), {stop})
     return make_step(*words, **how)
 
-training.train_step = train_step
+runs.train_step = train_step
 main()
 """  # the command, which stops itself in the middle of one of its steps, however fast it is
 TOY = [
@@ -536,7 +536,7 @@ def test_a_stopped_run_is_resumed_to_the_same_model(tmp_path, stop):
     command = [
         sys.executable,
         "-c",
-        STOPPED.format(step=33, eos_token_ids=int(stop)),
+        STOPPED.format(step=33, stop=int(stop)),
         "train",
         "copy",
     ]  # past the first look, at step 20

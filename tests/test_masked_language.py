@@ -49,10 +49,10 @@ def texts(lengths, seed=0):
     return [[BOS, *torch.randint(4, V, (n,), generator=g).tolist(), EOS] for n in lengths]
 
 
-def put_back(tokens, places, answers):
+def put_back(tokens, positions, answers):
     "The texts, from questions and answers."
     return tokens.scatter(
-        1, places, torch.where(answers == IGNORE, tokens.gather(1, places), answers)
+        1, positions, torch.where(answers == IGNORE, tokens.gather(1, positions), answers)
     )
 
 
@@ -63,13 +63,13 @@ def test_questions_and_answers_make_up_the_text(seed):
         texts([draw.randint(0, 30) for _ in range(draw.randint(1, 8))], seed),
         draw.choice([0.07, 0.15, 0.5, 0.9]),
     )
-    (tokens, places), answers = mask_tokens(rows, 64, share)
+    (tokens, positions), answers = mask_tokens(rows, 64, share)
     assert (
-        tokens.dtype == places.dtype == answers.dtype == torch.int64
-        and places.shape == answers.shape
+        tokens.dtype == positions.dtype == answers.dtype == torch.int64
+        and positions.shape == answers.shape
     )
-    whole = put_back(tokens, places, answers)
-    for row, own, asked, at in zip(rows, whole.tolist(), answers != IGNORE, places):
+    whole = put_back(tokens, positions, answers)
+    for row, own, asked, at in zip(rows, whole.tolist(), answers != IGNORE, positions):
         assert own == row + [PAD] * (len(own) - len(row))
         assert asked.sum() == math.ceil(share * (len(row) - 2) - 1e-9)
         assert len(set(at.tolist())) == len(at)  # no place twice
@@ -107,7 +107,7 @@ def test_each_token_is_hidden_equally_often():
     )  # four standard errors
     together = (
         (tokens == UNK)[:, 1:-1].double().T.cov()
-    )  # places are drawn without regard to each other but for their number
+    )  # positions are drawn without regard to each other but for their number
     assert together.fill_diagonal_(together[0, 1]).std() < 0.01
 
 
@@ -122,23 +122,23 @@ def test_special_tokens_are_never_hidden():
 
 def test_rows_of_special_tokens_only_ask_nothing():
     for rows in ([[BOS, EOS]], [[BOS, EOS], []], [[]], [[PAD, PAD], [BOS, EOS]]):
-        (tokens, places), answers = mask_tokens(rows, 8)
-        assert places.shape == answers.shape == (len(rows), 0) and not (tokens == UNK).any()
-        assert reader()(tokens, places).shape == (len(rows), 0, V)
-    (tokens, places), answers = mask_tokens([[BOS, EOS], *texts([9])], 16)
+        (tokens, positions), answers = mask_tokens(rows, 8)
+        assert positions.shape == answers.shape == (len(rows), 0) and not (tokens == UNK).any()
+        assert reader()(tokens, positions).shape == (len(rows), 0, V)
+    (tokens, positions), answers = mask_tokens([[BOS, EOS], *texts([9])], 16)
     assert (
         (answers[0] == IGNORE).all()
         and (answers[1] != IGNORE).all()
-        and reader()(tokens, places).isfinite().all()
+        and reader()(tokens, positions).isfinite().all()
     )
 
 
 def test_of_a_long_row_every_stretch_is_read():
     row = [*range(4, 34)]
     set_seed(0)
-    (tokens, places), answers = mask_tokens([row] * 500, 10, 0.2)
+    (tokens, positions), answers = mask_tokens([row] * 500, 10, 0.2)
     assert tokens.shape == (500, 10) and answers.shape == (500, 2)
-    whole = put_back(tokens, places, answers)
+    whole = put_back(tokens, positions, answers)
     assert (whole == whole[:, :1] + torch.arange(10)).all()  # neighbours stay neighbours
     assert set(whole[:, 0].tolist()) == {*range(4, 25)}
     assert {*answers.flatten().tolist()} == {*row}
@@ -157,8 +157,8 @@ def test_what_it_is_given_stays_as_it_was():
 def test_a_seed_gives_the_same_questions_again_and_another_gives_others():
     def ask(seed, rows=texts([9, 30, 4])):
         set_seed(seed)
-        (tokens, places), answers = mask_tokens(rows, 20, 0.3)
-        return torch.cat([tokens.flatten(), places.flatten(), answers.flatten()])
+        (tokens, positions), answers = mask_tokens(rows, 20, 0.3)
+        return torch.cat([tokens.flatten(), positions.flatten(), answers.flatten()])
 
     assert torch.equal(ask(1), ask(1)) and not torch.equal(ask(1), ask(2))
     set_seed(1)
@@ -168,13 +168,13 @@ def test_a_seed_gives_the_same_questions_again_and_another_gives_others():
 @pytest.mark.parametrize("n_bigrams", [0, 50])
 def test_a_ragged_batch_is_told_what_its_rows_are_told(n_bigrams):
     model = reader(n_bigrams=n_bigrams).double()
-    (tokens, places), answers = mask_tokens(texts([1, 5, 9, 11, 0]), 16, 0.4)
-    logits = model(tokens, places)
-    for row, at, right, own in zip(tokens, places, answers, logits):
+    (tokens, positions), answers = mask_tokens(texts([1, 5, 9, 11, 0]), 16, 0.4)
+    logits = model(tokens, positions)
+    for row, at, right, own in zip(tokens, positions, answers, logits):
         asked = right != IGNORE
         assert_close(model(row[row != PAD][None], at[asked][None])[0], own[asked])
     more = F.pad(tokens, (0, 3), value=PAD)
-    assert_close(model(more, places), logits)
+    assert_close(model(more, positions), logits)
 
 
 def test_places_may_come_in_any_order_and_twice():
@@ -187,14 +187,12 @@ def test_places_may_come_in_any_order_and_twice():
 
 def test_logits_are_those_of_scores_everywhere():
     model = reader().double()
-    (tokens, places), answers = mask_tokens(texts([10, 4, 7]), 16, 0.3)
+    (tokens, positions), answers = mask_tokens(texts([10, 4, 7]), 16, 0.3)
     e = model.encoder
-    everywhere = (
-        e.encode(e.embed_tokens(tokens), tokens) @ e.embed.weight.T + model.bias
-    )  # (B, T, V)
-    labels = torch.full_like(tokens, IGNORE).scatter(1, places, answers)
+    everywhere = e.encode(tokens) @ e.embed.weight.T + model.bias  # (B, T, V)
+    labels = torch.full_like(tokens, IGNORE).scatter(1, positions, answers)
     ours = F.cross_entropy(
-        model(tokens, places).flatten(0, 1), answers.flatten(), ignore_index=IGNORE
+        model(tokens, positions).flatten(0, 1), answers.flatten(), ignore_index=IGNORE
     )
     theirs = F.cross_entropy(everywhere.flatten(0, 1), labels.flatten(), ignore_index=IGNORE)
     assert_close(ours, theirs)
@@ -237,9 +235,9 @@ def test_noise_stays_noise(kind, n_bigrams):
     )
     optimizer, losses = torch.optim.AdamW(model.parameters(), lr=1e-2), []
     for _ in range(120):
-        (tokens, places), answers = mask_tokens(torch.randint(4, 30, (64, 16)).tolist(), 16, 0.3)
+        (tokens, positions), answers = mask_tokens(torch.randint(4, 30, (64, 16)).tolist(), 16, 0.3)
         loss = F.cross_entropy(
-            model(tokens, places).flatten(0, 1), answers.flatten(), ignore_index=IGNORE
+            model(tokens, positions).flatten(0, 1), answers.flatten(), ignore_index=IGNORE
         )
         optimizer.zero_grad()
         loss.backward()
@@ -303,8 +301,8 @@ def test_it_has_a_bias_for_each_token_beside_the_encoder_and_all_but_the_head_le
     model = reader(n_bigrams=50)
     own, whole = (sum(p.numel() for p in thing.parameters()) for thing in (model, model.encoder))
     assert own == whole + V
-    (tokens, places), _ = mask_tokens(texts([9, 5]), 16, 0.3)
-    model(tokens, places).square().sum().backward()
+    (tokens, positions), _ = mask_tokens(texts([9, 5]), 16, 0.3)
+    model(tokens, positions).square().sum().backward()
     learned = {name for name, p in model.named_parameters() if p.grad is not None and p.grad.any()}
     assert {name for name, _ in model.named_parameters()} - learned == {
         "encoder.head.weight",
@@ -312,180 +310,43 @@ def test_it_has_a_bias_for_each_token_beside_the_encoder_and_all_but_the_head_le
     }
 
 
-def ask(tokens, places):
-    return reader()(torch.as_tensor(tokens), torch.as_tensor(places))
+def ask(tokens, positions):
+    return reader()(torch.as_tensor(tokens), torch.as_tensor(positions))
 
 
 nothing = torch.zeros(1, 0, dtype=torch.long)
+share = lambda value: lambda: mask_tokens(texts([5]), 9, value)
+shapes = lambda *wanted: lambda q: [tuple(t.shape) for t in (*q[0], q[1])] == list(wanted)
 TABLE = {
     "mask_tokens": [
-        (
-            "a share of nothing",
-            lambda: mask_tokens(texts([5]), 9, 0.0),
-            (ValueError, "share: expected a number, 0 < share < 1", "0.0"),
-        ),
-        (
-            "a share of all",
-            lambda: mask_tokens(texts([5]), 9, 1.0),
-            (ValueError, "share: expected a number, 0 < share < 1", "1.0"),
-        ),
-        (
-            "a share in per cent",
-            lambda: mask_tokens(texts([5]), 9, 15),
-            (ValueError, "share: expected a number, 0 < share < 1", "15"),
-        ),
-        (
-            "a share that is none",
-            lambda: mask_tokens(texts([5]), 9, "0.15"),
-            (ValueError, "share: expected a number, 0 < share < 1", "'0.15'"),
-        ),
-        (
-            "no share",
-            lambda: mask_tokens(texts([5]), 9, None),
-            (ValueError, "share: expected a number, 0 < share < 1", "None"),
-        ),
-        (
-            "NaN",
-            lambda: mask_tokens(texts([5]), 9, math.nan),
-            (ValueError, "share: expected a number, 0 < share < 1", "nan"),
-        ),
-        (
-            "no room",
-            lambda: mask_tokens(texts([5]), 0),
-            (ValueError, "max_len: expected a whole number of 1 or more", "0"),
-        ),
-        (
-            "half a token",
-            lambda: mask_tokens(texts([5]), 2.5),
-            (TypeError, "max_len: expected a whole number of 1 or more", "2.5"),
-        ),
-        (
-            "words",
-            lambda: mask_tokens(["a film"], 9),
-            (TypeError, "rows: expected lists of whole numbers", "a film"),
-        ),
-        (
-            "one row",
-            lambda: mask_tokens([5, 6, 7], 9),
-            (TypeError, "rows: expected lists of whole numbers", "()"),
-        ),
-        (
-            "a number",
-            lambda: mask_tokens(5, 9),
-            (TypeError, "rows: expected lists of whole numbers", "5"),
-        ),
-        (
-            "labelled rows",
-            lambda: mask_tokens([([5, 6], 1)], 9),
-            (TypeError, "rows: expected lists of whole numbers", "([5, 6], 1)"),
-        ),
-        (
-            "halves",
-            lambda: mask_tokens([[5.5, 6.0]], 9),
-            (TypeError, "rows: expected lists of whole numbers", "float"),
-        ),
-        (
-            "no rows",
-            lambda: mask_tokens([], 9),
-            lambda q: [t.shape for t in (*q[0], q[1])] == [(0, 0)] * 3,
-        ),
-        (
-            "an empty row",
-            lambda: mask_tokens([[]], 9),
-            lambda q: [t.shape for t in (*q[0], q[1])] == [(1, 0)] * 3,
-        ),
-        (
-            "special tokens only",
-            lambda: mask_tokens([[BOS, EOS]], 9),
-            lambda q: q[0][0].tolist() == [[BOS, EOS]] and q[1].shape == (1, 0),
-        ),
-        (
-            "one token at a time",
-            lambda: mask_tokens([[5, 6, 7]], 1),
-            lambda q: q[0][0].tolist() == [[UNK]] and q[1].item() in (5, 6, 7),
-        ),
-        (
-            "tensors",
-            lambda: mask_tokens([torch.tensor([5, 6])], 9, 0.5),
-            lambda q: q[1].shape == (1, 1),
-        ),
+        *((f"a share of {x!r}", share(x), (ValueError, "share:", repr(x))) for x in (0.0, 1.0, 15)),
+        ("a share that is none", share("0.15"), (ValueError, "share:", "'0.15'")),
+        ("NaN", share(math.nan), (ValueError, "share:", "nan")),
+        ("no room", lambda: mask_tokens(texts([5]), 0), (ValueError, "max_len:", "0")),
+        ("words", lambda: mask_tokens(["a film"], 9), (TypeError, "rows:", "a film")),
+        ("labelled", lambda: mask_tokens([([5, 6], 1)], 9), (TypeError, "rows:", "([5, 6], 1)")),
+        ("no rows", lambda: mask_tokens([], 9), shapes((0, 0), (0, 0), (0, 0))),
+        ("an empty row", lambda: mask_tokens([[]], 9), shapes((1, 0), (1, 0), (1, 0))),
+        ("ends only", lambda: mask_tokens([[BOS, EOS]], 9), shapes((1, 2), (1, 0), (1, 0))),
+        ("one token", lambda: mask_tokens([[5, 6, 7]], 1), shapes((1, 1), (1, 1), (1, 1))),
     ],
     "MaskedLanguageModel": [
         (
             "no encoder",
             lambda: MaskedLanguageModel(nn.Linear(2, 2)),
-            (TypeError, "encoder: expected a Classifier", "Linear"),
+            (TypeError, "encoder:", "Linear"),
         ),
-        (
-            "a configuration",
-            lambda: MaskedLanguageModel(CONFIG),
-            (TypeError, "encoder: expected a Classifier", "TransformerConfig"),
-        ),
-        (
-            "one text without a batch",
-            lambda: ask([5, 6], [[0]]),
-            (ValueError, "tokens: expected integers of shape (B, T)", "(2,)"),
-        ),
-        (
-            "vectors",
-            lambda: ask([[0.5, 0.6]], [[0]]),
-            (TypeError, "tokens: expected a tensor of integers", "float32"),
-        ),
-        (
-            "places without a batch",
-            lambda: ask([[5, 6]], [0]),
-            (ValueError, "places: expected integers of shape (B, K)", "(1,)"),
-        ),
-        (
-            "a mask for places",
-            lambda: ask([[5, 6]], [[True, False]]),
-            (TypeError, "places: expected a tensor of integers", "bool"),
-        ),
-        (
-            "too few rows of places",
-            lambda: ask([[5, 6], [7, 8]], [[0]]),
-            (ValueError, "places: expected a row for each of the 2 texts", "1"),
-        ),
-        (
-            "a place behind the end",
-            lambda: ask([[5, 6]], [[0, 2]]),
-            (ValueError, "places: expected numbers from 0, below T = 2", "0 to 2"),
-        ),
-        (
-            "a place before the start",
-            lambda: ask([[5, 6]], [[-1]]),
-            (ValueError, "places: expected numbers from 0, below T = 2", "-1 to -1"),
-        ),
-        (
-            "a place in a text of nothing",
-            lambda: reader()(nothing, torch.tensor([[0]])),
-            (ValueError, "places: expected numbers from 0, below T = 0", "0 to 0"),
-        ),
-        (
-            "nothing asked",
-            lambda: reader()(torch.tensor([[5, 6]]), nothing),
-            lambda logits: logits.shape == (1, 0, V),
-        ),
-        (
-            "a text of nothing",
-            lambda: reader()(nothing, nothing),
-            lambda logits: logits.shape == (1, 0, V),
-        ),
-        (
-            "an empty batch",
-            lambda: reader()(nothing[:0], nothing[:0]),
-            lambda logits: logits.shape == (0, 0, V),
-        ),
-        (
-            "pads only",
-            lambda: ask([[PAD, PAD]], [[0, 1]]),
-            lambda logits: logits.shape == (1, 2, V) and bool(logits.isfinite().all()),
-        ),
-        (
-            "all hidden",
-            lambda: ask([[UNK] * 5], [[0, 4]]),
-            lambda logits: bool(logits.isfinite().all()),
-        ),
+        ("one text", lambda: ask([5, 6], [[0]]), (ValueError, "tokens:", "(2,)")),
+        ("one axis", lambda: ask([[5, 6]], [0]), (ValueError, "positions:", "(1,)")),
+        ("a mask", lambda: ask([[5, 6]], [[True, False]]), (TypeError, "positions:", "bool")),
+        ("few rows", lambda: ask([[5, 6], [7, 8]], [[0]]), (ValueError, "positions:", "(1, 1)")),
+        ("behind the end", lambda: ask([[5, 6]], [[0, 2]]), (ValueError, "positions:", "2")),
+        ("before the start", lambda: ask([[5, 6]], [[-1]]), (ValueError, "positions:", "-1")),
+        ("nothing asked", lambda: ask([[5, 6]], nothing), lambda y: y.shape == (1, 0, V)),
+        ("no text", lambda: ask(nothing, nothing), lambda y: y.shape == (1, 0, V)),
+        ("an empty batch", lambda: ask(nothing[:0], nothing[:0]), lambda y: y.shape == (0, 0, V)),
+        ("pads only", lambda: ask([[PAD, PAD]], [[0, 1]]), lambda y: y.isfinite().all()),
+        ("all hidden", lambda: ask([[UNK] * 5], [[0, 4]]), lambda y: y.isfinite().all()),
     ],
 }
 

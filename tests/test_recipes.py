@@ -326,7 +326,6 @@ def test_a_prompt_that_is_not_utf_8(rhymes):
 @pytest.mark.parametrize(
     "setting",
     [
-        'pool = "cls"',
         "embed_dropout = 1.0",
         "word_dropout = 2",
         "pairs = -1",

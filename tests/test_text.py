@@ -20,8 +20,27 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
 from former_nb import text as module
-from former_nb.text import BOS, EOS, PAD, SPECIALS, UNK, CharTokenizer, encode_texts
-from former_nb.tokenization import SubwordTokenizer, TextTokenizer, load_tokenizer, normalise
+from former_nb import tokenization
+from former_nb.text import (
+    BOS,
+    EOS,
+    IGNORE,
+    PAD,
+    SPECIALS,
+    UNK,
+    CharTokenizer,
+    collate,
+    encode_texts,
+    pad_rows,
+)
+from former_nb.tokenization import (
+    SubwordTokenizer,
+    TextTokenizer,
+    check_rows,
+    check_texts,
+    load_tokenizer,
+    normalise,
+)
 
 HALF = "\ud800"  # half of a surrogate pair: in Python a string, in Unicode nothing
 PROSE = [
@@ -65,7 +84,7 @@ def test_every_text_comes_back_from_subwords_and_none_spells_a_special_token(tok
 @settings(deadline=None)
 @given(text=MARKED.filter(bool), lowercase=st.booleans())
 def test_every_text_of_known_characters_comes_back(text, lowercase):
-    tokenizer = CharTokenizer.train([text], lowercase)
+    tokenizer = CharTokenizer.train([text], lowercase=lowercase)
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == normalise(text, lowercase) and tokenizer.unknown(text) == ""
     assert all(len(SPECIALS) <= i < tokenizer.vocab_size for i in ids)
@@ -105,7 +124,7 @@ def test_so_does_every_character_of_unicode():
     for lowercase in (False, True):
         kept = {part for c in changed for part in normalise(c, lowercase)}
         CharTokenizer(
-            "".join(sorted(kept)), lowercase
+            "".join(sorted(kept)), lowercase=lowercase
         )  # refuses a character that is not its own normal spelling
 
 
@@ -144,6 +163,19 @@ def test_texts_get_both_ends_and_only_there():
         and rows[2] == [BOS, EOS]
     )
     assert min(i for row in rows for i in row[1:-1]) >= len(SPECIALS)
+
+
+def test_text_is_prepared_at_use_as_in_training(tmp_path):
+    texts = ["Good.<br /><br />Very good.", "<BR>Bad, <br/> very bad."]
+    for kind in (CharTokenizer, SubwordTokenizer):
+        tokenizer = kind.train(texts, strip_html=True, lowercase=True)
+        tokenizer.save(tmp_path)
+        for some in (tokenizer, load_tokenizer(tmp_path)):
+            assert some.encode("bad<br />GOOD") == some.encode("bad\ngood") and some.strip_html
+            assert some.decode(some.encode(texts[1])) == "\nbad, \n very bad."
+        assert "<" not in json.dumps(tokenizer.to_dict())
+        plain = kind.train(texts)
+        assert plain.decode(plain.encode(texts[0])) == texts[0]
 
 
 # ---- training
@@ -297,8 +329,8 @@ def test_what_is_missing_or_no_file_is_refused(tmp_path):
 
 
 CHAR, SUBWORD = (
-    {"type": "char", "alphabet": "ab", "lowercase": False},
-    {"type": "subword", "merges": ["a b", "ab c"], "lowercase": False},
+    {"type": "char", "lowercase": False, "strip_html": False, "alphabet": "ab"},
+    {"type": "subword", "lowercase": False, "strip_html": False, "merges": ["a b", "ab c"]},
 )
 BAD_FILES = {
     "another type": CHAR | {"type": "bpe"},
@@ -315,7 +347,8 @@ BAD_FILES = {
     "lowercase that is a number": CHAR | {"lowercase": 0},
     "lowercase that is a word": SUBWORD | {"lowercase": "false"},
     "lowercase that is null": SUBWORD | {"lowercase": None},
-    "no lowercase": {"type": "subword", "merges": []},
+    "no lowercase": {"type": "subword", "merges": [], "strip_html": False},
+    "strip_html that is a number": CHAR | {"strip_html": 1},
     "no merges": {"type": "subword", "lowercase": False},
     "merges that are a word": SUBWORD | {"merges": "a b"},
     "merges that are numbers": SUBWORD | {"merges": [1, 2]},
@@ -385,271 +418,133 @@ def test_a_spoilt_file_is_refused_or_gives_a_tokenizer_that_loses_nothing(tmp_pa
         )
 
 
+# ---- rows and batches: see also test_batches
+
+
+def test_an_empty_batch_and_empty_rows():
+    assert pad_rows([]).shape == (0, 0) and pad_rows([[], []]).shape == (2, 0)
+    assert pad_rows([[], [7]]).tolist() == [[PAD], [7]]
+    inputs, targets = collate([[BOS], [BOS, 5, EOS]])
+    assert inputs.tolist() == [[PAD, PAD], [BOS, 5]]
+    assert targets.tolist() == [[IGNORE, IGNORE], [5, EOS]]
+
+
 # ---- bad input
 
-
-def not_texts(call):
-    "What everything that takes a list of texts refuses."
-    return [
-        (
-            "one string",
-            lambda: call("ona"),
-            (TypeError, "texts: expected a list of strings", "got str"),
-        ),
-        (
-            "bytes",
-            lambda: call(b"ona"),
-            (TypeError, "texts: expected a list of strings", "got bytes"),
-        ),
-        (
-            "None",
-            lambda: call(None),
-            (TypeError, "texts: expected a list of strings", "got NoneType"),
-        ),
-        ("a number", lambda: call(3), (TypeError, "texts: expected a list of strings", "got int")),
-        ("numbers", lambda: call(["ona", 3]), (TypeError, "text: expected a string", "got int")),
-        (
-            "texts of bytes",
-            lambda: call([b"ona"]),
-            (TypeError, "text: expected a string", "got bytes"),
-        ),
-        (
-            "lists of texts",
-            lambda: call([["ona"]]),
-            (TypeError, "text: expected a string", "got list"),
-        ),
-        (
-            "half a surrogate pair",
-            lambda: call(["ona", "x" + HALF]),
-            (ValueError, "text: expected characters", "at place 1"),
-        ),
-    ]
+TEXTS, TEXT = (
+    (TypeError, "texts: expected a list of strings"),
+    (TypeError, "text: expected a string"),
+)
+HALVES = (ValueError, "text: expected characters, got half a surrogate pair", "place 2")
+NONE = (ValueError, "texts: expected at least one character", "none")
+FLAG = (TypeError, "lowercase: expected True or False")
+BELOW = (ValueError, "ids: expected numbers below vocab_size")
+ROW = (TypeError, "ids: expected one row of whole numbers")
+DIFFERENT = (ValueError, "alphabet: expected different characters")
+OTHER = (ValueError, "alphabet: expected characters that `normalise` leaves")
+PAIRS = (TypeError, "merges: expected pairs of strings")
+BYTE = (ValueError, "merges: expected pairs of single bytes")
+NUMBERS = (TypeError, "rows: expected lists of whole numbers", "got")
+FILE = (ValueError, "folder: expected a readable tokenizer.json", "None")
 
 
-def trained(kind):
-    return [
-        *not_texts(kind.train),
-        (
-            "no texts",
-            lambda: kind.train([]),
-            (ValueError, "texts: expected at least one character", "none"),
-        ),
-        (
-            "empty texts",
-            lambda: kind.train(["", ""]),
-            (ValueError, "texts: expected at least one character", "none"),
-        ),
-        (
-            "lowercase that is a number",
-            lambda: kind.train(["ona"], lowercase=1),
-            (TypeError, "lowercase: expected True or False", "got 1"),
-        ),
-        (
-            "lowercase that is None",
-            lambda: kind.train(["ona"], lowercase=None),
-            (TypeError, "lowercase: expected True or False", "got None"),
-        ),
-    ]
+def rows(*given):
+    return [(repr(name), call, wanted) for name, call, wanted in given]
 
 
 def used(tokenizer):
-    encode, decode, size = tokenizer.encode, tokenizer.decode, tokenizer.vocab_size
-    rows = [
-        (f"{what} to {name}", lambda method=getattr(tokenizer, name), bad=bad: method(bad), wanted)
-        for name in ("encode", "unknown", "normalise")
-        for what, bad, wanted in [
-            ("bytes", b"ona", (TypeError, "text: expected a string", "got bytes")),
-            ("None", None, (TypeError, "text: expected a string", "got NoneType")),
-            ("a list", ["ona"], (TypeError, "text: expected a string", "got list")),
-            (
-                "half a surrogate pair",
-                "on" + HALF,
-                (ValueError, "text: expected characters", "place 2"),
-            ),
-        ]
-    ]
-    return rows + [
-        ("a string of NumPy", lambda: decode(encode(np.str_("ona"))), lambda back: back == "ona"),
-        (
-            "a number that is no token",
-            lambda: decode([4, size]),
-            (ValueError, "ids: expected numbers below vocab_size", f"got {size}"),
-        ),
-        (
-            "a number too large for Rust",
-            lambda: decode([2**70]),
-            (ValueError, "ids: expected numbers below vocab_size", str(2**70)),
-        ),
-        (
-            "a fraction",
-            lambda: decode([4.5]),
-            (TypeError, "ids: expected one row of whole numbers", "4.5"),
-        ),
-        (
-            "a string as ids",
-            lambda: decode("45"),
-            (TypeError, "ids: expected one row of whole numbers", "'45'"),
-        ),
-        ("one id", lambda: decode(5), (TypeError, "ids: expected one row of whole numbers", "5")),
-        (
-            "None as ids",
-            lambda: decode(None),
-            (TypeError, "ids: expected one row of whole numbers", "None"),
-        ),
-        (
-            "a tensor of numbers",
-            lambda: decode(torch.tensor([4.0])),
-            (TypeError, "ids: expected one row of whole numbers", "4."),
-        ),
-        (
-            "a tensor of rows",
-            lambda: decode(torch.tensor([[4]])),
-            (TypeError, "ids: expected one row of whole numbers", "[[4]]"),
-        ),
-        (
-            "a tensor of one number",
-            lambda: decode(torch.tensor(4)),
-            (TypeError, "ids: expected one row of whole numbers", "4"),
-        ),
-        (
-            "specials alone",
-            lambda: decode([PAD, BOS, EOS, UNK, -1, -100, -(2**70)]),
-            lambda back: back == "",
-        ),
-    ]
+    "What every tokenizer refuses."
+    decode, size = tokenizer.decode, tokenizer.vocab_size
+    found = []
+    for name in ("encode", "unknown", "normalise"):
+        call = getattr(tokenizer, name)
+        found += rows(
+            (f"{name} bytes", lambda call=call: call(b"ona"), (*TEXT, "got bytes")),
+            (f"{name} list", lambda call=call: call(["ona"]), (*TEXT, "got list")),
+            (f"{name} half", lambda call=call: call("on" + HALF), HALVES),
+        )
+    bad = (4.5, "45", 5, None, torch.tensor([4.0]), torch.tensor([[4]]), torch.tensor(4))
+    return found + rows(
+        ("no token", lambda: decode([4, size]), (*BELOW, f"got {size}")),
+        ("too large for Rust", lambda: decode([2**70]), (*BELOW, str(2**70))),
+        ("fractions", lambda: decode([4.5]), (*ROW, "4.5")),
+        *((f"ids {x!r}", lambda x=x: decode(x), (*ROW, "got")) for x in bad),
+        ("specials", lambda: decode([PAD, BOS, EOS, UNK, -1, -(2**70)]), lambda back: back == ""),
+    )
+
+
+def trained(kind, none):
+    return rows(
+        ("one string", lambda: kind.train("ona"), (*TEXTS, "got str")),
+        ("None", lambda: kind.train(None), (*TEXTS, "got NoneType")),
+        ("numbers", lambda: kind.train(["ona", 3]), (*TEXT, "got int")),
+        ("half", lambda: kind.train(["ona", "xx" + HALF]), HALVES),
+        ("no texts", lambda: kind.train([]), none),
+        ("empty texts", lambda: kind.train(["", ""]), none),
+        ("lowercase 1", lambda: kind.train(["ona"], lowercase=1), (*FLAG, "got 1")),
+    )
 
 
 TABLE = {
-    "normalise": [
-        ("bytes", lambda: normalise(b"ona"), (TypeError, "text: expected a string", "got bytes")),
-        ("None", lambda: normalise(None), (TypeError, "text: expected a string", "got NoneType")),
-        (
-            "half a surrogate pair",
-            lambda: normalise("on" + HALF + "a"),
-            (ValueError, "text: expected characters, got half a surrogate pair", "place 2"),
-        ),
-        (
-            "halves in the wrong order",
-            lambda: normalise("\ude42\ud83d"),
-            (ValueError, "text: expected characters", "place 0"),
-        ),
-        ("nothing", lambda: normalise(""), lambda text: text == ""),
+    "normalise": rows(
+        ("bytes", lambda: normalise(b"ona"), (*TEXT, "got bytes")),
+        ("half", lambda: normalise("on" + HALF + "a"), HALVES),
         ("a pair", lambda: normalise("\U0001f642"), lambda text: text == "🙂"),
-    ],
-    "TextTokenizer": [
-        (
-            "lowercase that is a number",
-            lambda: TextTokenizer(1),
-            (TypeError, "lowercase: expected True or False", "got 1"),
-        )
-    ],
+    ),
+    "TextTokenizer": rows(("lowercase 1", lambda: TextTokenizer(1), (*FLAG, "got 1"))),
     "CharTokenizer": [
-        *trained(CharTokenizer),
+        *trained(CharTokenizer, (*DIFFERENT, "''")),
         *used(CharTokenizer("aon")),
-        (
-            "no alphabet",
-            lambda: CharTokenizer(""),
-            (ValueError, "alphabet: expected different characters", "''"),
-        ),
-        (
-            "None",
-            lambda: CharTokenizer(None),
-            (ValueError, "alphabet: expected different characters", "None"),
-        ),
-        (
-            "a list",
-            lambda: CharTokenizer(["a"]),
-            (ValueError, "alphabet: expected different characters", "['a']"),
-        ),
-        (
-            "a letter twice",
-            lambda: CharTokenizer("aba"),
-            (ValueError, "alphabet: expected different characters", "'aba'"),
-        ),
-        (
-            "a capital that is folded",
-            lambda: CharTokenizer("aB", True),
-            (ValueError, "alphabet: expected characters that `normalise` leaves", "'B'"),
-        ),
-        (
-            "another spelling",
-            lambda: CharTokenizer("a\u212b"),
-            (ValueError, "alphabet: expected characters that `normalise` leaves", "\u212b"),
-        ),
-        (
-            "half a surrogate pair",
-            lambda: CharTokenizer("a" + HALF),
-            (ValueError, "text: expected characters", "surrogate"),
+        *rows(
+            ("None", lambda: CharTokenizer(None), (*DIFFERENT, "None")),
+            ("a letter twice", lambda: CharTokenizer("aba"), (*DIFFERENT, "'aba'")),
+            ("a capital", lambda: CharTokenizer("aB", lowercase=True), (*OTHER, "'B'")),
+            ("another spelling", lambda: CharTokenizer("a\u212b"), (*OTHER, "\u212b")),
+            (
+                "strip_html",
+                lambda: CharTokenizer("a", strip_html="no"),
+                (TypeError, "strip_html", "'no'"),
+            ),
         ),
     ],
     "SubwordTokenizer": [
-        *trained(SubwordTokenizer),
+        *trained(SubwordTokenizer, NONE),
         *used(SUBWORDS),
-        *(
+        *rows(
+            *(
+                (
+                    f"size {x!r}",
+                    lambda x=x: SubwordTokenizer.train(["ona"], x),
+                    ((TypeError, ValueError), "vocab_size: expected", str(x)),
+                )
+                for x in (259, 300.0, True)
+            ),
+            ("None", lambda: SubwordTokenizer(None), (*PAIRS, "None")),
+            ("three", lambda: SubwordTokenizer([("a", "b", "c")]), (*PAIRS, "'c'")),
+            ("of nothing", lambda: SubwordTokenizer([("ab", "c")]), (*BYTE, "('ab', 'c')")),
+            ("empty", lambda: SubwordTokenizer([("", "")]), (*BYTE, "('', '')")),
             (
-                f"vocab_size is {bad}",
-                lambda bad=bad: SubwordTokenizer.train(["ona"], bad),
-                ((TypeError, ValueError), "vocab_size: expected", str(bad)),
-            )
-            for bad in (0, -5, 259, 300.0, True, None, "300")
-        ),
-        (
-            "merges that are None",
-            lambda: SubwordTokenizer(None),
-            (TypeError, "merges: expected pairs of strings", "None"),
-        ),
-        (
-            "a backend of the library",
-            lambda: SubwordTokenizer(by_library(PROSE, 300)),
-            (TypeError, "merges: expected pairs of strings", "Tokenizer"),
-        ),
-        (
-            "merges that are numbers",
-            lambda: SubwordTokenizer([(1, 2)]),
-            ((TypeError, ValueError), "merges: expected pairs", "(1, 2)"),
-        ),
-        (
-            "merges of three",
-            lambda: SubwordTokenizer([("a", "b", "c")]),
-            (TypeError, "merges: expected pairs of strings", "'c'"),
-        ),
-        (
-            "merges of what nothing makes",
-            lambda: SubwordTokenizer([("ab", "c")]),
-            (ValueError, "merges: expected pairs of single bytes", "('ab', 'c')"),
-        ),
-        (
-            "merges of nothing",
-            lambda: SubwordTokenizer([("", "")]),
-            (ValueError, "merges: expected pairs of single bytes", "('', '')"),
-        ),
-        (
-            "lowercase that is a number",
-            lambda: SubwordTokenizer([], 0),
-            (TypeError, "lowercase: expected True or False", "got 0"),
-        ),
-        (
-            "merges from an iterator",
-            lambda: SubwordTokenizer(iter([("a", "b")])),
-            lambda tokenizer: tokenizer.vocab_size == 261,
+                "an iterator",
+                lambda: SubwordTokenizer(iter([("a", "b")])),
+                lambda t: t.vocab_size == 261,
+            ),
         ),
     ],
-    "load_tokenizer": [
-        (
-            "None",
-            lambda: load_tokenizer(None),
-            (ValueError, "folder: expected a readable tokenizer.json", "None"),
+    "load_tokenizer": rows(("None", lambda: load_tokenizer(None), FILE)),
+    "check_texts": rows(("a string", lambda: check_texts("ona"), (*TEXTS, "got str"))),
+    "check_rows": rows(("None", lambda: check_rows(None), NUMBERS)),
+    "encode_texts": rows(
+        ("a string", lambda: encode_texts("ona", SUBWORDS), (*TEXTS, "got str")),
+        ("numbers", lambda: encode_texts([3], SUBWORDS), (*TEXT, "got int")),
+        ("none", lambda: encode_texts([], SUBWORDS), lambda rows: rows == []),
+    ),
+    "pad_rows": rows(
+        *(
+            (x, lambda x=x: pad_rows(x), NUMBERS)
+            for x in ([[1.5]], [[True]], ["ona"], [[[1]]], [1], [[1, None]])
         )
-    ],
-    "encode_texts": [
-        *not_texts(lambda texts: encode_texts(texts, SUBWORDS)),
-        ("no texts", lambda: encode_texts([], SUBWORDS), lambda rows: rows == []),
-        (
-            "no tokenizer",
-            lambda: encode_texts(["ona"], None),
-            (TypeError, "tokenizer: expected", "NoneType"),
-        ),
-    ],
+    ),
+    "collate": rows(("names", lambda: collate(["ona"]), NUMBERS)),
 }
 
 
@@ -659,4 +554,4 @@ def test_bad_input_gets_one_clear_sentence_or_a_defined_result(call, wanted):
 
 
 def test_every_public_name_has_its_rows():
-    assert public_names(module) == TABLE.keys() and all(TABLE.values())
+    assert public_names(module, tokenization) == TABLE.keys() | {"check_alphabet"}

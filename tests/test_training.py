@@ -91,8 +91,8 @@ def same_history(one, other):
 
 
 def files(folder):
-    "What a run leaves in its folder, its lock aside."
-    return sorted(file.name for file in folder.iterdir() if file.name != ".lock")
+    "What a run leaves in its folder."
+    return sorted(file.name for file in folder.iterdir())
 
 
 class Stop(Exception):

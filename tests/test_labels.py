@@ -1,0 +1,326 @@
+"""`labels`: long and odd texts get a defined answer, one bad row costs itself only, a table is read or refused in one sentence."""
+
+import gzip
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from bad_input_table import cases, judge, public_names
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_classifier import CONFIG, LETTERS, model, tokens
+from torch.testing import assert_close
+
+from former_nb import labels as module
+from former_nb.core import set_seed
+from former_nb.data_sets import split
+from former_nb.labels import (
+    LONGEST_TEXT,
+    BigramEmbedding,
+    classification_report,
+    collate_labels,
+    gradient_times_input,
+    label_batches,
+    label_names,
+    label_rows,
+    oversample,
+    predict,
+    read_labeled_csv,
+    truncate,
+    windows,
+)
+from former_nb.text import CharTokenizer
+from former_nb.tokenization import BOS, EOS, PAD, SubwordTokenizer
+from former_nb.toy_data import small_reviews
+
+
+def small(**kwargs):
+    return model(2, config=replace(CONFIG, vocab_size=LETTERS.vocab_size), **kwargs)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 60), st.integers(1, 20))
+def test_windows_and_cuts(n, limit):
+    row = list(range(n))
+    parts = windows(row, limit)
+    assert sorted({i for part in parts for i in part}) == row
+    assert len(parts) == max(1, math.ceil(n / limit))
+    for part in filter(None, parts):
+        assert len(part) == min(n, limit) and part == list(range(part[0], part[0] + len(part)))
+    for strategy in ("head", "head_tail"):
+        cut = truncate(row, limit, strategy)
+        assert len(cut) == min(n, limit) and cut == sorted(set(cut))
+        assert n <= limit or limit < 3 or cut[0] == 0
+    assert n <= limit or truncate(row, limit)[-1] == row[-1]
+
+
+def test_tokens_are_left_out_before_the_cut_and_repeatably():
+    rows = [(list(range(4, 104)), 1), (list(range(4, 24)), 0)]
+    plain, labels = collate_labels(rows, max_len=30)
+    assert tuple(plain.shape) == (2, 30) and labels.tolist() == [1, 0] and plain[0, -1] == 103
+    draws = []
+    for _ in range(2):
+        set_seed(1)
+        draws.append(collate_labels(rows, word_dropout=0.3)[0])
+    assert torch.equal(*draws)
+    kept = draws[0][0][draws[0][0] != PAD].tolist()
+    assert 50 < len(kept) < 90 and kept == sorted(kept)
+    assert collate_labels(rows, max_len=60, word_dropout=0.3)[0].shape[1] == 60
+    assert len(collate_labels(rows, word_dropout=0.999)[0]) == 2  # a row may lose all its tokens
+    assert [tuple(t.shape) for t in collate_labels([])] == [(0, 0), (0,)]
+
+
+def test_batches_are_cut_and_of_similar_length():
+    rows = [([5] * n, n % 2) for n in range(1, 41)]
+    found = list(label_batches(rows, 10, max_len=20))
+    assert max(t.shape[1] for t, _ in found) == 20 and sum(len(labels) for _, labels in found) == 40
+    assert sum((t == PAD).sum().item() for t, _ in found) < 150  # 600 in the worst order
+    rows = [([5] * 9, i) for i in range(40)]
+    batches = [label_batches(rows, 2, shuffle=True, seed=seed) for seed in (0, 0, 1)]
+    orders = [torch.cat([labels for _, labels in some]) for some in batches]
+    assert torch.equal(orders[0], orders[1]) and not torch.equal(orders[0], orders[2])
+
+
+def test_split_in_the_order_of_a_file_keeps_neighbours_together():
+    reviews = small_reviews()["train"]
+    learn, held = split(reviews, seed=None, stratify=lambda row: row[1])
+    assert sorted(learn + held) == sorted(reviews) and len(held) == pytest.approx(
+        len(reviews) / 10, abs=4
+    )
+    clause = lambda text: (
+        text.replace("i must say ", "")
+        .replace("we all felt that ", "")
+        .replace(", my friends told me", "")
+        .strip(".")
+    )
+    shared = lambda a, b: len({clause(t) for t, _ in a} & {clause(t) for t, _ in b})
+    assert shared(learn, held) <= 2 and shared(*split(reviews)) > 50
+
+
+def test_predict_gives_each_text_its_own_answer():
+    m, names = small(), ["bad", "good"]
+    texts = ["good", "", "a long text " * 30, None, "  ", "b\ud800", math.nan, "čekija", 7, "good"]
+    found = predict(m, LETTERS, texts, names)
+    assert list(found.columns) == ["label", "p(bad)", "p(good)", "note"] and len(found) == 10
+    read = [0, 1, 2, 4, 7, 9]
+    p = found[["p(bad)", "p(good)"]].to_numpy()
+    assert np.isfinite(p[read]).all() and np.isnan(np.delete(p, read, axis=0)).all()
+    np.testing.assert_allclose(p[read].sum(-1), 1, rtol=1e-5)
+    assert found["label"][read].isin(names).all() and found["label"].drop(read).isna().all()
+    notes = ["", "empty text", "", "NoneType", "empty text", "surrogate", "float", "č", "int", ""]
+    assert all(part in note for part, note in zip(notes, found["note"]))
+    assert not any(found["note"][[0, 2, 9]])
+    alone = [predict(m, LETTERS, [text], names) for text in texts]
+    pd.testing.assert_frame_equal(pd.concat(alone, ignore_index=True), found, rtol=1e-4)
+
+
+def test_predict_averages_windows_or_truncates():
+    m, text = small(), "".join(random.Random(0).choices("abc ", k=50))
+    row = [BOS, *LETTERS.encode(text), EOS]
+    wanted = {
+        strategy: m(torch.tensor([truncate(row, 16, strategy)])).softmax(-1)[0]
+        for strategy in ("head", "head_tail")
+    }
+    wanted["windows"] = m(torch.tensor(windows(row, 16))).softmax(-1).mean(0)
+    for strategy, p in wanted.items():
+        found = predict(m, LETTERS, [text], strategy=strategy)[["p(0)", "p(1)"]].to_numpy()[0]
+        assert_close(torch.tensor(found), p.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_predict_leaves_the_model_as_it_was():
+    m = small(embed_dropout=0.5).train()
+    assert np.ptp(predict(m, LETTERS, ["good"] * 3)["p(0)"].to_numpy()) < 1e-6 and m.training
+    empty = predict(m, LETTERS, [], ["no", "yes"])
+    assert list(empty.columns) == ["label", "p(no)", "p(yes)", "note"] and len(empty) == 0
+
+
+def test_ten_megabytes_in_one_cell(tmp_path, monkeypatch):
+    text, read = "good film, " * 1_000_000, []
+    for name in ("encode", "unknown"):
+        plain = getattr(CharTokenizer, name)
+        monkeypatch.setattr(
+            CharTokenizer,
+            name,
+            lambda self, some, plain=plain: read.append(len(some)) or plain(self, some),
+        )
+    found = predict(small(), LETTERS, ["good", text, "bad"])
+    assert LONGEST_TEXT <= max(read) <= LONGEST_TEXT + 1  # with a space between the two ends
+    assert found["label"].notna().all() and "were read" in found["note"][1]
+    file = tmp_path / "long.csv"
+    file.write_text(f'text,label\n"{text}",yes\nshort,no\n', encoding="utf-8")
+    texts, labels = read_labeled_csv(file)
+    assert [len(t) for t in texts] == [len(text), 5] and labels == ["yes", "no"]
+
+
+def test_subwords_know_every_text():
+    tokenizer = SubwordTokenizer.train(["good film"] * 5, 300)
+    m = model(2, config=replace(CONFIG, vocab_size=tokenizer.vocab_size))
+    found = predict(m, tokenizer, ["Привет 🎬", "\x00\x07", "e\u0301" * 20])
+    assert found["label"].notna().all() and not found["note"].any()
+
+
+def written(folder, content):
+    file = folder / "posts.csv"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return file
+
+
+TABLE = 'text,label\nnice,pos\n"a, b\nc",neg\n'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        TABLE,
+        "\ufeff" + TABLE.replace("\n", "\r\n"),
+        'id,label , text\n1,pos,nice\n\n2, neg ,"a, b\nc"',
+        gzip.compress(TABLE.encode()),
+    ],
+)
+def test_tables_that_can_be_read(tmp_path, content):
+    assert read_labeled_csv(written(tmp_path, content)) == (["nice", "a, b\nc"], ["pos", "neg"])
+
+
+def test_a_table_of_words_that_pandas_takes_for_nothing(tmp_path):
+    file = written(tmp_path, "text,label\nNA,null\n1,0\n")
+    assert read_labeled_csv(file) == (["NA", "1"], ["null", "0"])
+
+
+@pytest.mark.parametrize(
+    "content, why",
+    [
+        ("texts,label\na,b\n", "expected one column 'text', got 'texts', 'label'"),
+        ("text,text,label\na,b,c\n", "expected one column 'text'"),
+        ("text;label\na;b\n", "expected one column 'text', got 'text;label'"),
+        ("text,label\n", "expected rows below the heading"),
+        ("text,label\na,x\nb, \n", "row 2"),
+        ('text,label\na,x\n"b\nc",y\nd, e,x\n', "Expected 2 fields"),
+        ("text,label\na\n", "row 1"),
+        ('text,label\n"a,x\nb,y\n', "is not CSV"),
+        ("", "empty file"),
+        ("text,label\nné,x\n".encode("latin-1"), "is not UTF-8"),
+        ("text,label\na\x00b,x\n", "expected text, got"),
+    ],
+)
+def test_tables_that_cannot(tmp_path, content, why):
+    file = written(tmp_path, content)
+    with pytest.raises(ValueError) as raised:
+        read_labeled_csv(file)
+    message = str(raised.value)
+    assert why in message and str(file) in message and "\n" not in message
+
+
+def test_balance_and_report():
+    rows = [([i], 0) for i in range(7)] + [([i], 1) for i in range(3)] + [([9], 2)]
+    even = oversample(rows)
+    assert even[: len(rows)] == rows and [sum(y == k for _, y in even) for k in range(3)] == [7] * 3
+    assert {n for row, y in even for n in row if y == 1} == {0, 1, 2} and oversample(rows) == even
+    assert oversample(rows[:7]) == rows[:7] and oversample([]) == []
+    found = classification_report(["a", "a", "a", "b", "new"], ["a", "b", "a", None, "a"])
+    assert found.index.tolist() == ["a", "b", "new"] and found["texts"].tolist() == [3, 1, 1]
+    assert found.loc["a"].tolist() == pytest.approx([3, 2 / 3, 2 / 3, 2 / 3])
+    assert found.loc["b"].tolist() == [1, 0, 0, 0] and found.loc["new", "f1"] == 0
+    assert math.isnan(found.loc["new", "precision"])
+    assert list(classification_report([], []).columns) == ["texts", "precision", "recall", "f1"]
+
+
+def test_attribution_sums_to_the_logit_where_the_model_is_linear():
+    "Mean pool, no blocks: gradient times input is exact."
+    m, batch = model(2, n_bigrams=30, config=replace(CONFIG, positions="alibi")), tokens([4, 9])
+    m.stack = torch.nn.Module()
+    m.stack.forward = lambda x, mask: x
+    scores, logits = gradient_times_input(m, batch, 1), m(batch) - m.head.bias
+    assert_close(scores.sum(-1), logits[:, 1] - logits[:, 0], rtol=1e-4, atol=1e-5)
+    assert not scores[0, 4:].any()
+    three = model(3)
+    total = sum(gradient_times_input(three, batch, k) for k in range(3))
+    assert_close(total, torch.zeros(2, 9), rtol=0, atol=1e-4)
+    assert all(p.grad is None for p in three.parameters())
+
+
+M, T = small(), LETTERS
+EMPTY = torch.zeros(0, 4, dtype=torch.int64)
+BAD = {
+    "truncate": [
+        ("no room", lambda: truncate([1], 0), (ValueError, "max_len:", "0")),
+        ("a way", lambda: truncate([1], 1, "tail"), (ValueError, "strategy:", "'tail'")),
+    ],
+    "windows": [("no room", lambda: windows([1], 0), (ValueError, "max_len:", "0"))],
+    "collate_labels": [
+        ("fractions", lambda: collate_labels([([1.5], 0)]), (TypeError, "rows:", "float32")),
+        ("a word", lambda: collate_labels([([1], "good")]), (TypeError, "rows:", "'good'")),
+    ],
+    "label_batches": [
+        ("no room", lambda: label_batches([([1], 0)], 1, 0), (ValueError, "max_len:", "0")),
+        (
+            "all left out",
+            lambda: label_batches([([1], 0)], 1, word_dropout=1.0),
+            (ValueError, "word_dropout:", "1.0"),
+        ),
+    ],
+    "BigramEmbedding": [
+        ("below zero", lambda: BigramEmbedding(9, 2, -1), (ValueError, "n_bigrams:", "-1"))
+    ],
+    "label_names": [
+        ("one class", lambda: label_names(["a", "a"]), (ValueError, "labels:", "only 'a'")),
+        ("none", lambda: label_names([]), (ValueError, "labels:", "none")),
+        ("a string", lambda: label_names("ab"), (TypeError, "labels:", "str")),
+        ("numbers", lambda: label_names([1, "a"]), (TypeError, "labels:", "1")),
+    ],
+    "label_rows": [
+        (
+            "unseen",
+            lambda: label_rows(["a", "b"], ["x", "z"], T, ["x", "y"]),
+            (ValueError, "labels:", "'z' in row 2"),
+        ),
+        (
+            "too few",
+            lambda: label_rows(["a", "b"], ["x"], T, ["x", "y"]),
+            (ValueError, "labels:", "1"),
+        ),
+    ],
+    "predict": [
+        ("a string", lambda: predict(M, T, "good"), (TypeError, "texts:", "str")),
+        ("few names", lambda: predict(M, T, ["good"], ["a"]), (ValueError, "labels:", "['a']")),
+        ("a way", lambda: predict(M, T, ["a"], strategy="tail"), (ValueError, "strategy:", "tail")),
+        (
+            "tokenizer",
+            lambda: predict(M, CharTokenizer("ab"), ["a"]),
+            (ValueError, "tokenizer:", "6"),
+        ),
+        ("no model", lambda: predict(None, T, ["a"]), (TypeError, "model:", "NoneType")),
+    ],
+    "read_labeled_csv": [
+        (
+            "nothing there",
+            lambda: read_labeled_csv("no such"),
+            (ValueError, "file:", "No such file"),
+        )
+    ],
+    "oversample": [("a seed", lambda: oversample([], -1), (ValueError, "seed:", "-1"))],
+    "classification_report": [
+        ("too few", lambda: classification_report(["a"], []), (ValueError, "predicted:", "0"))
+    ],
+    "gradient_times_input": [
+        (
+            "a class too many",
+            lambda: gradient_times_input(M, EMPTY, 2),
+            (ValueError, "target:", "2"),
+        ),
+        ("no class", lambda: gradient_times_input(M, EMPTY, -1), (ValueError, "target:", "-1")),
+        ("empty batch", lambda: gradient_times_input(M, EMPTY, 1), lambda s: s.shape == (0, 4)),
+    ],
+}
+
+
+@pytest.mark.parametrize("call, wanted", cases(BAD))
+def test_bad_input(call, wanted):
+    judge(call, wanted)
+
+
+def test_the_table_has_all():
+    assert public_names(module) == set(BAD)
