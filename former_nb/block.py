@@ -90,9 +90,9 @@ class Stack(nn.Module):
         self.norm = config.build_norm() if config.norm_first else nn.Identity()
         init_weights(self, config.n_layers)
 
-    def forward(self, x, mask=None, is_causal=False, cache=None, **memory):  # as for `Block`
-        "Run the blocks in order; `cache` has an entry for each."
+    def forward(self, x, mask=None, is_causal=False, cache=None, *, memory=None, memory_mask=None):
+        "Run the blocks in order, called as a `Block` is; `cache` has an entry for each."
         for i, block in enumerate(self.blocks):
             own = None if cache is None else cache[i]
-            x = block(x, mask, is_causal, own, **memory)
+            x = block(x, mask, is_causal, own, memory=memory, memory_mask=memory_mask)
         return self.norm(x)

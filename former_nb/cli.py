@@ -630,7 +630,7 @@ def translate(
     "Translate line by line, in order. A line that cannot be read gives an empty one, and a note."
     from former_nb.checkpoints import load_model
     from former_nb.core import keep_memory, pick_device
-    from former_nb.translation import stream_translations
+    from former_nb.translating import stream_translations
 
     if texts and file:
         raise ValueError("file: expected texts or a file, got both")

@@ -71,7 +71,8 @@ class TransformerConfig(Settings):
             check_int(name, getattr(self, name))
         check_share("dropout", self.dropout)
         check_multiple("d_model", self.d_model, "n_heads", self.n_heads)
-        check_multiple("n_heads", self.n_heads, "n_kv_heads", self.n_kv_heads or self.n_heads)
+        if self.n_kv_heads is not None:
+            check_multiple("n_heads", self.n_heads, "n_kv_heads", self.n_kv_heads)
         for name, known in CHOICES.items():
             check_choice(name, getattr(self, name), known)
         if self.positions == "rotary" and self.d_model // self.n_heads % 2:

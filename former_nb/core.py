@@ -12,7 +12,7 @@ import os
 import platform
 import random
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 
 import numpy as np
 import torch
@@ -96,11 +96,11 @@ class Settings:
         if not isinstance(values, dict) or set(values) - set(names):
             wanted = f"settings of {cls.__name__}, which are {', '.join(names)}"
             raise ValueError(f"text: expected {wanted}, got {text!r:.200}")
-        try:
-            return cls(**values)
-        except TypeError as error:  # one without a default is absent
+        needed = {f.name for f in fields(cls) if f.default is MISSING}
+        if absent := sorted(needed - set(values)):
             wanted = f"all settings of {cls.__name__} that have no default"
-            raise ValueError(f"text: expected {wanted}: {error}") from None
+            raise ValueError(f"text: expected {wanted}, missing {', '.join(absent)}")
+        return cls(**values)
 
 # %% ../nbs/library/core.ipynb #d369ba2c
 COLORS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73"}

@@ -85,6 +85,8 @@ class TextWindows:
         return math.ceil(self.n_windows / self.batch_size)
 
 # %% ../nbs/deeper/10_long_texts.ipynb #6fa23f00
+#| code-fold: true
+#| code-summary: What the windows ask of a row
 def _as_row(ids):
     "One row of whole numbers as an array that shares their memory. Raises `TypeError` or `ValueError` for anything else."
     try:
@@ -131,6 +133,8 @@ def text_windows(
     return TextWindows(row, length, batch_size, shuffle, seed, context)
 
 # %% ../nbs/deeper/10_long_texts.ipynb #2925d9e8
+#| code-fold: true
+#| code-summary: bits_per_character and perplexity
 def _check_nats(nats):
     "Raise `TypeError` unless this is a loss."
     if isinstance(nats, bool) or not isinstance(nats, (int, float)):
@@ -157,6 +161,8 @@ def perplexity(
     return math.exp(nats)
 
 # %% ../nbs/deeper/10_long_texts.ipynb #399aaec0
+#| code-fold: true
+#| code-summary: encode_bytes
 _FIRST = [
     *range(33, 127),
     *range(161, 173),
@@ -177,6 +183,8 @@ def encode_bytes(
     )
 
 # %% ../nbs/deeper/10_long_texts.ipynb #0ad203ba
+#| code-fold: true
+#| code-summary: long_text_data: cut, encoded, windowed
 @dataclass
 class LongTextData:
     "What a model of one long text learns from, chooses by and is judged on."
@@ -230,6 +238,8 @@ def long_text_data(
     return LongTextData(tokenizer, rows, train, text_windows(rows[1][:look], length, 128))
 
 # %% ../nbs/deeper/10_long_texts.ipynb #911026e0
+#| code-fold: true
+#| code-summary: load_long_text
 LONG_TEXTS = {
     "shakespeare": (load_shakespeare, (0.9, 0.1)),
     "enwik8": (load_enwik8, (0.9, 0.05, 0.05)),
@@ -249,6 +259,8 @@ def load_long_text(
     return text, f"{Path(name).name}, {len(text):,} characters", (0.9, 0.05, 0.05)
 
 # %% ../nbs/deeper/10_long_texts.ipynb #e8351836
+#| code-fold: true
+#| code-summary: plot_attention
 def plot_attention(
     model,  # a `LanguageModel`
     tokenizer: TextTokenizer,

@@ -509,7 +509,7 @@ class Candidates:
 def judge_translations(model, tokenizer, pairs, **kwargs):
     "The translations of the sources, and how near they are to the targets."
     from former_nb.scores import score_translations
-    from former_nb.translation import translate
+    from former_nb.translating import translate
 
     said = [
         found.text
@@ -597,7 +597,8 @@ def parallel_texts(task, settings) -> Job:
     from former_nb.data_sets import load_translations
     from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
     from former_nb.tokenization import SubwordTokenizer
-    from former_nb.translation import pair_rows, read_pairs
+    from former_nb.translating import read_pairs
+    from former_nb.translation import pair_rows
 
     for name, least in (("vocabulary", 260), ("batch_tokens", 1), ("longest", 4), ("average", 1)):
         check_int(name, settings[name], least)

@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['PAIRS', 'rotary_table', 'rotate', 'Rotary', 'rotary_layout', 'DistanceBias', 'alibi_slopes', 'ALiBi', 'RelativeBias']
 
-# %% ../nbs/deeper/05_relative_positions.ipynb #87bc8e5f
+# %% ../nbs/deeper/05_relative_positions.ipynb #b2f57537
 import torch
 from torch import nn
 
 from .guards import check_int, check_tensor
 
-# %% ../nbs/deeper/05_relative_positions.ipynb #6bfc1039
+# %% ../nbs/deeper/05_relative_positions.ipynb #32dc75f6
 def rotary_table(
     max_len: int,  # number of positions
     d_k: int,  # width of a head, even
@@ -47,7 +47,7 @@ def rotate(
     turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=axis)
     return turned.flatten(-2).type_as(x)  # (..., T, d_k)
 
-# %% ../nbs/deeper/05_relative_positions.ipynb #6c9c5895
+# %% ../nbs/deeper/05_relative_positions.ipynb #9235e784
 def _check_layout(name, layout):
     "Raise `ValueError` unless `layout` is one of the two."
     if layout not in list(PAIRS):
@@ -97,10 +97,10 @@ class Rotary(nn.Module):
         end = start + q.shape[2]
         if end > self.max_len:
             raise ValueError(f"q: expected at most max_len = {self.max_len} positions, got {end}")
-        cos, sin = self.table[:, start:end]  # each (T, d_k / 2)
+        cos, sin = (t[start:end] for t in self.table)  # each (T, d_k / 2)
         return rotate(q, cos, sin, self.layout), rotate(k, cos, sin, self.layout), None
 
-# %% ../nbs/deeper/05_relative_positions.ipynb #9ca9282f
+# %% ../nbs/deeper/05_relative_positions.ipynb #6f2b378e
 def rotary_layout(
     weight: torch.Tensor,  # (heads * d_k, d_model) or a bias (heads * d_k,), of W_q, W_k or both
     d_k: int,  # width of a head, even
@@ -117,7 +117,7 @@ def rotary_layout(
     pairs = (d_k // 2, 2) if to == "half" else (2, d_k // 2)
     return weight.unflatten(0, (-1, *pairs)).transpose(1, 2).flatten(0, 2)
 
-# %% ../nbs/deeper/05_relative_positions.ipynb #6e8b62e2
+# %% ../nbs/deeper/05_relative_positions.ipynb #22796122
 class DistanceBias(nn.Module):
     "Adds a number for each head and distance to the scores; a subclass brings `by_distance`."
 
@@ -141,7 +141,7 @@ class DistanceBias(nn.Module):
         query = torch.arange(start, start + q.shape[2], device=q.device)  # (T,)
         return q, k, self.by_distance(key - query[:, None])[None].to(q.dtype)  # (1, h, T, S)
 
-# %% ../nbs/deeper/05_relative_positions.ipynb #879dbe60
+# %% ../nbs/deeper/05_relative_positions.ipynb #c93c9fca
 def alibi_slopes(
     n_heads: int,  # any number above 0
     device: torch.device | None = None,
@@ -164,7 +164,7 @@ class ALiBi(DistanceBias):
         "Minus slope times distance, in both directions."
         return -alibi_slopes(self.n_heads, distance.device)[:, None, None] * distance.abs()
 
-# %% ../nbs/deeper/05_relative_positions.ipynb #3af5842f
+# %% ../nbs/deeper/05_relative_positions.ipynb #6d48de68
 class RelativeBias(DistanceBias):
     "A trained number for each head and clipped distance (Shaw et al. 2018, Raffel et al. 2020)."
 

@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['NAMES', 'CROSS_NAMES', 'block_from_torch']
 
-# %% ../nbs/deeper/06_stack.ipynb #c7a2a75c
+# %% ../nbs/deeper/06_stack.ipynb #e58478ee
 from torch import nn
 
 from .block import Block
 from .config import ACTIVATIONS, TransformerConfig
 from .multi_head import mha_from_torch
 
-# %% ../nbs/deeper/06_stack.ipynb #2c1ef8bf
+# %% ../nbs/deeper/06_stack.ipynb #258efe0b
 NAMES = {
     "ff.w_in": "linear1",
     "ff.w_out": "linear2",

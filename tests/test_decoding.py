@@ -273,7 +273,7 @@ def test_reorder_repeats_drops_and_swaps_rows():
 def test_a_cache_of_other_rows_is_refused():
     model, cache = language_model(), KVCache(2)
     model(torch.tensor([[5], [6]]), cache)
-    with pytest.raises(ValueError, match="tokens: expected 2 rows, as the cache holds, got 1"):
+    with pytest.raises(ValueError, match="tokens: expected 2 rows as before, got 1"):
         model(torch.tensor([[5]]), cache)
 
 

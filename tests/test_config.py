@@ -1,0 +1,143 @@
+"""The configuration: what its names stand for, JSON and back, refusals, how the weights start."""
+
+import json
+from dataclasses import asdict, fields, replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.testing import assert_close
+
+from former_nb.block import Stack
+from former_nb.config import (
+    ACTIVATIONS,
+    NORMS,
+    POSITIONS,
+    TransformerConfig,
+    init_weights,
+    swiglu,
+)
+
+CONFIG = TransformerConfig(
+    vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0
+)
+JSON = settings(max_examples=100, deadline=None, database=None, derandomize=True)
+WRONG = [None, True, 0, -1, 2.5, "3", "", [], {}, [4], float("nan"), float("inf"), "Learned"]
+FINE = {"n_kv_heads": [None], "dropout": [0], "norm_first": [True]}  # of those, what is allowed
+KINDS = (ValueError, TypeError)
+
+
+@st.composite
+def configs(draw):
+    g, ratio, half = (draw(st.integers(1, 3)) for _ in range(3))
+    h, whole = g * ratio, st.integers(1, 40)
+    return TransformerConfig(
+        vocab_size=draw(whole),
+        max_len=draw(whole),
+        d_model=2 * half * h,
+        n_heads=h,
+        n_layers=draw(whole),
+        d_ff=draw(whole),
+        dropout=draw(st.sampled_from([0, 0.0, 0.1, 0.99]) | st.floats(0, 1, exclude_max=True)),
+        positions=draw(st.sampled_from(list(POSITIONS))),
+        n_kv_heads=draw(st.sampled_from([None, g])),
+        activation=draw(st.sampled_from(list(ACTIVATIONS))),
+        norm=draw(st.sampled_from(list(NORMS))),
+        norm_first=draw(st.booleans()),
+    )
+
+
+@JSON
+@given(configs())
+def test_a_configuration_comes_back_from_json(config):
+    text = config.to_json()
+    back = TransformerConfig.from_json(text)
+    assert back == config and back.to_json() == text
+    assert list(map(type, asdict(back).values())) == list(map(type, asdict(config).values()))
+    assert set(json.loads(text)) == {field.name for field in fields(TransformerConfig)}
+
+
+@JSON
+@given(configs(), st.data())
+def test_what_is_no_configuration_is_refused(config, data):
+    text = config.to_json()
+    values = json.loads(text)
+    name = data.draw(st.sampled_from(list(values)))
+    fine = FINE.get(name, [])
+    wrong = data.draw(st.sampled_from([v for v in WRONG if not any(v is f for f in fine)]))
+    with pytest.raises(KINDS, match=f"^{name}: expected"):
+        TransformerConfig.from_json(json.dumps(values | {name: wrong}))
+    with pytest.raises(KINDS, match=f"^{name}: expected"):
+        replace(config, **{name: wrong})
+    needed = data.draw(st.sampled_from(["vocab_size", "max_len"]))
+    for bad in (
+        text[: data.draw(st.integers(0, len(text) - 1))],
+        json.dumps(values | {name + "_": 1}),
+        json.dumps({key: value for key, value in values.items() if key != needed}),
+    ):
+        with pytest.raises(ValueError, match="^text: expected"):
+            TransformerConfig.from_json(bad)
+    least = {key: values[key] for key in ("vocab_size", "max_len")}
+    assert TransformerConfig.from_json(json.dumps(least)).d_model == 64  # the others have defaults
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("d_model", dict(n_heads=5)),
+        ("d_model", dict(n_heads=4, positions="rotary")),  # heads of an odd width
+        ("n_heads", dict(n_kv_heads=2)),
+        ("vocab_size", dict(n_layers=10**12)),  # refused before any memory is taken
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(name, changes):
+    with pytest.raises(ValueError, match=f"^{name}.*expected"):
+        replace(CONFIG, **changes)
+
+
+def test_positions_act_where_they_belong_and_a_configuration_does_not_change():
+    assert CONFIG.build_positions("attention") is None
+    assert replace(CONFIG, positions="alibi").build_positions("input") is None
+    with pytest.raises(AttributeError):
+        CONFIG.d_model = 24
+
+
+# ---- activations, and how the weights start
+
+
+def test_swiglu_gates_the_second_half_by_the_first():
+    x = torch.tensor(
+        [[-2.0, 0.5, 3.0, -1.0], [1.0, 2.0, -0.5, 4.0]]
+    )  # gates, gates, values, values
+    assert_close(swiglu(x), x[:, :2] * torch.sigmoid(x[:, :2]) * x[:, 2:])
+    assert swiglu(torch.tensor([-100.0, 5.0])) == 0  # a closed gate
+    assert swiglu(torch.zeros(2, 0)).shape == (2, 0)
+
+
+def test_gelu_is_the_exact_one_and_norms_have_the_eps_of_pytorchs_layers():
+    x = torch.linspace(-3, 3, 13)
+    assert_close(ACTIVATIONS["gelu"][0](x), x * torch.special.ndtr(x))
+    assert_close(ACTIVATIONS["relu"][0](x), F.relu(x))
+    assert {build(4).eps for build in NORMS.values()} == {1e-5}
+
+
+@pytest.mark.parametrize("cross", [False, True])
+def test_layers_that_write_to_the_stream_start_smaller(cross):
+    torch.manual_seed(0)
+    stack = Stack(replace(CONFIG, d_model=192, d_ff=256, n_layers=5), cross)
+    small = 0.02 / ((3 if cross else 2) * 5) ** 0.5  # so many layers write
+    for name, p in stack.named_parameters():
+        writes = name.endswith(("attention.out.weight", "cross.out.weight", "ff.w_out.weight"))
+        if p.ndim > 1:
+            assert abs(p.std() / (small if writes else 0.02) - 1) < 0.05, name
+        else:
+            assert not (p - float("norm" in name and "weight" in name)).any(), name
+
+
+def test_weights_start_in_embeddings_and_layers_without_a_bias_too():
+    model = nn.Sequential(nn.Embedding(500, 40), nn.Linear(40, 400, bias=False), nn.LayerNorm(400))
+    init_weights(model, 2)
+    assert all(abs(model[i].weight.std() / 0.02 - 1) < 0.05 for i in (0, 1))
