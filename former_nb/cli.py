@@ -8,7 +8,7 @@ __all__ = ['app', 'train', 'ON', 'MEMORY', 'RUN', 'KINDS', 'Device', 'one_senten
            'claim_folder', 'write_report', 'train_job', 'run_task', 'train_options', 'setting_option', 'add_task',
            'start', 'load', 'read_prompt', 'generate', 'classify', 'translate', 'check_lines', 'bleu', 'main']
 
-# %% ../nbs/library/cli.ipynb #c64d675c
+# %% ../nbs/library/cli.ipynb #228fbdd4
 import inspect
 import json
 import os
@@ -24,7 +24,7 @@ from typing import Annotated
 
 import typer
 
-# %% ../nbs/library/cli.ipynb #3ea5ddfe
+# %% ../nbs/library/cli.ipynb #a5d9347d
 def _app(**kwargs):
     "A Typer application with our settings."
     plain = dict(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -77,7 +77,7 @@ def one_sentence(
 
     return wrapped
 
-# %% ../nbs/library/cli.ipynb #e260c583
+# %% ../nbs/library/cli.ipynb #a7f490ea
 def read_settings(
     file: Path,  # TOML: one `name = value` per line
 ) -> dict:
@@ -140,7 +140,7 @@ def note_odd(n, kind, text, note):
     if note:
         typer.echo(f"Note on {kind} {n}, {text[:40]!r}: {note}", err=True)
 
-# %% ../nbs/library/cli.ipynb #636130b6
+# %% ../nbs/library/cli.ipynb #a77f44b3
 RUN = "run.json"  # the task and the settings of a run, beside its checkpoint
 
 
@@ -207,7 +207,7 @@ def recall_run(
         raise ValueError(f"{odd[0]}: {said}")
     return settings
 
-# %% ../nbs/library/cli.ipynb #5f4598a6
+# %% ../nbs/library/cli.ipynb #fbad7d53
 def dry_run(job, config, settings) -> None:
     "Print the settings as a file for --config, and what they will cost. No model is allocated."
     import torch
@@ -304,7 +304,7 @@ def run_task(
         known |= {"minutes": round(seconds / 60, 2), **job.report(model, out, say)}
         write_report(out, task, settings, history, known)
 
-# %% ../nbs/library/cli.ipynb #3b189efd
+# %% ../nbs/library/cli.ipynb #96d5106c
 def train_options() -> dict:
     "The options that every task has."
     option, folder = (
@@ -389,7 +389,7 @@ def start(task, given, out, resume, config, overwrite, dry, how) -> None:
         return dry_run(prepare(task, settings), build(TrainingConfig, settings), settings)
     run_task(task, settings, out or resume, resume is not None, overwrite, **how)
 
-# %% ../nbs/library/cli.ipynb #45749888
+# %% ../nbs/library/cli.ipynb #524c0b3c
 KINDS = {
     "LanguageModel": ("generate", "a model that writes"),
     "Classifier": ("classify", "a classifier"),
@@ -415,7 +415,7 @@ def load(
         )
     return found
 
-# %% ../nbs/library/cli.ipynb #96256c13
+# %% ../nbs/library/cli.ipynb #b5758a73
 def read_prompt(prompt: str | None) -> str:
     "The prompt, or standard input for '-'. Raises `ValueError` for no text."
     if prompt == "":
@@ -495,7 +495,7 @@ def _write_streams(model, tokenizer, prompt, n, max_new_tokens, sampling, **kwar
             sys.stdout.flush()
         typer.echo()
 
-# %% ../nbs/library/cli.ipynb #dc16c9d2
+# %% ../nbs/library/cli.ipynb #ecf3015a
 @app.command(
     epilog='Example: former-nb classify --model runs/imdb "A film to forget." Or: … < texts.txt'
 )
@@ -525,7 +525,7 @@ def classify(
     if not n:
         raise ValueError("texts: expected at least one, got none")
 
-# %% ../nbs/library/cli.ipynb #284cf1b7
+# %% ../nbs/library/cli.ipynb #569d571f
 @app.command(epilog="Example: former-nb translate --model runs/multi30k < german.txt > english.txt")
 @one_sentence
 def translate(
@@ -548,7 +548,7 @@ def translate(
 ):
     "Translate line by line, in order. A line that cannot be read gives an empty one, and a note."
     from former_nb.core import keep_memory
-    from former_nb.translation import stream_translations
+    from former_nb.translating import stream_translations
 
     lines, several = find_texts(texts, file), num_return_sequences > 1
     keep_memory()
@@ -563,7 +563,7 @@ def translate(
             typer.echo(f"{n}\t{score:.4f}\t{text}" if several else text)
         note_odd(n, "line", line.source, line.note)
 
-# %% ../nbs/library/cli.ipynb #41ef33e6
+# %% ../nbs/library/cli.ipynb #695fa853
 def check_lines(texts: dict, ref: Path) -> None:
     "Raise `ValueError` unless all texts have the same number of lines, all UTF-8."
     wanted = len(texts["ref"])
@@ -601,7 +601,7 @@ def bleu(
         sign = f"other sign in {found['chance']:.1%}"
         typer.echo(f"{found['difference']:+.2f}\tBLEU against {than}, {spread}; {sign}")
 
-# %% ../nbs/library/cli.ipynb #907132cc
+# %% ../nbs/library/cli.ipynb #3a6bc7ce
 def main() -> None:
     "The entry point of `former-nb`."
     from former_nb.recipes import TASKS

@@ -7,7 +7,7 @@ __all__ = ['TASKS', 'Job', 'sizes', 'name_texts', 'language_job', 'prepare_names
            'review_parts', 'table_parts', 'prepare_labels', 'review_batches', 'hold_out', 'caption_parts', 'file_parts',
            'prepare_pairs', 'pair_batches', 'prepare']
 
-# %% ../nbs/library/recipes.ipynb #de1ae8f8
+# %% ../nbs/library/recipes.ipynb #8c8831e7
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from former_nb.settings import (
     choose_settings,
 )
 
-# %% ../nbs/library/recipes.ipynb #5b5836a9
+# %% ../nbs/library/recipes.ipynb #a7d5f522
 @dataclass
 class Job:
     "What a task becomes: data, a model, and how it is kept and judged."
@@ -46,7 +46,7 @@ def sizes(parts, words=("to learn from", "to choose by", "held out")) -> str:
     "How much there is of each part."
     return ", ".join(f"{len(part):,} {word}" for part, word in zip(parts, words))
 
-# %% ../nbs/library/recipes.ipynb #a4599481
+# %% ../nbs/library/recipes.ipynb #2114dec6
 def name_texts(settings):
     "Three parts of the names, and where they come from."
     from former_nb.data_sets import load_names, split
@@ -111,7 +111,7 @@ def prepare_toy(settings: dict, task: str) -> Job:
     report = partial(report_toy, collate=collate)
     return language_job(settings, texts, source, tokenizer, collate, report)
 
-# %% ../nbs/library/recipes.ipynb #058888eb
+# %% ../nbs/library/recipes.ipynb #6c0dddfe
 def prepare_long_text(settings: dict, name: str | None = None) -> Job:
     "A language model of one long text."
     from former_nb.checkpoints import save_model
@@ -138,7 +138,7 @@ def prepare_long_text(settings: dict, name: str | None = None) -> Job:
         partial(report_long, data=data, settings=settings, tested=len(data.rows) > 2),
     )
 
-# %% ../nbs/library/recipes.ipynb #1169034f
+# %% ../nbs/library/recipes.ipynb #a73d5bef
 def review_parts(settings):
     "Training, validation and test reviews as (text, label), and where they come from."
     from former_nb.data_sets import load_reviews, split
@@ -205,7 +205,7 @@ def review_batches(settings, parts, tokenizer, names):
     yield label_batches(oversample(train, seed), settings["batch_size"], longest, **how)
     yield label_batches(valid, 256, longest)
 
-# %% ../nbs/library/recipes.ipynb #5fa18343
+# %% ../nbs/library/recipes.ipynb #8899b5da
 def hold_out(pairs, seed):
     "Training, validation and test part, the last two a twentieth or 1,000 sentences each."
     from former_nb.data_sets import split
@@ -227,7 +227,7 @@ def caption_parts(settings):
 
 def file_parts(settings):
     "Pairs of two files, and of two more to choose by."
-    from former_nb.translation import read_pairs
+    from former_nb.translating import read_pairs
 
     files = {name: settings[name] for name in ("src", "tgt", "val_src", "val_tgt")}
     for name in ("src", "tgt"):
@@ -281,7 +281,7 @@ def pair_batches(settings, rows):
     yield make_batches(rows[0], shuffle=True, seed=settings["seed"], **how)
     yield make_batches(rows[1], **how)
 
-# %% ../nbs/library/recipes.ipynb #b5a17e77
+# %% ../nbs/library/recipes.ipynb #cefb38f3
 _TOY = dict(epochs=1, d_model=32, n_heads=2, n_layers=1, dropout=0.0, lr=1e-2, muon_lr=0.05)
 _TOY |= dict(eval_every=100)
 _LONG = dict(minutes=5.0, d_model=128, n_heads=4, n_layers=4, dropout=0.0, eval_every=500)

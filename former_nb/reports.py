@@ -7,13 +7,13 @@ __all__ = ['COUNTED', 'CARD', 'say_losses', 'new_names', 'name_losses', 'report_
            'report_long', 'report_labels', 'KeepLast', 'translate_and_score', 'average_if_better', 'choose_penalty',
            'report_translations', 'model_card']
 
-# %% ../nbs/library/reports.ipynb #38706900
+# %% ../nbs/library/reports.ipynb #c4dbedd7
 import json
 from pathlib import Path
 
 from .settings import FILES
 
-# %% ../nbs/library/reports.ipynb #41561501
+# %% ../nbs/library/reports.ipynb #625e1e0a
 def say_losses(say, title, losses):
     "Name each loss, one per line."
     say(title)
@@ -62,7 +62,7 @@ def report_names(model, folder, say, tokenizer, texts, rows, seed) -> dict:
     import matplotlib.pyplot as plt
 
     from former_nb.checkpoints import atomic_write
-    from former_nb.generator import plot_attention
+    from former_nb.long_texts import plot_attention
     from former_nb.sampling import Sampling
 
     losses = name_losses(model, tokenizer, rows)
@@ -95,7 +95,7 @@ def report_toy(model, folder, say, texts, rows, collate) -> dict:
     say(f"The model is in {folder}. Try: {use}")
     return {"held_out_exact_match": share}
 
-# %% ../nbs/library/reports.ipynb #732fd4ba
+# %% ../nbs/library/reports.ipynb #85e717ab
 COUNTED = 2_000_000  # characters that the counting models read, and are judged on
 
 
@@ -137,7 +137,7 @@ def report_long(model, folder, say, data, settings, tested) -> dict:
     say(f"\n{text.strip()}\n\nThe model is in {folder}. Try: {use}")
     return {"held_out_nats_per_character": losses, "judged_on": part, "sample": text}
 
-# %% ../nbs/library/reports.ipynb #e5543ac2
+# %% ../nbs/library/reports.ipynb #7a00cd0e
 def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
     "Accuracy beside the commonest label and a linear model, and how good each label is."
     from former_nb.baselines import nb_svm
@@ -162,7 +162,7 @@ def report_labels(model, folder, say, tokenizer, names, parts) -> dict:
     by_label = table.astype(object).where(table.notna(), None).to_dict("index")  # JSON has no NaN
     return {"held_out_accuracy": accuracy, "by_label": by_label}
 
-# %% ../nbs/library/reports.ipynb #90fd5013
+# %% ../nbs/library/reports.ipynb #a27bd568
 class KeepLast:
     "Saves a translator whenever it is called, and keeps the last weights to be averaged."
 
@@ -185,7 +185,7 @@ class KeepLast:
 def translate_and_score(model, tokenizer, pairs, **kwargs):
     "The translations of the sources, and their BLEU and chrF."
     from former_nb.scores import score_translations
-    from former_nb.translation import translate
+    from former_nb.translating import translate
 
     found = translate(model, tokenizer, [source for source, _ in pairs], **kwargs)
     texts = [translation.text for translation in found]
@@ -242,7 +242,7 @@ def report_translations(model, folder, say, keep, parts, tested) -> dict:
     found = {"judged_on": part, "scores": scores, "signature": table["signature"]["BLEU"]}
     return found | {"length_penalty": penalty}
 
-# %% ../nbs/library/reports.ipynb #be63a761
+# %% ../nbs/library/reports.ipynb #629266e7
 CARD = "---\nlibrary_name: former_nb\n---\n\n"  # how a card begins
 
 

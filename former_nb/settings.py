@@ -7,7 +7,7 @@ __all__ = ['ENDS', 'FILES', 'NameData', 'ToyData', 'LongData', 'OwnLongData', 'L
            'FilePairData', 'Setting', 'comments', 'own_settings', 'Task', 'task_settings', 'choose_settings',
            'check_width', 'build']
 
-# %% ../nbs/library/settings.ipynb #6b5f1175
+# %% ../nbs/library/settings.ipynb #72a29a4f
 import inspect
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .guards import check_int
 
-# %% ../nbs/library/settings.ipynb #6f9a8d8a
+# %% ../nbs/library/settings.ipynb #0e64edb9
 @dataclass(frozen=True)
 class NameData:
     file: str = ""  # your own names, UTF-8, one per line; Lithuanian names if left out
@@ -76,7 +76,7 @@ class FilePairData(PairData):
     val_src: str = ""  # sentences to choose by; held out by chance if left out
     val_tgt: str = ""  # their translations
 
-# %% ../nbs/library/settings.ipynb #a17b8f7f
+# %% ../nbs/library/settings.ipynb #32cea337
 class Setting(NamedTuple):
     "One setting of a task."
 
@@ -106,7 +106,7 @@ def own_settings(
     kinds = {f.name: types[re.match(r"\w+", str(name_of(f)))[0]] for f in fields(kind)}
     return {f.name: Setting(kinds[f.name], f.default, said.get(f.name, "")) for f in fields(kind)}
 
-# %% ../nbs/library/settings.ipynb #f14c13a3
+# %% ../nbs/library/settings.ipynb #a968a830
 class Task(NamedTuple):
     "A task of the command line."
 
