@@ -16,7 +16,7 @@ from .encoder_decoder import EncoderDecoder
 from .multi_head import record_attention
 from .text import BOS, EOS, encode_texts
 from .tokenization import TextTokenizer
-from .translation import _check_pair
+from .checkpoints import check_pair
 
 # %% ../nbs/deeper/15_attention_maps.ipynb #000713cc
 def _rows(name, weights, src, tgt):
@@ -54,7 +54,7 @@ def record_translation(
     target: str,  # a translation of it, the model's or another; of one that is too long the beginning
 ) -> pd.DataFrame:  # kind ('encoder', 'decoder' or 'cross'), layer and head from 1, query, key, their places, weight
     "Every attention weight of the model while it reads `source` and writes `target`. Raises `TypeError` or `ValueError` for what it cannot read."
-    _check_pair(model, tokenizer)
+    check_pair(model, tokenizer)
     for name, text in (("source", source), ("target", target)):
         if not isinstance(text, str):
             raise TypeError(f"{name}: expected a string, got {type(text).__name__}")

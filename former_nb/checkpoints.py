@@ -117,6 +117,8 @@ class Pretrained(PyTorchModelHubMixin):
         file = Path(model_id) / "model.safetensors"
         if not Path(model_id).is_dir():
             file = hf_hub_download(model_id, file.name, **hub)
+        config = type(kwargs.get("config"))
+        kwargs = {k: config(**v) if isinstance(v, dict) else v for k, v in kwargs.items()}
         model = cls(**kwargs)
         safetensors.load_model(model, file)
         return model.eval()

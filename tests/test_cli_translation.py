@@ -210,7 +210,7 @@ def test_the_score_is_sacrebleus(numbers, tmp_path):
                 "--num-return-sequences",
                 "3",
             ],
-            ["num_return_sequences: expected at most beams = 2, got 3"],
+            ["num_return_sequences: expected at most num_beams = 2, got 3"],
         ),
         (
             ["translate", "--model", "{model}", "x", "--length-penalty", "-1"],

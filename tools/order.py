@@ -39,9 +39,10 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     "08_training": ["deeper/08_optimization", "deeper/08_runs"],
     "09_classifier": ["library/labels"],
     "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],
-    "15_translation": ["library/scores"],
+    "12_encoder_decoder": ["library/two_stacks"],
+    "15_translation": ["library/scores", "library/translating"],
 }
-EXTRA = "config toy_data labels multi_head_tools scores cli recipes"
+EXTRA = "config toy_data labels multi_head_tools two_stacks translating scores settings recipes reports cli"
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
 TOUR = "00_tour"
