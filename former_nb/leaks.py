@@ -19,15 +19,14 @@ from torch import nn
 from .core import eval_mode
 from .guards import check_int, check_over
 
-# %% ../nbs/deeper/04_leaks.ipynb #a7439b0d
+# %% ../nbs/deeper/04_leaks.ipynb #10782a7d
 def _outputs(model, inputs):
     "What `model` returns, or the first of the tuple or mapping that it returns, as (B, T, features)."
     out = model(inputs.clone())  # a model that works in place changes the copy
     while isinstance(out, (tuple, list, Mapping)) and out:
         out = next(iter(out.values() if isinstance(out, Mapping) else out))
     if not isinstance(out, torch.Tensor):
-        wanted = "it to return a tensor, or a tuple or mapping that starts with one"
-        raise TypeError(f"model: expected {wanted}, got {type(out).__name__}")
+        raise TypeError(f"model: expected it to return a tensor, got {type(out).__name__}")
     if out.ndim < 2 or out.shape[0] != inputs.shape[0] or 0 in out.shape:
         wanted = f"outputs of shape (B = {inputs.shape[0]}, T, ...)"
         raise ValueError(f"model: expected {wanted}, got {tuple(out.shape)}")
@@ -54,8 +53,7 @@ def _check_finite(out):
     bad = (~out.isfinite()).any(dim=-1).nonzero().tolist()  # pairs (b, i)
     if bad:
         where = f"{len(bad)}, the first output {bad[0][1]} of sample {bad[0][0]}"
-        why = "a query with nothing to attend to is a usual cause"
-        raise ValueError(f"model: expected finite outputs, got NaN or infinity in {where}; {why}")
+        raise ValueError(f"model: expected finite outputs, got NaN or infinity in {where}")
 
 
 @contextmanager
@@ -73,7 +71,7 @@ def _at_rest(model, inputs):
                 for buffer, before in buffers:
                     buffer.copy_(before)
 
-# %% ../nbs/deeper/04_leaks.ipynb #8df1df34
+# %% ../nbs/deeper/04_leaks.ipynb #1e790f64
 class _Edits:
     "What inputs are replaced by: numbers of three sizes, or token ids."
 
@@ -86,8 +84,9 @@ class _Edits:
             return
         if vocab_size is not None:
             check_int("vocab_size", vocab_size)
-        every = None if vocab_size is None else torch.arange(vocab_size, device="cpu")
-        self.ids = inputs.unique().cpu() if every is None else every
+            self.ids = torch.arange(vocab_size, device="cpu")
+        else:
+            self.ids = inputs.unique().cpu()
         if len(self.ids) < 2:
             wanted = "at least 2 different tokens to exchange"
             raise ValueError(f"vocab_size: expected {wanted}, got {len(self.ids)}; name its size")
@@ -161,27 +160,27 @@ def gradient_influence(
                 influence[b, i] = slope.reshape(B, S, -1).abs().amax(dim=-1).cpu().double()
     return influence
 
-# %% ../nbs/deeper/04_leaks.ipynb #8e999eaf
+# %% ../nbs/deeper/04_leaks.ipynb #8815a350
 def allowed_pairs(
     allowed: torch.Tensor,  # boolean; (T, S), (B, T, S) or (B, 1, T, S), each axis may be 1
     shape: tuple,  # (B, T, B, S), of the influence
 ) -> torch.Tensor:  # (B, T, B, S), boolean, on the CPU; False wherever two samples meet
     "A mask spread over all pairs of outputs and inputs."
+    if allowed is None:  # which stands for no mask elsewhere
+        raise TypeError("allowed: expected a boolean tensor, got NoneType")
     B, T, _, S = shape
-    if not isinstance(allowed, torch.Tensor):
-        raise TypeError(f"allowed: expected a boolean tensor, got {type(allowed).__name__}")
-    four = allowed.ndim == 4
+    four = getattr(allowed, "ndim", 0) == 4
     check_over("allowed", allowed, (B, 1, T, S) if four else (B, T, S), torch.bool)
     table = (allowed[:, 0] if four else allowed).cpu().expand(B, T, S)
     same = torch.eye(B, dtype=torch.bool, device="cpu")[:, None, :, None]  # (B, 1, B, 1)
     return table[:, :, None] & same  # (B, T, 1, S) & (B, 1, B, 1)
 
-# %% ../nbs/deeper/04_leaks.ipynb #da5c9a95
+# %% ../nbs/deeper/04_leaks.ipynb #767d73e8
 def _moves(model, base, other, hidden, b, i):
     "How far output (b, i) moves if the `hidden` (B, S) inputs of `base` are taken from `other`."
     where = hidden.to(base.device).reshape(*hidden.shape, *[1] * (base.ndim - 2))
     pair = (base, torch.where(where, other, base))
-    before, after = (_outputs(model, t)[b, i].double().nan_to_num() for t in pair)
+    before, after = (_outputs(model, t)[b, i].cpu().double().nan_to_num() for t in pair)
     return (after - before).abs().max().item()
 
 
@@ -213,28 +212,28 @@ def find_joint_leak(
                 return b, i, [tuple(pair) for pair in needed.nonzero().tolist()], move
     return None
 
-# %% ../nbs/deeper/04_leaks.ipynb #10317ed3
-def _suspicion(sees, may):
+# %% ../nbs/deeper/04_leaks.ipynb #4c0a7d80
+def _suspicion(found, may):
     "What a difference between (B, T, B, S) tables of what is and what may be looks like; may be empty."
-    B, T, _, S = sees.shape
-    within = sees[range(B), :, range(B)], may[range(B), :, range(B)]  # two of (B, T, S)
-    if within[0].sum() < sees.sum():
+    B, T, _, S = found.shape
+    within = found[range(B), :, range(B)], may[range(B), :, range(B)]  # two of (B, T, S)
+    if within[0].sum() < found.sum():
         axis = "is the time axis where the batch should be (batch_first)"
         return f"; samples mix: {axis}, or does a mean run over the batch?"
-    (sees, may), eye = within, torch.eye(T, S, dtype=torch.bool, device="cpu")
-    leaks, missing = sees & ~may, may & ~sees
+    (found, may), eye = within, torch.eye(T, S, dtype=torch.bool, device="cpu")
+    leaks, missing = found & ~may, may & ~found
     past_one = F.pad(may, (1, 0))[..., :S]
-    inverted = torch.equal(sees | eye, ~may | eye)
-    transposed = T == S and torch.equal(sees | eye, may.mT | eye)
+    inverted = torch.equal(found | eye, ~may | eye)
+    transposed = T == S and torch.equal(found | eye, may.mT | eye)
     looks = {  # the first that is so; the diagonal says little, a query carries a word to its output
-        "no output depends on any input: does the model use it?": not sees.any(),
-        "every output depends on every input: is the mask passed on?": sees.all(),
+        "no output depends on any input: does the model use it?": not found.any(),
+        "every output depends on every input: is the mask passed on?": found.all(),
         "the mask may be inverted or transposed": inverted and transposed,
         "the mask may be inverted": inverted,
         "the mask may be transposed": transposed,
         "the diagonal may be excluded": not leaks.any() and not (missing & ~eye).any(),
         "each output depends on its own input: are the targets shifted?": torch.equal(
-            sees, may | eye
+            found, may | eye
         ),
         "each leak is one position past what is allowed: off by one?": leaks.any()
         and not (leaks & ~past_one).any(),
@@ -242,20 +241,19 @@ def _suspicion(sees, may):
     return next(("; " + words for words, so in looks.items() if so), "")
 
 
-def _message(measured, sees, may, tolerance, must_see):
+def _message(measured, found, may, tolerance, must_depend):
     "What is wrong, with the first wrong pair; None if both (B, T, B, S) tables agree."
-    leaks = (sees & ~may).nonzero().tolist()
-    missing = (may & ~sees).nonzero().tolist() if must_see else []
+    leaks = (found & ~may).nonzero().tolist()
+    missing = (may & ~found).nonzero().tolist() if must_depend else []
     wrong = leaks or missing
     if not wrong:
         return None
     b, i, c, j = wrong[0]
     moves = {name: table[b, i, c, j] for name, table in measured.items()}
     said = ", ".join(f"{name} {n:.2g}" for name, n in moves.items() if not n <= tolerance)
-    ending = f"{len(wrong)} such pair{'s' * (len(wrong) > 1)}{_suspicion(sees, may)}"
-    start = f"output {i} of sample {b}"
+    ending = f"{len(wrong)} such pair{'s' * (len(wrong) > 1)}{_suspicion(found, may)}"
+    start, whose = f"output {i} of sample {b}", f" of sample {c}" if b != c else ""
     if leaks:
-        whose = f" of sample {c}" if b != c else ""
         return f"{start} depends on input {j}{whose} ({said}), which `allowed` forbids; {ending}"
     faint = f" beyond what could be rounding ({said})" if said else ""
     return f"{start} does not depend on input {j}{faint}, which `allowed` allows; {ending}"
@@ -269,7 +267,7 @@ def _joint_message(leak):
     inputs = f"input{'s' * (len(needed) > 1)} {names}{together}"
     return f"output {i} of sample {b} depends on {inputs} ({move:.2g}), which `allowed` forbids"
 
-# %% ../nbs/deeper/04_leaks.ipynb #e2a635ee
+# %% ../nbs/deeper/04_leaks.ipynb #a29803bc
 class LeakError(AssertionError):
     "An output depends on an input that it may not depend on, or not on one that it should."
 
@@ -278,7 +276,7 @@ def assert_no_leak(
     model: Callable,  # a module, put in eval mode, or a function, run as it is
     inputs: torch.Tensor,  # (B, S, ...) floating point, or (B, S) token ids; B of 2 or more
     allowed: torch.Tensor,  # boolean; (T, S), (B, T, S) or (B, 1, T, S)
-    must_see: bool = True,  # also raise where an allowed input has no clear influence
+    must_depend: bool = True,  # also raise where an allowed input has no clear influence
     vocab_size: int | None = None,  # as for `edit_influence`
     tolerance: float = 0.0,  # influence up to this counts as none; an FFT needs some
     seed: int = 0,  # of the random edits and directions
@@ -293,8 +291,8 @@ def assert_no_leak(
     # what is allowed must come through clearly, what is forbidden not at all; NaN is above all
     largest = influence.nan_to_num(0, 0).amax(dim=(1, 2, 3, 4), keepdim=True)
     least = torch.where(may, 1e-6 * largest, 0.0) + tolerance
-    sees = ~(influence <= least).all(dim=0)  # (B, T, B, S)
-    message = _message(measured, sees, may, tolerance, must_see)
+    found = ~(influence <= least).all(dim=0)  # (B, T, B, S)
+    message = _message(measured, found, may, tolerance, must_depend)
     if message is None:
         leak = find_joint_leak(model, inputs, allowed, vocab_size, tolerance, seed, draws)
         message = leak and _joint_message(leak)

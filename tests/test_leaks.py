@@ -134,7 +134,7 @@ def test_an_excluded_diagonal_is_caught_on_the_layer():
         "output 0 of sample 0 does not depend on input 0, which `allowed` allows; 4 such pairs; the diagonal may be excluded"
         in text
     )
-    assert_no_leak(our_layer(CAUSAL & ~EYE), X, CAUSAL, must_see=False)
+    assert_no_leak(our_layer(CAUSAL & ~EYE), X, CAUSAL, must_depend=False)
 
 
 def test_a_model_that_ignores_its_input_does_not_pass():
@@ -390,7 +390,7 @@ def test_inputs_with_more_axes_and_outputs_with_fewer():
         lambda tokens: tokens.cummax(1).values,
         torch.arange(B * T).view(B, T),
         CAUSAL,
-        must_see=False,
+        must_depend=False,
     )
 
 

@@ -27,17 +27,11 @@ def judge_mask_patterns_1(answer):
     }
     return diagnose(answer, torch.tensor(18), mistakes)
 
-# %% ../../nbs/solutions/04_mask_patterns.ipynb #3b121282
-def _strided(back, stride, window):
-    "What an answer gives if it makes one mistake: sentence -> (T, T)."
+# %% ../../nbs/solutions/04_mask_patterns.ipynb #d03ba643
+def _odd_windows(back, stride, window):
+    "What each mistake about the window and the future gives: sentence -> (T, T)."
     past, near, far = back >= 0, back < window, back % stride == 0
-    j = torch.arange(back.shape[1])
-    first_only, from_edge = back == stride, (back - window + 1) % stride == 0
-    right = past & (near | far)
-    return right, {
-        "rows and columns are swapped; row i is query i": right.T,
-        "your mask is the wrong way round; True means may attend": ~right,
-        "you left out the diagonal; a query may attend to itself": right & (back > 0),
+    return {
         "your window holds one key too many; the query itself is one of its keys": (
             past & ((back <= window) | far)
         ),
@@ -50,9 +44,14 @@ def _strided(back, stride, window):
         "your window reaches into the future too": near & (back > -window) | past & far,
         "the future is not hidden": near & (back > -window) | far,
         "the future is not hidden; i - j is negative there": near | far,
-        "that is the window alone; the keys `stride` positions apart are missing": past & near,
-        "that is the stride alone; the window is missing": past & far,
-        "a key needs one of the two reasons, not both: | instead of &": past & near & far,
+    }
+
+
+def _odd_steps(back, stride, window):
+    "What each mistake about the steps gives: sentence -> (T, T)."
+    past, near, j = back >= 0, back < window, torch.arange(back.shape[1])
+    first_only, from_edge = back == stride, (back - window + 1) % stride == 0
+    return {
         "you count steps from the start of the text; they are counted back from the query": (
             past & (near | (j % stride == 0))
         ),
@@ -62,6 +61,20 @@ def _strided(back, stride, window):
         "you allowed only the first of the steps; all multiples of stride may be attended to": (
             past & (near | first_only)
         ),
+    }
+
+
+def _strided(back, stride, window):
+    "The right answer, and what each mistake about the whole gives: sentence -> (T, T)."
+    past, near, far = back >= 0, back < window, back % stride == 0
+    right = past & (near | far)
+    return right, _odd_windows(back, stride, window) | _odd_steps(back, stride, window) | {
+        "rows and columns are swapped; row i is query i": right.T,
+        "your mask is the wrong way round; True means may attend": ~right,
+        "you left out the diagonal; a query may attend to itself": right & (back > 0),
+        "that is the window alone; the keys `stride` positions apart are missing": past & near,
+        "that is the stride alone; the window is missing": past & far,
+        "a key needs one of the two reasons, not both: | instead of &": past & near & far,
     }
 
 
