@@ -10,7 +10,8 @@ import pytest
 from test_cli import former, process, refused
 
 from former_nb import classifier
-from former_nb.recipes import choose_settings, prepare
+from former_nb.recipes import TASKS, prepare
+from former_nb.settings import choose_settings
 
 SMALL = ["--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--device", "cpu"]
 
@@ -85,7 +86,7 @@ def test_a_long_text_of_ones_own(rhymes):
 def test_counters_say_where_they_read_only_the_beginning(rhymes, monkeypatch, tmp_path):
     monkeypatch.setattr("former_nb.recipes.COUNTED", 500)
     small = {"file": str(rhymes[0]), "length": 16, "d_model": 16, "n_heads": 2, "n_layers": 1}
-    job = prepare("text", choose_settings("text", {}, small))
+    job = prepare("text", choose_settings(TASKS["text"], {}, small))
     nats = job.report(job.make_model().eval(), tmp_path, lambda *_: None)[
         "held_out_nats_per_character"
     ]
@@ -104,7 +105,7 @@ def test_line_breaks_of_a_web_page_are_no_words_of_a_review(monkeypatch):
         for part in ("train", "test")
     }
     monkeypatch.setattr("former_nb.data_sets.load_reviews", lambda: (reviews, "two reviews"))
-    job = prepare("imdb", choose_settings("imdb", {}, {"vocabulary": 300, "d_model": 16}))
+    job = prepare("imdb", choose_settings(TASKS["imdb"], {}, {"vocabulary": 300, "d_model": 16}))
     tokenizer, parts = job.save.keywords["tokenizer"], job.report.keywords["parts"]
     assert len(parts[2]) == 40 and all("<br />" in text for part in parts for text, _ in part)
     rows = [tokenizer.decode(row.tolist()) for tokens, _ in job.valid for row in tokens]
@@ -397,4 +398,4 @@ def test_what_is_published_is_json_and_names_no_folder(tmp_path, monkeypatch):
 
 def test_an_absurd_length_is_refused_at_once():
     with pytest.raises(ValueError, match="length: expected at most 1,000 letters"):
-        prepare("reverse", choose_settings("reverse", {}, {"length": 1_000_000}))
+        prepare("reverse", choose_settings(TASKS["reverse"], {}, {"length": 1_000_000}))
