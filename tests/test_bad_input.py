@@ -52,6 +52,7 @@ from former_nb.guards import (
     check_over,
     check_share,
     check_tensor,
+    check_type,
     full_mask,
     merge_masks,
 )
@@ -324,6 +325,10 @@ TABLE = {
     "check_choice": [
         ("a choice", lambda: check_choice("p", 1, (1, 2)), lambda result: result is None),
         ("a boolean", lambda: check_choice("p", True, (1, 2)), (ValueError, "p: expected", "True")),
+    ],
+    "check_type": [
+        ("another", lambda: check_type("c", 3, (str, list)), (TypeError, "c: expected", "int")),
+        ("the type", lambda: check_type("c", "a", str), lambda result: result is None),
     ],
     "check_share": [
         ("a boolean", lambda: check_share("p", True), (TypeError, "p: expected", "True")),

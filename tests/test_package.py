@@ -135,3 +135,16 @@ def test_constraints_pin_everything_that_settings_name(settings):
 @pytest.mark.parametrize("path", ["settings.ini", ".pre-commit-config.yaml"])
 def test_no_other_file_pins_another_version(path):
     assert pins(path).items() <= pins("constraints.txt").items()
+
+    assert {re.match(r"[\w.-]+", r)[0].lower().replace("_", "-") for r in asked.split()} <= pinned
+
+
+def test_the_face_of_the_package_is_lazy_and_whole():
+    "Each name is found where it says, and `import former_nb` imports none of it."
+    code = "import sys, former_nb; assert 'torch' not in sys.modules; print(*dir(former_nb))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(former_nb.__all__) <= set(found.stdout.split())
+    for name in former_nb.__all__:
+        assert getattr(former_nb, name).__module__.startswith("former_nb.")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        former_nb.nothing
