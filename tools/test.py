@@ -67,7 +67,7 @@ QUICK = {
 SLOW = {
     "notebooks": lambda: sh(f"nbdev_test --n_workers {WORKERS} --timing"),
     "site": site,
-    "pytest": lambda: sh("pytest"),
+    "pytest": lambda: sh(f"pytest -n {WORKERS} --dist loadfile"),
 }
 
 
