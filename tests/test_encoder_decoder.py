@@ -16,6 +16,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from bad_input_table import cases, judge, public_names
+from fit_tools import fit
 from torch import nn
 from torch.testing import assert_close
 
@@ -33,7 +34,7 @@ from former_nb.masks import causal_mask, padding_mask
 from former_nb.multi_head import MultiHeadAttention
 from former_nb.optimization import make_optimizers, token_loss
 from former_nb.optimization import exact_match
-from former_nb.training import TrainingConfig, fit
+from former_nb.training import TrainingConfig
 
 CASES = int(os.environ.get("FORMER_NB_CASES", 150))
 FIRST = int(time.time()) if "FORMER_NB_CASES" in os.environ else 0  # of the seeds

@@ -217,12 +217,12 @@ def test_judging_words_a_file_and_standard_input(moods, tmp_path):
         (
             ["a,good", "b,"],
             ["--text", "post", "--label", "mood"],
-            ["row 2 (line 3): expected a label"],
+            ["expected a label", "row 2"],
         ),
         (
             ["a,b,good"],
             ["--text", "post", "--label", "mood"],
-            ["row 1 (line 2): expected 2 columns, got 3"],
+            ["is not CSV", "Expected 2 fields in line 2, saw 3"],
         ),
         ([], ["--text", "post", "--label", "mood"], ["expected rows below the heading"]),
     ],
