@@ -42,7 +42,8 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     "12_encoder_decoder": ["library/two_stacks"],
     "15_translation": ["library/scores", "library/translating"],
 }
-EXTRA = "config toy_data labels multi_head_tools two_stacks translating scores settings recipes reports cli"
+EXTRA = "config toy_data labels multi_head_tools two_stacks translating scores"
+EXTRA += " settings recipes reports cli"
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
 TOUR = "00_tour"

@@ -23,11 +23,12 @@ d = Drawing(
     f"Tables over the words {' '.join(WORDS)}, a row per query and a column per key; a full cell "
     "may be attended to, a crossed one may not. Causal: each word attends to itself and what came "
     "before, "
-    f"{sum(map(sum, causal))} of {T * T} cells. Padding: no word attends to the {WORDS.count('pad')} "
-    f"pads, {sum(map(sum, padding))} cells. Both: {sum(map(sum, both))} cells. "
-    f"Below, the framed row of {WORDS[ROW]}, which asks for a verb that it may not attend to yet: its "
-    f"scores are {', '.join(f'{s:.1f}' for s in scores)}; where the mask forbids, the score "
-    "becomes minus infinity; "
+    f"{sum(map(sum, causal))} of {T * T} cells. Padding: no word attends to the "
+    f"{WORDS.count('pad')} pads, {sum(map(sum, padding))} cells. "
+    f"Both: {sum(map(sum, both))} cells. "
+    f"Below, the framed row of {WORDS[ROW]}, which asks for a verb that it may not attend to "
+    f"yet: its scores are {', '.join(f'{s:.1f}' for s in scores)}; "
+    "where the mask forbids, the score becomes minus infinity; "
     f"the softmax gives the weights {', '.join(f'{w:.2f}' for w in weights)}, exactly 0 for each "
     "masked key.",
 )
