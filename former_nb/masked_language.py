@@ -6,6 +6,8 @@
 __all__ = ['mask_tokens', 'MaskedLanguageModel']
 
 # %% ../nbs/deeper/09_masked_language.ipynb #7041f384
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -29,11 +31,12 @@ def mask_tokens(
     starts = [int(torch.randint(max(1, len(row) - max_len + 1), ())) for row in rows]
     tokens = pad_rows([row[start : start + max_len] for row, start in zip(rows, starts)])  # (B, T)
     real = tokens >= len(SPECIALS)  # (B, T)
-    exact = share * (1 - 1e-12) * real.sum(-1).double()  # 0.07 of 100 are 7, rounding says 8
-    many = exact.ceil().long()  # (B,)
+    exact = [share * (1 - 1e-12) * n for n in real.sum(-1).tolist()]  # 0.07 of 100 are 7
+    many = [math.ceil(n) for n in exact]  # where floating point says 7.000000000000001
     chance = torch.rand_like(tokens, dtype=torch.float).masked_fill(~real, -1.0)  # (B, T)
-    positions = chance.topk(int(many.max()) if len(rows) else 0).indices  # (B, K)
-    asked = torch.arange(positions.shape[1], device=tokens.device) < many[:, None]  # (B, K)
+    positions = chance.topk(max(many, default=0)).indices  # (B, K)
+    order = torch.arange(positions.shape[1], device=tokens.device)  # (K,)
+    asked = order < torch.tensor(many, device=tokens.device)[:, None]  # (B, K)
     answers = tokens.gather(1, positions).masked_fill(~asked, IGNORE)  # (B, K)
     hidden = torch.zeros_like(real).scatter(1, positions, asked)  # (B, T)
     return (tokens.masked_fill(hidden, UNK), positions), answers

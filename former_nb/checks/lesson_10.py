@@ -80,13 +80,11 @@ def judge_10_2(answer):
         * log(10)
         / 8,
         "the first letter is a target too, so there are eight of them": 3 * log(10) / 7,
-        "that is the best that a counter of pairs can do; who has read the whole beginning knows which of a pair comes next": (
+        "that is the best that a counter of pairs can do; a model that reads the whole beginning knows which of a pair comes next": (
             log(10) + 7 * surprise(43 / 70)
         )
         / 8,
-        "the letter comes again half of the time, but from the place one knows when": surprise(
-            0.55
-        ),
+        "the letter comes again half of the time, but the place tells a model when": surprise(0.55),
         "that is the perplexity; the loss is its logarithm": 10**0.5,
     }
     if isinstance(answer, (int, float)):  # two decimals are enough
