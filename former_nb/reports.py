@@ -264,7 +264,9 @@ def model_card(
     command: str,  # what made the model
 ) -> str:  # Markdown
     "What there is to know about a trained model."
-    names = {k: Path(settings[k]).name for k in FILES if k in settings}  # no folders of this machine
+    names = {
+        k: Path(settings[k]).name for k in FILES if k in settings
+    }  # no folders of this machine
     toml = "\n".join(toml_lines(settings | names))
     sample = metadata.get("sample", "").strip()
     sample = f"\n## A sample\n\n```text\n{sample}\n```\n" if sample else ""
