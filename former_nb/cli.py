@@ -5,15 +5,15 @@
 # %% auto #0
 __all__ = ['app', 'train', 'ON', 'MEMORY', 'RUN', 'KINDS', 'Device', 'one_sentence', 'read_settings', 'standard_input',
            'stream_lines', 'find_texts', 'note_odd', 'prepare_folder', 'note_run', 'recall_run', 'dry_run',
-           'claim_folder', 'write_report', 'train_job', 'run_task', 'train_options', 'setting_option', 'add_task',
+           'claim_folder', 'write_report', 'make_callbacks', 'run_task', 'train_options', 'setting_option', 'add_task',
            'start', 'load', 'read_prompt', 'generate', 'classify', 'translate', 'check_lines', 'bleu', 'main']
 
 # %% ../nbs/library/cli.ipynb #228fbdd4
 import inspect
 import json
 import os
-import shutil
 import sys
+import zlib
 from contextlib import nullcontext
 from enum import Enum
 from functools import partial, wraps
@@ -67,8 +67,8 @@ def one_sentence(
                 raise
             typer.echo(f"Error: {MEMORY}", err=True)
             raise typer.Exit(2) from None
-        except (ValueError, TypeError, OSError) as error:
-            typer.echo(f"Error: {error}", err=True)
+        except (ValueError, TypeError, OSError, ImportError) as error:
+            typer.echo(f"Error: {' '.join(str(error).split())}", err=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             saved = " What was saved is whole and can be used; --resume goes on from there."
@@ -110,15 +110,15 @@ def stream_lines(
 
     name, how = str(file or "standard input"), dict(encoding="utf-8", errors="surrogateescape")
     opener = gzip.open if file and file.suffix == ".gz" else open
-    source = nullcontext(standard_input()) if file is None else partial(opener, file, "rt", **how)()
+    opened = partial(opener, file, "rt", **how)
     try:
-        with source as lines:
+        with nullcontext(standard_input()) if file is None else opened() as lines:
             for n, line in enumerate(lines, start=1):
                 if "\0" in line:
                     raise ValueError(f"file: line {n} of {name} holds a null byte, expected text")
                 yield (line.removeprefix("\ufeff") if n == 1 else line).removesuffix("\n")
-    except EOFError as error:
-        raise ValueError(f"file: {name} cannot be read: {error}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"file: {name!r} cannot be read: {error}") from None
 
 
 def find_texts(
@@ -130,7 +130,7 @@ def find_texts(
         raise ValueError("file: expected texts or a file, got both")
     if texts:
         return iter(texts)
-    if file and not file.is_file():
+    if file and (file.is_dir() or not file.exists()):  # a pipe is fine
         raise ValueError(f"file: {str(file)!r} cannot be read: no such file")
     return stream_lines(file)
 
@@ -158,8 +158,6 @@ def prepare_folder(
             use = "choose another folder, or replace it with --overwrite"
             raise ValueError(f"out: {str(out)!r} holds a model already; {use}")
         out.mkdir(parents=True, exist_ok=True)
-        for leftover in out.glob(".writing-*"):  # of a run that was killed
-            shutil.rmtree(leftover)
     except OSError as error:
         raise ValueError(f"out: {str(out)!r} cannot be written: {error.strerror}") from None
 
@@ -213,12 +211,13 @@ def dry_run(job, config, settings) -> None:
     import torch
 
     from former_nb.scaling import training_cost
+    from former_nb.settings import toml_lines
 
     with torch.device("meta"):
         model = job.make_model()
     batch = max(islice(job.train, 200), key=lambda batch: batch[1].numel())
-    for name, value in sorted(settings.items()):
-        typer.echo(f"{name} = {json.dumps(value)}" if value is not None else f"# {name}: none")
+    for line in toml_lines(settings):
+        typer.echo(line)
     steps = config.steps or (config.epochs or 0) * len(job.train)
     batches = f"{len(job.train):,} batches of up to {batch[1].numel():,} targets"
     typer.echo(f"# data: {job.source}: {job.sizes}; {batches}")
@@ -232,10 +231,11 @@ def claim_folder(out, task, settings, overwrite) -> None:
     "Prepare the folder of a new run, and refuse one in which another run lives."
     from former_nb.resuming import lock_folder, release_folder
 
-    lock = lock_folder(out) if out.is_dir() else None  # while another run trains there
     prepare_folder(out, overwrite)
-    note_run(out, task, settings)
-    if lock:
+    lock = lock_folder(out)
+    try:
+        note_run(out, task, settings)
+    finally:
         release_folder(lock)
 
 
@@ -255,14 +255,12 @@ def write_report(out, task, settings, history, metadata) -> None:
             (folder / card.name).write_text(text, encoding="utf-8")
 
 
-def train_job(job, config, model, out, resume, device, save_every, tensorboard):
-    "Train a model and keep its best weights in `out`. The history, as from `fit`."
+def make_callbacks(job, out, resume, save_every, tensorboard) -> list:
+    "Those that keep a run and its best weights in `out`, and its curves if they are wanted."
     from former_nb.resuming import Checkpoint, SaveBest, TensorBoard
-    from former_nb.training import fit
 
     callbacks = [Checkpoint(out, save_every, resume), SaveBest(partial(job.save, out))]
-    callbacks += [TensorBoard(out)] if tensorboard else []
-    return fit(model, job.train, job.valid, config, callbacks=callbacks, device=device)
+    return [*callbacks, *([TensorBoard(out)] if tensorboard else [])]
 
 
 def run_task(
@@ -279,6 +277,7 @@ def run_task(
     from former_nb.recipes import prepare
     from former_nb.runs import TrainingConfig, start_processes
     from former_nb.settings import build
+    from former_nb.training import fit
 
     config = build(TrainingConfig, settings)
     set_seed(config.seed)  # refuses one that is too large, before anything is written
@@ -289,13 +288,14 @@ def run_task(
     say = typer.echo if main else lambda text: None
     set_seed(config.seed)
     model = job.make_model()  # refuses what it cannot be built from, before anything is written
+    callbacks = make_callbacks(job, out, resume, **kwargs)
     if main and not resume:
         claim_folder(out, task, settings, overwrite)
     accelerator.wait_for_everyone()
     n = sum(p.numel() for p in model.parameters())
     say(f"{job.source}: {job.sizes}")
     say(f"{'Going on with' if resume else 'Training'} {n:,} parameters on {where.type}, {out}")
-    history = train_job(job, config, model, out, resume, device, **kwargs)
+    history = fit(model, job.train, job.valid, config, callbacks=callbacks, device=device)
     if main:
         seconds = history["seconds"].iloc[-1]
         took = f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.1f} minutes"
@@ -377,7 +377,7 @@ def start(task, given, out, resume, config, overwrite, dry, how) -> None:
     for asked in (found, given):
         for name in FILES:  # a run may go on from another folder
             if isinstance(asked.get(name), str) and asked[name]:
-                asked[name] = str(Path(asked[name]).resolve())
+                asked[name] = os.path.abspath(asked[name])
     if (out is None) == (resume is None) and not dry:
         wanted = "the folder of a new run or of one that was cut off"
         raise ValueError(f"out, resume: expected one of them, {wanted}")
@@ -438,7 +438,8 @@ def generate(
     ] = None,
     n: Annotated[int, typer.Option(min=1, help="How many texts.")] = 10,
     temperature: Annotated[
-        float, typer.Option(help="0 takes the likeliest token, 1 samples as the model says.")
+        float,
+        typer.Option(max=1e6, help="0 takes the likeliest token, 1 samples as the model says."),
     ] = 0.8,
     top_k: Annotated[int | None, typer.Option(help="Sample among the k likeliest only.")] = None,
     top_p: Annotated[
@@ -491,8 +492,7 @@ def _write_streams(model, tokenizer, prompt, n, max_new_tokens, sampling, **kwar
         how = replace(sampling, seed=seed)
         pieces = stream_text(model, tokenizer, prompt, max_new_tokens, how, **kwargs)
         for piece in chain([prompt], pieces):
-            typer.echo(piece, nl=False)
-            sys.stdout.flush()
+            typer.echo(piece, nl=False)  # flushes
         typer.echo()
 
 # %% ../nbs/library/cli.ipynb #ecf3015a
@@ -553,7 +553,7 @@ def translate(
     lines, several = find_texts(texts, file), num_return_sequences > 1
     keep_memory()
     trained, tokenizer, _ = load(model, "EncoderDecoder", device)
-    typing = not texts and file is None and sys.stdin.isatty()
+    typing = not texts and file is None and standard_input().isatty()
     how = dict(num_return_sequences=num_return_sequences, length_penalty=length_penalty)
     how |= dict(ahead=1 if typing else 1000)
     found = stream_translations(trained, tokenizer, lines, num_beams, **how)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from .guards import check_int
+from .guards import check_choice, check_int
 from former_nb.settings import (
     FilePairData,
     LabelData,
@@ -124,7 +124,10 @@ def prepare_long_text(settings: dict, name: str | None = None) -> Job:
     if not isinstance(file, str) or not file:
         raise ValueError(f"file: expected the name of a text file, got {file!r}")
     text, source, shares = load_long_text(file)
-    length = settings["length"]
+    length, most = settings["length"], min(int(min(shares) * len(text)), 250_000)
+    check_int("length", length)
+    if length > most:
+        raise ValueError(f"length: expected at most {most:,}, as the parts allow, got {length}")
     data = long_text_data(text, length, settings["batch_size"], settings["seed"], shares)
     vocab_size = data.tokenizer.vocab_size
     config = build(TransformerConfig, settings, vocab_size=vocab_size, max_len=length)
@@ -253,6 +256,7 @@ def prepare_pairs(settings: dict, find_parts: Callable) -> Job:
 
     for name, least in (("vocabulary", 260), ("batch_tokens", 1), ("longest", 4), ("average", 1)):
         check_int(name, settings[name], least)
+    check_choice("tied", settings["tied"], (True, False))
     parts, source = find_parts(settings)
     longest, texts = settings["longest"], [text for pair in parts[0] for text in pair]
     tokenizer = SubwordTokenizer.train(texts, settings["vocabulary"])

@@ -8,10 +8,9 @@ __all__ = ['COUNTED', 'CARD', 'say_losses', 'new_names', 'name_losses', 'report_
            'report_translations', 'model_card']
 
 # %% ../nbs/library/reports.ipynb #c4dbedd7
-import json
 from pathlib import Path
 
-from .settings import FILES
+from .settings import FILES, toml_lines
 
 # %% ../nbs/library/reports.ipynb #625e1e0a
 def say_losses(say, title, losses):
@@ -265,9 +264,8 @@ def model_card(
     command: str,  # what made the model
 ) -> str:  # Markdown
     "What there is to know about a trained model."
-    shown = {k: v for k, v in sorted(settings.items()) if v is not None}
-    shown |= {k: Path(shown[k]).name for k in FILES if k in shown}  # no folders of this machine
-    toml = "\n".join(f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in shown.items())
+    names = {k: Path(settings[k]).name for k in FILES if k in settings}  # no folders of this machine
+    toml = "\n".join(toml_lines(settings | names))
     sample = metadata.get("sample", "").strip()
     sample = f"\n## A sample\n\n```text\n{sample}\n```\n" if sample else ""
     head = f"{CARD}# {task}\n\nA small Transformer, trained by `{command}`.\n\n"

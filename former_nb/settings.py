@@ -5,10 +5,11 @@
 # %% auto #0
 __all__ = ['ENDS', 'FILES', 'NameData', 'ToyData', 'LongData', 'OwnLongData', 'LabelData', 'TableData', 'PairData',
            'FilePairData', 'Setting', 'comments', 'own_settings', 'Task', 'task_settings', 'choose_settings',
-           'check_width', 'build']
+           'toml_lines', 'check_width', 'build']
 
 # %% ../nbs/library/settings.ipynb #72a29a4f
 import inspect
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -153,9 +154,18 @@ def choose_settings(
     own = task.defaults
     if "d_ff" not in asked and ("d_model" in asked or "d_ff" not in own):
         chosen["d_ff"] = 4 * check_width(chosen["d_model"])
-    if type(chosen["muon_lr"]) is int and chosen["muon_lr"] == 0:
-        chosen["muon_lr"] = None  # TOML has no None
+    if type(chosen["muon_lr"]) in (int, float) and chosen["muon_lr"] == 0:
+        chosen["muon_lr"] = None  # neither TOML nor an option has None
     return chosen
+
+
+def toml_lines(
+    settings: dict,  # from `choose_settings`
+) -> list[str]:  # sorted; what is None is left out
+    "The settings as a file for `--config`."
+    shown = settings | ({} if settings.get("muon_lr", 0) else {"muon_lr": 0})
+    shown = {k: v for k, v in sorted(shown.items()) if v is not None}
+    return [f"{name} = {json.dumps(v, ensure_ascii=False)}" for name, v in shown.items()]
 
 
 def check_width(d_model) -> int:

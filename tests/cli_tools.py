@@ -1,0 +1,77 @@
+"""The command line for the tests of several files: in this process, or in one of its own."""
+
+import io
+import os
+import subprocess
+import sys
+import traceback
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+import torch
+
+from former_nb.cli import main
+
+OFFLINE = {**os.environ, "OMP_NUM_THREADS": "1", "FORMER_NB_DATA": ""}
+SMALL = "--d-model 16 --n-heads 2 --n-layers 1 --device cpu".split()
+POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has neither these signals nor limits")
+
+
+def process(*words, before="", **options):
+    "The command in a process of its own, which runs the Python of `before` first."
+    code = before + "\nfrom former_nb.cli import main\nmain()"
+    how = dict(capture_output=True, env=OFFLINE, timeout=300) | options
+    return subprocess.run([sys.executable, "-c", code, *map(str, words)], **how)
+
+
+def _stream(content=b""):
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+
+
+def former(*words, stdin=b""):
+    "The command in this process, which has imported torch already; `stdin=None` is a closed one."
+    threads, (out, err) = torch.get_num_threads(), (_stream(), _stream())
+    torch.set_num_threads(1)  # as in `OFFLINE`
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["former-nb", *map(str, words)])
+        patch.setattr(sys, "stdin", None if stdin is None else _stream(stdin))
+        patch.setenv("FORMER_NB_DATA", "")
+        try:
+            code = main() or 0
+        except SystemExit as end:
+            code = end.code or 0
+        except Exception:  # a user would see a traceback
+            traceback.print_exc()
+            code = 1
+    torch.set_num_threads(threads)
+    said = [stream.seek(0) or stream.read() for stream in (out, err)]
+    return subprocess.CompletedProcess(words, code, *said)
+
+
+def done(*words, **options):
+    "What the command says, which must succeed."
+    result = former(*words, **options)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def refused(result, *words):
+    "Exit code 2 and one sentence that holds `words`."
+    said = result.stderr if isinstance(result.stderr, str) else result.stderr.decode()
+    assert result.returncode == 2 and "Traceback" not in said, said
+    lines = [line for line in said.splitlines() if line.strip() and "step/s" not in line]
+    assert len(lines) == 1, said  # the bar of progress left out
+    for word in words:
+        assert word in said
+
+
+def no_option(result, *words):
+    "Exit code 2 and a hint of how to use the command that holds `words`."
+    assert result.returncode == 2 and "Traceback" not in result.stderr, result.stderr
+    for word in words:
+        assert word in result.stderr
+
+
+def contents(folder):
+    "Name and bytes of each file of a folder."
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
