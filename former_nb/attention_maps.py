@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from .core import COLORS, eval_mode
-from .guards import check_int
+from .guards import check_int, check_type
 from .encoder_decoder import EncoderDecoder
 from .multi_head import record_attention
 from .text import BOS, EOS, encode_texts
@@ -54,6 +54,7 @@ def record_translation(
     target: str,  # a translation of it, the model's or another; of one that is too long the beginning
 ) -> pd.DataFrame:  # kind ('encoder', 'decoder' or 'cross'), layer and head from 1, query, key, their places, weight
     "Every attention weight of the model while it reads `source` and writes `target`. Raises `TypeError` or `ValueError` for what it cannot read."
+    check_type("model", model, EncoderDecoder)
     check_pair(model, tokenizer)
     for name, text in (("source", source), ("target", target)):
         if not isinstance(text, str):

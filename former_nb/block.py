@@ -71,7 +71,8 @@ class Block(nn.Module):
 
     def attend_memory(self, x, memory, mask):
         "Cross-attention; rows of x that share kept keys and values are queries of one source."
-        rows = x.reshape(len(memory[0]), -1, x.shape[-1]) if isinstance(memory, tuple) else x
+        shared = isinstance(memory, tuple) and len(memory[0]) != len(x)
+        rows = x.reshape(len(memory[0]), -1, x.shape[-1]) if shared else x
         return self.cross(rows, memory, mask).reshape(x.shape)
 
     def add(self, x, norm, part, *args):

@@ -138,6 +138,8 @@ def split_batch(
 ) -> list:  # n batches that hold each row once
     "Cut a batch between its rows; a part that gets none holds the first, with nothing to predict."
     check_int("n", n)
+    if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+        raise TypeError(f"batch: expected (inputs, targets), got {type(batch).__name__}")
     inputs, targets = batch
     if not (B := len(targets)):
         raise ValueError(f"targets: expected at least one row, got shape {tuple(targets.shape)}")

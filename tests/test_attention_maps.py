@@ -12,6 +12,7 @@ from former_nb import attention_maps as module
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder
+from former_nb.generator import LanguageModel
 from former_nb.attention_maps import align_translation, record_translation, view_translation
 from former_nb.multi_head import record_attention
 from former_nb.text import CharTokenizer, encode_texts
@@ -258,7 +259,12 @@ TABLE = {
         (
             "no model",
             lambda: RECORD("a", "a", model=torch.nn.Linear(2, 2)),
-            (TypeError, "model: expected an EncoderDecoder", "Linear"),
+            (TypeError, "model: expected EncoderDecoder", "Linear"),
+        ),
+        (
+            "a model that does not translate",
+            lambda: RECORD("a", "a", model=LanguageModel(MODEL.config)),
+            (TypeError, "model: expected EncoderDecoder", "LanguageModel"),
         ),
         (
             "another tokenizer",

@@ -605,7 +605,7 @@ def test_it_learns_to_copy_and_fit_keeps_to_the_pad(tmp_path, tied):
         TrainingConfig(epochs=25, lr=1e-2),
         device="cpu",
         progress=False,
-        folder=tmp_path,
+        on_best=lambda best: best.save_pretrained(tmp_path),
     )
     again = EncoderDecoder.from_pretrained(tmp_path).double()
     said = greedy_decode(

@@ -669,7 +669,7 @@ def steps(each):  # parts on each process
         inputs, targets = torch.randint(7, (5, 3)), torch.randint(7, (5, 3))  # the same on every process
         targets[torch.rand(5, 3) < 0.4] = IGNORE
         parts = split_batch((inputs, targets), world * each)[rank * each :][:each]
-        train_step(trained, parts, (targets != IGNORE).sum().item(), [optimizer], accelerator, clip=0.1, smoothing=0.1)
+        train_step(trained, parts, (targets != IGNORE).sum().item(), [optimizer], accelerator, max_grad_norm=0.1, label_smoothing=0.1)
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 """
 
@@ -755,6 +755,7 @@ BAD = {
     "nothing to evaluate": (ValueError, "batches", lambda: evaluate(small(), [])),
     "n of 0": (ValueError, "n", lambda: split_batch(BATCH, 0)),
     "n of 1.5": (TypeError, "n", lambda: split_batch(BATCH, 1.5)),
+    "no pair": (TypeError, "batch", lambda: split_batch(BATCH[1][:2], 2)),
     "no rows": (ValueError, "targets", lambda: split_batch((BATCH[0][:0], BATCH[1][:0]), 2)),
     "more inputs": (ValueError, "inputs", lambda: split_batch((BATCH[0], BATCH[1][:3]), 2)),
 }
