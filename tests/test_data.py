@@ -229,7 +229,7 @@ def folder(web, tmp_path, monkeypatch):
     }
     contents |= {f"imdb/{part}": parquet(pandas, rows) for part, rows in REVIEWS.items()}
     contents |= {
-        key: gzip.compress(f"{key} eins\n{key}\tzwei \n".encode())
+        key: gzip.compress(f"{key} eins\n{key}\tzwei \n".encode(), mtime=0)
         for key in PATHS[load_translations]
     }
     for key, content in contents.items():
@@ -405,28 +405,28 @@ def test_enwik8_is_unpacked(web):
     "content, said",
     [
         (
-            gzip.compress("M\u00e4nner\n".encode("latin-1")),
+            gzip.compress("M\u00e4nner\n".encode("latin-1"), mtime=0),
             r"train.de.gz' is not UTF-8 text: byte 1 is 0xe4",
         ),
         (
-            gzip.compress(b"eins\nzwei\n" * 99)[:-12],
+            gzip.compress(b"eins\nzwei\n" * 99, mtime=0)[:-12],
             r"train.de.gz' is broken, gzip cannot unpack it",
         ),
         (
-            gzip.compress(b"eins\nzwei\n")[:-8] + b"\0" * 8,
+            gzip.compress(b"eins\nzwei\n", mtime=0)[:-8] + b"\0" * 8,
             r"train.de.gz' is broken, gzip cannot unpack it",
         ),
-        (gzip.compress(b""), r"train.de.gz': expected text, got an empty file"),
+        (gzip.compress(b"", mtime=0), r"train.de.gz': expected text, got an empty file"),
         (
-            gzip.compress(b"eins\n\0\n"),
+            gzip.compress(b"eins\n\0\n", mtime=0),
             r"train.de.gz', line 2: expected text, got the character NUL",
         ),
         (
-            gzip.compress(b"eins\n"),
+            gzip.compress(b"eins\n", mtime=0),
             "Multi30k, train: expected as many German lines as English ones, got 1 and 2",
         ),
         (
-            gzip.compress(b"eins\n\nzwei\n"),
+            gzip.compress(b"eins\n\nzwei\n", mtime=0),
             "Multi30k, train: expected as many German lines as English ones, got 3 and 2",
         ),
     ],
@@ -440,7 +440,7 @@ def test_translations_that_cannot_be_right_are_refused_whatever_the_fingerprint(
 
 
 def test_a_line_may_hold_what_other_programs_end_lines_with(folder, web):
-    content = gzip.compress("eins\u2028a\nzwei\x0cb\n".encode())
+    content = gzip.compress("eins\u2028a\nzwei\x0cb\n".encode(), mtime=0)
     (folder / web.publish("train.de", content).path).write_bytes(content)
     assert [german for german, _ in load_translations()[0]["train"]] == ["eins\u2028a", "zwei\x0cb"]
 
@@ -633,7 +633,7 @@ BAD_FILES = [
     ("adel\u00e9".encode("latin-1"), "is not UTF-8 text: byte 4 is 0xe9"),
     ("adel\u0117".encode("utf-16"), "is not UTF-8 text: byte 0 is 0xff"),
     (b"a\nb\0c", "line 2: expected text, got the character NUL"),
-    (gzip.compress(FILE)[:-9], "is broken, gzip cannot unpack it"),
+    (gzip.compress(FILE, mtime=0)[:-9], "is broken, gzip cannot unpack it"),
     (b"\x1f\x8b and so on", "is broken, gzip cannot unpack it"),
 ]
 BAD_NAMES = [
@@ -656,7 +656,7 @@ def test_a_file_without_names_is_refused(tmp_path, content, said):
 
 def test_good_files(tmp_path):
     assert read_text(a_file(b"\xef\xbb\xbfa\r\nb", tmp_path)) == "a\nb"
-    assert read_text(a_file(gzip.compress("z\u0307\n".encode()), tmp_path)) == "\u017c\n"
+    assert read_text(a_file(gzip.compress("z\u0307\n".encode(), mtime=0), tmp_path)) == "\u017c\n"
     odd = "one\x85more\nan\x1bother\n"  # a character that others take for a line end
     assert read_text(a_file(odd.encode(), tmp_path)) == odd
     assert len(read_names(a_file(FILE + b"a" * 100, tmp_path))[-1]) == 100

@@ -485,7 +485,7 @@ BAD_SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), BAD_SETTINGS, ids=str)
+@pytest.mark.parametrize(("name", "value"), BAD_SETTINGS, ids=range(len(BAD_SETTINGS)))
 def test_bad_settings_are_named(name, value):
     refused(ValueError, name, lambda: Sampling(**{name: value}))
 
@@ -717,7 +717,7 @@ BAD_BEAMS = [
 ]
 
 
-@pytest.mark.parametrize(("error", "name", "how"), BAD_BEAMS, ids=str)
+@pytest.mark.parametrize(("error", "name", "how"), BAD_BEAMS, ids=range(len(BAD_BEAMS)))
 def test_bad_searches_are_named_before_any_work(error, name, how):
     how = dict(model=Idle(), prompts=[5, 6], num_beams=2, max_new_tokens=3) | how
     refused(error, name, lambda: beam_search(**how))
