@@ -1,6 +1,8 @@
-"""Decoding: what is kept equals what is computed again, a batch equals its rows one by one, and bad input costs one sentence.
+"""Decoding: what is kept equals what is computed again, a batch equals its rows one by one, and bad
+input costs one sentence.
 
-150 random configurations, always the same ones, run with the other tests. A longer run, with new ones each time, and a real compiler:
+150 random configurations, always the same ones, run with the other tests. A longer run, with new
+ones each time, and a real compiler:
 
   FORMER_NB_CASES=1000 OMP_NUM_THREADS=1 pytest tests/test_decoding.py
 """
@@ -18,8 +20,8 @@ from torch.testing import assert_close
 
 from former_nb import caches, decoding
 from former_nb.beam_search import beam_search, length_score
-from former_nb.config import TransformerConfig
 from former_nb.caches import KVCache, LayerCache, stream_text
+from former_nb.config import TransformerConfig
 from former_nb.core import eval_mode
 from former_nb.decoding import generate_text
 from former_nb.generator import LanguageModel
@@ -278,7 +280,10 @@ def test_a_cache_of_other_rows_is_refused():
 
 
 def test_importing_costs_no_compiler():
-    code = "import sys, former_nb.encoder_decoder, former_nb.decoding; print('torch._dynamo' in sys.modules)"
+    code = (
+        "import sys, former_nb.encoder_decoder, former_nb.decoding; print('torch._dynamo' in"
+        " sys.modules)"
+    )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "False"
 

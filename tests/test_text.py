@@ -1,4 +1,5 @@
-"""Tokenizers: every text comes back, no text spells a special token, training and files can be relied on, bad input gets one clear sentence."""
+"""Tokenizers: every text comes back, no text spells a special token, training and files can be
+relied on, bad input gets one clear sentence."""
 
 import json
 import os
