@@ -1,4 +1,5 @@
-"""What is recorded of a translation is what the layers computed, with its tokens beside it; the chart shows all of it."""
+"""What is recorded of a translation is what the layers computed, with its tokens beside it; the
+chart shows all of it."""
 
 import json
 
@@ -9,11 +10,11 @@ import torch
 from bad_input_table import cases, judge, public_names
 
 from former_nb import attention_maps as module
+from former_nb.attention_maps import align_translation, record_translation, view_translation
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.generator import LanguageModel
-from former_nb.attention_maps import align_translation, record_translation, view_translation
 from former_nb.multi_head import record_attention
 from former_nb.text import CharTokenizer, encode_texts
 from former_nb.tokenization import SubwordTokenizer
@@ -196,9 +197,10 @@ def test_the_chart_draws_the_head_that_is_chosen(table, kind, layer, cells):
     row = table[(table["kind"] == kind) & (table["layer"] == layer) & (table["head"] == 3)].iloc[
         cells - 1
     ]
-    said = f"query: {row['query_place']} {row['query']}; key: {row['key_place']} {row['key']}; weight: {round(row['weight'], 2):g}".replace(
-        "<", "&lt;"
-    ).replace(">", "&gt;")
+    said = (
+        f"query: {row['query_place']} {row['query']}; key: {row['key_place']} {row['key']}; weight:"
+        f" {round(row['weight'], 2):g}".replace("<", "&lt;").replace(">", "&gt;")
+    )
     assert any(
         all(bit in line for bit in said.split("; ")) for line in drawn.split("aria-label=")
     ), said

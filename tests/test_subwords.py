@@ -1,4 +1,5 @@
-"""Merges are those of the library, BLEU is sacreBLEU's for any texts, and the bootstrap is that of resampling by hand."""
+"""Merges are those of the library, BLEU is sacreBLEU's for any texts, and the bootstrap is that of
+resampling by hand."""
 
 import os
 import random

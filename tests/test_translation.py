@@ -1,4 +1,5 @@
-"""A translator keeps the order, loses no line to another, and says what it could not read; its scores are sacreBLEU's."""
+"""A translator keeps the order, loses no line to another, and says what it could not read; its
+scores are sacreBLEU's."""
 
 import gzip
 import random
@@ -8,14 +9,13 @@ import torch
 from bad_input_table import cases, judge, public_names
 
 from former_nb import translating, translation
-from former_nb.text import CharTokenizer, encode_texts, pad_rows
-from former_nb.config import TransformerConfig
 from former_nb.checkpoints import load_model, save_model
+from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
-from former_nb.toy_data import number_pairs
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.number_words import greedy_decode
-from former_nb.tokenization import SubwordTokenizer
+from former_nb.text import CharTokenizer, encode_texts, pad_rows
+from former_nb.toy_data import number_pairs
 from former_nb.translating import (
     Translation,
     read_pairs,
@@ -40,7 +40,8 @@ def translator(seed=0, max_len=60, tokenizer=TOKENIZER, **sizes):
 
 @pytest.fixture(scope="module")
 def fixed():
-    "Untrained, with weights so large that its sentences differ and end, and in double precision, so that no rounding decides between two words."
+    """Untrained, with weights so large that its sentences differ and end, and in double precision,
+    so that no rounding decides between two words."""
     set_seed(3)
     model = EncoderDecoder(
         TransformerConfig(
