@@ -105,8 +105,8 @@ def view_translation(
         raise ValueError(f"table: expected rows with {', '.join(names)}, got {list(table)!r:.200}")
     heads = table.groupby(names[:3], sort=False)
     rows = alt.Data(values=[_head_row(*which, part) for which, part in heads])
-    looks = lambda side: alt.Axis(titleColor=COLORS[side], labelLimit=90)
-    sides = {side: dict(sort=None, title=side, axis=looks(side)) for side in ("query", "key")}
+    axis = lambda side: alt.Axis(titleColor=COLORS[side], labelLimit=90)
+    sides = {side: dict(sort=None, title=side, axis=axis(side)) for side in ("query", "key")}
     blues = alt.Scale(domain=[0, 1], range=["white", "#08306b"], interpolate="rgb")
     chart = alt.Chart(rows, width=420, height=380).mark_rect().add_params(*_controls(table))
     chart = chart.transform_filter(" && ".join(f"datum.{name} == {name}" for name in names[:3]))
