@@ -11,8 +11,6 @@ import os
 import random
 import signal
 import string
-import subprocess
-import sys
 from dataclasses import asdict, replace
 from types import SimpleNamespace
 
@@ -21,6 +19,7 @@ import pandas as pd
 import pytest
 import torch
 from fit_tools import fit
+from process_tools import succeeds
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, WeightedRandomSampler
 
@@ -1021,7 +1020,6 @@ from former_nb.runs import TrainingConfig
 from former_nb.training import fit
 
 folder, wanted = Path(sys.argv[1]), int(sys.argv[2])
-torch.set_num_threads(1)
 rng = random.Random(int.from_bytes(os.urandom(4), "big"))
 ROWS = [[random.Random(i).randrange(1, 9) for _ in range(3 + i % 4)] for i in range(104)]
 CONFIG = TrainingConfig(epochs=12, lr=0.01, eval_every=10)
@@ -1072,12 +1070,6 @@ print(json.dumps({
 def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_path):
     """The script forks a run, kills it at a random moment, reads its checkpoint, and lets the next
     one go on."""
-    start = [sys.executable, "-W", "ignore", "-c", KILLED, str(tmp_path), str(KILLS)]
-    # pandas brings pyarrow, and a fork can wait for ever for the thread of its allocator
-    quiet = {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-    how = dict(capture_output=True, text=True, timeout=300 + 30 * KILLS, env=os.environ | quiet)
-    done = subprocess.run(start, **how)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = json.loads(succeeds(KILLED, tmp_path, KILLS).splitlines()[-1])
     assert found["signals"] == [-signal.SIGKILL] * KILLS and found["left over"] == []
     assert found["same weights"] and found["same history"]
