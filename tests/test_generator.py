@@ -23,25 +23,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from former_nb import long_texts
-from former_nb.baselines import NGram
+from former_nb import long_text_data as long
 from former_nb.batches import make_batches
 from former_nb.checkpoints import load_model, save_model
 from former_nb.config import POSITIONS, TransformerConfig
 from former_nb.data_sets import SOURCES, Source, python_prose, split
 from former_nb.generator import LanguageModel
 from former_nb.leaks import assert_no_leak
-from former_nb.long_texts import (
-    LONG_TEXTS,
-    TextWindows,
-    bits_per_character,
-    encode_bytes,
-    load_long_text,
-    long_text_data,
-    perplexity,
-    plot_attention,
-    text_windows,
-)
+from former_nb.long_text_data import LONG_TEXTS, encode_bytes, load_long_text, long_text_data
+from former_nb.long_texts import TextWindows, bits_per_character, perplexity, text_windows
+from former_nb.ngrams import NGram
 from former_nb.noise import assert_no_noise_leak
 from former_nb.optimization import evaluate, token_loss, total_loss
 from former_nb.runs import TrainingConfig
@@ -168,17 +159,14 @@ def test_counters_say_what_is_wrong():
             "discount: expected a number, 0 to 1, got 1.5",
         ),
         (lambda: NGram(rows, 2, 3, NAN), ValueError, "discount"),
-        (lambda: NGram([], 2, 3), ValueError, "rows", "none"),
-        (
-            lambda: NGram([[0]], 2, 3),
-            ValueError,
-            "rows: expected lists of at least two tokens, got one of 1",
+        *(
+            (lambda rows=rows: NGram(rows, 2, 3), ValueError, "rows: expected lists")
+            for rows in ([], [[0]], "abc", ["abc"], [torch.tensor([0, 1])])
         ),
-        (lambda: NGram("abc", 2, 3), TypeError, "rows: expected lists of"),
-        (lambda: NGram(["abc"], 2, 3), TypeError, "rows"),
-        (lambda: NGram([torch.tensor([0, 1])], 2, 3), TypeError, "rows"),
-        (lambda: NGram(rows, 2, 3).nats([]), ValueError, "rows", "none"),
-        (lambda: NGram(rows, 2, 3).nats([1, 2]), TypeError, "rows"),
+        *(
+            (lambda rows=rows: NGram([[0, 1]], 2, 3).nats(rows), ValueError, "rows: expected lists")
+            for rows in ([], [1, 2])
+        ),
     ]:
         fails(call, error, *words)
 
@@ -293,6 +281,8 @@ def test_models_say_what_is_wrong(tmp_path):
     assert letters.to_dict() == tokenizer.to_dict() and torch.equal(
         again(torch.tensor([[1, 4]])), model(torch.tensor([[1, 4]]))
     )
+    from former_nb.reports import plot_attention
+
     figure = plot_attention(model, tokenizer, "cab")
     assert len(figure.axes) == 4
 
@@ -406,49 +396,22 @@ def test_all_kinds_of_rows_are_one(tmp_path):
 def test_windows_say_what_is_wrong():
     ids = list(range(4, 24))
     for call, error, *words in [
-        (
-            lambda: text_windows(ids, 21),
-            ValueError,
-            "ids: expected at least one window of 21 tokens, got 20",
-        ),
-        (lambda: text_windows([], 3), ValueError, "got 0"),
-        (
-            lambda: text_windows("abc", 3),
-            TypeError,
-            "ids: expected one row of whole numbers, got str",
-        ),
-        (lambda: text_windows(None, 3), TypeError, "ids", "NoneType"),
-        (lambda: text_windows([ids, ids], 3), TypeError, "ids", "shape (2, 20)"),
-        (lambda: text_windows([[1, 2], [3]], 1), TypeError, "ids"),
-        (lambda: text_windows([1.0, 2.0], 1), TypeError, "ids", "float64"),
-        (lambda: text_windows(torch.ones(4, dtype=torch.bool), 2), TypeError, "ids", "bool"),
-        (lambda: text_windows(torch.rand(4), 2), TypeError, "ids", "float32"),
-        (
-            lambda: text_windows([4, IGNORE, 5], 2),
-            ValueError,
-            "ids: expected tokens, 0 or more, got -100",
-        ),
+        (lambda: text_windows(ids, 21), ValueError, "ids: expected one row of 21", "(20,)"),
+        (lambda: text_windows([], 3), ValueError, "ids", "(0,)"),
+        (lambda: text_windows("abc", 3), ValueError, "ids", "<U3"),
+        (lambda: text_windows(None, 3), ValueError, "ids", "object"),
+        (lambda: text_windows([ids, ids], 3), ValueError, "ids", "shape (2, 20)"),
+        (lambda: text_windows([[1, 2], [3]], 1), ValueError),
+        (lambda: text_windows([1.0, 2.0], 1), ValueError, "ids", "float64"),
+        (lambda: text_windows(torch.ones(4, dtype=torch.bool), 2), ValueError, "ids", "bool"),
+        (lambda: text_windows(torch.rand(4), 2), ValueError, "ids", "float32"),
         (lambda: text_windows(ids, 0), ValueError, "length"),
         (lambda: text_windows(ids, 4.0), TypeError, "length"),
         (lambda: text_windows(ids, 4, 0), ValueError, "batch_size"),
-        (lambda: text_windows(ids, 4, seed=-1), ValueError, "seed"),
-        (
-            lambda: text_windows(ids, 4, shuffle="yes"),
-            TypeError,
-            "shuffle: expected True or False, got 'yes'",
-        ),
-        (
-            lambda: text_windows(ids, 4, context=4),
-            ValueError,
-            "context: expected less than length = 4, got 4",
-        ),
+        (lambda: text_windows(ids, 4, shuffle="yes"), TypeError, "shuffle: expected bool, got str"),
+        (lambda: text_windows(ids, 4, context=4), ValueError, "less than length = 4, got 4"),
         (lambda: text_windows(ids, 4, context=-1), ValueError, "context"),
-        (
-            lambda: text_windows(ids, 4, shuffle=True, context=1),
-            ValueError,
-            "context: expected 0 with shuffle, got 1",
-        ),
-        (lambda: text_windows(ids, 4).set_epoch(-1), ValueError, "epoch"),
+        (lambda: text_windows(ids, 4, shuffle=True, context=1), ValueError, "0 with shuffle"),
     ]:
         fails(call, error, *words)
 
@@ -569,7 +532,7 @@ def test_every_byte_has_a_number_of_its_own():
         encode_bytes(b"").tolist() == []
         and encode_bytes(bytearray(b"a")).tolist() == encode_bytes(b"a").tolist()
     )
-    fails(lambda: encode_bytes("a"), TypeError, "content: expected bytes, got str")
+    fails(lambda: encode_bytes("a"), TypeError, "content: expected bytes")
 
 
 def test_data_of_a_long_text(tmp_path):
@@ -585,7 +548,13 @@ def test_data_of_a_long_text(tmp_path):
     assert sum((y != IGNORE).sum().item() for _, y in data.held_out(context=8)) == 100
     again = text_windows(data.rows[0], 16, 4, shuffle=True, seed=5)
     assert_close(read(data.train)[1], read(again)[1])
-    assert sum((y != IGNORE).sum().item() for _, y in long_text_data(text, 16, look=20).valid) == 20
+    assert (
+        sum(
+            (y != IGNORE).sum().item()
+            for _, y in long_text_data(text, 16, max_valid_tokens=20).valid
+        )
+        == 20
+    )
 
     three = long_text_data(text.encode(), 16, shares=(0.8, 0.1, 0.1))
     assert torch.cat(three.rows).tolist() == encode_bytes(text.encode()).tolist()
@@ -594,19 +563,12 @@ def test_data_of_a_long_text(tmp_path):
     assert load_tokenizer(tmp_path).decode(torch.cat(three.rows)) == text
 
     for call, error, *words in [
-        (
-            lambda: long_text_data(text),
-            ValueError,
-            "text: expected parts of at least one window, 128, got 900 and 100",
-        ),
+        (lambda: long_text_data(text), ValueError, "ids: expected one row of 128", "(100,)"),
         (lambda: long_text_data("", 4), ValueError, "rows"),
-        (
-            lambda: long_text_data([text], 4),
-            TypeError,
-            "text: expected a string or bytes, got list",
-        ),
+        (lambda: long_text_data([text], 4), ValueError),
+        (lambda: long_text_data([text, text, text] * 9, 1), TypeError),
         (lambda: long_text_data(text, 0), ValueError, "length"),
-        (lambda: long_text_data(text, 16, look=5), ValueError, "look"),
+        (lambda: long_text_data(text, 16, max_valid_tokens=5), ValueError, "ids"),
         (lambda: long_text_data(text, 16, shares=(0.5, 0.1)), ValueError, "shares"),
         (lambda: long_text_data(text, 16, batch_size=0), ValueError, "batch_size"),
     ]:
@@ -616,13 +578,13 @@ def test_data_of_a_long_text(tmp_path):
 def test_long_texts_are_encoded_in_blocks():
     text = "abc" * 500
     tokenizer = CharTokenizer("abc")
-    assert long_texts._encode(text, tokenizer, block=7).tolist() == tokenizer.encode(text)
+    assert long._encode(text, tokenizer, block=7).tolist() == tokenizer.encode(text)
     wide = CharTokenizer(
         "".join(chr(i) for i in range(0x4E00, 0x4E00 + 20_000))
         + "".join(chr(i) for i in range(0xAC00, 0xAC00 + 11_000))
         + "".join(chr(i) for i in range(0x3400, 0x3400 + 6_000))
     )
-    ids = long_texts._encode(wide.alphabet, wide)
+    ids = long._encode(wide.alphabet, wide)
     assert (
         wide.vocab_size > 2**15
         and ids.dtype == torch.int32
@@ -671,8 +633,8 @@ def test_bits_and_perplexity():
     assert bits_per_character(nats, tokens=4, characters=8) == pytest.approx(2)
     fails(lambda: bits_per_character(1.0, characters=0), ValueError, "characters")
     fails(lambda: bits_per_character(1.0, tokens=1.5), TypeError, "tokens")
-    fails(lambda: bits_per_character("1"), TypeError, "nats")
-    fails(lambda: perplexity(None), TypeError, "nats")
+    fails(lambda: bits_per_character("1"), TypeError)
+    fails(lambda: perplexity(None), TypeError)
 
 
 def test_a_model_can_be_mapped_over_tokens_and_over_weights():
