@@ -226,7 +226,7 @@ def test_the_start_is_what_a_unit_stream_says():
 def test_it_can_be_exported_with_open_sizes(positions):
     model, (B, S, T) = (
         new_model(positions=positions, dtype=torch.float32),
-        (torch.export.Dim(name, min=2, max=15) for name in "BST"),
+        (torch.export.Dim(name, min=2, max=16) for name in "BST"),
     )
     src, tgt = torch.randint(4, 19, (3, 7)), torch.randint(4, 19, (3, 5))
     program = torch.export.export(
@@ -688,7 +688,7 @@ TABLE = {
         ),
     ],
     "collate_pairs": [
-        ("a word", lambda: collate_pairs([("ab", "cd")]), (TypeError, "rows: expected", "")),
+        ("a word", lambda: collate_pairs([("ab", "cd")]), (TypeError, "", "str")),
         (
             "a source of nothing",
             lambda: collate_pairs([([], [1, 2])]),
