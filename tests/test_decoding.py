@@ -169,7 +169,7 @@ def test_only_a_window_over_distances_goes_beyond_max_len(positions):
     assert far == generate(model, [[5, 6], [7] * 5], 60, window=4, use_cache=False, **how)
     if positions in DISTANCE:
         assert len(generate(model, [[5] * 40], 3, window=4, **how)[0]) == 43
-        with pytest.raises(ValueError, match="prompts"):
+        with pytest.raises(ValueError, match="prompts\\[0\\]: expected 1 to 24 tokens .*got 40"):
             generate(model, [[5] * 40], 3, **how)
 
 
@@ -286,6 +286,20 @@ def test_stream_gives_the_columns_of_generate():
     for row in whole[:, 2:].tolist():
         end = row.index(EOS) if EOS in row else len(row)
         assert not set(row[:end]) & {PAD, BOS, EOS, UNK} and not any(row[end + 1 :])
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_a_stream_ends_with_the_last_token_of_its_last_row(use_cache):
+    how = dict(seed=0, use_cache=use_cache)
+    for most, columns in ((0, 0), (1, 3), (4, 6), (99, 24)):  # the rest of the prompt, and `most`
+        found = list(stream(MODEL, [[5], [6, 7, 8]], most, eos_token_ids=None, **how))
+        assert len(found) == columns, most
+        drawn = [[t for t in row if t is not None] for row in zip(*found)]
+        assert columns == 0 or [len(row) for row in drawn] == [min(most, 24), min(most + 2, 24)]
+        assert columns == 0 or drawn[1][:2] == [7, 8]
+    for seed in range(9):  # also where rows end early
+        *_, last = stream(MODEL, [[5], [6, 7, 8]], 9, **how | dict(seed=seed))
+        assert any(t is not None for t in last)
 
 
 def test_a_step_waits_for_the_device_once(monkeypatch):
@@ -428,7 +442,7 @@ def refused(error, name, call):
     "The call raises `error`, in one line that names the argument first."
     with pytest.raises(error) as caught:
         call()
-    assert str(caught.value).startswith(f"{name}:") and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(name) and "\n" not in str(caught.value)
 
 
 BAD_SETTINGS = [
@@ -460,7 +474,7 @@ class Idle(torch.nn.Module):
 BAD_CALLS = [
     (ValueError, "window", dict(window=0)),
     (ValueError, "eos_token_ids", dict(eos_token_ids=99)),
-    (ValueError, "suppress_tokens", dict(suppress_tokens=range(23))),
+    (ValueError, "suppress_tokens", dict(suppress_tokens=[23])),
     (ValueError, "max_new_tokens", dict(max_new_tokens=-1)),
     (ValueError, "prompts", dict(prompts=[])),
     (ValueError, "prompts", dict(prompts=torch.tensor([5, 6]))),
@@ -469,7 +483,7 @@ BAD_CALLS = [
     (ValueError, "prompts[1]", dict(prompts=[[5], [5] * 25])),
     (ValueError, "prompts[1]", dict(prompts=[[5], [23]])),
     (ValueError, "prompts[1]", dict(prompts=[[5, 6], [PAD, PAD]])),
-    (TypeError, "prompts[0]", dict(prompts=[[5, 6.0]])),
+    (TypeError, "prompts", dict(prompts=[[5, 6.0]])),
 ]
 
 
@@ -647,14 +661,13 @@ def test_any_callable_can_be_searched():
 
 BAD_BEAMS = [
     (ValueError, "num_beams", dict(num_beams=0)),
-    (ValueError, "num_return_sequences", dict(num_return_sequences=3)),
+    (ValueError, "num_beams", dict(num_return_sequences=3)),
     (ValueError, "max_new_tokens", dict(max_new_tokens=0)),
     (ValueError, "convention", dict(convention="sum")),
     (ValueError, "length_penalty", dict(length_penalty=NAN)),
-    (ValueError, "prompts", dict(prompts=[[5], [5, 6]])),
-    (ValueError, "prompts[0]", dict(prompts=[5, 99])),
-    (ValueError, "suppress_tokens", dict(suppress_tokens=range(23))),
-    (ValueError, "cache", dict(model=lambda tokens, cache: None)),
+    (ValueError, "prompts", dict(prompts=[5, 99])),
+    (ValueError, "eos_token_ids", dict(eos_token_ids=99)),
+    (ValueError, "suppress_tokens", dict(suppress_tokens=["a"])),
 ]
 
 
@@ -662,3 +675,14 @@ BAD_BEAMS = [
 def test_bad_searches_are_named_before_any_work(error, name, how):
     how = dict(model=Idle(), prompts=[5, 6], num_beams=2, max_new_tokens=3) | how
     refused(error, name, lambda: beam_search(**how))
+    with pytest.raises(ValueError):  # PyTorch's own sentence
+        beam_search(**how | dict(prompts=[[5], [5, 6]]))
+
+
+def test_where_every_token_is_suppressed_nothing_is_written():
+    for call in (
+        lambda **how: generate(MODEL, CAN, 3, **how),
+        lambda **how: beam_search(MODEL, [5], 2, 3, **how),
+    ):
+        with pytest.raises(ValueError, match="logits: expected numbers"):
+            call(suppress_tokens=range(23))
