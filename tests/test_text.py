@@ -119,6 +119,12 @@ def test_a_normal_spelling_stays_as_it_is(text, lowercase):
     ) == normalise(text)
 
 
+def test_letters_are_composed_after_their_capitals_are_folded():
+    assert normalise("H\u0331", lowercase=True) == "\u1e96"  # only the small letter has a code
+    assert normalise("T\u0308J\u030c", lowercase=True) == "\u1e97\u01f0"
+    assert CharTokenizer("\u1e96", lowercase=True).unknown("H\u0331") == ""
+
+
 def test_so_does_every_character_of_unicode():
     every = map(chr, [*range(0xD800), *range(0xE000, sys.maxunicode + 1)])
     changed = [c for c in every if c.lower() != c or not unicodedata.is_normalized("NFC", c)]
