@@ -250,13 +250,13 @@ TABLE = {
         (
             "no text",
             lambda: RECORD(None, "a"),
-            (TypeError, "source: expected a string", "NoneType"),
+            (TypeError, "text: expected a string", "NoneType"),
         ),
-        ("a list", lambda: RECORD("a", ["a"]), (TypeError, "target: expected a string", "list")),
+        ("a list", lambda: RECORD("a", ["a"]), (TypeError, "text: expected a string", "list")),
         (
             "half a character",
             lambda: RECORD("a\ud800", "a"),
-            (ValueError, "text: expected characters, got half a surrogate pair", "at place 1"),
+            (UnicodeEncodeError, "", "position 1: surrogates not allowed"),
         ),
         (
             "no model",
@@ -293,34 +293,34 @@ TABLE = {
         (
             "no layer",
             lambda: align_translation(MODEL, TOKENIZER, "ab", "ab", 0),
-            (ValueError, "layer: expected a whole number of 1 or more", "0"),
+            (ValueError, "layer: expected a whole number from 1 to 2", "0"),
         ),
         (
             "a layer too far",
             lambda: align_translation(MODEL, TOKENIZER, "ab", "ab", 3),
-            (ValueError, "layer: expected at most n_layers = 2", "3"),
+            (ValueError, "layer: expected a whole number from 1 to 2", "3"),
         ),
         (
             "no text",
             lambda: align_translation(MODEL, TOKENIZER, "ab", None),
-            (TypeError, "target: expected a string", "NoneType"),
+            (TypeError, "text: expected a string", "NoneType"),
         ),
     ],
     "view_translation": [
         (
             "no table",
             lambda: view_translation([1]),
-            (ValueError, "table: expected what `record_translation` gives", "list"),
+            (ValueError, "table: expected rows with kind", "[1]"),
         ),
         (
             "another table",
             lambda: view_translation(pd.DataFrame({"a": [1]})),
-            (ValueError, "table: expected what `record_translation` gives", "columns a"),
+            (ValueError, "table: expected rows with kind", "['a']"),
         ),
         (
             "no rows",
             lambda: view_translation(RECORD("a", "a").iloc[:0]),
-            (ValueError, "table: expected what `record_translation` gives", "0 rows"),
+            (ValueError, "table: expected rows with kind", "got"),
         ),
         (
             "weights left out",

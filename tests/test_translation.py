@@ -179,6 +179,12 @@ def test_files_become_pairs(tmp_path):
     assert rows == list(zip(encode_texts(["eins"], TOKENIZER), encode_texts(["one"], TOKENIZER)))
 
 
+def test_what_just_fits_the_model_is_learned_from():
+    a = encode_texts(["eins", "sechs"], TOKENIZER)  # 6 and 7 tokens
+    pairs = [("eins", "sechs"), ("sechs", "sechs"), ("eins", "sieben")]
+    assert pair_rows(pairs, TOKENIZER, 6) == [(a[0], a[1])]  # the last token is never read
+
+
 OTHER = CharTokenizer("ab")
 SAY = lambda *args, **how: translate(translator(), TOKENIZER, *args, **how)
 TABLE = {
@@ -222,7 +228,7 @@ TABLE = {
         (
             "a single text",
             lambda: stream_translations(translator(), TOKENIZER, "eins"),
-            (TypeError, "lines: expected a list or a stream", "str"),
+            (TypeError, "lines: expected several strings", "str"),
         ),
         (
             "no lines",
@@ -249,7 +255,7 @@ TABLE = {
         (
             "more wanted than followed",
             lambda: SAY(["eins"], 2, num_return_sequences=3),
-            (ValueError, "num_return_sequences: expected at most num_beams = 2", "3"),
+            (ValueError, "num_return_sequences: expected at most 2", "3"),
         ),
         (
             "more beams than tokens",
