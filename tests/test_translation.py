@@ -168,11 +168,6 @@ BAD = {
     "no file": (ValueError, "file", lambda: read_pairs("/nowhere/a", "/nowhere/b")),
     "a single text": (TypeError, "lines", lambda: STREAM("eins")),
     "no beams": (ValueError, "num_beams", lambda: SAY(["eins"], 0)),
-    "more than followed": (
-        ValueError,
-        "num_return_sequences",
-        lambda: SAY(["eins"], 2, num_return_sequences=3),
-    ),
     "more than a batch holds": (ValueError, "num_beams", lambda: SAY(["eins"], 9999)),
     "below zero": (ValueError, "length_penalty", lambda: SAY(["eins"], length_penalty=-1)),
     "no convention": (ValueError, "convention", lambda: SAY(["eins"], convention="x")),
