@@ -165,13 +165,6 @@ def test_lengths_of_any_kind(kind):
     assert {type(n) for n in order.lengths} == {int}
 
 
-def test_lengths_are_copied():
-    lengths = [3, 5, 4]
-    order = BatchOrder(lengths, max_tokens=5)
-    lengths.append(2)
-    assert list(order) == [[0], [2], [1]]
-
-
 def test_seeds_and_epochs_have_orders_of_their_own():
     order = lambda seed, epoch: str(at(BatchOrder([1] * 30, 7, shuffle=True, seed=seed), epoch))
     assert len({order(seed, epoch) for seed in range(12) for epoch in range(12)}) == 144
@@ -331,11 +324,6 @@ def test_pairs_with_a_length_and_a_collate_of_their_own():
     seen = [(source.shape, inputs.shape) for source, inputs, _ in loader]
     assert sum(s[0] for s, _ in seen) == 4
     assert all(s.numel() <= 14 and t.numel() <= 14 for s, t in seen)
-
-
-def test_the_same_arguments_by_place():
-    order = make_batches(ROWS, 4, True, 7).batch_sampler
-    assert (order.batch_size, order.shuffle, order.seed, order.by_length) == (4, True, 7, False)
 
 
 # ---- bad input: the rows of pad_rows and collate stand in test_text

@@ -1,6 +1,5 @@
 """What holds for the loss, the schedules, the optimizers and one step, whatever the numbers."""
 
-import math
 import os
 import socket
 from collections import Counter
@@ -194,23 +193,6 @@ def test_the_mean_does_not_depend_on_the_cut(sizes, seed):
     assert evaluate(model, [tuple(flat)]) == pytest.approx(total / count, rel=1e-12)
 
 
-def test_a_model_without_weights_or_with_buffers_only():
-    class Counts(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("table", torch.ones(7, 7))
-
-        def forward(self, x):
-            return self.table[x]
-
-    class Even(nn.Module):
-        def forward(self, x):
-            return torch.zeros(*x.shape, 7)
-
-    batch = tokens(2, 3), tokens(2, 3)
-    assert evaluate(Counts(), [batch]) == pytest.approx(math.log(7)) == evaluate(Even(), [batch])
-
-
 def test_the_modes_come_back_after_an_error():
     model = nn.Sequential(nn.Embedding(7, 7), nn.Dropout(0.5).eval())
     with pytest.raises(TypeError):
@@ -270,17 +252,6 @@ def test_the_inverse_root_is_the_papers_rate(rise, d_model, step):
     paper = lambda s: d_model**-0.5 * min(s**-0.5, s * rise**-1.5)
     rate = warmup_inverse_sqrt(step - 1, 20_000, rise / 20_000)
     assert rate == pytest.approx(paper(step) / paper(rise))
-
-
-def test_schedules_serve_torchs_own_scheduler():
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.3)
-    rate = lambda step: warmup_cosine(step, 10, 0.2)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    rates = []
-    for _ in range(10):
-        rates.append(optimizer.param_groups[0]["lr"])
-        optimizer.step(), scheduler.step()
-    assert rates == pytest.approx([0.3 * rate(step) for step in range(10)])
 
 
 # ---------------------------------------------------------------- optimizers

@@ -1,8 +1,7 @@
 """`fit` keeps its word: what is reported is held out, a run that was stopped or killed goes on byte
 for byte, cutting a batch changes nothing, bad input gets one sentence.
 
-`FORMER_NB_KILLS=20` runs the test with `kill -9` for longer, `FORMER_NB_SLOW=1` the one that
-compiles.
+`FORMER_NB_KILLS=20` runs the test with `kill -9` for longer.
 """
 
 import json
@@ -690,16 +689,6 @@ def test_a_compiled_model_trains_saves_and_resumes_as_itself(tmp_path, monkeypat
         run(replace(config, compile=True), **folder, on_best=lambda m: (_ for _ in ()).throw(Stop))
     assert alike(run(replace(config, compile=True), model(seed=9), **folder, resume=True), whole)
     assert not any("_orig_mod" in name for name in read_checkpoint(tmp_path)[0])
-
-
-@pytest.mark.skipif(
-    not os.environ.get("FORMER_NB_SLOW"), reason="compiles for a minute; FORMER_NB_SLOW=1 runs it"
-)
-def test_a_model_that_inductor_compiled_learns_as_the_plain_one():
-    config = TrainingConfig(epochs=3, lr=0.05)
-    _, expected = run(config, model(dropout=0.0))
-    _, history = run(replace(config, compile=True), model(dropout=0.0))
-    assert np.allclose(history[["train", "valid"]], expected[["train", "valid"]], rtol=1e-3)
 
 
 # ---- models and batches of all kinds
