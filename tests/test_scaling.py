@@ -76,12 +76,12 @@ def die():
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def fill_disk():  # from now on no file of the first process can grow beyond 2,000 bytes
+def fill_disk():  # from now on no file of the first process can grow beyond 30,000 bytes
     if RANK == "0":
         import resource
 
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
         Path(sys.argv[1], "died").write_text(str(time.time()))
 
 
