@@ -51,12 +51,12 @@ def test_a_long_text_of_ones_own(rhymes):
 
 
 def test_counters_say_where_they_read_only_the_beginning(rhymes, monkeypatch, tmp_path):
-    monkeypatch.setattr("former_nb.reports.COUNTED", 500)
+    monkeypatch.setattr("former_nb.reports.COUNTED", 200)
     small = {"file": str(rhymes[0]), "length": 16, "d_model": 16, "n_heads": 2, "n_layers": 1}
     job = prepare("text", choose_settings(TASKS["text"], {}, small))
     found = job.report(job.make_model().eval(), tmp_path, lambda *_: None)
     nats = found["held_out_nats_per_character"]
-    assert len(nats) == 5 and sum("its first 500 characters" in name for name in nats) == 3
+    assert len(nats) == 5 and sum("its first 200 characters" in name for name in nats) == 3
 
 
 def test_line_breaks_of_a_web_page_are_no_words_of_a_review(monkeypatch):
