@@ -9,8 +9,9 @@ __all__ = ['collate_pairs', 'EncoderDecoder', 'make_model']
 import torch
 from torch import nn
 
-from .block import Stack, TransformerConfig
+from .block import Stack
 from .checkpoints import Pretrained
+from .config import TransformerConfig
 from .guards import check_ids, check_type
 from .masks import padding_mask
 from .text import IGNORE, PAD, pad_rows
