@@ -16,7 +16,7 @@ from .encoder_decoder import EncoderDecoder
 from .multi_head import record_attention
 from .text import BOS, EOS, encode_texts
 from .tokenization import TextTokenizer
-from .checkpoints import check_pair
+from .saving import check_pair
 
 # %% ../nbs/deeper/15_attention_maps.ipynb #000713cc
 def _rows(name, weights, src, tgt):

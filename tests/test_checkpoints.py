@@ -25,7 +25,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.checkpoints import _write_tensors as WRITE
-from former_nb.checkpoints import load_model, save_model
+from former_nb.saving import load_model, save_model
 from former_nb.text import CharTokenizer
 
 import former_nb
@@ -33,13 +33,13 @@ from former_nb.config import TransformerConfig
 from former_nb.checkpoints import (
     CHECKPOINT,
     VERSION,
-    Pretrained,
     checksum,
-    make_once,
     read_checkpoint,
     atomic_write,
     write_checkpoint,
 )
+from former_nb.results import make_once
+from former_nb.saving import Pretrained
 from former_nb.generator import LanguageModel
 
 HERE = Path(__file__).resolve().parents[1]

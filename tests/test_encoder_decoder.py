@@ -32,8 +32,9 @@ from former_nb.two_stacks import CrossAttentionCache, transformer_from_torch
 from former_nb.leaks import LeakError, assert_no_leak
 from former_nb.masks import causal_mask, padding_mask
 from former_nb.multi_head import MultiHeadAttention
-from former_nb.optimization import make_optimizers, token_loss
-from former_nb.optimization import exact_match
+from former_nb.losses import token_loss
+from former_nb.optimization import make_optimizers
+from former_nb.losses import exact_match
 from former_nb.training import TrainingConfig
 
 CASES = int(os.environ.get("FORMER_NB_CASES", 150))

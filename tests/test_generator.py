@@ -26,7 +26,7 @@ from former_nb import long_texts
 from former_nb.batches import make_batches
 from former_nb.config import POSITIONS, TransformerConfig
 from former_nb.data_sets import SOURCES, Source, python_prose, split
-from former_nb.checkpoints import load_model, save_model
+from former_nb.saving import load_model, save_model
 from former_nb.baselines import NGram
 from former_nb.generator import LanguageModel
 from former_nb.leaks import assert_no_leak
@@ -42,10 +42,10 @@ from former_nb.long_texts import (
     plot_attention,
     text_windows,
 )
-from former_nb.optimization import evaluate, token_loss, total_loss
+from former_nb.losses import evaluate, token_loss, total_loss
 from former_nb.text import BOS, EOS, IGNORE, PAD, SPECIALS, UNK, CharTokenizer, encode_texts
 from former_nb.tokenization import SubwordTokenizer, load_tokenizer
-from former_nb.runs import TrainingConfig
+from former_nb.training_config import TrainingConfig
 
 LONG = "FORMER_NB_CASES" in os.environ
 many = settings(

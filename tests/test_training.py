@@ -25,23 +25,18 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, WeightedRa
 from former_nb import checkpoints, resuming, runs, training
 from former_nb.batches import make_batches
 from former_nb.config import TransformerConfig
-from former_nb.checkpoints import CHECKPOINT, Pretrained, read_checkpoint, write_checkpoint
+from former_nb.checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
+from former_nb.saving import Pretrained
 from former_nb.core import set_seed
-from former_nb.optimization import evaluate, token_loss
+from former_nb.losses import evaluate, token_loss
 from former_nb.block import Stack
 from former_nb.text import IGNORE, CharTokenizer, encode_texts
 from former_nb.toy_data import TOYS, collate_answers, toy_texts
-from former_nb.resuming import Checkpoint, SaveBest, TensorBoard, lock_folder
-from former_nb.runs import (
-    Callback,
-    TrainingConfig,
-    make_run,
-    plot_history,
-    read_epoch,
-    seed_for,
-    start_processes,
-    take_step,
-)
+from former_nb.callbacks import SaveBest, TensorBoard
+from former_nb.resuming import Checkpoint, lock_folder
+from former_nb.callbacks import Callback, plot_history
+from former_nb.runs import make_run, read_epoch, seed_for, start_processes, take_step
+from former_nb.training_config import TrainingConfig
 from former_nb.training import exact_match
 
 NAN, INF = math.nan, math.inf
@@ -1291,7 +1286,7 @@ from former_nb.batches import make_batches
 from former_nb.checkpoints import CHECKPOINT, read_checkpoint
 from former_nb.core import set_seed
 from former_nb.resuming import Checkpoint
-from former_nb.runs import TrainingConfig
+from former_nb.training_config import TrainingConfig
 from former_nb.training import fit
 
 folder, wanted = Path(sys.argv[1]), int(sys.argv[2])

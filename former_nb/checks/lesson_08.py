@@ -14,7 +14,7 @@ import torch
 from ..text import IGNORE
 from ..core import eval_mode, set_seed
 from ..exercises import diagnose, exercise
-from ..optimization import token_loss
+from ..losses import token_loss
 
 # %% ../../nbs/solutions/08_training.ipynb #6fcbdb63
 def _train(model, batches, optimizer, order="zero backward step", reduction="mean", ignored=True):
