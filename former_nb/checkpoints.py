@@ -78,7 +78,7 @@ def as_json(
     "A dict as text. Raises for what would come back changed, such as tuples or NaN."
     text = json.dumps(metadata)
     if not isinstance(metadata, dict) or json.loads(text) != metadata:
-        raise ValueError(f"{name}: expected a dict that JSON keeps as it is, got {text:.200}")
+        raise ValueError(f"{name}: expected a dict that JSON keeps as it is, got {metadata!r:.200}")
     return text
 
 

@@ -36,6 +36,8 @@ def token_loss(
     check_choice("reduction", reduction, ("mean", "sum"))
     check_share("label_smoothing", label_smoothing)
     V, counts = logits.shape[-1], (targets != IGNORE).flatten()  # (N,)
+    if label_smoothing and pad is not None and not 0 <= pad < V > 1:
+        raise ValueError(f"pad: expected one of {V} tokens, and not the only one, got {pad!r}")
     logits = logits.float() if logits.dtype.itemsize < 4 else logits
     log_p = logits.reshape(len(counts), V).log_softmax(-1)  # (N, V)
     loss = F.nll_loss(log_p, targets.flatten().long(), ignore_index=IGNORE, reduction="sum")

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from tqdm import TqdmWarning
 
-from .guards import check_int
+from .guards import check_int, check_type
 from .losses import call, find_device, token_loss
 from .text import IGNORE
 
@@ -31,6 +31,7 @@ def split_batch(
 ) -> list:  # n batches that hold each row once
     "Cut a batch between its rows; a part that gets none holds the first, with nothing to predict."
     check_int("n", n)
+    check_type("batch", batch, (tuple, list))
     inputs, targets = batch
     if not (B := len(targets)):
         raise ValueError(f"targets: expected at least one row, got shape {tuple(targets.shape)}")

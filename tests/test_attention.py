@@ -1,4 +1,5 @@
-"""The parity wall: loops, written out, fused, a float64 reference and PyTorch's own layer give one answer, on axes that all differ."""
+"""The parity wall: loops, written out, fused, a float64 reference and PyTorch's own layer give one
+answer, on axes that all differ."""
 
 import copy
 import gc
@@ -14,8 +15,8 @@ from torch.testing import assert_close
 
 from former_nb.attention import attention
 from former_nb.block import Block, TransformerConfig
-from former_nb.core import eval_mode
 from former_nb.caches import LayerCache
+from former_nb.core import eval_mode
 from former_nb.equivalent_forms import multi_head_folded, multi_head_token_by_token
 from former_nb.generator import LanguageModel
 from former_nb.guards import merge_masks
@@ -65,7 +66,8 @@ def qkv(shape):
 
 
 def some_mask(*shape, empty=True, seed=0):
-    "A random mask; where `empty`, the first query in the first row of the batch may attend to nothing."
+    """A random mask; where `empty`, the first query in the first row of the batch may attend to
+    nothing."""
     mask = torch.rand(*shape, generator=torch.Generator().manual_seed(seed)) > 0.4
     if empty:
         mask[0, ..., 0, :] = False
@@ -247,7 +249,8 @@ CALLS = ["self", "cross", "attn_mask", "key_padding_mask", "both"]
 
 
 def their_layer(heads, bias, dropout=0.0):
-    "torch's layer; its biases start at zero, where a wrong bias would not show, so they are drawn too."
+    """torch's layer; its biases start at zero, where a wrong bias would not show, so they are drawn
+    too."""
     theirs = nn.MultiheadAttention(12, heads, dropout=dropout, bias=bias, batch_first=True)
     with torch.no_grad():
         for i, p in enumerate(theirs.parameters()):

@@ -13,9 +13,9 @@ from cli_tools import OFFLINE, POSIX, SMALL, contents, done, former, no_option, 
 
 from former_nb import cli
 from former_nb.batches import make_batches
-from former_nb.saving import load_model
 from former_nb.recipes import TASKS
 from former_nb.resuming import lock_folder
+from former_nb.saving import load_model
 from former_nb.settings import own_settings, task_settings
 from former_nb.text import encode_texts
 from former_nb.toy_data import NAMES, collate_answers, number_pairs
@@ -93,11 +93,14 @@ def test_generate_refuses(model, options, word):
         refused(former("generate", "--model", model, *options, *stream), word)
 
 
+TOO_LARGE = ("names", "n_layers"), ("copy", "length"), ("copy", "rows"), ("text", "length")
+
+
 def test_numbers_without_bounds_are_refused_at_once(model, own):
     for odd in ("nan", "1e300"):
         no_option(former("generate", "--model", model, "--temperature", odd), "--temperature")
     huge = 1_000_000_000
-    for task, name in (("names", "n_layers"), ("copy", "length"), ("text", "length")):
+    for task, name in TOO_LARGE:
         with pytest.raises(ValueError, match=f"{name}\\b.*: expected|{name} ="):
             start(task, own[task] | {name: huge}, dry=True)
 

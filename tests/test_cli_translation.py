@@ -1,4 +1,5 @@
-"""`train translate`, `translate` and `bleu` on files of one's own: order, notes, streams, refusals."""
+"""`train translate`, `translate` and `bleu` on files of one's own: order, notes, streams,
+refusals."""
 
 import gzip
 import json
@@ -10,9 +11,9 @@ import sacrebleu
 import torch
 from cli_tools import SMALL, done, former, process, refused
 
-from former_nb.saving import load_model, save_model
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.recipes import hold_out
+from former_nb.saving import load_model, save_model
 from former_nb.toy_data import number_pairs
 
 

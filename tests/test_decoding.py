@@ -1,6 +1,8 @@
-"""Decoding: what is kept equals what is computed again, a batch equals its rows one by one, and bad input costs one sentence.
+"""Decoding: what is kept equals what is computed again, a batch equals its rows one by one, and bad
+input costs one sentence.
 
-150 random configurations, always the same ones, run with the other tests. A longer run, with new ones each time, and a real compiler:
+150 random configurations, always the same ones, run with the other tests. A longer run, with new
+ones each time, and a real compiler:
 
   FORMER_NB_CASES=1000 OMP_NUM_THREADS=1 pytest tests/test_decoding.py
 """
@@ -18,8 +20,8 @@ from torch.testing import assert_close
 
 from former_nb import caches, decoding
 from former_nb.beam_search import beam_search, length_score
-from former_nb.config import TransformerConfig
 from former_nb.caches import KVCache, LayerCache, stream_text
+from former_nb.config import TransformerConfig
 from former_nb.core import eval_mode
 from former_nb.decoding import generate_text
 from former_nb.generator import LanguageModel
@@ -198,7 +200,7 @@ def test_only_a_window_over_distances_goes_beyond_max_len(positions):
     assert far == generate(model, [[5, 6], [7] * 5], 60, window=4, use_cache=False, **how)
     if positions in DISTANCE:
         assert len(generate(model, [[5] * 40], 3, window=4, **how)[0]) == 43
-        with pytest.raises(ValueError, match="prompts\\[0\\]: expected 1 to 24 tokens, got 40"):
+        with pytest.raises(ValueError, match="prompts\\[0\\]: expected 1 to 24 tokens .*got 40"):
             generate(model, [[5] * 40], 3, **how)
 
 
@@ -278,7 +280,10 @@ def test_a_cache_of_other_rows_is_refused():
 
 
 def test_importing_costs_no_compiler():
-    code = "import sys, former_nb.encoder_decoder, former_nb.decoding; print('torch._dynamo' in sys.modules)"
+    code = (
+        "import sys, former_nb.encoder_decoder, former_nb.decoding; print('torch._dynamo' in"
+        " sys.modules)"
+    )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "False"
 
@@ -326,6 +331,20 @@ def test_stream_gives_the_columns_of_generate():
     for row in whole[:, 2:].tolist():
         end = row.index(EOS) if EOS in row else len(row)
         assert not set(row[:end]) & {PAD, BOS, EOS, UNK} and not any(row[end + 1 :])
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_a_stream_ends_with_the_last_token_of_its_last_row(use_cache):
+    how = dict(seed=0, use_cache=use_cache)
+    for most, columns in ((0, 0), (1, 3), (4, 6), (99, 24)):  # the rest of the prompt, and `most`
+        found = list(stream(MODEL, [[5], [6, 7, 8]], most, eos_token_ids=None, **how))
+        assert len(found) == columns, most
+        drawn = [[t for t in row if t is not None] for row in zip(*found)]
+        assert columns == 0 or [len(row) for row in drawn] == [min(most, 24), min(most + 2, 24)]
+        assert columns == 0 or drawn[1][:2] == [7, 8]
+    for seed in range(9):  # also where rows end early
+        *_, last = stream(MODEL, [[5], [6, 7, 8]], 9, **how | dict(seed=seed))
+        assert any(t is not None for t in last)
 
 
 def test_a_step_waits_for_the_device_once(monkeypatch):
@@ -505,13 +524,13 @@ BAD_CALLS = [
     (ValueError, "window", dict(window=0)),
     (ValueError, "eos_token_ids", dict(eos_token_ids=99)),
     (ValueError, "eos_token_ids", dict(eos_token_ids=(2, "a"))),
-    (ValueError, "suppress_tokens", dict(suppress_tokens=range(23))),
+    (ValueError, "suppress_tokens", dict(suppress_tokens=[23])),
     (ValueError, "max_new_tokens", dict(max_new_tokens=-1)),
     (TypeError, "max_new_tokens", dict(max_new_tokens=2.5)),
-    (ValueError, "prompts", dict(prompts=[])),
-    (ValueError, "prompts", dict(prompts=torch.zeros(0, 3, dtype=torch.int64))),
+    (ValueError, "prompts[0]", dict(prompts=[])),
+    (ValueError, "prompts[0]", dict(prompts=torch.zeros(0, 3, dtype=torch.int64))),
     (ValueError, "prompts", dict(prompts=torch.tensor([5, 6]))),
-    (ValueError, "prompts", dict(prompts=torch.ones(2, 3))),
+    (TypeError, "prompts", dict(prompts=torch.ones(2, 3))),
     (TypeError, "prompts", dict(prompts="Jo")),
     (TypeError, "prompts", dict(prompts=None)),
     (ValueError, "prompts[0]", dict(prompts=torch.zeros(3, 0, dtype=torch.int64))),
@@ -519,8 +538,8 @@ BAD_CALLS = [
     (ValueError, "prompts[1]", dict(prompts=[[5], [23]])),
     (ValueError, "prompts[1]", dict(prompts=[[5], [6, -1]])),
     (ValueError, "prompts[1]", dict(prompts=[[5, 6], [PAD, PAD]])),
-    (TypeError, "prompts[0]", dict(prompts=[[5, 6.0]])),
-    (TypeError, "prompts[0]", dict(prompts=[5, 6])),
+    (TypeError, "prompts", dict(prompts=[[5, 6.0]])),
+    (TypeError, "prompts", dict(prompts=[5, 6])),
 ]
 
 
@@ -702,18 +721,16 @@ def test_any_callable_can_be_searched():
 
 BAD_BEAMS = [
     (ValueError, "num_beams", dict(num_beams=0)),
-    (ValueError, "num_return_sequences", dict(num_return_sequences=3)),
+    (ValueError, "num_beams", dict(num_return_sequences=3)),
     (ValueError, "max_new_tokens", dict(max_new_tokens=0)),
     (ValueError, "convention", dict(convention="sum")),
     (ValueError, "length_penalty", dict(length_penalty=-1)),
     (ValueError, "length_penalty", dict(length_penalty=NAN)),
-    (ValueError, "prompts", dict(prompts=[])),
-    (ValueError, "prompts", dict(prompts=[[5], [5, 6]])),
+    (ValueError, "prompts[0]", dict(prompts=[])),
     (ValueError, "prompts[0]", dict(prompts=[5, 99])),
-    (TypeError, "prompts[0]", dict(prompts=[5.0])),
+    (TypeError, "prompts", dict(prompts=[5.0])),
     (ValueError, "eos_token_ids", dict(eos_token_ids=99)),
-    (ValueError, "suppress_tokens", dict(suppress_tokens=range(23))),
-    (ValueError, "cache", dict(model=lambda tokens, cache: None)),
+    (ValueError, "suppress_tokens", dict(suppress_tokens=["a"])),
 ]
 
 
@@ -721,3 +738,14 @@ BAD_BEAMS = [
 def test_bad_searches_are_named_before_any_work(error, name, how):
     how = dict(model=Idle(), prompts=[5, 6], num_beams=2, max_new_tokens=3) | how
     refused(error, name, lambda: beam_search(**how))
+    with pytest.raises(ValueError):  # PyTorch's own sentence
+        beam_search(**how | dict(prompts=[[5], [5, 6]]))
+
+
+def test_where_every_token_is_suppressed_nothing_is_written():
+    for call in (
+        lambda **how: generate(MODEL, CAN, 3, **how),
+        lambda **how: beam_search(MODEL, [5], 2, 3, **how),
+    ):
+        with pytest.raises(ValueError, match="logits: expected numbers"):
+            call(suppress_tokens=range(23))

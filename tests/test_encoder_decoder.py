@@ -1,6 +1,8 @@
-"""The encoder–decoder: the model is the paper's, a batch equals its rows, what is kept equals what is computed again, and bad input costs one sentence.
+"""The encoder–decoder: the model is the paper's, a batch equals its rows, what is kept equals what
+is computed again, and bad input costs one sentence.
 
-150 random configurations, always the same ones, run with the other tests. More of them, new ones each time:
+150 random configurations, always the same ones, run with the other tests. More of them, new ones
+each time:
 
   FORMER_NB_CASES=1000 OMP_NUM_THREADS=1 pytest tests/test_encoder_decoder.py
 """
@@ -22,20 +24,19 @@ from torch.testing import assert_close
 
 from former_nb import encoder_decoder as module
 from former_nb import number_words, two_stacks
-from former_nb.text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
 from former_nb.batches import make_batches
 from former_nb.beam_search import beam_search, length_score
 from former_nb.config import ACTIVATIONS, TransformerConfig
 from former_nb.encoder_decoder import EncoderDecoder, collate_pairs, make_model
-from former_nb.number_words import greedy_decode
-from former_nb.two_stacks import CrossAttentionCache, transformer_from_torch
 from former_nb.leaks import LeakError, assert_no_leak
+from former_nb.losses import exact_match, token_loss
 from former_nb.masks import causal_mask, padding_mask
 from former_nb.multi_head import MultiHeadAttention
-from former_nb.losses import token_loss
+from former_nb.number_words import greedy_decode
 from former_nb.optimization import make_optimizers
-from former_nb.losses import exact_match
+from former_nb.text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
 from former_nb.training import TrainingConfig
+from former_nb.two_stacks import CrossAttentionCache, transformer_from_torch
 
 CASES = int(os.environ.get("FORMER_NB_CASES", 150))
 FIRST = int(time.time()) if "FORMER_NB_CASES" in os.environ else 0  # of the seeds
@@ -78,7 +79,8 @@ SEEDS = range(FIRST, FIRST + CASES)
 
 
 def spelt_out(model, src, tgt):
-    "The logits of one pair without padding, by formulas: no fused kernel, no masks of the library, no cache."
+    """The logits of one pair without padding, by formulas: no fused kernel, no masks of the
+    library, no cache."""
     c, w = model.config, dict(model.named_parameters()) | dict(model.named_buffers())
 
     def norm(x, name):
@@ -206,7 +208,8 @@ def test_parity_with_torchs_transformer(norm_first, activation, padded):
 
 
 def test_the_start_is_what_a_unit_stream_says():
-    "Logits of variance one cost half a nat more than ln V; with one matrix the token just read, still in the stream, gets the logit √d besides."
+    """Logits of variance one cost half a nat more than ln V; with one matrix the token just read,
+    still in the stream, gets the logit √d besides."""
     for tied, wanted in (
         (False, math.log(1000) + 0.5),
         (True, math.log(math.exp(16) + 1000 * math.exp(0.5))),

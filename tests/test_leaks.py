@@ -1,4 +1,5 @@
-"""The leak meters find every planted mistake, name the pair, pass the model put right, and leave it as it was."""
+"""The leak meters find every planted mistake, name the pair, pass the model put right, and leave it
+as it was."""
 
 from functools import partial
 
@@ -7,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from former_nb.config import TransformerConfig
 from former_nb.caches import KVCache
+from former_nb.config import TransformerConfig
 from former_nb.equivalent_forms import GrowingCache
 from former_nb.generator import LanguageModel
 from former_nb.leaks import (
@@ -56,7 +57,8 @@ def leaking_pair(model, inputs, allowed, **kwargs):
 X = numbers(B, T, D)
 
 
-# ------------------------------------------------------------------ the planted mistakes, on our layer and on PyTorch's
+# ------------------------------------------------------------------ the planted mistakes, on our
+# layer and on PyTorch's
 
 
 def torch_layer(mask):
@@ -123,7 +125,10 @@ def test_an_inverted_mask_is_caught():
 def test_nan_from_an_inverted_mask_is_an_error_and_no_pass():
     with pytest.raises(
         ValueError,
-        match="model: expected finite outputs, got NaN or infinity in 2, the first output 4 of sample 0",
+        match=(
+            "model: expected finite outputs, got NaN or infinity in 2, the first output 4 of"
+            " sample 0"
+        ),
     ):
         assert_no_leak(torch_layer(~CAUSAL), X, CAUSAL)
 
@@ -131,8 +136,8 @@ def test_nan_from_an_inverted_mask_is_an_error_and_no_pass():
 def test_an_excluded_diagonal_is_caught_on_the_layer():
     text = leaking_pair(our_layer(CAUSAL & ~EYE), X, CAUSAL)
     assert (
-        "output 0 of sample 0 does not depend on input 0, which `allowed` allows; 4 such pairs; the diagonal may be excluded"
-        in text
+        "output 0 of sample 0 does not depend on input 0, which `allowed` allows; 4 such pairs; the"
+        " diagonal may be excluded" in text
     )
     assert_no_leak(our_layer(CAUSAL & ~EYE), X, CAUSAL, must_depend=False)
 

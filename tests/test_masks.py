@@ -1,4 +1,5 @@
-"""Masks, their patterns and their formats: edges of size 0, each guard once, and the way there and back."""
+"""Masks, their patterns and their formats: edges of size 0, each guard once, and the way there and
+back."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""What holds for attention, masks and positions whatever the numbers, over shapes and masks that hypothesis draws.
+"""What holds for attention, masks and positions whatever the numbers, over shapes and masks that
+hypothesis draws.
 
 4,000 cases, always the same ones, run with the other tests. A longer run, with new cases each time:
 
@@ -176,9 +177,10 @@ def layers(draw):
     )()
     if isinstance(positions, RelativeBias):
         positions.table.data.normal_()
-    return MultiHeadAttention(
-        h * d_k, h, n_kv_heads=g, bias=draw(st.booleans()), positions=positions
-    ), seed
+    return (
+        MultiHeadAttention(h * d_k, h, n_kv_heads=g, bias=draw(st.booleans()), positions=positions),
+        seed,
+    )
 
 
 def finite(*tensors):
@@ -190,7 +192,8 @@ def gradients(out, inputs):
 
 
 def both_paths(q, k, v, mask=None, is_causal=False, bias=None):
-    "The outputs of the fused and of the written-out path, and the weights; shared heads are spread."
+    """The outputs of the fused and of the written-out path, and the weights; shared heads are
+    spread."""
     k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
     both = (q, k, v, merge_masks(mask, bias), is_causal)
     return attention(*both), *attention(*both, need_weights=True)
@@ -374,8 +377,11 @@ def test_the_builders_agree_with_one_another(T, S, window, seed):
     square, windowed = causal_mask(S), sliding_window_mask(S, window)
     mask, part = causal_mask(T, S), sliding_window_mask(T, window, S)
     rows = min(
-        T, S
-    )  # the last query stands at the last key; where there are more queries than keys, the first see nothing
+        T,
+        S,
+        # the last query stands at the last key; where there are more queries than keys, the first see
+        # nothing
+    )
     assert (
         torch.equal(mask[:, :, T - rows :], square[:, :, S - rows :])
         and not mask[:, :, : T - rows].any()

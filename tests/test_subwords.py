@@ -1,4 +1,5 @@
-"""Merges are those of the library, BLEU is sacreBLEU's for any texts, and the bootstrap is that of resampling by hand."""
+"""Merges are those of the library, BLEU is sacreBLEU's for any texts, and the bootstrap is that of
+resampling by hand."""
 
 import os
 import random
@@ -157,7 +158,7 @@ TABLE = {
         (
             "fewer",
             lambda: compare_translations(["a"], ["a"], ["a", "b"]),
-            (ValueError, "first, second, references: expected as many", "1, 1, 2"),
+            (ValueError, "first, second, references: expected as many", "[1, 1, 2]"),
         ),
         (
             "no samples",
@@ -169,7 +170,7 @@ TABLE = {
         (
             "none",
             lambda: score_translations([], []),
-            (ValueError, "hypotheses, references: expected as many", "0, 0"),
+            (ValueError, "hypotheses, references: expected as many", "[0, 0]"),
         ),
         (
             "numbers",

@@ -1,4 +1,5 @@
-"""Tokenizers: every text comes back, no text spells a special token, training and files can be relied on, bad input gets one clear sentence."""
+"""Tokenizers: every text comes back, no text spells a special token, training and files can be
+relied on, bad input gets one clear sentence."""
 
 import json
 import os
@@ -116,6 +117,12 @@ def test_a_normal_spelling_stays_as_it_is(text, lowercase):
     assert normalise(once, lowercase) == once and normalise(
         unicodedata.normalize("NFD", text)
     ) == normalise(text)
+
+
+def test_letters_are_composed_after_their_capitals_are_folded():
+    assert normalise("H\u0331", lowercase=True) == "\u1e96"  # only the small letter has a code
+    assert normalise("T\u0308J\u030c", lowercase=True) == "\u1e97\u01f0"
+    assert CharTokenizer("\u1e96", lowercase=True).unknown("H\u0331") == ""
 
 
 def test_so_does_every_character_of_unicode():

@@ -43,13 +43,13 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     ],
     "09_classifier": ["library/results", "library/saving", "library/labels"],
     "11_decoding": [
-        *("deeper/11_sampling", "deeper/11_caches"),
+        *("library/prompts", "deeper/11_sampling", "deeper/11_caches"),
         *("library/costs", "deeper/08_scaling"),  # its models are those of lesson 10
     ],
     "12_encoder_decoder": ["library/two_stacks"],
     "15_translation": ["library/scores", "library/translating"],
 }
-EXTRA = "config toy_data labels multi_head_tools two_stacks translating scores"
+EXTRA = "config toy_data labels prompts multi_head_tools two_stacks translating scores"
 EXTRA += " training_config callbacks results saving costs settings recipes reports cli"
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
