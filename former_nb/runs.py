@@ -159,8 +159,8 @@ class Run:
         "Raise `ValueError` for NaN: what is broken is neither reported nor saved."
         if not all(map(math.isfinite, found.values())):
             said = ", ".join(f"{name} {x:.4g}" for name, x in found.items())
-            rates = f"a smaller rate may help, got {self.config.lr} and {self.config.muon_lr}"
-            raise ValueError(f"lr: no number after step {self.step} ({said}); {rates}")
+            what = f"lr: the loss is no longer a number after step {self.step} ({said})"
+            raise ValueError(f"{what}; a smaller rate may help, got lr={self.config.lr}")
 
 # %% ../nbs/deeper/08_runs.ipynb #07553bf9
 def make_run(
