@@ -125,10 +125,7 @@ def test_an_inverted_mask_is_caught():
 def test_nan_from_an_inverted_mask_is_an_error_and_no_pass():
     with pytest.raises(
         ValueError,
-        match=(
-            "model: expected finite outputs, got NaN or infinity in 2, the first output 4 of"
-            " sample 0"
-        ),
+        match=r"model: expected finite outputs, .* got \[\(0, 4\), \(1, 4\)\]",
     ):
         assert_no_leak(torch_layer(~CAUSAL), X, CAUSAL)
 
@@ -453,9 +450,15 @@ IDS, ONES = X.long(), torch.ones(2, 5).long()
 @pytest.mark.parametrize(
     "model, inputs, allowed, error, words",
     [
-        (3, X, CAUSAL, TypeError, "model: expected a module or a function, got int"),
-        (lambda x: {"out": "text"}, X, CAUSAL, TypeError, "model: expected .* got str"),
-        (lambda x: None, X, CAUSAL, TypeError, "model: expected .* got NoneType"),
+        (3, X, CAUSAL, TypeError, "not callable"),
+        (
+            lambda x: {"out": "text"},
+            X,
+            CAUSAL,
+            TypeError,
+            "model returns: expected Tensor, got str",
+        ),
+        (lambda x: None, X, CAUSAL, TypeError, "model returns: expected Tensor, got NoneType"),
         (lambda x: x.sum(), X, CAUSAL, ValueError, r"model: expected outputs .* got \(\)"),
         (lambda x: x.mT.mT.transpose(0, 1), X, CAUSAL, ValueError, r"model: .* \(B = 2"),
         (lambda x: F.dropout(x, 0.5), X, CAUSAL, ValueError, "model: .* is dropout on"),
@@ -464,11 +467,11 @@ IDS, ONES = X.long(), torch.ones(2, 5).long()
         (nn.Identity(), X > 0, CAUSAL, TypeError, "inputs: expected .* got torch.bool"),
         (nn.Identity(), X[0, 0], CAUSAL, ValueError, r"inputs: expected .* got \(8,\)"),
         (nn.Identity(), X[:, :0], CAUSAL, ValueError, "inputs: expected shape"),
-        (nn.Identity(), IDS, CAUSAL, ValueError, r"inputs: expected token ids of shape \(B, S\)"),
+        (nn.Identity(), IDS, CAUSAL, ValueError, r"inputs: expected integers of shape \(B, S\)"),
         (nn.Identity(), X / 0, CAUSAL, ValueError, "inputs: expected finite numbers"),
         (nn.Identity(), ONES, CAUSAL, ValueError, "vocab_size: expected at least 2 .* got 1"),
         (nn.Identity(), X, CAUSAL.float(), TypeError, "allowed: expected .* got torch.float32"),
-        (nn.Identity(), X, None, TypeError, "allowed: expected a boolean tensor, got NoneType"),
+        (nn.Identity(), X, None, TypeError, "NoneType"),
         (nn.Identity(), X, causal_mask(4), ValueError, "allowed: expected"),
         (nn.Identity(), X, CAUSAL.expand(1, 3, T, T), ValueError, "allowed: expected"),
         (nn.Identity(), X, CAUSAL[0, 0, 0], ValueError, "allowed: expected"),
