@@ -119,7 +119,7 @@ def prepare_long_text(settings: dict, name: str | None = None) -> Job:
     from former_nb.checkpoints import save_model
     from former_nb.config import TransformerConfig
     from former_nb.generator import LanguageModel
-    from former_nb.long_texts import load_long_text, long_text_data
+    from former_nb.long_text_data import load_long_text, long_text_data
     from former_nb.reports import report_long
 
     file = name or settings["file"]

@@ -256,7 +256,7 @@ TABLE = {
         (
             "half a character",
             lambda: RECORD("a\ud800", "a"),
-            (ValueError, "text: expected characters, got half a surrogate pair", "at place 1"),
+            (UnicodeEncodeError, "", "position 1: surrogates not allowed"),
         ),
         (
             "no model",

@@ -314,7 +314,11 @@ TABLE = {
         ),
         ("positions", lambda: TURNED(X, X), (ValueError, "memory: expected None", "positions")),
         ("too long", lambda: TURNED(n(2, 7, 12)), (ValueError, "q: expected at most", "got 7")),
-        ("a cache of another batch", lambda: cached(LAYER, X, 3), (ValueError, "k: expected", "3")),
+        (
+            "a cache of another batch",
+            lambda: cached(LAYER, X, 3),
+            (RuntimeError, "Sizes of tensors", "3"),
+        ),
         ("heads", lambda: MultiHeadAttention(12, 5), (ValueError, "d_model: expected", "got 12")),
         ("groups", lambda: MultiHeadAttention(12, 6, n_kv_heads=4), (ValueError, "n_heads:", "4")),
         *counts("n_heads", lambda value: MultiHeadAttention(12, value)),

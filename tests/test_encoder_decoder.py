@@ -181,7 +181,7 @@ def test_the_start_is_what_a_unit_stream_says():
 
 def test_it_can_be_exported_with_open_sizes():
     model = new_model(positions="rotary", n_layers=1, dtype=torch.float32)
-    B, S, T = (torch.export.Dim(name, min=2, max=15) for name in "BST")
+    B, S, T = (torch.export.Dim(name, min=2, max=16) for name in "BST")
     given, sizes = tuple(torch.randint(4, 19, (3, n)) for n in (7, 5)), ({0: B, 1: S}, {0: B, 1: T})
     program = torch.export.export(model, given, dynamic_shapes=sizes).module()
     for b, s, t in ((2, 9, 4), (5, 3, 8)):
@@ -543,7 +543,7 @@ TABLE = {
         ("empty", lambda: CrossAttentionCache(2).reorder(torch.tensor([0])), lambda _: True),
     ],
     "collate_pairs": [
-        ("a word", lambda: collate_pairs([("ab", "cd")]), (TypeError, "rows:", "")),
+        ("a word", lambda: collate_pairs([("ab", "cd")]), (TypeError, "", "str")),
         ("nothing", lambda: collate_pairs([([], [1, 2])]), lambda b: b[0][0].shape == (1, 0)),
     ],
     "greedy_decode": [

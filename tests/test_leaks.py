@@ -394,7 +394,7 @@ def test_it_works_where_gradients_are_switched_off():
 @pytest.mark.parametrize(
     "model, inputs, allowed, error, name",
     [
-        (3, X, CAUSAL, TypeError, "model"),
+        (3, X, CAUSAL, TypeError, "not callable"),
         (lambda x: None, X, CAUSAL, TypeError, "model"),
         (lambda x: x.sum(), X, CAUSAL, ValueError, "model"),
         (lambda x: x.transpose(0, 1), X, CAUSAL, ValueError, "model"),

@@ -148,7 +148,7 @@ def test_the_interval_is_that_of_sentences_drawn_one_by_one():
 
 # ---- bad input
 
-TEXTS = (TypeError, "texts: expected a list of strings", "str")
+TEXTS = (TypeError, "texts: expected a list of strings", "got")
 TABLE = {
     "bleu_counts": [
         ("a string", lambda: bleu_counts("a b", ["a"]), TEXTS),
