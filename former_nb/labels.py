@@ -22,7 +22,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from .batches import make_batches
-from .checkpoints import check_pair
+from .saving import check_pair
 from .core import eval_mode
 from .files import read_text
 from .guards import check_choice, check_int, check_share

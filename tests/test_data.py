@@ -385,11 +385,11 @@ def packed(text):
 
 UNEVEN = "Multi30k, train: expected as many German lines as English ones, got"
 BAD_PAIRS = [
-    (packed("M\u00e4nner\n"), r"train.de.gz' is not UTF-8 text: byte 1 is 0xe4"),
-    (packed("eins\nzwei\n" * 99)[:-12], r"train.de.gz' is broken, gzip cannot unpack it"),
-    (packed("eins\nzwei\n")[:-8] + b"\0" * 8, r"train.de.gz' is broken, gzip cannot unpack it"),
+    (packed("M\u00e4nner\n"), r"train.de.gz' cannot be read as UTF-8 text: .* 0xe4"),
+    (packed("eins\nzwei\n" * 99)[:-12], r"train.de.gz' cannot be read"),
+    (packed("eins\nzwei\n")[:-8] + b"\0" * 8, r"train.de.gz' cannot be read"),
     (packed(""), r"train.de.gz': expected text, got an empty file"),
-    (packed("eins\n\0\n"), r"train.de.gz', line 2: expected text, got the character NUL"),
+    (packed("eins\n\0\n"), r"train.de.gz': expected text, got NUL in line 2"),
     (packed("eins\n"), f"{UNEVEN} 1 and 2"),
     (packed("eins\n\nzwei\n"), f"{UNEVEN} 3 and 2"),
 ]
@@ -577,16 +577,16 @@ def a_file(content, tmp):
 BAD_FILES = [
     (b"", "expected text, got an empty file"),
     (b" \r\n\t\n", "expected text, got an empty file"),
-    ("adel\u00e9".encode("latin-1"), "is not UTF-8 text: byte 4 is 0xe9"),
-    ("adel\u0117".encode("utf-16"), "is not UTF-8 text: byte 0 is 0xff"),
-    (b"a\nb\0c", "line 2: expected text, got the character NUL"),
-    (gzip.compress(FILE, mtime=0)[:-9], "is broken, gzip cannot unpack it"),
-    (b"\x1f\x8b and so on", "is broken, gzip cannot unpack it"),
+    ("adel\u00e9".encode("latin-1"), "byte 0xe9 in position 4"),
+    ("adel\u0117".encode("utf-16"), "byte 0xff in position 0"),
+    (b"a\nb\0c", "expected text, got NUL in line 2"),
+    (gzip.compress(FILE, mtime=0)[:-9], "cannot be read"),
+    (b"\x1f\x8b and so on", "cannot be read"),
 ]
 BAD_NAMES = [
     ("\n".join(["name", *NAMES[:9] * 2]).encode(), "names, got 9"),
-    (", ".join(NAMES).encode(), "line 1: expected a name of at most 100"),
-    (FILE + b"ona\t12\n", "line 676: expected one name, got columns"),
+    (", ".join(NAMES).encode(), "line 1: expected one name of at most 100"),
+    (FILE + b"ona\t12\n", "line 676: expected one name of"),
 ]
 
 
@@ -610,7 +610,7 @@ def test_good_files(tmp_path):
 
 
 def bad_shares():
-    for bad in (0.9, (1.0,), (0.9, 0.2), ("a",), (1.1, -0.1), (float("nan"), 1)):
+    for bad in ((1.0,), (0.9, 0.2), ("a",), (1.1, -0.1), (float("nan"), 1)):
         yield f"shares {bad}", ValueError, "shares", lambda bad=bad: split(NAMES, bad)
 
 

@@ -25,20 +25,20 @@ from torch.testing import assert_close
 
 from former_nb import long_text_data as long
 from former_nb.batches import make_batches
-from former_nb.checkpoints import load_model, save_model
 from former_nb.config import POSITIONS, TransformerConfig
 from former_nb.data_sets import SOURCES, Source, python_prose, split
 from former_nb.generator import LanguageModel
 from former_nb.leaks import assert_no_leak
 from former_nb.long_text_data import LONG_TEXTS, encode_bytes, load_long_text, long_text_data
 from former_nb.long_texts import TextWindows, bits_per_character, perplexity, text_windows
+from former_nb.losses import evaluate, token_loss, total_loss
 from former_nb.ngrams import NGram
 from former_nb.noise import assert_no_noise_leak
-from former_nb.optimization import evaluate, token_loss, total_loss
 from former_nb.reports import plot_attention
-from former_nb.runs import TrainingConfig
+from former_nb.saving import load_model, save_model
 from former_nb.text import BOS, EOS, IGNORE, PAD, SPECIALS, UNK, CharTokenizer
 from former_nb.tokenization import SubwordTokenizer, load_tokenizer
+from former_nb.training_config import TrainingConfig
 
 LONG = "FORMER_NB_CASES" in os.environ
 many = settings(
