@@ -178,7 +178,7 @@ def test_a_table_of_words_that_pandas_takes_for_nothing(tmp_path):
         ("text,label\na\n", "row 1"),
         ('text,label\n"a,x\nb,y\n', "is not CSV"),
         ("", "empty file"),
-        ("text,label\nné,x\n".encode("latin-1"), "is not UTF-8"),
+        ("text,label\nné,x\n".encode("latin-1"), "UTF-8"),
         ("text,label\na\x00b,x\n", "expected text, got"),
     ],
 )
@@ -241,7 +241,7 @@ BAD = {
     "one text": (TypeError, "texts:", lambda: predict(M, T, "good")),
     "few names": (ValueError, "labels:", lambda: predict(M, T, ["good"], ["a"])),
     "tokenizer": (ValueError, "tokenizer:", lambda: predict(M, CharTokenizer("ab"), ["a"])),
-    "no model": (TypeError, "model:", lambda: predict(None, T, ["a"])),
+    "no model": (ValueError, "model:", lambda: predict(None, T, ["a"])),
     "nothing there": (ValueError, "file:", lambda: read_labeled_csv("no such")),
     "fewer said": (ValueError, "", lambda: classification_report(["a"], [])),
     "a class too many": (ValueError, "target:", lambda: gradient_times_input(M, EMPTY, 2)),
