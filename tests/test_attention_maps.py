@@ -263,9 +263,9 @@ TABLE = {
         (
             "no text",
             lambda: RECORD(None, "a"),
-            (TypeError, "text: expected a string", "NoneType"),
+            (TypeError, "text: expected", "NoneType"),
         ),
-        ("a list", lambda: RECORD("a", ["a"]), (TypeError, "text: expected a string", "list")),
+        ("a list", lambda: RECORD("a", ["a"]), (TypeError, "text: expected", "list")),
         (
             "half a character",
             lambda: RECORD("a\ud800", "a"),
@@ -284,12 +284,12 @@ TABLE = {
         (
             "another tokenizer",
             lambda: RECORD("a", "a", tokenizer=OTHER),
-            (ValueError, "tokenizer: expected the model's", "6"),
+            (ValueError, "tokenizer: expected", "6"),
         ),
         (
             "no tokenizer",
             lambda: RECORD("a", "a", tokenizer=None),
-            (TypeError, "tokenizer: expected a TextTokenizer", "NoneType"),
+            (TypeError, "tokenizer: expected", "NoneType"),
         ),
     ],
     "align_translation": [
@@ -316,7 +316,7 @@ TABLE = {
         (
             "no text",
             lambda: align_translation(MODEL, TOKENIZER, "ab", None),
-            (TypeError, "text: expected a string", "NoneType"),
+            (TypeError, "text: expected", "NoneType"),
         ),
     ],
     "view_translation": [
@@ -338,7 +338,7 @@ TABLE = {
         (
             "weights left out",
             lambda: view_translation(RECORD("a", "a").iloc[1:]),
-            (ValueError, "table: expected a weight for each query and key", "8 of 9"),
+            (ValueError, "table: expected 9 weights", "8"),
         ),
     ],
 }
