@@ -220,6 +220,19 @@ def test_alignments_are_the_largest_mean_weights_while_a_word_is_written(layer):
     )
 
 
+def test_the_decoder_may_be_deeper_and_longer_than_the_encoder():
+    sizes = dict(d_model=24, n_heads=3, d_ff=48, positions="rotary")
+    source, target = (
+        TransformerConfig(TOKENIZER.vocab_size, most, n_layers=n, **sizes)
+        for most, n in ((8, 1), (20, 3))
+    )
+    set_seed(0)
+    model = EncoderDecoder(source, tgt_config=target)
+    assert len(align_translation(model, TOKENIZER, "zwei", "twenty-two", 3)) == 10
+    with pytest.raises(ValueError, match="layer: expected a whole number from 1 to 3"):
+        align_translation(model, TOKENIZER, "zwei", "two", 4)
+
+
 OTHER = CharTokenizer("ab")
 MODEL = translator()
 RECORD = lambda *texts, model=MODEL, tokenizer=TOKENIZER: record_translation(
