@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
 from former_nb.leaks import LeakError
 from former_nb.noise import NoiseTest, assert_no_noise_leak, noise_leak
