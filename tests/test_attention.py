@@ -14,8 +14,9 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.attention import attention
-from former_nb.block import Block, TransformerConfig
+from former_nb.block import Block
 from former_nb.caches import LayerCache
+from former_nb.config import TransformerConfig
 from former_nb.core import eval_mode
 from former_nb.equivalent_forms import multi_head_folded, multi_head_token_by_token
 from former_nb.generator import LanguageModel

@@ -1089,8 +1089,8 @@ def test_a_type_that_the_format_does_not_know(folder):
 @pytest.fixture
 def kept(tmp_path):
     "A classifier with its tokenizer and labels in a folder."
-    from former_nb.block import TransformerConfig
     from former_nb.classifier import Classifier
+    from former_nb.config import TransformerConfig
 
     tokenizer = CharTokenizer("abc")
     config = TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8, dropout=0.0)
