@@ -334,7 +334,7 @@ def test_one_of_two_is_killed(script, tmp_path):
 @pytest.mark.parametrize("kind", ["FSDP", "DEEPSPEED", "MEGATRON_LM"])
 def test_a_sharded_model_is_refused(kind, monkeypatch):
     monkeypatch.setenv(f"ACCELERATE_USE_{kind}", "true")
-    with pytest.raises(ValueError, match=f"cannot be launched with {kind}"):
+    with pytest.raises(ValueError, match=f"cannot run under {kind}"):
         start_processes("cpu")
 
 
@@ -359,7 +359,7 @@ def test_the_configuration_in_the_lesson_is_one_of_accelerate(script, tmp_path):
     ]
     process = start(launcher, script, tmp_path, [{"name": "plain"}])
     _, said = finish(process)
-    assert process.returncode != 0 and "cannot be launched with FSDP" in said
+    assert process.returncode != 0 and "cannot run under FSDP" in said
 
 
 def test_processes_that_do_not_know_of_each_other_are_refused(monkeypatch):
@@ -607,5 +607,5 @@ def test_the_arithmetic_of_sending():
         (dict(latency=float("nan")), "latency"),
         (dict(n_bytes=-1), "n_bytes"),
     ):
-        with pytest.raises(ValueError, match=f"{name}: expected"):
+        with pytest.raises(ValueError, match=f"{name}.*expected"):
             step_seconds(**{**dict(shared=1.0, n_bytes=10, processes=2, bandwidth=1.0), **wrong})
