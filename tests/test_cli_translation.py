@@ -116,7 +116,7 @@ USE = "translate --model {model} x "
         (TRAIN + "--src {a} --tgt {a}", ["src: ", "got 2"]),
         (TRAIN + "--src {a} --tgt {a} --val-src {a}", ["val_src, val_tgt: "]),
         ("translate --model {missing} x", ["model: "]),
-        (USE + "--num-beams 2 --num-return-sequences 3", ["num_"]),
+        (USE + "--num-beams 2 --num-return-sequences 3", ["num_beams: "]),
         (USE + "--length-penalty -1", ["length_penalty: "]),
         (USE + "--file {a}", ["file: ", "both"]),
         ("generate --model {model}", ["model: ", "former-nb translate"]),

@@ -261,7 +261,7 @@ def test_a_full_disk_ends_all(script, alone, curve, tmp_path):
 @pytest.mark.parametrize("kind", ["FSDP", "DEEPSPEED", "MEGATRON_LM"])
 def test_a_sharded_model_is_refused(kind, monkeypatch):
     monkeypatch.setenv(f"ACCELERATE_USE_{kind}", "true")
-    with pytest.raises(ValueError, match=f"cannot be launched with {kind}"):
+    with pytest.raises(ValueError, match=f"cannot run under {kind}"):
         start_processes("cpu")
 
 
@@ -458,5 +458,5 @@ def test_the_arithmetic_of_sending():
     assert step_seconds(6.0, 100, 2, 50.0, latency=0.25, repeated=1.0) == 3 + 1 + 0.5 + 2
     usual = dict(shared=1.0, n_bytes=10, processes=2, bandwidth=1.0)
     for name, wrong in dict(shared=-1, bandwidth=0, latency=float("nan"), n_bytes=-1).items():
-        with pytest.raises(ValueError, match=f"{name}: expected"):
+        with pytest.raises(ValueError, match=f"{name}.*expected"):
             step_seconds(**usual | {name: wrong})

@@ -69,7 +69,7 @@ def test_what_is_odd_costs_its_own_line_only(fixed):
     found = translate(fixed, TOKENIZER, lines, 2)
     assert len(found) == len(lines) and found[0] == found[6] == found[8]
     assert [bool(t.text) for t in found[:3]] == [True, False, False] and not found[1].note
-    assert "expected a string" in found[3].note and "surrogate" in found[4].note
+    assert "text: expected" in found[3].note and "surrogate" in found[4].note
     assert found[3].text == found[4].text == ""
     assert "pieces" in found[5].note and found[5].text
     assert "does not know: 日本語" in found[7].note and "<unk>" not in found[7].text
