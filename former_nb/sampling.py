@@ -28,10 +28,10 @@ class Sampling:
     "How the next token is drawn. Raises `ValueError` for a setting that nothing can be drawn with."
 
     temperature: float = 1.0  # 0 takes the likeliest, 1 samples as the model says, more is wilder
-    top_k: int | None = None  # the k likeliest; of equal ones those that come first
+    top_k: int | None = None  # the k likeliest; of equally likely tokens the first
     top_p: float | None = None  # the fewest likeliest that have this probability or more
     min_p: float | None = None  # those at least this many times as likely as the likeliest
-    repetition_penalty: float = 1.0  # above 1, what a row holds is less likely
+    repetition_penalty: float = 1.0  # above 1, tokens that a row has are less likely
     seed: int | torch.Generator | None = None  # row i draws with seed + i; a generator, all rows
 
     def __post_init__(self):
