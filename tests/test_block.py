@@ -144,23 +144,7 @@ def test_a_causal_flag_is_the_causal_mask_and_weights_keep_their_type(kind):
     assert_close(ours(x, is_causal=True, **memory), ours(x, causal_mask(5), **memory))
 
 
-@pytest.mark.parametrize("norm_first", [True, False])
-@pytest.mark.parametrize("cross", [False, True])
-def test_a_stack_is_its_blocks_and_a_last_norm_only_after_pre_norm(norm_first, cross):
-    torch.manual_seed(0)
-    stack = Stack(replace(CONFIG, norm_first=norm_first, n_layers=3), cross)
-    for p in stack.parameters():
-        nn.init.normal_(p, std=0.5)  # gains and shifts that show
-    memory = {"memory": n(2, 7, 12)} if cross else {}
-    by_hand = n(2, 5, 12)
-    for block in stack.blocks:
-        by_hand = block(by_hand, is_causal=True, **memory)
-    norm = F.layer_norm(by_hand, (12,), *stack.norm.parameters()) if norm_first else by_hand
-    assert_close(stack(n(2, 5, 12), is_causal=True, **memory), norm)
-    assert len({block.ff.w_in.weight.sum().item() for block in stack.blocks}) == 3
-
-
-def test_a_stack_is_pytorchs_decoder():
+def test_a_stack_is_pytorchs_decoder_with_a_last_norm_only_after_pre_norm():
     for first in (True, False):
         layer = their_layer("decoder", norm_first=first)
         theirs = nn.TransformerDecoder(layer, 3, norm=nn.LayerNorm(12) if first else None)
@@ -168,13 +152,14 @@ def test_a_stack_is_pytorchs_decoder():
             nn.init.normal_(p, std=0.5)  # no two layers alike: a wrong order would show
         ours = Stack(replace(CONFIG, norm_first=first, activation="relu"), cross=True)
         ours.blocks = nn.ModuleList(map(block_from_torch, theirs.layers))
-        ours.norm = theirs.norm or nn.Identity()
+        assert isinstance(ours.norm, nn.LayerNorm if first else nn.Identity)
+        ours.norm = theirs.norm or ours.norm
         x, memory = n(2, 5, 12), n(2, 7, 12)
         wanted = theirs(x, memory, tgt_mask=~causal_mask(5)[0, 0])
         assert_close(ours(x, is_causal=True, memory=memory), wanted, rtol=1e-4, atol=1e-4)
 
 
-# ---- gradients by finite differences, half precision
+# ---- gradients by finite differences
 
 VARIANTS = [  # norm first, norm, activation, cross: a spread of the 24 that there are
     (True, "layer", "gelu", False),
@@ -185,14 +170,13 @@ VARIANTS = [  # norm first, norm, activation, cross: a spread of the 24 that the
 ]
 if LONG:
     VARIANTS = list(product((True, False), NORMS, ACTIVATIONS, (False, True)))
-EACH_VARIANT = pytest.mark.parametrize(("norm_first", "norm", "activation", "cross"), VARIANTS)
 
 
 def variant(norm_first, norm, activation, **more):
     return replace(CONFIG, norm_first=norm_first, norm=norm, activation=activation, **more)
 
 
-@EACH_VARIANT
+@pytest.mark.parametrize(("norm_first", "norm", "activation", "cross"), VARIANTS)
 def test_gradients_are_those_of_finite_differences(norm_first, norm, activation, cross):
     torch.manual_seed(0)
     config = variant(norm_first, norm, activation, d_model=4, n_heads=2, d_ff=2)
@@ -207,21 +191,6 @@ def test_gradients_are_those_of_finite_differences(norm_first, norm, activation,
         return functional_call(block, given_weights, (values[0],), more)
 
     assert torch.autograd.gradcheck(run, (*inputs, *weights.values()))
-
-
-@EACH_VARIANT
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_stays_finite_and_near(dtype, norm_first, norm, activation, cross):
-    torch.manual_seed(0)
-    block, x = Block(variant(norm_first, norm, activation), cross), 10 * n(2, 5, 12)
-    memory = {"memory": n(2, 7, 12)} if cross else {}
-    wanted = block(x, is_causal=True, **memory)
-    memory = {name: t.to(dtype) for name, t in memory.items()}
-    out = block.to(dtype)(x.to(dtype), is_causal=True, **memory)
-    out.float().square().mean().backward()
-    assert out.dtype == dtype and out.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in block.parameters())
-    assert_close(out.float(), wanted, atol=0.15, rtol=0.05)
 
 
 # ---- compiled and exported
