@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import former_nb
+from former_nb.toy_data import english_number, german_number
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = ["constraints.txt", "CHANGELOG.md", "CITATION.cff"]
@@ -99,6 +100,36 @@ def test_the_source_archive_holds_what_its_setup_reads_and_no_half_of_the_tests(
         *EXTRAS,
     } <= held
     assert not any(name.startswith(("tests", "nbs", "docs")) for name in held)
+
+
+def test_the_shipped_models_are_small_and_say_what_they_are(wheel):
+    held = [info for info in wheel.infolist() if info.filename.startswith("former_nb/models/")]
+    folders = {info.filename.split("/")[2] for info in held}
+    assert folders == {"names", "numbers"} and sum(info.file_size for info in held) < 2_000_000
+    for folder in folders:
+        card = wheel.read(f"former_nb/models/{folder}/README.md").decode()
+        assert all(part in card for part in ("- Data: ", "| measured |", f"models.py {folder}"))
+
+
+NUMBERS = [3, 12, 17, 21, 38, 40, 56, 99, 100, 101, 245, 911, 1000, 2021, 7777, 10_000, 31_415]
+NUMBERS += [200_345, 654_321, 999_999]
+
+
+def test_what_was_installed_writes_and_translates_at_once_without_a_network(wheel, tmp_path):
+    wheel.extractall(tmp_path)
+    code = "import sys, former_nb.cli as cli; sys.argv = sys.argv[1:]; cli.main()"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "HF_HUB_OFFLINE": "1", "FORMER_NB_DATA": ""}
+
+    def former(*words):
+        how = dict(cwd=tmp_path, env=env, check=True, capture_output=True, encoding="utf-8")
+        return subprocess.run([sys.executable, "-c", code, "former-nb", *words], **how).stdout
+
+    assert former("--version") == f"former-nb {former_nb.__version__}\n"
+    names = former("generate", "--prompt", "Jo", "--n", "3", "--device", "cpu").splitlines()
+    assert len(names) == 3 and all(name.startswith("Jo") for name in names)
+    said = former("translate", "--device", "cpu", *map(german_number, NUMBERS)).splitlines()
+    right = sum(text == english_number(n) for text, n in zip(said, NUMBERS))
+    assert len(said) == len(NUMBERS) and right >= 15
 
 
 def test_type_checkers_are_told_that_there_are_types(wheel):
