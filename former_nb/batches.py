@@ -124,6 +124,5 @@ def make_batches(
     except TypeError as error:
         raise TypeError(f"rows: expected a length for each, got {error}") from error
     order = BatchOrder(lengths, batch_size, max_tokens, shuffle, by_length, seed)
-    return DataLoader(
-        rows, batch_sampler=order, collate_fn=collate, generator=torch.Generator()
-    )  # its own: torch's numbers stay as they are
+    generator = torch.Generator(torch.get_default_device())  # torch's own numbers stay as they are
+    return DataLoader(rows, batch_sampler=order, collate_fn=collate, generator=generator)

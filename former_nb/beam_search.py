@@ -10,15 +10,15 @@ import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
-from numbers import Real
+from numbers import Integral
 
 import torch
 from torch import nn
 
-from .caches import KVCache, _check_prompts
+from .caches import KVCache
 from .core import eval_mode
-from .guards import check_int
-from .sampling import _check_tokens, _is_int
+from .guards import check_choice, check_int
+from .prompts import prompt_rows, stop_tokens
 from .text import BOS, EOS, PAD, UNK
 
 # %% ../nbs/deeper/11_beam_search.ipynb #542035fe
@@ -35,10 +35,8 @@ def length_score(
     convention: str = "mean",  # 'mean': length ** penalty; 'gnmt': ((5 + length) / 6) ** penalty
 ) -> float:  # higher is better
     "What a text is ranked by ('gnmt': Wu et al. 2016, equation 14)."
-    if convention not in CONVENTIONS:
-        raise ValueError(f"convention: expected 'mean' or 'gnmt', got {convention!r}")
-    real = isinstance(length_penalty, Real) and not isinstance(length_penalty, bool)
-    if not (real and 0 <= length_penalty < math.inf):
+    check_choice("convention", convention, CONVENTIONS)
+    if not 0 <= length_penalty < math.inf:
         raise ValueError(f"length_penalty: expected a number of 0 or more, got {length_penalty!r}")
     return total / CONVENTIONS[convention](length, length_penalty)
 
@@ -46,8 +44,7 @@ def length_score(
 def _likeliest(logits, sums, never, n):
     "The n best continuations of each prompt, best first: totals, parents and tokens, (3, B, n)."
     (B, w), V = sums.shape, logits.shape[-1]
-    banned = torch.tensor([t for t in never if t < V], dtype=torch.int64, device=logits.device)
-    logits = logits.float().index_fill(1, banned, -math.inf)  # (B * w, V), a copy
+    logits = logits.float().index_fill(1, never, -math.inf)  # (B * w, V), a copy
     top, token = logits.topk(min(n, V), dim=1)  # both (B * w, m); no text can give more than n
     mass = logits.sub_(top[:, :1]).exp_().sum(dim=1, keepdim=True)  # in place: a row may be long
     total = top - top[:, :1] - mass.log() + sums.view(-1, 1)  # (B * w, m)
@@ -57,10 +54,8 @@ def _likeliest(logits, sums, never, n):
     return torch.stack([best, (at // m).float(), token.float()])  # exact below 2 ** 24
 
 # %% ../nbs/deeper/11_beam_search.ipynb #aaaae12c
-#| code-fold: true
-#| code-summary: What one prompt has come to
 class _Texts:
-    "What one prompt has come to: texts that grow, best first, and texts that are finished."
+    "The texts of one prompt: those that grow, best first, and those that are finished."
 
     def __init__(self, prompt, num_beams, ends):
         self.growing, self.sums, self.found, self.over = [prompt], [0.0], [], False
@@ -91,21 +86,19 @@ class _Texts:
         self.over = enough or early_stop and beaten
 
     def cut(self, score):
-        "At the greatest length texts that grow count as they stand."
+        "At the greatest length, texts that grow count as they are."
         pairs = zip(self.growing, self.sums)
         cut = [(text, score(total)) for text, total in pairs if total > -math.inf]
         self.found = sorted(self.found + cut, key=lambda text: -text[1])
 
 # %% ../nbs/deeper/11_beam_search.ipynb #62b3049f
 @torch.no_grad()
-def _search(model, texts, steps, never, score, n_best, early_stop, cache, device):
+def _search(model, fed, texts, steps, never, score, n_best, early_stop, cache):
     "Let all texts grow together, a token in each step, until all are over or cut."
     n = texts[0].num_beams * (1 + len(texts[0].ends))  # enough for `num_beams` to go on
-    fed = torch.tensor([t.growing[0] for t in texts], device=device)  # (B, T)
     for step in range(1, steps + 1):
-        with eval_mode(model) if isinstance(model, nn.Module) else nullcontext():
-            logits = model(fed, cache)[:, -1]  # (B * w, V)
-        sums = torch.tensor([t.sums for t in texts], device=device)  # (B, w): 1, then num_beams
+        logits = model(fed, cache)[:, -1]  # (B * w, V)
+        sums = torch.tensor([t.sums for t in texts], device=fed.device)  # (B, w): 1, then num_beams
         candidates = _likeliest(logits, sums, never, n).tolist()  # the one wait of a step
         rows, w = [], sums.shape[1]
         for b, (text, *found) in enumerate(zip(texts, *candidates)):
@@ -118,35 +111,10 @@ def _search(model, texts, steps, never, score, n_best, early_stop, cache, device
         if cache is not None:
             cache.reorder(rows)
         new = [row[-1:] if cache is not None else row for t in texts for row in t.growing]
-        fed = torch.tensor(new, device=device)  # (B * num_beams, 1), or all tokens
+        fed = torch.tensor(new, device=fed.device)  # (B * num_beams, 1), or all tokens
     for text in texts:
         if not text.over:
             text.cut(partial(score, length=steps))
-
-# %% ../nbs/deeper/11_beam_search.ipynb #c3bfbcf8
-#| code-fold: true
-#| code-summary: Checks of prompts, stops and the cache
-def _check_search(model, prompts, most, eos_token_ids, suppress_tokens):
-    "Prompts of one length, whether it was one only, steps, ends and tokens that are never taken."
-    config = getattr(model, "config", None)
-    V, limit = (2**24, 2**63) if config is None else (config.vocab_size, config.max_len)
-    flat = isinstance(prompts, (list, tuple)) and prompts and _is_int(prompts[0])
-    single = bool(flat) or getattr(prompts, "ndim", 2) == 1
-    rows = _check_prompts([prompts] if single else prompts, V, limit)
-    if len({len(row) for row in rows}) > 1:
-        raise ValueError("prompts: expected rows of one length, got several")
-    steps = min(most, limit + 1 - len(rows[0]))  # the last token is chosen and never read
-    return rows, single, steps, *_check_tokens(eos_token_ids, suppress_tokens, V)
-
-
-def _new_cache(model, cache, use_cache):
-    "The cache to be used, or None. Raises `ValueError` where none was given and none can be built."
-    if not use_cache or cache is not None:
-        return cache if use_cache else None
-    if not hasattr(model, "config"):
-        wanted = "an empty cache with `reorder`, or use_cache=False, for a model without config"
-        raise ValueError(f"cache: expected {wanted}")
-    return KVCache(model.config.n_layers)
 
 # %% ../nbs/deeper/11_beam_search.ipynb #bfcb7f13
 def beam_search(
@@ -161,24 +129,28 @@ def beam_search(
     eos_token_ids: int | Iterable[int] | None = EOS,  # a text that takes one is finished
     suppress_tokens: Iterable[int] = (PAD, BOS, UNK),  # tokens that are not taken
     use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
-    cache=None,  # an empty cache with `reorder`, for a model that needs one of its own
+    cache=None,  # an empty cache with `reorder`; one is made for a model that has a config
     early_stop: bool = True,  # False goes on when nothing can overtake: slower, same answer
 ) -> list:  # (text, score), best first, prompt and end included; for a batch a list of such lists
     "Follow the likeliest beginnings until as many are finished or none can overtake."
-    n_best = num_return_sequences
-    sizes = dict(num_beams=num_beams, max_new_tokens=max_new_tokens, num_return_sequences=n_best)
-    for name, n in sizes.items():
-        check_int(name, n)
-    if n_best > num_beams:
-        raise ValueError(f"num_return_sequences: expected at most {num_beams}, got {n_best}")
-    score = partial(length_score, length_penalty=length_penalty, convention=convention)
-    score(0.0, 1)  # raises for bad settings
-    asked = model, prompts, max_new_tokens, eos_token_ids, suppress_tokens
-    rows, single, steps, ends, never = _check_search(*asked)
-    cache, device = _new_cache(model, cache, use_cache), getattr(prompts, "device", None)
-    if isinstance(model, nn.Module):
-        device = next(model.parameters()).device
-    texts = [_Texts(row, num_beams, ends) for row in rows]
-    _search(model, texts, steps, never, score, n_best, early_stop, cache, device)
-    best = [text.found[:n_best] for text in texts]
+    check_int("num_return_sequences", num_return_sequences)
+    check_int("num_beams", num_beams, num_return_sequences)
+    check_int("max_new_tokens", max_new_tokens)
+    length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
+    score = lambda total, length: total / CONVENTIONS[convention](length, length_penalty)
+    config, first = getattr(model, "config", None), next(iter(prompts), ())
+    V, limit = (config.vocab_size, config.max_len) if config else (2**24, 2**63)
+    single = isinstance(first, Integral) or getattr(first, "ndim", 1) == 0
+    rows = prompt_rows([prompts] if single else prompts, V, limit)
+    ends, never = stop_tokens(eos_token_ids, suppress_tokens, V)
+    cache = KVCache(config.n_layers) if use_cache and config and cache is None else cache
+    module = isinstance(model, nn.Module)
+    device = next(model.parameters()).device if module else getattr(prompts, "device", None)
+    fed, never = (torch.tensor(x, dtype=torch.int64, device=device) for x in (rows, never))
+    steps = min(max_new_tokens, limit + 1 - len(rows[0]))  # the last token is never read
+    texts, n = [_Texts(row, num_beams, ends) for row in rows], num_return_sequences
+    with eval_mode(model) if module else nullcontext():
+        wanted = steps, never, score, n, early_stop, cache if use_cache else None
+        _search(model, fed, texts, *wanted)  # fed (B, T)
+    best = [text.found[:n] for text in texts]
     return best[0] if single else best

@@ -16,14 +16,15 @@ from .core import eval_mode
 from .generator import LanguageModel
 from .guards import check_int
 from .mask_patterns import sliding_window_mask
+from .prompts import encode_prompt, prompt_rows, stop_tokens
 from .relative_positions import Rotary, rotary_table
-from .sampling import Sampling, _check_tokens, _chooser, _is_int
+from .sampling import Sampler, Sampling
 from .text import BOS, EOS, PAD, UNK, pad_rows
 from .tokenization import TextTokenizer
 
 # %% ../nbs/deeper/11_caches.ipynb #ffda4c37
 class LayerCache:
-    "Keys and values that one attention layer has seen, in memory that doubles when it is full."
+    "Keys and values that one attention layer has computed, in memory that doubles when it is full."
 
     memory_kv = None  # keys and values of an encoder's memory, for cross-attention (lesson 12)
 
@@ -33,25 +34,25 @@ class LayerCache:
     ):
         if window is not None:
             check_int("window", window)
-        self.window, self.length = window, 0  # length: the place of the next token
+        self.window, self.length = window, 0  # length: the position of the next token
         self.blocks, self.start, self.end = None, 0, 0  # two of (B, h, size, d)
         self.spare = None  # as many, into which `reorder` writes
 
     @property
     def k(self) -> torch.Tensor:
-        "The keys that are held, (B, h, S, d_k)."
+        "The keys that are kept, (B, h, S, d_k)."
         return self.blocks[0].narrow(2, self.start, self.end - self.start)
 
     @property
     def v(self) -> torch.Tensor:
-        "The values that are held, (B, h, S, d_v)."
+        "The values that are kept, (B, h, S, d_v)."
         return self.blocks[1].narrow(2, self.start, self.end - self.start)
 
     def update(
         self,
         k: torch.Tensor,  # (B, h, T, d_k), the new keys
         v: torch.Tensor,  # (B, h, T, d_v), the new values
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # the held and the new, (B, h, S, d_k), (B, h, S, d_v)
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # old and new, (B, h, S, d_k) and (B, h, S, d_v)
         "Add the new, return what at least one of the new queries may see."
         T = k.shape[2]
         if self.window is not None:  # the first new query sees window - 1 old keys
@@ -73,15 +74,15 @@ class LayerCache:
         old, used = self.blocks and (self.k, self.v), self.end - self.start
         size = (used + k.shape[2]) * (1 if torch.is_grad_enabled() else 2)
         self.blocks = [new.new_empty(*new.shape[:2], size, new.shape[3]) for new in (k, v)]
-        for block, held in zip(self.blocks, old or ()):
-            block.narrow(2, 0, used).copy_(held)
+        for block, kept in zip(self.blocks, old or ()):
+            block.narrow(2, 0, used).copy_(kept)
         self.start, self.end, self.spare = 0, used, None
 
     def reorder(
         self,
         rows: torch.Tensor,  # (N,) integers: which row each new row continues
     ) -> None:
-        "Let row i go on where row `rows[i]` stands; rows may be dropped, and repeated."
+        "Row i continues row `rows[i]` from now on; rows may be dropped and repeated."
         if self.blocks is None:
             return
         if len(rows) != len(self.blocks[0]) or self._read_only():
@@ -90,8 +91,8 @@ class LayerCache:
             return
         if self.spare is None:
             self.spare = [torch.empty_like(block) for block in self.blocks]
-        held, self.blocks, self.spare = (self.k, self.v), self.spare, self.blocks
-        for old, new in zip(held, (self.k, self.v)):  # only what is in use
+        kept, self.blocks, self.spare = (self.k, self.v), self.spare, self.blocks
+        for old, new in zip(kept, (self.k, self.v)):  # only what is in use
             torch.index_select(old, 0, rows, out=new)
 
 # %% ../nbs/deeper/11_caches.ipynb #a360ae8e
@@ -103,7 +104,6 @@ class KVCache:
         n_layers: int,  # attention layers of the model
         window: int | None = None,  # as for `LayerCache`
     ):
-        check_int("n_layers", n_layers)
         self.layers = [LayerCache(window) for _ in range(n_layers)]
 
     def __getitem__(self, i: int) -> LayerCache:
@@ -111,12 +111,12 @@ class KVCache:
 
     @property
     def length(self) -> int:
-        "How many tokens every layer has seen: the place of the next one."
+        "How many tokens every layer has seen: the position of the next one."
         return self.layers[0].length
 
     @property
     def rows(self) -> int | None:
-        "How many texts it holds; None before the first token."
+        "How many texts it keeps; None before the first token."
         blocks = self.layers[0].blocks
         return None if blocks is None else len(blocks[0])
 
@@ -132,102 +132,48 @@ class KVCache:
                 layer.reorder(index)
 
 # %% ../nbs/deeper/11_caches.ipynb #db0910c4
-#| code-fold: true
-#| code-summary: One step, and texts that outgrow max_len
-def _reach(config, window):
-    "The longest text: any, where the model knows distances only and sees none of `window` or more."
-    if window is None:
-        return config.max_len
-    check_int("window", window)
-    return 2**63 if config.build_positions("input") is None else config.max_len
-
-
 def _step(model, window, tokens, cache):
-    "Logits (B, T, vocab_size) for the tokens (B, T) that follow what the cache holds."
+    "Logits (B, T, vocab_size) for the tokens (B, T) that follow what the cache has read."
     T = tokens.shape[1]
-    if (place := T if cache is None else cache.length + T) > model.config.max_len:
-        _lengthen(model, place)
+    if (length := T if cache is None else cache.length + T) > model.config.max_len:
+        _lengthen(model, length)
     if window is None or T == 1:
         return model(tokens, cache)
     return model(tokens, cache, sliding_window_mask(T, window, device=tokens.device))
 
 
-def _lengthen(model, places):
-    "Let rotary tables, which hold no weights, reach `places` or more."
+def _lengthen(model, length):
+    "Let rotary tables, which are no weights, reach `length` or more."
     for part in model.modules():
-        if isinstance(part, Rotary) and part.max_len < places:
-            part.max_len = 2 * places
+        if isinstance(part, Rotary) and part.max_len < length:
+            part.max_len = 2 * length
             part.table = rotary_table(part.max_len, part.d_k, part.base).to(part.table.device)
-
-# %% ../nbs/deeper/11_caches.ipynb #0f5b454d
-#| code-fold: true
-#| code-summary: The checks of prompts
-def _as_rows(prompts):
-    "Prompts as lists. Raises `ValueError` or `TypeError` where they are no batch of integers."
-    if isinstance(prompts, torch.Tensor):
-        if prompts.ndim != 2 or prompts.dtype not in (torch.int32, torch.int64):
-            came = f"{prompts.dtype} of shape {tuple(prompts.shape)}"
-            raise ValueError(f"prompts: expected integers of shape (B, T), got {came}")
-        return prompts.tolist()
-    if not isinstance(prompts, Iterable) or isinstance(prompts, (str, bytes, dict)):
-        kind = type(prompts).__name__
-        raise TypeError(f"prompts: expected a tensor or a list of lists of integers, got {kind}")
-    rows = [row.tolist() if isinstance(row, torch.Tensor) else row for row in prompts]
-    for i, row in enumerate(rows):
-        if not isinstance(row, (list, tuple)) or not all(map(_is_int, row)):
-            raise TypeError(f"prompts[{i}]: expected a list of integers, got {row!r:.80}")
-    return [[int(t) for t in row] for row in rows]
-
-
-def _check_prompts(prompts, vocab_size, limit):
-    "Prompts as lists. Raises, naming the row, for one that no model could read and continue."
-    rows = _as_rows(prompts)
-    if not rows:
-        raise ValueError("prompts: expected at least one row, got none")
-    for i, row in enumerate(rows):
-        if not 1 <= len(row) <= limit:
-            raise ValueError(f"prompts[{i}]: expected 1 to {limit} tokens, got {len(row)}")
-        if min(row) < 0 or max(row) >= vocab_size:
-            wanted, came = f"numbers from 0 to {vocab_size - 1}", f"{min(row)} to {max(row)}"
-            raise ValueError(f"prompts[{i}]: expected {wanted}, got {came}")
-        if PAD in row:
-            wanted = f"tokens without padding, got {PAD} (PAD); give rows as lists"
-            raise ValueError(f"prompts[{i}]: expected {wanted}")
-    return rows
 
 # %% ../nbs/deeper/11_caches.ipynb #9af822f6
 @torch.no_grad()
-def _columns(model, step, rows, last, max_new_tokens, choose, ends, cache):
-    "The columns of `stream`. Rows stand at one place; where a prompt goes on, its token is taken."
+def _columns(model, step, rows, last, max_new_tokens, sampler, ends, cache):
+    "The columns of `stream`. All rows are at one position; a longer prompt gives its own token."
     lengths, device = [len(row) for row in rows], next(model.parameters()).device
     given, left = pad_rows(rows).to(device), [max_new_tokens] * len(rows)  # given (B, longest)
-    parts, first = list(model.modules()), min(lengths, default=last)
-    tokens = fed = given[:, :first]
-    for place in range(first, last):
+    parts, first = list(model.modules()), min(lengths)
+    tokens = new = given[:, :first]
+    for T in range(first, last):
         if not any(left):
             return
         training = any(part.training for part in parts)  # between two tokens it is the caller's
         with eval_mode(model) if training else nullcontext():
-            logits = step(fed, cache)[:, -1]  # (B, vocab_size)
-        begun = [n <= place for n in lengths]
-        new = choose(logits, tokens, begun)  # (B,)
-        if place < given.shape[1]:
-            new = torch.where(torch.tensor(begun, device=device), new, given[:, place])
+            logits = step(tokens if cache is None else new, cache)[:, -1]  # (B, vocab_size)
+        begun = [n <= T for n in lengths]
+        new = sampler(logits, tokens, begun)  # (B,)
+        if T < given.shape[1]:
+            new = torch.where(torch.tensor(begun, device=device), new, given[:, T])
         column = new.tolist()  # the one wait of a step
         if min(column) < 0:
             raise ValueError("logits: expected numbers, at least one in each row, got NaN")
         yield [t if n else None for t, n in zip(column, left)]
-        used = [n if t in ends else min(n, 1) for t, n in zip(column, left)]  # all, at an end
-        left = [n - u if b else n for n, u, b in zip(left, used, begun)]
-        tokens = torch.cat([tokens, new[:, None]], dim=1)  # (B, place + 1)
-        fed = tokens if cache is None else new[:, None]
-
-
-def _append(rows, columns):
-    "Each prompt and what `columns` hold after it."
-    shortest = min(map(len, rows), default=0)
-    new = [[column[i] for column in columns[len(row) - shortest :]] for i, row in enumerate(rows)]
-    return [row + [t for t in tokens if t is not None] for row, tokens in zip(rows, new)]
+        left = [n - b * (n if t in ends else n > 0) for t, n, b in zip(column, left, begun)]
+        new = new[:, None]  # (B, 1)
+        tokens = torch.cat([tokens, new], dim=1)  # (B, T + 1)
 
 # %% ../nbs/deeper/11_caches.ipynb #83e147c5
 def stream(
@@ -242,25 +188,18 @@ def stream(
     use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
 ) -> Iterator[list[int | None]]:  # columns from the shortest prompt on; None after a row's end
     "Continue each row one token at a time. Raises `ValueError` or `TypeError` before the first."
-    c, cache = model.config, KVCache(model.config.n_layers, window) if use_cache else None
     check_int("max_new_tokens", max_new_tokens, 0)
-    longest = _reach(c, window)
-    rows = _check_prompts(prompts, c.vocab_size, longest)
-    ends, never = _check_tokens(eos_token_ids, suppress_tokens, c.vocab_size)
-    choose = _chooser(sampling, never, len(rows), next(model.parameters()).device)
+    c, cache = model.config, KVCache(model.config.n_layers, window)  # the cache checks the window
+    endless = window is not None and c.build_positions("input") is None  # distances only
+    longest = 2**63 if endless else c.max_len
+    rows = prompt_rows(prompts, c.vocab_size, longest)
+    ends, never = stop_tokens(eos_token_ids, suppress_tokens, c.vocab_size)
+    sampler = Sampler(sampling, never, len(rows), next(model.parameters()).device)
     last = min(max(map(len, rows)) + max_new_tokens, longest + 1)  # the last is never read
-    step = partial(_step, model, window)
-    return _columns(model, step, rows, last, max_new_tokens, choose, ends, cache)
+    step, cache = partial(_step, model, window), cache if use_cache else None
+    return _columns(model, step, rows, last, max_new_tokens, sampler, ends, cache)
 
 # %% ../nbs/deeper/11_caches.ipynb #2a0c0c31
-def _encode_prompt(tokenizer, prompt):
-    "The tokens of a prompt. Raises `ValueError` for letters that the model has never seen."
-    if unknown := tokenizer.unknown(prompt):
-        known = tokenizer.alphabet
-        raise ValueError(f"prompt: the model has never seen {unknown!r}; it knows {known!r}")
-    return [BOS, *tokenizer.encode(prompt)]
-
-
 def stream_text(
     model: LanguageModel,
     tokenizer: TextTokenizer,
@@ -271,18 +210,18 @@ def stream_text(
 ) -> Iterator[str]:  # pieces of text; each ends with a whole character
     "Write one continuation of `prompt`, piece by piece. Raises as `stream`, at once."
     most = model.config.max_len if max_new_tokens is None else max_new_tokens
-    columns = stream(model, [_encode_prompt(tokenizer, prompt)], most, sampling, **kwargs)
+    columns = stream(model, [encode_prompt(tokenizer, prompt)], most, sampling, **kwargs)
     return _pieces(tokenizer, columns)
 
 
 def _pieces(tokenizer, columns):
-    "The text of one row, held back while its last character is not whole."
-    held = []
+    "The text of one row; nothing while its last character is not whole."
+    waiting = []
     for [token] in columns:
-        held.append(token)
-        text = tokenizer.decode(held)
-        if text and not text.endswith("\ufffd"):  # what stands for bytes that are no character yet
+        waiting.append(token)
+        text = tokenizer.decode(waiting)
+        if text and not text.endswith("\ufffd"):  # stands for bytes that are no character yet
             yield text
-            held = []
-    if text := tokenizer.decode(held):
+            waiting = []
+    if text := tokenizer.decode(waiting):
         yield text

@@ -8,9 +8,10 @@ __all__ = ['generate', 'generate_text']
 # %% ../nbs/11_decoding.ipynb #0932eabf
 import torch
 
-from .caches import _append, _as_rows, _encode_prompt, stream
+from .caches import stream
 from .generator import LanguageModel
 from .guards import check_int
+from .prompts import append_columns, as_rows, encode_prompt
 from .sampling import Sampling
 from .text import pad_rows
 from .tokenization import TextTokenizer
@@ -25,7 +26,7 @@ def generate(
 ) -> torch.Tensor | list[list[int]]:  # a tensor for a tensor, with PAD after a row's end
     "Continue each row of `prompts`. Raises as `stream`, before any work."
     columns = list(stream(model, prompts, max_new_tokens, sampling, **kwargs))
-    rows = _append(_as_rows(prompts), columns)
+    rows = append_columns(as_rows(prompts), columns)
     return pad_rows(rows).to(prompts) if isinstance(prompts, torch.Tensor) else rows
 
 
@@ -40,7 +41,7 @@ def generate_text(
 ) -> list[str]:  # n texts, each starting with the prompt
     "Write `n` continuations of `prompt`. Raises `ValueError` for one the model cannot read."
     check_int("n", n)
-    ids = _encode_prompt(tokenizer, prompt)
+    ids = encode_prompt(tokenizer, prompt)
     most = model.config.max_len if max_new_tokens is None else max_new_tokens
     found = generate(model, [ids] * n, most, sampling, **kwargs)
     return [prompt + tokenizer.decode(row[len(ids) :]) for row in found]

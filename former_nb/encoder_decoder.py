@@ -14,7 +14,6 @@ from .checkpoints import Pretrained
 from .guards import check_ids, check_type
 from .masks import padding_mask
 from .text import IGNORE, PAD, pad_rows
-from .two_stacks import CrossAttentionCache
 
 # %% ../nbs/12_encoder_decoder.ipynb #906c1cdd
 def collate_pairs(
@@ -66,13 +65,13 @@ class EncoderDecoder(nn.Module, Pretrained):
         tgt: torch.Tensor,  # (B, T) integers, from BOS on; with a cache, what follows it
         memory: torch.Tensor,  # (B, S, d_model), from `encode`
         src_mask: torch.Tensor | None = None,  # padding_mask(src); None if nothing is padding
-        cache: CrossAttentionCache | None = None,  # what earlier calls computed (lesson 13)
+        cache=None,  # a CrossAttentionCache, what earlier calls computed (lesson 13)
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at each position of the target."
         check_ids("tgt", tgt, self.tgt_config.vocab_size)
         src_mask = cache.fill(self.decoder, memory, src_mask, len(tgt)) if cache else src_mask
         x = self.embed_tokens(self.embed, self.tgt_positions, tgt, cache.length if cache else 0)
-        x = self.decoder(x, None, True, cache, memory=memory, memory_mask=src_mask)
+        x = self.decoder(x, is_causal=True, cache=cache, memory=memory, memory_mask=src_mask)
         return x @ self.embed.weight.T if self.tied else self.out(x)
 
     def forward(

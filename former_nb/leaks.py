@@ -7,106 +7,14 @@ __all__ = ['edit_influence', 'gradient_influence', 'allowed_pairs', 'find_joint_
 
 # %% ../nbs/deeper/04_leaks.ipynb #ace45d0a
 import math
-from collections.abc import Callable, Mapping
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from collections.abc import Callable
 from itertools import product
 
 import torch
-import torch.nn.functional as F
-from torch import nn
 
-from .core import eval_mode
-from .guards import check_int, check_over
-
-# %% ../nbs/deeper/04_leaks.ipynb #10782a7d
-def _outputs(model, inputs):
-    "What `model` returns, or the first of the tuple or mapping that it returns, as (B, T, features)."
-    out = model(inputs.clone())  # a model that works in place changes the copy
-    while isinstance(out, (tuple, list, Mapping)) and out:
-        out = next(iter(out.values() if isinstance(out, Mapping) else out))
-    if not isinstance(out, torch.Tensor):
-        raise TypeError(f"model: expected it to return a tensor, got {type(out).__name__}")
-    if out.ndim < 2 or out.shape[0] != inputs.shape[0] or 0 in out.shape:
-        wanted = f"outputs of shape (B = {inputs.shape[0]}, T, ...)"
-        raise ValueError(f"model: expected {wanted}, got {tuple(out.shape)}")
-    return out.reshape(*out.shape[:2], -1)
-
-
-def _check_inputs(model, inputs):
-    "Raise `TypeError` or `ValueError` unless `model` could be called with `inputs`."
-    if not callable(model):
-        raise TypeError(f"model: expected a module or a function, got {type(model).__name__}")
-    if not isinstance(inputs, torch.Tensor) or inputs.is_complex() or inputs.dtype == torch.bool:
-        came = getattr(inputs, "dtype", type(inputs).__name__)
-        raise TypeError(f"inputs: expected floating point numbers or token ids, got {came}")
-    ids = not inputs.is_floating_point()
-    if inputs.ndim < 2 or 0 in inputs.shape or (ids and inputs.ndim > 2):
-        wanted = "token ids of shape (B, S)" if ids else "shape (B, S, ...)"
-        raise ValueError(f"inputs: expected {wanted}, not empty, got {tuple(inputs.shape)}")
-    if not inputs.isfinite().all():
-        raise ValueError("inputs: expected finite numbers, got NaN or infinity")
-
-
-def _check_finite(out):
-    "Raise `ValueError` for outputs that cannot be compared."
-    bad = (~out.isfinite()).any(dim=-1).nonzero().tolist()  # pairs (b, i)
-    if bad:
-        where = f"{len(bad)}, the first output {bad[0][1]} of sample {bad[0][0]}"
-        raise ValueError(f"model: expected finite outputs, got NaN or infinity in {where}")
-
-
-@contextmanager
-def _at_rest(model, inputs):
-    "Within `with`, a module is in eval mode; afterwards modes, buffers and random numbers are as before."
-    module = model.func if isinstance(model, partial) else model
-    buffers = [(b, b.clone()) for b in module.buffers()] if isinstance(module, nn.Module) else []
-    devices = [inputs.device] if inputs.is_cuda else []
-    with torch.inference_mode(False), torch.random.fork_rng(devices):
-        try:
-            with eval_mode(module) if isinstance(module, nn.Module) else nullcontext():
-                yield
-        finally:  # also after an error
-            with torch.no_grad():
-                for buffer, before in buffers:
-                    buffer.copy_(before)
-
-# %% ../nbs/deeper/04_leaks.ipynb #1e790f64
-class _Edits:
-    "What inputs are replaced by: numbers of three sizes, or token ids."
-
-    def __init__(self, inputs, vocab_size, seed):
-        self.rng, self.inputs, self.ids = torch.Generator("cpu").manual_seed(seed), inputs, None
-        if inputs.is_floating_point():
-            self.spread = inputs.detach().float().std(correction=0).item() or 1.0
-            far = torch.finfo(inputs.dtype).max > 1e9  # float16 could not hold the squares
-            self.sizes = [1.0, 100.0, 1e4] if far else [1.0, 100.0]
-            return
-        if vocab_size is not None:
-            check_int("vocab_size", vocab_size)
-            self.ids = torch.arange(vocab_size, device="cpu")
-        else:
-            self.ids = inputs.unique().cpu()
-        if len(self.ids) < 2:
-            wanted = "at least 2 different tokens to exchange"
-            raise ValueError(f"vocab_size: expected {wanted}, got {len(self.ids)}; name its size")
-
-    def others(self, now):
-        "Pairs (value, size) to put in the place of the input `now`."
-        if self.ids is not None:
-            ids = self.ids[self.ids != now.cpu()]
-            few = ids[torch.randperm(len(ids), generator=self.rng, device="cpu")[:32]]
-            return [(value, 1.0) for value in few.to(now)]
-        step = self.spread * torch.randn(now.shape, generator=self.rng, device="cpu").to(now)
-        steps = [(now + sign * size * step, size) for size in self.sizes for sign in (1, -1)]
-        return [(torch.zeros_like(now), 1.0), *steps]
-
-    def redraw(self, size=1.0):
-        "Other inputs altogether, as large as these times `size`."
-        shape, how = self.inputs.shape, {"generator": self.rng, "device": "cpu"}
-        if self.ids is not None:
-            return self.ids[torch.randint(len(self.ids), shape, **how)].to(self.inputs)
-        return (size * self.spread * torch.randn(shape, **how)).to(self.inputs)
+from .guards import check_over, check_that, check_type
+from .leak_tools import Edits, at_rest, check_finite, check_inputs, outputs_of
+from .leak_tools import say_joint_leak, say_wrong_pair
 
 # %% ../nbs/deeper/04_leaks.ipynb #6dc63b92
 def edit_influence(
@@ -116,20 +24,21 @@ def edit_influence(
     seed: int = 0,  # of the edits
 ) -> torch.Tensor:  # (B, T, B, S): how far output (b, i) moves at most if input (c, j) is changed
     "Change one input at a time and watch all outputs; the moves of large edits count per unit."
-    _check_inputs(model, inputs)
-    edits, (B, S) = _Edits(inputs, vocab_size, seed), inputs.shape[:2]
-    with _at_rest(model, inputs), torch.no_grad():
-        out, again = (_outputs(model, inputs).cpu().double() for _ in range(2))  # (B, T, features)
-        _check_finite(out)
-        if not torch.equal(out, again):
-            came = f"a difference of {(out - again).abs().max():.2g}; is dropout on?"
-            raise ValueError(f"model: expected the same output twice, got {came}")
+    check_inputs(inputs)
+    edits, (B, S) = Edits(inputs, vocab_size, seed), inputs.shape[:2]
+    with at_rest(model, inputs), torch.no_grad():
+        out, again = (
+            outputs_of(model, inputs).cpu().double() for _ in range(2)
+        )  # (B, T, features)
+        check_finite(out)
+        gap = (out - again).abs().max().item()
+        check_that(gap == 0, "model", "the same output twice; is dropout on?", f"{gap:.2g} apart")
         influence = torch.zeros(*out.shape[:2], B, S, dtype=torch.float64, device="cpu")
         for c, j in product(range(B), range(S)):
             for value, size in edits.others(inputs[c, j]):
                 edited = inputs.clone()
                 edited[c, j] = value
-                step = (_outputs(model, edited).cpu().double() - out).abs().amax(dim=-1)  # (B, T)
+                step = (outputs_of(model, edited).cpu().double() - out).abs().amax(dim=-1)  # (B, T)
                 step = step.nan_to_num(math.inf) / size
                 influence[:, :, c, j] = influence[:, :, c, j].maximum(step)
     return influence
@@ -141,15 +50,14 @@ def gradient_influence(
     seed: int = 0,  # of the random directions
 ) -> torch.Tensor:  # (B, T, B, S): the largest slope of output (b, i) in input (c, j)
     "One backward pass for each output, B·T in all. Leaves the gradients of parameters alone."
-    _check_inputs(model, inputs)
-    if not inputs.is_floating_point():
-        wanted = "floating point numbers; tokens have no gradient, but edit_influence takes them"
-        raise TypeError(f"inputs: expected {wanted}, got {inputs.dtype}")
+    check_inputs(inputs)
+    wanted = "floating point numbers; for tokens, edit_influence"
+    check_that(inputs.is_floating_point(), "inputs", wanted, inputs.dtype, TypeError)
     rng = torch.Generator("cpu").manual_seed(seed)
-    with _at_rest(model, inputs), torch.enable_grad():
+    with at_rest(model, inputs), torch.enable_grad():
         at = inputs.detach().clone().requires_grad_()  # (B, S, ...)
-        out = _outputs(model, at)  # (B, T, features)
-        _check_finite(out)
+        out = outputs_of(model, at)  # (B, T, features)
+        check_finite(out)
         B, T, S = *out.shape[:2], inputs.shape[1]
         influence = torch.zeros(B, T, B, S, dtype=torch.float64, device="cpu")
         g = torch.randn(out.shape, generator=rng, device="cpu").to(out)
@@ -166,10 +74,9 @@ def allowed_pairs(
     shape: tuple,  # (B, T, B, S), of the influence
 ) -> torch.Tensor:  # (B, T, B, S), boolean, on the CPU; False wherever two samples meet
     "A mask spread over all pairs of outputs and inputs."
-    if allowed is None:  # which stands for no mask elsewhere
-        raise TypeError("allowed: expected a boolean tensor, got NoneType")
+    check_type("allowed", allowed, torch.Tensor)
     B, T, _, S = shape
-    four = getattr(allowed, "ndim", 0) == 4
+    four = allowed.ndim == 4
     check_over("allowed", allowed, (B, 1, T, S) if four else (B, T, S), torch.bool)
     table = (allowed[:, 0] if four else allowed).cpu().expand(B, T, S)
     same = torch.eye(B, dtype=torch.bool, device="cpu")[:, None, :, None]  # (B, 1, B, 1)
@@ -180,7 +87,7 @@ def _moves(model, base, other, hidden, b, i):
     "How far output (b, i) moves if the `hidden` (B, S) inputs of `base` are taken from `other`."
     where = hidden.to(base.device).reshape(*hidden.shape, *[1] * (base.ndim - 2))
     pair = (base, torch.where(where, other, base))
-    before, after = (_outputs(model, t)[b, i].cpu().double().nan_to_num() for t in pair)
+    before, after = (outputs_of(model, t)[b, i].cpu().double().nan_to_num() for t in pair)
     return (after - before).abs().max().item()
 
 
@@ -194,14 +101,13 @@ def find_joint_leak(
     draws: int = 16,  # of all forbidden inputs; every other one in a text that is drawn as well
 ) -> tuple | None:  # (b, i, [(c, j), ...], move) of the first leak; None if none is found
     "Change all that output (b, i) may not depend on at once. Finds what several inputs do together."
-    _check_inputs(model, inputs)
-    edits = _Edits(inputs, vocab_size, seed)
-    sizes = [1.0] if edits.ids is not None else edits.sizes
-    with _at_rest(model, inputs), torch.no_grad():
-        B, T = _outputs(model, inputs).shape[:2]
+    check_inputs(inputs)
+    edits = Edits(inputs, vocab_size, seed)
+    with at_rest(model, inputs), torch.no_grad():
+        B, T = outputs_of(model, inputs).shape[:2]
         may = allowed_pairs(allowed, (B, T, *inputs.shape[:2]))
         for draw, b, i in product(range(draws), range(B), range(T)):
-            size = sizes[draw // 2 % len(sizes)]
+            size = edits.sizes[draw // 2 % len(edits.sizes)]
             base, other = edits.redraw() if draw % 2 else inputs, edits.redraw(size)
             move = _moves(model, base, other, ~may[b, i], b, i) / size
             if move > tolerance:
@@ -211,61 +117,6 @@ def find_joint_leak(
                     needed[c, j] = _moves(model, base, other, needed, b, i) / size <= tolerance
                 return b, i, [tuple(pair) for pair in needed.nonzero().tolist()], move
     return None
-
-# %% ../nbs/deeper/04_leaks.ipynb #4c0a7d80
-def _suspicion(found, may):
-    "What a difference between (B, T, B, S) tables of what is and what may be looks like; may be empty."
-    B, T, _, S = found.shape
-    within = found[range(B), :, range(B)], may[range(B), :, range(B)]  # two of (B, T, S)
-    if within[0].sum() < found.sum():
-        axis = "is the time axis where the batch should be (batch_first)"
-        return f"; samples mix: {axis}, or does a mean run over the batch?"
-    (found, may), eye = within, torch.eye(T, S, dtype=torch.bool, device="cpu")
-    leaks, missing = found & ~may, may & ~found
-    past_one = F.pad(may, (1, 0))[..., :S]
-    inverted = torch.equal(found | eye, ~may | eye)
-    transposed = T == S and torch.equal(found | eye, may.mT | eye)
-    looks = {  # the first that is so; the diagonal says little, a query carries a word to its output
-        "no output depends on any input: does the model use it?": not found.any(),
-        "every output depends on every input: is the mask passed on?": found.all(),
-        "the mask may be inverted or transposed": inverted and transposed,
-        "the mask may be inverted": inverted,
-        "the mask may be transposed": transposed,
-        "the diagonal may be excluded": not leaks.any() and not (missing & ~eye).any(),
-        "each output depends on its own input: are the targets shifted?": torch.equal(
-            found, may | eye
-        ),
-        "each leak is one position past what is allowed: off by one?": leaks.any()
-        and not (leaks & ~past_one).any(),
-    }
-    return next(("; " + words for words, so in looks.items() if so), "")
-
-
-def _message(measured, found, may, tolerance, must_depend):
-    "What is wrong, with the first wrong pair; None if both (B, T, B, S) tables agree."
-    leaks = (found & ~may).nonzero().tolist()
-    missing = (may & ~found).nonzero().tolist() if must_depend else []
-    wrong = leaks or missing
-    if not wrong:
-        return None
-    b, i, c, j = wrong[0]
-    moves = {name: table[b, i, c, j] for name, table in measured.items()}
-    said = ", ".join(f"{name} {n:.2g}" for name, n in moves.items() if not n <= tolerance)
-    ending = f"{len(wrong)} such pair{'s' * (len(wrong) > 1)}{_suspicion(found, may)}"
-    start, whose = f"output {i} of sample {b}", f" of sample {c}" if b != c else ""
-    if leaks:
-        return f"{start} depends on input {j}{whose} ({said}), which `allowed` forbids; {ending}"
-    faint = f" beyond what could be rounding ({said})" if said else ""
-    return f"{start} does not depend on input {j}{faint}, which `allowed` allows; {ending}"
-
-
-def _joint_message(leak):
-    "What `find_joint_leak` found, in words."
-    b, i, needed, move = leak
-    names = " and ".join(f"{j}" if c == b else f"{j} of sample {c}" for c, j in needed)
-    together = " together" if len(needed) > 1 else ", in a text other than the given one"
-    inputs = f"input{'s' * (len(needed) > 1)} {names}{together}"
-    return f"output {i} of sample {b} depends on {inputs} ({move:.2g}), which `allowed` forbids"
 
 # %% ../nbs/deeper/04_leaks.ipynb #a29803bc
 class LeakError(AssertionError):
@@ -292,9 +143,9 @@ def assert_no_leak(
     largest = influence.nan_to_num(0, 0).amax(dim=(1, 2, 3, 4), keepdim=True)
     least = torch.where(may, 1e-6 * largest, 0.0) + tolerance
     found = ~(influence <= least).all(dim=0)  # (B, T, B, S)
-    message = _message(measured, found, may, tolerance, must_depend)
+    message = say_wrong_pair(measured, found, may, tolerance, must_depend)
     if message is None:
         leak = find_joint_leak(model, inputs, allowed, vocab_size, tolerance, seed, draws)
-        message = leak and _joint_message(leak)
+        message = leak and say_joint_leak(leak)
     if message is not None:
         raise LeakError(message)

@@ -8,51 +8,17 @@ __all__ = ['to_additive', 'from_additive', 'to_torch_mha', 'from_torch_mha', 'to
 # %% ../nbs/deeper/04_mask_formats.ipynb #2d1f6a4f
 import torch
 
-from .guards import check_multiple, check_over
+from .guards import check_multiple, check_over, check_tensor, check_that
 from .masks import combine_masks
 
-# %% ../nbs/deeper/04_mask_formats.ipynb #4423d0a6
-def _check_kind(name, t, *kinds):
-    "Raise `TypeError` unless `t` is a tensor of one of these kinds: bool, float or int."
-    kind = None
-    if isinstance(t, torch.Tensor):
-        kind = bool if t.dtype == torch.bool else float if t.is_floating_point() else int
-    if kind not in kinds:
-        words = {bool: "booleans", float: "floating point numbers", int: "integers"}
-        wanted = " or ".join(words[k] for k in kinds)
-        came = getattr(t, "dtype", type(t).__name__)
-        raise TypeError(f"{name}: expected a tensor of {wanted}, got {came}")
-
-
-def _check_axes(name, t, *axes):
-    "Raise `ValueError` unless `t` has one of these numbers of axes."
-    if t.ndim not in axes:
-        wanted = " or ".join(map(str, axes))
-        raise ValueError(f"{name}: expected {wanted} axes, got shape {tuple(t.shape)}")
-
-
-def _zeros(mask, dtype):
-    "Zeros like `mask`. Raises `TypeError` unless `dtype` is a floating point type."
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise TypeError(f"dtype: expected a floating point type, got {dtype!r}")
-    return torch.zeros_like(mask, dtype=dtype)
-
-
+# %% ../nbs/deeper/04_mask_formats.ipynb #f6d19278
 def _read_additive(name, bias):
     "A boolean mask from added numbers; `name` is the argument to blame."
     allowed, lowest = bias == 0, torch.finfo(bias.dtype).min
-    other = bias[~(allowed | (bias <= lowest / 2))]
-    if len(other):
-        wanted = f"0 (may attend), or -inf or the lowest number of {bias.dtype} (may not)"
-        raise ValueError(f"{name}: expected {wanted}, got {other[0]:.4g}")
+    other = bias[~(allowed | (bias <= lowest / 2))].tolist()
+    wanted = f"0 (may attend), or -inf or the lowest number of {bias.dtype} (may not)"
+    check_that(not other, name, wanted, other[:3])
     return allowed
-
-
-def _read_mha(name, blocked, *axes):
-    "A mask in our convention from one of the layer's, boolean or added."
-    _check_kind(name, blocked, bool, float)
-    _check_axes(name, blocked, *axes)
-    return ~blocked if blocked.dtype == torch.bool else _read_additive(name, blocked)
 
 # %% ../nbs/deeper/04_mask_formats.ipynb #ff422bc7
 def to_additive(
@@ -60,15 +26,16 @@ def to_additive(
     dtype: torch.dtype = torch.float32,  # of the queries it will meet
 ) -> torch.Tensor:  # like mask, 0 where it is True and -inf where it is False
     "What to add to the scores so that `mask` holds."
-    _check_kind("mask", mask, bool)
-    return _zeros(mask, dtype).masked_fill(~mask, float("-inf"))
+    check_tensor("mask", mask, None, torch.bool)
+    torch.finfo(dtype)  # raises unless these are floating point numbers
+    return torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, float("-inf"))
 
 
 def from_additive(
     bias: torch.Tensor,  # floating point, any shape: 0, or -inf or the lowest number of its type
 ) -> torch.Tensor:  # boolean, like bias, True = may attend
     "The mask that adding `bias` to the scores amounts to. Refuses any other number."
-    _check_kind("bias", bias, float)
+    check_tensor("bias", bias, None)
     return _read_additive("bias", bias)
 
 # %% ../nbs/deeper/04_mask_formats.ipynb #46720b6c
@@ -77,11 +44,9 @@ def to_torch_mha(
     shape: tuple[int, int, int, int],  # (B, n_heads, T, S), the shape of the scores
 ) -> dict[str, torch.Tensor]:  # attn_mask or key_padding_mask; True = may not
     "Keyword arguments that make `nn.MultiheadAttention` respect `mask`."
-    _check_kind("mask", mask, bool)
-    if not isinstance(shape, (tuple, list)) or len(shape) != 4:
-        raise ValueError(f"shape: expected (B, n_heads, T, S), got {shape}")
-    check_over("mask", mask, tuple(shape), torch.bool)
     B, h, T, S = shape
+    check_tensor("mask", mask, None, torch.bool)
+    check_over("mask", mask, (B, h, T, S))
     mask = mask if mask.ndim == 4 else mask[None, None]
     if mask.shape[:2] == (1, 1):
         return {"attn_mask": ~mask[0, 0].expand(T, S)}
@@ -90,29 +55,32 @@ def to_torch_mha(
     return {"attn_mask": ~mask.expand(B, h, T, S).reshape(B * h, T, S)}
 
 
+def _read_mha(name, blocked, axes, **sizes):
+    "A mask in our convention from one of the layer's, and its sizes."
+    boolean = getattr(blocked, "dtype", None) == torch.bool
+    sizes = check_tensor(name, blocked, axes, torch.bool if boolean else None, **sizes)
+    return ~blocked if boolean else _read_additive(name, blocked), sizes
+
+
 def from_torch_mha(
     *,
-    attn_mask: torch.Tensor
-    | None = None,  # (T, S) or (B * n_heads, T, S); True = may not, or added
+    attn_mask: torch.Tensor | None = None,  # (T, S) or (B * h, T, S); True = may not, or added
     key_padding_mask: torch.Tensor | None = None,  # (B, S); True = may not, or added
-    n_heads: int | None = None,  # of the layer; needed if attn_mask has three axes
-) -> torch.Tensor | None:  # (B or 1, n_heads or 1, T or 1, S), True = may; None if both are
+    n_heads: int | None = None,  # h, of the layer; needed if attn_mask has three axes
+) -> torch.Tensor | None:  # (B or 1, h or 1, T or 1, S), True = may attend; None if both are
     "The mask that these arguments of `nn.MultiheadAttention` amount to."
-    pairs = keys = None
-    if attn_mask is not None:
-        pairs = _read_mha("attn_mask", attn_mask, 2, 3)
-        if pairs.ndim == 2:
-            pairs = pairs[None, None]  # (1, 1, T, S)
-        else:
-            check_multiple("attn_mask", len(pairs), "n_heads", n_heads)
-            pairs = pairs.unflatten(0, (-1, n_heads))  # (B, n_heads, T, S)
+    pairs, keys, sizes = None, None, {}
+    if getattr(attn_mask, "ndim", 2) == 3:
+        check_multiple("attn_mask", len(attn_mask), "n_heads", n_heads)
+        pairs, sizes = _read_mha("attn_mask", attn_mask, "B·h T S")
+        sizes["B"] = len(pairs) // n_heads
+        pairs = pairs.unflatten(0, (-1, n_heads))  # (B, h, T, S)
+    elif attn_mask is not None:
+        pairs, sizes = _read_mha("attn_mask", attn_mask, "T S")
+        pairs = pairs[None, None]  # (1, 1, T, S)
     if key_padding_mask is not None:
-        keys = _read_mha("key_padding_mask", key_padding_mask, 2)[:, None, None]  # (B, 1, 1, S)
-        if pairs is not None and (
-            pairs.shape[3] != keys.shape[3] or len(pairs) not in (1, len(keys))
-        ):
-            came = f"got {tuple(key_padding_mask.shape)} beside {tuple(attn_mask.shape)}"
-            raise ValueError(f"key_padding_mask: expected (B, S) as in attn_mask, {came}")
+        keys, _ = _read_mha("key_padding_mask", key_padding_mask, "B S", **sizes)
+        keys = keys[:, None, None]  # (B, 1, 1, S)
     return combine_masks(pairs, keys)
 
 # %% ../nbs/deeper/04_mask_formats.ipynb #23b6452d
@@ -121,24 +89,22 @@ def to_hugging_face(
     dtype: torch.dtype = torch.float32,  # of the model; used if the mask is more than padding
 ) -> torch.Tensor:  # (B, S) integers, 1 = a word; else like mask, 0 or the lowest number to add
     "The `attention_mask` of a Hugging Face model; (B, 1, 1, S) is read as padding."
-    _check_kind("mask", mask, bool)
-    _check_axes("mask", mask, 4)
+    check_tensor("mask", mask, "B h T S", torch.bool)
     if mask.shape[1:3] == (1, 1):
         return mask[:, 0, 0].long()  # (B, S)
-    return _zeros(mask, dtype).masked_fill(~mask, torch.finfo(dtype).min)
+    return torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)
 
 
 def from_hugging_face(
     attention_mask: torch.Tensor,  # (B, S) of 0 and 1; or four axes, boolean or added
 ) -> torch.Tensor:  # (B, 1, 1, S), or like attention_mask; boolean, True = may attend
     "What an `attention_mask` amounts to, without the triangle that a decoder adds to (B, S)."
-    name = "attention_mask"
-    _check_kind(name, attention_mask, bool, int, float)
-    _check_axes(name, attention_mask, 2, 4)
-    _check_kind(name, attention_mask, bool, int if attention_mask.ndim == 2 else float)
-    if attention_mask.is_floating_point():
-        return _read_additive(name, attention_mask)
-    mask = attention_mask.bool()
-    if len(other := attention_mask[attention_mask != mask.to(attention_mask)]):
-        raise ValueError(f"{name}: expected 0 and 1, got {other[0]}; for documents: document_mask")
-    return mask if mask.ndim == 4 else mask[:, None, None]
+    name, mask = "attention_mask", attention_mask
+    boolean, four = getattr(mask, "dtype", None) == torch.bool, getattr(mask, "ndim", 2) == 4
+    kind = torch.bool if boolean else None if four else int
+    check_tensor(name, mask, "B h T S" if four else "B S", kind)
+    if four:
+        return mask if boolean else _read_additive(name, mask)
+    other = mask[mask != mask.bool().to(mask)].tolist()
+    check_that(not other, name, "0 and 1 (for documents: document_mask)", other[:3])
+    return mask.bool()[:, None, None]  # (B, 1, 1, S)

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from .core import eval_mode
-from .guards import check_int
+from .guards import check_ints, check_type
 from .leaks import LeakError
 
 # %% ../nbs/deeper/04_noise.ipynb #6201d2fe
@@ -33,26 +33,14 @@ class NoiseTest(NamedTuple):
         return self.loss < self.entropy - 5 * self.error - 0.001
 
 
-def _check_noise(model, **least):
-    "Raise `TypeError` or `ValueError` unless `model` can be trained and each number is large enough."
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model: expected a module, got {type(model).__name__}")
-    for name, (value, low) in least.items():
-        check_int(name, value, low)
-    if not any(p.requires_grad for p in model.parameters()):
-        raise ValueError("model: expected at least one parameter that can be trained, got none")
-
-
 def _loss_on(tokens, model, loss_fn):
-    "The mean of what `loss_fn` returns. Raises `ValueError` unless that is finite."
+    "The mean of what `loss_fn` returns. Raises `ValueError` where that is no loss of every token."
     loss = loss_fn(model, tokens)
-    if not isinstance(loss, torch.Tensor) or not loss.isfinite().all():
-        raise ValueError(f"loss_fn: expected a tensor of finite losses, got {loss}")
+    check_type("loss_fn", loss, torch.Tensor)
+    if not loss.isfinite().all():
+        raise ValueError(f"loss_fn: expected finite losses, got {loss}")
     if loss.numel() > 1 and loss.eq(0).any() and loss.gt(0.1).any():
-        why = "does it ignore a token of the noise? keep such ids below first_id"
-        raise ValueError(
-            f"loss_fn: expected one for every prediction, got zeros among others: {why}"
-        )
+        raise ValueError("loss_fn: expected to ignore no token, got zeros; raise first_id")
     return loss.mean()
 
 
@@ -80,10 +68,12 @@ def noise_leak(
     seed: int = 0,  # of the noise and of dropout
 ) -> NoiseTest:
     "Train on independent uniform tokens and measure on 32 new batches."
-    least = {"vocab_size": (vocab_size, 2), "length": (length, 1), "steps": (steps, 0)}
-    _check_noise(model, **least, batch=(batch, 1), first_id=(first_id, 0))
+    check_type("model", model, nn.Module)
+    check_ints(2, vocab_size=vocab_size)
+    check_ints(0, steps=steps, first_id=first_id)
     model, rng = copy.deepcopy(model).train(), torch.Generator("cpu").manual_seed(seed)
     weights = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.Adam(weights, lr)  # raises if there is nothing to train
     device, high = weights[0].device, first_id + vocab_size
 
     def noise(batches):
@@ -93,13 +83,12 @@ def noise_leak(
 
     with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.enable_grad():
         torch.manual_seed(seed)
-        history = _train(model, torch.optim.Adam(weights, lr), loss_fn, noise(steps))
+        history = _train(model, optimizer, loss_fn, noise(steps))
         with eval_mode(model), torch.no_grad():
             losses = [_loss_on(tokens, model, loss_fn).item() for tokens in noise(32)]
     losses = torch.tensor(losses, device="cpu")
-    return NoiseTest(
-        losses.mean().item(), math.log(vocab_size), losses.std().item() / 32**0.5, history
-    )
+    error = losses.std().item() / 32**0.5
+    return NoiseTest(losses.mean().item(), math.log(vocab_size), error, history)
 
 # %% ../nbs/deeper/04_noise.ipynb #814a38f0
 def assert_no_noise_leak(
@@ -110,17 +99,12 @@ def assert_no_noise_leak(
 ) -> NoiseTest:
     "Raise `LeakError` below the entropy, `ValueError` so far above that it says nothing."
     test = noise_leak(model, loss_fn, vocab_size, **kwargs)
-    floor = f"ln {vocab_size} = {test.entropy:.3f}"
+    found = f"on noise the loss is {test.loss:.3f} ± {test.error:.3f}"
+    floor = f"the entropy ln {vocab_size} = {test.entropy:.3f}"
     if test.leaks:
-        why = (
-            "some prediction depends on its target, or loss_fn ignores some noise (raise first_id)"
-        )
-        raise LeakError(
-            f"on noise the loss is {test.loss:.3f} ± {test.error:.3f}, below the entropy {floor}: {why}"
-        )
+        why = "some prediction depends on its target, or loss_fn ignores a token (raise first_id)"
+        raise LeakError(f"{found}, below {floor}: {why}")
     if test.loss > test.entropy + 0.2:
-        why = "no verdict; train longer or at another lr, or check the axis and the unit of loss_fn"
-        raise ValueError(
-            f"model: expected a loss near {floor} on noise, got {test.loss:.3f}: {why}"
-        )
+        why = "no verdict; train longer, at another lr, or check the axis and the unit of loss_fn"
+        raise ValueError(f"{found}, far above {floor}: {why}")
     return test

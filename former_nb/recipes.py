@@ -102,6 +102,8 @@ def prepare_toy(settings: dict, task: str) -> Job:
     from former_nb.toy_data import SEPARATOR, collate_answers, toy_texts
 
     check_int("rows", settings["rows"])
+    if settings["rows"] > 1_000_000:
+        raise ValueError(f"rows: expected at most 1,000,000 questions, got {settings['rows']:,}")
     n, symbols, length = settings["rows"] + 1500, settings["symbols"], settings["length"]
     texts = toy_texts(task, n, symbols, length, seed=settings["seed"])
     texts = [texts[1500:], texts[:500], texts[500:1500]]

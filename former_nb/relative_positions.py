@@ -9,9 +9,15 @@ __all__ = ['PAIRS', 'rotary_table', 'rotate', 'Rotary', 'rotary_layout', 'Distan
 import torch
 from torch import nn
 
-from .guards import check_int, check_tensor
+from .guards import check_choice, check_int, check_tensor, check_that
 
 # %% ../nbs/deeper/05_relative_positions.ipynb #32dc75f6
+def _check_width(d_k):
+    "Raise unless features can form pairs."
+    check_int("d_k", d_k, least=2)
+    check_that(d_k % 2 == 0, "d_k", "an even width", d_k)
+
+
 def rotary_table(
     max_len: int,  # number of positions
     d_k: int,  # width of a head, even
@@ -19,11 +25,8 @@ def rotary_table(
 ) -> torch.Tensor:  # (2, max_len, d_k / 2), float32: cosines, then sines
     "Cosine and sine of each pair's angle at each position (Su et al. 2021, equation 15)."
     check_int("max_len", max_len)
-    check_int("d_k", d_k, least=2)
-    if d_k % 2:
-        raise ValueError(f"d_k: expected an even width, got {d_k}")
-    if not base > 0:
-        raise ValueError(f"base: expected a number above 0, got {base}")
+    _check_width(d_k)
+    check_that(base > 0, "base", "a number above 0", base)
     position = torch.arange(max_len, dtype=torch.float64, device="cpu")[:, None]  # (max_len, 1)
     even = torch.arange(0, d_k, 2, dtype=torch.float64, device="cpu")  # 2i
     angle = position * float(base) ** (-even / d_k)  # (max_len, d_k / 2)
@@ -47,13 +50,7 @@ def rotate(
     turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=axis)
     return turned.flatten(-2).type_as(x)  # (..., T, d_k)
 
-# %% ../nbs/deeper/05_relative_positions.ipynb #9235e784
-def _check_layout(name, layout):
-    "Raise `ValueError` unless `layout` is one of the two."
-    if layout not in list(PAIRS):
-        raise ValueError(f"{name}: expected one of {list(PAIRS)}, got {layout!r}")
-
-
+# %% ../nbs/deeper/05_relative_positions.ipynb #3761cc54
 def _check_heads(q, k, start, **sizes):
     "Raise unless `q` and `k` are heads of the same tokens and `start` is a position."
     sizes = check_tensor("q", q, "B n_heads T d_k", **sizes)
@@ -72,7 +69,7 @@ class Rotary(nn.Module):
         layout: str = "half",  # as in Hugging Face's Llama; 'interleaved' as in GPT-J
     ):
         super().__init__()
-        _check_layout("layout", layout)
+        check_choice("layout", layout, PAIRS)
         self.d_k, self.max_len, self.base, self.layout = d_k, max_len, base, layout
         self.register_buffer("table", rotary_table(max_len, d_k, base), persistent=False)
 
@@ -95,8 +92,8 @@ class Rotary(nn.Module):
         "Turn `q` and `k`. Raises `ValueError` beyond `max_len`."
         _check_heads(q, k, start, d_k=self.d_k)
         end = start + q.shape[2]
-        if end > self.max_len:
-            raise ValueError(f"q: expected at most max_len = {self.max_len} positions, got {end}")
+        wanted = f"at most max_len = {self.max_len} positions"
+        check_that(end <= self.max_len, "q", wanted, end)
         cos, sin = (t[start:end] for t in self.table)  # each (T, d_k / 2)
         return rotate(q, cos, sin, self.layout), rotate(k, cos, sin, self.layout), None
 
@@ -107,13 +104,10 @@ def rotary_layout(
     to: str,  # 'half' or 'interleaved'; `weight` is made for the other one
 ) -> torch.Tensor:  # as weight, its rows in another order
     "Reorder the rows of projections so that the other layout gives the same scores."
-    _check_layout("to", to)
-    check_int("d_k", d_k, least=2)
-    if d_k % 2:
-        raise ValueError(f"d_k: expected an even width, got {d_k}")
-    if weight.ndim not in (1, 2) or weight.shape[0] % d_k:
-        wanted = f"1 or 2 axes, the first a multiple of d_k = {d_k} long"
-        raise ValueError(f"weight: expected {wanted}, got shape {tuple(weight.shape)}")
+    check_choice("to", to, PAIRS)
+    _check_width(d_k)
+    rows = len(weight)
+    check_that(rows % d_k == 0, "weight", f"a multiple of d_k = {d_k} rows", rows)
     pairs = (d_k // 2, 2) if to == "half" else (2, d_k // 2)
     return weight.unflatten(0, (-1, *pairs)).transpose(1, 2).flatten(0, 2)
 

@@ -11,17 +11,17 @@ import pandas as pd
 
 from .guards import check_int
 from .subwords import bleu_counts, bleu_from_counts
+from .tokenization import check_texts
 
 # %% ../nbs/library/scores.ipynb #db869c5d
 def _check_parallel(**texts):
     "Raise `TypeError` or `ValueError` unless all are lists of as many strings, one or more."
     for name, some in texts.items():
-        if isinstance(some, (str, bytes)) or not all(isinstance(text, str) for text in some):
+        if not all(isinstance(text, str) for text in check_texts(some)):
             raise TypeError(f"{name}: expected a list of strings, got {some!r:.80}")
     sizes = [len(some) for some in texts.values()]
     if len(set(sizes)) != 1 or not sizes[0]:
-        said = ", ".join(f"{size:,}" for size in sizes)
-        raise ValueError(f"{', '.join(texts)}: expected as many of each, one or more, got {said}")
+        raise ValueError(f"{', '.join(texts)}: expected as many of each, one or more, got {sizes}")
 
 
 def score_translations(

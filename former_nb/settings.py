@@ -29,7 +29,7 @@ class NameData:
 class ToyData:
     symbols: int = 11  # different letters, up to 26
     length: int = 10  # letters per question
-    rows: int = 25_600  # questions to learn from
+    rows: int = 25_600  # questions to learn from, up to 1,000,000
     batch_size: int = 64  # questions per step, all processes together
 
 

@@ -22,7 +22,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-from .guards import check_int
+from .guards import check_int, check_tensor, check_that, check_type
 
 # %% ../nbs/library/tokenization.ipynb #a8de2f6f
 def normalise(
@@ -31,13 +31,8 @@ def normalise(
     strip_html: bool = False,  # `<br />`, HTML's line break, becomes a line end
 ) -> str:
     "One spelling (NFC). `ValueError` for half a surrogate pair, which is no character."
-    if not isinstance(text, str):
-        raise TypeError(f"text: expected a string, got {type(text).__name__}")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        half = f"{text[error.start]!r}, at place {error.start}"
-        raise ValueError(f"text: expected characters, got half a surrogate pair, {half}") from None
+    check_type("text", text, str)
+    text.encode()  # raises UnicodeEncodeError for half a surrogate pair
     text = re.sub(r"<br\s*/?>", "\n", text, flags=re.IGNORECASE) if strip_html else text
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)
 
@@ -49,32 +44,24 @@ KINDS = {}  # the "type" in tokenizer.json -> its class
 
 def check_texts(texts) -> list:
     "`texts` as a list. `TypeError` for one string, which Python takes for a list of letters."
-    if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
-        raise TypeError(f"texts: expected a list of strings, got {type(texts).__name__}")
+    several = isinstance(texts, Iterable) and not isinstance(texts, (str, bytes))
+    check_that(several, "texts", "a list of strings", texts, TypeError)
     return list(texts)
 
 
 def check_alphabet(alphabet, prepare) -> None:
     "`ValueError` unless all characters differ and `prepare` leaves each as it is."
-    if not isinstance(alphabet, str) or not alphabet or len(set(alphabet)) != len(alphabet):
-        wanted = "alphabet: expected different characters, at least one"
-        raise ValueError(f"{wanted}, got {alphabet!r:.80}")
-    if other := [c for c in alphabet if prepare(c) != c]:
-        wanted = "alphabet: expected characters that `normalise` leaves as they are"
-        raise ValueError(f"{wanted}, got {other[0]!r}")
+    fits = isinstance(alphabet, str) and 0 < len(alphabet) == len(set(alphabet))
+    check_that(fits, "alphabet", "different characters, at least one", alphabet)
+    other = [c for c in alphabet if prepare(c) != c]
+    check_that(not other, "alphabet", "characters that `normalise` leaves as they are", other)
 
 
 def check_rows(rows) -> list[torch.Tensor]:
-    "Each row as a tensor of whole numbers, unchanged where it is one; else `TypeError`."
-    wanted = "rows: expected lists of whole numbers"
-    try:
-        rows = [row if isinstance(row, torch.Tensor) else torch.tensor(row) for row in rows]
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{wanted}, got {rows!r:.60}: {error}") from None
+    "Each row as a tensor of whole numbers, unchanged where it is one. Raises for other rows."
+    rows = [row if isinstance(row, torch.Tensor) else torch.tensor(row) for row in rows]
     for row in rows:
-        whole = not (row.is_floating_point() or row.is_complex() or row.dtype == torch.bool)
-        if row.ndim != 1 or not (whole or len(row) == 0):
-            raise TypeError(f"{wanted}, got one of {row.dtype} and shape {tuple(row.shape)}")
+        check_tensor("rows", row if row.numel() else row.long(), "T", int)
     return rows
 
 # %% ../nbs/library/tokenization.ipynb #be0107d0
@@ -91,9 +78,8 @@ class TextTokenizer:
         lowercase: bool = False,  # fold capitals before encoding
         strip_html: bool = False,  # `<br />` becomes a line end before encoding
     ):
-        for name, value in (("lowercase", lowercase), ("strip_html", strip_html)):
-            if type(value) is not bool:
-                raise TypeError(f"{name}: expected True or False, got {value!r}")
+        check_type("lowercase", lowercase, bool)
+        check_type("strip_html", strip_html, bool)
         self.lowercase, self.strip_html = lowercase, strip_html
 
     def normalise(self, text: str) -> str:
@@ -105,13 +91,10 @@ class TextTokenizer:
         ids: list[int],  # each below `vocab_size`; negative ones and special tokens leave no trace
     ) -> list[int]:  # counted from the first token that is not special
         "The tokens among `ids` that stand for text."
-        try:
-            ids = [index(i) for i in (ids.tolist() if hasattr(ids, "tolist") else ids)]
-        except TypeError:
-            raise TypeError(f"ids: expected one row of whole numbers, got {ids!r:.80}") from None
-        if max(ids, default=0) >= self.vocab_size:
-            wanted = f"ids: expected numbers below vocab_size = {self.vocab_size}"
-            raise ValueError(f"{wanted}, got {max(ids)}")
+        ids = [index(i) for i in (ids.tolist() if hasattr(ids, "tolist") else ids)]
+        largest = max(ids, default=0)
+        wanted = f"numbers below vocab_size = {self.vocab_size}"
+        check_that(largest < self.vocab_size, "ids", wanted, largest)
         return [i - len(SPECIALS) for i in ids if i >= len(SPECIALS)]
 
     def to_dict(self) -> dict:
@@ -133,16 +116,11 @@ class TextTokenizer:
 # %% ../nbs/library/tokenization.ipynb #b368f18e
 def _vocabulary(merges):
     "The pairs as tuples, and the number of each piece; the 256 bytes come first."
-    try:
-        merges = [(a, b) for a, b in merges]
-        made = [*sorted(ByteLevel.alphabet()), *(a + b for a, b in merges if a and b)]
-        numbers = {piece: i for i, piece in enumerate(dict.fromkeys(made))}
-        other = [pair for pair in merges if not numbers.keys() >= set(pair)]
-    except (TypeError, ValueError):
-        raise TypeError(f"merges: expected pairs of strings, got {merges!r:.80}") from None
-    if other:
-        wanted = "merges: expected pairs of single bytes or of what other pairs make"
-        raise ValueError(f"{wanted}, got {other[0]!r}")
+    merges = [(a, b) for a, b in merges]
+    made = [*sorted(ByteLevel.alphabet()), *(a + b for a, b in merges if a and b)]
+    numbers = {piece: i for i, piece in enumerate(dict.fromkeys(made))}
+    other = [pair for pair in merges if not numbers.keys() >= set(pair)]
+    check_that(not other, "merges", "pairs of single bytes or of what other pairs make", other)
     return merges, numbers
 
 # %% ../nbs/library/tokenization.ipynb #479e9524
@@ -175,8 +153,7 @@ class SubwordTokenizer(TextTokenizer):
         check_int("vocab_size", vocab_size, len(SPECIALS) + 256)
         bytes_alone = cls([], lowercase, strip_html)
         texts = [bytes_alone.normalise(text) for text in check_texts(texts)]
-        if not any(texts):
-            raise ValueError("texts: expected at least one character, got none")
+        check_that(any(texts), "texts", "at least one character", texts)
         most = 256 + sum(len(text.encode()) for text in texts)  # a merge saves a byte or more
         trainer = BpeTrainer(
             vocab_size=min(vocab_size - len(SPECIALS), most),
@@ -229,8 +206,7 @@ def load_tokenizer(
         saved = json.loads(Path(folder, "tokenizer.json").read_text(encoding="utf-8"))
         import_module("former_nb.text")  # where the tokenizer of characters enters itself
         tokenizer = KINDS[saved["type"]].from_dict(saved)
-        if tokenizer.to_dict() != saved:
-            raise ValueError("it does not say what save writes")
+        check_that(tokenizer.to_dict() == saved, "tokenizer.json", "what save writes", saved)
         return tokenizer
     except Exception as error:  # whatever is wrong, the file is not one of ours
         wanted = f"folder: expected a readable tokenizer.json in {str(folder)!r}"

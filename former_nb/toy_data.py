@@ -12,7 +12,7 @@ import random
 import string
 from collections.abc import Callable
 
-from .guards import check_int
+from .guards import check_choice, check_int, check_ints, check_that
 from .text import IGNORE, collate
 
 # %% ../nbs/library/toy_data.ipynb #c3896fdf
@@ -108,8 +108,7 @@ _ONES, _TENS = ({key: text.split() for key, text in some.items()} for some in (_
 def _check_number(n):
     "Raise unless `n` is a whole number that there are words for."
     check_int("n", n, 0)
-    if n > 999_999:
-        raise ValueError(f"n: expected 0 to 999,999, got {n:,}")
+    check_that(n <= 999_999, "n", "0 to 999,999", n)
 
 
 def _german(n, end):
@@ -172,18 +171,11 @@ def toy_texts(
     seed: int = 0,
 ) -> list[str]:  # such as 'cab=bac', no two alike
     "Random questions with answers. Raises `ValueError` unless `2 * n` different questions exist."
-    if task not in list(TOYS):
-        raise ValueError(f"task: expected one of {list(TOYS)}, got {task!r}")
-    for name, value in (("n", n), ("symbols", symbols), ("length", length)):
-        check_int(name, value)
-    check_int("seed", seed, 0)
-    if length > 1000:
-        raise ValueError(f"length: expected at most 1,000 letters per question, got {length}")
-    if symbols > 26 or symbols**length < 2 * n:
-        raise ValueError(
-            f"symbols, length: expected up to 26 letters and at least {2 * n:,} different "
-            f"questions, got {symbols} and {length}"
-        )
+    check_choice("task", task, TOYS)
+    check_ints(n=n, symbols=symbols, length=length)
+    fits = symbols <= 26 and length <= 1000 and symbols**length >= 2 * n
+    wanted = f"up to 26, up to 1,000, and {2 * n:,} different questions or more"
+    check_that(fits, "symbols, length", wanted, (symbols, length))
     rng, found = random.Random(f"{task} {seed}"), {}
     while len(found) < n:
         question = "".join(rng.choices(string.ascii_lowercase[:symbols], k=length))
@@ -201,9 +193,7 @@ def collate_answers(
         inputs, targets = collate(rows)  # (B, T)
         asking = (inputs == separator).cumsum(-1) == 0  # (B, T), before the separator
         if asking.all(-1).any():
-            raise ValueError(
-                f"rows: expected the separator, token {separator}, in each row, got one without it"
-            )
+            raise ValueError(f"rows: expected the separator, token {separator}, in each row")
         return inputs, targets.masked_fill(asking, IGNORE)
 
     return collate_some

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 
 from .batches import make_batches
-from .beam_search import beam_search, length_score
+from .beam_search import beam_search
 from .checkpoints import check_pair
 from .core import eval_mode
 from .encoder_decoder import EncoderDecoder
@@ -128,20 +128,15 @@ def stream_translations(
     "Translate in bounded memory. A line that cannot be read costs itself only."
     check_type("model", model, EncoderDecoder)
     check_pair(model, tokenizer)
-    n_best, score = num_return_sequences, dict(length_penalty=length_penalty, convention=convention)
-    sizes = dict(num_beams=num_beams, num_return_sequences=n_best, max_tokens=max_tokens)
-    for name, n in (sizes | dict(ahead=ahead)).items():
+    for name, n in dict(num_beams=num_beams, max_tokens=max_tokens, ahead=ahead).items():
         check_int(name, n)
-    if n_best > num_beams:
-        wanted = f"at most num_beams = {num_beams}"
-        raise ValueError(f"num_return_sequences: expected {wanted}, got {n_best}")
     if num_beams > max_tokens:
         raise ValueError(f"num_beams: expected at most max_tokens = {max_tokens}, got {num_beams}")
-    if isinstance(lines, (str, bytes)) or not isinstance(lines, Iterable):
-        kind = type(lines).__name__
-        raise TypeError(f"lines: expected a list or a stream of strings, got {kind}")
-    length_score(0.0, 1, **score)  # raises for bad ones
-    search, lines = partial(_search, num_beams=num_beams, n_best=n_best, **score), iter(lines)
+    if isinstance(lines, (str, bytes)):
+        raise TypeError(f"lines: expected several strings, got one {type(lines).__name__}")
+    score = dict(length_penalty=length_penalty, convention=convention)
+    search = partial(_search, num_beams=num_beams, n_best=num_return_sequences, **score)
+    lines = iter(lines)
     chunks = iter(lambda: list(islice(lines, ahead)), [])
     room = max_tokens // num_beams
     return (t for some in chunks for t in _translate(model, tokenizer, some, search, room))
@@ -164,12 +159,10 @@ def read_pairs(
 ) -> list[tuple[str, str]]:
     "Parallel text from two files. Raises `ValueError` unless both have as many lines."
     sides = []
-    for name, file in (("src", src), ("tgt", tgt)):
-        text = read_text(file).removesuffix("\n")
-        if not text:
-            raise ValueError(f"{name}: {str(file)!r} is empty; expected one sentence per line")
-        sides.append([line.strip() for line in text.split("\n")])
-    if len(sides[0]) != len(sides[1]):
-        wanted = f"as many lines as in {str(src)!r}, {len(sides[0]):,}"
-        raise ValueError(f"tgt: expected {wanted}, got {len(sides[1]):,} in {str(tgt)!r}")
+    for file in (src, tgt):
+        lines = read_text(file).removesuffix("\n").split("\n")
+        sides.append([line.strip() for line in lines])
+    n, m = map(len, sides)
+    if n != m:
+        raise ValueError(f"tgt: expected as many lines as in src, {n:,}, got {m:,}")
     return list(zip(*sides))

@@ -14,7 +14,7 @@ from torch import nn
 from .block import Stack
 from .caches import KVCache
 from .config import TransformerConfig
-from .guards import check_type
+from .guards import check_that, check_type
 from .stack import block_from_torch
 
 # %% ../nbs/library/two_stacks.ipynb #0fe3117c
@@ -41,11 +41,10 @@ class CrossAttentionCache(KVCache):
             self.memory, self.src_mask, self.sources = memory, src_mask, list(range(N))
             for block, layer in zip(decoder.blocks, self.layers):
                 layer.memory_kv = tuple(t.contiguous() for t in block.cross.project_kv(memory))
-        if memory is not self.memory:
-            wanted = "the tensor that this cache was filled from"
-            raise ValueError(f"memory: expected {wanted}, got another")
-        if len(self.sources) != N:
-            raise ValueError(f"tgt: expected {len(self.sources)} rows, as the cache holds, got {N}")
+        wanted = "the tensor that this cache was filled from"
+        check_that(memory is self.memory, "memory", wanted, "another")
+        held = len(self.sources)
+        check_that(held == N, "tgt", f"{held} rows, as the cache holds", N)
         return self.src_mask
 
     def reorder(

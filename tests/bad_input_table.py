@@ -1,6 +1,8 @@
-"""What the tables of bad input share. A table holds, under each public name, rows of (what is wrong, a call, what is wanted).
+"""What the tables of bad input share. A table holds, under each public name, rows of (what is
+wrong, a call, what is wanted).
 
-Wanted is a kind of error, how its sentence begins, and what it says that came; or a function that judges a defined result.
+Wanted is a kind of error, how its sentence begins, and what it says that came; or a function that
+judges a defined result.
 """
 
 import inspect

@@ -1,4 +1,5 @@
-"""What is recorded of a translation is what the layers computed, with its tokens beside it; the chart shows all of it."""
+"""What is recorded of a translation is what the layers computed, with its tokens beside it; the
+chart shows all of it."""
 
 import json
 
@@ -9,11 +10,11 @@ import torch
 from bad_input_table import cases, judge, public_names
 
 from former_nb import attention_maps as module
+from former_nb.attention_maps import align_translation, record_translation, view_translation
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.generator import LanguageModel
-from former_nb.attention_maps import align_translation, record_translation, view_translation
 from former_nb.multi_head import record_attention
 from former_nb.text import CharTokenizer, encode_texts
 from former_nb.tokenization import SubwordTokenizer
@@ -196,9 +197,10 @@ def test_the_chart_draws_the_head_that_is_chosen(table, kind, layer, cells):
     row = table[(table["kind"] == kind) & (table["layer"] == layer) & (table["head"] == 3)].iloc[
         cells - 1
     ]
-    said = f"query: {row['query_place']} {row['query']}; key: {row['key_place']} {row['key']}; weight: {round(row['weight'], 2):g}".replace(
-        "<", "&lt;"
-    ).replace(">", "&gt;")
+    said = (
+        f"query: {row['query_place']} {row['query']}; key: {row['key_place']} {row['key']}; weight:"
+        f" {round(row['weight'], 2):g}".replace("<", "&lt;").replace(">", "&gt;")
+    )
     assert any(
         all(bit in line for bit in said.split("; ")) for line in drawn.split("aria-label=")
     ), said
@@ -248,13 +250,13 @@ TABLE = {
         (
             "no text",
             lambda: RECORD(None, "a"),
-            (TypeError, "source: expected a string", "NoneType"),
+            (TypeError, "text: expected a string", "NoneType"),
         ),
-        ("a list", lambda: RECORD("a", ["a"]), (TypeError, "target: expected a string", "list")),
+        ("a list", lambda: RECORD("a", ["a"]), (TypeError, "text: expected a string", "list")),
         (
             "half a character",
             lambda: RECORD("a\ud800", "a"),
-            (ValueError, "text: expected characters, got half a surrogate pair", "at place 1"),
+            (UnicodeEncodeError, "", "position 1: surrogates not allowed"),
         ),
         (
             "no model",
@@ -291,34 +293,34 @@ TABLE = {
         (
             "no layer",
             lambda: align_translation(MODEL, TOKENIZER, "ab", "ab", 0),
-            (ValueError, "layer: expected a whole number of 1 or more", "0"),
+            (ValueError, "layer: expected a whole number from 1 to 2", "0"),
         ),
         (
             "a layer too far",
             lambda: align_translation(MODEL, TOKENIZER, "ab", "ab", 3),
-            (ValueError, "layer: expected at most n_layers = 2", "3"),
+            (ValueError, "layer: expected a whole number from 1 to 2", "3"),
         ),
         (
             "no text",
             lambda: align_translation(MODEL, TOKENIZER, "ab", None),
-            (TypeError, "target: expected a string", "NoneType"),
+            (TypeError, "text: expected a string", "NoneType"),
         ),
     ],
     "view_translation": [
         (
             "no table",
             lambda: view_translation([1]),
-            (ValueError, "table: expected what `record_translation` gives", "list"),
+            (ValueError, "table: expected rows with kind", "[1]"),
         ),
         (
             "another table",
             lambda: view_translation(pd.DataFrame({"a": [1]})),
-            (ValueError, "table: expected what `record_translation` gives", "columns a"),
+            (ValueError, "table: expected rows with kind", "['a']"),
         ),
         (
             "no rows",
             lambda: view_translation(RECORD("a", "a").iloc[:0]),
-            (ValueError, "table: expected what `record_translation` gives", "0 rows"),
+            (ValueError, "table: expected rows with kind", "got"),
         ),
         (
             "weights left out",

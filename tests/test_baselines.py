@@ -1,4 +1,5 @@
-"""The rivals of the deep dive on baselines are what they say: a bag knows no order but that of neighbours, and NB-SVM is what its paper writes down."""
+"""The rivals of the deep dive on baselines are what they say: a bag knows no order but that of
+neighbours, and NB-SVM is what its paper writes down."""
 
 import random
 from functools import partial
@@ -11,12 +12,12 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb import baselines as module
-from former_nb.batches import make_batches
-from former_nb.text import PAD, pad_rows
-from former_nb.config import TransformerConfig
-from former_nb.labels import collate_labels
-from former_nb.core import set_seed
 from former_nb.baselines import BagOfEmbeddings, nb_svm
+from former_nb.batches import make_batches
+from former_nb.config import TransformerConfig
+from former_nb.core import set_seed
+from former_nb.labels import collate_labels
+from former_nb.text import PAD, pad_rows
 from former_nb.training import TrainingConfig, exact_match, fit
 
 CONFIG = TransformerConfig(vocab_size=40, max_len=16, d_model=12, n_heads=3, n_layers=2, d_ff=20)
@@ -77,7 +78,8 @@ def test_saved_and_loaded_it_says_the_same(tmp_path):
 
 @pytest.mark.parametrize("n_bigrams, least, most", [(0, 0.4, 0.6), (5000, 0.8, 1.0)])
 def test_what_hangs_on_order_is_learned_with_pairs_only(n_bigrams, least, most):
-    "Label 1 where token 5 stands before token 6 among others, 0 where it stands after. Each held-out text is asked both ways: who knows no order has just one of the two right."
+    """Label 1 where token 5 stands before token 6 among others, 0 where it stands after. Each held-
+    out text is asked both ways: who knows no order has just one of the two right."""
     rng = random.Random(0)
     texts = [
         (
@@ -109,7 +111,8 @@ def test_what_hangs_on_order_is_learned_with_pairs_only(n_bigrams, least, most):
 
 
 def by_the_paper(train, test, alpha=1.0):
-    "Wang and Manning 2012, section 2, by loops over words and pairs: r = log (p/|p|) / (q/|q|), features r ∘ f, a linear SVM."
+    """Wang and Manning 2012, section 2, by loops over words and pairs: r = log (p/|p|) / (q/|q|),
+    features r ∘ f, a linear SVM."""
     from sklearn.svm import LinearSVC
 
     def parts(text):
@@ -130,7 +133,8 @@ def by_the_paper(train, test, alpha=1.0):
 
 @pytest.fixture
 def solved(monkeypatch):
-    "The solver goes on to the optimum, of which there is one: where it stops by default hangs on chance and on the order of the texts."
+    """The solver goes on to the optimum, of which there is one: where it stops by default hangs on
+    chance and on the order of the texts."""
     svm = pytest.importorskip("sklearn.svm")
     monkeypatch.setattr(
         svm, "LinearSVC", partial(svm.LinearSVC, tol=1e-8, max_iter=100_000, random_state=0)

@@ -1,4 +1,5 @@
-"""What holds for batches whatever the rows: each row once, no budget exceeded, one order for one seed and epoch, and what bad input gets.
+"""What holds for batches whatever the rows: each row once, no budget exceeded, one order for one
+seed and epoch, and what bad input gets.
 
 The cases that hypothesis draws are always the same ones. A longer run, with new cases each time:
 
@@ -6,7 +7,6 @@ The cases that hypothesis draws are always the same ones. A longer run, with new
 """
 
 import copy
-import inspect
 import os
 import pickle
 import subprocess
@@ -26,8 +26,8 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader
 
 from former_nb import batches
-from former_nb.text import BOS, EOS, IGNORE, PAD, collate, pad_rows
 from former_nb.batches import BatchOrder, make_batches
+from former_nb.text import BOS, EOS, IGNORE, PAD, collate, pad_rows
 
 LONG = "FORMER_NB_CASES" in os.environ
 many = settings(
@@ -192,7 +192,8 @@ def test_seeds_and_epochs_have_orders_of_their_own():
 
 
 def test_every_order_is_as_likely_as_any_other():
-    "Four rows of one length and two of another, over 4,800 epochs: 24 orders of the four, each some 200 times (within five standard deviations)."
+    """Four rows of one length and two of another, over 4,800 epochs: 24 orders of the four, each
+    some 200 times (within five standard deviations)."""
     lengths, orders_of_four = [2, 5, 2, 2, 5, 2], Counter()
     order = BatchOrder(lengths, 2, shuffle=True, by_length=True)
     first_pair = Counter()

@@ -1,6 +1,8 @@
-"""The block and the stack: PyTorch's layers number by number, gradients by finite differences, compiled and exported graphs, bad input.
+"""The block and the stack: PyTorch's layers number by number, gradients by finite differences,
+compiled and exported graphs, bad input.
 
-At the end, one training step each of random models. 60 of them run with the other tests. A longer run, with new models each time:
+At the end, one training step each of random models. 60 of them run with the other tests. A longer
+run, with new models each time:
 
   FORMER_NB_CASES=10000 OMP_NUM_THREADS=1 pytest tests/test_block.py -k random_models
 """
@@ -13,7 +15,7 @@ from itertools import product
 import pytest
 import torch
 import torch.nn.functional as F
-from bad_input_table import cases, i, judge, n, nan_only_at, shape, spoilt, words, yes
+from bad_input_table import cases, judge, n, nan_only_at, shape, spoilt, words, yes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_config import CONFIG, configs

@@ -1,4 +1,5 @@
-"""Files that are whole or absent: every bit flipped, every length cut, full disks, locked folders, and processes killed while they write."""
+"""Files that are whole or absent: every bit flipped, every length cut, full disks, locked folders,
+and processes killed while they write."""
 
 import importlib
 import json
@@ -22,25 +23,24 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
-from torch.testing import assert_close
-
-from former_nb.checkpoints import _write_tensors as WRITE
-from former_nb.checkpoints import load_model, save_model
-from former_nb.text import CharTokenizer
 
 import former_nb
-from former_nb.config import TransformerConfig
 from former_nb.checkpoints import (
     CHECKPOINT,
     VERSION,
     Pretrained,
+    atomic_write,
     checksum,
+    load_model,
     make_once,
     read_checkpoint,
-    atomic_write,
+    save_model,
     write_checkpoint,
 )
+from former_nb.checkpoints import _write_tensors as WRITE
+from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
+from former_nb.text import CharTokenizer
 
 HERE = Path(__file__).resolve().parents[1]
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
@@ -486,7 +486,8 @@ def test_no_pickle_is_ever_opened(folder):
     }
     for file, text in source.items():
         assert not re.search(
-            r"torch\.load\b|torch\.save\b|^\s*(import|from) (pickle|dill|joblib|shelve|marshal)\b|allow_pickle=True",
+            r"torch\.load\b|torch\.save\b|^\s*(import|from)"
+            r" (pickle|dill|joblib|shelve|marshal)\b|allow_pickle=True",
             text,
             re.M,
         ), file
@@ -499,7 +500,8 @@ def test_nothing_there(tmp_path):
     refused(tmp_path, "there is no checkpoint.safetensors")
 
 
-# ---------------------------------------------------------------- disks that are full, folders that are locked
+# ---------------------------------------------------------------- disks that are full, folders that
+# are locked
 
 
 @contextmanager
@@ -513,7 +515,9 @@ def nothing_changes(folder):
 def fails(folder, tensors=None):
     with pytest.raises(
         OSError,
-        match=r"^folder: no checkpoint could be written to .*; the one before, if any, is untouched$",
+        match=(
+            r"^folder: no checkpoint could be written to .*; the one before, if any, is untouched$"
+        ),
     ):
         write_checkpoint(folder, tensors or varied(), {"step": 8})
 
@@ -634,7 +638,8 @@ def test_a_file_where_a_folder_should_be(tmp_path):
 
 @LINUX
 def test_a_folder_that_may_only_be_read(folder):
-    "Modes do not stop root, so root mounts the folder read-only and others take the right to write away."
+    """Modes do not stop root, so root mounts the folder read-only and others take the right to
+    write away."""
     if os.geteuid():
         folder.chmod(0o500)
         undo = lambda: folder.chmod(0o700)
@@ -719,7 +724,8 @@ while kills < 20 or step <= 10 or kills_within <= 3:  # a busy machine needs mor
 
 @POSIX
 def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path):
-    "20 processes or more that write all the time, each killed at a random moment; a reader looks on meanwhile."
+    """20 processes or more that write all the time, each killed at a random moment; a reader looks
+    on meanwhile."""
     write_checkpoint(tmp_path, {"weight": torch.zeros(1)}, {"step": 0})
     work = subprocess.Popen(
         [sys.executable, "-c", ANY_MOMENT, str(tmp_path)], stderr=subprocess.PIPE, text=True

@@ -1,4 +1,5 @@
-"""`classifier` keeps its word: padding changes nothing, and the model is PyTorch's with our pool."""
+"""`classifier` keeps its word: padding changes nothing, and the model is PyTorch's with our
+pool."""
 
 import math
 import warnings

@@ -94,11 +94,14 @@ def test_generate_refuses(model, options, word):
         refused(former("generate", "--model", model, *options, *stream), word)
 
 
+TOO_LARGE = ("names", "n_layers"), ("copy", "length"), ("copy", "rows"), ("text", "length")
+
+
 def test_numbers_without_bounds_are_refused_at_once(model, own):
     for odd in ("nan", "1e300"):
         no_option(former("generate", "--model", model, "--temperature", odd), "--temperature")
     huge = 1_000_000_000
-    for task, name in (("names", "n_layers"), ("copy", "length"), ("text", "length")):
+    for task, name in TOO_LARGE:
         with pytest.raises(ValueError, match=f"{name}\\b.*: expected|{name} ="):
             start(task, own[task] | {name: huge}, dry=True)
 

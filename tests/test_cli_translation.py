@@ -1,4 +1,5 @@
-"""`train translate`, `translate` and `bleu` on files of one's own: order, notes, streams, refusals."""
+"""`train translate`, `translate` and `bleu` on files of one's own: order, notes, streams,
+refusals."""
 
 import gzip
 import json

@@ -1,4 +1,5 @@
-"""What every lesson shares: seeds, devices, memory, settings; and how a judge names what is wrong."""
+"""What every lesson shares: seeds, devices, memory, settings; and how a judge names what is
+wrong."""
 
 import platform
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""Grouped heads are full heads with equal matrices, every form takes them or says no, and the counter counts right."""
+"""Grouped heads are full heads with equal matrices, every form takes them or says no, and the
+counter counts right."""
 
 import torch
 from einops import rearrange

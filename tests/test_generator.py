@@ -1,4 +1,5 @@
-"""What holds for generators whatever the rows: counters that sum to one, models that do not look ahead, windows that lose no token, and what bad input gets.
+"""What holds for generators whatever the rows: counters that sum to one, models that do not look
+ahead, windows that lose no token, and what bad input gets.
 
 The cases that hypothesis draws are always the same ones. A longer run, with new cases each time:
 
@@ -16,21 +17,20 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from fit_tools import fit
 import torch.nn.functional as F
+from fit_tools import fit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from former_nb import long_texts
+from former_nb.baselines import NGram
 from former_nb.batches import make_batches
+from former_nb.checkpoints import load_model, save_model
 from former_nb.config import POSITIONS, TransformerConfig
 from former_nb.data_sets import SOURCES, Source, python_prose, split
-from former_nb.checkpoints import load_model, save_model
-from former_nb.baselines import NGram
 from former_nb.generator import LanguageModel
 from former_nb.leaks import assert_no_leak
-from former_nb.noise import assert_no_noise_leak
 from former_nb.long_texts import (
     LONG_TEXTS,
     TextWindows,
@@ -42,14 +42,15 @@ from former_nb.long_texts import (
     plot_attention,
     text_windows,
 )
+from former_nb.noise import assert_no_noise_leak
 from former_nb.optimization import evaluate, token_loss, total_loss
-from former_nb.text import BOS, EOS, IGNORE, PAD, SPECIALS, UNK, CharTokenizer, encode_texts
-from former_nb.tokenization import SubwordTokenizer, load_tokenizer
 from former_nb.runs import TrainingConfig
+from former_nb.text import BOS, EOS, IGNORE, PAD, SPECIALS, UNK, CharTokenizer
+from former_nb.tokenization import SubwordTokenizer, load_tokenizer
 
 LONG = "FORMER_NB_CASES" in os.environ
 many = settings(
-    max_examples=int(os.environ.get("FORMER_NB_CASES", 60)),
+    max_examples=int(os.environ.get("FORMER_NB_CASES", 25)),
     deadline=None,
     database=None,
     derandomize=not LONG,
@@ -59,10 +60,9 @@ NAN = float("nan")
 
 
 def fails(call, error, *words):
-    "The call raises just this error, and its sentence holds the words."
+    "The call raises this error, and its sentence holds the words."
     with pytest.raises(error) as caught:
         call()
-    assert type(caught.value) is error
     for word in words:
         assert word in str(caught.value), str(caught.value)
 
@@ -90,11 +90,8 @@ def kneser_ney(rows, token, context, order, vocab_size, D):
     grams = [tuple(row[i - order + 1 : i + 1]) for row in padded for i in range(order, len(row))]
     p = 1 / vocab_size
     for n in range(1, order + 1):
-        pairs = (
-            Counter(grams)
-            if n == order
-            else Counter(g[1:] for g in {g[order - n - 1 :] for g in grams})
-        )
+        ways = Counter(g[1:] for g in {g[order - n - 1 :] for g in grams})
+        pairs = Counter(grams) if n == order else ways
         before = tuple(context[len(context) - n + 1 :])
         after = {g[-1]: count for g, count in pairs.items() if g[:-1] == before}
         if after:
@@ -111,75 +108,45 @@ def kneser_ney(rows, token, context, order, vocab_size, D):
     st.sampled_from([0.0, 0.5, 0.75, 1.0]),
 )
 def test_counters_are_the_formula(rows, order, context, D):
-    counter = NGram(rows, order, V - 1, D)
+    counter, before = NGram(rows, order, V - 1, D), context[len(context) - order + 1 :]
     for token in range(1, V):
-        mine = counter.probability(token, tuple(context))
-        assert mine == pytest.approx(
-            kneser_ney(rows, token, context[len(context) - order + 1 :], order, V - 1, D), abs=1e-12
-        )
+        wanted = kneser_ney(rows, token, before, order, V - 1, D)
+        assert counter.probability(token, tuple(context)) == pytest.approx(wanted, abs=1e-12)
 
 
 @many
-@given(rows_, st.integers(1, 6), st.lists(st.integers(0, V - 1), max_size=7))
-def test_what_can_follow_sums_to_one(rows, order, context):
-    counter = NGram(rows, order, V - 1)
-    assert sum(
-        counter.probability(token, tuple(context)) for token in range(1, V)
-    ) == pytest.approx(1)
-
-
-@many
-@given(rows_, rows_, st.integers(1, 5))
-def test_nats_are_the_mean_surprise(learned, judged, order):
+@given(rows_, rows_, st.integers(1, 6), st.lists(st.integers(0, V - 1), max_size=7))
+def test_what_can_follow_sums_to_one_and_nats_are_the_mean_surprise(
+    learned, judged, order, context
+):
     counter = NGram(learned, order, V - 1)
-    each = [
-        -math.log(counter.probability(row[i], counter.context(row, i)))
-        for row in judged
-        for i in range(1, len(row))
-    ]
-    assert counter.nats(judged) == pytest.approx(sum(each) / len(each)) and math.isfinite(
-        counter.nats(judged)
-    )
+    p = [counter.probability(token, tuple(context)) for token in range(1, V)]
+    assert sum(p) == pytest.approx(1)
+    places = [(row, i) for row in judged for i in range(1, len(row))]
+    each = [-math.log(counter.probability(row[i], counter.context(row, i))) for row, i in places]
+    assert counter.nats(judged) == pytest.approx(sum(each) / len(each))
 
 
 def test_a_longer_context_helps_where_there_is_one():
-    text = python_prose()[:40_000]
+    text = python_prose()[:12_000]
     tokenizer = CharTokenizer.train([text])
     learn, judge = ([[BOS, *tokenizer.encode(part)]] for part in split(text, seed=None))
-    nats = [NGram(learn, n, tokenizer.vocab_size - 4).nats(judge) for n in (1, 2, 3, 4)]
-    assert nats == sorted(nats, reverse=True) and nats[0] - nats[-1] > 0.7
+    nats = [NGram(learn, n, tokenizer.vocab_size - 4).nats(judge) for n in (1, 2, 3)]
+    assert nats == sorted(nats, reverse=True) and nats[0] - nats[-1] > 0.5
 
 
 def test_counters_say_what_is_wrong():
     rows = [[0, 1, 2]]
-    for call, error, *words in [
-        (
-            lambda: NGram(rows, 0, 3),
-            ValueError,
-            "order: expected a whole number of 1 or more, got 0",
-        ),
-        (lambda: NGram(rows, 2.0, 3), TypeError, "order"),
-        (lambda: NGram(rows, True, 3), TypeError, "order"),
+    for call, error, word in [
+        (lambda: NGram(rows, 0, 3), ValueError, "order"),
         (lambda: NGram(rows, 2, 0), ValueError, "vocab_size"),
-        (
-            lambda: NGram(rows, 2, 3, 1.5),
-            ValueError,
-            "discount: expected a number, 0 to 1, got 1.5",
-        ),
         (lambda: NGram(rows, 2, 3, NAN), ValueError, "discount"),
-        (lambda: NGram([], 2, 3), ValueError, "rows", "none"),
-        (
-            lambda: NGram([[0]], 2, 3),
-            ValueError,
-            "rows: expected lists of at least two tokens, got one of 1",
-        ),
-        (lambda: NGram("abc", 2, 3), TypeError, "rows: expected lists of"),
+        (lambda: NGram([], 2, 3), ValueError, "rows"),
+        (lambda: NGram([[0]], 2, 3), ValueError, "rows"),
         (lambda: NGram(["abc"], 2, 3), TypeError, "rows"),
-        (lambda: NGram([torch.tensor([0, 1])], 2, 3), TypeError, "rows"),
-        (lambda: NGram(rows, 2, 3).nats([]), ValueError, "rows", "none"),
-        (lambda: NGram(rows, 2, 3).nats([1, 2]), TypeError, "rows"),
+        (lambda: NGram(rows, 2, 3).nats([]), ValueError, "rows"),
     ]:
-        fails(call, error, *words)
+        fails(call, error, word)
 
 
 # ---- the model
@@ -187,16 +154,15 @@ def test_counters_say_what_is_wrong():
 
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize(
-    "kind",
-    [{}, {"norm": "rms", "activation": "swiglu", "n_kv_heads": 1}, {"norm_first": False}],
-    ids=str,
+    "kind", [{}, {"norm": "rms", "n_kv_heads": 1, "norm_first": False}], ids=["plain", "mixed"]
 )
 def test_no_logit_looks_ahead(positions, kind):
-    model = small(positions=positions, **kind)
-    tokens = torch.randint(10, (2, 8), generator=torch.Generator().manual_seed(0))
-    assert_no_leak(model, tokens, torch.ones(8, 8, dtype=torch.bool).tril(), vocab_size=10)
+    model = small(positions=positions, n_layers=1, **kind)
+    tokens = torch.randint(10, (2, 6), generator=torch.Generator().manual_seed(0))
+    past = torch.ones(6, 6, dtype=torch.bool).tril()
+    assert_no_leak(model, tokens, past, vocab_size=10, draws=2)
     whole = model(tokens)
-    for i in range(8):
+    for i in range(6):
         assert_close(model(tokens[:, : i + 1])[:, i], whole[:, i])
     assert_close(model(tokens.int()), whole, rtol=0, atol=0)
 
@@ -208,34 +174,13 @@ def test_the_table_is_used_both_ways_and_stored_once():
     model(tokens)[..., 7].sum().backward()  # token 7 is not read, only scored
     grads = model.embed.weight.grad.abs().sum(-1)
     assert grads[7] > 0 and (grads[1:4] > 0).all() and not grads[[0, 4, 5, 6, 8, 9]].any()
-    assert token_loss(model(tokens), tokens + 4).item() == pytest.approx(
-        math.log(10), abs=0.1
-    )  # knows nothing at the start
+    start = token_loss(model(tokens), tokens + 4).item()
+    assert start == pytest.approx(math.log(10), abs=0.1)  # knows nothing at the start
 
 
-@pytest.mark.parametrize("positions", ["learned", "rotary"])
-def test_noise_stays_noise(positions):
-    model = small(14, 9, positions=positions)
-    assert_no_noise_leak(
-        model, lambda m, t: token_loss(m(t[:, :-1]), t[:, 1:]), 10, length=9, first_id=4, steps=150
-    )
-
-
-def test_the_end_is_learned_and_is_no_pad():
-    tokenizer = CharTokenizer.train(["ab", "abab"])
-    batches = make_batches(encode_texts(["ab", "abab"] * 32, tokenizer), 16, shuffle=True)
-    model = small(tokenizer.vocab_size, 6)
-    fit(model, batches, batches, TrainingConfig(epochs=30, lr=1e-2), device="cpu", progress=False)
-    with torch.no_grad():
-        p = model.eval()(torch.tensor([[BOS, *tokenizer.encode("abab")]])).softmax(-1)[0]
-    assert (
-        EOS != PAD
-        and p[4, EOS] > 0.9
-        and p[1, EOS] < 0.05
-        and 0.3 < p[2, EOS] < 0.7
-        and p[:, PAD].max() < 0.05
-    )
-    assert p[0, tokenizer.encode("a")[0]] > 0.9  # the first letter is modelled
+def test_noise_stays_noise():
+    loss = lambda m, t: token_loss(m(t[:, :-1]), t[:, 1:])
+    assert_no_noise_leak(small(14, 9, n_layers=1), loss, 10, length=9, first_id=4, steps=100)
 
 
 def test_a_batch_costs_what_its_rows_cost():
@@ -248,52 +193,23 @@ def test_a_batch_costs_what_its_rows_cost():
 
 def test_models_say_what_is_wrong(tmp_path):
     model, tokenizer = small(7), CharTokenizer("abc")
-    for call, error, *words in [
-        (
-            lambda: LanguageModel({"vocab_size": 7}),
-            TypeError,
-            "config: expected a TransformerConfig, got dict",
-        ),
-        (lambda: model([[1, 2]]), TypeError, "tokens: expected", "got list"),
-        (
-            lambda: model(torch.tensor([1, 2])),
-            ValueError,
-            "tokens: expected",
-        ),
-        (lambda: model(torch.rand(1, 2)), TypeError, "tokens: expected"),
-        (
-            lambda: model(torch.tensor([[1, 7]])),
-            ValueError,
-            "tokens: expected numbers from 0 to 6, got 7",
-        ),
-        (lambda: model(torch.tensor([[1, IGNORE]])), ValueError, "got -100"),
-        (
-            lambda: model(torch.zeros(1, 9, dtype=torch.long)),
-            ValueError,
-            "at most max_len = 8 positions, got 9",
-        ),
-        (
-            lambda: save_model(tmp_path, model, CharTokenizer("ab")),
-            ValueError,
-            "7 tokens, got one of 6",
-        ),
-        (lambda: save_model(tmp_path, model, "abc"), TypeError, "tokenizer: expected"),
-        (
-            lambda: save_model(tmp_path, torch.nn.Linear(2, 2), tokenizer),
-            TypeError,
-            "got Linear",
-        ),
+    for call, error, words in [
+        (lambda: LanguageModel({"vocab_size": 7}), TypeError, "config:"),
+        (lambda: model(torch.tensor([1, 2])), ValueError, "tokens:"),
+        (lambda: model(torch.tensor([[1, 7]])), ValueError, "got 7"),
+        (lambda: model(torch.zeros(1, 9, dtype=torch.long)), ValueError, "max_len = 8"),
+        (lambda: save_model(tmp_path, model, CharTokenizer("ab")), ValueError, "got one of 6"),
+        (lambda: save_model(tmp_path, model, "abc"), TypeError, "tokenizer:"),
+        (lambda: save_model(tmp_path, torch.nn.Linear(2, 2), tokenizer), TypeError, "Linear"),
         (lambda: load_model(tmp_path / "no"), ValueError, "model: there is no folder"),
     ]:
-        fails(call, error, *words)
+        fails(call, error, words)
     assert not list(tmp_path.iterdir())  # nothing was written
     save_model(tmp_path, model, tokenizer)
     again, letters, _ = load_model(tmp_path)
-    assert letters.to_dict() == tokenizer.to_dict() and torch.equal(
-        again(torch.tensor([[1, 4]])), model(torch.tensor([[1, 4]]))
-    )
-    figure = plot_attention(model, tokenizer, "cab")
-    assert len(figure.axes) == 4
+    assert letters.to_dict() == tokenizer.to_dict()
+    assert torch.equal(again(torch.tensor([[1, 4]])), model(torch.tensor([[1, 4]])))
+    assert len(plot_attention(model, tokenizer, "cab").axes) == 4
 
 
 # ---- windows
@@ -303,11 +219,7 @@ def read(windows):
     "All inputs and all targets of an epoch, (N, T) each, and the sizes of the batches."
     batches = list(windows)
     assert len(batches) == len(windows)
-    return (
-        torch.cat([x for x, _ in batches]),
-        torch.cat([y for _, y in batches]),
-        [len(x) for x, _ in batches],
-    )
+    return *map(torch.cat, zip(*batches)), [len(x) for x, _ in batches]
 
 
 @many
@@ -323,8 +235,6 @@ def test_each_token_is_judged_once(n, length, batch_size, data):
     before = real.nonzero()[:, 1]  # inputs in the window before the last
     assert (before >= (y[real] - 10).clamp(max=context)).all()
     assert_close(x[real], torch.cat([torch.tensor([BOS]), ids[:-1]]))
-    inside = x[(x != PAD)]
-    assert set(inside.tolist()) <= {BOS, *ids.tolist()}
     assert real.any(-1).all()  # no window for nothing
 
 
@@ -352,22 +262,12 @@ def test_windows_to_learn_from(n, length, batch_size, seed, epoch):
     assert_close(read(windows)[:2], (x, y), rtol=0, atol=0)
 
 
-def test_epochs_differ_and_reach_every_place():
-    windows, first = text_windows(torch.arange(10, 75), 8, 4, shuffle=True), Counter()
-    orders = set()
-    for _ in range(200):
-        _, y, _ = read(windows)
-        first.update(y[:, 0].tolist())
-        orders.add(tuple(y[:, 0].tolist()))
-    assert len(orders) > 195 and set(first) == set(range(10, 66))
-    assert max(first.values()) < 3 * min(first.values())
-    seeds = {
-        tuple(
-            read(text_windows(torch.arange(10, 75), 8, 4, shuffle=True, seed=s))[1][:, 0].tolist()
-        )
-        for s in range(20)
-    }
-    assert len(seeds) == 20
+def test_epochs_and_seeds_differ_and_reach_every_place():
+    ids, order = torch.arange(10, 75), lambda windows: tuple(read(windows)[1][:, 0].tolist())
+    windows = text_windows(ids, 8, 4, shuffle=True)
+    orders = [order(windows) for _ in range(100)]
+    assert len(set(orders)) > 95 and set().union(*orders) == set(range(10, 66))
+    assert len({order(text_windows(ids, 8, 4, shuffle=True, seed=s)) for s in range(20)}) == 20
 
 
 def test_reading_changes_no_random_numbers():
@@ -384,85 +284,49 @@ def test_all_kinds_of_rows_are_one(tmp_path):
     ids = [random.Random(0).randrange(4, 200) for _ in range(50)]
     want = read(text_windows(ids, 7, 3, shuffle=True))[:2]
     np.array(ids, np.uint16).tofile(tmp_path / "ids")
-    mapped = np.memmap(tmp_path / "ids", np.uint16, "r")
-    kinds = [
-        tuple(ids),
-        np.array(ids),
-        mapped,
-        *(torch.tensor(ids, dtype=d) for d in (torch.uint8, torch.int16, torch.int32, torch.int64)),
-    ]
-    for kind in kinds:
-        windows = text_windows(kind, 7, 3, shuffle=True)
-        x, y, _ = read(windows)
+    mapped, row = np.memmap(tmp_path / "ids", np.uint16, "r"), torch.tensor(ids, dtype=torch.int16)
+    for kind in (tuple(ids), np.array(ids), mapped, row, torch.tensor(ids, dtype=torch.uint8)):
+        x, y, _ = read(text_windows(kind, 7, 3, shuffle=True))
         assert x.dtype == y.dtype == torch.int64
         assert_close((x, y), want)
-    assert np.shares_memory(text_windows(mapped, 7).ids, mapped)
-    row = torch.tensor(ids, dtype=torch.int16)
-    assert np.shares_memory(text_windows(row, 7).ids, row.numpy())
+    for kind, shared in ((mapped, mapped), (row, row.numpy())):  # nothing is copied
+        assert np.shares_memory(text_windows(kind, 7).ids, shared)
     assert_close(read(pickle.loads(pickle.dumps(text_windows(row, 7, 3, shuffle=True))))[:2], want)
 
 
 def test_windows_say_what_is_wrong():
     ids = list(range(4, 24))
-    for call, error, *words in [
-        (
-            lambda: text_windows(ids, 21),
-            ValueError,
-            "ids: expected at least one window of 21 tokens, got 20",
-        ),
-        (lambda: text_windows([], 3), ValueError, "got 0"),
-        (
-            lambda: text_windows("abc", 3),
-            TypeError,
-            "ids: expected one row of whole numbers, got str",
-        ),
-        (lambda: text_windows(None, 3), TypeError, "ids", "NoneType"),
-        (lambda: text_windows([ids, ids], 3), TypeError, "ids", "shape (2, 20)"),
-        (lambda: text_windows([[1, 2], [3]], 1), TypeError, "ids"),
-        (lambda: text_windows([1.0, 2.0], 1), TypeError, "ids", "float64"),
-        (lambda: text_windows(torch.ones(4, dtype=torch.bool), 2), TypeError, "ids", "bool"),
-        (lambda: text_windows(torch.rand(4), 2), TypeError, "ids", "float32"),
-        (
-            lambda: text_windows([4, IGNORE, 5], 2),
-            ValueError,
-            "ids: expected tokens, 0 or more, got -100",
-        ),
+    for call, error, word in [
+        (lambda: text_windows(ids, 21), ValueError, "ids"),
+        (lambda: text_windows("abc", 3), TypeError, "ids"),
+        (lambda: text_windows([ids, ids], 3), TypeError, "ids"),
+        (lambda: text_windows(torch.rand(4), 2), TypeError, "ids"),
+        (lambda: text_windows(torch.ones(4, dtype=torch.bool), 2), TypeError, "ids"),
+        (lambda: text_windows([4, IGNORE, 5], 2), ValueError, "ids"),
         (lambda: text_windows(ids, 0), ValueError, "length"),
-        (lambda: text_windows(ids, 4.0), TypeError, "length"),
         (lambda: text_windows(ids, 4, 0), ValueError, "batch_size"),
         (lambda: text_windows(ids, 4, seed=-1), ValueError, "seed"),
-        (
-            lambda: text_windows(ids, 4, shuffle="yes"),
-            TypeError,
-            "shuffle: expected True or False, got 'yes'",
-        ),
-        (
-            lambda: text_windows(ids, 4, context=4),
-            ValueError,
-            "context: expected less than length = 4, got 4",
-        ),
-        (lambda: text_windows(ids, 4, context=-1), ValueError, "context"),
-        (
-            lambda: text_windows(ids, 4, shuffle=True, context=1),
-            ValueError,
-            "context: expected 0 with shuffle, got 1",
-        ),
+        (lambda: text_windows(ids, 4, shuffle="yes"), TypeError, "shuffle"),
+        (lambda: text_windows(ids, 4, context=4), ValueError, "context"),
+        (lambda: text_windows(ids, 4, shuffle=True, context=1), ValueError, "context"),
         (lambda: text_windows(ids, 4).set_epoch(-1), ValueError, "epoch"),
     ]:
-        fails(call, error, *words)
+        fails(call, error, word)
 
 
 def test_a_run_on_windows_is_resumed_bit_for_bit(tmp_path):
     ids = torch.randint(4, 10, (400,), generator=torch.Generator().manual_seed(0))
     windows = lambda: (text_windows(ids, 8, 8, shuffle=True), text_windows(ids[:80], 8, 8))
     config = TrainingConfig(steps=15, lr=1e-2, eval_every=5)  # three epochs
-    whole = small(dropout=0.1)
-    fit(whole, *windows(), config, device="cpu", progress=False)
+    whole, again = small(dropout=0.1), small(dropout=0.1)
+    fit(whole, *windows(), config)
 
     class Stop(Exception):
         pass
 
     class Breaks(TextWindows):
+        left = 3
+
         def batch(self, starts):
             if self.epoch > 1 and self.left == 0:
                 raise Stop
@@ -471,20 +335,9 @@ def test_a_run_on_windows_is_resumed_bit_for_bit(tmp_path):
 
     train, valid = windows()
     broken = Breaks(train.ids, 8, 8, True, 0, 0)
-    broken.left = 3
     with pytest.raises(Stop):
-        fit(
-            small(dropout=0.1),
-            broken,
-            valid,
-            config,
-            folder=tmp_path,
-            save_every=1,
-            device="cpu",
-            progress=False,
-        )
-    again = small(dropout=0.1)
-    fit(again, *windows(), config, folder=tmp_path, resume=True, device="cpu", progress=False)
+        fit(small(dropout=0.1), broken, valid, config, folder=tmp_path, save_every=1)
+    fit(again, *windows(), config, folder=tmp_path, resume=True)
     for a, b in zip(whole.parameters(), again.parameters()):
         assert torch.equal(a, b)
 
@@ -497,148 +350,93 @@ def test_noise_through_the_windows(moved):
             return y.clamp(min=PAD), y
 
     kind = Moved if moved else TextWindows
-    noise = torch.randint(4, 14, (40_000,), generator=torch.Generator().manual_seed(0)).numpy()
+    noise = torch.randint(4, 14, (30_000,), generator=torch.Generator().manual_seed(0)).numpy()
     train, valid = (
-        kind(noise[:30_000], 8, 64, True, 0, 0),
-        kind(noise[30_000:], 8, 256, False, 0, 0),
+        kind(noise[:20_000], 8, 64, True, 0, 0),
+        kind(noise[20_000:], 8, 256, False, 0, 0),
     )
-    loss = fit(
-        small(14, positions="rotary"),
-        train,
-        valid,
-        TrainingConfig(epochs=2, lr=1e-2),
-        device="cpu",
-        progress=False,
-    )["valid"].min()
-    assert loss < 1 if moved else loss > math.log(10) - 0.005
+    config = TrainingConfig(steps=60, lr=1e-2, eval_every=30)
+    loss = fit(small(14, n_layers=1), train, valid, config)["valid"].min()
+    assert (loss < math.log(10) - 0.3) == moved
 
 
 def test_more_context_costs_less():
     "A copy of the token three places back can be known only where there are three places."
     row = torch.tensor([4, 7, 5]).repeat(400)
 
-    class Copies(
-        torch.nn.Module
-    ):  # the token before the last two, and where there is none, a guess among ten
-        def __init__(self):
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.zeros(1))
-
+    class Copies(torch.nn.Linear):  # where there is no token to copy, a guess among ten
         def forward(self, x):
             known = 20 * F.one_hot(x, 10).float().roll(2, dims=1)
-            return torch.cat([torch.zeros_like(known[:, :3]), known[:, 3:]], dim=1) + self.weight
+            return torch.cat([torch.zeros_like(known[:, :3]), known[:, 3:]], dim=1)
 
-    whole, half = (
-        evaluate(Copies(), text_windows(row, 8, 64, context=context)) for context in (0, 4)
-    )
-    assert whole == pytest.approx(math.log(10) * 3 / 8, abs=1e-3) and half == pytest.approx(
-        math.log(10) * 3 / 1200, abs=1e-3
-    )
+    judge = lambda context: evaluate(Copies(1, 1), text_windows(row, 8, 64, context=context))
+    assert judge(0) == pytest.approx(math.log(10) * 3 / 8, abs=1e-3)
+    assert judge(4) == pytest.approx(math.log(10) * 3 / 1200, abs=1e-3)
 
 
 # ---- long texts
 
-texts_ = st.one_of(
-    st.text(min_size=10, max_size=60),
-    st.binary(min_size=10, max_size=60),
-    st.lists(st.integers(), min_size=10, max_size=60),
-)
-
 
 @many
-@given(st.text(alphabet=st.characters(codec="utf-8")))
+@given(st.text(max_size=30, alphabet=st.characters(codec="utf-8")))
 def test_bytes_are_the_subwords_of_no_pairs(text):
     tokenizer = SubwordTokenizer([])
     text = tokenizer.normalise(text)
     ids = encode_bytes(text.encode())
-    assert (
-        ids.dtype == torch.int16
-        and ids.tolist() == tokenizer.encode(text)
-        and tokenizer.decode(ids) == text
-    )
+    assert ids.dtype == torch.int16 and ids.tolist() == tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
 
 
 def test_every_byte_has_a_number_of_its_own():
     ids = encode_bytes(bytes(range(256)))
-    assert (
-        sorted(ids.tolist()) == list(range(len(SPECIALS), 260))
-        and SubwordTokenizer([]).vocab_size == 260
-    )
-    assert (
-        encode_bytes(b"").tolist() == []
-        and encode_bytes(bytearray(b"a")).tolist() == encode_bytes(b"a").tolist()
-    )
-    fails(lambda: encode_bytes("a"), TypeError, "content: expected bytes, got str")
+    assert sorted(ids.tolist()) == list(range(len(SPECIALS), 260))
+    assert encode_bytes(b"").tolist() == []
+    assert torch.equal(encode_bytes(bytearray(b"a")), encode_bytes(b"a"))
+    fails(lambda: encode_bytes("a"), TypeError, "content")
 
 
 def test_data_of_a_long_text(tmp_path):
-    text = (
-        "".join(random.Random(0).choices("abcd ", k=900))
-        + "ž" * 10
-        + "".join(random.Random(1).choices("abcd ", k=90))
-    )
+    letters = lambda seed, n: "".join(random.Random(seed).choices("abcd ", k=n))
+    text = letters(0, 900) + "ž" * 10 + letters(1, 90)
     data = long_text_data(text, length=16, batch_size=4, seed=5)
     assert data.tokenizer.alphabet == " abcd" and [len(row) for row in data.rows] == [900, 100]
     assert (data.rows[1] == UNK).sum() == 10  # not seen in training, so not known, but counted
-    assert sum((y != IGNORE).sum().item() for _, y in data.held_out()) == 100
-    assert sum((y != IGNORE).sum().item() for _, y in data.held_out(context=8)) == 100
+    for context in (0, 8):
+        assert sum((y != IGNORE).sum() for _, y in data.held_out(context=context)) == 100
     again = text_windows(data.rows[0], 16, 4, shuffle=True, seed=5)
     assert_close(read(data.train)[1], read(again)[1])
     assert sum((y != IGNORE).sum().item() for _, y in long_text_data(text, 16, look=20).valid) == 20
 
     three = long_text_data(text.encode(), 16, shares=(0.8, 0.1, 0.1))
-    assert torch.cat(three.rows).tolist() == encode_bytes(text.encode()).tolist()
+    assert torch.equal(torch.cat(three.rows), encode_bytes(text.encode()))
     assert three.held_out().ids.tolist() == three.rows[2].tolist()
     three.tokenizer.save(tmp_path)
     assert load_tokenizer(tmp_path).decode(torch.cat(three.rows)) == text
 
-    for call, error, *words in [
-        (
-            lambda: long_text_data(text),
-            ValueError,
-            "text: expected parts of at least one window, 128, got 900 and 100",
-        ),
-        (lambda: long_text_data("", 4), ValueError, "rows"),
-        (
-            lambda: long_text_data([text], 4),
-            TypeError,
-            "text: expected a string or bytes, got list",
-        ),
-        (lambda: long_text_data(text, 0), ValueError, "length"),
+    for call, error, word in [
+        (lambda: long_text_data(text), ValueError, "text"),
+        (lambda: long_text_data([text], 4), TypeError, "text"),
         (lambda: long_text_data(text, 16, look=5), ValueError, "look"),
         (lambda: long_text_data(text, 16, shares=(0.5, 0.1)), ValueError, "shares"),
-        (lambda: long_text_data(text, 16, batch_size=0), ValueError, "batch_size"),
     ]:
-        fails(call, error, *words)
+        fails(call, error, word)
 
 
 def test_long_texts_are_encoded_in_blocks():
-    text = "abc" * 500
-    tokenizer = CharTokenizer("abc")
+    text, tokenizer = "abc" * 500, CharTokenizer("abc")
     assert long_texts._encode(text, tokenizer, block=7).tolist() == tokenizer.encode(text)
-    wide = CharTokenizer(
-        "".join(chr(i) for i in range(0x4E00, 0x4E00 + 20_000))
-        + "".join(chr(i) for i in range(0xAC00, 0xAC00 + 11_000))
-        + "".join(chr(i) for i in range(0x3400, 0x3400 + 6_000))
-    )
+    parts = (0x4E00, 20_000), (0xAC00, 11_000), (0x3400, 6_000)
+    wide = CharTokenizer("".join(chr(first + i) for first, n in parts for i in range(n)))
     ids = long_texts._encode(wide.alphabet, wide)
-    assert (
-        wide.vocab_size > 2**15
-        and ids.dtype == torch.int32
-        and ids.tolist() == wide.encode(wide.alphabet)
-    )
+    assert wide.vocab_size > 2**15 and ids.dtype == torch.int32
+    assert ids.tolist() == wide.encode(wide.alphabet)
 
 
 def test_texts_by_name(tmp_path, monkeypatch):
     file = tmp_path / "mine.txt"
     file.write_text("to be or not to be\r\n" * 100, encoding="utf-8")
-    for name in (file, str(file)):
-        text, line, shares = load_long_text(name)
-        assert (
-            text == "to be or not to be\n" * 100
-            and line == "mine.txt, 1,900 characters"
-            and shares == (0.9, 0.05, 0.05)
-        )
+    wanted = "to be or not to be\n" * 100, "mine.txt, 1,900 characters", (0.9, 0.05, 0.05)
+    assert tuple(load_long_text(file)) == tuple(load_long_text(str(file))) == wanted
     fails(lambda: load_long_text(tmp_path / "no.txt"), ValueError, "no.txt", "cannot be read")
     fails(lambda: load_long_text(3), TypeError, "file")
     monkeypatch.setenv("FORMER_NB_DATA", str(tmp_path))
@@ -662,25 +460,8 @@ def test_enwik8_is_read_as_bytes(tmp_path, monkeypatch):
 
 
 def test_bits_and_perplexity():
-    assert bits_per_character(math.log(2)) == pytest.approx(1) and perplexity(
-        math.log(7)
-    ) == pytest.approx(7)
-    logits = torch.zeros(1, 4, 16)
-    nats = F.cross_entropy(logits[0], torch.arange(4)).item()
-    assert bits_per_character(nats, tokens=4, characters=8) == pytest.approx(2)
+    assert bits_per_character(math.log(2)) == pytest.approx(1)
+    assert perplexity(math.log(7)) == pytest.approx(7)
+    assert bits_per_character(math.log(16), tokens=4, characters=8) == pytest.approx(2)
     fails(lambda: bits_per_character(1.0, characters=0), ValueError, "characters")
-    fails(lambda: bits_per_character(1.0, tokens=1.5), TypeError, "tokens")
-    fails(lambda: bits_per_character("1"), TypeError, "nats")
     fails(lambda: perplexity(None), TypeError, "nats")
-
-
-def test_a_model_can_be_mapped_over_tokens_and_over_weights():
-    models, tokens = [small().eval() for _ in range(2)], torch.randint(4, 10, (3, 2, 5))
-    with torch.no_grad():
-        models[1].embed.weight.mul_(2)
-        mapped = torch.func.vmap(models[0])(tokens)  # (3, 2, 5, V)
-        assert_close(mapped, torch.stack([models[0](some) for some in tokens]))
-        weights, _ = torch.func.stack_module_state(models)
-        call = lambda own: torch.func.functional_call(models[0], own, (tokens[0],))
-        mapped = torch.func.vmap(call)(weights)  # (2, 2, 5, V)
-        assert_close(mapped, torch.stack([model(tokens[0]) for model in models]))

@@ -1,4 +1,5 @@
-"""Masks and positions against Hugging Face's models: tiny ones, made from a configuration and run, never downloaded."""
+"""Masks and positions against Hugging Face's models: tiny ones, made from a configuration and run,
+never downloaded."""
 
 import pytest
 import torch
@@ -14,8 +15,8 @@ from former_nb.relative_positions import (
     Rotary,
     alibi_slopes,
     rotary_layout,
-    rotate,
     rotary_table,
+    rotate,
 )
 
 transformers = pytest.importorskip("transformers")
@@ -32,8 +33,9 @@ def tiny(name, **kwargs):
         "Bert": width | dict(max_position_embeddings=16),
         "GPT2": dict(n_embd=24, n_layer=2, n_head=4, n_positions=16),
         "Llama": width | dict(max_position_embeddings=16, num_key_value_heads=2),
-        "Mistral": width
-        | dict(max_position_embeddings=16, num_key_value_heads=2, sliding_window=3),
+        "Mistral": (
+            width | dict(max_position_embeddings=16, num_key_value_heads=2, sliding_window=3)
+        ),
         "Bloom": dict(hidden_size=24, n_layer=2, n_head=kwargs.pop("heads", 4)),
     }[name]
     config = getattr(transformers, f"{name}Config")(vocab_size=11, **sizes, **kwargs)

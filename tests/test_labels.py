@@ -1,4 +1,5 @@
-"""`labels`: long and odd texts get a defined answer, one bad row costs itself only, a table is read or refused in one sentence."""
+"""`labels`: long and odd texts get a defined answer, one bad row costs itself only, a table is read
+or refused in one sentence."""
 
 import gzip
 import math

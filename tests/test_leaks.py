@@ -1,4 +1,5 @@
-"""The leak meters find every planted mistake, name the pair, pass the model put right, and leave it as it was."""
+"""The leak meters find every planted mistake, name the pair, pass the model put right, and leave it
+as it was."""
 
 from functools import partial
 
@@ -7,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from former_nb.config import TransformerConfig
 from former_nb.caches import KVCache
+from former_nb.config import TransformerConfig
 from former_nb.equivalent_forms import GrowingCache
 from former_nb.generator import LanguageModel
 from former_nb.leaks import (
@@ -56,7 +57,8 @@ def leaking_pair(model, inputs, allowed, **kwargs):
 X = numbers(B, T, D)
 
 
-# ------------------------------------------------------------------ the planted mistakes, on our layer and on PyTorch's
+# ------------------------------------------------------------------ the planted mistakes, on our
+# layer and on PyTorch's
 
 
 def torch_layer(mask):
@@ -123,7 +125,7 @@ def test_an_inverted_mask_is_caught():
 def test_nan_from_an_inverted_mask_is_an_error_and_no_pass():
     with pytest.raises(
         ValueError,
-        match="model: expected finite outputs, got NaN or infinity in 2, the first output 4 of sample 0",
+        match=r"model: expected finite outputs, .* got \[\(0, 4\), \(1, 4\)\]",
     ):
         assert_no_leak(torch_layer(~CAUSAL), X, CAUSAL)
 
@@ -131,8 +133,8 @@ def test_nan_from_an_inverted_mask_is_an_error_and_no_pass():
 def test_an_excluded_diagonal_is_caught_on_the_layer():
     text = leaking_pair(our_layer(CAUSAL & ~EYE), X, CAUSAL)
     assert (
-        "output 0 of sample 0 does not depend on input 0, which `allowed` allows; 4 such pairs; the diagonal may be excluded"
-        in text
+        "output 0 of sample 0 does not depend on input 0, which `allowed` allows; 4 such pairs; the"
+        " diagonal may be excluded" in text
     )
     assert_no_leak(our_layer(CAUSAL & ~EYE), X, CAUSAL, must_depend=False)
 
@@ -448,9 +450,15 @@ IDS, ONES = X.long(), torch.ones(2, 5).long()
 @pytest.mark.parametrize(
     "model, inputs, allowed, error, words",
     [
-        (3, X, CAUSAL, TypeError, "model: expected a module or a function, got int"),
-        (lambda x: {"out": "text"}, X, CAUSAL, TypeError, "model: expected .* got str"),
-        (lambda x: None, X, CAUSAL, TypeError, "model: expected .* got NoneType"),
+        (3, X, CAUSAL, TypeError, "not callable"),
+        (
+            lambda x: {"out": "text"},
+            X,
+            CAUSAL,
+            TypeError,
+            "model returns: expected Tensor, got str",
+        ),
+        (lambda x: None, X, CAUSAL, TypeError, "model returns: expected Tensor, got NoneType"),
         (lambda x: x.sum(), X, CAUSAL, ValueError, r"model: expected outputs .* got \(\)"),
         (lambda x: x.mT.mT.transpose(0, 1), X, CAUSAL, ValueError, r"model: .* \(B = 2"),
         (lambda x: F.dropout(x, 0.5), X, CAUSAL, ValueError, "model: .* is dropout on"),
@@ -459,11 +467,11 @@ IDS, ONES = X.long(), torch.ones(2, 5).long()
         (nn.Identity(), X > 0, CAUSAL, TypeError, "inputs: expected .* got torch.bool"),
         (nn.Identity(), X[0, 0], CAUSAL, ValueError, r"inputs: expected .* got \(8,\)"),
         (nn.Identity(), X[:, :0], CAUSAL, ValueError, "inputs: expected shape"),
-        (nn.Identity(), IDS, CAUSAL, ValueError, r"inputs: expected token ids of shape \(B, S\)"),
+        (nn.Identity(), IDS, CAUSAL, ValueError, r"inputs: expected integers of shape \(B, S\)"),
         (nn.Identity(), X / 0, CAUSAL, ValueError, "inputs: expected finite numbers"),
         (nn.Identity(), ONES, CAUSAL, ValueError, "vocab_size: expected at least 2 .* got 1"),
         (nn.Identity(), X, CAUSAL.float(), TypeError, "allowed: expected .* got torch.float32"),
-        (nn.Identity(), X, None, TypeError, "allowed: expected a boolean tensor, got NoneType"),
+        (nn.Identity(), X, None, TypeError, "NoneType"),
         (nn.Identity(), X, causal_mask(4), ValueError, "allowed: expected"),
         (nn.Identity(), X, CAUSAL.expand(1, 3, T, T), ValueError, "allowed: expected"),
         (nn.Identity(), X, CAUSAL[0, 0, 0], ValueError, "allowed: expected"),

@@ -1,4 +1,5 @@
-"""The deep dive on masked language models: a question hides what it asks for, as much as was said and nothing else; a batch is told what its rows are told; noise stays noise."""
+"""The deep dive on masked language models: a question hides what it asks for, as much as was said
+and nothing else; a batch is told what its rows are told; noise stays noise."""
 
 import math
 import random
@@ -11,14 +12,14 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb import masked_language as module
-from former_nb.text import BOS, EOS, IGNORE, PAD, UNK
-from former_nb.batches import make_batches
-from former_nb.config import TransformerConfig
-from former_nb.classifier import Classifier
-from former_nb.core import set_seed
 from former_nb.baselines import BagOfEmbeddings
+from former_nb.batches import make_batches
+from former_nb.classifier import Classifier
+from former_nb.config import TransformerConfig
+from former_nb.core import set_seed
 from former_nb.leaks import edit_influence
 from former_nb.masked_language import MaskedLanguageModel, mask_tokens
+from former_nb.text import BOS, EOS, IGNORE, PAD, UNK
 from former_nb.training import TrainingConfig, fit
 
 V = 40

@@ -1,6 +1,5 @@
 """What holds for the loss, the schedules, the optimizers and one step, whatever the numbers."""
 
-import importlib
 import math
 import os
 import socket
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.text import IGNORE, PAD
 from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
 from former_nb.optimization import (
@@ -30,8 +28,10 @@ from former_nb.optimization import (
     token_loss,
     total_loss,
     train_step,
+    warmup_cosine,
+    warmup_inverse_sqrt,
 )
-from former_nb.optimization import warmup_cosine, warmup_inverse_sqrt
+from former_nb.text import IGNORE, PAD
 
 NAN, INF = float("nan"), float("inf")
 EXACT = dict(rtol=1e-12, atol=1e-12)
@@ -548,7 +548,8 @@ def test_muon_and_adamw_step_alike_in_parts():
     )
     count = int((batch[1] != IGNORE).sum())
     for n in (1, 4, 30):
-        model = small()  # in float64: what rounds differently in float32, Muon would round to bfloat16 and enlarge
+        # in float64: what rounds differently in float32, Muon would round to bfloat16 and enlarge
+        model = small()
         optimizers = make_optimizers(model, 1e-2, 0.02, 0.1)
         for _ in range(3):
             train_step(model, split_batch(batch, n), count, optimizers, accelerator)

@@ -1,4 +1,5 @@
-"""`fit` on several processes and machines: real processes, real sockets, real signals. And what a step costs, against what it does.
+"""`fit` on several processes and machines: real processes, real sockets, real signals. And what a
+step costs, against what it does.
 
 FORMER_NB_CASES in the environment adds slower cases.
 """
@@ -19,13 +20,13 @@ from accelerate import Accelerator
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from former_nb.config import TransformerConfig
 from former_nb.checkpoints import read_checkpoint
+from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.generator import LanguageModel
 from former_nb.optimization import make_optimizers, split_batch, token_loss, train_step
-from former_nb.scaling import all_reduce_bytes, step_seconds, training_cost
 from former_nb.runs import TrainingConfig, start_processes
+from former_nb.scaling import all_reduce_bytes, step_seconds, training_cost
 
 LONG = "FORMER_NB_CASES" in os.environ
 processes = pytest.mark.skipif(
@@ -34,8 +35,11 @@ processes = pytest.mark.skipif(
 ADAMW, MUON = (
     1e-9,
     1e-9,
-)  # how far two curves may be apart, in nats; the models are in float64, so that Muon rounds both alike
-HANGS = 240  # seconds: torch itself waits for 300 or more where nothing ends a process that has lost the others
+    # how far two curves may be apart, in nats; the models are in float64, so that Muon rounds both
+    # alike
+)
+# seconds: torch itself waits for 300 or more where nothing ends a process that has lost the others
+HANGS = 240
 
 WORKER = '''
 import json, os, signal, sys, time
@@ -399,9 +403,12 @@ def alone_with(model, batch, config):
         name: getattr(config, name)
         for name in ("max_grad_norm", "precision", "label_smoothing", "pad")
     }
-    return lambda: train_step(
-        model, split_batch(batch, config.gradient_accumulation_steps), 1, optimizers, one, **how
-    ), optimizers
+    return (
+        lambda: train_step(
+            model, split_batch(batch, config.gradient_accumulation_steps), 1, optimizers, one, **how
+        ),
+        optimizers,
+    )
 
 
 def measured_peak(step, folder):

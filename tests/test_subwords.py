@@ -1,4 +1,5 @@
-"""Merges are those of the library, BLEU is sacreBLEU's for any texts, and the bootstrap is that of resampling by hand."""
+"""Merges are those of the library, BLEU is sacreBLEU's for any texts, and the bootstrap is that of
+resampling by hand."""
 
 import os
 import random
@@ -147,7 +148,7 @@ def test_the_interval_is_that_of_sentences_drawn_one_by_one():
 
 # ---- bad input
 
-TEXTS = (TypeError, "texts: expected a list of strings", "str")
+TEXTS = (TypeError, "texts: expected a list of strings", "got")
 TABLE = {
     "bleu_counts": [
         ("a string", lambda: bleu_counts("a b", ["a"]), TEXTS),
@@ -157,7 +158,7 @@ TABLE = {
         (
             "fewer",
             lambda: compare_translations(["a"], ["a"], ["a", "b"]),
-            (ValueError, "first, second, references: expected as many", "1, 1, 2"),
+            (ValueError, "first, second, references: expected as many", "[1, 1, 2]"),
         ),
         (
             "no samples",
@@ -169,7 +170,7 @@ TABLE = {
         (
             "none",
             lambda: score_translations([], []),
-            (ValueError, "hypotheses, references: expected as many", "0, 0"),
+            (ValueError, "hypotheses, references: expected as many", "[0, 0]"),
         ),
         (
             "numbers",

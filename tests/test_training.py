@@ -1,6 +1,8 @@
-"""`fit` keeps its word: what is reported is held out, a run that was stopped or killed goes on byte for byte, cutting a batch changes nothing, bad input gets one sentence.
+"""`fit` keeps its word: what is reported is held out, a run that was stopped or killed goes on byte
+for byte, cutting a batch changes nothing, bad input gets one sentence.
 
-`FORMER_NB_KILLS=20` runs the test with `kill -9` for longer, `FORMER_NB_SLOW=1` the one that compiles.
+`FORMER_NB_KILLS=20` runs the test with `kill -9` for longer, `FORMER_NB_SLOW=1` the one that
+compiles.
 """
 
 import json
@@ -11,8 +13,8 @@ import signal
 import string
 import subprocess
 import sys
-from types import SimpleNamespace
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -22,26 +24,25 @@ from fit_tools import fit
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, WeightedRandomSampler
 
-from former_nb import checkpoints, resuming, runs, training
+from former_nb import checkpoints, runs
 from former_nb.batches import make_batches
+from former_nb.block import Stack
+from former_nb.checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
 from former_nb.config import TransformerConfig
-from former_nb.checkpoints import CHECKPOINT, Pretrained, read_checkpoint, write_checkpoint
 from former_nb.core import set_seed
 from former_nb.optimization import evaluate, token_loss
-from former_nb.block import Stack
-from former_nb.text import IGNORE, CharTokenizer, encode_texts
-from former_nb.toy_data import TOYS, collate_answers, toy_texts
 from former_nb.resuming import Checkpoint, SaveBest, TensorBoard, lock_folder
 from former_nb.runs import (
     Callback,
     TrainingConfig,
     make_run,
     plot_history,
-    read_epoch,
     seed_for,
     start_processes,
     take_step,
 )
+from former_nb.text import IGNORE, CharTokenizer, encode_texts
+from former_nb.toy_data import TOYS, collate_answers, toy_texts
 from former_nb.training import exact_match
 
 NAN, INF = math.nan, math.inf
@@ -112,7 +113,8 @@ def stop_at_call(m, n, error=Stop):
 
 
 def stopped_and_resumed(config, folder, at, train=batches, valid=VALID, save_every=2):
-    "A run that is stopped in the middle of step `at`, and goes on with another model, another loader and other random numbers."
+    """A run that is stopped in the middle of step `at`, and goes on with another model, another
+    loader and other random numbers."""
     with pytest.raises(Stop):
         run(config, stop_at_call(model(), at), train(), valid, folder=folder, save_every=save_every)
     set_seed(4321)
@@ -623,7 +625,9 @@ def test_a_disk_that_fills_up_keeps_the_checkpoint_from_before(tmp_path):
     try:
         with pytest.raises(
             OSError,
-            match="^folder: no checkpoint could be written .* the one before, if any, is untouched$",
+            match=(
+                "^folder: no checkpoint could be written .* the one before, if any, is untouched$"
+            ),
         ):
             run(config, m, folder=tmp_path, save_every=1)
     finally:
@@ -738,7 +742,10 @@ def test_a_run_that_turns_into_nan_stops_and_keeps_what_was_good(
     m = Breaks(8, loss)
     with pytest.raises(
         ValueError,
-        match=f"^lr: the loss is no longer a number after step {noticed} .*; a smaller rate may help, got lr=0.05, muon_lr=0.02$",
+        match=(
+            f"^lr: the loss is no longer a number after step {noticed} .*; a smaller rate may help,"
+            " got lr=0.05, muon_lr=0.02$"
+        ),
     ):
         run(
             config,
@@ -889,7 +896,10 @@ def test_smoothing_refuses_targets_that_it_would_leave_out():
     assert any((y == 0).any() for _, y in data)
     with pytest.raises(
         ValueError,
-        match="^pad: a target is 0, which smoothing leaves out; expected -100 where nothing is to be predicted, or pad=None$",
+        match=(
+            "^pad: a target is 0, which smoothing leaves out; expected -100 where nothing is to be"
+            " predicted, or pad=None$"
+        ),
     ):
         run(TrainingConfig(epochs=1, label_smoothing=0.1), Pair(), data, data)
     run(TrainingConfig(epochs=1, label_smoothing=0.1, pad=None), Pair(), data, data)
@@ -900,7 +910,8 @@ def test_smoothing_refuses_targets_that_it_would_leave_out():
 
 
 class Tied(nn.Module):
-    "The embedding, read backwards, gives the logits; as one tensor, or as a layer that holds the same tensor."
+    """The embedding, read backwards, gives the logits; as one tensor, or as a layer that holds the
+    same tensor."""
 
     def __init__(self, layer):
         super().__init__()
@@ -1093,7 +1104,8 @@ class Causal(nn.Module):
 
 
 class Pupil(nn.Module):
-    "Knows rows by heart, but for `slips`: rows, and the places in them at which it goes wrong. In training it says anything else."
+    """Knows rows by heart, but for `slips`: rows, and the places in them at which it goes wrong. In
+    training it says anything else."""
 
     def __init__(self, rows, slips):
         super().__init__()
@@ -1139,7 +1151,9 @@ def test_one_pass_finds_the_rows_that_greedy_decoding_gets_right():
     for (
         right,
         slips,
-    ) in cases:  # at the mark and before it a slip does no harm; at a letter of the answer, and at its end, it does
+        # at the mark and before it a slip does no harm; at a letter of the answer, and at its end, it
+        # does
+    ) in cases:
         m = Pupil(rows, [(rows[k], rows[k].index(mark) + place) for k, place in slips]).train()
         assert (
             exact_match(m, load(rows, 4))
@@ -1341,7 +1355,8 @@ print(json.dumps({
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_path):
-    "The script forks a run, kills it at a random moment, reads its checkpoint, and lets the next one go on."
+    """The script forks a run, kills it at a random moment, reads its checkpoint, and lets the next
+    one go on."""
     start = [sys.executable, "-W", "ignore", "-c", KILLED, str(tmp_path), str(KILLS)]
     # pandas brings pyarrow, and a fork can wait for ever for the thread of its allocator
     quiet = {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}

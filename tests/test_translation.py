@@ -1,4 +1,5 @@
-"""A translator keeps the order, loses no line to another, and says what it could not read; its scores are sacreBLEU's."""
+"""A translator keeps the order, loses no line to another, and says what it could not read; its
+scores are sacreBLEU's."""
 
 import gzip
 import random
@@ -8,14 +9,13 @@ import torch
 from bad_input_table import cases, judge, public_names
 
 from former_nb import translating, translation
-from former_nb.text import CharTokenizer, encode_texts, pad_rows
-from former_nb.config import TransformerConfig
 from former_nb.checkpoints import load_model, save_model
+from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
-from former_nb.toy_data import number_pairs
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.number_words import greedy_decode
-from former_nb.tokenization import SubwordTokenizer
+from former_nb.text import CharTokenizer, encode_texts, pad_rows
+from former_nb.toy_data import number_pairs
 from former_nb.translating import (
     Translation,
     read_pairs,
@@ -40,7 +40,8 @@ def translator(seed=0, max_len=60, tokenizer=TOKENIZER, **sizes):
 
 @pytest.fixture(scope="module")
 def fixed():
-    "Untrained, with weights so large that its sentences differ and end, and in double precision, so that no rounding decides between two words."
+    """Untrained, with weights so large that its sentences differ and end, and in double precision,
+    so that no rounding decides between two words."""
     set_seed(3)
     model = EncoderDecoder(
         TransformerConfig(
@@ -178,6 +179,12 @@ def test_files_become_pairs(tmp_path):
     assert rows == list(zip(encode_texts(["eins"], TOKENIZER), encode_texts(["one"], TOKENIZER)))
 
 
+def test_what_just_fits_the_model_is_learned_from():
+    a = encode_texts(["eins", "sechs"], TOKENIZER)  # 6 and 7 tokens
+    pairs = [("eins", "sechs"), ("sechs", "sechs"), ("eins", "sieben")]
+    assert pair_rows(pairs, TOKENIZER, 6) == [(a[0], a[1])]  # the last token is never read
+
+
 OTHER = CharTokenizer("ab")
 SAY = lambda *args, **how: translate(translator(), TOKENIZER, *args, **how)
 TABLE = {
@@ -221,7 +228,7 @@ TABLE = {
         (
             "a single text",
             lambda: stream_translations(translator(), TOKENIZER, "eins"),
-            (TypeError, "lines: expected a list or a stream", "str"),
+            (TypeError, "lines: expected several strings", "str"),
         ),
         (
             "no lines",
@@ -248,7 +255,7 @@ TABLE = {
         (
             "more wanted than followed",
             lambda: SAY(["eins"], 2, num_return_sequences=3),
-            (ValueError, "num_return_sequences: expected at most num_beams = 2", "3"),
+            (ValueError, "num_return_sequences: expected at most 2", "3"),
         ),
         (
             "more beams than tokens",

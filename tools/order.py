@@ -36,14 +36,15 @@ SHARED = [f"library/{page}" for page in "core guards exercises tokenization file
 USED = {  # pages that come before a lesson in the way of imports, wherever they are read
     "06_block": ["library/config"],
     "deeper/07_data_sets": ["library/toy_data"],
+    "deeper/04_leaks": ["library/leak_tools"],
     "08_training": ["deeper/08_optimization", "deeper/08_runs"],
     "09_classifier": ["library/labels"],
-    "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],
+    "11_decoding": ["library/prompts", "deeper/11_sampling", "deeper/11_caches"],
     "12_encoder_decoder": ["library/two_stacks"],
     "15_translation": ["library/scores", "library/translating"],
 }
-EXTRA = "config toy_data labels multi_head_tools two_stacks translating scores"
-EXTRA += " settings recipes reports cli"
+EXTRA = "config toy_data labels prompts multi_head_tools leak_tools two_stacks translating"
+EXTRA += " scores settings recipes reports cli"
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
 TOUR = "00_tour"

@@ -58,14 +58,12 @@ def judge_01_1(answer):
 def judge_01_2(answer):
     "Judge the weight that one of five equal words gives to another."
     mistakes = {
-        "that is the weight on oneself when nobody else counts; here all five words look alike": torch.tensor(
-            1.0
-        ),
+        "that is the weight on oneself when nobody else counts; here all five words look "
+        "alike": torch.tensor(1.0),
         "you left the word itself out; it attends to itself too": torch.tensor(0.25),
         "the weights are shares of one, not sums": torch.tensor(5.0),
-        "a weight of exactly 0 takes a score of minus infinity; a dot product never gives that": torch.tensor(
-            0.0
-        ),
+        "a weight of exactly 0 takes a score of minus infinity; a dot product never gives "
+        "that": torch.tensor(0.0),
     }
     return diagnose(torch.as_tensor(float(answer)), torch.tensor(0.2), mistakes)
 
@@ -83,15 +81,13 @@ def judge_01_3(answer):
     right = hidden.softmax(-1)
     mistakes = {
         "nothing is hidden: each word still looks at itself": scores.softmax(-1),
-        "the diagonal is zero, but the rows no longer sum to one: forbid before the softmax, not after": scores.softmax(
-            -1
-        ).masked_fill(diagonal, 0),
+        "the diagonal is zero, but the rows no longer sum to one: forbid before the softmax, "
+        "not after": scores.softmax(-1).masked_fill(diagonal, 0),
         "a score of 0 still gets a share, because exp(0) is 1": scores.masked_fill(
             diagonal, 0
         ).softmax(-1),
-        "the columns sum to one where the rows should: the softmax must run over the keys, the last axis": hidden.softmax(
-            1
-        ),
+        "the columns sum to one where the rows should: the softmax must run over the keys, "
+        "the last axis": hidden.softmax(1),
         "the softmax runs over the batch; it must run over the keys, the last axis": hidden.softmax(
             0
         ),

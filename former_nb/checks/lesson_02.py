@@ -14,8 +14,10 @@ from ..exercises import call_answer, diagnose, exercise
 # %% ../../nbs/solutions/02_attention.ipynb #db45a821
 @exercise(
     "02.1",
-    "Start with the table of scores. Which product of q (T, d_k) and k (S, d_k) has the shape (T, S)?",
-    "Divide the scores by √d_k. Then each row of the table needs a softmax over its keys, the last axis.",
+    "Start with the table of scores. Which product of q (T, d_k) and k (S, d_k) has the "
+    "shape (T, S)?",
+    "Divide the scores by √d_k. Then each row of the table needs a softmax over its keys, "
+    "the last axis.",
     "scores = q @ k.T / k.shape[-1] ** 0.5, then scores.softmax(dim=-1) @ v",
 )
 def judge_02_1(answer):
@@ -65,7 +67,8 @@ _PRODUCTS = {  # shapes that do not fit -> what was meant
 @exercise(
     "02.2",
     "What is the variance of one product of two independent numbers with mean 0?",
-    "Each product has variance 2² · 2² = 16. There are 256 of them; variances add, standard deviations do not.",
+    "Each product has variance 2² · 2² = 16. There are 256 of them; variances add, standard "
+    "deviations do not.",
 )
 def judge_02_2(answer):
     "Judge the standard deviation of the scaled scores."
@@ -77,9 +80,8 @@ def judge_02_2(answer):
             "1 holds for components with variance 1; here they have variance 4": torch.tensor(1.0),
             "2 counts the spread of one factor; the product of q and k has both": torch.tensor(2.0),
             "that divides by d_k; divide by √d_k": torch.tensor(0.25),
-            "that is the variance of the scaled scores; the standard deviation is its square root": torch.tensor(
-                16.0
-            ),
+            "that is the variance of the scaled scores; the standard deviation is its square "
+            "root": torch.tensor(16.0),
             "that is the variance before scaling": torch.tensor(4096.0),
         },
     )
@@ -88,7 +90,8 @@ def judge_02_2(answer):
 @exercise(
     "02.3",
     "Go back one step first: y = w v, so what is ∂L/∂w? It has shape (T, S).",
-    "With d = g @ v.T, row i of the answer is Σ_l d_il · w_il (δ_lj − w_ij). Split the sum at the minus sign.",
+    "With d = g @ v.T, row i of the answer is Σ_l d_il · w_il (δ_lj − w_ij). Split the sum "
+    "at the minus sign.",
     "w_ij · (d_ij − Σ_l d_il w_il)",
 )
 def judge_02_3(answer):
@@ -104,17 +107,16 @@ def judge_02_3(answer):
         {
             "that is ∂L/∂w; the slope of the softmax is still to come": d,
             "you used only the diagonal part w_i of the slope; the term −w_i w_j is missing": w * d,
-            "you used only w_i(1 − w_i), the diagonal of the slope; every weight depends on every score of its row": w
-            * (1 - w)
-            * d,
+            "you used only w_i(1 − w_i), the diagonal of the slope; every weight depends on "
+            "every score of its row": w * (1 - w) * d,
             "the factor w in front is missing": d - (d * w).sum(-1, keepdim=True),
             "the sum runs over the queries; the softmax of a row depends on the keys of that row": w
             * (d - (d * w).sum(0, keepdim=True)),
             "the sum over ∂L/∂w must be weighted with w": w * (d - d.sum(-1, keepdim=True)),
             "the mean of ∂L/∂w must be weighted with w": w * (d - d.mean(-1, keepdim=True)),
             "the sign is turned": -right,
-            "the scores here come before the softmax and after the scale: do not divide by √d_v": right
-            / 2**0.5,
+            "the scores here come before the softmax and after the scale: do not divide by "
+            "√d_v": right / 2**0.5,
             "that is the gradient of the values; the exercise asks for that of the scores": w.T @ g,
             "the result is transposed: expected (T, S)": right.T,
         },
@@ -129,8 +131,10 @@ def _attend(q, k, v):
 
 @exercise(
     "02.4",
-    "Which of the three projections read x, and which read memory? The output has one row per word of x.",
-    "Scores: (x @ w_q) @ (memory @ w_k).T, divided by the square root of their inner width; softmax over the words of memory.",
+    "Which of the three projections read x, and which read memory? The output has one row "
+    "per word of x.",
+    "Scores: (x @ w_q) @ (memory @ w_k).T, divided by the square root of their inner width; "
+    "softmax over the words of memory.",
 )
 def judge_02_4(answer):
     "Judge queries from one sentence, keys and values from another."
@@ -151,9 +155,8 @@ def judge_02_4(answer):
         right,
         {
             "keys and values come from memory; yours come from x": _attend(q, x @ w_k, x @ w_v)[0],
-            "queries come from x; yours come from memory, so you have an output for each word of memory": _attend(
-                memory @ w_q, k, v
-            )[0],
+            "queries come from x; yours come from memory, so you have an output for each "
+            "word of memory": _attend(memory @ w_q, k, v)[0],
             "queries come from x and keys from memory; yours are swapped": _attend(
                 memory @ w_q, x @ w_k, x @ w_v
             )[0],
@@ -174,10 +177,8 @@ def judge_02_4(answer):
             @ v,
             "you divided by d_k; divide by √d_k": (scores / 3).softmax(-1) @ v,
             "you multiplied by √d_k; divide by it": (scores * 3**0.5).softmax(-1) @ v,
-            "the softmax runs over the queries; each query's weights over the keys should sum to one": (
-                scores / 3**0.5
-            ).softmax(0)
-            @ v,
+            "the softmax runs over the queries; each query's weights over the keys should "
+            "sum to one": (scores / 3**0.5).softmax(0) @ v,
             "the softmax is missing": scores / 3**0.5 @ v,
             "those are the weights; multiply them by the values": _attend(q, k, v)[1],
             "the result is transposed: expected (T, d_v)": right.T,
@@ -186,7 +187,8 @@ def judge_02_4(answer):
 
 
 def _judge_sources(answer, x, memory, w_q, w_k, w_v):
-    "What an answer that fails where T differs from S gets wrong, seen where they agree; None if that does not show."
+    """What an answer that fails where T differs from S gets wrong, seen where they agree; None if
+    that does not show."""
 
     def made(keys, values, queries):
         return _attend(queries @ w_q, keys @ w_k, values @ w_v)[0]

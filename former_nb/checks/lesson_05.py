@@ -21,7 +21,8 @@ def sines_and_cosines(
 
 @exercise(
     "05.1",
-    "torch.arange(max_len)[:, None] has the shape (max_len, 1). Broadcasting multiplies it with all frequencies.",
+    "torch.arange(max_len)[:, None] has the shape (max_len, 1). Broadcasting multiplies it "
+    "with all frequencies.",
     "The frequencies are 10000 ** (-torch.arange(0, d_model, 2) / d_model).",
     "Assign angles.sin() to table[:, 0::2] and angles.cos() to table[:, 1::2].",
 )
@@ -61,18 +62,28 @@ def judge_05_1(answer):
 @exercise(
     "05.2",
     "The last row belongs to one query. Which word is it, and which keys may it attend to?",
-    "Under a causal mask the last query still attends to every word, and without positions their order does not matter.",
+    "Under a causal mask the last query still attends to every word, and without positions "
+    "their order does not matter.",
 )
 def judge_05_2(answer):
     if len(answer) != 4:
         return f"expected four counts, for a, b, c and d, got {len(answer)}"
     a, b, c, d = (int(n) for n in answer)
     if a != 1:
-        return "a: the outputs move with the words, and a mean does not depend on the order of its terms"
+        return (
+            "a: the outputs move with the words, and a mean does not depend on the order of "
+            "its terms"
+        )
     if b == 1:
-        return "b: the layer is equivariant, not invariant; the last row belongs to whichever word stands last"
+        return (
+            "b: the layer is equivariant, not invariant; the last row belongs to whichever "
+            "word stands last"
+        )
     if b == 3 and c == 6:
-        return "c: the mask hides nothing from the last query, and in one layer each key is made from one word alone"
+        return (
+            "c: the mask hides nothing from the last query, and in one layer each key is "
+            "made from one word alone"
+        )
     if d == 3:
         return (
             "d: with positions the two orders of the other words are no longer the same set of keys"
@@ -83,7 +94,8 @@ def judge_05_2(answer):
 @exercise(
     "05.3",
     "How many real words stand at or before a column? `cumsum` counts them.",
-    "`places = real.cumsum(1) - 1`, which is -1 for padding: clamp it, look the rows up with `table[places]`, and add nothing where `real` is False.",
+    "`places = real.cumsum(1) - 1`, which is -1 for padding: clamp it, look the rows up with "
+    "`table[places]`, and add nothing where `real` is False.",
 )
 def judge_05_3(answer):
     generator = torch.Generator("cpu").manual_seed(5)
@@ -124,8 +136,10 @@ def rotation_blocks(
 
 @exercise(
     "05.4",
-    "Write sin(a + b) and cos(a + b) with a = ωp and b = ωs; what multiplies sin(ωp), what cos(ωp)?",
-    "Each hand has a 2 × 2 block [[cos ωs, sin ωs], [-sin ωs, cos ωs]]; `torch.block_diag` puts them together.",
+    "Write sin(a + b) and cos(a + b) with a = ωp and b = ωs; what multiplies sin(ωp), what "
+    "cos(ωp)?",
+    "Each hand has a 2 × 2 block [[cos ωs, sin ωs], [-sin ωs, cos ωs]]; `torch.block_diag` "
+    "puts them together.",
 )
 def judge_05_4(answer):
     s, d_model = 3, 6
@@ -137,10 +151,10 @@ def judge_05_4(answer):
         answer(s, d_model),
         right,
         {
-            "you turned the hands backwards: this matrix takes position p + s to p; the minus sign is in the cosine's row": right.T,
-            "your columns hold all sines first, then all cosines; `sinusoid_table` alternates them": right[
-                grouped
-            ][:, grouped],
+            "you turned the hands backwards: this matrix takes position p + s to p; the "
+            "minus sign is in the cosine's row": right.T,
+            "your columns hold all sines first, then all cosines; `sinusoid_table` "
+            "alternates them": right[grouped][:, grouped],
             "hand i turns at 10000^(-2i/d_model); the 2 is missing": rotation_blocks(
                 s * 10000.0 ** (-i / d_model)
             ),

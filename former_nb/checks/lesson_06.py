@@ -78,7 +78,8 @@ def judge_06_1(answer):
     "06.2",
     "Attention has four matrices, the feed-forward network two, and there are two norms.",
     "Every linear layer has a bias as long as its output; a LayerNorm has a gain and a shift.",
-    "4(d² + d) for attention, d·d_ff + d_ff + d_ff·d + d for the feed-forward network, 4d for norms.",
+    "4(d² + d) for attention, d·d_ff + d_ff + d_ff·d + d for the feed-forward network, 4d "
+    "for norms.",
 )
 def judge_06_2(answer):
     "Judge the number of parameters of a block."
@@ -120,9 +121,8 @@ def judge_06_3(answer):
             answer,
             x + found + made,
             {
-                "that is the block as it is: its feed-forward network waits for the attention": block(
-                    x, is_causal=True
-                ),
+                "that is the block as it is: its feed-forward "
+                "network waits for the attention": block(x, is_causal=True),
                 "the feed-forward network reads norm_ff(x); both parts read norm_attention(x)": x
                 + found
                 + block.ff(block.norm_ff(x)),
@@ -133,17 +133,15 @@ def judge_06_3(answer):
                 + block.attention(x, is_causal=True)
                 + made,
                 "the norm is missing": x + block.attention(x, is_causal=True) + block.ff(x),
-                "the norm stands after the addition; in the formula it stands before both parts": block.norm_attention(
-                    x + block.attention(x, is_causal=True) + block.ff(x)
-                ),
+                "the norm stands after the addition; in the formula it stands before both "
+                "parts": block.norm_attention(x + block.attention(x, is_causal=True) + block.ff(x)),
                 "x itself is missing from the sum, so there is no residual path": found + made,
                 "x is added twice": 2 * x + found + made,
                 "you added to the norm of x; the stream is x itself": h + found + made,
                 "the feed-forward network reads what attention found; it reads the norm of x": x
                 + block.ff(found),
-                "the feed-forward network reads the norm of what attention has added to; it reads the norm of x": x
-                + found
-                + block.ff(block.norm_attention(x + found)),
+                "the feed-forward network reads the norm of what attention has added to; it "
+                "reads the norm of x": x + found + block.ff(block.norm_attention(x + found)),
                 "the attention sees words to come; a generator's block is causal": x
                 + block.attention(h)
                 + made,

@@ -11,10 +11,10 @@ from functools import cache
 
 import torch
 
-from ..text import IGNORE
 from ..core import eval_mode, set_seed
 from ..exercises import diagnose, exercise
 from ..optimization import token_loss
+from ..text import IGNORE
 
 # %% ../../nbs/solutions/08_training.ipynb #6fcbdb63
 def _train(model, batches, optimizer, order="zero backward step", reduction="mean", ignored=True):
@@ -80,7 +80,8 @@ def judge_08_1(answer):
 # %% ../../nbs/solutions/08_training.ipynb #0e9dc2a2
 @exercise(
     "08.2",
-    "How many batches has an epoch, the last one included? And what is a step: a batch, or one of the parts it is cut into?",
+    "How many batches has an epoch, the last one included? And what is a step: a batch, or "
+    "one of the parts it is cut into?",
     "`eval_every` counts steps. Does a run end without an evaluation?",
     "16 batches an epoch. The model is called once for each part.",
 )
@@ -91,7 +92,8 @@ def judge_08_2(answer):
         torch.tensor([48, 3, 192]),
         {
             "the last batch of an epoch holds 40 rows, and is a batch: 16 of them": [45, 3, 180],
-            "`gradient_accumulation_steps` cuts each batch into parts and makes one step of them; it does not join batches": [
+            "`gradient_accumulation_steps` cuts each batch into parts and makes one step of "
+            "them; it does not join batches": [
                 12,
                 1,
                 48,
@@ -103,7 +105,8 @@ def judge_08_2(answer):
                 5,
                 192,
             ],
-            "`eval_every` takes the place of the evaluation after each epoch; both come to 3 or more here, but count steps 20 and 40 and the end": [
+            "`eval_every` takes the place of the evaluation after each epoch; both come to 3 "
+            "or more here, but count steps 20 and 40 and the end": [
                 48,
                 6,
                 192,
@@ -145,8 +148,10 @@ def _tail(p, n_rows):
 @exercise(
     "08.3",
     "The best of m models has at most k rows right just when each of them has.",
-    "So P(best ≤ k) = F(k)ᵐ. For a whole number of 0 or more, the expectation is Σ P(best > k) over k = 0, 1, 2, …",
-    "The share is Σ (1 - F(k)ᵐ) / N for k from 0 to N - 1. F(k) is the sum of the binomial probabilities up to k: `math.comb` or `math.lgamma`.",
+    "So P(best ≤ k) = F(k)ᵐ. For a whole number of 0 or more, the expectation is Σ P(best > "
+    "k) over k = 0, 1, 2, …",
+    "The share is Σ (1 - F(k)ᵐ) / N for k from 0 to N - 1. F(k) is the sum of the binomial "
+    "probabilities up to k: `math.comb` or `math.lgamma`.",
 )
 def judge_08_3(answer):
     "A function of p, the number of rows and the number of models."
@@ -161,17 +166,17 @@ def judge_08_3(answer):
             {
                 "that is the score of any one of them, not of the one that looks best": p,
                 "that is the number of rows; divide by N to get a share": right * n,
-                "that is the expected score of the one that looks worst: all above k, in place of not all up to k": best(
-                    (1 - tails) ** m
-                ),
+                "that is the expected score of the one that looks worst: all above k, in "
+                "place of not all up to k": best((1 - tails) ** m),
                 "the sum begins at k = 0 and ends at N - 1; yours leaves out k = 0": best(
                     1 - tails**m
                 )
                 - (1 - tails[0].item() ** m) / n,
-                "the sum ends at N - 1: for k = N the probability of more is 0, and yours adds or misses a whole row": right
-                + 1 / n,
+                "the sum ends at N - 1: for k = N the probability of more is 0, and yours "
+                "adds or misses a whole row": right + 1 / n,
                 "that is percent; a share was asked for": 100 * right,
-                "that rests on the normal distribution and on the mean of the largest of m draws; the sum over F is exact": p
+                "that rests on the normal distribution and on the mean of the largest of m "
+                "draws; the sum over F is exact": p
                 + math.sqrt(p * (1 - p) / n) * math.sqrt(2 * math.log(m)),
             },
         )
@@ -194,7 +199,8 @@ class _Recites(torch.nn.Module):
 
 @cache
 def _recital():
-    "A model and batches of rows with 2, 3 or 5 targets, of which 3 of 4, 1 of 2 and 0 of 3 are right, and one row without any."
+    """A model and batches of rows with 2, 3 or 5 targets, of which 3 of 4, 1 of 2 and 0 of 3 are
+    right, and one row without any."""
     g = torch.Generator().manual_seed(0)
     inputs, targets, table = [], [], {}
     plan = [
@@ -228,8 +234,11 @@ def _recital():
 @exercise(
     "08.4",
     "Which part of `exact_match` is about a row, before anything is summed?",
-    "`counts = targets != IGNORE` (B, T); a row has `counts.sum(-1)` targets, and is right where `(good | ~counts).all(-1)`.",
-    "Collect the lengths and the rights of all batches, and average the rights of each length at the end: lengths are spread over several batches. Leave out rows without a target.",
+    "`counts = targets != IGNORE` (B, T); a row has `counts.sum(-1)` targets, and is right "
+    "where `(good | ~counts).all(-1)`.",
+    "Collect the lengths and the rights of all batches, and average the rights of each "
+    "length at the end: lengths are spread over several batches. Leave out rows without a "
+    "target.",
 )
 def judge_08_4(answer):
     "A function of a model and batches."
@@ -238,7 +247,10 @@ def judge_08_4(answer):
     model.train()
     got = answer(model, batches)
     if not model.training:
-        return "the model was training before the call and is not any more: `eval_mode` of the deep dive on optimization leaves it as it was"
+        return (
+            "the model was training before the call and is not any more: `eval_mode` of the "
+            "deep dive on optimization leaves it as it was"
+        )
     if not isinstance(got, dict):
         return (
             f"expected a dictionary from a number of targets to a share, got {type(got).__name__}"
@@ -254,7 +266,10 @@ def judge_08_4(answer):
     if calm != found:
         return "dropout was at work: judge in `eval_mode`"
     if 0 in found:
-        return "one row has no target at all; it is neither right nor wrong, and does not belong into the table"
+        return (
+            "one row has no target at all; it is neither right nor wrong, and does not "
+            "belong into the table"
+        )
     if like({2: 7 / 8, 3: 5 / 6, 5: 12 / 15}):
         return "these are shares of targets; a row is right only where all of its targets are"
     if like({2: 0, 3: 0, 5: 0}):
@@ -264,9 +279,15 @@ def judge_08_4(answer):
     if like({2: 1 / 4, 3: 1 / 2, 5: 1}):
         return "these are the shares of rows that are wrong"
     if like({2: 1, 3: 1, 5: 0}) or like({2: 1 / 2, 3: 1, 5: 0}):
-        return "only the last batch with rows of a length counts in yours; collect over all batches, then divide"
+        return (
+            "only the last batch with rows of a length counts in yours; collect over all "
+            "batches, then divide"
+        )
     if like({2: 2 / 3, 3: 1 / 2, 5: 0}):
-        return "an average of the batches' shares gives rows in small batches more weight: collect over all batches, then divide"
+        return (
+            "an average of the batches' shares gives rows in small batches more weight: "
+            "collect over all batches, then divide"
+        )
     if like({8: 4 / 9}) or like({8: 0.4}):
         return "the length of a row is its number of targets, not its number of places"
     return f"expected {{2: 0.75, 3: 0.5, 5: 0.0}}, got {found}"

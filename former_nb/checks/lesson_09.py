@@ -54,9 +54,12 @@ def judge_09_1(answer):
 # %% ../../nbs/solutions/09_classifier.ipynb #868b1e60
 @exercise(
     "09.2",
-    "Which positions does the pool read? And which tokens does the encoder's output at these positions depend on?",
-    "In both directions every position depends on all tokens. Under a causal mask position i depends on tokens 1 to i.",
-    "Under a causal mask the first position depends on itself only; the last, which is in the mean, on all.",
+    "Which positions does the pool read? And which tokens does the encoder's output at these "
+    "positions depend on?",
+    "In both directions every position depends on all tokens. Under a causal mask position i "
+    "depends on tokens 1 to i.",
+    "Under a causal mask the first position depends on itself only; the last, which is in "
+    "the mean, on all.",
 )
 def judge_09_2(answer):
     "Four numbers."
@@ -64,7 +67,8 @@ def judge_09_2(answer):
         answer,
         torch.tensor([5, 5, 1, 5]),
         {
-            "*first* is the first token; the last is the one that attends to all under a causal mask": [
+            "*first* is the first token; the last is the one that attends to all under a "
+            "causal mask": [
                 5,
                 5,
                 5,
@@ -73,19 +77,26 @@ def judge_09_2(answer):
             "a token attends to itself, with a mask and without": [4, 4, 0, 4],
         },
         places=(
-            "*mean* in both directions: the mean reads all five positions, and every token stands at one of them",
-            "*first* in both directions: it reads one position, but that position attends to all tokens",
-            "*first* under a causal mask: the first position attends to itself and to no later token, however many blocks there are",
-            "*mean* under a causal mask: each token reaches the mean at its own position, if nowhere else",
+            "*mean* in both directions: the mean reads all five positions, and every token "
+            "stands at one of them",
+            "*first* in both directions: it reads one position, but that position attends to "
+            "all tokens",
+            "*first* under a causal mask: the first position attends to itself and to no "
+            "later token, however many blocks there are",
+            "*mean* under a causal mask: each token reaches the mean at its own position, if "
+            "nowhere else",
         ),
     )
 
 # %% ../../nbs/solutions/09_classifier.ipynb #7ee28f64
 @exercise(
     "09.3",
-    "Write down Bayes' rule twice, once for the balanced texts and once for the world. What do the two have in common?",
-    "P(text | k) is the same in both. Among balanced texts q_k is proportional to P(text | k) · 1/K.",
-    "In the world the probability is proportional to P(text | k) · π_k, so to q_k · π_k. Then let each row sum to one.",
+    "Write down Bayes' rule twice, once for the balanced texts and once for the world. What "
+    "do the two have in common?",
+    "P(text | k) is the same in both. Among balanced texts q_k is proportional to P(text | "
+    "k) · 1/K.",
+    "In the world the probability is proportional to P(text | k) · π_k, so to q_k · π_k. "
+    "Then let each row sum to one.",
 )
 def judge_09_3(answer):
     "A function of probabilities and shares."
@@ -100,21 +111,18 @@ def judge_09_3(answer):
             got,
             right,
             {
-                "the shares stand on the wrong side: dividing by them is the way from the world to balanced classes": norm(
-                    q / shares
-                ),
+                "the shares stand on the wrong side: dividing by them is the way from the "
+                "world to balanced classes": norm(q / shares),
                 "the shares stand on the wrong side, and the rows do not sum to one": q / shares,
-                "that sums to one over the texts, for each class; each text's probabilities must": scaled
-                / scaled.sum(0),
-                "a softmax is not needed: these are probabilities already; divide by the sum": scaled.softmax(
-                    -1
-                ),
+                "that sums to one over the texts, for each class; each text's probabilities "
+                "must": scaled / scaled.sum(0),
+                "a softmax is not needed: these are probabilities "
+                "already; divide by the sum": scaled.softmax(-1),
                 "the probabilities came back as they were": q,
                 "that is the shares alone: what the text says is lost": shares.expand_as(q),
                 "an average of the two is no use of Bayes' rule: multiply": (q + shares) / 2,
-                "logits and probabilities are mixed: to logits one adds log π, to probabilities one multiplies π": (
-                    q + shares.log()
-                ).softmax(-1),
+                "logits and probabilities are mixed: to logits one adds log π, to "
+                "probabilities one multiplies π": (q + shares.log()).softmax(-1),
                 "that multiplies by the shares' logarithms": norm(q * shares.log()),
             },
         )
@@ -139,8 +147,10 @@ def _by_query(x, real, query, scale=None, axis=-1):
 @exercise(
     "09.4",
     "It is attention with one query: scores, a mask, a softmax over the tokens, an average.",
-    "`scores.masked_fill(~real, -torch.inf).softmax(-1)` gives pads a weight of 0. What does it give where all are pads?",
-    "`masked_softmax` of lesson 02 gives zeros for a row without tokens; so does `nan_to_num`, or to multiply by `real.any(-1)`.",
+    "`scores.masked_fill(~real, -torch.inf).softmax(-1)` gives pads a weight of 0. What does "
+    "it give where all are pads?",
+    "`masked_softmax` of lesson 02 gives zeros for a row without tokens; so does "
+    "`nan_to_num`, or to multiply by `real.any(-1)`.",
 )
 def judge_09_4(answer):
     "A function of vectors, of what is real, and of a query."
@@ -153,11 +163,17 @@ def judge_09_4(answer):
     if not isinstance(got, torch.Tensor):
         return f"expected a tensor, got {type(got).__name__}"
     if got.shape == right.shape and got[0].isnan().any() and not got[1:].isnan().any():
-        return "the mask is the wrong way round: `real` is True where there is a token, so fill the scores where it is False"
+        return (
+            "the mask is the wrong way round: `real` is True where there is a token, so "
+            "fill the scores where it is False"
+        )
     if got.shape == right.shape and got[3].isnan().any():
         return "a row without tokens gives NaN: its softmax is over nothing; it must give zeros"
     if got.shape == real.shape:
-        return "one number for each token came back: if they are the weights, sum the tokens' vectors with them"
+        return (
+            "one number for each token came back: if they are the weights, sum the tokens' "
+            "vectors with them"
+        )
     scores = x @ query / 7**0.5  # (B, T)
     weights, exp = scores.softmax(-1), scores.exp() * real
     problem = diagnose(
@@ -165,12 +181,10 @@ def judge_09_4(answer):
         right,
         {
             "pads have weights: mask the scores before the softmax": _by_query(x, every, query),
-            "the mask is the wrong way round: the weights go to the pads; fill the scores where `real` is False": _by_query(
-                x, ~real, query
-            ),
-            "pads are left out after the softmax, so the weights of the others do not sum to one: mask the scores before": (
-                (weights * real)[..., None] * x
-            ).sum(1),
+            "the mask is the wrong way round: the weights go to the pads; fill the scores "
+            "where `real` is False": _by_query(x, ~real, query),
+            "pads are left out after the softmax, so the weights of the others do not sum to "
+            "one: mask the scores before": ((weights * real)[..., None] * x).sum(1),
             "scores that are 0 still weigh e⁰: fill those of the pads with -inf": (
                 (scores * real).softmax(-1)[..., None] * x
             ).sum(1),
@@ -200,7 +214,10 @@ def judge_09_4(answer):
         and got.shape == right.shape
         and torch.allclose(got[:3], right[:3], rtol=1e-4, atol=1e-5)
     ):
-        return "a row without tokens must give zeros: where all scores are alike, however low, the softmax is a plain mean of the pads"
+        return (
+            "a row without tokens must give zeros: where all scores are alike, however low, "
+            "the softmax is a plain mean of the pads"
+        )
     if problem is None:
         loud = torch.where(real[..., None], x, 1e4)
         if not torch.allclose(answer(loud, real, query), right, rtol=1e-4, atol=1e-5):

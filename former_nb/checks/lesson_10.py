@@ -18,7 +18,8 @@ from ..text import IGNORE
 @exercise(
     "10.1",
     "The probability of a name is a product over its places; what is its logarithm?",
-    "`F.cross_entropy(..., reduction='none')` gives one number per target, and 0 where the target is IGNORE.",
+    "`F.cross_entropy(..., reduction='none')` gives one number per target, and 0 where the "
+    "target is IGNORE.",
 )
 def judge_10_1(answer):
     generator = torch.Generator().manual_seed(0)
@@ -51,8 +52,8 @@ def judge_10_1(answer):
                 each * real
             ).sum(0),
             "one number for the whole batch; each name needs its own": right.sum(),
-            "that is the mean over the batch; each name needs its own number, the sum over its places": right.sum()
-            / real.sum(),
+            "that is the mean over the batch; each name needs its own number, the sum over "
+            "its places": right.sum() / real.sum(),
             "that is P; the surprise is -ln P": (-right).exp(),
             "those are bits; nats are natural logarithms": right / log(2),
             "the sum over the places is missing": each * real,
@@ -80,10 +81,8 @@ def judge_10_2(answer):
         * log(10)
         / 8,
         "the first letter is a target too, so there are eight of them": 3 * log(10) / 7,
-        "that is the best that a counter of pairs can do; a model that reads the whole beginning knows which of a pair comes next": (
-            log(10) + 7 * surprise(43 / 70)
-        )
-        / 8,
+        "that is the best that a counter of pairs can do; a model that reads the whole "
+        "beginning knows which of a pair comes next": (log(10) + 7 * surprise(43 / 70)) / 8,
         "the letter comes again half of the time, but the place tells a model when": surprise(0.55),
         "that is the perplexity; the loss is its logarithm": 10**0.5,
     }
@@ -112,10 +111,10 @@ def judge_10_3(answer):
         right,
         {
             "a token that stands twice in one row cannot have two shares of one": torch.tensor(0.0),
-            "you averaged over the B·T targets; torch divides by the B·V rows and tokens": each.sum()
-            / (B * T),
-            "you divided by all B·T·V numbers; the class axis, here time, is not averaged over": each.sum()
-            / (B * T * V),
+            "you averaged over the B·T targets; torch divides "
+            "by the B·V rows and tokens": each.sum() / (B * T),
+            "you divided by all B·T·V numbers; the class axis, here time, is not averaged "
+            "over": each.sum() / (B * T * V),
             "you summed; the loss is a mean over B·V": each.sum(),
             "the mean over the rows is missing": each.sum() / V,
             "the mean over the vocabulary is missing": each.sum() / B,
@@ -123,10 +122,8 @@ def judge_10_3(answer):
             .log()
             .sum()
             / (B * V),
-            "you counted over the whole batch; the softmax runs within each row": torch.special.xlogy(
-                together, together
-            ).sum()
-            / (B * V),
+            "you counted over the whole batch; the "
+            "softmax runs within each row": torch.special.xlogy(together, together).sum() / (B * V),
             "that is the start, with all logits zero": torch.tensor(T * log(T) / V),
         },
     )

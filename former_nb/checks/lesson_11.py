@@ -17,9 +17,12 @@ def _weigh(q, k, v):  # (B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v) -> (B, h,
 
 @exercise(
     "11.1",
-    "What must still be there at the next step? What does the newest token bring, and what does it meet?",
-    "`torch.cat([cache['k'], k], dim=2)` joins along the axis of the positions; keep the result in the cache.",
-    "Attend with q, which is (B, h, 1, d_k), to all keys and values. No mask: nothing in the cache is in the future.",
+    "What must still be there at the next step? What does the newest token bring, and what "
+    "does it meet?",
+    "`torch.cat([cache['k'], k], dim=2)` joins along the axis of the positions; keep the "
+    "result in the cache.",
+    "Attend with q, which is (B, h, 1, d_k), to all keys and values. No mask: nothing in the "
+    "cache is in the future.",
 )
 def judge_11_1(answer):
     generator = torch.Generator().manual_seed(0)
@@ -47,9 +50,8 @@ def judge_11_1(answer):
         "y leaves out the newest token, which sees itself too": from_second(
             lambda t, q_t: _weigh(q_t, upto(k, t - 1), upto(v, t - 1))
         ),
-        "the newest token sees the first key only, so a mask stands in the wrong corner": from_second(
-            lambda t, q_t: v[:, :, :1]
-        ),
+        "the newest token sees the first key only, so a mask "
+        "stands in the wrong corner": from_second(lambda t, q_t: v[:, :, :1]),
         "the scores are not divided by the root of d_k": from_second(
             lambda t, q_t: _weigh(2 * q_t, upto(k, t), upto(v, t))
         ),
@@ -66,8 +68,10 @@ def judge_11_1(answer):
 # %% ../../nbs/solutions/11_decoding.ipynb #11de000b
 @exercise(
     "11.2",
-    "Which tokens go in at the first step, and which at the last? The seventh new token is chosen; is it read?",
-    "Everything again: 5 + 6 + … + 11 tokens per prompt. With the cache: 5 at the first step, 1 at each of the other six.",
+    "Which tokens go in at the first step, and which at the last? The seventh new token is "
+    "chosen; is it read?",
+    "Everything again: 5 + 6 + … + 11 tokens per prompt. With the cache: 5 at the first "
+    "step, 1 at each of the other six.",
 )
 def judge_11_2(answer):
     if isinstance(answer, (int, float)) or len(answer) != 2:
@@ -95,7 +99,8 @@ def judge_11_2(answer):
                 B
                 * (
                     again + n
-                ): "the first step reads the 5 tokens of the prompt alone, and the last new token is never read",
+                ): "the first step reads the 5 tokens of the prompt alone, and the last new "
+                "token is never read",
                 B * new: "the prompt is read again at every step, not only the new tokens",
                 B * (new - n): "the prompt is read again at every step, not only the new tokens",
                 B * T * n: "the text grows by one token at each step",
@@ -115,12 +120,14 @@ def judge_11_2(answer):
     }
     for name, (number, right, known) in mistakes.items():
         if number != right:
-            return f"{name}: {known.get(number, 'write down what each of the seven steps reads, and add up')}"
+            other = "write down what each of the seven steps reads, and add up"
+            return f"{name}: {known.get(number, other)}"
 
 # %% ../../nbs/solutions/11_decoding.ipynb #11de0010
 @exercise(
     "11.3",
-    "At step t, how many keys may each of the t queries see? And with the cache, how many queries are there?",
+    "At step t, how many keys may each of the t queries see? And with the cache, how many "
+    "queries are there?",
     "Without the cache step t costs t(t+1)/2 pairs, with it t. Sum both over t = 1 … n.",
     "The sum of t(t+1)/2 is n(n+1)(n+2)/6, that of t is n(n+1)/2.",
 )

@@ -25,8 +25,9 @@ d = Drawing(
     "02_attention",
     "One attention head: from words to queries, keys, values, scores, weights and output",
     f"Six words, {' '.join(WORDS)}, are the rows of the table x. The matrices W_q, W_k and W_v "
-    "turn x into queries (blue), "
-    "keys (orange) and values (green). Queries times transposed keys, divided by the square root "
+    "turn x into queries (blue) and "
+    "keys (orange), with the columns noun, verb and alive, and into values (green), with the "
+    "columns alive and action. Queries times transposed keys, divided by the square root "
     "of d_k, are the scores: one row per query, "
     "one column per key. The softmax turns each row of scores into weights that sum to 1. The "
     "weights mix the values into the output y. "
@@ -35,23 +36,25 @@ d = Drawing(
     "keys and values have no frame, because it meets those of all words. Its strongest weight, "
     f"{max(weights[SAT]):.2f}, stands under {WORDS[best]}.",
 )
-A, B, C = 20, 164, 322  # the tops of the three rows of tables
+A, B, C = 58, 246, 404  # the tops of the three rows of tables
 # x
+d.columns(163, A - 5, ["article", "noun", "verb", "prep.", "alive"])
 d.table(163, A, X, frame=SAT)
 d.rows(155, A, WORDS, strong=SAT)
 d.label(242, A + 30, "x", "six words", "(T, d_{model})")
 # projections
-d.arrow("M174 110C158 140 90 126 79 156", "q")
-d.arrow("M198 110V156", "k")
-d.arrow("M222 110C238 140 314 126 325 156", "v")
-d.text(92, 124, "W_{q}", "name", "middle")
-d.text(206, 136, "W_{k}", "name")
-d.text(302, 124, "W_{v}", "name")
-for left, rows, hue, noun in [
-    (58, q, "q", "queries"),
-    (177, k, "k", "keys"),
-    (312, v, "v", "values"),
+d.arrow("M174 148C158 178 90 164 79 198", "q")
+d.arrow("M198 148V198", "k")
+d.arrow("M222 148C238 178 314 164 325 198", "v")
+d.text(92, 162, "W_{q}", "name", "middle")
+d.text(206, 176, "W_{k}", "name")
+d.text(302, 162, "W_{v}", "name")
+for left, rows, hue, noun, columns in [
+    (58, q, "q", "queries", ["noun", "verb", "alive"]),
+    (177, k, "k", "keys", ["noun", "verb", "alive"]),
+    (312, v, "v", "values", ["alive", "action"]),
 ]:
+    d.columns(left, B - 5, columns)
     d.table(left, B, rows, hue, frame=SAT if hue == "q" else None)
     d.label(
         left + CELL * len(rows[0]) + 7,
@@ -61,9 +64,9 @@ for left, rows, hue, noun in [
         f"(T, d_{{{'v' if hue == 'v' else 'k'}}})",
     )
 # scores, weights, output
-d.arrow("M79 254V308", "q")
-d.arrow("M190 254C182 284 108 278 102 308", "k")
-d.arrow("M326 254V312", "v")
+d.arrow("M79 336V390", "q")
+d.arrow("M190 336C182 366 108 360 102 390", "k")
+d.arrow("M326 336V394", "v")
 d.table(37, C, scores, edges=True, frame=SAT)
 d.table(186, C, weights, edges=True, frame=SAT)
 d.table(312, C, y, "v", frame=SAT)
@@ -79,4 +82,4 @@ d.text(228, C + 105, "weights", "name", "middle")
 d.text(228, C + 124, "each row sums to 1", "note", "middle")
 d.label(347, C + 28, "y", "output", "(T, d_{v})")
 d.legend(37, C + 156)
-d.save(496)
+d.save(578)
