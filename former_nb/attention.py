@@ -29,12 +29,12 @@ def attention_loops(
 # %% ../nbs/02_attention.ipynb #984756d3
 def masked_softmax(
     scores: torch.Tensor,  # (..., T, S)
-    mask: torch.Tensor | None = None,  # True = may attend, or numbers to add
+    mask: torch.Tensor,  # True = may attend, or numbers to add
 ) -> torch.Tensor:  # (..., T, S); a row sums to 1, or to 0 if nothing is allowed
     "Softmax over the keys that `mask` allows."
-    if mask is not None and mask.dtype == torch.bool:
+    if mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, float("-inf"))
-    elif mask is not None:  # in float32 at least, since a sum in float16 could overflow
+    else:  # in float32 at least, since a sum in float16 could overflow
         scores = scores + mask.to(torch.promote_types(mask.dtype, torch.float32))
     empty = (scores == float("-inf")).all(dim=-1, keepdim=True)  # (..., T, 1)
     return scores.masked_fill(empty, 0.0).softmax(dim=-1).masked_fill(empty, 0.0)
@@ -56,8 +56,8 @@ def attention(
     if not need_weights:
         return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)
     scores = (q / q.shape[-1] ** 0.5) @ k.mT  # (..., T, S)
-    weights = masked_softmax(scores, mask).to(q.dtype)  # (..., T, S)
-    return F.dropout(weights, dropout) @ v, weights
+    weights = scores.softmax(dim=-1) if mask is None else masked_softmax(scores, mask)
+    return F.dropout(weights.to(q.dtype), dropout) @ v, weights.to(q.dtype)
 
 # %% ../nbs/02_attention.ipynb #94126fe6
 class AttentionHead(nn.Module):

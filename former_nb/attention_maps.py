@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from .checkpoints import check_pair
+from .saving import check_pair
 from .core import COLORS, eval_mode
 from .encoder_decoder import EncoderDecoder
 from .guards import check_type

@@ -12,36 +12,10 @@ from collections.abc import Callable
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from .guards import check_int
+from .guards import check_choice, check_int, check_type
 from .text import collate
 
 # %% ../nbs/deeper/07_batches.ipynb #cb1294e5
-def _check_order(lengths, batch_size, max_tokens, shuffle, by_length, seed):
-    "The lengths as a list. Raises for what `BatchOrder` cannot be made of."
-    if (batch_size is None) == (max_tokens is None):
-        wanted = "batch_size, max_tokens: expected one of them"
-        raise ValueError(f"{wanted}, got {batch_size} and {max_tokens}")
-    name, size = ("batch_size", batch_size) if max_tokens is None else ("max_tokens", max_tokens)
-    check_int(name, size)
-    check_int("seed", seed, least=0)
-    for name, value in (("shuffle", shuffle), ("by_length", by_length)):
-        if type(value) is not bool:
-            raise TypeError(f"{name}: expected True or False, got {value!r}")
-    try:
-        lengths = list(lengths.tolist() if hasattr(lengths, "tolist") else lengths)
-    except TypeError:
-        wanted = "lengths: expected a list of whole numbers"
-        raise TypeError(f"{wanted}, got {type(lengths).__name__}") from None
-    if not lengths:
-        raise ValueError("lengths: expected at least one, got none")
-    for n in lengths:
-        check_int("lengths", n, least=0)
-    if max_tokens is not None and max(lengths) > max_tokens:
-        wanted = f"max_tokens: expected at least the {max(lengths)} tokens of the longest row"
-        raise ValueError(f"{wanted}, got {max_tokens}")
-    return lengths
-
-
 class BatchOrder(Sampler):
     "Which rows make up each batch, from the seed and the epoch alone, so that a run can go on."
 
@@ -54,7 +28,19 @@ class BatchOrder(Sampler):
         by_length: bool = False,  # rows of like length together; with max_tokens always
         seed: int = 0,  # 0 or more
     ):
-        self.lengths = _check_order(lengths, batch_size, max_tokens, shuffle, by_length, seed)
+        if (batch_size is None) == (max_tokens is None):
+            got = f"got {batch_size} and {max_tokens}"
+            raise ValueError(f"batch_size, max_tokens: expected one of them, {got}")
+        check_int(
+            *(("max_tokens", max_tokens) if batch_size is None else ("batch_size", batch_size))
+        )
+        check_int("seed", seed, least=0)
+        for name, value in (("shuffle", shuffle), ("by_length", by_length)):
+            check_choice(name, value, (True, False))
+        self.lengths = list(lengths.tolist() if hasattr(lengths, "tolist") else lengths)
+        if not self.lengths or max_tokens is not None and max(self.lengths) > max_tokens:
+            longest = max(self.lengths, default="none")
+            raise ValueError(f"lengths: expected some, up to {max_tokens or 'any'}, got {longest}")
         self.batch_size, self.max_tokens = batch_size, max_tokens
         self.shuffle, self.by_length = shuffle, by_length or max_tokens is not None
         self.seed, self.epoch = seed, 0
@@ -112,17 +98,8 @@ def make_batches(
     length: Callable = len,  # how many tokens a row has
 ) -> DataLoader:  # of batches; `loader.batch_sampler.set_epoch(e)` chooses the epoch
     "Batches of `rows`, padded to the longest of each batch; shuffled anew each epoch if asked."
-    if not (hasattr(rows, "__len__") and hasattr(rows, "__getitem__")):
-        raise TypeError(f"rows: expected a list, got {type(rows).__name__}")
-    if not len(rows):
-        raise ValueError("rows: expected at least one, got none")
-    for name, function in (("collate", collate), ("length", length)):
-        if not callable(function):
-            raise TypeError(f"{name}: expected a function, got {type(function).__name__}")
-    try:
-        lengths = [length(rows[i]) for i in range(len(rows))]
-    except TypeError as error:
-        raise TypeError(f"rows: expected a length for each, got {error}") from error
+    check_type("collate", collate, Callable)
+    lengths = [length(rows[i]) for i in range(len(rows))]
     order = BatchOrder(lengths, batch_size, max_tokens, shuffle, by_length, seed)
     generator = torch.Generator(torch.get_default_device())  # torch's own numbers stay as they are
     return DataLoader(rows, batch_sampler=order, collate_fn=collate, generator=generator)

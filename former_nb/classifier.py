@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from .block import Stack
-from .checkpoints import Pretrained
+from .saving import Pretrained
 from .config import TransformerConfig
 from .guards import check_ids, check_int, check_share
 from .labels import BigramEmbedding

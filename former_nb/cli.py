@@ -229,7 +229,7 @@ def dry_run(job, config, settings) -> None:
     "Print the settings as a file for --config, and what they will cost. No model is allocated."
     import torch
 
-    from former_nb.scaling import training_cost
+    from former_nb.costs import training_cost
     from former_nb.settings import toml_lines
 
     with torch.device("meta"):
@@ -276,7 +276,8 @@ def write_report(out, task, settings, history, metadata) -> None:
 
 def make_callbacks(job, out, resume, save_every, tensorboard) -> list:
     "Those that keep a run and its best weights in `out`, and its curves if they are wanted."
-    from former_nb.resuming import Checkpoint, SaveBest, TensorBoard
+    from former_nb.callbacks import SaveBest, TensorBoard
+    from former_nb.resuming import Checkpoint
 
     callbacks = [Checkpoint(out, save_every, resume), SaveBest(partial(job.save, out))]
     return [*callbacks, *([TensorBoard(out)] if tensorboard else [])]
@@ -294,7 +295,8 @@ def run_task(
     "From settings to a trained, judged and saved model."
     from former_nb.core import keep_memory, set_seed
     from former_nb.recipes import prepare
-    from former_nb.runs import TrainingConfig, start_processes
+    from former_nb.runs import start_processes
+    from former_nb.training_config import TrainingConfig
     from former_nb.settings import build
     from former_nb.training import fit
 
@@ -391,7 +393,7 @@ def add_task(
 def start(task, given, out, resume, config, overwrite, dry, how) -> None:
     "Find the settings of a run, and run it or say what it would cost."
     from former_nb.recipes import TASKS, prepare
-    from former_nb.runs import TrainingConfig
+    from former_nb.training_config import TrainingConfig
     from former_nb.settings import FILES, build, choose_settings
 
     found = read_settings(config) if config else {}
@@ -425,7 +427,7 @@ def load(
     device: Device,
 ):  # model, tokenizer and labels
     "Load a model. Raises `ValueError` for one of another kind."
-    from former_nb.checkpoints import load_model
+    from former_nb.saving import load_model
     from former_nb.core import pick_device
 
     found = load_model(name, pick_device(device.value))

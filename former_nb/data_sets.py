@@ -20,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from .files import read_names, read_text
-from .guards import check_int
+from .guards import check_int, check_type
 from .tokenization import normalise
 from .toy_data import NAMES, number_pairs, small_reviews
 
@@ -86,8 +86,7 @@ def fetch(
     source: Source,  # one of SOURCES
 ) -> Path:  # a file with the published content
     "From `FORMER_NB_DATA`, the cache or the web. `ValueError` for other content, `OSError` for none."
-    if not isinstance(source, Source):
-        raise TypeError(f"source: expected a Source, such as SOURCES['names'], got {source!r}")
+    check_type("source", source, Source)
     if folder := os.environ.get("FORMER_NB_DATA"):
         return _from_folder(folder, source)
     if not source.url:
@@ -205,20 +204,6 @@ def load_translations() -> tuple[dict[str, list[tuple[str, str]]], str]:  # as i
     return parts, instead or f"Multi30k, {len(parts['train']):,} pairs, {_origin()}"
 
 # %% ../nbs/deeper/07_data_sets.ipynb #a3ff4eab
-def _check_split(rows, shares, seed):
-    "Raise unless `split` can cut `rows` in such shares."
-    ordered = hasattr(rows, "__len__") and hasattr(rows, "__getitem__")
-    if not ordered or (seed is not None and isinstance(rows, (str, bytes, dict))):
-        wanted = "rows: expected a list; a text is cut with seed=None"
-        raise TypeError(f"{wanted}, got {type(rows).__name__}")
-    numbers = isinstance(shares, (tuple, list)) and all(type(s) in (int, float) for s in shares)
-    if not numbers or len(shares) < 2 or not min(shares) > 0 or not abs(sum(shares) - 1) < 1e-6:
-        wanted = "shares: expected two numbers or more, each above 0 and together 1"
-        raise ValueError(f"{wanted}, got {shares!r}")
-    if seed is not None:
-        check_int("seed", seed, 0)
-
-
 def _cut(rows, shares, rng, label=None):
     "Cut `rows`, shuffled by `rng` if there is one; a held-out part has one row or more."
     n = len(rows)
@@ -245,7 +230,11 @@ def split(
     stratify: Callable | None = None,  # row -> label; each part gets its share of each label
 ) -> list:  # the parts; no row is lost
     "Cut `rows` in parts. `ValueError` where a part would be empty."
-    _check_split(rows, shares, seed)
+    if len(shares) < 2 or not min(shares) > 0 or not abs(sum(shares) - 1) < 1e-6:
+        raise ValueError(f"shares: expected two or more above 0, together 1, got {shares!r}")
+    if seed is not None:
+        check_int("seed", seed, 0)
+        check_type("rows", rows, (list, tuple))
     rng = None if seed is None else random.Random(int(seed))
     if group is None and stratify is None:
         return _cut(rows, shares, rng)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from .block import Stack, TransformerConfig
-from .checkpoints import Pretrained
+from .saving import Pretrained
 from .guards import check_ids, check_type
 from .masks import padding_mask
 from .text import IGNORE, PAD, pad_rows

@@ -12,7 +12,6 @@ import io
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable
 from functools import partial
 from operator import index
 from pathlib import Path
@@ -23,7 +22,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from .batches import make_batches
-from .checkpoints import check_pair
+from .saving import check_pair
 from .core import eval_mode
 from .files import read_text
 from .guards import check_choice, check_int, check_share
@@ -31,25 +30,13 @@ from .text import encode_texts, pad_rows
 from .tokenization import TextTokenizer, check_texts
 
 # %% ../nbs/library/labels.ipynb #aa3ea011
-def _strings(labels):
-    "`labels` as a list. Raises `TypeError` unless they are strings."
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise TypeError(f"labels: expected a list of strings, got {type(labels).__name__}")
-    labels = list(labels)
-    for name in labels:
-        if not isinstance(name, str):
-            raise TypeError(f"labels: expected strings, got {name!r:.80}")
-    return labels
-
-
 def label_names(
     labels: list[str],  # of the training texts
 ) -> list[str]:  # each once, sorted; its index is its number
     "The classes there are. Raises `ValueError` for fewer than two: nothing could be learned."
-    found = sorted(set(_strings(labels)))
-    if len(found) < 2:
-        came = f"only {found[0]!r}" if found else "none"
-        raise ValueError(f"labels: expected at least two different ones, got {came}")
+    found = sorted(set(check_texts(labels)))
+    if len(found) < 2 or not isinstance(found[0], str):
+        raise ValueError(f"labels: expected at least two different strings, got {found!r:.80}")
     return found
 
 
@@ -60,15 +47,13 @@ def label_rows(
     names: list[str],  # from `label_names`
 ) -> list[tuple[list[int], int]]:  # rows for `collate_labels`
     "Tokens and class numbers. Raises `ValueError` for a label that is none of `names`."
-    labels, numbers = _strings(labels), {name: i for i, name in enumerate(names)}
+    numbers = {name: i for i, name in enumerate(names)}
     for i, label in enumerate(labels, start=1):
         if label not in numbers:
             known = ", ".join(map(repr, names))
             raise ValueError(f"labels: expected one of {known}, got {label!r} in row {i}")
     rows = encode_texts(texts, tokenizer)
-    if len(rows) != len(labels):
-        raise ValueError(f"labels: expected one for each of {len(rows)} texts, got {len(labels)}")
-    return [(row, numbers[label]) for row, label in zip(rows, labels)]
+    return [(row, numbers[label]) for row, label in zip(rows, labels, strict=True)]
 
 # %% ../nbs/library/labels.ipynb #bcbdf4ba
 STRATEGIES = ("windows", "head", "head_tail")
@@ -104,13 +89,7 @@ def collate_labels(
 ) -> tuple[torch.Tensor, torch.Tensor]:  # tokens (B, T), padded with PAD, and labels (B,)
     "A batch of texts with their labels. Tokens are left out before a row is cut."
     check_share("word_dropout", word_dropout)
-    if max_len is not None:
-        check_int("max_len", max_len)
-    try:
-        labels = torch.tensor([index(label) for _, label in rows], dtype=torch.int64)
-    except TypeError:
-        came = f"{[label for _, label in rows]!r:.80}"
-        raise TypeError(f"rows: expected labels that are whole numbers, got {came}") from None
+    labels = torch.tensor([index(label) for _, label in rows], dtype=torch.int64)
     texts = [row for row, _ in rows]
     if word_dropout:
         kept = [(torch.rand(len(row), device="cpu") >= word_dropout).tolist() for row in texts]
@@ -130,7 +109,7 @@ def label_batches(
 ) -> DataLoader:  # of batches, each of rows of similar length
     "Batches as `collate_labels` makes them."
     collate = partial(collate_labels, max_len=max_len, word_dropout=word_dropout)
-    collate([])  # refuses bad settings before anything is trained
+    collate(rows[:1])  # refuses bad settings before anything is trained
     length = lambda row: min(max_len or math.inf, len(row[0]))
     how = dict(by_length=True, collate=collate, length=length)
     return make_batches(rows, batch_size, shuffle, seed, **how)
@@ -230,9 +209,7 @@ def gradient_times_input(
     target: int,  # the class whose logit is asked about
 ) -> torch.Tensor:  # (B, T): positive speaks for the class, negative for the others
     "What each token adds to the logit of `target` over the mean of others (Simonyan et al. 2014)."
-    check_int("target", target, 0)
-    if target >= model.n_classes:
-        raise ValueError(f"target: expected a class below {model.n_classes}, got {target}")
+    check_choice("target", target, range(model.n_classes))
     found = []
     seen = model.embed.register_forward_hook(lambda module, inputs, x: found.append(x))
     with seen, eval_mode(model), torch.enable_grad():
@@ -273,7 +250,6 @@ def oversample(
     seed: int = 0,
 ) -> list[tuple[list[int], int]]:  # each row once or more, and as many of each class
     "Repeat rows of rarer classes until all classes are equally frequent. For training only."
-    check_int("seed", seed, 0)
     count, rng, more = Counter(label for _, label in rows), random.Random(int(seed)), []
     for label in sorted(count):
         some, missing = [row for row in rows if row[1] == label], max(count.values()) - count[label]
@@ -287,12 +263,10 @@ def classification_report(
 ) -> pd.DataFrame:  # a row per class: how many texts, precision, recall, f1
     "Per class; precision is NaN if it was never predicted, recall if it was never right."
     labels, predicted = list(labels), list(predicted)
-    if len(labels) != len(predicted):
-        n = len(labels)
-        raise ValueError(f"predicted: expected {n}, one for each label, got {len(predicted)}")
+    pairs = list(zip(labels, predicted, strict=True))
     found = {}
     for name in sorted({name for name in [*labels, *predicted] if isinstance(name, str)}):
-        right = sum(a == b == name for a, b in zip(labels, predicted))
+        right = pairs.count((name, name))
         n, m = labels.count(name), predicted.count(name)
         precision, recall = right / m if m else math.nan, right / n if n else math.nan
         found[name] = [n, precision, recall, 2 * right / (n + m)]

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .classifier import Classifier
-from .guards import check_ids, check_int
+from .guards import check_ids, check_int, check_type
 from .text import IGNORE, SPECIALS, UNK, pad_rows
 from .tokenization import check_rows
 
@@ -25,7 +25,7 @@ def mask_tokens(
 ) -> tuple:  # (tokens (B, T) with UNK where hidden, positions (B, K)), answers (B, K)
     "Hide tokens at random and ask for them (Devlin et al. 2019). A missing answer is IGNORE."
     check_int("max_len", max_len)
-    if type(share) not in (int, float) or not 0 < share < 1:
+    if not 0 < share < 1:
         raise ValueError(f"share: expected a number, 0 < share < 1, got {share!r}")
     rows = check_rows(rows)
     starts = [int(torch.randint(max(1, len(row) - max_len + 1), ())) for row in rows]
@@ -50,8 +50,7 @@ class MaskedLanguageModel(nn.Module):
         encoder: Classifier,  # without its head; trained in place
     ):
         super().__init__()
-        if not isinstance(encoder, Classifier):
-            raise TypeError(f"encoder: expected a Classifier, got {type(encoder).__name__}")
+        check_type("encoder", encoder, Classifier)
         self.encoder = encoder
         self.bias = nn.Parameter(torch.zeros(encoder.config.vocab_size))
 

@@ -64,7 +64,7 @@ def name_texts(settings):
 def language_job(settings, texts, source, tokenizer, collate, report) -> Job:
     "A language model of short texts."
     from former_nb.batches import make_batches
-    from former_nb.checkpoints import save_model
+    from former_nb.saving import save_model
     from former_nb.config import TransformerConfig
     from former_nb.generator import LanguageModel
     from former_nb.text import encode_texts
@@ -116,10 +116,10 @@ def prepare_toy(settings: dict, task: str) -> Job:
 # %% ../nbs/library/recipes.ipynb #6c0dddfe
 def prepare_long_text(settings: dict, name: str | None = None) -> Job:
     "A language model of one long text."
-    from former_nb.checkpoints import save_model
+    from former_nb.saving import save_model
     from former_nb.config import TransformerConfig
     from former_nb.generator import LanguageModel
-    from former_nb.long_texts import load_long_text, long_text_data
+    from former_nb.long_text_data import load_long_text, long_text_data
     from former_nb.reports import report_long
 
     file = name or settings["file"]
@@ -174,7 +174,7 @@ def table_parts(settings):
 
 def prepare_labels(settings: dict, find_parts: Callable) -> Job:
     "A classifier of texts."
-    from former_nb.checkpoints import save_model
+    from former_nb.saving import save_model
     from former_nb.classifier import Classifier
     from former_nb.config import TransformerConfig
     from former_nb.labels import label_names

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['COUNTED', 'CARD', 'say_losses', 'new_names', 'name_losses', 'report_names', 'report_toy', 'long_losses',
            'report_long', 'report_labels', 'KeepLast', 'translate_and_score', 'average_if_better', 'choose_penalty',
-           'report_translations', 'model_card']
+           'report_translations', 'model_card', 'plot_attention']
 
 # %% ../nbs/library/reports.ipynb #c4dbedd7
 from pathlib import Path
@@ -46,9 +46,9 @@ def new_names(
 
 def name_losses(model, tokenizer, rows) -> dict[str, float]:
     "Nats per character on held-out names, of the model and of two that count."
-    from former_nb.baselines import NGram
     from former_nb.batches import make_batches
-    from former_nb.optimization import evaluate
+    from former_nb.ngrams import NGram
+    from former_nb.losses import evaluate
 
     choices = tokenizer.vocab_size - 3  # padding, beginning and unknown never follow
     counted = {"bigram": 2, "Kneser–Ney 6-gram": 6}
@@ -61,7 +61,6 @@ def report_names(model, folder, say, tokenizer, texts, rows, seed) -> dict:
     import matplotlib.pyplot as plt
 
     from former_nb.checkpoints import atomic_write
-    from former_nb.long_texts import plot_attention
     from former_nb.sampling import Sampling
 
     losses = name_losses(model, tokenizer, rows)
@@ -100,8 +99,8 @@ COUNTED = 2_000_000  # characters that the counting models read, and are judged 
 
 def long_losses(model, data, length) -> dict[str, float]:
     "Nats per character on the last part of a text, of the model and of three that count."
-    from former_nb.baselines import NGram
-    from former_nb.optimization import evaluate
+    from former_nb.ngrams import NGram
+    from former_nb.losses import evaluate
     from former_nb.text import BOS, SPECIALS
 
     train, last = data.rows[0][-COUNTED:].tolist(), data.rows[-1].tolist()
@@ -174,7 +173,7 @@ class KeepLast:
 
     def __call__(self, folder, model):
         "Save the model, keep its weights."
-        from former_nb.checkpoints import save_model
+        from former_nb.saving import save_model
 
         save_model(folder, model, self.tokenizer)
         state = {name: t.detach().cpu().clone() for name, t in model.state_dict().items()}
@@ -224,9 +223,8 @@ def report_translations(model, folder, say, keep, parts, tested) -> dict:
     keep(folder, model)
     penalty = choose_penalty(model, keep.tokenizer, parts[1][:1000], say)
     part = f"{len(parts[-1]):,} held-out sentences, read once"
-    part = (
-        part if tested else "the validation part, which also chose the weights: there is no other"
-    )
+    other = "the validation part, which also chose the weights: there is no other"
+    part = part if tested else other
     say(f"On {part}:")
     scores, searches = {}, {"greedy": dict(num_beams=1), "beam": dict(length_penalty=penalty)}
     for name, how in searches.items():
@@ -264,11 +262,37 @@ def model_card(
     command: str,  # what made the model
 ) -> str:  # Markdown
     "What there is to know about a trained model."
-    names = {
-        k: Path(settings[k]).name for k in FILES if k in settings
-    }  # no folders of this machine
+    names = {k: Path(settings[k]).name for k in FILES if k in settings}  # no folders
     toml = "\n".join(toml_lines(settings | names))
     sample = metadata.get("sample", "").strip()
     sample = f"\n## A sample\n\n```text\n{sample}\n```\n" if sample else ""
     head = f"{CARD}# {task}\n\nA small Transformer, trained by `{command}`.\n\n"
     return head + "\n".join(_lines(metadata)) + f"\n{sample}\n## Settings\n\n```toml\n{toml}\n```\n"
+
+# %% ../nbs/library/reports.ipynb #e8351836
+def plot_attention(
+    model,  # a `LanguageModel`
+    tokenizer,
+    text: str,  # what the model reads
+):  # a matplotlib figure, a row for each layer and a column for each head
+    "Draw the attention of every head of a language model while it reads `text`."
+    import matplotlib.pyplot as plt
+    import torch
+
+    from former_nb.core import eval_mode, plot_weights
+    from former_nb.multi_head import record_attention
+    from former_nb.text import BOS
+
+    tokens = torch.tensor([[BOS, *tokenizer.encode(text)]], device=next(model.parameters()).device)
+    labels = ["<bos>", *(tokenizer.decode([i]) or "<unk>" for i in tokens[0, 1:].tolist())]
+    with eval_mode(model), record_attention(model) as weights, torch.no_grad():
+        model(tokens)
+    rows, columns, side = len(weights), model.config.n_heads, 1 + 0.11 * len(labels)  # inches
+    how = dict(figsize=(side * columns, side * rows), squeeze=False, layout="constrained")
+    fig, axes = plt.subplots(rows, columns, **how)
+    heads = [head for layer in weights.values() for head in layer[0]]
+    for i, (head, ax) in enumerate(zip(heads, axes.flat)):
+        title = f"layer {i // columns + 1}, head {i % columns + 1}"
+        plot_weights(head, labels, title=title, ax=ax, numbers=False).tick_params(labelsize=7)
+        ax.label_outer()  # labels at the left and at the bottom only
+    return fig

@@ -123,7 +123,7 @@ def task_settings(
 ) -> dict[str, Setting]:
     "All settings of a task, with the defaults that it has."
     from former_nb.config import TransformerConfig
-    from former_nb.runs import TrainingConfig
+    from former_nb.training_config import TrainingConfig
 
     found, own = {}, task.defaults
     for kind in (task.data, TransformerConfig, TrainingConfig):

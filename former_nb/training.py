@@ -11,8 +11,10 @@ import math
 import pandas as pd
 from torch import nn
 
-from .optimization import exact_match, token_loss, warmup_cosine
-from .runs import TrainingConfig, evaluate_run, read_epoch, start_run, take_step
+from .losses import exact_match, token_loss
+from .optimization import warmup_cosine
+from .runs import evaluate_run, read_epoch, start_run, take_step
+from .training_config import TrainingConfig
 
 # %% ../nbs/08_training.ipynb #33f57832
 def fit(

@@ -18,7 +18,7 @@ import torch
 
 from .batches import make_batches
 from .beam_search import beam_search
-from .checkpoints import check_pair
+from .saving import check_pair
 from .core import eval_mode
 from .encoder_decoder import EncoderDecoder
 from .files import read_text

@@ -270,7 +270,7 @@ TABLE = {
         ("T = 0", lambda: masked_softmax(n(2, 0, 7), yes(0, 7)), shape(2, 0, 7)),
         ("S = 0", lambda: masked_softmax(n(2, 5, 0), yes(5, 0)), shape(2, 5, 0)),
         ("nothing allowed", lambda: masked_softmax(n(5, 7), ~yes(7)), zeros(5, 7)),
-        ("all at -inf", lambda: masked_softmax(n(5, 7) - INF), zeros(5, 7)),
+        ("all at -inf", lambda: masked_softmax(n(5, 7), n(5, 7) - INF), zeros(5, 7)),
     ],
     "merge_masks": [
         ("nothing", lambda: merge_masks(None, None), lambda mask: mask is None),

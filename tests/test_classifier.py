@@ -15,14 +15,14 @@ from torch.testing import assert_close
 
 from former_nb import classifier as module
 from former_nb.batches import make_batches
-from former_nb.checkpoints import load_model, save_model
 from former_nb.classifier import Classifier, pool_tokens
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.labels import collate_labels, label_batches, label_rows
+from former_nb.losses import exact_match, token_loss
 from former_nb.multi_head import mha_to_torch
-from former_nb.optimization import exact_match, token_loss
 from former_nb.resuming import Checkpoint
+from former_nb.saving import load_model, save_model
 from former_nb.text import CharTokenizer, pad_rows
 from former_nb.tokenization import BOS, EOS, PAD
 from former_nb.training import TrainingConfig, fit

@@ -14,9 +14,9 @@ from cli_tools import OFFLINE, POSIX, SMALL, contents, done, former, no_option, 
 
 from former_nb import cli
 from former_nb.batches import make_batches
-from former_nb.checkpoints import load_model
 from former_nb.recipes import TASKS
 from former_nb.resuming import lock_folder
+from former_nb.saving import load_model
 from former_nb.settings import own_settings, task_settings
 from former_nb.text import encode_texts
 from former_nb.toy_data import NAMES, collate_answers, number_pairs

@@ -11,9 +11,9 @@ import sacrebleu
 import torch
 from cli_tools import SMALL, done, former, process, refused
 
-from former_nb.checkpoints import load_model, save_model
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.recipes import hold_out
+from former_nb.saving import load_model, save_model
 from former_nb.toy_data import number_pairs
 
 

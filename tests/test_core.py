@@ -21,7 +21,7 @@ def test_a_seed_repeats_all_three_libraries():
     set_seed(3)
     assert draw() == first
     for seed, kind in ((-1, ValueError), (2**32, ValueError), (1.0, TypeError)):
-        with pytest.raises(kind, match=r"seed: expected"):
+        with pytest.raises(kind):
             set_seed(seed)
 
 

@@ -409,20 +409,20 @@ def test_enwik8_is_unpacked(web):
     [
         (
             gzip.compress("M\u00e4nner\n".encode("latin-1"), mtime=0),
-            r"train.de.gz' is not UTF-8 text: byte 1 is 0xe4",
+            r"train.de.gz' cannot be read as UTF-8 text: .* byte 0xe4 in position 1",
         ),
         (
             gzip.compress(b"eins\nzwei\n" * 99, mtime=0)[:-12],
-            r"train.de.gz' is broken, gzip cannot unpack it",
+            r"train.de.gz' cannot be read",
         ),
         (
             gzip.compress(b"eins\nzwei\n", mtime=0)[:-8] + b"\0" * 8,
-            r"train.de.gz' is broken, gzip cannot unpack it",
+            r"train.de.gz' cannot be read",
         ),
         (gzip.compress(b"", mtime=0), r"train.de.gz': expected text, got an empty file"),
         (
             gzip.compress(b"eins\n\0\n", mtime=0),
-            r"train.de.gz', line 2: expected text, got the character NUL",
+            r"train.de.gz': expected text, got NUL in line 2",
         ),
         (
             gzip.compress(b"eins\n", mtime=0),
@@ -636,16 +636,16 @@ def a_file(content, tmp):
 BAD_FILES = [
     (b"", "expected text, got an empty file"),
     (b" \r\n\t\n", "expected text, got an empty file"),
-    ("adel\u00e9".encode("latin-1"), "is not UTF-8 text: byte 4 is 0xe9"),
-    ("adel\u0117".encode("utf-16"), "is not UTF-8 text: byte 0 is 0xff"),
-    (b"a\nb\0c", "line 2: expected text, got the character NUL"),
-    (gzip.compress(FILE, mtime=0)[:-9], "is broken, gzip cannot unpack it"),
-    (b"\x1f\x8b and so on", "is broken, gzip cannot unpack it"),
+    ("adel\u00e9".encode("latin-1"), "byte 0xe9 in position 4"),
+    ("adel\u0117".encode("utf-16"), "byte 0xff in position 0"),
+    (b"a\nb\0c", "expected text, got NUL in line 2"),
+    (gzip.compress(FILE, mtime=0)[:-9], "cannot be read"),
+    (b"\x1f\x8b and so on", "cannot be read"),
 ]
 BAD_NAMES = [
     ("\n".join(["name", *NAMES[:9] * 2]).encode(), "names, got 9"),
-    (", ".join(NAMES).encode(), "line 1: expected a name of at most 100"),
-    (FILE + b"ona\t12\n", "line 676: expected one name, got columns"),
+    (", ".join(NAMES).encode(), "line 1: expected one name of at most 100"),
+    (FILE + b"ona\t12\n", "line 676: expected one name of"),
 ]
 
 
@@ -669,24 +669,24 @@ def test_good_files(tmp_path):
 
 
 NO_FILE = (ValueError, "file: ", "cannot be read")
-SHARES = (ValueError, "shares: expected two numbers or more", "")
-ROWS = (TypeError, "rows: expected a list", "")
+SHARES = (ValueError, "shares: expected two or more", "")
+ROWS = (TypeError, "rows: expected list or tuple", "")
 NUMBER = (ValueError, "n: expected")
 TABLE = {
     "Source": [(lambda: Source("a"), (TypeError, "", "missing"))],
     "fetch": [
-        (lambda: fetch("names"), (TypeError, "source: expected a Source", "'names'")),
+        (lambda: fetch("names"), (TypeError, "source: expected Source", "str")),
         (lambda: fetch(Source("a/b", "", "0")), (ValueError, "source: a/b is only read", "FORMER")),
     ],
     "read_text": [
-        (lambda: read_text(3), (TypeError, "file: expected a path", "got int")),
+        (lambda: read_text(3), (TypeError, "file: expected a path", "got 3")),
         (lambda: read_text("/no/such/file"), NO_FILE),
         (lambda: read_text("/"), NO_FILE),
         (lambda: read_text("\0"), NO_FILE),
     ],
     "read_names": [(lambda: read_names("/no/such/file"), NO_FILE)],
     "split": [
-        *((lambda bad=bad: split(NAMES, bad), SHARES) for bad in (0.9, (1.0,), (0.9, 0.2), ("a",))),
+        *((lambda bad=bad: split(NAMES, bad), SHARES) for bad in ((1.0,), (0.9, 0.2), ("a",))),
         *((lambda bad=bad: split(NAMES, bad), SHARES) for bad in ((1.1, -0.1), (float("nan"), 1))),
         *((lambda bad=bad: split(bad), ROWS) for bad in ("ona", b"ona", {"ona"}, None, {1: 2})),
         (lambda: split(["ona"]), (ValueError, "rows: expected at least 2 rows", "got 1")),
@@ -717,4 +717,7 @@ def test_bad_input(call, wanted, monkeypatch):
 
 
 def test_every_public_function_is_in_the_table():
-    assert public_names(data_sets, files, toy_data) == set(TABLE) | NO_ARGUMENTS | {"python_prose"}
+    assert public_names(data_sets, files, toy_data) == set(TABLE) | NO_ARGUMENTS | {
+        "python_prose",
+        "check_path",
+    }

@@ -26,10 +26,11 @@ from former_nb.beam_search import beam_search, length_score
 from former_nb.config import ACTIVATIONS, TransformerConfig
 from former_nb.encoder_decoder import EncoderDecoder, collate_pairs, make_model
 from former_nb.leaks import LeakError, assert_no_leak
+from former_nb.losses import exact_match, token_loss
 from former_nb.masks import causal_mask, padding_mask
 from former_nb.multi_head import MultiHeadAttention
 from former_nb.number_words import greedy_decode
-from former_nb.optimization import exact_match, make_optimizers, token_loss
+from former_nb.optimization import make_optimizers
 from former_nb.text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
 from former_nb.training import TrainingConfig
 from former_nb.two_stacks import CrossAttentionCache, transformer_from_torch

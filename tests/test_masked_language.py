@@ -321,7 +321,7 @@ shapes = lambda *wanted: lambda q: [tuple(t.shape) for t in (*q[0], q[1])] == li
 TABLE = {
     "mask_tokens": [
         *((f"a share of {x!r}", share(x), (ValueError, "share:", repr(x))) for x in (0.0, 1.0, 15)),
-        ("a share that is none", share("0.15"), (ValueError, "share:", "'0.15'")),
+        ("a share that is none", share("0.15"), (TypeError, "", "str")),
         ("NaN", share(math.nan), (ValueError, "share:", "nan")),
         ("no room", lambda: mask_tokens(texts([5]), 0), (ValueError, "max_len:", "0")),
         ("words", lambda: mask_tokens(["a film"], 9), (TypeError, "rows:", "a film")),

@@ -18,15 +18,12 @@ from torch.testing import assert_close
 
 from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
+from former_nb.losses import call, evaluate, token_loss, total_loss
 from former_nb.optimization import (
     SCHEDULES,
     Accelerator,
-    call,
-    evaluate,
     make_optimizers,
     split_batch,
-    token_loss,
-    total_loss,
     train_step,
     warmup_cosine,
     warmup_inverse_sqrt,

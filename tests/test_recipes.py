@@ -124,7 +124,7 @@ def test_classifying_words_a_file_and_standard_input(moods, tmp_path):
     [
         (["a,good", "b,bad"], [], ["'text'", "'post', 'mood'"]),
         (["a,good", "b,bad"], COLUMNS, ["rows: ", "'bad'"]),
-        (["a,good", "b,good", "c,good"], COLUMNS, ["labels: ", "only 'good'"]),
+        (["a,good", "b,good", "c,good"], COLUMNS, ["labels: ", "['good']"]),
         (["a,good", "b,"], COLUMNS, ["'mood'", "row 2"]),
         (["a,b,good"], COLUMNS, ["file: ", "line 2"]),
         ([], COLUMNS, ["file: "]),

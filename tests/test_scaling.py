@@ -23,10 +23,13 @@ from torch.profiler import ProfilerActivity, profile
 from former_nb.checkpoints import read_checkpoint
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
+from former_nb.costs import training_cost
 from former_nb.generator import LanguageModel
-from former_nb.optimization import make_optimizers, split_batch, token_loss, train_step
-from former_nb.runs import TrainingConfig, start_processes
-from former_nb.scaling import all_reduce_bytes, step_seconds, training_cost
+from former_nb.losses import token_loss
+from former_nb.optimization import make_optimizers, split_batch, train_step
+from former_nb.runs import start_processes
+from former_nb.scaling import all_reduce_bytes, step_seconds
+from former_nb.training_config import TrainingConfig
 
 LONG = "FORMER_NB_CASES" in os.environ
 processes = pytest.mark.skipif(

@@ -9,11 +9,11 @@ import torch
 from bad_input_table import cases, judge, public_names
 
 from former_nb import translating, translation
-from former_nb.checkpoints import load_model, save_model
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.number_words import greedy_decode
+from former_nb.saving import load_model, save_model
 from former_nb.text import CharTokenizer, encode_texts, pad_rows
 from former_nb.toy_data import number_pairs
 from former_nb.translating import (

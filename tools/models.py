@@ -15,13 +15,13 @@ import tempfile
 from pathlib import Path
 
 from former_nb.batches import make_batches
-from former_nb.checkpoints import load_model, save_model
 from former_nb.cli import run_task
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
-from former_nb.optimization import evaluate
+from former_nb.losses import evaluate
 from former_nb.recipes import TASKS, name_texts
+from former_nb.saving import load_model, save_model
 from former_nb.settings import choose_settings
 from former_nb.text import CharTokenizer, collate, encode_texts
 from former_nb.toy_data import english_number, german_number, number_pairs

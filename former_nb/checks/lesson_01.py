@@ -8,7 +8,7 @@ __all__ = ['judge_01_1', 'judge_01_2', 'judge_01_3', 'judge_01_4']
 # %% ../../nbs/solutions/01_self_attention.ipynb #1c4f8939
 import torch
 
-from ..exercises import diagnose, exercise
+from ..exercises import call_answer, diagnose, exercise
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #668740b6
 @exercise(
@@ -22,7 +22,7 @@ def judge_01_1(answer):
     x = torch.randn(2, 5, 3, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
     scores = x @ x.mT
     weights = scores.softmax(-1)
-    given = answer(x)
+    given = call_answer(answer, x)
     if given is None:
         return "your function returned nothing; end it with `return` and the output (B, T, d_model)"
     if given is ...:
@@ -102,7 +102,7 @@ def judge_01_3(answer):
         ).softmax(-1),
         "that is the output; hand in the weights": right @ x,
     }
-    return diagnose(answer(x), right, mistakes)
+    return diagnose(call_answer(answer, x), right, mistakes)
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #02d897b3
 @exercise(
@@ -135,4 +135,4 @@ def judge_01_4(answer):
         ),
         "the result is transposed: expected (B, T, d_model)": mean.expand_as(x).transpose(1, 2),
     }
-    return diagnose(answer(x), mean.expand_as(x), mistakes)
+    return diagnose(call_answer(answer, x), mean.expand_as(x), mistakes)

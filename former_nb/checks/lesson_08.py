@@ -13,7 +13,7 @@ import torch
 
 from ..core import eval_mode, set_seed
 from ..exercises import diagnose, exercise
-from ..optimization import token_loss
+from ..losses import token_loss
 from ..text import IGNORE
 
 # %% ../../nbs/solutions/08_training.ipynb #6fcbdb63

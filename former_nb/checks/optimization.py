@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from ..text import IGNORE
 from ..exercises import diagnose, exercise
-from ..optimization import token_loss
+from ..losses import token_loss
 
 # %% ../../nbs/solutions/08_optimization.ipynb #26afc1c3
 @exercise(
