@@ -1,6 +1,7 @@
 """What `pip install` of the package gives, and what it asks for."""
 
 import email
+import json
 import os
 import re
 import shutil
@@ -115,21 +116,29 @@ NUMBERS = [3, 12, 17, 21, 38, 40, 56, 99, 100, 101, 245, 911, 1000, 2021, 7777, 
 NUMBERS += [200_345, 654_321, 999_999]
 
 
+COMMANDS = """
+import json, sys
+from former_nb.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv[1:] = words
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code
+"""
+
+
 def test_what_was_installed_writes_and_translates_at_once_without_a_network(wheel, tmp_path):
     wheel.extractall(tmp_path)
-    code = "import sys, former_nb.cli as cli; sys.argv = sys.argv[1:]; cli.main()"
+    words = [["--version"], "generate --prompt Jo --n 3 --device cpu".split()]
+    words.append(["translate", "--device", "cpu", *map(german_number, NUMBERS)])
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "HF_HUB_OFFLINE": "1", "FORMER_NB_DATA": ""}
-
-    def former(*words):
-        how = dict(cwd=tmp_path, env=env, check=True, capture_output=True, encoding="utf-8")
-        return subprocess.run([sys.executable, "-c", code, "former-nb", *words], **how).stdout
-
-    assert former("--version") == f"former-nb {former_nb.__version__}\n"
-    names = former("generate", "--prompt", "Jo", "--n", "3", "--device", "cpu").splitlines()
-    assert len(names) == 3 and all(name.startswith("Jo") for name in names)
-    said = former("translate", "--device", "cpu", *map(german_number, NUMBERS)).splitlines()
-    right = sum(text == english_number(n) for text, n in zip(said, NUMBERS))
-    assert len(said) == len(NUMBERS) and right >= 15
+    how = dict(cwd=tmp_path, env=env, check=True, stdout=subprocess.PIPE, encoding="utf-8")
+    asked = [sys.executable, "-c", COMMANDS, json.dumps(words)]
+    version, *said = subprocess.run(asked, **how).stdout.splitlines()
+    assert version == f"former-nb {former_nb.__version__}" and len(said) == 3 + len(NUMBERS)
+    assert all(name.startswith("Jo") for name in said[:3])
+    assert sum(text == english_number(n) for text, n in zip(said[3:], NUMBERS)) >= 15
 
 
 def test_type_checkers_are_told_that_there_are_types(wheel):
