@@ -13,7 +13,7 @@ import torch
 from .saving import check_pair
 from .core import COLORS, eval_mode
 from .encoder_decoder import EncoderDecoder
-from .guards import check_type
+from .guards import check_that, check_type
 from .multi_head import record_attention
 from .text import BOS, EOS, encode_texts
 from .tokenization import TextTokenizer
@@ -46,8 +46,8 @@ def record_translation(
     check_type("model", model, EncoderDecoder)
     check_pair(model, tokenizer)
     src, tgt = encode_texts([source, target], tokenizer)
-    if len(src) > (most := model.config.max_len):
-        raise ValueError(f"source: expected at most {most} tokens, two at the ends, got {len(src)}")
+    most = model.config.max_len
+    check_that(len(src) <= most, "source", f"at most {most} tokens, two at the ends", len(src))
     tgt = tgt[:-1][: model.tgt_config.max_len]  # <eos> is written, never read
     both = [torch.tensor([row], device=model.embed.weight.device) for row in (src, tgt)]
     with eval_mode(model), torch.no_grad(), record_attention(model) as weights:
@@ -67,9 +67,8 @@ def _head_row(kind, layer, head, part):
 
     head = dict(kind=kind, layer=int(layer), head=int(head))
     head |= dict(queries=words("query"), keys=words("key"))
-    if len(part) != (n := len(head["queries"]) * len(head["keys"])):
-        wanted = "a weight for each query and key of a head"
-        raise ValueError(f"table: expected {wanted}, got {len(part)} of {n}")
+    n = len(head["queries"]) * len(head["keys"])
+    check_that(len(part) == n, "table", f"{n} weights, for each query and key", len(part))
     return head | dict(percent=(100 * part["weight"]).round().astype(int).tolist())
 
 
@@ -101,8 +100,8 @@ def view_translation(
     import altair as alt
 
     names = ["kind", "layer", "head", "query_place", "query", "key_place", "key", "weight"]
-    if not set(names) <= set(table) or table.empty:
-        raise ValueError(f"table: expected rows with {', '.join(names)}, got {list(table)!r:.200}")
+    whole = set(names) <= set(table) and not table.empty
+    check_that(whole, "table", f"rows with {', '.join(names)}", list(table))
     heads = table.groupby(names[:3], sort=False)
     rows = alt.Data(values=[_head_row(*which, part) for which, part in heads])
     axis = lambda side: alt.Axis(titleColor=COLORS[side], labelLimit=90)
@@ -130,8 +129,7 @@ def align_translation(
     table = record_translation(model, tokenizer, source, target)
     n = model.tgt_config.n_layers
     layer = (n + 1) // 2 if layer is None else layer
-    if layer not in range(1, n + 1):
-        raise ValueError(f"layer: expected a whole number from 1 to {n}, got {layer!r}")
+    check_that(layer in range(1, n + 1), "layer", f"a whole number from 1 to {n}", layer)
     cross = table[(table["kind"] == "cross") & (table["layer"] == layer)]
     ends = cross["key"].isin(["<bos>", "<eos>"])
     ends |= cross["query_place"] == cross["query_place"].max()  # the last row writes <eos>

@@ -9,10 +9,11 @@ __all__ = ['collate_pairs', 'EncoderDecoder', 'make_model']
 import torch
 from torch import nn
 
-from .block import Stack, TransformerConfig
-from .saving import Pretrained
+from .block import Stack
+from .config import TransformerConfig
 from .guards import check_ids, check_type
 from .masks import padding_mask
+from .saving import Pretrained
 from .text import IGNORE, PAD, pad_rows
 
 # %% ../nbs/12_encoder_decoder.ipynb #906c1cdd

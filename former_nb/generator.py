@@ -12,7 +12,7 @@ from torch import nn
 from .block import Stack
 from .saving import Pretrained
 from .config import TransformerConfig
-from .guards import check_ids
+from .guards import check_ids, check_type
 
 # %% ../nbs/10_generator.ipynb #0d6b9c1c
 class LanguageModel(nn.Module, Pretrained):
@@ -23,8 +23,7 @@ class LanguageModel(nn.Module, Pretrained):
         config: TransformerConfig,  # every size; saved beside the weights
     ):
         super().__init__()
-        if not isinstance(config, TransformerConfig):
-            raise TypeError(f"config: expected a TransformerConfig, got {type(config).__name__}")
+        check_type("config", config, TransformerConfig)
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.d_model)
         self.positions = config.build_positions("input")  # None if they act inside attention

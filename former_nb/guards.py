@@ -151,7 +151,7 @@ def check_ids(
         return sizes
     try:
         low, high = t.min().item(), t.max().item()
-    except RuntimeError:  # no value to look at, as under torch.func.vmap
+    except RuntimeError:  # no value to read, as under torch.func.vmap
         return sizes
     fits, odd = low >= 0 and high < vocab_size, low if low < 0 else high
     check_that(fits, name, f"numbers from 0 to {vocab_size - 1}", odd)

@@ -100,7 +100,7 @@ def find_joint_leak(
     seed: int = 0,
     draws: int = 16,  # of all forbidden inputs; every other one in a text that is drawn as well
 ) -> tuple | None:  # (b, i, [(c, j), ...], move) of the first leak; None if none is found
-    "Change all that output (b, i) may not depend on at once. Finds what several inputs do together."
+    "Change at once all that output (b, i) may not depend on, to find what several inputs do."
     check_inputs(inputs)
     edits = Edits(inputs, vocab_size, seed)
     with at_rest(model, inputs), torch.no_grad():

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from .core import eval_mode
-from .guards import check_ints, check_type
+from .guards import check_ints, check_that, check_type
 from .leaks import LeakError
 
 # %% ../nbs/deeper/04_noise.ipynb #6201d2fe
@@ -37,10 +37,9 @@ def _loss_on(tokens, model, loss_fn):
     "The mean of what `loss_fn` returns. Raises `ValueError` where that is no loss of every token."
     loss = loss_fn(model, tokens)
     check_type("loss_fn", loss, torch.Tensor)
-    if not loss.isfinite().all():
-        raise ValueError(f"loss_fn: expected finite losses, got {loss}")
-    if loss.numel() > 1 and loss.eq(0).any() and loss.gt(0.1).any():
-        raise ValueError("loss_fn: expected to ignore no token, got zeros; raise first_id")
+    check_that(loss.isfinite().all(), "loss_fn", "finite losses", loss)
+    ignores = loss.numel() > 1 and loss.eq(0).any() and loss.gt(0.1).any()
+    check_that(not ignores, "loss_fn", "a loss for each token (raise first_id)", "zeros")
     return loss.mean()
 
 
@@ -101,10 +100,10 @@ def assert_no_noise_leak(
     test = noise_leak(model, loss_fn, vocab_size, **kwargs)
     found = f"on noise the loss is {test.loss:.3f} ± {test.error:.3f}"
     floor = f"the entropy ln {vocab_size} = {test.entropy:.3f}"
+    low = "some prediction depends on its target, or loss_fn ignores a token (raise first_id)"
+    high = "no verdict; train longer, at another lr, or check the axis and the unit of loss_fn"
     if test.leaks:
-        why = "some prediction depends on its target, or loss_fn ignores a token (raise first_id)"
-        raise LeakError(f"{found}, below {floor}: {why}")
+        raise LeakError(f"{found}, below {floor}: {low}")
     if test.loss > test.entropy + 0.2:
-        why = "no verdict; train longer, at another lr, or check the axis and the unit of loss_fn"
-        raise ValueError(f"{found}, far above {floor}: {why}")
+        raise ValueError(f"{found}, far above {floor}: {high}")
     return test

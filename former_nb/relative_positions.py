@@ -106,8 +106,6 @@ def rotary_layout(
     "Reorder the rows of projections so that the other layout gives the same scores."
     check_choice("to", to, PAIRS)
     _check_width(d_k)
-    rows = len(weight)
-    check_that(rows % d_k == 0, "weight", f"a multiple of d_k = {d_k} rows", rows)
     pairs = (d_k // 2, 2) if to == "half" else (2, d_k // 2)
     return weight.unflatten(0, (-1, *pairs)).transpose(1, 2).flatten(0, 2)
 

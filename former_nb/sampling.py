@@ -12,6 +12,8 @@ from numbers import Integral, Real
 
 import torch
 
+from .guards import check_that
+
 # %% ../nbs/deeper/11_sampling.ipynb #ec2755bf
 SETTINGS = {  # of each setting: its kind, what is expected, whether a value fits
     "temperature": (Real, "a number of 0 or more", lambda x: 0 <= x < math.inf),
@@ -28,10 +30,10 @@ class Sampling:
     "How the next token is drawn. Raises `ValueError` for a setting that nothing can be drawn with."
 
     temperature: float = 1.0  # 0 takes the likeliest, 1 samples as the model says, more is wilder
-    top_k: int | None = None  # the k likeliest; of equal ones those that come first
+    top_k: int | None = None  # the k likeliest; of equally likely tokens the first
     top_p: float | None = None  # the fewest likeliest that have this probability or more
     min_p: float | None = None  # those at least this many times as likely as the likeliest
-    repetition_penalty: float = 1.0  # above 1, what a row holds is less likely
+    repetition_penalty: float = 1.0  # above 1, tokens that a row has are less likely
     seed: int | torch.Generator | None = None  # row i draws with seed + i; a generator, all rows
 
     def __post_init__(self):
@@ -39,8 +41,8 @@ class Sampling:
             x, default = getattr(self, name), getattr(Sampling, name)
             if x is default is None or name == "seed" and isinstance(x, torch.Generator):
                 continue
-            if isinstance(x, bool) or not isinstance(x, kind) or not fits(x):
-                raise ValueError(f"{name}: expected {expected}, got {x!r}")
+            number = isinstance(x, kind) and not isinstance(x, bool)
+            check_that(number and fits(x), name, expected, x)
 
     def generators(
         self,

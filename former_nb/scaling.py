@@ -26,13 +26,11 @@ def step_seconds(
     processes: int,
     bandwidth: float,  # bytes per second that each process can send
     latency: float = 0.0,  # seconds per message
-    repeated: float = 0.0,  # seconds of what each process does by itself, such as the optimizers' step
+    repeated: float = 0.0,  # seconds of what each process does by itself
 ) -> float:  # seconds
-    "How long a step takes where the batch is shared and gradients are summed around a ring, nothing overlapping."
-    for name, value in (("shared", shared), ("latency", latency), ("repeated", repeated)):
-        if not value >= 0:
-            raise ValueError(f"{name}: expected seconds, 0 or more, got {value!r}")
-    if not bandwidth > 0:
-        raise ValueError(f"bandwidth: expected bytes per second, above 0, got {bandwidth!r}")
+    "How long a step takes: a shared batch, gradients summed around a ring, nothing overlapping."
+    if not (all(x >= 0 for x in (shared, latency, repeated)) and bandwidth > 0):
+        came = f"{shared}, {latency}, {repeated} and {bandwidth}"
+        raise ValueError(f"shared, latency, repeated, bandwidth: expected 0 or more, got {came}")
     sending = all_reduce_bytes(n_bytes, processes) / bandwidth
     return shared / processes + repeated + 2 * (processes - 1) * latency + sending

@@ -9,7 +9,7 @@ __all__ = ['score_translations', 'compare_translations']
 import numpy as np
 import pandas as pd
 
-from .guards import check_int
+from .guards import check_int, check_that
 from .subwords import bleu_counts, bleu_from_counts
 from .tokenization import check_texts
 
@@ -17,11 +17,11 @@ from .tokenization import check_texts
 def _check_parallel(**texts):
     "Raise `TypeError` or `ValueError` unless all are lists of as many strings, one or more."
     for name, some in texts.items():
-        if not all(isinstance(text, str) for text in check_texts(some)):
-            raise TypeError(f"{name}: expected a list of strings, got {some!r:.80}")
+        strings = all(isinstance(text, str) for text in check_texts(some))
+        check_that(strings, name, "a list of strings", some, TypeError)
     sizes = [len(some) for some in texts.values()]
-    if len(set(sizes)) != 1 or not sizes[0]:
-        raise ValueError(f"{', '.join(texts)}: expected as many of each, one or more, got {sizes}")
+    whole = len(set(sizes)) == 1 and sizes[0] > 0
+    check_that(whole, ", ".join(texts), "as many of each, one or more", sizes)
 
 
 def score_translations(

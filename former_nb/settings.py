@@ -4,14 +4,14 @@
 
 # %% auto #0
 __all__ = ['ENDS', 'FILES', 'NameData', 'ToyData', 'LongData', 'OwnLongData', 'LabelData', 'TableData', 'PairData',
-           'FilePairData', 'Setting', 'comments', 'own_settings', 'Task', 'task_settings', 'choose_settings',
-           'toml_lines', 'check_width', 'build']
+           'FilePairData', 'Setting', 'comments', 'own_settings', 'Job', 'Task', 'task_settings', 'choose_settings',
+           'toml_lines', 'build']
 
 # %% ../nbs/library/settings.ipynb #72a29a4f
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -108,6 +108,19 @@ def own_settings(
     return {f.name: Setting(kinds[f.name], f.default, said.get(f.name, "")) for f in fields(kind)}
 
 # %% ../nbs/library/settings.ipynb #a968a830
+@dataclass
+class Job:
+    "What a task becomes: data, a model, and how it is kept and judged."
+
+    source: str  # where the data come from, in words
+    sizes: str  # how much there is
+    train: Iterable  # batches, as for `fit`
+    valid: Iterable
+    make_model: Callable  # () -> the model, untrained
+    save: Callable  # (folder, model)
+    report: Callable  # (model, folder, say) -> metadata for the model's card
+
+
 class Task(NamedTuple):
     "A task of the command line."
 
@@ -153,7 +166,8 @@ def choose_settings(
         chosen |= {name: None for name in ENDS if name not in asked}
     own = task.defaults
     if "d_ff" not in asked and ("d_model" in asked or "d_ff" not in own):
-        chosen["d_ff"] = 4 * check_width(chosen["d_model"])
+        check_int("d_model", chosen["d_model"])
+        chosen["d_ff"] = 4 * chosen["d_model"]
     if type(chosen["muon_lr"]) in (int, float) and chosen["muon_lr"] == 0:
         chosen["muon_lr"] = None  # neither TOML nor an option has None
     return chosen
@@ -166,12 +180,6 @@ def toml_lines(
     shown = settings | ({} if settings.get("muon_lr", 0) else {"muon_lr": 0})
     shown = {k: v for k, v in sorted(shown.items()) if v is not None}
     return [f"{name} = {json.dumps(v, ensure_ascii=False)}" for name, v in shown.items()]
-
-
-def check_width(d_model) -> int:
-    "The width, if it is one."
-    check_int("d_model", d_model)
-    return d_model
 
 
 def build(

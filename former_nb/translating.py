@@ -22,7 +22,7 @@ from .saving import check_pair
 from .core import eval_mode
 from .encoder_decoder import EncoderDecoder
 from .files import read_text
-from .guards import check_int, check_type
+from .guards import check_int, check_that, check_type
 from .masks import padding_mask
 from .text import BOS, PAD, encode_texts, pad_rows
 from .tokenization import TextTokenizer
@@ -130,10 +130,9 @@ def stream_translations(
     check_pair(model, tokenizer)
     for name, n in dict(num_beams=num_beams, max_tokens=max_tokens, ahead=ahead).items():
         check_int(name, n)
-    if num_beams > max_tokens:
-        raise ValueError(f"num_beams: expected at most max_tokens = {max_tokens}, got {num_beams}")
-    if isinstance(lines, (str, bytes)):
-        raise TypeError(f"lines: expected several strings, got one {type(lines).__name__}")
+    most = f"at most max_tokens = {max_tokens}"
+    check_that(num_beams <= max_tokens, "num_beams", most, num_beams)
+    check_that(not isinstance(lines, (str, bytes)), "lines", "several strings", lines, TypeError)
     score = dict(length_penalty=length_penalty, convention=convention)
     search = partial(_search, num_beams=num_beams, n_best=num_return_sequences, **score)
     lines = iter(lines)
@@ -163,6 +162,5 @@ def read_pairs(
         lines = read_text(file).removesuffix("\n").split("\n")
         sides.append([line.strip() for line in lines])
     n, m = map(len, sides)
-    if n != m:
-        raise ValueError(f"tgt: expected as many lines as in src, {n:,}, got {m:,}")
+    check_that(n == m, "tgt", f"as many lines as in src, {n}", m)
     return list(zip(*sides))

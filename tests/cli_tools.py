@@ -9,19 +9,17 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 import torch
+from process_tools import fork
 
 from former_nb.cli import main
 
-OFFLINE = {**os.environ, "OMP_NUM_THREADS": "1", "FORMER_NB_DATA": ""}
 SMALL = "--d-model 16 --n-heads 2 --n-layers 1 --device cpu".split()
 POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has neither these signals nor limits")
 
 
-def process(*words, before="", **options):
+def process(*words, before="", stdin=b""):
     "The command in a process of its own, which runs the Python of `before` first."
-    code = before + "\nfrom former_nb.cli import main\nmain()"
-    how = dict(capture_output=True, env=OFFLINE, timeout=300) | options
-    return subprocess.run([sys.executable, "-c", code, *map(str, words)], **how)
+    return fork(before + "\nfrom former_nb.cli import main\nmain()", *words, stdin=stdin)
 
 
 def _stream(content=b""):
@@ -43,7 +41,8 @@ def former(*words, stdin=b""):
         except Exception:  # a user would see a traceback
             traceback.print_exc()
             code = 1
-    torch.set_num_threads(threads)
+        finally:
+            torch.set_num_threads(threads)
     said = [stream.seek(0) or stream.read() for stream in (out, err)]
     return subprocess.CompletedProcess(words, code, *said)
 
@@ -59,17 +58,15 @@ def refused(result, *words):
     "Exit code 2 and one sentence that holds `words`."
     said = result.stderr if isinstance(result.stderr, str) else result.stderr.decode()
     assert result.returncode == 2 and "Traceback" not in said, said
-    lines = [line for line in said.splitlines() if line.strip() and "step/s" not in line]
-    assert len(lines) == 1, said  # the bar of progress left out
-    for word in words:
-        assert word in said
+    bar = lambda line: "step/s" in line or "s/step" in line  # of progress
+    lines = [line for line in said.splitlines() if line.strip() and not bar(line)]
+    assert len(lines) == 1 and all(word in said for word in words), said
 
 
 def no_option(result, *words):
     "Exit code 2 and a hint of how to use the command that holds `words`."
     assert result.returncode == 2 and "Traceback" not in result.stderr, result.stderr
-    for word in words:
-        assert word in result.stderr
+    assert all(word in result.stderr for word in words), result.stderr
 
 
 def contents(folder):

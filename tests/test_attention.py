@@ -14,8 +14,9 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.attention import attention
-from former_nb.block import Block, TransformerConfig
+from former_nb.block import Block
 from former_nb.caches import LayerCache
+from former_nb.config import TransformerConfig
 from former_nb.core import eval_mode
 from former_nb.equivalent_forms import multi_head_folded, multi_head_token_by_token
 from former_nb.generator import LanguageModel
@@ -136,35 +137,17 @@ def test_both_paths_equal_float64_forward_and_backward(shape, kind, heads):
     assert_close(weights, expected_weights.float(), **NEAR)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "near"),
-    [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.float16, 1e-2), (torch.bfloat16, 6e-2)],
-    ids=str,
-)
-@pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "written out"])
-@pytest.mark.parametrize("kind", ["all", "mask", "causal", "bias"])
-def test_every_precision_stays_near_float64(kind, need_weights, dtype, near):
-    inputs = leaves((2, 3, 5, 11), (2, 3, 7, 11), (2, 3, 7, 13), dtype=dtype)
-    mask = some_mask(2, 3, 5, 7) if kind == "mask" else None
-    bias = numbers(1, 3, 5, 7, seed=7).to(dtype) if kind == "bias" else None
-    allowed = causal_mask(5, 7) if kind == "causal" else mask
-    both = merge_masks(mask, bias)
-    out = attention(*inputs, both, is_causal=kind == "causal", need_weights=need_weights)
-    out = out[0] if need_weights else out
-    assert out.dtype == dtype
-    same(out, reference(*inputs, allowed, bias)[0], inputs, atol=near, rtol=near)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-def test_a_query_with_nothing_to_attend_to_gives_zeros_on_both_paths(dtype):
-    inputs = leaves((2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8), dtype=dtype)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_every_precision_stays_near_float64_and_a_query_with_nothing_gives_zeros(dtype):
+    near = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 1e-2}.get(dtype, 6e-2)
+    inputs = leaves((2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 13), dtype=dtype)
     mask = some_mask(2, 3, 5, 7)
     shut = torch.zeros(2, 3, 5, 7, dtype=dtype).masked_fill(~mask, float("-inf"))
-    for how in (dict(mask=mask), dict(mask=shut), dict(mask=merge_masks(mask, shut))):
-        for out in (attention(*inputs, **how), attention(*inputs, **how, need_weights=True)[0]):
-            assert not out[0, :, 0].any()
-            found = grads(out, inputs)
-            assert all(g.isfinite().all() for g in found) and not found[0][0, :, 0].any()
+    for both in (mask, shut, merge_masks(mask, shut)):
+        for out in (attention(*inputs, both), attention(*inputs, both, need_weights=True)[0]):
+            assert out.dtype == dtype and not out[0, :, 0].any()
+            assert not grads(out, inputs)[0][0, :, 0].any()
+            same(out, reference(*inputs, mask)[0], inputs, atol=near, rtol=near)
 
 
 # ---- F.scaled_dot_product_attention
@@ -201,15 +184,6 @@ def test_the_fused_path_is_torchs_kernel():
     for how in ({}, dict(is_causal=True)):
         theirs = F.scaled_dot_product_attention(q, k, v, **how)
         assert torch.equal(attention(q, k, v, **how), theirs)
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_heads_one_at_a_time_equal_heads_at_once(shape):
-    q, k, v = qkv(shape)
-    mask = some_mask(*shape[:2], *shape[2:4])
-    one_by_one = [attention(q[:, i], k[:, i], v[:, i], mask[:, i]) for i in range(shape[1])]
-    same(attention(q, k, v, mask), torch.stack(one_by_one, dim=1), [q, k, v])
-    same(attention(q, k, v, mask, need_weights=True)[0], torch.stack(one_by_one, dim=1), [q, k, v])
 
 
 @pytest.mark.parametrize(("heads", "bias"), [(1, True), (3, False), (6, True)])
@@ -403,19 +377,6 @@ def test_grouped_heads_equal_the_layer_with_its_keys_and_values_repeated(n_kv_he
         assert_close(our_weights, weights, **NEAR)
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
-def test_earlier_logits_do_not_move_when_later_tokens_change(positions):
-    model = LanguageModel(
-        TransformerConfig(vocab_size=13, max_len=9, d_model=12, n_heads=3, positions=positions)
-    ).eval()
-    tokens = torch.randint(13, (2, 9), generator=torch.Generator().manual_seed(0))
-    changed = tokens.clone()
-    changed[:, 5:] = (changed[:, 5:] + 1) % 13
-    before, after = model(tokens), model(changed)
-    assert torch.equal(before[:, :5], after[:, :5])
-    assert (before[:, 5:] != after[:, 5:]).any()
-
-
 # ---- dropout, and nothing kept
 
 
@@ -479,12 +440,10 @@ def test_recording_leaves_no_hook_and_no_graph_behind():
 
 WAYS = {
     "cross, mask": ({}, dict(memory=(3, 7, 24), mask=True)),
-    "bias, causal": ({}, dict(mask="bias", is_causal=True)),
-    "wide": (dict(d_k=24), dict(mask=True)),
-    "grouped": (dict(n_kv_heads=2), dict(is_causal=True)),
-    "rotary": (dict(name="rotary"), dict(is_causal=True)),
+    "bias, wide": (dict(d_k=24), dict(mask="bias", is_causal=True)),
+    "rotary, grouped": (dict(name="rotary", n_kv_heads=2), dict(is_causal=True)),
     "alibi": (dict(name="alibi"), dict(is_causal=True, need_weights=True)),
-    "relative, grouped": (dict(name="relative", n_kv_heads=2), dict(mask=True)),
+    "relative, mask": (dict(name="relative"), dict(mask=True)),
     "dropout": (dict(dropout=0.2), dict(is_causal=True, need_weights=True)),
 }
 
@@ -506,28 +465,27 @@ def way(case, B=3, T=5):
 def test_the_layer_compiles_without_graph_breaks(case):
     torch._dynamo.reset()
     layer, x, call = way(case)
-    compiled, x = torch.compile(layer, fullgraph=True, backend="aot_eager"), x.requires_grad_()
-    torch.manual_seed(1)
-    got = compiled(x, **call)
-    torch.manual_seed(1)
-    expected = layer(x, **call)
+    compiled, runs = torch.compile(layer, fullgraph=True, backend="aot_eager"), []
+    for run in (compiled, layer):
+        torch.manual_seed(1)
+        runs.append(run(x.requires_grad_(), **call))
     if "need_weights" in call:
-        assert_close(got[1], expected[1], **NEAR)
-        got, expected = got[0], expected[0]
-    same(got, expected, [x, *layer.parameters()])
+        assert_close(runs[0][1], runs[1][1], **NEAR)
+        runs = [out for out, _ in runs]
+    same(*runs, [x, *layer.parameters()])
 
 
-@pytest.mark.parametrize("name", ["none", "rotary", "relative"])
+@pytest.mark.parametrize("name", ["rotary", "relative"])
+@torch.no_grad()
 def test_one_compiled_graph_serves_every_batch_and_length(name):
     torch._dynamo.reset()
     layer = layer_with(name)
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
-    with torch.no_grad():
-        compiled(numbers(3, 5, 24), is_causal=True)
-        with torch.compiler.set_stance("fail_on_recompile"):
-            for B, T in ((2, 7), (4, 6), (3, 31)):
-                x = numbers(B, T, 24)
-                assert_close(compiled(x, is_causal=True), layer(x, is_causal=True), **NEAR)
+    compiled(numbers(3, 5, 24), is_causal=True)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for B, T in ((2, 7), (4, 6), (3, 31)):
+            x = numbers(B, T, 24)
+            assert_close(compiled(x, is_causal=True), layer(x, is_causal=True), **NEAR)
 
 
 @pytest.mark.skipif(
@@ -603,14 +561,10 @@ def test_separate_heads_equal_the_layer_and_wide_heads_are_such_a_layer(kind):
 def test_wide_heads_work_inside_a_block():
     torch.manual_seed(0)
     block = Block(TransformerConfig(vocab_size=7, max_len=9, d_model=12, n_heads=3)).eval()
-    x = numbers(2, 5, 12)
-    block.attention = WideMultiHeadAttention(12, 3)
+    block.attention, x = WideMultiHeadAttention(12, 3), numbers(2, 5, 12)
     whole, cache = block(x, is_causal=True), LayerCache()
     pieces = [block(x[:, i : i + 1], is_causal=True, cache=cache) for i in range(5)]
     assert_close(torch.cat(pieces, dim=1), whole, **NEAR)
-    with record_attention(block) as weights:
-        block(x, mask=padding_mask(torch.ones(2, 5, dtype=torch.long)))
-    assert weights["attention"].shape == (2, 3, 5, 5)
 
 
 @pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "written out"])

@@ -1,10 +1,10 @@
 """The block and the stack: PyTorch's layers number by number, gradients by finite differences,
 compiled and exported graphs, bad input.
 
-At the end, one training step each of random models. 60 of them run with the other tests. A longer
-run, with new models each time:
+At the end, two training steps each of random models. 30 of them run with the other tests. A longer
+run, with new models each time and every variant of the block:
 
-  FORMER_NB_CASES=10000 OMP_NUM_THREADS=1 pytest tests/test_block.py -k random_models
+  FORMER_NB_CASES=10000 OMP_NUM_THREADS=1 pytest tests/test_block.py
 """
 
 import os
@@ -30,7 +30,7 @@ from former_nb.masks import causal_mask, combine_masks, padding_mask
 from former_nb.stack import block_from_torch
 
 LONG = "FORMER_NB_CASES" in os.environ
-CASES = int(os.environ.get("FORMER_NB_CASES", 60))
+CASES = int(os.environ.get("FORMER_NB_CASES", 30))
 NEAR = dict(atol=1e-5, rtol=1e-5)
 KINDS = {"encoder": nn.TransformerEncoderLayer, "decoder": nn.TransformerDecoderLayer}
 
@@ -86,18 +86,16 @@ def under_our_names(theirs):
     return list(block_from_torch(moved).parameters())
 
 
-PAST, PADDING, MEMORY_PADDING = "causal", "padding", "memory padding"
-MASKS = [(), (PAST,), (PADDING,), (PAST, PADDING)]
-MASKS_OF = {
-    "encoder": MASKS,
-    "decoder": [*MASKS, (MEMORY_PADDING,), (PAST, PADDING, MEMORY_PADDING)],
+MASKS = {
+    "encoder": [(), ("causal",), ("padding",), ("causal", "padding")],
+    "decoder": [(), ("causal",), ("memory padding",), ("causal", "padding", "memory padding")],
 }
 WALL = [
-    (kind, *rest, masks)
+    (kind, first, activation, mode, masks)
     for kind in KINDS
-    for *rest, masks in product(
-        (True, False), ("relu", "gelu"), ("train", "train with dropout", "eval"), MASKS_OF[kind]
-    )
+    for first, activation in product((True, False), ("relu", "gelu"))
+    for mode in ("train", "train with dropout", "eval")
+    for masks in (MASKS[kind] if mode == "train" else MASKS[kind][-1:])
 ]
 
 
@@ -129,7 +127,7 @@ def test_the_block_is_pytorchs_layer(kind, norm_first, activation, mode, masks):
 def test_the_block_is_the_fast_path_of_pytorchs_encoder(norm_first, activation):
     theirs = their_layer("encoder", 0.3, activation=activation, norm_first=norm_first).eval()
     ours, x = block_from_torch(theirs), n(3, 5, 12)
-    mask, their_masks, _ = masks_for((PADDING,), 3, 5, 7)
+    mask, their_masks, _ = masks_for(("padding",), 3, 5, 7)
     real = mask[:, 0, 0]
     with torch.inference_mode():
         mine, yours = ours(x, mask), theirs(x, src_key_padding_mask=their_masks["key_padding_mask"])
@@ -146,23 +144,7 @@ def test_a_causal_flag_is_the_causal_mask_and_weights_keep_their_type(kind):
     assert_close(ours(x, is_causal=True, **memory), ours(x, causal_mask(5), **memory))
 
 
-@pytest.mark.parametrize("norm_first", [True, False])
-@pytest.mark.parametrize("cross", [False, True])
-def test_a_stack_is_its_blocks_and_a_last_norm_only_after_pre_norm(norm_first, cross):
-    torch.manual_seed(0)
-    stack = Stack(replace(CONFIG, norm_first=norm_first, n_layers=3), cross)
-    for p in stack.parameters():
-        nn.init.normal_(p, std=0.5)  # gains and shifts that show
-    memory = {"memory": n(2, 7, 12)} if cross else {}
-    by_hand = n(2, 5, 12)
-    for block in stack.blocks:
-        by_hand = block(by_hand, is_causal=True, **memory)
-    norm = F.layer_norm(by_hand, (12,), *stack.norm.parameters()) if norm_first else by_hand
-    assert_close(stack(n(2, 5, 12), is_causal=True, **memory), norm)
-    assert len({block.ff.w_in.weight.sum().item() for block in stack.blocks}) == 3
-
-
-def test_a_stack_is_pytorchs_decoder():
+def test_a_stack_is_pytorchs_decoder_with_a_last_norm_only_after_pre_norm():
     for first in (True, False):
         layer = their_layer("decoder", norm_first=first)
         theirs = nn.TransformerDecoder(layer, 3, norm=nn.LayerNorm(12) if first else None)
@@ -170,29 +152,31 @@ def test_a_stack_is_pytorchs_decoder():
             nn.init.normal_(p, std=0.5)  # no two layers alike: a wrong order would show
         ours = Stack(replace(CONFIG, norm_first=first, activation="relu"), cross=True)
         ours.blocks = nn.ModuleList(map(block_from_torch, theirs.layers))
-        ours.norm = theirs.norm or nn.Identity()
+        assert isinstance(ours.norm, nn.LayerNorm if first else nn.Identity)
+        ours.norm = theirs.norm or ours.norm
         x, memory = n(2, 5, 12), n(2, 7, 12)
         wanted = theirs(x, memory, tgt_mask=~causal_mask(5)[0, 0])
         assert_close(ours(x, is_causal=True, memory=memory), wanted, rtol=1e-4, atol=1e-4)
 
 
-# ---- gradients by finite differences, half precision
+# ---- gradients by finite differences
 
-VARIANTS = list(product((True, False), NORMS, ACTIVATIONS, (False, True)))
-NAMES = [
-    f"{'pre' if first else 'post'}-{norm}-{activation}{'-cross' if cross else ''}"
-    for first, norm, activation, cross in VARIANTS
+VARIANTS = [  # norm first, norm, activation, cross: a spread of the 24 that there are
+    (True, "layer", "gelu", False),
+    (False, "layer", "relu", True),
+    (True, "rms", "swiglu", True),
+    (False, "rms", "gelu", False),
+    (False, "layer", "swiglu", False),
 ]
-ALL_VARIANTS = pytest.mark.parametrize(
-    ("norm_first", "norm", "activation", "cross"), VARIANTS, ids=NAMES
-)
+if LONG:
+    VARIANTS = list(product((True, False), NORMS, ACTIVATIONS, (False, True)))
 
 
 def variant(norm_first, norm, activation, **more):
     return replace(CONFIG, norm_first=norm_first, norm=norm, activation=activation, **more)
 
 
-@ALL_VARIANTS
+@pytest.mark.parametrize(("norm_first", "norm", "activation", "cross"), VARIANTS)
 def test_gradients_are_those_of_finite_differences(norm_first, norm, activation, cross):
     torch.manual_seed(0)
     config = variant(norm_first, norm, activation, d_model=4, n_heads=2, d_ff=2)
@@ -209,29 +193,12 @@ def test_gradients_are_those_of_finite_differences(norm_first, norm, activation,
     assert torch.autograd.gradcheck(run, (*inputs, *weights.values()))
 
 
-@ALL_VARIANTS
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_stays_finite_and_near(dtype, norm_first, norm, activation, cross):
-    torch.manual_seed(0)
-    block, x = Block(variant(norm_first, norm, activation), cross), 10 * n(2, 5, 12)
-    memory = {"memory": n(2, 7, 12)} if cross else {}
-    wanted = block(x, is_causal=True, **memory)
-    memory = {name: t.to(dtype) for name, t in memory.items()}
-    out = block.to(dtype)(x.to(dtype), is_causal=True, **memory)
-    out.float().square().mean().backward()
-    assert out.dtype == dtype and out.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in block.parameters())
-    assert_close(out.float(), wanted, atol=0.15, rtol=0.05)
-
-
 # ---- compiled and exported
 
-POST = dict(norm_first=False)
-MIX = POST | dict(norm="rms", activation="swiglu", positions="alibi", n_kv_heads=1)
+MIX = dict(norm_first=False, norm="rms", activation="swiglu", positions="alibi", n_kv_heads=1)
 GRAPHS = {
-    "pre-layer-gelu-rotary": (dict(positions="rotary"), False),
+    "pre-layer-gelu-relative": (dict(positions="relative"), False),
     "post-rms-swiglu-alibi-grouped-cross": (MIX, True),
-    "post-layer-relu-relative": (POST | dict(activation="relu", positions="relative"), False),
 }
 
 
@@ -266,15 +233,16 @@ def test_an_exported_stack_takes_other_lengths():
 # ---- which token may attend to which
 
 
-@pytest.mark.parametrize("norm_first", [True, False])
-@pytest.mark.parametrize("positions", ["learned", "rotary", "alibi", "relative"])
+@pytest.mark.parametrize(
+    ("norm_first", "positions"), [(True, "learned"), (False, "rotary"), (True, "relative")]
+)
 def test_a_decoder_attends_to_no_word_to_come_and_no_padding_of_the_source(norm_first, positions):
     torch.manual_seed(0)
     stack = Stack(replace(CONFIG, norm_first=norm_first, positions=positions), cross=True)
     real = padding_mask(torch.tensor([[1, 1, 1], [1, 1, 0]]))
     run = lambda x, memory: stack(x, is_causal=True, memory=memory, memory_mask=real)
-    assert_no_leak(lambda x: run(x, n(2, 3, 12)), n(2, 4, 12), causal_mask(4))
-    assert_no_leak(lambda memory: run(n(2, 4, 12), memory), n(2, 3, 12), real)
+    assert_no_leak(lambda x: run(x, n(2, 3, 12)), n(2, 4, 12), causal_mask(4), draws=4)
+    assert_no_leak(lambda memory: run(n(2, 4, 12), memory), n(2, 3, 12), real, draws=4)
 
 
 def test_each_block_has_its_own_cache_and_keeps_keys_and_values_of_the_memory():
@@ -299,52 +267,47 @@ def test_each_block_has_its_own_cache_and_keeps_keys_and_values_of_the_memory():
 
 BLOCK, DECODER = Block(CONFIG), Block(CONFIG, cross=True)
 X, MEMORY = n(2, 5, 12), n(2, 7, 12)
-HIDDEN = (torch.arange(7) != 6)[None, None, None]
+SHORT = Block(replace(CONFIG, positions="rotary"))
 
 
-def changed(part, **values):
+def other_dropout():
     "A layer of PyTorch's in which one part was changed after it was built."
     theirs = their_layer("encoder")
-    for name, value in values.items():
-        setattr(theirs.get_submodule(part), name, value)
+    theirs.dropout.p = 0.5
     return theirs
 
 
 def refused(what, theirs, kind=ValueError):
-    return (what, lambda: block_from_torch(theirs), (kind, "theirs: expected", ""))
+    return (what, lambda: block_from_torch(theirs), (kind, "theirs: expected"))
 
 
 TABLE = {
     "Block": [
         *words(Block(replace(CONFIG, norm_first=False))),
-        *words(lambda memory: DECODER(X, memory=memory), start="memory: expected"),
+        *words(lambda memory: DECODER(X, memory=memory), name="memory"),
         ("T = 0", lambda: BLOCK(n(2, 0, 12)), shape(2, 0, 12)),
         ("B = 0", lambda: BLOCK(n(0, 5, 12)), shape(0, 5, 12)),
         ("S = 0", lambda: DECODER(X, memory=n(2, 0, 12)), shape(2, 5, 12)),
         ("NaN in one sentence", lambda: BLOCK(spoilt(X, 1, 2)), nan_only_at(1)),
-        ("NaN to come", lambda: BLOCK(spoilt(X, 1, 4), is_causal=True)[:, :4], lambda y: y is not None),
         ("nothing allowed", lambda: BLOCK(X, ~yes(5, 5)), shape(2, 5, 12)),
-        ("no word of memory", lambda: DECODER(X, memory=MEMORY, memory_mask=~yes(5, 7)), shape(2, 5, 12)),
+        ("no memory", lambda: DECODER(X, memory=MEMORY, memory_mask=~yes(5, 7)), shape(2, 5, 12)),
         ("a bias for a mask", lambda: BLOCK(X, n(5, 5)), shape(2, 5, 12)),
-        ("a mask that does not fit", lambda: BLOCK(X, yes(4, 5)), (ValueError, "mask: expected", "(4, 5)")),
-        ("a memory, and no cross", lambda: BLOCK(X, memory=MEMORY), (ValueError, "memory: expected", "")),
+        ("a mask that does not fit", lambda: BLOCK(X, yes(4, 5)), (ValueError, "mask:", "(4, 5)")),
+        ("memory without cross", lambda: BLOCK(X, memory=MEMORY), (ValueError, "memory:")),
         ("cross, and no memory", lambda: DECODER(X), (ValueError, "memory: expected", "None")),
-        ("another batch", lambda: DECODER(X, memory=n(4, 7, 12)), (ValueError, "memory: expected", "(4, 7")),
-        ("beyond the positions",
-         lambda: Block(replace(CONFIG, positions="rotary"))(n(2, 10, 12)),
-         (ValueError, "q: expected at most", "got 10")),
+        ("another batch", lambda: DECODER(X, memory=n(4, 7, 12)), (ValueError, "memory:", "(4, 7")),
+        ("beyond the positions", lambda: SHORT(n(2, 10, 12)), (ValueError, "q:", "got 10")),
     ],
     "block_from_torch": [
         refused("not batch first", nn.TransformerEncoderLayer(12, 3, 20)),
         refused("no biases", their_layer("decoder", bias=False)),
         refused("another eps", their_layer("encoder", layer_norm_eps=1e-6)),
         refused("another activation", their_layer("decoder", activation=F.silu)),
-        refused("another dropout", changed("dropout", p=0.5)),
+        refused("another dropout", other_dropout()),
         refused("an approximate GELU", their_layer("encoder", activation=nn.GELU("tanh"))),
-        refused("their attention", nn.MultiheadAttention(12, 3, batch_first=True), TypeError),
         refused("our own block", BLOCK, TypeError),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("call", "wanted"), cases(TABLE))

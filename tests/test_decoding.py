@@ -169,7 +169,7 @@ def test_only_a_window_over_distances_goes_beyond_max_len(positions):
     assert far == generate(model, [[5, 6], [7] * 5], 60, window=4, use_cache=False, **how)
     if positions in DISTANCE:
         assert len(generate(model, [[5] * 40], 3, window=4, **how)[0]) == 43
-        with pytest.raises(ValueError, match="prompts\\[0\\]: expected 1 to 24 tokens .*got 40"):
+        with pytest.raises(ValueError, match="prompts\\[0\\]: expected 1 to 24 tokens"):
             generate(model, [[5] * 40], 3, **how)
 
 

@@ -13,12 +13,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_drawings_are_what_their_scripts_draw():
-    done = subprocess.run(
-        [sys.executable, ROOT / "tools" / "draw" / "all.py", "--check"],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, ROOT / "tools" / "draw" / "all.py", "--check"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -46,9 +46,8 @@ def tiny(name, **kwargs):
 def weights_of(model, mask, tokens=TOKENS):
     "The weights of both layers, (2, B, h, T, S)."
     with torch.no_grad():
-        return torch.stack(
-            model(input_ids=tokens, attention_mask=mask, output_attentions=True).attentions
-        )
+        found = model(input_ids=tokens, attention_mask=mask, output_attentions=True)
+    return torch.stack(found.attentions)
 
 
 def obeys(weights, mask):
@@ -62,16 +61,13 @@ def obeys(weights, mask):
 
 
 @pytest.mark.parametrize("name", ["Bert", "GPT2", "Llama", "Bloom"])
-@pytest.mark.parametrize(
-    "tokens", [TOKENS, LEFT], ids=["padded on the right", "padded on the left"]
-)
+@pytest.mark.parametrize("tokens", [TOKENS, LEFT], ids=["padded right", "padded left"])
 def test_padding_reaches_every_model(name, tokens):
     pads = padding_mask(tokens)
     theirs = to_hugging_face(pads)
     assert theirs.shape == tokens.shape and torch.equal(from_hugging_face(theirs), pads)
-    mask = (
-        pads if name == "Bert" else combine_masks(pads, causal_mask(6))
-    )  # a decoder adds its triangle
+    # a decoder adds its triangle
+    mask = pads if name == "Bert" else combine_masks(pads, causal_mask(6))
     assert obeys(weights_of(tiny(name), theirs, tokens), mask)
 
 
@@ -93,11 +89,8 @@ def test_masks_of_four_axes_mean_the_same_in_both_worlds(name, kind):
 def test_packed_documents_equal_documents_apart():
     model, tokens = tiny("Bert"), TOKENS[:1]
     with torch.no_grad():
-        packed = model(
-            input_ids=tokens,
-            position_ids=torch.tensor([[0, 1, 2, 0, 1, 2]]),
-            attention_mask=to_hugging_face(document_mask(DOCUMENTS[:1])),
-        )
+        how = dict(attention_mask=to_hugging_face(document_mask(DOCUMENTS[:1])))
+        packed = model(tokens, position_ids=torch.tensor([[0, 1, 2, 0, 1, 2]]), **how)
         apart = model(input_ids=tokens.view(2, 3))
     assert_close(packed.last_hidden_state.view(2, 3, 24), apart.last_hidden_state, **NEAR)
 
@@ -123,10 +116,8 @@ def inside(model, part, tokens=TOKENS):
     seen = {}
 
     def hook(module, args, kwargs, out):
-        seen.update(
-            x=args[0] if args else kwargs["hidden_states"],
-            out=out[0] if isinstance(out, tuple) else out,
-        )
+        seen["x"] = args[0] if args else kwargs["hidden_states"]
+        seen["out"] = out[0] if isinstance(out, tuple) else out
 
     handle = model.get_submodule(part).register_forward_hook(hook, with_kwargs=True)
     weights = weights_of(model, None, tokens)[0]
@@ -151,9 +142,8 @@ def test_rotary_and_grouped_heads_equal_llamas_layer(theta):
         cache = LayerCache()
         pieces = [ours(x[:, i : i + 2], is_causal=True, cache=cache) for i in range(0, 6, 2)]
         assert_close(torch.cat(pieces, dim=1), out, **NEAR)
-        ours.qkv.weight.copy_(
-            torch.cat([rotary_layout(q, 6, "interleaved"), rotary_layout(k, 6, "interleaved"), v])
-        )
+        other = [rotary_layout(w, 6, "interleaved") for w in (q, k)]
+        ours.qkv.weight.copy_(torch.cat([*other, v]))
         ours.positions = Rotary(6, 16, base=theta, layout="interleaved")
         assert_close(ours(x, is_causal=True), out, **NEAR)
 
@@ -162,9 +152,8 @@ def test_interleaved_rotary_equals_gptjs():
     gptj = pytest.importorskip("transformers.models.gptj.modeling_gptj")
     q = torch.randn(2, 3, 7, 8, generator=torch.Generator().manual_seed(0))
     sin, cos = gptj.create_sinusoidal_positions(16, 8)[None, 2:9].chunk(2, dim=-1)
-    theirs = gptj.apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(
-        1, 2
-    )  # theirs has heads after tokens
+    # theirs has heads after tokens
+    theirs = gptj.apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
     assert_close(Rotary(8, 16, layout="interleaved")(q, q, start=2)[0], theirs, **NEAR)
     cos, sin = rotary_table(16, 8)[:, 2:9]
     assert_close(rotate(q, cos, sin, "interleaved"), theirs, **NEAR)
@@ -173,9 +162,8 @@ def test_interleaved_rotary_equals_gptjs():
 @pytest.mark.parametrize("heads", range(1, 18))
 def test_alibi_slopes_equal_blooms(heads):
     bloom = pytest.importorskip("transformers.models.bloom.modeling_bloom")
-    theirs = bloom.build_alibi_tensor(
-        torch.ones(1, 3), heads, torch.float32
-    )  # (heads, 1, 3): slope times place
+    # (heads, 1, 3): slope times place
+    theirs = bloom.build_alibi_tensor(torch.ones(1, 3), heads, torch.float32)
     assert_close(alibi_slopes(heads), theirs[:, 0, 1])
 
 
@@ -183,15 +171,13 @@ def test_alibi_slopes_equal_blooms(heads):
 def test_alibi_equals_blooms_layer(heads):
     model = tiny("Bloom", heads=heads)
     x, _, weights = inside(model, "h.0.self_attention")
-    theirs = model.h[
-        0
-    ].self_attention.query_key_value  # its rows: for each head its queries, keys and values
+    # its rows: for each head its queries, keys and values
+    theirs = model.h[0].self_attention.query_key_value
     ours = MultiHeadAttention(24, heads, positions=ALiBi(heads))
     with torch.no_grad():
         for name in ("weight", "bias"):
             rows = getattr(theirs, name).detach().unflatten(0, (heads, 3, 24 // heads))
             getattr(ours.qkv, name).copy_(rows.transpose(0, 1).flatten(0, 2))
         got = ours(x, is_causal=True, need_weights=True)[1]
-    assert_close(
-        got, weights, **NEAR
-    )  # theirs adds slope times place: in each row a constant away from minus slope times distance
+    # theirs adds slope times place: in each row a constant away from minus slope times distance
+    assert_close(got, weights, **NEAR)

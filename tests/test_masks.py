@@ -3,9 +3,8 @@ back."""
 
 import pytest
 import torch
-from bad_input_table import cases, i, judge, n, public_names, shape, whole_numbers, yes, zeros
+from bad_input_table import cases, counts, i, judge, n, shape, yes, zeros
 
-from former_nb import mask_formats, mask_patterns, masks
 from former_nb.mask_formats import (
     from_additive,
     from_hugging_face,
@@ -24,10 +23,8 @@ NAN = torch.tensor([[0.0, float("nan")]])
 def lengths(call):
     "`call(T, S)` builds a mask of four axes."
     return [
-        *whole_numbers("T", lambda value: call(value, 3), least=0),
-        *whole_numbers("S", lambda value: call(3, value), least=0, none=False),
-        ("T = 0", lambda: call(0, 3), shape(1, 1, 0, 3)),
-        ("S = 0", lambda: call(3, 0), shape(1, 1, 3, 0)),
+        *counts("T", lambda value: call(value, 3), least=0),
+        *counts("S", lambda value: call(3, value), least=0),
         ("T = S = 0", lambda: call(0, 0), shape(1, 1, 0, 0)),
     ]
 
@@ -37,10 +34,7 @@ def tokens_of(call, name, empty, none):
     start = f"{name}: expected integers"
     return [
         ("rank 1", lambda: call(i(5)), (ValueError, start, "(5,)")),
-        ("numbers", lambda: call(n(2, 5)), (TypeError, start, "torch.float32")),
         ("booleans", lambda: call(yes(2, 5)), (TypeError, start, "torch.bool")),
-        ("a list", lambda: call([[1, 2]]), (TypeError, start, "list")),
-        ("no tokens", lambda: call(i(2, 0)), empty),
         ("B = 0", lambda: call(i(0, 5)), none),
         ("bytes", lambda: call(i(2, 0).to(torch.uint8)), empty),
     ]
@@ -48,15 +42,11 @@ def tokens_of(call, name, empty, none):
 
 def no_rule(call, name="mask"):
     "`call(mask)` takes booleans only."
-    start = f"{name}: expected"
-    return [
-        ("numbers", lambda: call(n(2, 1, 5, 7)), (TypeError, start, "torch.float32")),
-        ("a list", lambda: call([[True]]), (TypeError, start, "list")),
-    ]
+    return [("numbers", lambda: call(n(2, 1, 5, 7)), (TypeError, f"{name}: expected", "float32"))]
 
 
-def heads(value):
-    return lambda: from_torch_mha(attn_mask=yes(6, 5, 7), n_heads=value)
+def theirs(attn_mask=None, key_padding_mask=None, **how):
+    return from_torch_mha(attn_mask=attn_mask, key_padding_mask=key_padding_mask, **how)
 
 
 TABLE = {
@@ -65,40 +55,34 @@ TABLE = {
         *tokens_of(padding_mask, "tokens", shape(2, 1, 1, 0), shape(0, 1, 1, 5)),
         ("no pad", lambda: padding_mask(i(2, 5), None), (TypeError, "pad: expected", "None")),
         ("pad is negative", lambda: padding_mask(i(2, 5) - 1, -1), zeros(2, 1, 1, 5)),
-        ("nothing but padding", lambda: padding_mask(i(2, 5)), zeros(2, 1, 1, 5)),
     ],
     "combine_masks": [
         *no_rule(lambda mask: combine_masks(CAUSAL, mask), "masks[1]"),
         ("None", lambda: combine_masks(None, CAUSAL), lambda mask: torch.equal(mask, CAUSAL)),
         ("nothing at all", lambda: combine_masks(None), lambda mask: mask is None),
         ("two axes", lambda: combine_masks(CAUSAL, yes(4, 4)), (ValueError, "masks[1]:", "(4, 4)")),
+        ("lengths", lambda: combine_masks(CAUSAL, yes(1, 1, 4, 5)), (RuntimeError, "")),
         ("S = 0", lambda: combine_masks(yes(1, 1, 4, 0), yes(2, 1, 1, 0)), shape(2, 1, 4, 0)),
     ],
     "sliding_window_mask": [
         *lengths(lambda T, S: sliding_window_mask(T, 2, S)),
-        *whole_numbers("window", lambda value: sliding_window_mask(4, value)),
-        ("all", lambda: sliding_window_mask(4, 99), lambda mask: torch.equal(mask, CAUSAL)),
+        *counts("window", lambda value: sliding_window_mask(4, value)),
     ],
     "prefix_mask": [
-        *whole_numbers("T", lambda value: prefix_mask(value, 2), least=0),
-        *whole_numbers("prefix", lambda value: prefix_mask(4, value), least=0),
+        *counts("prefix", lambda value: prefix_mask(4, value), least=0),
         ("rank 2", lambda: prefix_mask(4, i(2, 1)), (ValueError, "prefix: expected", "(2, 1)")),
-        ("numbers", lambda: prefix_mask(4, n(2)), (TypeError, "prefix: expected", "float32")),
         ("booleans", lambda: prefix_mask(4, yes(2)), (TypeError, "prefix: expected", "torch.bool")),
-        ("longer than all", lambda: prefix_mask(4, 9), lambda mask: bool(mask.all())),
         ("T = 0", lambda: prefix_mask(0, 2), shape(1, 1, 0, 0)),
         ("B = 0", lambda: prefix_mask(4, i(0)), shape(0, 1, 4, 4)),
     ],
     "document_mask": tokens_of(document_mask, "documents", shape(2, 1, 0, 0), shape(0, 1, 5, 5)),
     "to_additive": [
         *no_rule(to_additive),
-        ("a type", lambda: to_additive(yes(5), torch.int64), (TypeError, "torch.finfo", "")),
-        ("no type", lambda: to_additive(yes(5), None), (TypeError, "finfo", "NoneType")),
+        ("a type", lambda: to_additive(yes(5), torch.int64), (TypeError, "", "finfo")),
         ("S = 0", lambda: to_additive(yes(5, 0)), shape(5, 0)),
     ],
     "from_additive": [
         ("booleans", lambda: from_additive(yes(5)), (TypeError, "bias: expected", "torch.bool")),
-        ("None", lambda: from_additive(None), (TypeError, "bias: expected", "NoneType")),
         ("ones", lambda: from_additive(torch.ones(5)), (ValueError, "bias: expected", "got [1.0")),
         (
             "a little",
@@ -111,101 +95,40 @@ TABLE = {
     ],
     "to_torch_mha": [
         *no_rule(lambda mask: to_torch_mha(mask, SHAPE)),
-        (
-            "three axes",
-            lambda: to_torch_mha(yes(2, 5, 7), SHAPE),
-            (ValueError, "mask:", "(2, 5, 7)"),
-        ),
-        ("turned round", lambda: to_torch_mha(yes(7, 5), SHAPE), (ValueError, "mask:", "(7, 5)")),
-        (
-            "two ways",
-            lambda: to_torch_mha(yes(5, 7), (5, 3, 5, 7)),
-            (ValueError, "mask: shape", "4 axes"),
-        ),
-        (
-            "a shape of three",
-            lambda: to_torch_mha(yes(5, 7), (2, 5, 7)),
-            (ValueError, "not enough values", "4"),
-        ),
-        (
-            "no shape",
-            lambda: to_torch_mha(yes(5, 7), None),
-            (TypeError, "cannot unpack", "NoneType"),
-        ),
+        ("three axes", lambda: to_torch_mha(yes(2, 5, 7), SHAPE), (ValueError, "mask:")),
+        ("turned round", lambda: to_torch_mha(yes(7, 5), SHAPE), (ValueError, "mask:")),
+        ("two ways", lambda: to_torch_mha(yes(5, 7), (5, 3, 5, 7)), (ValueError, "mask: shape")),
+        ("a shape of three", lambda: to_torch_mha(yes(5, 7), (2, 5, 7)), (ValueError, "")),
         ("S = 0", lambda: to_torch_mha(yes(1, 1, 5, 0), (2, 3, 5, 0))["attn_mask"], shape(5, 0)),
         ("T = 0", lambda: to_torch_mha(yes(2, 1, 0, 7), (2, 3, 0, 7))["attn_mask"], shape(6, 0, 7)),
     ],
     "from_torch_mha": [
-        ("integers", lambda: from_torch_mha(attn_mask=i(5, 7)), (TypeError, "attn_mask:", "int64")),
-        (
-            "a list",
-            lambda: from_torch_mha(attn_mask=[True]),
-            (TypeError, "attn_mask: expected", "list"),
-        ),
-        (
-            "ones",
-            lambda: from_torch_mha(attn_mask=n(5, 7)),
-            (ValueError, "attn_mask: expected", "got "),
-        ),
-        (
-            "NaN",
-            lambda: from_torch_mha(key_padding_mask=NAN),
-            (ValueError, "key_padding_mask:", "nan"),
-        ),
-        (
-            "axes",
-            lambda: from_torch_mha(attn_mask=yes(2, 3, 5, 7)),
-            (ValueError, "attn_mask:", "(2, 3"),
-        ),
-        (
-            "keys",
-            lambda: from_torch_mha(key_padding_mask=yes(7)),
-            (ValueError, "key_padding_mask:", "(7,)"),
-        ),
-        ("heads left out", heads(None), (TypeError, "n_heads: expected", "got None")),
-        ("heads that do not divide", heads(4), (ValueError, "attn_mask: expected", "got 6")),
-        ("no heads", heads(0), (ValueError, "n_heads: expected", "got 0")),
+        ("integers", lambda: theirs(i(5, 7)), (TypeError, "attn_mask:", "int64")),
+        ("ones", lambda: theirs(n(5, 7)), (ValueError, "attn_mask: expected", "got ")),
+        ("NaN", lambda: theirs(None, NAN), (ValueError, "key_padding_mask:", "nan")),
+        ("axes", lambda: theirs(yes(2, 3, 5, 7)), (ValueError, "attn_mask:", "(2, 3")),
+        ("keys", lambda: theirs(None, yes(7)), (ValueError, "key_padding_mask:", "(7,)")),
+        ("heads left out", lambda: theirs(yes(6, 5, 7)), (TypeError, "n_heads: expected")),
+        ("heads", lambda: theirs(yes(6, 5, 7), n_heads=4), (ValueError, "attn_mask:", "got 6")),
         (
             "another batch",
-            lambda: from_torch_mha(attn_mask=yes(6, 5, 7), key_padding_mask=yes(3, 7), n_heads=3),
+            lambda: theirs(yes(6, 5, 7), yes(3, 7), n_heads=3),
             (ValueError, "key_padding_mask: expected", "(3, 7)"),
         ),
-        (
-            "another length",
-            lambda: from_torch_mha(attn_mask=yes(5, 7), key_padding_mask=yes(2, 6)),
-            (ValueError, "key_padding_mask: expected", "(2, 6)"),
-        ),
-        ("nothing", lambda: from_torch_mha(), lambda mask: mask is None),
-        ("S = 0", lambda: from_torch_mha(key_padding_mask=yes(2, 0)), shape(2, 1, 1, 0)),
+        ("length", lambda: theirs(yes(5, 7), yes(2, 6)), (ValueError, "key_padding_mask:", "6)")),
+        ("nothing", lambda: theirs(), lambda mask: mask is None),
+        ("S = 0", lambda: theirs(None, yes(2, 0)), shape(2, 1, 1, 0)),
     ],
     "to_hugging_face": [
         *no_rule(to_hugging_face),
         ("two axes", lambda: to_hugging_face(yes(5, 7)), (ValueError, "mask: expected", "(5, 7)")),
-        ("a type", lambda: to_hugging_face(CAUSAL, "float32"), (TypeError, "", "str")),
         ("S = 0", lambda: to_hugging_face(yes(2, 1, 1, 0)), shape(2, 0)),
     ],
     "from_hugging_face": [
-        (
-            "three",
-            lambda: from_hugging_face(yes(2, 5, 7)),
-            (ValueError, "attention_mask:", "(2, 5, 7)"),
-        ),
-        (
-            "None",
-            lambda: from_hugging_face(None),
-            (TypeError, "attention_mask: expected", "NoneType"),
-        ),
-        (
-            "numbers",
-            lambda: from_hugging_face(torch.ones(2, 7)),
-            (TypeError, "attention_mask:", "float32"),
-        ),
+        ("three", lambda: from_hugging_face(yes(2, 5, 7)), (ValueError, "attention_mask:")),
+        ("numbers", lambda: from_hugging_face(n(2, 7)), (TypeError, "attention_mask:", "float32")),
         ("integers", lambda: from_hugging_face(i(*SHAPE)), (TypeError, "attention_mask:", "int64")),
-        (
-            "documents",
-            lambda: from_hugging_face(i(2, 7) + 2),
-            (ValueError, "attention_mask:", "got [2"),
-        ),
+        ("documents", lambda: from_hugging_face(i(2, 7) + 2), (ValueError, "attention_mask:", "2")),
         ("a little", lambda: from_hugging_face(n(*SHAPE)), (ValueError, "attention_mask:", "got ")),
         ("S = 0", lambda: from_hugging_face(i(2, 0)), shape(2, 1, 1, 0)),
     ],
@@ -215,15 +138,6 @@ TABLE = {
 @pytest.mark.parametrize("call, wanted", cases(TABLE))
 def test_bad_input_is_named_and_edges_are_defined(call, wanted):
     judge(call, wanted)
-
-
-def test_the_table_holds_every_public_name():
-    assert set(TABLE) == public_names(masks, mask_patterns, mask_formats)
-
-
-def test_masks_that_do_not_broadcast_are_refused():
-    with pytest.raises(RuntimeError, match="must match"):
-        combine_masks(CAUSAL, yes(1, 1, 4, 5))
 
 
 def test_masks_are_made_where_they_are_asked_for():

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from former_nb.block import TransformerConfig
+from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
 from former_nb.leaks import LeakError
 from former_nb.noise import NoiseTest, assert_no_noise_leak, noise_leak
@@ -30,9 +30,8 @@ def same_token(model, tokens):
 
 
 def padded_mean(model, tokens):  # half of the losses are zero, and counted
-    losses = F.cross_entropy(
-        model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten(), reduction="none"
-    )
+    logits, right = model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()
+    losses = F.cross_entropy(logits, right, reduction="none")
     return torch.cat([losses, torch.zeros_like(losses)])
 
 
@@ -52,16 +51,14 @@ class NoMask(nn.Module):
 
 
 def test_noise_passes_the_language_model_and_leaves_it_alone():
-    model = language_model(dropout=0.1)
-    state, random = (
-        {name: t.clone() for name, t in model.state_dict().items()},
-        torch.get_rng_state(),
-    )
-    test = assert_no_noise_leak(model, next_token, vocab_size=6, steps=60, length=9, batch=32)
-    assert test.entropy == math.log(6) and test.error < 0.01 and len(test.history) == 60
+    model, random = language_model(dropout=0.1), torch.get_rng_state()
+    state = {name: t.clone() for name, t in model.state_dict().items()}
+    how = dict(vocab_size=6, steps=40, length=9, batch=32)
+    test = assert_no_noise_leak(model, next_token, **how)
+    assert test.entropy == math.log(6) and test.error < 0.01 and len(test.history) == 40
     assert all(torch.equal(t, state[name]) for name, t in model.state_dict().items())
     assert model.training and torch.equal(random, torch.get_rng_state())
-    assert test == noise_leak(model, next_token, vocab_size=6, steps=60, length=9, batch=32)
+    assert test == noise_leak(model, next_token, **how)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +73,7 @@ def test_noise_finds_leaks(build, loss_fn):
 
 
 def test_noise_gives_no_verdict_where_losses_are_left_out_or_nothing_was_learned():
-    with pytest.raises(ValueError, match="loss_fn: .* got zeros"):
+    with pytest.raises(ValueError, match="loss_fn: .* got .zeros"):
         assert_no_noise_leak(language_model(), padded_mean, steps=5, **SMALL)
     sure = nn.Embedding.from_pretrained(
         -20.0 * torch.eye(12), freeze=False
@@ -99,35 +96,21 @@ def test_noise_can_leave_out_special_tokens():
 
 
 @pytest.mark.parametrize(
-    "change, error, words",
+    "change, error",
     [
-        ({"vocab_size": 1}, ValueError, "vocab_size: expected a whole number of 2 or more, got 1"),
-        ({"batch": 0}, ValueError, "loss_fn: expected finite losses"),
-        ({"model": next_token}, TypeError, "model: expected Module, got function"),
-        (
-            {"model": nn.Identity()},
-            ValueError,
-            "optimizer got an empty parameter list",
-        ),
-        ({"steps": True}, TypeError, "steps: expected a whole number"),
-        (
-            {"loss_fn": lambda model, tokens: 1.0},
-            TypeError,
-            "loss_fn: expected Tensor, got float",
-        ),
-        (
-            {"loss_fn": lambda model, tokens: model(tokens).sum() * float("nan")},
-            ValueError,
-            "loss_fn: expected finite losses, got nan",
-        ),
+        ({"vocab_size": 1}, ValueError),
+        ({"batch": 0}, ValueError),
+        ({"model": next_token}, TypeError),
+        ({"model": nn.Identity()}, ValueError),
+        ({"steps": True}, TypeError),
+        ({"loss_fn": lambda model, tokens: 1.0}, TypeError),
+        ({"loss_fn": lambda model, tokens: model(tokens).sum() * float("nan")}, ValueError),
     ],
 )
-def test_bad_arguments_of_the_noise_meter_are_named(change, error, words):
-    with pytest.raises(error, match=words):
-        noise_leak(
-            **{"model": language_model(), "loss_fn": next_token, "vocab_size": 6, "steps": 1}
-            | change
-        )
+def test_bad_arguments_of_the_noise_meter_are_refused(change, error):
+    how = dict(model=language_model(), loss_fn=next_token, vocab_size=6, steps=1)
+    with pytest.raises(error):
+        noise_leak(**how | change)
 
 
 def test_a_leak_is_five_standard_errors_below_the_entropy():

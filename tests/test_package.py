@@ -81,25 +81,16 @@ def test_version_and_python_come_from_settings(metadata, settings):
 
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     held = {n for n in wheel.namelist() if ".dist-info/" not in n}
-    there = {
-        p.relative_to(ROOT).as_posix()
-        for p in (ROOT / "former_nb").rglob("*")
-        if p.is_file() and "__pycache__" not in p.parts
-    }
-    assert held == there
+    files = [path for path in (ROOT / "former_nb").rglob("*") if path.is_file()]
+    there = {p.relative_to(ROOT).as_posix() for p in files if "__pycache__" not in p.parts}
+    assert held == there and "former_nb/py.typed" in held
 
 
 def test_the_source_archive_holds_what_its_setup_reads_and_no_half_of_the_tests(sdist):
     with tarfile.open(sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
-    assert {
-        "settings.ini",
-        "setup.py",
-        "README.md",
-        "LICENSE",
-        "former_nb/core.py",
-        *EXTRAS,
-    } <= held
+    needed = {"settings.ini", "setup.py", "README.md", "LICENSE", "former_nb/core.py", *EXTRAS}
+    assert needed <= held
     assert not any(name.startswith(("tests", "nbs", "docs")) for name in held)
 
 
@@ -139,10 +130,6 @@ def test_what_was_installed_writes_and_translates_at_once_without_a_network(whee
     assert version == f"former-nb {former_nb.__version__}" and len(said) == 3 + len(NUMBERS)
     assert all(name.startswith("Jo") for name in said[:3])
     assert sum(text == english_number(n) for text, n in zip(said[3:], NUMBERS)) >= 15
-
-
-def test_type_checkers_are_told_that_there_are_types(wheel):
-    assert "former_nb/py.typed" in wheel.namelist()
 
 
 def test_the_citation_names_this_version(settings):

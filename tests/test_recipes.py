@@ -18,8 +18,8 @@ COLUMNS = ["--text", "post", "--label", "mood"]
 def rhymes(tmp_path_factory):
     file = tmp_path_factory.mktemp("long") / "rhymes.txt"
     rhyme = "one, two, three, four, five: once I caught a fish alive.\n"
-    file.write_text(rhyme * 300, encoding="utf-8")
-    learn = ["train", "text", "--file", file, "--out", file.parent / "model", "--steps", 30]
+    file.write_text(rhyme * 100, encoding="utf-8")
+    learn = ["train", "text", "--file", file, "--out", file.parent / "model", "--steps", 15]
     return file, file.parent / "model", done(*learn, "--length", 32, *SMALL)
 
 
@@ -40,7 +40,7 @@ def moods(tmp_path_factory):
 
 def test_a_long_text_of_ones_own(rhymes):
     _, out, said = rhymes
-    assert "rhymes.txt, 17,100 characters: 15,390 to learn from, 855 to choose by, 855 held" in said
+    assert "rhymes.txt, 5,700 characters: 5,130 to learn from, 285 to choose by, 285 held" in said
     found = json.loads((out / "training.json").read_text(encoding="utf-8"))
     nats = found["held_out_nats_per_character"]
     assert nats["5-gram, Kneser–Ney"] < nats["2-gram, Kneser–Ney"] < 3
@@ -51,12 +51,12 @@ def test_a_long_text_of_ones_own(rhymes):
 
 
 def test_counters_say_where_they_read_only_the_beginning(rhymes, monkeypatch, tmp_path):
-    monkeypatch.setattr("former_nb.reports.COUNTED", 500)
+    monkeypatch.setattr("former_nb.reports.COUNTED", 200)
     small = {"file": str(rhymes[0]), "length": 16, "d_model": 16, "n_heads": 2, "n_layers": 1}
     job = prepare("text", choose_settings(TASKS["text"], {}, small))
     found = job.report(job.make_model().eval(), tmp_path, lambda *_: None)
     nats = found["held_out_nats_per_character"]
-    assert len(nats) == 5 and sum("its first 500 characters" in name for name in nats) == 3
+    assert len(nats) == 5 and sum("its first 200 characters" in name for name in nats) == 3
 
 
 def test_line_breaks_of_a_web_page_are_no_words_of_a_review(monkeypatch):

@@ -31,14 +31,8 @@ import nbdev_myst as ext
 
 v4, order = nbformat.v4, tool("order")
 PNG = v4.new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
-CHART = v4.new_output(
-    "execute_result",
-    {
-        "application/vnd.vegalite.v5+json": {"title": "</script>"},
-        "image/png": "iVBO\nRw0K",
-        "text/plain": "<Altair chart>",
-    },
-)
+DATA = {"application/vnd.vegalite.v5+json": {"title": "</script>"}, "image/png": "iVBO\nRw0K"}
+CHART = v4.new_output("execute_result", DATA | {"text/plain": "<Altair chart>"})
 
 
 def read(*cells):
@@ -54,24 +48,22 @@ def read_code(source, *outputs):
 # ---------------------------------------------------------------- the reader
 
 
-@pytest.mark.parametrize(
-    "line, tag",
-    [
-        ("#| hide", "remove-cell"),
-        ("#| include: false", "remove-cell"),
-        ("#| echo: false", "remove-input"),
-        ("#| output: false", "remove-output"),
-        ("#| eval: false", "skip-execution"),
-        ("#|eval: False", "skip-execution"),
-        ("#| code-fold: true", "hide-input"),
-        ("#| fold What is checked", "hide-input"),
-        ("#| solution: true", "hide-cell"),
-        ("#| export", "export"),
-        ("#| exports", "export"),
-        ("#| exporti", "export"),
-        ("#| export other", "export"),
-    ],
-)
+TAGS = {
+    "#| hide": "remove-cell",
+    "#| include: false": "remove-cell",
+    "#| echo: false": "remove-input",
+    "#| output: false": "remove-output",
+    "#|eval: False": "skip-execution",
+    "#| code-fold: true": "hide-input",
+    "#| fold What is checked": "hide-input",
+    "#| solution: true": "hide-cell",
+    "#| exports": "export",
+    "#| exporti": "export",
+    "#| export other": "export",
+}
+
+
+@pytest.mark.parametrize("line, tag", TAGS.items())
 def test_a_directive_becomes_a_tag_and_leaves_the_source(line, tag):
     cell = read_code(f"{line}\nx = 1")
     assert cell.metadata.tags == [tag] and cell.source == "x = 1"
@@ -94,42 +86,28 @@ def test_folds_say_what_they_hide():
         "Show the plot",
         "Hide the plot",
     )
-    assert (
-        read_code("#| export\n#| fold What is checked\n1").metadata.mystnb.code_prompt_show
-        == "What is checked"
-    )
-    assert read_code("#| solution: true\n1").metadata.mystnb.code_prompt_show == "Show the solution"
+    shown = lambda source: read_code(source).metadata.mystnb.code_prompt_show
+    assert shown("#| export\n#| fold What is checked\n1") == "What is checked"
+    assert shown("#| solution: true\n1") == "Show the solution"
 
 
 def test_figures_get_alt_caption_and_name():
-    options = read_code(
-        "#| fig-alt: A map: one row\n#| fig-cap: Rows\n#| label: fig-rows\nplot()", PNG
-    ).metadata.mystnb
-    assert options.image == {"alt": "A map: one row"} and options.figure == {
-        "caption": "Rows",
-        "name": "fig-rows",
-    }
+    said = "#| fig-alt: A map: one row\n#| fig-cap: Rows\n#| label: fig-rows\nplot()"
+    options = read_code(said, PNG).metadata.mystnb
+    assert options.image == {"alt": "A map: one row"}
+    assert options.figure == {"caption": "Rows", "name": "fig-rows"}
 
 
-@pytest.mark.parametrize(
-    "text, head, style, body",
-    [
-        (
-            "> **Pitfall.** Over the wrong axis.\n> More.",
-            "Pitfall",
-            "danger",
-            "Over the wrong axis.\nMore.",
-        ),
-        (
-            "> **\u26a0 Pitfall: wrong axis**\n>\n> Look: `dim=1`.",
-            "Pitfall: wrong axis",
-            "danger",
-            "Look: `dim=1`.",
-        ),
-        ("> **Pitfall: wrong axis.** Look.", "Pitfall: wrong axis", "danger", "Look."),
-        ("> **Paper and code.** Pre-norm.", "Paper and code", "note", "Pre-norm."),
-    ],
-)
+AXIS, ONE = "Pitfall: wrong axis", "Over the wrong axis.\nMore."
+CALLOUTS = [
+    ("> **Pitfall.** Over the wrong axis.\n> More.", "Pitfall", "danger", ONE),
+    ("> **\u26a0 Pitfall: wrong axis**\n>\n> Look: `dim=1`.", AXIS, "danger", "Look: `dim=1`."),
+    ("> **Pitfall: wrong axis.** Look.", AXIS, "danger", "Look."),
+    ("> **Paper and code.** Pre-norm.", "Paper and code", "note", "Pre-norm."),
+]
+
+
+@pytest.mark.parametrize("text, head, style, body", CALLOUTS)
 def test_callouts_become_admonitions(text, head, style, body):
     expected = f"Before.\n\n:::::{{admonition}} {head}\n:class: {style}\n\n{body}\n:::::\n\nAfter."
     assert read(v4.new_markdown_cell(f"Before.\n\n{text}\n\nAfter."))[0].source == expected
@@ -152,11 +130,8 @@ def test_a_chart_becomes_a_figure_that_no_script_tag_can_leave():
 def test_a_picture_without_alt_is_refused(output):
     with pytest.raises(ext.ExtensionError, match="fig-alt"):
         read_code("plot()", output)
-    assert (
-        read_code("#| hide\nplot()", output).outputs
-        == read_code("#| output: false\nplot()", output).outputs
-        == []
-    )
+    for unseen in ("#| hide", "#| output: false"):
+        assert read_code(f"{unseen}\nplot()", output).outputs == []
 
 
 @pytest.mark.parametrize(
@@ -168,35 +143,21 @@ def test_a_markdown_image_without_alt_is_refused(text):
 
 
 def test_exports_link_to_the_reference():
-    cells = [
-        v4.new_code_cell("#| default_exp core"),
-        v4.new_code_cell("#| export\ndef set_seed(): ...\n_private = 1"),
-    ]
-    assert "{py:obj}`set_seed <former_nb.core.set_seed>`" in read(*cells)[-1].source
-    assert "_private" not in read(*cells)[-1].source
-    assert [name for name, _ in ext.definitions("A = 1\nB, C = 2, 3\nx.y = 4\nclass D: ...")] == [
-        "A",
-        "B",
-        "C",
-        "D",
-    ]
-    assert len(read(v4.new_code_cell("#| default_exp checks.lesson_01"), cells[1])) == 2
+    head = v4.new_code_cell("#| default_exp core")
+    cell = v4.new_code_cell("#| export\ndef set_seed(): ...\n_private = 1")
+    said = read(head, cell)[-1].source
+    assert "{py:obj}`set_seed <former_nb.core.set_seed>`" in said and "_private" not in said
+    names = ext.definitions("A = 1\nB, C = 2, 3\nx.y = 4\nclass D: ...")
+    assert [name for name, _ in names] == ["A", "B", "C", "D"]
+    assert len(read(v4.new_code_cell("#| default_exp checks.lesson_01"), cell)) == 2
 
 
-@pytest.mark.parametrize(
-    "page, expected",
-    [
-        ("02_b", {}),
-        ("00_tour", {}),
-        ("index", {}),
-        ("library/core", {}),
-        ("solutions/02_b", {}),
-        ("deeper/01_x", {"prev": "01_a", "next": "02_b"}),
-        ("deeper/03_y", {"prev": "03_c", "next": None}),
-        ("deeper/04_z", {}),
-        ("03_c", {"next": None}),
-    ],
-)
+NEXT = dict.fromkeys(["02_b", "00_tour", "index", "library/core", "deeper/04_z"], {})
+NEXT |= {"deeper/01_x": {"prev": "01_a", "next": "02_b"}, "03_c": {"next": None}}
+NEXT |= {"deeper/03_y": {"prev": "03_c", "next": None}, "solutions/02_b": {}}
+
+
+@pytest.mark.parametrize("page, expected", NEXT.items())
 def test_a_deep_dive_leads_back_to_the_path(page, expected):
     pages = ["03_c", "index", "00_tour", "01_a", "02_b", "deeper/01_x", "solutions/02_b", page]
     assert ext.neighbours(page, dict.fromkeys(pages)) == expected
@@ -211,18 +172,16 @@ def test_a_reference_page_leads_to_the_page_that_wrote_it(tmp_path, monkeypatch,
     assert f"{verb} in {{doc}}`/{page}`." in ext.api_page("b")
 
 
-@pytest.mark.parametrize(
-    "markdown, rst",
-    [
-        ("takes `x` and ``y``", "takes ``x`` and ``y``"),
-        (r"by $\sqrt{d_k}$", r"by :math:`\sqrt{d_k}`"),
-        (
-            "[Vaswani](https://arxiv.org/abs/1706.03762)",
-            "`Vaswani <https://arxiv.org/abs/1706.03762>`__",
-        ),
-        ("2**32 or *args", r"2\*\*32 or \*args"),
-    ],
-)
+PAPER = "https://arxiv.org/abs/1706.03762"
+TEXTS = {
+    "takes `x` and ``y``": "takes ``x`` and ``y``",
+    r"by $\sqrt{d_k}$": r"by :math:`\sqrt{d_k}`",
+    f"[Vaswani]({PAPER})": f"`Vaswani <{PAPER}>`__",
+    "2**32 or *args": r"2\*\*32 or \*args",
+}
+
+
+@pytest.mark.parametrize("markdown, rst", TEXTS.items())
 def test_docstrings_are_markdown(markdown, rst):
     assert ext.to_rst(markdown) == rst
 
@@ -234,13 +193,9 @@ def test_docments_become_parameter_fields():
     ) -> float:  # a number
         "Scale."
 
-    expected = [
-        ":param x: (B, T) # noqa: F821",
-        ":type x: Tensor",
-        ":param by: at least 1",
-        ":type by: int",
-    ]
-    assert ext.parameter_fields(scale) == [*expected, ":returns: a number", ":rtype: float"]
+    expected = [":param x: (B, T) # noqa: F821", ":type x: Tensor", ":param by: at least 1"]
+    expected += [":type by: int", ":returns: a number", ":rtype: float"]
+    assert ext.parameter_fields(scale) == expected
 
 
 def test_a_command_is_described_by_its_help():
@@ -249,20 +204,16 @@ def test_a_command_is_described_by_its_help():
 
     def train(out: Annotated[Path, Option()], *rest, **more): ...
 
-    assert ext.parameter_fields(train) == [
-        ":param out: folder to write to",
-        ":type out: ~pathlib.Path",
-    ]
+    expected = [":param out: folder to write to", ":type out: ~pathlib.Path"]
+    assert ext.parameter_fields(train) == expected
 
 
 # ---------------------------------------------------------------- the course
 
 
-@pytest.mark.parametrize(
-    "path", NOTEBOOKS, ids=lambda path: path.relative_to(ROOT / "nbs").as_posix()
-)
-def test_every_picture_of_the_course_has_alt_text(path):
-    assert ext.missing_alts(nbformat.read(path, as_version=4)) == []
+def test_every_picture_of_the_course_has_alt_text():
+    for path in NOTEBOOKS:
+        assert ext.missing_alts(nbformat.read(path, as_version=4)) == [], path
 
 
 def test_every_module_gets_a_page_that_names_its_notebook():
@@ -278,14 +229,10 @@ PAGES = sorted(
     for page in SITE.rglob("*.html")
     if "_static" not in page.parts
 )
-BROWSER = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
-DRIVER = shutil.which("chromedriver")
+BROWSERS = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+BROWSER, DRIVER = next(filter(None, BROWSERS), None), shutil.which("chromedriver")
 in_browser = [
-    pytest.mark.skipif(
-        not (BROWSER and DRIVER), reason="Chromium or chromedriver is not installed"
-    ),
+    pytest.mark.skipif(not (BROWSER and DRIVER), reason="Chromium or chromedriver is missing"),
     pytest.mark.skipif(not PAGES, reason="_site is not built: run `make site` first"),
 ]
 FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run
@@ -361,9 +308,8 @@ def visit(browser, url):
     browser.get(url)
     browser.execute_async_script(SETTLE)
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [
-        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
-    ]
+    asked = [e for e in events if e["method"] == "Network.requestWillBeSent"]
+    return [e["params"]["request"]["url"] for e in asked]
 
 
 def resize(browser, width):
@@ -379,7 +325,7 @@ def faults(browser, url):
     at_home = ("data:", "blob:", "{0.scheme}://{0.netloc}/".format(urlsplit(url)))
     found["outside"] = [to for to in asked if not to.startswith(at_home)]
     found["console"] = [
-        e["message"] for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")
+        e for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")
     ]
     resize(browser, 390)
     found["wide"] = browser.execute_script(WIDEST)
@@ -406,10 +352,8 @@ def test_next_and_previous_follow_the_path_and_a_deep_dive_leads_back_to_its_doo
 
     path = ["index"] + [page for page in [order.TOUR, *order.PATH] if f"{page}.html" in PAGES]
     for before, after in zip(path, path[1:]):
-        assert (turn(before, "right-next"), turn(after, "left-prev")) == (
-            f"{after}.html",
-            f"{before}.html",
-        )
+        assert turn(before, "right-next") == f"{after}.html"
+        assert turn(after, "left-prev") == f"{before}.html"
     assert turn(path[-1], "right-next") is None
     for door, dives in order.BEHIND.items():
         for dive in (d for d in dives if f"{d}.html" in PAGES):
@@ -433,26 +377,18 @@ class TestPages:
 
         start = site if base == "http" else SITE.resolve().as_uri() + "/"
         visit(browser, start + "search.html?q=attention")
-        hits = WebDriverWait(browser, 10).until(
-            lambda b: b.find_elements("css selector", "#search-results li a")
-        )
+        links = lambda b: b.find_elements("css selector", "#search-results li a")
+        hits = WebDriverWait(browser, 10).until(links)
         assert any("attention" in (hit.get_attribute("href") or "") for hit in hits)
 
     def test_charts_are_drawn_by_day_and_by_night(self, browser, site):
-        page = next(
-            (
-                page
-                for page in PAGES
-                if 'class="vega-chart"' in (SITE / page).read_text(encoding="utf-8")
-            ),
-            None,
-        )
+        charts = lambda page: 'class="vega-chart"' in (SITE / page).read_text(encoding="utf-8")
+        page = next(filter(charts, PAGES), None)
         if page is None:
             pytest.skip("no page has a chart")
         visit(browser, site + page)
         browser.execute_script("document.documentElement.dataset.theme = 'dark'")
         browser.execute_async_script(SETTLE)
-        marks = browser.find_elements(
-            "css selector", ".vega-chart svg .mark-group, .vega-chart svg path"
-        )
+        marks = "css selector", ".vega-chart svg .mark-group, .vega-chart svg path"
+        marks = browser.find_elements(*marks)
         assert marks and not browser.find_elements("css selector", ".vega-chart .error")

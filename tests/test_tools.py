@@ -152,10 +152,8 @@ def test_readme_has_prose_code_and_output_and_nothing_hidden(tmp_path):
     )
     assert readme.main(["--index", str(index), "--out", str(tmp_path / "README.md")]) == 0
     lines = (tmp_path / "README.md").read_text(encoding="utf-8").split("\n", 1)[1].strip()
-    assert (
-        lines
-        == "# Title\n\n```python\nprint(1 + 1)\n```\n\n```text\n2\n```\n\n````text\na ``` b\n````"
-    )
+    code_and_output = "```python\nprint(1 + 1)\n```\n\n```text\n2\n```"
+    assert lines == f"# Title\n\n{code_and_output}\n\n````text\na ``` b\n````"
 
 
 def test_every_link_of_the_readme_leads_to_a_file():

@@ -92,8 +92,8 @@ def number_rows():
     "Numbers to learn from, to choose by and held out: of all lengths, with more zeros and ones."
     asked = number_pairs()["valid"] + number_pairs()["test"]
     rng, drawn = random.Random(0), [*range(100)]
-    for _ in range(42_000):
-        digits = rng.choices("00001123456789", k=rng.choice((2, 3, 4, 5, 6, 6, 6)))
+    for _ in range(64_000):
+        digits = rng.choices("00001123456789", k=rng.choice((2, 3, 4, 5, 6, 6, 6, 6)))
         drawn.append(int("".join(digits)))
     valid = [n for n in dict.fromkeys(drawn) if n >= 1000][-250:]
     pair = lambda n: (german_number(n), english_number(n))
@@ -111,7 +111,7 @@ def make_numbers(folder):
     rows = [[tuple(encode_texts(p, tokenizer)) for p in part] for part in (train, valid, asked)]
     set_seed(0)
     model = EncoderDecoder(TransformerConfig(tokenizer.vocab_size, positions="rotary", **sizes))
-    config = TrainingConfig(steps=1300, lr=5e-3)
+    config = TrainingConfig(steps=2000, lr=5e-3)
     fit(model, *(make_batches(part, n, True, **how) for part, n in zip(rows, (32, 250))), config)
 
     def measure(model):

@@ -38,12 +38,12 @@ def judge_equivalent_forms_1(answer):
     wrong = {words: torch.tensor(factors) for words, factors in mistakes.items()}
     return diagnose(answer, torch.tensor([0.625, 0.25, 1.0]), wrong)
 
-# %% ../../nbs/solutions/03_equivalent_forms.ipynb #de24a244
+# %% ../../nbs/solutions/03_equivalent_forms.ipynb #3fdcbab1
 def folded_with(
     layer: MultiHeadAttention,
     x: torch.Tensor,  # (B, T, d_model)
     keep: torch.Tensor,  # (B, T) boolean, True = a word
-    mistake: str = "",  # 'repeat', 'queries', 'inverted', 'after', 'ignored'; none if left out
+    mistake: str = "",  # a value of `FOLDING`; none if left out
 ) -> torch.Tensor:  # (B, T, d_model)
     "Multi-head attention with folded heads and padding, with one mistake made on purpose."
     h = layer.n_heads
@@ -56,7 +56,8 @@ def folded_with(
         scores = scores.masked_fill(hidden, -1e9 if mistake == "queries" else float("-inf"))
     weights = scores.softmax(dim=-1)
     weights = weights.masked_fill(hidden, 0) if mistake == "after" else weights
-    return layer.out(rearrange(weights @ v, "(B h) T d -> B T (h d)", h=h))
+    back = "(h B)" if mistake == "unfolded" else "(B h)"
+    return layer.out(rearrange(weights @ v, f"{back} T d -> B T (h d)", h=h))
 
 
 FOLDING = {  # what an answer says about itself, and the mistake that makes it
@@ -68,6 +69,9 @@ FOLDING = {  # what an answer says about itself, and the mistake that makes it
         "after"
     ),
     "the padding is still attended to": "ignored",
+    "you folded as (B h) and unfolded as (h B), so heads of different sentences are mixed": (
+        "unfolded"
+    ),
 }
 
 

@@ -9,7 +9,7 @@ __all__ = ['judge_13_1', 'judge_13_2', 'judge_13_3']
 import torch
 from torch import nn
 
-from ..block import TransformerConfig
+from ..config import TransformerConfig
 from ..encoder_decoder import EncoderDecoder
 from ..exercises import diagnose, exercise
 from ..masks import padding_mask
