@@ -33,7 +33,6 @@ from former_nb.multi_head import (
     mha_to_torch,
     record_attention,
 )
-from former_nb.positions import LearnedPositions, SinusoidalPositions
 from former_nb.relative_positions import ALiBi, RelativeBias, Rotary
 from former_nb.self_attention import (
     self_attention,
@@ -322,16 +321,6 @@ def test_with_a_cache_the_pieces_equal_the_whole(name, n_kv_heads, chunks):
             assert fused.length == start and fused.k.shape[1] == n_kv_heads
 
 
-@pytest.mark.parametrize("name", SCHEMES[1:])
-@pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
-def test_with_positions_both_paths_agree_and_order_matters(name, causal):
-    layer, x = layer_with(name, 2), numbers(2, 7, 24).requires_grad_()
-    inputs = [x, *layer.parameters()]
-    same(layer(x, is_causal=causal), layer(x, is_causal=causal, need_weights=True)[0], inputs)
-    order = torch.tensor([3, 0, 6, 1, 5, 2, 4])
-    assert (layer(x[:, order]) - layer(x)[:, order]).abs().max() > 1e-3
-
-
 @pytest.mark.parametrize("name", ["alibi", "relative"])
 def test_a_bias_given_and_the_bias_of_positions_add_up(name):
     layer, x = layer_with(name, 2), numbers(2, 7, 24).requires_grad_()
@@ -346,16 +335,6 @@ def test_a_bias_given_and_the_bias_of_positions_add_up(name):
         plain(x, mask=both, need_weights=True)[1],
         **NEAR,
     )
-
-
-@pytest.mark.parametrize("table", [LearnedPositions, SinusoidalPositions])
-def test_added_positions_start_where_the_cache_ends(table):
-    torch.manual_seed(0)
-    positions, layer, x = table(9, 24), layer_with("none"), numbers(2, 7, 24)
-    whole, cache = layer(positions(x), is_causal=True), LayerCache()
-    for i in range(7):
-        got = layer(positions(x[:, i : i + 1], start=cache.length), cache=cache)
-        assert_close(got, whole[:, i : i + 1], **NEAR)
 
 
 @pytest.mark.parametrize("n_kv_heads", [4, 2, 1])
