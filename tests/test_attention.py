@@ -1,4 +1,4 @@
-"""The parity wall: loops, written out, fused, a float64 reference and PyTorch's own layer give one
+"""The parity wall: written out, fused, a float64 reference and PyTorch's own layer give one
 answer, on axes that all differ."""
 
 import copy
@@ -34,12 +34,6 @@ from former_nb.multi_head import (
     record_attention,
 )
 from former_nb.relative_positions import ALiBi, RelativeBias, Rotary
-from former_nb.self_attention import (
-    self_attention,
-    self_attention_bmm,
-    self_attention_einsum,
-    self_attention_loops,
-)
 
 SHAPES = [  # B, h, T, S, d_k, d_v
     (2, 3, 5, 7, 11, 13),  # fewer queries than keys
@@ -102,16 +96,7 @@ def same(ours, theirs, inputs, their_inputs=None, **tolerance):
         assert_close(a, b, check_dtype=False, **tolerance)
 
 
-# ---- loops, both paths and float64
-
-
-def test_the_loops_of_lesson_01_equal_the_attention_of_lesson_02():
-    x = numbers(2, 5, 3)
-    q = x * x.shape[-1] ** 0.5  # lesson 01 does not divide by √d_k
-    others = [road(x) for road in (self_attention_bmm, self_attention_einsum, self_attention)]
-    others += [attention(q, x, x), attention(q, x, x, need_weights=True)[0]]
-    for other in others:
-        assert_close(other, self_attention_loops(x), atol=1e-5, rtol=0)
+# ---- both paths and float64
 
 
 @pytest.mark.parametrize("heads", [True, False], ids=["heads", "no heads"])
