@@ -102,15 +102,11 @@ def check_pair(
     check_type("tokenizer", tokenizer, TextTokenizer)
     V, n = model.config.vocab_size, getattr(model, "n_classes", None)
     if tokenizer.vocab_size != V:
-        raise ValueError(
-            f"tokenizer: expected {V} tokens, as the model has, got {tokenizer.vocab_size}"
-        )
+        raise ValueError(f"tokenizer: expected the model's {V}, got {tokenizer.vocab_size} tokens")
     if labels is not None or n is not None:
         check_type("labels", labels, (list, tuple))
         if [len(labels), len({*labels})] != [n, n]:
-            raise ValueError(
-                f"labels: expected {n or 'None, not'} different names, got {labels!r:.80}"
-            )
+            raise ValueError(f"labels: expected {n} different names, got {labels!r:.80}")
 
 
 def save_model(
