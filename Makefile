@@ -1,6 +1,7 @@
 # Every target sets up .venv by itself when it is missing or when the requirements changed.
 PYTHON ?= python3
 NB ?=
+NAME ?=
 BIN := .venv/bin
 STAMP := .venv/.stamp
 JUPYTER := .lab/.stamp
@@ -8,7 +9,7 @@ EXTRAS = $$($(BIN)/python -c 'import sys; print("dev,site" if sys.version_info >
 SITE := $(BIN)/sphinx-build -q -W --keep-going -d .doctrees -c docs nbs _site
 
 .DEFAULT_GOAL := help
-.PHONY: help course test site lab run clean
+.PHONY: help course test site lab run bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +33,9 @@ run: $(STAMP) ## Execute notebooks in place and clean them; NB=nbs/02_attention.
 	$(BIN)/nbdev_export
 	$(BIN)/python tools/run.py $(NB)
 	$(BIN)/python tools/readme.py
+
+bench: $(STAMP) ## Time our modules beside what you would use instead; NAME=generate for one workload
+	$(BIN)/python -m benchmarks $(NAME)
 
 clean: ## Remove what was built: the site, caches and both environments, not runs/
 	rm -rf .venv .lab _site .doctrees jupyter_execute build dist *.egg-info .pytest_cache .hypothesis .ruff_cache

@@ -17,7 +17,7 @@ from torch import nn
 
 from .caches import KVCache
 from .core import eval_mode
-from .guards import check_choice, check_int
+from .guards import check_choice, check_int, check_ints, check_that
 from .prompts import prompt_rows, stop_tokens
 from .text import BOS, EOS, PAD, UNK
 
@@ -36,8 +36,8 @@ def length_score(
 ) -> float:  # higher is better
     "What a text is ranked by ('gnmt': Wu et al. 2016, equation 14)."
     check_choice("convention", convention, CONVENTIONS)
-    if not 0 <= length_penalty < math.inf:
-        raise ValueError(f"length_penalty: expected a number of 0 or more, got {length_penalty!r}")
+    fits = 0 <= length_penalty < math.inf
+    check_that(fits, "length_penalty", "a number of 0 or more", length_penalty)
     return total / CONVENTIONS[convention](length, length_penalty)
 
 # %% ../nbs/deeper/11_beam_search.ipynb #6c648e57
@@ -133,9 +133,8 @@ def beam_search(
     early_stop: bool = True,  # False goes on when nothing can overtake: slower, same answer
 ) -> list:  # (text, score), best first, prompt and end included; for a batch a list of such lists
     "Follow the likeliest beginnings until as many are finished or none can overtake."
-    check_int("num_return_sequences", num_return_sequences)
+    check_ints(num_return_sequences=num_return_sequences, max_new_tokens=max_new_tokens)
     check_int("num_beams", num_beams, num_return_sequences)
-    check_int("max_new_tokens", max_new_tokens)
     length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
     score = lambda total, length: total / CONVENTIONS[convention](length, length_penalty)
     config, first = getattr(model, "config", None), next(iter(prompts), ())

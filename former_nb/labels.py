@@ -25,7 +25,7 @@ from .batches import make_batches
 from .saving import check_pair
 from .core import eval_mode
 from .files import read_text
-from .guards import check_choice, check_int, check_share
+from .guards import check_choice, check_int, check_share, check_that
 from .text import encode_texts, pad_rows
 from .tokenization import TextTokenizer, check_texts
 
@@ -35,8 +35,8 @@ def label_names(
 ) -> list[str]:  # each once, sorted; its index is its number
     "The classes there are. Raises `ValueError` for fewer than two: nothing could be learned."
     found = sorted(set(check_texts(labels)))
-    if len(found) < 2 or not isinstance(found[0], str):
-        raise ValueError(f"labels: expected at least two different strings, got {found!r:.80}")
+    fits = len(found) > 1 and isinstance(found[0], str)
+    check_that(fits, "labels", "at least two different strings", found)
     return found
 
 
@@ -47,11 +47,9 @@ def label_rows(
     names: list[str],  # from `label_names`
 ) -> list[tuple[list[int], int]]:  # rows for `collate_labels`
     "Tokens and class numbers. Raises `ValueError` for a label that is none of `names`."
-    numbers = {name: i for i, name in enumerate(names)}
+    numbers, known = {name: i for i, name in enumerate(names)}, f"one of {names}"
     for i, label in enumerate(labels, start=1):
-        if label not in numbers:
-            known = ", ".join(map(repr, names))
-            raise ValueError(f"labels: expected one of {known}, got {label!r} in row {i}")
+        check_that(label in numbers, f"labels: row {i}", known, label)
     rows = encode_texts(texts, tokenizer)
     return [(row, numbers[label]) for row, label in zip(rows, labels, strict=True)]
 
@@ -232,16 +230,12 @@ def read_labeled_csv(
         raise ValueError(f"{where} is not CSV: {' '.join(str(error).split())}") from None
     heading, table = [name.strip() for name in table.iloc[0]], table[1:]
     for name in (text, label):
-        if heading.count(name) != 1:
-            came = ", ".join(map(repr, heading))
-            raise ValueError(f"{where}: expected one column {name!r}, got {came:.200}")
-    if table.empty:
-        raise ValueError(f"{where}: expected rows below the heading, got none")
+        check_that(heading.count(name) == 1, where, f"one column {name!r}", heading)
+    check_that(len(table), where, "rows below the heading", None)
     texts, labels = (table[heading.index(name)].tolist() for name in (text, label))
     labels = [name.strip() for name in labels]
-    if "" in labels:
-        n = labels.index("") + 1
-        raise ValueError(f"{where}: expected a label in column {label!r}, got none in row {n}")
+    row = labels.index("") + 1 if "" in labels else 0
+    check_that(not row, where, f"a label in row {row}, column {label!r}", "")
     return texts, labels
 
 

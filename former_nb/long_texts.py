@@ -12,7 +12,7 @@ import random
 import numpy as np
 import torch
 
-from .guards import check_int, check_type
+from .guards import check_ints, check_that, check_type
 from .text import BOS, IGNORE, PAD
 
 # %% ../nbs/deeper/10_long_texts.ipynb #f7240c21
@@ -79,17 +79,14 @@ def text_windows(
     context: int = 0,  # tokens before each target, at least, where there are; not with shuffle
 ) -> TextWindows:  # batches of (inputs, targets), for `fit` and `evaluate`
     "Cut one long row of tokens into windows. `ValueError` where it is shorter than one."
-    check_int("length", length)
-    check_int("batch_size", batch_size)
-    check_int("context", context, 0)
+    check_ints(length=length, batch_size=batch_size)
+    check_ints(0, context=context)
     check_type("shuffle", shuffle, bool)
-    if context >= (1 if shuffle else length):
-        most = "0 with shuffle" if shuffle else f"less than length = {length}"
-        raise ValueError(f"context: expected {most}, got {context}")
+    most = 0 if shuffle else length - 1
+    check_that(context <= most, "context", f"at most {most} tokens", context)
     row = ids.cpu().numpy() if isinstance(ids, torch.Tensor) else np.asarray(ids)
-    if row.ndim != 1 or len(row) < length or row.dtype.kind not in "iu":
-        wanted = f"one row of {length} whole numbers or more"
-        raise ValueError(f"ids: expected {wanted}, got {row.dtype} of shape {row.shape}")
+    fits = row.ndim == 1 and len(row) >= length and row.dtype.kind in "iu"
+    check_that(fits, "ids", f"one row of {length} whole numbers or more", (row.dtype, row.shape))
     return TextWindows(row, length, batch_size, shuffle, seed, context)
 
 # %% ../nbs/deeper/10_long_texts.ipynb #2925d9e8
@@ -99,8 +96,7 @@ def bits_per_character(
     characters: int = 1,  # spell so many characters, or bytes
 ) -> float:
     "A loss in yes-or-no questions. If each token is one character, nats are enough."
-    check_int("tokens", tokens)
-    check_int("characters", characters)
+    check_ints(tokens=tokens, characters=characters)
     return nats / math.log(2) * tokens / characters
 
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .classifier import Classifier
-from .guards import check_ids, check_int, check_type
+from .guards import check_ids, check_int, check_that, check_type
 from .text import IGNORE, SPECIALS, UNK, pad_rows
 from .tokenization import check_rows
 
@@ -25,8 +25,7 @@ def mask_tokens(
 ) -> tuple:  # (tokens (B, T) with UNK where hidden, positions (B, K)), answers (B, K)
     "Hide tokens at random and ask for them (Devlin et al. 2019). A missing answer is IGNORE."
     check_int("max_len", max_len)
-    if not 0 < share < 1:
-        raise ValueError(f"share: expected a number, 0 < share < 1, got {share!r}")
+    check_that(0 < share < 1, "share", "a number, 0 < share < 1", share)
     rows = check_rows(rows)
     starts = [int(torch.randint(max(1, len(row) - max_len + 1), ())) for row in rows]
     tokens = pad_rows([row[start : start + max_len] for row, start in zip(rows, starts)])  # (B, T)

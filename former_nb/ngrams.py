@@ -9,14 +9,13 @@ __all__ = ['NGram']
 from collections import Counter, defaultdict
 from math import log
 
-from .guards import check_int
+from .guards import check_ints, check_that
 
 # %% ../nbs/library/ngrams.ipynb #7723b27e
 def _check_rows(rows):
     "Raise `ValueError` unless there are rows of two tokens or more."
     fits = [isinstance(row, (list, tuple)) and len(row) > 1 for row in rows]
-    if not fits or not all(fits):
-        raise ValueError(f"rows: expected lists of at least two tokens, got {rows!r:.60}")
+    check_that(fits and all(fits), "rows", "lists of at least two tokens", rows)
 
 
 class NGram:
@@ -29,10 +28,8 @@ class NGram:
         vocab_size: int,  # tokens that can follow
         discount: float = 0.75,  # taken from each count and given to shorter contexts
     ):
-        check_int("order", order)
-        check_int("vocab_size", vocab_size)
-        if not 0 <= discount <= 1:
-            raise ValueError(f"discount: expected a number, 0 to 1, got {discount!r}")
+        check_ints(order=order, vocab_size=vocab_size)
+        check_that(0 <= discount <= 1, "discount", "a number, 0 to 1", discount)
         _check_rows(rows)
         self.order, self.vocab_size, self.discount = order, vocab_size, discount
         self.counts = [defaultdict(Counter) for _ in range(order)]  # by length of context

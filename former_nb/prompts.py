@@ -12,7 +12,7 @@ from operator import index
 
 import torch
 
-from .guards import check_tensor
+from .guards import check_tensor, check_that
 from .text import BOS, PAD, SPECIALS
 from .tokenization import TextTokenizer
 
@@ -37,10 +37,10 @@ def prompt_rows(
 ) -> list[list[int]]:
     "As `as_rows`. Raises `ValueError` for a row that no model could read and continue."
     rows = as_rows(prompts)
+    wanted = f"1 to {limit} tokens from 1 to {vocab_size - 1}, without padding"
     for i, row in enumerate(rows or [[]]):
-        if not 1 <= len(row) <= limit or not all(PAD < t < vocab_size for t in row):
-            wanted = f"1 to {limit} tokens from 1 to {vocab_size - 1}, without padding"
-            raise ValueError(f"prompts[{i}]: expected {wanted}, got {len(row)}: {row!r:.60}")
+        fits = 1 <= len(row) <= limit and all(PAD < t < vocab_size for t in row)
+        check_that(fits, f"prompts[{i}]", wanted, row)
     return rows
 
 
@@ -63,8 +63,8 @@ def stop_tokens(
     ends = {eos_token_ids} if isinstance(eos_token_ids, Integral) else set(eos_token_ids or ())
     never, known = set(suppress_tokens), range(max(vocab_size, len(SPECIALS)))
     for name, given in (("eos_token_ids", ends), ("suppress_tokens", never)):
-        if odd := [t for t in given if t not in known]:
-            raise ValueError(f"{name}: expected tokens below {len(known)}, got {odd[0]!r}")
+        odd = [t for t in given if t not in known]
+        check_that(not odd, name, f"tokens below {len(known)}", odd)
     return ends, sorted(t for t in never if t < vocab_size)
 
 

@@ -12,6 +12,8 @@ from numbers import Integral, Real
 
 import torch
 
+from .guards import check_that
+
 # %% ../nbs/deeper/11_sampling.ipynb #ec2755bf
 SETTINGS = {  # of each setting: its kind, what is expected, whether a value fits
     "temperature": (Real, "a number of 0 or more", lambda x: 0 <= x < math.inf),
@@ -39,8 +41,8 @@ class Sampling:
             x, default = getattr(self, name), getattr(Sampling, name)
             if x is default is None or name == "seed" and isinstance(x, torch.Generator):
                 continue
-            if isinstance(x, bool) or not isinstance(x, kind) or not fits(x):
-                raise ValueError(f"{name}: expected {expected}, got {x!r}")
+            number = isinstance(x, kind) and not isinstance(x, bool)
+            check_that(number and fits(x), name, expected, x)
 
     def generators(
         self,

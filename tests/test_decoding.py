@@ -144,7 +144,7 @@ def test_only_a_window_over_distances_goes_beyond_max_len(positions):
     assert far == generate(model, [[5, 6], [7] * 5], 60, window=4, use_cache=False, **how)
     if positions in DISTANCE:
         assert len(generate(model, [[5] * 40], 3, window=4, **how)[0]) == 43
-        with pytest.raises(ValueError, match="prompts\\[0\\]: expected 1 to 24 tokens .*got 40"):
+        with pytest.raises(ValueError, match="prompts\\[0\\]: expected 1 to 24 tokens"):
             generate(model, [[5] * 40], 3, **how)
 
 
@@ -157,7 +157,7 @@ def test_memory_of_a_window_stays_small_and_no_key_is_copied_at_each_step():
         assert got.flatten().tolist() == [float(i) for i in range(max(0, step - 4), step + 1)]
         assert layer.blocks[0].shape[2] <= 10
     grown, moves = LayerCache(), 0
-    for step in range(1000):
+    for _ in range(1000):
         before = grown.blocks
         grown.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1))
         moves += grown.blocks is not before

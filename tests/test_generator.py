@@ -192,8 +192,8 @@ def test_models_say_what_is_wrong(tmp_path):
         (lambda: model(torch.zeros(1, 9, dtype=torch.long)), ValueError, "max_len = 8"),
         (lambda: save_model(tmp_path, model, CharTokenizer("ab")), ValueError, "tokenizer:"),
         (lambda: save_model(tmp_path, model, "abc"), TypeError, "tokenizer:"),
-        (lambda: save_model(tmp_path, torch.nn.Linear(2, 2), tokenizer), TypeError, "Linear"),
-        (lambda: load_model(tmp_path / "no"), ValueError, "model: there is no folder"),
+        (lambda: save_model(tmp_path, torch.nn.Linear(2, 2), tokenizer), ValueError, "Linear"),
+        (lambda: load_model(tmp_path / "no"), ValueError, "model:"),
     ]:
         fails(call, error, words)
     assert not list(tmp_path.iterdir())  # nothing was written

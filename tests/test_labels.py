@@ -169,9 +169,9 @@ def test_a_table_of_words_that_pandas_takes_for_nothing(tmp_path):
 @pytest.mark.parametrize(
     "content, why",
     [
-        ("texts,label\na,b\n", "expected one column 'text', got 'texts', 'label'"),
+        ("texts,label\na,b\n", "expected one column 'text', got ['texts', 'label']"),
         ("text,text,label\na,b,c\n", "expected one column 'text'"),
-        ("text;label\na;b\n", "expected one column 'text', got 'text;label'"),
+        ("text;label\na;b\n", "expected one column 'text', got ['text;label']"),
         ("text,label\n", "expected rows below the heading"),
         ("text,label\na,x\nb, \n", "row 2"),
         ('text,label\na,x\n"b\nc",y\nd, e,x\n', "Expected 2 fields"),

@@ -1,0 +1,135 @@
+"""What you would use instead, in the sizes of ours. A peer that is not installed is left out."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from former_nb.config import TransformerConfig
+from former_nb.text import PAD
+
+
+class TorchLanguageModel(nn.Module):
+    "`nn.TransformerEncoder` with a causal mask, as PyTorch's tutorial has it."
+
+    def __init__(self, c: TransformerConfig):
+        super().__init__()
+        self.embed, self.places = (
+            nn.Embedding(c.vocab_size, c.d_model),
+            nn.Embedding(c.max_len, c.d_model),
+        )
+        self.stack = torch_encoder(c)
+
+    def forward(self, tokens):
+        T = tokens.shape[1]
+        mask = nn.Transformer.generate_square_subsequent_mask(T, device=tokens.device)
+        x = self.embed(tokens) + self.places.weight[:T]
+        return self.stack(x, mask, is_causal=True) @ self.embed.weight.T
+
+
+class TorchClassifier(nn.Module):
+    "`nn.TransformerEncoder` with a padding mask, and the mean over the real tokens."
+
+    def __init__(self, c: TransformerConfig):
+        super().__init__()
+        self.embed, self.places = (
+            nn.Embedding(c.vocab_size, c.d_model),
+            nn.Embedding(c.max_len, c.d_model),
+        )
+        self.stack, self.head = torch_encoder(c), nn.Linear(c.d_model, 2)
+
+    def forward(self, tokens):
+        real = tokens != PAD
+        x = self.embed(tokens) + self.places.weight[: tokens.shape[1]]
+        x = self.stack(x, src_key_padding_mask=~real) * real[..., None]
+        return self.head(x.sum(1) / real.sum(1, keepdim=True))
+
+
+class TorchTranslator(nn.Module):
+    "`nn.Transformer` with its three masks and one embedding matrix."
+
+    def __init__(self, c: TransformerConfig):
+        super().__init__()
+        self.embed, self.places = (
+            nn.Embedding(c.vocab_size, c.d_model),
+            nn.Embedding(c.max_len, c.d_model),
+        )
+        kinds = dict(activation="gelu", batch_first=True, norm_first=True)
+        sizes = c.d_model, c.n_heads, c.n_layers, c.n_layers, c.d_ff, c.dropout
+        self.stacks = nn.Transformer(*sizes, **kinds)
+
+    def forward(self, src, tgt):
+        pads, T = src == PAD, tgt.shape[1]
+        causal = nn.Transformer.generate_square_subsequent_mask(T, device=tgt.device)
+        x, y = (self.embed(t) + self.places.weight[: t.shape[1]] for t in (src, tgt))
+        masks = dict(src_key_padding_mask=pads, memory_key_padding_mask=pads)
+        y = self.stacks(x, y, tgt_mask=causal, tgt_is_causal=True, **masks)
+        return y @ self.embed.weight.T
+
+
+def torch_encoder(c):
+    layer = nn.TransformerEncoderLayer(
+        c.d_model, c.n_heads, c.d_ff, c.dropout, "gelu", batch_first=True, norm_first=True
+    )
+    norm = nn.LayerNorm(c.d_model)
+    return nn.TransformerEncoder(layer, c.n_layers, norm, enable_nested_tensor=False)
+
+
+def gpt2(c: TransformerConfig):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    return GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=c.vocab_size, n_positions=c.max_len, n_embd=c.d_model,
+            n_layer=c.n_layers, n_head=c.n_heads, n_inner=c.d_ff,
+            resid_pdrop=c.dropout, embd_pdrop=c.dropout, attn_pdrop=c.dropout,
+            bos_token_id=1, eos_token_id=2, pad_token_id=PAD,
+        )
+    )  # fmt: skip
+
+
+def x_transformers(c: TransformerConfig):
+    from x_transformers import Decoder, TransformerWrapper
+
+    layers = Decoder(
+        dim=c.d_model, depth=c.n_layers, heads=c.n_heads, attn_dim_head=c.d_model // c.n_heads,
+        ff_mult=c.d_ff / c.d_model, attn_flash=True,
+    )  # fmt: skip
+    sizes = dict(num_tokens=c.vocab_size, max_seq_len=c.max_len, tie_embedding=True)
+    return TransformerWrapper(attn_layers=layers, **sizes)
+
+
+def bert(c: TransformerConfig):
+    from transformers import BertConfig, BertForSequenceClassification
+
+    return BertForSequenceClassification(
+        BertConfig(
+            vocab_size=c.vocab_size, hidden_size=c.d_model, num_hidden_layers=c.n_layers,
+            num_attention_heads=c.n_heads, intermediate_size=c.d_ff,
+            hidden_dropout_prob=c.dropout, attention_probs_dropout_prob=c.dropout,
+            max_position_embeddings=c.max_len, pad_token_id=PAD, num_labels=2,
+        )
+    )  # fmt: skip
+
+
+def bart(c: TransformerConfig):
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    return BartForConditionalGeneration(
+        BartConfig(
+            vocab_size=c.vocab_size, d_model=c.d_model, max_position_embeddings=c.max_len,
+            encoder_layers=c.n_layers, decoder_layers=c.n_layers,
+            encoder_attention_heads=c.n_heads, decoder_attention_heads=c.n_heads,
+            encoder_ffn_dim=c.d_ff, decoder_ffn_dim=c.d_ff, dropout=c.dropout,
+            pad_token_id=PAD, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+            forced_eos_token_id=None,
+        )
+    )  # fmt: skip
+
+
+def cross_entropy(logits, targets):
+    "The loss as a peer's user would write it."
+    return F.cross_entropy(logits.flatten(0, -2).float(), targets.flatten(), ignore_index=-100)
+
+
+def no_grad(run):
+    return torch.inference_mode()(run)
