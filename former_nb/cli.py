@@ -24,16 +24,35 @@ from typing import Annotated
 
 import typer
 
+import former_nb
+
 # %% ../nbs/library/cli.ipynb #a5d9347d
 def _app(**kwargs):
     "A Typer application with our settings."
     plain = dict(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    return typer.Typer(no_args_is_help=True, **plain, **kwargs)
+    names = {"help_option_names": ["-h", "--help"]}
+    return typer.Typer(no_args_is_help=True, context_settings=names, **plain, **kwargs)
 
 
 app = _app(help="Train a small Transformer, let it write, classify or translate.")
 train = _app(help="Learn a task, and say how well on data that was held out.")
 app.add_typer(train, name="train")
+
+
+def _say_version(asked):
+    if asked:
+        typer.echo(f"former-nb {former_nb.__version__}")
+        raise typer.Exit()
+
+
+_VERSION = typer.Option(
+    "--version", callback=_say_version, is_eager=True, help="Say which version this is."
+)
+
+
+@app.callback()
+def _options(version: Annotated[bool, _VERSION] = False):
+    pass
 
 
 class Device(str, Enum):
@@ -307,11 +326,13 @@ def run_task(
         write_report(out, task, settings, history, known)
 
 # %% ../nbs/library/cli.ipynb #96d5106c
-def train_options() -> dict:
+def train_options(
+    task: str,  # its name
+) -> dict:
     "The options that every task has."
     option, folder = (
         typer.Option,
-        Annotated[Path | None, typer.Option(help="Folder for the model.")],
+        Annotated[Path | None, typer.Option(help=f"Folder for the model. [runs/{task}]")],
     )
     on = "Folder of a run that was cut off: go on where its checkpoint stands."
     toml = "TOML file with settings, one name = value per line; options win over it."
@@ -358,14 +379,14 @@ def add_task(
         how = dict(device=device.value, save_every=save_every, tensorboard=tensorboard)
         start(task.name, given, out, resume, config, overwrite, dry_run, how)
 
-    params = train_options()
+    params = train_options(task.name)
     params |= {name: (setting_option(name, s), None) for name, s in task_settings(task).items()}
     kind = inspect.Parameter.KEYWORD_ONLY
     command.__signature__ = inspect.Signature(
         [inspect.Parameter(k, kind, annotation=a, default=d) for k, (a, d) in params.items()]
     )
     command.__name__ = "train"
-    example = f"Example: former-nb train {task.name} --out runs/{task.name}"
+    example = f"Example: former-nb train {task.name} --out runs/mine"
     train.command(task.name, help=task.help, epilog=example)(one_sentence(command))
 
 
@@ -380,16 +401,17 @@ def start(task, given, out, resume, config, overwrite, dry, how) -> None:
         for name in FILES:  # a run may go on from another folder
             if isinstance(asked.get(name), str) and asked[name]:
                 asked[name] = os.path.abspath(asked[name])
-    if (out is None) == (resume is None) and not dry:
+    if out and resume and not dry:
         wanted = "the folder of a new run or of one that was cut off"
         raise ValueError(f"out, resume: expected one of them, {wanted}")
+    out = out or resume or Path("runs", task)
     if resume is None:
         settings = choose_settings(TASKS[task], found, given)
     else:
         settings = recall_run(resume, task, found | given)
     if dry:
         return dry_run(prepare(task, settings), build(TrainingConfig, settings), settings)
-    run_task(task, settings, out or resume, resume is not None, overwrite, **how)
+    run_task(task, settings, out, resume is not None, overwrite, **how)
 
 # %% ../nbs/library/cli.ipynb #524c0b3c
 KINDS = {
@@ -400,7 +422,7 @@ KINDS = {
 
 
 def load(
-    folder: Path,  # of a trained model
+    name: str | Path,  # of a folder or of a model that ships
     wanted: str,  # the class that the command needs, a key of KINDS
     device: Device,
 ):  # model, tokenizer and labels
@@ -408,12 +430,12 @@ def load(
     from former_nb.saving import load_model
     from former_nb.core import pick_device
 
-    found = load_model(folder, pick_device(device.value))
+    found = load_model(name, pick_device(device.value))
     kind = type(found[0]).__name__
     if kind != wanted:
         (command, holds), expected = KINDS[kind], KINDS[wanted][1]
         raise ValueError(
-            f"model: {str(folder)!r} holds {holds}; expected {expected}, or use: former-nb {command}"
+            f"model: {str(name)!r} holds {holds}; expected {expected}, or use: former-nb {command}"
         )
     return found
 
@@ -429,12 +451,12 @@ def read_prompt(prompt: str | None) -> str:
     return text
 
 
-@app.command(
-    epilog="Example: former-nb generate --model runs/names --prompt Jo --temperature 0.8 --seed 0"
-)
+@app.command(epilog="Example: former-nb generate --prompt Jo --temperature 0.8 --seed 0")
 @one_sentence
 def generate(
-    model: Annotated[Path, typer.Option(help="Folder of a trained model.")],
+    model: Annotated[
+        str, typer.Option(help="Folder of a trained model; names ships with the package.")
+    ] = "names",
     prompt: Annotated[
         str | None, typer.Option(help="How each text begins; - reads it from standard input.")
     ] = None,
@@ -528,10 +550,14 @@ def classify(
         raise ValueError("texts: expected at least one, got none")
 
 # %% ../nbs/library/cli.ipynb #569d571f
-@app.command(epilog="Example: former-nb translate --model runs/multi30k < german.txt > english.txt")
+@app.command(
+    epilog="Example: former-nb translate einundzwanzig. Or: … --model runs/multi30k < german.txt"
+)
 @one_sentence
 def translate(
-    model: Annotated[Path, typer.Option(help="Folder of a trained translator.")],
+    model: Annotated[
+        str, typer.Option(help="Folder of a trained translator; numbers ships with the package.")
+    ] = "numbers",
     texts: Annotated[
         list[str] | None,
         typer.Argument(help="Sentences; standard input if left out, one per line."),
@@ -539,7 +565,9 @@ def translate(
     file: Annotated[
         Path | None, typer.Option(help="Text file, UTF-8, one sentence per line.")
     ] = None,
-    num_beams: Annotated[int, typer.Option(min=1, help="Beams; 1 is greedy search.")] = 5,
+    num_beams: Annotated[
+        int | None, typer.Option(min=1, help="Beams; 1 is greedy search. [5; 1 for numbers]")
+    ] = None,
     length_penalty: Annotated[
         float, typer.Option(help="0 ranks by the sum of log-probabilities, 1 by their mean.")
     ] = 1.0,
@@ -558,7 +586,8 @@ def translate(
     typing = not texts and file is None and standard_input().isatty()
     how = dict(num_return_sequences=num_return_sequences, length_penalty=length_penalty)
     how |= dict(ahead=1 if typing else 1000)
-    found = stream_translations(trained, tokenizer, lines, num_beams, **how)
+    beams = num_beams or (1 if model == "numbers" else 5)
+    found = stream_translations(trained, tokenizer, lines, beams, **how)
     for n, line in enumerate(found, start=1):
         for text, score in ((line.text, line.score), *(line.others if several else ())):
             text = " ".join(text.splitlines())

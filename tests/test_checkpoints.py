@@ -815,8 +815,19 @@ def test_what_does_not_belong_together_is_noticed(kept, file, change):
 def test_a_folder_that_is_missing_never_asks_the_hub(monkeypatch):
     module = importlib.import_module("former_nb.saving")
     monkeypatch.setattr(module, "hf_hub_download", lambda *_, **__: pytest.fail("asked the hub"))
-    with pytest.raises(ValueError, match="^model: 'no/such/model.safetensors' is absent"):
+    ships = "the models that ship are names, numbers"
+    with pytest.raises(ValueError, match=f"^model: there is no folder 'no/such'; {ships}$"):
         load_model("no/such")
+
+
+def test_a_shipped_model_is_found_by_its_name_and_a_folder_of_that_name_wins(kept, monkeypatch):
+    monkeypatch.chdir(kept[0].parent)
+    shipped = load_model("names").model
+    assert {p.dtype for p in shipped.parameters()} == {
+        torch.float32
+    } and shipped.config.n_layers == 3
+    kept[0].rename("names")
+    assert load_model("names").labels == ["bad", "gut ü"]
 
 
 def test_what_cannot_be_a_pair_is_refused(kept, tmp_path):

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -105,6 +106,14 @@ def test_numbers_without_bounds_are_refused_at_once(model, own):
 def start(task, given, out=None, dry=False):
     how = dict(device="cpu", save_every=None, tensorboard=False)
     cli.start(task, given, out, None, None, False, dry, how)
+
+
+def test_a_run_without_a_folder_goes_into_one_of_its_task(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(cli, "run_task", lambda task, settings, out, *_, **__: asked.append(out))
+    for out in (None, tmp_path):
+        start("copy", {"rows": 100}, out)
+    assert asked == [Path("runs", "copy"), tmp_path]
 
 
 @pytest.mark.parametrize("task", ["names", "classify"])
@@ -379,7 +388,7 @@ def test_what_is_judged_is_what_is_written(tmp_path):
 
 
 def test_help_has_an_example_and_a_task_shows_its_own_settings():
-    assert "Example: former-nb" in done("generate", "--help")
+    assert "Example: former-nb" in done("generate", "--help") == done("generate", "-h")
     assert set(TASKS) <= set(done("train", "--help").split())
     shown = {task: done("train", task, "--help") for task in ("names", "classify")}
     assert all(f"Example: former-nb train {task}" in text for task, text in shown.items())
@@ -387,5 +396,5 @@ def test_help_has_an_example_and_a_task_shows_its_own_settings():
     assert "--csv" not in shown["names"] and "--file" not in shown["classify"]
     no_option(former("train", "names", "--csv", "a.csv", "--dry-run"), "--csv")
     no_option(former("train", "imbd", "--dry-run"), "imbd")
-    assert former("generate").returncode == former("train").returncode == 2
-    refused(former("train", "names"), "out, resume: ")
+    assert former("classify").returncode == former("train").returncode == 2
+    refused(former("train", "names", "--out", "a", "--resume", "b"), "out, resume: ")

@@ -1,6 +1,7 @@
 """What `pip install` of the package gives, and what it asks for."""
 
 import email
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import former_nb
+from former_nb.toy_data import english_number, german_number
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = ["constraints.txt", "CHANGELOG.md", "CITATION.cff"]
@@ -90,6 +92,44 @@ def test_the_source_archive_holds_what_its_setup_reads_and_no_half_of_the_tests(
     needed = {"settings.ini", "setup.py", "README.md", "LICENSE", "former_nb/core.py", *EXTRAS}
     assert needed <= held
     assert not any(name.startswith(("tests", "nbs", "docs")) for name in held)
+
+
+def test_the_shipped_models_are_small_and_say_what_they_are(wheel):
+    held = [info for info in wheel.infolist() if info.filename.startswith("former_nb/models/")]
+    folders = {info.filename.split("/")[2] for info in held}
+    assert folders == {"names", "numbers"} and sum(info.file_size for info in held) < 2_000_000
+    for folder in folders:
+        card = wheel.read(f"former_nb/models/{folder}/README.md").decode()
+        assert all(part in card for part in ("- Data: ", "| measured |", f"models.py {folder}"))
+
+
+NUMBERS = [3, 12, 17, 21, 38, 40, 56, 99, 100, 101, 245, 911, 1000, 2021, 7777, 10_000, 31_415]
+NUMBERS += [200_345, 654_321, 999_999]
+
+
+COMMANDS = """
+import json, sys
+from former_nb.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv[1:] = words
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code
+"""
+
+
+def test_what_was_installed_writes_and_translates_at_once_without_a_network(wheel, tmp_path):
+    wheel.extractall(tmp_path)
+    words = [["--version"], "generate --prompt Jo --n 3 --device cpu".split()]
+    words.append(["translate", "--device", "cpu", *map(german_number, NUMBERS)])
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "HF_HUB_OFFLINE": "1", "FORMER_NB_DATA": ""}
+    how = dict(cwd=tmp_path, env=env, check=True, stdout=subprocess.PIPE, encoding="utf-8")
+    asked = [sys.executable, "-c", COMMANDS, json.dumps(words)]
+    version, *said = subprocess.run(asked, **how).stdout.splitlines()
+    assert version == f"former-nb {former_nb.__version__}" and len(said) == 3 + len(NUMBERS)
+    assert all(name.startswith("Jo") for name in said[:3])
+    assert sum(text == english_number(n) for text, n in zip(said[3:], NUMBERS)) >= 15
 
 
 def test_the_citation_names_this_version(settings):

@@ -22,13 +22,12 @@ from nbformat.v4 import new_notebook, new_output
 
 ROOT = Path(__file__).resolve().parents[1]
 NBS = ROOT / "nbs"
-NOT_YET = {"00_tour"}  # pages that are still to be rewritten
 WORDS, LINES, MINUTES, PITFALLS = 1400, 120, 20, 2
+TOUR_MINUTES = 10
 LAST = ["Exercises", "Recap", "References"]
 
 order = tool("order")
-READY = [p for p in [order.TOUR, *order.PATH] if p not in NOT_YET and (NBS / f"{p}.ipynb").exists()]
-LESSONS = [page for page in READY if page != order.TOUR]
+PAGES = [order.TOUR, *order.PATH]
 
 # ---------------------------------------------------------------- what a reader sees of a page
 
@@ -130,8 +129,8 @@ def size(nb):
     return len("\n".join(text).split()), sum(len(lines(cell)) for cell in shown)
 
 
-def lesson_faults(nb, page, folder):
-    "One sentence for each part of a lesson's anatomy that a page lacks or has too much of."
+def shape_faults(nb, page, folder, most_minutes=MINUTES):
+    "One sentence for each way in which a page of the path is not begun, drawn or measured so."
     text = "\n\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
     number, (words, open_lines) = page[:2], size(nb)
     minutes = words / 200 + open_lines / 12
@@ -140,8 +139,8 @@ def lesson_faults(nb, page, folder):
     for what, most, got in [("words", WORDS, words), ("lines of code", LINES, open_lines)]:
         if got > most:
             yield f"{got} {what}, expected at most {most}"
-    if round(minutes) > MINUTES:
-        yield f"{minutes:.1f} minutes, expected at most {MINUTES}"
+    if round(minutes) > most_minutes:
+        yield f"{minutes:.1f} minutes, expected at most {most_minutes}"
     stated = re.search(r"\*\*(\d+) minutes\*\*", text)
     if not stated or abs(int(stated[1]) - round(minutes)) > 1:
         said = stated[0] if stated else "no **N minutes**"
@@ -152,6 +151,12 @@ def lesson_faults(nb, page, folder):
     pitfalls = len(re.findall(r"^> \*\*(?:\u26a0\ufe0f? )?Pitfall", text, re.M))
     if pitfalls > PITFALLS:
         yield f"{pitfalls} pitfalls, expected at most {PITFALLS}"
+
+
+def lesson_faults(nb, page, folder):
+    "One sentence for each part of a lesson's anatomy that a page lacks or has too much of."
+    yield from shape_faults(nb, page, folder)
+    text, number = "\n\n".join(c.source for c in nb.cells if c.cell_type == "markdown"), page[:2]
     parts = re.findall(r"^## (.+?)\s*$", text, re.M)
     if parts[-3:] != LAST:
         yield f"ends with {parts[-3:]}, expected {LAST}"
@@ -161,15 +166,19 @@ def lesson_faults(nb, page, folder):
         yield f'the reader writes nothing: expected check("{number}.1", …) before the exercises'
 
 
-def test_pages_that_are_still_to_be_rewritten_are_pages():
-    assert {order.TOUR, *order.PATH} >= NOT_YET
-
-
-@pytest.mark.parametrize("page", READY)
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_runs_as_shown_and_has_the_anatomy_of_a_lesson(page):
     nb = nbformat.read(NBS / f"{page}.ipynb", 4)
-    faults = [*page_faults(nb), *(lesson_faults(nb, page, NBS) if page in LESSONS else [])]
+    faults = [*page_faults(nb), *(lesson_faults(nb, page, NBS) if page in order.PATH else [])]
     assert faults == []
+
+
+def test_the_tour_is_short_names_each_lesson_and_ends_at_the_first():
+    nb = nbformat.read(NBS / f"{order.TOUR}.ipynb", 4)
+    assert list(shape_faults(nb, order.TOUR, NBS, TOUR_MINUTES)) == []
+    text = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
+    assert {*order.PATH} <= {*re.findall(r"\]\((\w+)\.ipynb\)", text)}
+    assert f"]({order.PATH[0]}.ipynb)" in nb.cells[-1].source
 
 
 # ---------------------------------------------------------------- executed as rendered
@@ -193,7 +202,7 @@ def execute(nb, folder):
                 pytest.fail(f"cell {n}: {error.ename}: {error.evalue}", pytrace=False)
 
 
-EXECUTED = READY if os.environ.get("FORMER_NB_PAGES") == "all" else [*filter(hides_code, READY)]
+EXECUTED = PAGES if os.environ.get("FORMER_NB_PAGES") == "all" else [*filter(hides_code, PAGES)]
 
 
 @pytest.mark.parametrize("page", EXECUTED)

@@ -266,6 +266,7 @@ def test_a_sharded_model_is_refused(kind, monkeypatch):
 
 
 def test_processes_that_do_not_know_of_each_other_are_refused(monkeypatch):
+    Accelerator(device_placement=False, cpu=True)  # the only one so far
     monkeypatch.setenv("WORLD_SIZE", "2")  # as a launcher sets it, without the rest
     with pytest.raises(ValueError, match="2 processes were launched, of which only 1"):
         start_processes("cpu")
@@ -446,9 +447,9 @@ def test_other_models_and_what_is_refused():
     assert cost.weights == 4 * (weights + 6 + 6)
     with pytest.raises(ValueError, match="model: expected shapes"):
         training_cost(Picky(), batch)
-    with pytest.raises(ValueError, match="n: expected a whole number of 1 or more, got 0"):
+    with pytest.raises(ValueError, match="expected a whole number of 1 or more, got 0"):
         training_cost(Pair(), batch, processes=0)
-    with pytest.raises(TypeError, match="batch: expected"):
+    with pytest.raises(TypeError):
         training_cost(Pair(), batch[1])
 
 

@@ -1,0 +1,167 @@
+"""Rebuild the models that ship with the package, in former_nb/models, a folder each.
+
+  python tools/models.py            all of them: some five minutes on one core
+  python tools/models.py numbers    one of them
+
+Each is trained, stored in half precision, loaded again and measured twice: what it loses by that
+must not show in the third decimal. The names need the full list, the number words are generated.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from former_nb.batches import make_batches
+from former_nb.cli import run_task
+from former_nb.config import TransformerConfig
+from former_nb.core import set_seed
+from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
+from former_nb.losses import evaluate
+from former_nb.recipes import TASKS, name_texts
+from former_nb.saving import load_model, save_model
+from former_nb.settings import choose_settings
+from former_nb.text import CharTokenizer, collate, encode_texts
+from former_nb.toy_data import english_number, german_number, number_pairs
+from former_nb.training import TrainingConfig, fit
+from former_nb.translating import translate
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "former_nb" / "models"
+HEAD = "---\nlibrary_name: former_nb\nlicense: apache-2.0\nlanguage:\n{}\n---\n\n"
+FOOT = """
+| measured | as trained | as shipped |
+|---|---|---|
+{rows}
+
+The weights are stored in half precision (float16) and computed with in float32.
+
+## Rebuilt by
+
+`python tools/models.py {name}` in a clone of former_nb, on the CPU, seed 0.
+"""
+
+NAMES = """# names
+
+Invents Lithuanian given names, letter by letter: the generator of lesson 10, {n:,} parameters.
+
+- Input: the beginning of a name, in any case, or nothing. Output: small letters.
+- Data: {source} from the register of the Lithuanian language commission, as
+  `data/names/vardai.csv` of <https://github.com/jputrius/ml_intro> (MIT). 80 % to learn from,
+  10 % to choose by, 10 % held out.
+- Limits: it knows nothing of who bears a name, and some that it writes are real.
+"""
+NUMBERS = """# numbers
+
+Translates German number words into English ones, *einundzwanzig* into *twenty-one*: the model of
+lesson 13 with {n:,} parameters, letter by letter.
+
+- Input: one number from null to neunhundertneunundneunzigtausendneunhundertneunundneunzig, written
+  as one word. Anything else gives nonsense.
+- Data: generated (`former_nb.toy_data`), {source}.
+- Held out: 1,000 numbers from 100 to 999,999 that were neither learned from nor chosen by.
+  The 1,000 smallest were nearly all learned from.
+- Decode greedily, `num_beams=1`, as `former-nb translate` does. Beam search is over when as many
+  texts as there are beams have ended, and beside a model this certain these may all be fragments.
+"""
+
+
+def make_names(folder):
+    "Train by the command line's own recipe; model, tokenizer, measure and what the data are."
+    settings = choose_settings(TASKS["names"], {}, {})
+    (_, valid, test), source = name_texts(settings)
+    if len(valid) < 500:
+        sys.exit(
+            "names: expected the full list; it is downloaded, or FORMER_NB_DATA names a folder"
+        )
+    run_task("names", settings, folder, False, True, "cpu", save_every=None, tensorboard=False)
+    model, tokenizer, _ = load_model(folder)
+    parts = {"validation": valid, "held-out": test}
+
+    def measure(model):
+        for part, names in parts.items():
+            batches = make_batches(encode_texts(names, tokenizer), 512, collate=collate)
+            yield f"nats per character, {len(names)} {part} names", evaluate(model, batches)
+
+    return model, tokenizer, measure, source.rpartition(", ")[0]
+
+
+def number_rows():
+    "Numbers to learn from, to choose by and held out: of all lengths, with more zeros and ones."
+    asked = number_pairs()["valid"] + number_pairs()["test"]
+    rng, drawn = random.Random(0), [*range(100)]
+    for _ in range(64_000):
+        digits = rng.choices("00001123456789", k=rng.choice((2, 3, 4, 5, 6, 6, 6, 6)))
+        drawn.append(int("".join(digits)))
+    valid = [n for n in dict.fromkeys(drawn) if n >= 1000][-250:]
+    pair = lambda n: (german_number(n), english_number(n))
+    left_out = {*asked, *map(pair, valid)}
+    return [p for p in map(pair, drawn) if p not in left_out], [*map(pair, valid)], asked
+
+
+def make_numbers(folder):
+    "Train as in lesson 13, also on short numbers; model, tokenizer, measure and the data."
+    train, valid, asked = number_rows()
+    tokenizer = CharTokenizer.train([text for pair in train for text in pair], lowercase=True)
+    sizes = dict(max_len=80, d_model=64, n_heads=2, n_layers=2, d_ff=256, dropout=0.0)
+    length = lambda row: len(row[0]) + len(row[1])
+    how = dict(by_length=True, collate=collate_pairs, length=length)
+    rows = [[tuple(encode_texts(p, tokenizer)) for p in part] for part in (train, valid, asked)]
+    set_seed(0)
+    model = EncoderDecoder(TransformerConfig(tokenizer.vocab_size, positions="rotary", **sizes))
+    config = TrainingConfig(steps=2000, lr=5e-3)
+    fit(model, *(make_batches(part, n, True, **how) for part, n in zip(rows, (32, 250))), config)
+
+    def measure(model):
+        batches = make_batches(rows[2], 250, collate=collate_pairs)
+        yield "nats per letter, 1,000 held-out numbers", evaluate(model, batches)
+        small = [(german_number(n), english_number(n)) for n in range(1000)]
+        for part, pairs in {"1,000 held-out": asked, "1,000 smallest": small}.items():
+            said = translate(model, tokenizer, [german for german, _ in pairs], num_beams=1)
+            right = sum(t.text == english for t, (_, english) in zip(said, pairs))
+            yield f"right from end to end, {part} numbers, greedy", right / len(pairs)
+
+    return model, tokenizer, measure, f"{len(train):,} draws of numbers below a million"
+
+
+MODELS = {
+    "names": (make_names, NAMES, "- lt"),
+    "numbers": (make_numbers, NUMBERS, "- de\n- en"),
+}
+
+
+def ship(name):
+    "Train a model, keep it in half precision, and say what it can do."
+    make, card, languages = MODELS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        model, tokenizer, measure, source = make(Path(folder))
+    n, before = sum(p.numel() for p in model.parameters()), dict(measure(model))
+    shutil.rmtree(FOLDER / name, ignore_errors=True)
+    save_model(FOLDER / name, model.half(), tokenizer)
+    after = dict(measure(load_model(FOLDER / name).model))
+    for what, x in before.items():
+        print(f"{x:.4f} -> {after[what]:.4f}  {what}")
+        if abs(after[what] - x) > 1e-3:
+            sys.exit(f"{name}: half precision is not enough, {what}")
+    rows = "\n".join(f"| {what} | {x:.4f} | {after[what]:.4f} |" for what, x in before.items())
+    text = HEAD.format(languages) + card.format(n=n, source=source)
+    text += FOOT.format(rows=rows, name=name)
+    (FOLDER / name / "README.md").write_text(text, encoding="utf-8", newline="\n")
+
+
+def main(argv=None):
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument("name", nargs="?", choices=MODELS, help="all of them if left out")
+    name = p.parse_args(argv).name
+    for each in [name] if name else MODELS:
+        ship(each)
+    size = sum(file.stat().st_size for file in FOLDER.rglob("*") if file.is_file())
+    print(f"{size / 1e6:.2f} MB in {FOLDER.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
