@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from .saving import check_pair
 from .core import COLORS, eval_mode
 from .encoder_decoder import EncoderDecoder
 from .guards import check_that, check_type
 from .multi_head import record_attention
+from .saving import check_pair
 from .text import BOS, EOS, encode_texts
 from .tokenization import TextTokenizer
 

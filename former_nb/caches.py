@@ -151,13 +151,13 @@ def _lengthen(model, length):
 
 # %% ../nbs/deeper/11_caches.ipynb #9af822f6
 @torch.no_grad()
-def _columns(model, step, rows, last, max_new_tokens, sampler, ends, cache):
+def _columns(model, step, rows, longest, max_new_tokens, sampler, ends, cache):
     "The columns of `stream`. All rows are at one position; a longer prompt gives its own token."
     lengths, device = [len(row) for row in rows], next(model.parameters()).device
     given, left = pad_rows(rows).to(device), [max_new_tokens] * len(rows)  # given (B, longest)
     parts, first = list(model.modules()), min(lengths)
     tokens = new = given[:, :first]
-    for T in range(first, last):
+    for T in range(first, longest + 1):  # the last token is never read
         if not any(left):
             return
         training = any(part.training for part in parts)  # between two tokens it is the caller's
@@ -195,9 +195,8 @@ def stream(
     rows = prompt_rows(prompts, c.vocab_size, longest)
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, c.vocab_size)
     sampler = Sampler(sampling, never, len(rows), next(model.parameters()).device)
-    last = min(max(map(len, rows)) + max_new_tokens, longest + 1)  # the last is never read
     step, cache = partial(_step, model, window), cache if use_cache else None
-    return _columns(model, step, rows, last, max_new_tokens, sampler, ends, cache)
+    return _columns(model, step, rows, longest, max_new_tokens, sampler, ends, cache)
 
 # %% ../nbs/deeper/11_caches.ipynb #2a0c0c31
 def stream_text(

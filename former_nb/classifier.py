@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from .block import Stack
-from .saving import Pretrained
 from .config import TransformerConfig
 from .guards import check_ids, check_int, check_share
 from .labels import BigramEmbedding
 from .masks import padding_mask
+from .saving import Pretrained
 from .tokenization import PAD
 
 # %% ../nbs/09_classifier.ipynb #bcecd2bd

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from .block import Stack
-from .saving import Pretrained
 from .config import TransformerConfig
 from .guards import check_ids, check_type
+from .saving import Pretrained
 
 # %% ../nbs/10_generator.ipynb #0d6b9c1c
 class LanguageModel(nn.Module, Pretrained):

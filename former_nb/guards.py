@@ -104,7 +104,8 @@ def check_type(
 
 # %% ../nbs/library/guards.ipynb #860e166b
 def _is(t, dtype):
-    "Whether `t` is a tensor of this type; None stands for any floating point type, int for integers."
+    """Whether `t` is a tensor of this type; None stands for any floating point type, int for
+    integers."""
     if not isinstance(t, torch.Tensor):
         return False
     if dtype is int:

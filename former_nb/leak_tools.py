@@ -119,7 +119,8 @@ class Edits:
 
 # %% ../nbs/library/leak_tools.ipynb #0a04c540
 def _suspicion(found, may):
-    "What a difference between (B, T, B, S) tables of what is and what may be looks like; may be empty."
+    """What a difference between (B, T, B, S) tables of what is and what may be looks like; may be
+    empty."""
     B, T, _, S = found.shape
     within = found[range(B), :, range(B)], may[range(B), :, range(B)]  # two of (B, T, S)
     if within[0].sum() < found.sum():
@@ -131,7 +132,8 @@ def _suspicion(found, may):
     inverted = torch.equal(found | eye, ~may | eye)
     transposed = T == S and torch.equal(found | eye, may.mT | eye)
     own = torch.equal(found, may | eye)
-    looks = {  # the first that is so; the diagonal says little, a query carries a word to its output
+    # the first that is so; the diagonal says little, a query carries a word to its output
+    looks = {
         "no output depends on any input: does the model use it?": not found.any(),
         "every output depends on every input: is the mask passed on?": found.all(),
         "the mask may be inverted or transposed": inverted and transposed,

@@ -13,8 +13,15 @@ from itertools import product
 import torch
 
 from .guards import check_over, check_that, check_type
-from .leak_tools import Edits, at_rest, check_finite, check_inputs, outputs_of
-from .leak_tools import say_joint_leak, say_wrong_pair
+from former_nb.leak_tools import (
+    Edits,
+    at_rest,
+    check_finite,
+    check_inputs,
+    outputs_of,
+    say_joint_leak,
+    say_wrong_pair,
+)
 
 # %% ../nbs/deeper/04_leaks.ipynb #6dc63b92
 def edit_influence(

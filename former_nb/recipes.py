@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from .guards import check_choice, check_int, check_that, check_type
 from . import settings as of_task
+from .guards import check_choice, check_int, check_that, check_type
 from .settings import Job, Task, build, choose_settings
 
 # %% ../nbs/library/recipes.ipynb #a7d5f522
@@ -44,9 +44,9 @@ def name_texts(settings):
 def language_job(settings, texts, source, tokenizer, collate, report) -> Job:
     "A language model of short texts."
     from former_nb.batches import make_batches
-    from former_nb.saving import save_model
     from former_nb.config import TransformerConfig
     from former_nb.generator import LanguageModel
+    from former_nb.saving import save_model
     from former_nb.text import encode_texts
 
     rows = [encode_texts(part, tokenizer) for part in texts]
@@ -96,11 +96,11 @@ def prepare_toy(settings: dict, task: str) -> Job:
 # %% ../nbs/library/recipes.ipynb #6c0dddfe
 def prepare_long_text(settings: dict, name: str | None = None) -> Job:
     "A language model of one long text."
-    from former_nb.saving import save_model
     from former_nb.config import TransformerConfig
     from former_nb.generator import LanguageModel
     from former_nb.long_text_data import load_long_text, long_text_data
     from former_nb.reports import report_long
+    from former_nb.saving import save_model
 
     text, source, shares = load_long_text(name or file_name(settings, "file"))
     length, most = settings["length"], min(int(min(shares) * len(text)), 250_000)
@@ -148,11 +148,11 @@ def table_parts(settings):
 
 def prepare_labels(settings: dict, find_parts: Callable) -> Job:
     "A classifier of texts."
-    from former_nb.saving import save_model
     from former_nb.classifier import Classifier
     from former_nb.config import TransformerConfig
     from former_nb.labels import label_names
     from former_nb.reports import report_labels
+    from former_nb.saving import save_model
     from former_nb.tokenization import SubwordTokenizer
 
     for name, least in (("max_tokens", 4), ("vocabulary", 260), ("pairs", 0)):

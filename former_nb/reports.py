@@ -47,8 +47,8 @@ def new_names(
 def name_losses(model, tokenizer, rows) -> dict[str, float]:
     "Nats per character on held-out names, of the model and of two that count."
     from former_nb.batches import make_batches
-    from former_nb.ngrams import NGram
     from former_nb.losses import evaluate
+    from former_nb.ngrams import NGram
 
     choices = tokenizer.vocab_size - 3  # padding, beginning and unknown never follow
     counted = {"bigram": 2, "Kneser–Ney 6-gram": 6}
@@ -99,8 +99,8 @@ COUNTED = 2_000_000  # characters that the counting models read, and are judged 
 
 def long_losses(model, data, length) -> dict[str, float]:
     "Nats per character on the last part of a text, of the model and of three that count."
-    from former_nb.ngrams import NGram
     from former_nb.losses import evaluate
+    from former_nb.ngrams import NGram
     from former_nb.text import BOS, SPECIALS
 
     train, last = data.rows[0][-COUNTED:].tolist(), data.rows[-1].tolist()

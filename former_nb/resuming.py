@@ -57,9 +57,8 @@ def _refuse_other(folder, theirs, ours):
     "Raise `ValueError`, naming what differs, unless both are of one run."
     if odd := [name for name in ours | theirs if theirs.get(name) != ours.get(name)]:
         said = [f"{name}={theirs.get(name)!r}, not {ours.get(name)!r}" for name in odd[:3]]
-        raise ValueError(
-            f"folder: the checkpoint in {str(folder)!r} is of another run: {', '.join(said)}"
-        )
+        where = f"folder: the checkpoint in {str(folder)!r} is of another run"
+        raise ValueError(f"{where}: {', '.join(said)}")
 
 # %% ../nbs/deeper/08_resuming.ipynb #3427a226
 PROGRESS = ("step", "seconds", "history", "done")  # fields of a run that JSON can hold

@@ -154,7 +154,8 @@ def choose_settings(
     found: dict,  # from a file
     given: dict,  # from the command line
 ) -> dict:
-    "The task's settings, changed by a file, then by the command line. Raises `ValueError` for others."
+    """The task's settings, changed by a file, then by the command line. Raises `ValueError` for
+    others."""
     usual = {name: setting.default for name, setting in task_settings(task).items()}
     asked = found | given
     if odd := [name for name in asked if name not in usual]:

@@ -25,7 +25,8 @@ CROSS_NAMES = NAMES | {"norm_cross": "norm2", "norm_ff": "norm3"}
 def block_from_torch(
     theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer,  # batch_first=True
 ) -> Block:  # the same function
-    "Our block with the weights of PyTorch's layer. Raises `ValueError` for one that ours cannot be."
+    """Our block with the weights of PyTorch's layer. Raises `ValueError` for one that ours cannot
+    be."""
     if not isinstance(theirs, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
         kinds = "nn.TransformerEncoderLayer or nn.TransformerDecoderLayer"
         raise TypeError(f"theirs: expected {kinds}, got {type(theirs).__name__}")

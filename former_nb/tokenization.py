@@ -125,7 +125,8 @@ def _vocabulary(merges):
 
 # %% ../nbs/library/tokenization.ipynb #479e9524
 class SubwordTokenizer(TextTokenizer):
-    "Byte-level BPE from Hugging Face `tokenizers`. Every text is known; none spells a special token."
+    """Byte-level BPE from Hugging Face `tokenizers`. Every text is known; none spells a special
+    token."""
 
     kind = "subword"
 

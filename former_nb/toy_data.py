@@ -18,52 +18,60 @@ from .text import IGNORE, collate
 # %% ../nbs/library/toy_data.ipynb #c3896fdf
 # fmt: off
 NAMES = """
-adelė adolfas adomas adrija adrijus agata agnius agnė agota aida aidas aidė aimantas aina airida aistė aivaras
-akvilina akvilė albertas albina albinas alda aldas aldona aleksandra aleksandras aleksas alfonsas alfredas algimantas
-algirdas algis alicija alina alma almantas aloyzas alvydas ana anastazija andriejus andrius andrėja anelė angelė
-anicetas antanas antanina apolonija aras armandas arminas arnas arnoldas arnė artūras arvydas arūnas arūnė asta
-astijus audra audrius audronė audrė augustas augustinas augustė auksė aurelija aurelijus aurimas austė austėja aušra
-aušrinė aušrius balys barbora bartas beata benas benediktas benius bernadeta bernardas birutė boleslovas brigita
-bronislava bronislovas bronius bronė cecilija dagnė daina dainius dainora daiva dalia dalius dalė danguolė daniela
-danielius danutė darata darija darius daugirdas daumantas deima deimantas deimantė deividas diana digna dija dina
-domantas domantė domas domicelė dominyka dominykas donaldas donata donatas dora dorotėja dovilė dovydas džiugas
-edgaras edita edmundas eduardas edvardas edvinas egidijus eglė eimantas eimantė eimutis einaras eitvydas eivydas elena
-eligijus elona elvyra elzė elžbieta ema emilija emilis emilė erika erikas ernesta ernestas estera eugenija eugenijus
-eva evaldas evelina fausta faustas felicija feliksas florijonas gabija gabrielius gabrielė gailius gailė gaiva gaudrė
-gedas gediminas gedvydas geistė gema genovaitė genutė genė gerda giedra giedrius giedrė gilė gintaras gintarė gintas
-gintautas gintautė gitana goda gražina gražvydas greta grigalius guoda gustas gustė gvidas gytis halina helena
-henrikas hubertas ida ieva ignacas ignas ignė ilona imantas ina indrius indrė ineta inga ingrida irena irma irmantas
-irutė irvydas iveta izabelė izidorius jadvyga janina jaunius jaunutis jeronimas joana jogaila jogailė jogilė jokimas
-jokūbas jolanta jolita jonas jonė joris jorūnė jotvilė jovaras jovita judita judrė julija julijona julijonas julius
-juozapas juozapina juozas jurga jurgis jurgita justas justina justinas justė juzefa jūra jūratė kajus kamilė karigaila
-karolina karolis kasparas kastytis katrė kazimiera kazimieras kazys kazė kipras klara klaudija klemensas konstancija
-konstantinas kornelija kostas kotryna kovas kristina kristupas ksaveras kęstutis laima laimis laimonas laimutis
-laimutė laisvydas laisvė laura lauras lauryna laurynas leokadija leonarda leonardas leonas leonidas leonora leontina
-lidija liepa lilija lina linas lionginas liubartas liucija liuda liudas liudvika liudvikas livija loreta lukas luknė
-lukrecija lėja magdalena magdė malvina mamertas mangirdas manta mantas mantautas mantvydas manvydas marcelinas marcelė
-margarita margiris marija marijona marijonas marijus marius markas marta martyna martynas marytė matas matilda meda
-medeina meilutė meilė melanija mečislovas mečys miglė mikalina mikalojus milda milena milita mina mindaugas mingailė
-mingaudas minija minvydas mirga modesta modestas monika montvydas morta motiejus mykolas mykolė mėta naglis napoleonas
-narimantas natalija neda nedas nemunas nerija nerijus neringa nida nijolė nikodemas nojus nomeda nora norbertas norma
-normantas norvilas norvydas ona onutė orestas orinta oskaras osvaldas otilija palmyra patricija patrikas paula paulina
-paulius paulė petras petronė petronėlė petrė pijus povilas pranas pranciška pranciškus pranė radvilas radvilė
-raigardas raimonda raimondas raimundas raminta ramunė ramutė ramūnas rapolas rasa reda redas regimantas regina
-remigija remigijus renaldas renata rima rimantas rimantė rimas rimgailė rimgaudas rimtautas rimutė rimvydas rina
-ringailė ringaudas rita ričardas roberta robertas rojus rokas rolandas roma romanas romas romualda romualdas rozalija
-rugilė rusnė rytas rytis rūta sabina salomėja salvijus samanta sandra santa sara saulenė saulius saulė sebastijonas
-severija severinas sigita sigitas sigutė silva silvestras silvija simas simona simonas sirvydas skaidra skaidrius
-skaidrė skaistis skaistė skirgaila skirmantas skirmantė skomantas smilga smiltė snieguolė sofija solveiga sonata
-stanislava stanislovas stasys stasė stefa stefanija stepas steponas svajonė svajūnas svajūnė tadas tauras taurius
-tautvilė tautvydas teklė teodora teodoras teofilis teofilė teresė titas toma tomas traidenis tytas ugnius ugnė ula
-uosis urbonas urtė uršulė vaclova vaclovas vacys vacė vaida vaidas vaidila vaidilutė vaidota vaidotas vaitiekus vaiva
-vaišvilas vaižgantas valda valdas valdemaras valentina valentinas valerija valerijonas valerijus valys valė vanda
-vasara vasarė venta veronika verutė vesta vida vidas vidmantas vidmantė viktoras viktorija viktė vilhelmas vilija
-vilius vilma vilmantas viltautas viltė vilė vincas vincenta vincentas vincė violeta virga virgilijus virginija
-virginijus virgis virmantas visvaldas vita vitalija vitalijus vitalius vitoldas vydas vydūnas vygandas vygantas
-vygaudas vygintas vykantas vykintas vytaras vytas vytautas vytautė vytenis vyturys vytė vėjas vėtra zabelė zenona
-zenonas zigmantas zigmas zita zofija zosė zuzana ąžuolas ąžuolė česlova česlovas šarlota šarūnas šarūnė šviesa
-švitrigaila ūla žaneta žemyna žibuoklė žibutė žiedė žilvinas živilė žybartas žydra žydrius žydrė žydrūnas žydrūnė
-žygaudas žygimantas žygintas žygis žymantas
+adelė adolfas adomas adrija adrijus agata agnius agnė agota aida aidas aidė aimantas aina airida
+aistė aivaras akvilina akvilė albertas albina albinas alda aldas aldona aleksandra aleksandras
+aleksas alfonsas alfredas algimantas algirdas algis alicija alina alma almantas aloyzas alvydas ana
+anastazija andriejus andrius andrėja anelė angelė anicetas antanas antanina apolonija aras armandas
+arminas arnas arnoldas arnė artūras arvydas arūnas arūnė asta astijus audra audrius audronė audrė
+augustas augustinas augustė auksė aurelija aurelijus aurimas austė austėja aušra aušrinė aušrius
+balys barbora bartas beata benas benediktas benius bernadeta bernardas birutė boleslovas brigita
+bronislava bronislovas bronius bronė cecilija dagnė daina dainius dainora daiva dalia dalius dalė
+danguolė daniela danielius danutė darata darija darius daugirdas daumantas deima deimantas deimantė
+deividas diana digna dija dina domantas domantė domas domicelė dominyka dominykas donaldas donata
+donatas dora dorotėja dovilė dovydas džiugas edgaras edita edmundas eduardas edvardas edvinas
+egidijus eglė eimantas eimantė eimutis einaras eitvydas eivydas elena eligijus elona elvyra elzė
+elžbieta ema emilija emilis emilė erika erikas ernesta ernestas estera eugenija eugenijus eva
+evaldas evelina fausta faustas felicija feliksas florijonas gabija gabrielius gabrielė gailius gailė
+gaiva gaudrė gedas gediminas gedvydas geistė gema genovaitė genutė genė gerda giedra giedrius giedrė
+gilė gintaras gintarė gintas gintautas gintautė gitana goda gražina gražvydas greta grigalius guoda
+gustas gustė gvidas gytis halina helena henrikas hubertas ida ieva ignacas ignas ignė ilona imantas
+ina indrius indrė ineta inga ingrida irena irma irmantas irutė irvydas iveta izabelė izidorius
+jadvyga janina jaunius jaunutis jeronimas joana jogaila jogailė jogilė jokimas jokūbas jolanta
+jolita jonas jonė joris jorūnė jotvilė jovaras jovita judita judrė julija julijona julijonas julius
+juozapas juozapina juozas jurga jurgis jurgita justas justina justinas justė juzefa jūra jūratė
+kajus kamilė karigaila karolina karolis kasparas kastytis katrė kazimiera kazimieras kazys kazė
+kipras klara klaudija klemensas konstancija konstantinas kornelija kostas kotryna kovas kristina
+kristupas ksaveras kęstutis laima laimis laimonas laimutis laimutė laisvydas laisvė laura lauras
+lauryna laurynas leokadija leonarda leonardas leonas leonidas leonora leontina lidija liepa lilija
+lina linas lionginas liubartas liucija liuda liudas liudvika liudvikas livija loreta lukas luknė
+lukrecija lėja magdalena magdė malvina mamertas mangirdas manta mantas mantautas mantvydas manvydas
+marcelinas marcelė margarita margiris marija marijona marijonas marijus marius markas marta martyna
+martynas marytė matas matilda meda medeina meilutė meilė melanija mečislovas mečys miglė mikalina
+mikalojus milda milena milita mina mindaugas mingailė mingaudas minija minvydas mirga modesta
+modestas monika montvydas morta motiejus mykolas mykolė mėta naglis napoleonas narimantas natalija
+neda nedas nemunas nerija nerijus neringa nida nijolė nikodemas nojus nomeda nora norbertas norma
+normantas norvilas norvydas ona onutė orestas orinta oskaras osvaldas otilija palmyra patricija
+patrikas paula paulina paulius paulė petras petronė petronėlė petrė pijus povilas pranas pranciška
+pranciškus pranė radvilas radvilė raigardas raimonda raimondas raimundas raminta ramunė ramutė
+ramūnas rapolas rasa reda redas regimantas regina remigija remigijus renaldas renata rima rimantas
+rimantė rimas rimgailė rimgaudas rimtautas rimutė rimvydas rina ringailė ringaudas rita ričardas
+roberta robertas rojus rokas rolandas roma romanas romas romualda romualdas rozalija rugilė rusnė
+rytas rytis rūta sabina salomėja salvijus samanta sandra santa sara saulenė saulius saulė
+sebastijonas severija severinas sigita sigitas sigutė silva silvestras silvija simas simona simonas
+sirvydas skaidra skaidrius skaidrė skaistis skaistė skirgaila skirmantas skirmantė skomantas smilga
+smiltė snieguolė sofija solveiga sonata stanislava stanislovas stasys stasė stefa stefanija stepas
+steponas svajonė svajūnas svajūnė tadas tauras taurius tautvilė tautvydas teklė teodora teodoras
+teofilis teofilė teresė titas toma tomas traidenis tytas ugnius ugnė ula uosis urbonas urtė uršulė
+vaclova vaclovas vacys vacė vaida vaidas vaidila vaidilutė vaidota vaidotas vaitiekus vaiva
+vaišvilas vaižgantas valda valdas valdemaras valentina valentinas valerija valerijonas valerijus
+valys valė vanda vasara vasarė venta veronika verutė vesta vida vidas vidmantas vidmantė viktoras
+viktorija viktė vilhelmas vilija vilius vilma vilmantas viltautas viltė vilė vincas vincenta
+vincentas vincė violeta virga virgilijus virginija virginijus virgis virmantas visvaldas vita
+vitalija vitalijus vitalius vitoldas vydas vydūnas vygandas vygantas vygaudas vygintas vykantas
+vykintas vytaras vytas vytautas vytautė vytenis vyturys vytė vėjas vėtra zabelė zenona zenonas
+zigmantas zigmas zita zofija zosė zuzana ąžuolas ąžuolė česlova česlovas šarlota šarūnas šarūnė
+šviesa švitrigaila ūla žaneta žemyna žibuoklė žibutė žiedė žilvinas živilė žybartas žydra žydrius
+žydrė žydrūnas žydrūnė žygaudas žygimantas žygintas žygis žymantas
 """.split()
 # fmt: on
 

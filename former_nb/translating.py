@@ -18,12 +18,12 @@ import torch
 
 from .batches import make_batches
 from .beam_search import beam_search
-from .saving import check_pair
 from .core import eval_mode
 from .encoder_decoder import EncoderDecoder
 from .files import read_text
 from .guards import check_int, check_that, check_type
 from .masks import padding_mask
+from .saving import check_pair
 from .text import BOS, PAD, encode_texts, pad_rows
 from .tokenization import TextTokenizer
 from .two_stacks import CrossAttentionCache

@@ -108,55 +108,30 @@ def test_kept_equals_fed_again_equals_alone(part):
         kept = generate(model, prompts, most, **how)
         again = generate(model, prompts, most, **(how | {"use_cache": False}))
         assert kept == again, f"case {seed}: fed again gives something else"
-        if seed % 3 == 0:
-            one_by_one = alone(model, prompts, most, **how)
-            assert kept == one_by_one, f"case {seed}: one by one gives something else"
-
-
-@pytest.mark.parametrize("positions", SCHEMES)
-def test_prompts_of_many_lengths_equal_calls_of_their_own(positions):
-    model, draw = language_model(1, positions, n_kv_heads=2), random.Random(0)
-    prompts = [[draw.randint(4, 22) for _ in range(n)] for n in (4, 1, 9, 2, 2, 7, 1, 5)]
-    for how in (dict(temperature=0), dict(seed=5, top_k=9, top_p=0.9, repetition_penalty=1.4)):
-        together = generate(model, prompts, 7, **how)
-        assert together == alone(model, prompts, 7, **how)
-        for row, p in zip(together, prompts):
-            assert row[: len(p)] == p and 1 <= len(row) - len(p) <= 7
+        one_by_one = alone(model, prompts, most, **how)
+        assert kept == one_by_one, f"case {seed}: one by one gives something else"
+        assert all(row[: len(p)] == p and len(row) > len(p) for row, p in zip(kept, prompts))
 
 
 # ---- caches
 
 
+@pytest.mark.parametrize("window", [None, 1, 2, 5])
 @pytest.mark.parametrize("positions", SCHEMES)
-@pytest.mark.parametrize("n_kv_heads", [4, 1])
-def test_logits_through_the_cache_equal_the_whole(positions, n_kv_heads):
-    model = language_model(0, positions, n_kv_heads=n_kv_heads).eval()
-    tokens = torch.randint(4, 23, (3, 20))
-    with torch.no_grad():
-        whole = model(tokens)
-        for sizes in ([20], [1] * 20, [7, 1, 1, 5, 6], [1, 18, 1]):
-            cache = KVCache(2)
-            pieces = [model(piece, cache) for piece in tokens.split(sizes, dim=1)]
-            assert_close(torch.cat(pieces, dim=1), whole)
-            assert cache.length == 20 and cache[0].k.shape == (3, n_kv_heads, 20, 4)
-
-
-@pytest.mark.parametrize("window", [1, 2, 5])
-@pytest.mark.parametrize("positions", SCHEMES)
-def test_the_sliding_window_equals_the_mask_in_every_layer(positions, window):
+@torch.no_grad()
+def test_logits_through_the_cache_equal_the_whole_under_the_mask_of_its_window(positions, window):
     model = language_model(0, positions, n_kv_heads=2, n_layers=3).eval()
     tokens = torch.randint(4, 23, (2, 20))
-    with torch.no_grad():
-        whole = model(tokens, mask=sliding_window_mask(20, window))
-        for sizes in ([20], [1] * 20, [6] + [1] * 14, [6, 5, 1, 8]):
-            cache, found = KVCache(3, window), []
-            for piece in tokens.split(sizes, dim=1):
-                T, S = piece.shape[1], min(cache.length, window - 1) + piece.shape[1]
-                mask = sliding_window_mask(T, window, S) if T > 1 else None
-                found.append(model(piece, cache, mask))
-            assert_close(torch.cat(found, dim=1), whole)
-            most = max(sizes[-1] + window - 1, window)
-            assert all(layer.k.shape[2] <= most for layer in cache.layers)
+    mask = lambda T, S: None if window is None or T == 1 else sliding_window_mask(T, window, S)
+    whole = model(tokens, mask=mask(20, 20))
+    for sizes in ([20], [1] * 20, [6] + [1] * 14, [6, 5, 1, 8]):
+        cache, found = KVCache(3, window), []
+        for piece in tokens.split(sizes, dim=1):
+            T, seen = piece.shape[1], min(cache.length, (window or 99) - 1)
+            found.append(model(piece, cache, mask(T, seen + T)))
+        assert_close(torch.cat(found, dim=1), whole)
+        kept = 20 if window is None else max(sizes[-1] + window - 1, window)
+        assert cache.length == 20 and all(layer.k.shape[2] <= kept for layer in cache.layers)
 
 
 @pytest.mark.parametrize("positions", SCHEMES)
@@ -257,10 +232,10 @@ def test_importing_costs_no_compiler():
 def test_compiled_gives_the_same_tokens(backend):
     model = language_model(0, "rotary", n_kv_heads=2, n_layers=1)
     torch._dynamo.reset()
-    compiled, prompts = torch.compile(model, backend=backend), [[5, 6, 7], [8, 9]]
+    compiled, prompts = torch.compile(model, backend=backend), [[5, 6], [8, 9]]
     for how in (dict(temperature=0), *[dict(seed=1), dict(seed=1, window=4)] * LONG):
-        plain = generate(model, prompts, 4, eos_token_ids=None, **how)
-        assert generate(compiled, prompts, 4, eos_token_ids=None, **how) == plain
+        plain = generate(model, prompts, 3, eos_token_ids=None, **how)
+        assert generate(compiled, prompts, 3, eos_token_ids=None, **how) == plain
     torch._dynamo.reset()
 
 
@@ -581,7 +556,7 @@ def texts_of(best):
 @pytest.mark.parametrize("length_penalty", [0, 0.6, 2])
 def test_beams_enough_equal_exhaustive_search(convention, length_penalty):
     how = dict(length_penalty=length_penalty, convention=convention)
-    for seed, V, most in ((0, 5, 4), (1, 6, 3), (2, 7, 1)):
+    for seed, V, most in ((0, 5, 3), (1, 6, 4), (2, 7, 1)):
         model = language_model(seed, SCHEMES[seed], V=V)
         want = every_text(model, [4, 4], most, **how)[:4]
         got = beam_search(model, [4, 4], 400, most, num_return_sequences=4, **how)

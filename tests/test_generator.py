@@ -36,7 +36,7 @@ from former_nb.ngrams import NGram
 from former_nb.noise import assert_no_noise_leak
 from former_nb.reports import plot_attention
 from former_nb.saving import load_model, save_model
-from former_nb.text import BOS, EOS, IGNORE, PAD, SPECIALS, UNK, CharTokenizer
+from former_nb.text import BOS, EOS, IGNORE, SPECIALS, UNK, CharTokenizer
 from former_nb.tokenization import SubwordTokenizer, load_tokenizer
 from former_nb.training_config import TrainingConfig
 
@@ -190,7 +190,7 @@ def test_models_say_what_is_wrong(tmp_path):
         (lambda: model(torch.tensor([1, 2])), ValueError, "tokens:"),
         (lambda: model(torch.tensor([[1, 7]])), ValueError, "got 7"),
         (lambda: model(torch.zeros(1, 9, dtype=torch.long)), ValueError, "max_len = 8"),
-        (lambda: save_model(tmp_path, model, CharTokenizer("ab")), ValueError, "got 6"),
+        (lambda: save_model(tmp_path, model, CharTokenizer("ab")), ValueError, "tokenizer:"),
         (lambda: save_model(tmp_path, model, "abc"), TypeError, "tokenizer:"),
         (lambda: save_model(tmp_path, torch.nn.Linear(2, 2), tokenizer), ValueError, "Linear"),
         (lambda: load_model(tmp_path / "no"), ValueError, "model:"),
@@ -329,24 +329,6 @@ def test_a_run_on_windows_is_resumed_bit_for_bit(tmp_path):
     fit(again, *windows(), config, folder=tmp_path, resume=True)
     for a, b in zip(whole.parameters(), again.parameters()):
         assert torch.equal(a, b)
-
-
-@pytest.mark.parametrize("moved", [False, True], ids=["right", "targets not shifted"])
-def test_noise_through_the_windows(moved):
-    class Moved(TextWindows):
-        def batch(self, starts):
-            x, y = super().batch(starts)
-            return y.clamp(min=PAD), y
-
-    kind = Moved if moved else TextWindows
-    noise = torch.randint(4, 14, (30_000,), generator=torch.Generator().manual_seed(0)).numpy()
-    train, valid = (
-        kind(noise[:20_000], 8, 64, True, 0, 0),
-        kind(noise[20_000:], 8, 256, False, 0, 0),
-    )
-    config = TrainingConfig(steps=60, lr=1e-2, eval_every=30)
-    loss = fit(small(14, n_layers=1), train, valid, config)["valid"].min()
-    assert (loss < math.log(10) - 0.3) == moved
 
 
 def test_more_context_costs_less():

@@ -15,8 +15,10 @@ from ..exercises import diagnose, exercise
 # %% ../../nbs/solutions/15_attention_maps.ipynb #00055ccc
 @exercise(
     "attention_maps.1",
-    "Follow where a word can go. The target never enters the encoder. The source enters the decoder by cross-attention only.",
-    "In a decoder's layer its own attention comes first, cross-attention second. What has layer 1 seen of the source, when its own attention is computed?",
+    "Follow where a word can go. The target never enters the encoder. The source "
+    "enters the decoder by cross-attention only.",
+    "In a decoder's layer its own attention comes first, cross-attention second. What has "
+    "layer 1 seen of the source, when its own attention is computed?",
     "Weights are made of queries and keys. Those of layer 2 are made of what layer 1 gave out.",
 )
 def judge_attention_maps_1(answer):
@@ -26,10 +28,13 @@ def judge_attention_maps_1(answer):
         torch.tensor([False, False, True, False, True]),
         places=(
             "(a): the encoder reads the source and nothing else",
-            "(b): the decoder's own attention is causal, so earlier rows have not seen the last word",
+            "(b): the decoder's own attention is causal, so earlier "
+            "rows have not seen the last word",
             "(c): the encoder has no causal mask, so its first word looks at the last, too",
-            "(d): in layer 1 the decoder's own attention comes before cross-attention, and has seen nothing of the source",
-            "(e): what layer 2 attends to has been through the cross-attention of layer 1, and holds the source",
+            "(d): in layer 1 the decoder's own attention comes before "
+            "cross-attention, and has seen nothing of the source",
+            "(e): what layer 2 attends to has been through the "
+            "cross-attention of layer 1, and holds the source",
         ),
     )
 
@@ -55,9 +60,12 @@ def _largest_first(weights):
 
 @exercise(
     "attention_maps.2",
-    "Whoever chooses first takes the place that another needs more. What counts is the sum over all rows.",
-    "`scipy.optimize.linear_sum_assignment(weights, maximize=True)` gives rows and columns of the best assignment.",
-    "`rows, places = linear_sum_assignment(weights.numpy(), maximize=True)`; with T ≤ S the rows come in order, and the places are the answer.",
+    "Whoever chooses first takes the place that another needs more. "
+    "What counts is the sum over all rows.",
+    "`scipy.optimize.linear_sum_assignment(weights, maximize=True)` gives "
+    "rows and columns of the best assignment.",
+    "`rows, places = linear_sum_assignment(weights.numpy(), maximize=True)`; with T ≤ S the "
+    "rows come in order, and the places are the answer.",
 )
 def judge_attention_maps_2(answer):
     "A function of weights."
@@ -82,15 +90,12 @@ def judge_attention_maps_2(answer):
                 "the last rows choose first there; another choice has a larger sum": _in_turn(
                     weights, reversed(range(len(weights)))
                 ),
-                "the largest weight is taken first there, and others pay for it; another choice has a larger sum": _largest_first(
-                    weights
-                ),
-                "that has the *smallest* sum: `linear_sum_assignment` asks for costs, unless told `maximize=True`": best(
-                    False
-                ),
-                "that asks for each source token which row looks at it most; the other axis": weights.argmax(
-                    0
-                ),
+                "the largest weight is taken first there, and others pay for "
+                "it; another choice has a larger sum": _largest_first(weights),
+                "that has the *smallest* sum: `linear_sum_assignment` asks for "
+                "costs, unless told `maximize=True`": best(False),
+                "that asks for each source token which row looks "
+                "at it most; the other axis": weights.argmax(0),
                 "those are rows and places; the places alone are the answer": torch.stack(
                     [torch.arange(len(weights)), best(True)]
                 ),
@@ -105,8 +110,10 @@ def judge_attention_maps_2(answer):
 # %% ../../nbs/solutions/15_attention_maps.ipynb #000e5ccc
 @exercise(
     "attention_maps.3",
-    "In the encoder each row sees S places: the same one has 1/S. And the one before? The first row has none.",
-    "In the decoder row i, counted from 1, sees i places, so each has 1/i. The mean over the rows of 1, 1/2, 1/3, …, 1/T?",
+    "In the encoder each row sees S places: the same one has 1/S. And the "
+    "one before? The first row has none.",
+    "In the decoder row i, counted from 1, sees i places, so each has 1/i. The "
+    "mean over the rows of 1, 1/2, 1/3, …, 1/T?",
     "1/S, (S − 1)/S², H/T and (H − 1)/T, with H = 1 + 1/2 + … + 1/T.",
 )
 def judge_attention_maps_3(answer):
@@ -137,9 +144,8 @@ def judge_attention_maps_3(answer):
                 "those are sums over the rows; asked for is their mean": tensor(
                     1, (S - 1) / S, H, H - 1
                 ),
-                "the mean is over all rows, also over the first, which has nothing before it": tensor(
-                    same, same, H / T, (H - 1) / (T - 1)
-                ),
+                "the mean is over all rows, also over the first, "
+                "which has nothing before it": tensor(same, same, H / T, (H - 1) / (T - 1)),
                 "the same place first, then the one before": tensor(
                     before, same, (H - 1) / T, H / T
                 ),

@@ -78,7 +78,8 @@ FOLDING = {  # what an answer says about itself, and the mistake that makes it
 @exercise(
     "equivalent_forms.2",
     "The scores have shape (B * h, T, T). Which sentence does row i of the folded batch belong to?",
-    "Rows 0 … h - 1 belong to sentence 0: `keep.repeat_interleave(h, dim=0)`, with an axis of size 1",
+    "Rows 0 … h - 1 belong to sentence 0: "
+    "`keep.repeat_interleave(h, dim=0)`, with an axis of size 1",
 )
 def judge_equivalent_forms_2(answer):
     "Judge folded heads with padding."

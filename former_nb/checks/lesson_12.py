@@ -10,7 +10,7 @@ from math import exp, log
 
 import torch
 
-from ..exercises import diagnose, exercise
+from ..exercises import exercise
 from ..masks import causal_mask, padding_mask
 from ..text import BOS, PAD
 
@@ -84,8 +84,10 @@ def judge_12_1(answer):
 # %% ../../nbs/solutions/12_encoder_decoder.ipynb #000550l2
 @exercise(
     "12.2",
-    "For each model ask: what may it read when it is asked for a letter, and is that letter among it?",
-    "(a) reads the source, which shows half of the letters. (b) has just read the letter it is asked for. (c) reads the next place of the target. (d) has nothing but what it wrote.",
+    "For each model ask: what may it read when it is asked for a "
+    "letter, and is that letter among it?",
+    "(a) reads the source, which shows half of the letters. (b) has just read the letter it "
+    "is asked for. (c) reads the next place of the target. (d) has nothing but what it wrote.",
 )
 def judge_12_2(answer):
     right = (0.5 * log(8), 0.0, 0.0, log(8))
@@ -144,8 +146,10 @@ def judge_12_2(answer):
 # %% ../../nbs/solutions/12_encoder_decoder.ipynb #001450l2
 @exercise(
     "12.3",
-    "Two kinds of logits: that of the word just read, and all others. How large is the first, and how are the others spread?",
-    "The first is √d. The others are normal with variance one, and the mean of e^z is then e^(1/2). The target is one of the others.",
+    "Two kinds of logits: that of the word just read, and all others. How large is "
+    "the first, and how are the others spread?",
+    "The first is √d. The others are normal with variance one, and the mean of e^z is "
+    "then e^(1/2). The target is one of the others.",
 )
 def judge_12_3(answer):
     for V, d in ((20, 16), (1000, 256), (8000, 64), (30000, 16)):
@@ -162,10 +166,8 @@ def judge_12_3(answer):
             "that is the loss of knowing nothing; the word just read is still in the stream": log(
                 V
             ),
-            "that would be so with three matrices; with one, the word just read has a logit of its own": log(
-                V
-            )
-            + 0.5,
+            "that would be so with three matrices; with one, the word "
+            "just read has a logit of its own": log(V) + 0.5,
             "true of a small vocabulary only; the other words count too": root,
             "the other logits are not 0 but vary: the mean of e^z is e^(1/2)": log(
                 exp(root) + V - 1
@@ -176,17 +178,15 @@ def judge_12_3(answer):
             "the logit of the word just read is √d, not d": log(
                 exp(min(d, 700)) + (V - 1) * exp(0.5)
             ),
-            "the logit of the word just read is √d; E has rows of length one, the norm's output has length √d": log(
-                exp(1) + (V - 1) * exp(0.5)
-            ),
+            "the logit of the word just read is √d; E has rows of length "
+            "one, the norm's output has length √d": log(exp(1) + (V - 1) * exp(0.5)),
             "the target is another word than the one just read; its logit is 0 on average": right
             - root,
             "that is in bits; the loss is in nats": right / log(2),
-            "the two kinds of logits stand in one sum of exponentials; their losses do not add": root
-            + log(V),
-            "the two kinds of logits stand in one sum of exponentials, so their losses do not add": root
-            + log(V - 1)
-            + 0.5,
+            "the two kinds of logits stand in one sum of "
+            "exponentials; their losses do not add": root + log(V),
+            "the two kinds of logits stand in one sum of "
+            "exponentials, so their losses do not add": root + log(V - 1) + 0.5,
             "a sum of exponentials still needs its logarithm": exp(root) + (V - 1) * exp(0.5),
         }
         found = next(

@@ -108,7 +108,8 @@ def judge_13_2(answer):
 @exercise(
     "13.3",
     "The logits at place i are about the token that stands at place i + 1 of `tgt`.",
-    "`said = torch.cat([tgt[:, :1], logits.argmax(-1)[:, :-1]], 1)`, then `torch.where`; what is PAD in `tgt` stays.",
+    "`said = torch.cat([tgt[:, :1], logits.argmax(-1)[:, :-1]], 1)`, then "
+    "`torch.where`; what is PAD in `tgt` stays.",
 )
 def judge_13_3(answer):
     made = torch.Generator("cpu").manual_seed(0)
@@ -141,13 +142,15 @@ def judge_13_3(answer):
             "<bos> stays, and so do pads": torch.where(own, last, tgt),
             "<bos> stays, whatever `own` says there": torch.where(own & ~keep, moved, tgt)
             * (tgt != BOS),
-            "`own` is about the token at its own place: the logits are moved, `own` is not": torch.where(
+            "`own` is about the token at its own place: the "
+            "logits are moved, `own` is not": torch.where(
                 own.roll(1, 1) & ~keep & (tgt != BOS), moved, tgt
             ),
             "`own` is turned round: True is where the model's own token is read": torch.where(
                 ~own & ~keep, moved, tgt
             ),
-            "shifted to the wrong side: logits are about the next place, not the one before": torch.where(
+            "shifted to the wrong side: logits are about the "
+            "next place, not the one before": torch.where(
                 own & ~keep & (tgt != BOS), said.roll(-1, 1), tgt
             ),
             "every token was exchanged; only where `own` is True": torch.where(keep, tgt, moved),

@@ -65,7 +65,8 @@ def _once(row, pair):
     "14.2",
     "Count the pairs of neighbours. Which one is in all five words?",
     "A merge shortens the words by one token for each place where its pair stands.",
-    "The vocabulary is what was there before the first merge, and one piece for each merge. What was there before?",
+    "The vocabulary is what was there before the first merge, and one piece "
+    "for each merge. What was there before?",
 )
 def judge_14_2(answer):
     "Two numbers: tokens of the five words, and vocab_size."
@@ -120,7 +121,8 @@ def judge_14_3(answer):
                 lambda loss, t, c: loss * t / c * math.log(2)
             ),
             "that is per token still": values(lambda loss, t, c: loss / math.log(2)),
-            "you multiplied by characters per token; the loss of one token is spread over its characters": values(
+            "you multiplied by characters per token; the loss of one "
+            "token is spread over its characters": values(
                 lambda loss, t, c: loss * c / t / math.log(2)
             ),
             "you multiplied by characters per token, and nats are no bits": values(
@@ -144,8 +146,10 @@ def judge_14_3(answer):
 # %% ../../nbs/solutions/14_subwords.ipynb #bc3d4e88
 @exercise(
     "14.4",
-    "A precision asks how much of what was *said* is in the reference, not how much of the reference was said.",
-    "The first five words hold 5 words, 4 pairs, 3 triples and 2 runs of four. How many of them are in the reference?",
+    "A precision asks how much of what was *said* is in the reference, not "
+    "how much of the reference was said.",
+    "The first five words hold 5 words, 4 pairs, 3 triples and 2 runs of four. "
+    "How many of them are in the reference?",
     "What is left is the brevity penalty, exp(1 − r/c), with r = 10 and c = 5.",
 )
 def judge_14_4(answer):
@@ -205,7 +209,8 @@ def _many(hypothesis, references, together="most", length="nearest"):
 
 @exercise(
     "14.5",
-    "Start from `bleu_counts` and change two things: what the runs are clipped by, and the last number.",
+    "Start from `bleu_counts` and change two things: what the runs "
+    "are clipped by, and the last number.",
     "Counters know the maximum of two: `a | b`. Join those of all references, then clip as before.",
     "The length: `min((len(r) for r in references), key=lambda n: (abs(n - len(hypothesis)), n))`.",
 )
@@ -235,21 +240,17 @@ def judge_14_5(answer):
             ),
             _many(words, others),
             {
-                "the references are added up: a run may count as often as one of them has it, not all together": _many(
-                    words, others, "sum"
-                ),
-                "a run counts as often as the reference has it that has it *most* often, not least": _many(
-                    words, others, "least"
-                ),
+                "the references are added up: a run may count as often as one "
+                "of them has it, not all together": _many(words, others, "sum"),
+                "a run counts as often as the reference has it that "
+                "has it *most* often, not least": _many(words, others, "least"),
                 "only the first reference is looked at": _many(words, others, "first", "first"),
                 "the runs are clipped by the first reference only": _many(words, others, "first"),
                 "the length is that of the first reference": _many(words, others, length="first"),
-                "the length is that of the reference *nearest* in length, not of the shortest": _many(
-                    words, others, length="least"
-                ),
-                "the length is that of the reference *nearest* in length, not of the longest": _many(
-                    words, others, length="most"
-                ),
+                "the length is that of the reference *nearest* in "
+                "length, not of the shortest": _many(words, others, length="least"),
+                "the length is that of the reference *nearest* in "
+                "length, not of the longest": _many(words, others, length="most"),
                 "the length is that of one reference, not the mean": _many(
                     words, others, length="mean"
                 ),
@@ -265,7 +266,8 @@ def judge_14_5(answer):
 @exercise(
     "14.6",
     "Shorter: all precisions are 1, only the penalty acts. What is c, if r is 1?",
-    "Longer: there is no penalty. What share of what was said is right, for n = 1? For n = 4 it is the same, in a long text.",
+    "Longer: there is no penalty. What share of what was said is right, for n = 1? "
+    "For n = 4 it is the same, in a long text.",
     "100 (1 − exp(1 − 1/(1 − s))) and 100 (1 − 1/(1 + s)).",
 )
 def judge_14_6(answer):

@@ -54,9 +54,12 @@ def judge_15_1(answer):
 # %% ../../nbs/solutions/15_translation.ipynb #69a678bb
 @exercise(
     "15.2",
-    "A weight means something only together with the weights around it. When do two models agree on what each place means?",
-    "Two seeds begin at two random places: what is head 1 in one may be nothing, or head 4, in the other.",
-    "(c) computes the same as the model, yet its numbers stand elsewhere: the mean mixes two heads into one.",
+    "A weight means something only together with the weights around it. When do "
+    "two models agree on what each place means?",
+    "Two seeds begin at two random places: what is head 1 in one may "
+    "be nothing, or head 4, in the other.",
+    "(c) computes the same as the model, yet its numbers stand "
+    "elsewhere: the mean mixes two heads into one.",
 )
 def judge_15_2(answer):
     "Four booleans."
@@ -64,13 +67,15 @@ def judge_15_2(answer):
         answer,
         torch.tensor([True, False, False, True]),
         {
-            "two seeds give two models that are equally good and have nothing in common, number by number": [
+            "two seeds give two models that are equally good and have "
+            "nothing in common, number by number": [
                 True,
                 True,
                 False,
                 True,
             ],
-            "the two of (c) compute the same, but not in the same places: the mean mixes two heads": [
+            "the two of (c) compute the same, but not in the same "
+            "places: the mean mixes two heads": [
                 True,
                 False,
                 True,
@@ -82,7 +87,8 @@ def judge_15_2(answer):
                 True,
                 True,
             ],
-            "a hundred small steps apart, each number still means the same: that is what averaging is for": [
+            "a hundred small steps apart, each number still means the "
+            "same: that is what averaging is for": [
                 False,
                 False,
                 False,
@@ -101,8 +107,10 @@ def judge_15_2(answer):
 # %% ../../nbs/solutions/15_translation.ipynb #b4a56bb0
 @exercise(
     "15.3",
-    "First make probabilities of each model's logits, along the last axis; then take their mean over the models; then the logarithm.",
-    "Logits of −1,000 and +1,000 must not give infinite numbers: stay with logarithms, and let `logsumexp` take the mean.",
+    "First make probabilities of each model's logits, along the last axis; then take "
+    "their mean over the models; then the logarithm.",
+    "Logits of −1,000 and +1,000 must not give infinite numbers: stay with "
+    "logarithms, and let `logsumexp` take the mean.",
     "`logits.log_softmax(-1).logsumexp(0) - math.log(len(logits))`.",
 )
 def judge_15_3(answer):
@@ -115,30 +123,22 @@ def judge_15_3(answer):
         answer(logits.clone()),
         right,
         {
-            "that is the mean of the logits: a model that shouts, with large numbers, would count for more": logits.mean(
-                0
-            ),
-            "that is the mean of the logits, made probabilities: the geometric mean, not that of the probabilities": logits.mean(
-                0
-            ).log_softmax(-1),
-            "that is the mean of the log-probabilities: a token that one model rules out would be ruled out for all": logits.log_softmax(
-                -1
-            ).mean(0),
+            "that is the mean of the logits: a model that shouts, with "
+            "large numbers, would count for more": logits.mean(0),
+            "that is the mean of the logits, made probabilities: the geometric "
+            "mean, not that of the probabilities": logits.mean(0).log_softmax(-1),
+            "that is the mean of the log-probabilities: a token that one model "
+            "rules out would be ruled out for all": logits.log_softmax(-1).mean(0),
             "those are probabilities: the logarithm is missing": p.mean(0),
             "the probabilities are added, not averaged: they sum to three": p.sum(0).log(),
-            "the softmax runs over the models; it belongs along the last axis, over the tokens": logits.softmax(
-                0
-            )
-            .mean(0)
-            .log(),
+            "the softmax runs over the models; it belongs along "
+            "the last axis, over the tokens": logits.softmax(0).mean(0).log(),
             "the product of the probabilities was taken": logits.log_softmax(-1).sum(0),
-            "logits are no log-probabilities yet, and the largest would count for more: `log_softmax` comes before the mean": logits.logsumexp(
-                0
-            )
+            "logits are no log-probabilities yet, and the largest would count for "
+            "more: `log_softmax` comes before the mean": logits.logsumexp(0)
             - torch.tensor(3.0).log(),
-            "made probabilities only after the mean, a model with large logits counts for more: `log_softmax` comes before it": logits.logsumexp(
-                0
-            ).log_softmax(-1),
+            "made probabilities only after the mean, a model with large logits counts "
+            "for more: `log_softmax` comes before it": logits.logsumexp(0).log_softmax(-1),
         },
     )
     if problem:
@@ -148,13 +148,19 @@ def judge_15_3(answer):
     )
     found = torch.as_tensor(answer(large.clone()))
     if not found.isfinite().all():
-        return "with logits of ±1,000 some of the result is no longer a finite number: probabilities that small are 0, and their logarithm is −∞; `log_softmax` and `logsumexp` stay finite"
+        return (
+            "with logits of ±1,000 some of the result is no longer a finite number: "
+            "probabilities that small are 0, and their logarithm is −∞; `log_softmax` and "
+            "`logsumexp` stay finite"
+        )
 
 # %% ../../nbs/solutions/15_translation.ipynb #edbd3680
 @exercise(
     "15.4",
-    "Count numbers of the weight matrices, in units of d²: each is used once for each token that goes through it. The block's own attention has 4, the feed-forward network 8.",
-    "Cross-attention has 4, too: queries and output see the T tokens that are written, keys and values see the S of the memory.",
+    "Count numbers of the weight matrices, in units of d²: each is used once for each token "
+    "that goes through it. The block's own attention has 4, the feed-forward network 8.",
+    "Cross-attention has 4, too: queries and output see the T tokens that are "
+    "written, keys and values see the S of the memory.",
     "(14 T + 2 S T) / (14 T + 2 S).",
 )
 def judge_15_4(answer):
@@ -165,31 +171,36 @@ def judge_15_4(answer):
             torch.tensor(float(answer(S, T)), dtype=torch.float64),
             torch.tensor(each / once, dtype=torch.float64),
             {
-                "the other way round: the larger number, without keeping, is divided by the smaller": torch.tensor(
+                "the other way round: the larger number, without "
+                "keeping, is divided by the smaller": torch.tensor(
                     once / each, dtype=torch.float64
                 ),
-                "that is how many are saved, as a share of those that are needed; asked for is one number divided by the other": torch.tensor(
+                "that is how many are saved, as a share of those that are needed; asked "
+                "for is one number divided by the other": torch.tensor(
                     each / once - 1, dtype=torch.float64
                 ),
-                "4 d² for each token are missing: the block's own attention, or one of the two matrices of the feed-forward network": torch.tensor(
+                "4 d² for each token are missing: the block's own attention, or one of the "
+                "two matrices of the feed-forward network": torch.tensor(
                     (10 * T + 2 * S * T) / (10 * T + 2 * S), dtype=torch.float64
                 ),
-                "keys and values of cross-attention are made of the memory only, not of the tokens that are written": torch.tensor(
+                "keys and values of cross-attention are made of the memory only, "
+                "not of the tokens that are written": torch.tensor(
                     (16 * T + 2 * S * T) / (16 * T + 2 * S), dtype=torch.float64
                 ),
-                "only keys and values of the memory are counted; all else is computed either way": torch.tensor(
-                    float(T), dtype=torch.float64
-                ),
-                "queries and output of cross-attention, 2 d² for each token that is written, are missing": torch.tensor(
+                "only keys and values of the memory are counted; all "
+                "else is computed either way": torch.tensor(float(T), dtype=torch.float64),
+                "queries and output of cross-attention, 2 d² for each "
+                "token that is written, are missing": torch.tensor(
                     (12 * T + 2 * S * T) / (12 * T + 2 * S), dtype=torch.float64
                 ),
-                "the feed-forward network, 8 d² for each token, is missing; or all four matrices of cross-attention were counted for the memory, where two see the target": torch.tensor(
-                    (6 * T + 2 * S * T) / (6 * T + 2 * S), dtype=torch.float64
-                ),
+                "the feed-forward network, 8 d² for each token, is missing; or all four "
+                "matrices of cross-attention were counted for the memory, where two see the "
+                "target": torch.tensor((6 * T + 2 * S * T) / (6 * T + 2 * S), dtype=torch.float64),
                 "keys *and* values: two matrices": torch.tensor(
                     (14 * T + S * T) / (14 * T + S), dtype=torch.float64
                 ),
-                "nothing of the block's own attention is computed again: its keys are kept in both cases": torch.tensor(
+                "nothing of the block's own attention is computed again: "
+                "its keys are kept in both cases": torch.tensor(
                     (14 * T * (T + 1) / 2 + 2 * S * T) / once, dtype=torch.float64
                 ),
             },

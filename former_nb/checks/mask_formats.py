@@ -16,7 +16,8 @@ from ..masks import causal_mask, combine_masks, padding_mask
 # %% ../../nbs/solutions/04_mask_formats.ipynb #8382c002
 @exercise(
     "mask_formats.1",
-    "In nn.MultiheadAttention True means may not. Which pairs does the triangle then leave, and which keys does the other mask leave?",
+    "In nn.MultiheadAttention True means may not. Which pairs does the triangle then "
+    "leave, and which keys does the other mask leave?",
     "A pair needs both: the key lies after the query, and the key is padding",
 )
 def judge_mask_formats_1(answer):
@@ -26,7 +27,8 @@ def judge_mask_formats_1(answer):
         torch.tensor(7),
         {
             "that is what was meant; in nn.MultiheadAttention True means may not": 12,
-            "you turned round one mask of the two; in nn.MultiheadAttention True means may not in both": 3,
+            "you turned round one mask of the two; in "
+            "nn.MultiheadAttention True means may not in both": 3,
             "you counted one of the two masks alone": 10,
             "a pair must be left open by both masks, not by one of them": 13,
             "you counted the blocked pairs": 18,
@@ -55,12 +57,12 @@ def judge_mask_formats_2(answer):
         right,
         {
             "your empty rows are still empty": both,
-            "you opened the diagonal for every query; only those with nothing to attend to need it": both
-            | eye,
+            "you opened the diagonal for every query; only those "
+            "with nothing to attend to need it": both | eye,
             "your empty rows may attend to everything, the future and the padding included": both
             | empty,
-            "your empty rows may attend to the padding before them; the exercise allows each itself only": both
-            | empty & causal_mask(4),
+            "your empty rows may attend to the padding before them; the "
+            "exercise allows each itself only": both | empty & causal_mask(4),
             "your mask is the wrong way round; True means may attend": ~right,
             "you compared with 0; use the argument pad": combine_masks(
                 causal_mask(4), padding_mask(tokens, 0)
@@ -71,9 +73,11 @@ def judge_mask_formats_2(answer):
 # %% ../../nbs/solutions/04_mask_formats.ipynb #d5f74ff9
 @exercise(
     "mask_formats.3",
-    "Equal scores may all be set to 0. What is e to the score, for an allowed key and for a forbidden one?",
+    "Equal scores may all be set to 0. What is e to the score, for an "
+    "allowed key and for a forbidden one?",
     "The share is n times e^-c, divided by the sum over all keys, m + n times e^-c",
-    "For c = 1e9, e^-c is 0 as a float, and with m = 0 the fraction is 0/0. A softmax subtracts the largest score first: let torch take it",
+    "For c = 1e9, e^-c is 0 as a float, and with m = 0 the fraction is 0/0. A softmax "
+    "subtracts the largest score first: let torch take it",
 )
 def judge_mask_formats_3(answer):
     "Judge the share of weight that a finite mask lets through."

@@ -14,9 +14,8 @@ from ..exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/04_noise.ipynb #f29cc7d9
 FLOORS = {  # what an answer says about itself, and the mistake that makes it
-    "that holds where the pieces fill the text exactly; the last piece may be shorter": lambda V, n, s: (
-        math.log(V) / s
-    ),
+    "that holds where the pieces fill the text exactly; "
+    "the last piece may be shorter": lambda V, n, s: math.log(V) / s,
     "the last position must guess too: its target is not among the inputs": lambda V, n, s: (
         math.log(V) * ((n - 1) // s) / (n - 1)
     ),
@@ -42,8 +41,10 @@ FLOORS = {  # what an answer says about itself, and the mistake that makes it
 @exercise(
     "noise.1",
     "Position i must predict token i + 1. For which i does that token stand in the same piece?",
-    "A position that attends to its target can reach 0, any other ln(vocab_size) at best. Count the others",
-    "The last token of each piece must guess, and the model reads length - 1 tokens, so there are ceil((length - 1) / size) pieces",
+    "A position that attends to its target can reach 0, any other "
+    "ln(vocab_size) at best. Count the others",
+    "The last token of each piece must guess, and the model reads length - 1 tokens, so "
+    "there are ceil((length - 1) / size) pieces",
 )
 def judge_noise_1(answer):
     "Judge the least loss on noise of a model that reads in pieces."

@@ -16,9 +16,11 @@ from ..exercises import diagnose, exercise
 # %% ../../nbs/solutions/06_norms.ipynb #13c99d90
 @exercise(
     "norms.1",
-    "Two attentions of four matrices each, a feed-forward network of three, and a norm for each of the three parts.",
+    "Two attentions of four matrices each, a feed-forward network of three, "
+    "and a norm for each of the three parts.",
     "Every linear layer has a bias as long as its output; RMSNorm has a gain and no shift.",
-    "2·(4d² + 4d) for attention, d·2·d_ff + 2·d_ff + d_ff·d + d for the feed-forward network, 3d for the norms.",
+    "2·(4d² + 4d) for attention, d·2·d_ff + 2·d_ff + d_ff·d + d for the "
+    "feed-forward network, 3d for the norms.",
 )
 def judge_norms_1(answer):
     d, h, d_ff = 12, 3, 40
@@ -32,9 +34,8 @@ def judge_norms_1(answer):
         answer,
         right,
         {
-            "that is the block without cross-attention; a decoder's has a second attention, with a norm of its own": right
-            - attention
-            - d,
+            "that is the block without cross-attention; a decoder's has a "
+            "second attention, with a norm of its own": right - attention - d,
             "cross-attention has a norm of its own": right - d,
             "RMSNorm has a gain and no shift": right + norms,
             "SwiGLU has two patterns for each unit, so its first layer is 2 · d_ff wide": right
@@ -44,17 +45,15 @@ def judge_norms_1(answer):
             "the biases of the linear layers are missing": matrices + norms,
             "the biases of the attentions are missing": right - 8 * d,
             "attention has a fourth matrix, which mixes the heads": right - 2 * (d * d + d),
-            "the input of the second layer is what the gate has let through, d_ff numbers, not 2 · d_ff": right
-            + d * d_ff,
+            "the input of the second layer is what the gate has let "
+            "through, d_ff numbers, not 2 · d_ff": right + d * d_ff,
             "the three norms are missing, each with a gain": right - norms,
-            "you multiplied the attention by the number of heads; the heads share d_model between them": right
-            + 2 * (h - 1) * attention,
-            "you took two thirds of d_ff, rounded down; this block was built with all 40 units": count(
-                26
-            ),
-            "you took two thirds of d_ff, rounded up; this block was built with all 40 units": count(
-                27
-            ),
+            "you multiplied the attention by the number of heads; the "
+            "heads share d_model between them": right + 2 * (h - 1) * attention,
+            "you took two thirds of d_ff, rounded down; this block "
+            "was built with all 40 units": count(26),
+            "you took two thirds of d_ff, rounded up; this block "
+            "was built with all 40 units": count(27),
         },
     )
 
@@ -82,10 +81,8 @@ def judge_norms_2(answer):
         right,
         {
             "you took the root as constant; it depends on every feature": h / r,
-            "the term with the mean of the gradient belongs to LayerNorm; RMSNorm has no mean to pass it through": (
-                h - mean(h) - u * mean(h * u)
-            )
-            / r,
+            "the term with the mean of the gradient belongs to LayerNorm; "
+            "RMSNorm has no mean to pass it through": (h - mean(h) - u * mean(h * u)) / r,
             "that is the gradient of LayerNorm; RMSNorm does not subtract the mean": (
                 h - mean(h) - v * mean(h * v)
             )

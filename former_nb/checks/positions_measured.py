@@ -14,7 +14,8 @@ from ..relative_positions import alibi_slopes, rotary_table
 # %% ../../nbs/solutions/05_positions_measured.ipynb #9d1fb664
 @exercise(
     "positions_measured.1",
-    "Which positions, and which distances, occur in a window of 64 characters? A causal query never looks ahead.",
+    "Which positions, and which distances, occur in a window of 64 "
+    "characters? A causal query never looks ahead.",
     "The distances are 0, -1, …, -63. With max_distance=32 all from -32 on share one column.",
 )
 def judge_positions_measured_1(answer):
@@ -22,7 +23,10 @@ def judge_positions_measured_1(answer):
         return f"expected four counts, for a, b, c and d, got {len(answer)}"
     a, b, c, d = (int(n) for n in answer)
     if a == 512:
-        return "a: a row gets a gradient only from a window that reaches it, and no window is longer than 64"
+        return (
+            "a: a row gets a gradient only from a window that reaches it, "
+            "and no window is longer than 64"
+        )
     if b == 65 or c in (127, 257):
         return "b, c: half of the columns are for keys after the query, which the causal mask hides"
     if b == 64:
@@ -48,7 +52,8 @@ def _table_at(place, d_k, base=10000.0):
 
 @exercise(
     "positions_measured.2",
-    "`rotary_table` multiplies a column of positions by a row of rates. Only the column changes, and it need not hold whole numbers.",
+    "`rotary_table` multiplies a column of positions by a row of rates. Only the column "
+    "changes, and it need not hold whole numbers.",
     "`position = torch.arange(max_len) * trained / max_len`; the rest is as in `rotary_table`.",
 )
 def judge_positions_measured_2(answer):
@@ -62,19 +67,19 @@ def judge_positions_measured_2(answer):
                 "these are the positions as they were; nothing was squeezed": rotary_table(
                     max_len, d_k
                 ),
-                "you stretched the positions: multiply by trained / max_len, not by max_len / trained": _table_at(
-                    place * max_len / trained, d_k
-                ),
-                "you rounded the positions, so neighbours share one; fractions are meant": _table_at(
-                    place * trained // max_len, d_k
-                ),
-                "you put the last position on the last trained one; the paper's factor is trained / max_len": _table_at(
+                "you stretched the positions: multiply by trained / "
+                "max_len, not by max_len / trained": _table_at(place * max_len / trained, d_k),
+                "you rounded the positions, so neighbours share "
+                "one; fractions are meant": _table_at(place * trained // max_len, d_k),
+                "you put the last position on the last trained one; the "
+                "paper's factor is trained / max_len": _table_at(
                     place * (trained - 1) / (max_len - 1), d_k
                 ),
                 "you clamped: all positions beyond the trained ones became one": _table_at(
                     place.clamp(max=trained - 1), d_k
                 ),
-                "you changed the base; that slows the pairs unequally, and here the positions are to be squeezed": _table_at(
+                "you changed the base; that slows the pairs unequally, and here "
+                "the positions are to be squeezed": _table_at(
                     place, d_k, 10000.0 * max_len / trained
                 ),
                 "cosines come first, then sines": right.flip(0),
@@ -86,8 +91,10 @@ def judge_positions_measured_2(answer):
 # %% ../../nbs/solutions/05_positions_measured.ipynb #9ad84506
 @exercise(
     "positions_measured.3",
-    "The weights are a softmax of scores that differ only by the bias. Divide one weight by the other before you do anything else.",
-    "exp(-m r) ≥ exp(-5) means r ≤ 5 / m, and a distance is a whole number. `alibi_slopes(n_heads)` gives the slopes.",
+    "The weights are a softmax of scores that differ only by the bias. Divide one "
+    "weight by the other before you do anything else.",
+    "exp(-m r) ≥ exp(-5) means r ≤ 5 / m, and a distance is a whole number. "
+    "`alibi_slopes(n_heads)` gives the slopes.",
 )
 def judge_positions_measured_3(answer):
     for n_heads in (16, 4):
@@ -99,12 +106,11 @@ def judge_positions_measured_3(answer):
             {
                 "you multiplied by the slope: a steep head sees less, not more": 5 * m,
                 "a distance is a whole number; take the largest that is seen": 5 / m,
-                "you gave the first distance that is not seen, or counted keys; the largest distance is one less": right
-                + 1,
+                "you gave the first distance that is not seen, or counted keys; "
+                "the largest distance is one less": right + 1,
                 "you rounded up; that distance is no longer seen": (5 / m - 1e-6).ceil(),
-                "you divided by the sum of the weights; the question compares with the query's own weight": (
-                    (5 + (-(-m).expm1()).log()) / m
-                ).floor(),
+                "you divided by the sum of the weights; the question "
+                "compares with the query's own weight": ((5 + (-(-m).expm1()).log()) / m).floor(),
                 "the softmax takes powers of e, not of 2": (
                     5 / (m * torch.log(torch.tensor(2.0).double()))
                 ).floor(),

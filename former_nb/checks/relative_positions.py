@@ -15,7 +15,8 @@ from ..relative_positions import ALiBi, alibi_slopes, rotary_table, rotate
 @exercise(
     "relative_positions.1",
     "Only the distance counts. Which of the four pairs have the same one?",
-    "At distance 1 turn q once, (1, 2) to (-2, 1), and leave k as it is; with the key to the right, turn k once instead",
+    "At distance 1 turn q once, (1, 2) to (-2, 1), and leave k as it is; with "
+    "the key to the right, turn k once instead",
 )
 def judge_relative_positions_1(answer):
     mistakes = {
@@ -61,14 +62,16 @@ def judge_relative_positions_2(answer):
         answer(x.clone(), cos, sin),
         torch.cat([rotate(part, cos, sin), rest], dim=-1),
         {
-            "you turned in the interleaved layout; the exercise pairs feature i with i + n": torch.cat(
+            "you turned in the interleaved layout; the exercise "
+            "pairs feature i with i + n": torch.cat(
                 [rotate(part, cos, sin, "interleaved"), rest], dim=-1
             ),
             "you turned backwards: a cos - b sin comes first, a sin + b cos second": torch.cat(
                 [rotate(part, cos, -sin), rest], dim=-1
             ),
             "sine and cosine are exchanged": torch.cat([rotate(part, sin, cos), rest], dim=-1),
-            "you paired feature i with i + d_k / 2, half of the whole head; the partner is at i + n": torch.cat(
+            "you paired feature i with i + d_k / 2, half of the whole "
+            "head; the partner is at i + n": torch.cat(
                 [turned[..., :3], x[..., 3:5], turned[..., 3:], x[..., 8:]], dim=-1
             ),
             "the first of each pair was overwritten before the second was computed": torch.cat(
@@ -93,7 +96,8 @@ def judge_relative_positions_2(answer):
 # %% ../../nbs/solutions/05_relative_positions.ipynb #7c6e4147
 @exercise(
     "relative_positions.3",
-    "Under a causal mask j <= i, so ALiBi's bias is -m (i - j). Which part of it is the same for the whole row?",
+    "Under a causal mask j <= i, so ALiBi's bias is -m (i - j). Which part "
+    "of it is the same for the whole row?",
     "-m (i - j) = m j - m i, and m i is one number for row i",
     "`alibi_slopes(n_heads)[:, None, None] * torch.arange(S)`",
 )
@@ -121,9 +125,8 @@ def judge_relative_positions_3(answer):
             weights(given),
             weights(ALiBi(n_heads).by_distance(distance)),
             {
-                "the sign is turned: with your bias the far keys gain; -m (i - j) leaves + m j": weights(
-                    -m * j
-                ),
+                "the sign is turned: with your bias the far keys "
+                "gain; -m (i - j) leaves + m j": weights(-m * j),
                 "your slopes are off by one: head 0 has 2^(-8 / n), not 1": weights(first * j),
                 "your slopes are off by one, and the sign is turned": weights(-first * j),
                 "one slope for all heads; each has its own": weights(

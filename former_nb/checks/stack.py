@@ -18,8 +18,10 @@ from ..exercises import diagnose, exercise
 @exercise(
     "stack.1",
     "Independent numbers: which add up, the standard deviations or the variances?",
-    "Start with the variance of the stream, 9, and add 0.25 for each write; take the root at the end",
-    "The factor multiplies a write, so its square multiplies the variance. And what does a post-norm block do last?",
+    "Start with the variance of the stream, 9, and add 0.25 for "
+    "each write; take the root at the end",
+    "The factor multiplies a write, so its square multiplies the variance. "
+    "And what does a post-norm block do last?",
 )
 def judge_stack_1(answer):
     try:
@@ -86,15 +88,18 @@ def judge_stack_1(answer):
 
 # %% ../../nbs/solutions/06_stack.ipynb #3166dd09
 def _run(block, x, first, second):
-    "A post-norm block whose stream is multiplied by `first` in the first addition and by `second` in the second."
+    """A post-norm block whose stream is multiplied by `first` in the first addition and by `second`
+    in the second."""
     x = block.norm_attention(first * x + block.attention(x))
     return block.norm_ff(second * x + block.ff(x))
 
 
 @exercise(
     "stack.2",
-    "Start from a post-norm block written by hand: `block.norm_attention(x + block.attention(x))`, then the same with `norm_ff` and `ff`",
-    "α multiplies the stream, in both additions; the input of each part and what it writes stay as they are",
+    "Start from a post-norm block written by hand: `block.norm_attention(x + "
+    "block.attention(x))`, then the same with `norm_ff` and `ff`",
+    "α multiplies the stream, in both additions; the input of each part "
+    "and what it writes stay as they are",
     "`block.norm_attention(alpha * x + block.attention(x))`, with `alpha = (2 * n_layers) ** 0.25`",
 )
 def judge_stack_2(answer):
@@ -115,13 +120,14 @@ def judge_stack_2(answer):
         scaled = lambda a, b: _run(block, x, a, b)
         alpha = (2 * n) ** 0.25
         mistakes = {
-            "that is the block as it is; α is missing, or it multiplies the whole sum, and the norm takes it out again": block(
-                x
-            ),
-            "the stream gets smaller beside the write, not larger. α is on the write, or you divided by it": run(
+            "that is the block as it is; α is missing, or it multiplies the whole "
+            "sum, and the norm takes it out again": block(x),
+            "the stream gets smaller beside the write, not larger. α is on "
+            "the write, or you divided by it": run(
                 lambda norm, layer, x: norm(x + alpha * layer(x))
             ),
-            "you multiplied the input of the part too; α multiplies the stream in the sum only": run(
+            "you multiplied the input of the part too; α "
+            "multiplies the stream in the sum only": run(
                 lambda norm, layer, x: norm(alpha * x + layer(alpha * x))
             ),
             "α is missing in the second addition, that of the feed-forward network": scaled(
@@ -143,9 +149,12 @@ def judge_stack_2(answer):
 # %% ../../nbs/solutions/06_stack.ipynb #4511269a
 @exercise(
     "stack.3",
-    "Pre-norm: the input keeps its variance of 1, the writes add 2·L·s² beside it. What is the input's share of the sum?",
-    "Post-norm: after one addition the input has 1 of 1 + s², and the norm makes the sum 1 again. The next addition does the same to what is left",
-    "Shares: 1 / (1 + 2·L·s²) with pre-norm, (1 + s²) ** (-2·L) with post-norm. Solve for s² and take the root",
+    "Pre-norm: the input keeps its variance of 1, the writes add 2·L·s² beside "
+    "it. What is the input's share of the sum?",
+    "Post-norm: after one addition the input has 1 of 1 + s², and the norm makes the sum 1 "
+    "again. The next addition does the same to what is left",
+    "Shares: 1 / (1 + 2·L·s²) with pre-norm, (1 + s²) ** (-2·L) with "
+    "post-norm. Solve for s² and take the root",
 )
 def judge_stack_3(answer):
     def right(n, share, first):
@@ -166,17 +175,13 @@ def judge_stack_3(answer):
             / (2 * n),
         },
         False: lambda n, p: {
-            "that is s²; its root is asked for (or you divided the variance by 1 + s, which has to be 1 + s²)": right(
-                n, p, False
-            )
-            ** 2,
+            "that is s²; its root is asked for (or you divided the variance "
+            "by 1 + s, which has to be 1 + s²)": right(n, p, False) ** 2,
             "that is the answer for pre-norm; post-norm divides after each addition": right(
                 n, p, True
             ),
-            "each block writes twice, and divides twice (or you took a share of standard deviations; it is one of variances)": (
-                p ** (-1 / n) - 1
-            )
-            ** 0.5,
+            "each block writes twice, and divides twice (or you took a share of "
+            "standard deviations; it is one of variances)": (p ** (-1 / n) - 1) ** 0.5,
             "post-norm divides after each addition, not once in a block": ((p ** (-1 / n) - 1) / 2)
             ** 0.5,
             "that is the limit for large L; for this L it is not exact": (math.log(1 / p) / (2 * n))

@@ -18,9 +18,12 @@ from ..subwords import bleu_counts, bleu_from_counts
 # %% ../../nbs/solutions/15_translation_ablations.ipynb #00055bbb
 @exercise(
     "translation_ablations.1",
-    "Two kinds of luck that know nothing of each other: their variances add up, not their standard errors.",
-    "The mean of k seeds has the variance 0.6² / k; the sentences 0.4², whatever k is, and less only where there are more sentences.",
-    "(a) √(0.6²/4 + 0.4²), (b) √(0.6²/400 + 0.4²), (c) √(0.6²/4 + 0.4²/100), (d) √(0.6²/16 + 0.4²/4).",
+    "Two kinds of luck that know nothing of each other: their variances "
+    "add up, not their standard errors.",
+    "The mean of k seeds has the variance 0.6² / k; the sentences 0.4², whatever k is, "
+    "and less only where there are more sentences.",
+    "(a) √(0.6²/4 + 0.4²), (b) √(0.6²/400 + 0.4²), (c) √(0.6²/4 + "
+    "0.4²/100), (d) √(0.6²/16 + 0.4²/4).",
 )
 def judge_translation_ablations_1(answer):
     "Four numbers."
@@ -35,13 +38,15 @@ def judge_translation_ablations_1(answer):
                 lambda a, k, b, n: a / math.sqrt(k) + b / math.sqrt(n)
             ),
             "those are variances: the root is missing": of(lambda a, k, b, n: a**2 / k + b**2 / n),
-            "more seeds do not make the sentences more: they are the same for all, and their luck stays": of(
+            "more seeds do not make the sentences more: they are the "
+            "same for all, and their luck stays": of(
                 lambda a, k, b, n: math.sqrt(a**2 / k + b**2 / n / k)
             ),
             "more sentences do not help against the luck of the seeds": of(
                 lambda a, k, b, n: math.sqrt(a**2 / k / n + b**2 / n)
             ),
-            "each kind of luck has its own remedy: seeds do not help against that of the sentences, nor sentences against that of the seeds": of(
+            "each kind of luck has its own remedy: seeds do not help against that of the "
+            "sentences, nor sentences against that of the seeds": of(
                 lambda a, k, b, n: math.sqrt((a**2 + b**2) / k / n)
             ),
             "a mean of k has the standard error s/√k, not s/k": of(
@@ -72,9 +77,12 @@ def _two_systems(n, seed=0):
 
 @exercise(
     "translation_ablations.2",
-    "BLEU is computed from the summed counts of all sentences: for each sample there are two such sums, one for each system.",
-    "`np.where(swap[:, :, None], counts[1], counts[0])` is what the first system has after the exchange, (n, N, 10). The second has the rest.",
-    "With booleans as numbers: `swap @ counts[1] + ~swap @ counts[0]` are the sums of the first, (n, 10); `swap @ counts[0] + ~swap @ counts[1]` of the second.",
+    "BLEU is computed from the summed counts of all sentences: for each sample "
+    "there are two such sums, one for each system.",
+    "`np.where(swap[:, :, None], counts[1], counts[0])` is what the first system has after "
+    "the exchange, (n, N, 10). The second has the rest.",
+    "With booleans as numbers: `swap @ counts[1] + ~swap @ counts[0]` are the sums of the "
+    "first, (n, 10); `swap @ counts[0] + ~swap @ counts[1]` of the second.",
 )
 def judge_translation_ablations_2(answer):
     "A function of counts and booleans."
@@ -91,7 +99,8 @@ def judge_translation_ablations_2(answer):
         torch.as_tensor(np.asarray(answer(counts.copy(), swap.copy()), dtype=float)),
         right,
         {
-            "second less first, and exchanged where `swap` is True: one of the two is the other way round": -right,
+            "second less first, and exchanged where `swap` is True: one "
+            "of the two is the other way round": -right,
             "the mean over sentences was taken; BLEU adds up the counts first": (
                 score(b) - score(a)
             ).mean(1),
@@ -103,7 +112,8 @@ def judge_translation_ablations_2(answer):
                 b.sum(1)
             )
             - score(counts[0].sum(0)),
-            "the difference has a sign: how often it is large in either direction is counted afterwards": right.abs(),
+            "the difference has a sign: how often it is large in either "
+            "direction is counted afterwards": right.abs(),
             "nothing is exchanged: all samples give the measured difference": (
                 score(counts[1].sum(0)) - score(counts[0].sum(0))
             ).expand(8),
@@ -135,9 +145,11 @@ def _seeds(difference, spread, factor=lambda k: _student(0.975, k - 1), root=mat
 
 @exercise(
     "translation_ablations.3",
-    "Half the width with k seeds is t · spread / √k, where t is the factor for k − 1 degrees of freedom. It falls twice: t gets smaller, √k larger.",
+    "Half the width with k seeds is t · spread / √k, where t is the factor for k − 1 degrees "
+    "of freedom. It falls twice: t gets smaller, √k larger.",
     "There is no formula that can be solved for k, since t depends on k: try 2, 3, 4, …",
-    "`next(k for k in range(2, 10_000) if scipy.stats.t.ppf(0.975, k - 1) * spread / k**0.5 < difference)`.",
+    "`next(k for k in range(2, 10_000) if scipy.stats.t.ppf(0.975, k - "
+    "1) * spread / k**0.5 < difference)`.",
 )
 def judge_translation_ablations_3(answer):
     "A function of two numbers of points."
@@ -150,18 +162,17 @@ def judge_translation_ablations_3(answer):
         torch.tensor([float(answer(*points)) for points in tries], dtype=torch.float64),
         right,
         {
-            "1.96 is the factor where the spread is known; it is guessed from the same k seeds, and t pays for that": of(
-                lambda k: 1.959964
-            ),
-            "1.96 squared times the variance, rounded up, takes the spread for known; t with k − 1 degrees of freedom is larger": torch.tensor(
+            "1.96 is the factor where the spread is known; it is guessed from "
+            "the same k seeds, and t pays for that": of(lambda k: 1.959964),
+            "1.96 squared times the variance, rounded up, takes the spread for known; t "
+            "with k − 1 degrees of freedom is larger": torch.tensor(
                 [math.ceil((1.959964 * s / d) ** 2) for d, s in tries]
             ).double(),
             "k differences leave k − 1 degrees of freedom: one is spent on their mean": of(
                 lambda k: _student(0.975, k)
             ),
-            "the interval has two ends: of the 5 % outside, half lies beyond each, so the factor is that of 0.975": of(
-                lambda k: _student(0.95, k - 1)
-            ),
+            "the interval has two ends: of the 5 % outside, half lies beyond "
+            "each, so the factor is that of 0.975": of(lambda k: _student(0.95, k - 1)),
             "the standard error of a mean falls with √k, not with k": of(root=lambda k: k),
             "the whole width was taken; *half* of it should be below the difference": torch.tensor(
                 [_seeds(d / 2, s) for d, s in tries]
