@@ -22,10 +22,10 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from .batches import make_batches
-from .saving import check_pair
 from .core import eval_mode
 from .files import read_text
 from .guards import check_choice, check_int, check_share, check_that
+from .saving import check_pair
 from .text import encode_texts, pad_rows
 from .tokenization import TextTokenizer, check_texts
 

@@ -16,10 +16,10 @@ import torch
 from filelock import FileLock, Timeout
 from torch.utils._pytree import tree_leaves
 
+from .callbacks import Callback
 from .checkpoints import CHECKPOINT, checksum, read_checkpoint, write_checkpoint
 from .files import check_path
 from .guards import check_choice, check_int
-from .callbacks import Callback
 from .runs import Run, read_epoch
 
 # %% ../nbs/deeper/08_resuming.ipynb #2bb3be59
@@ -57,9 +57,8 @@ def _refuse_other(folder, theirs, ours):
     "Raise `ValueError`, naming what differs, unless both are of one run."
     if odd := [name for name in ours | theirs if theirs.get(name) != ours.get(name)]:
         said = [f"{name}={theirs.get(name)!r}, not {ours.get(name)!r}" for name in odd[:3]]
-        raise ValueError(
-            f"folder: the checkpoint in {str(folder)!r} is of another run: {', '.join(said)}"
-        )
+        where = f"folder: the checkpoint in {str(folder)!r} is of another run"
+        raise ValueError(f"{where}: {', '.join(said)}")
 
 # %% ../nbs/deeper/08_resuming.ipynb #3427a226
 PROGRESS = ("step", "seconds", "history", "done")  # fields of a run that JSON can hold

@@ -232,10 +232,10 @@ def test_importing_costs_no_compiler():
 def test_compiled_gives_the_same_tokens(backend):
     model = language_model(0, "rotary", n_kv_heads=2, n_layers=1)
     torch._dynamo.reset()
-    compiled, prompts = torch.compile(model, backend=backend), [[5, 6, 7], [8, 9]]
+    compiled, prompts = torch.compile(model, backend=backend), [[5, 6], [8, 9]]
     for how in (dict(temperature=0), *[dict(seed=1), dict(seed=1, window=4)] * LONG):
-        plain = generate(model, prompts, 4, eos_token_ids=None, **how)
-        assert generate(compiled, prompts, 4, eos_token_ids=None, **how) == plain
+        plain = generate(model, prompts, 3, eos_token_ids=None, **how)
+        assert generate(compiled, prompts, 3, eos_token_ids=None, **how) == plain
     torch._dynamo.reset()
 
 
@@ -556,7 +556,7 @@ def texts_of(best):
 @pytest.mark.parametrize("length_penalty", [0, 0.6, 2])
 def test_beams_enough_equal_exhaustive_search(convention, length_penalty):
     how = dict(length_penalty=length_penalty, convention=convention)
-    for seed, V, most in ((0, 5, 4), (1, 6, 3), (2, 7, 1)):
+    for seed, V, most in ((0, 5, 3), (1, 6, 4), (2, 7, 1)):
         model = language_model(seed, SCHEMES[seed], V=V)
         want = every_text(model, [4, 4], most, **how)[:4]
         got = beam_search(model, [4, 4], 400, most, num_return_sequences=4, **how)

@@ -14,7 +14,8 @@ from ..exercises import diagnose, exercise
 @exercise(
     "baselines.1",
     "Write down the vector that the head reads: a sum over something, divided by something.",
-    "A sum does not know the order of its parts. What happens to sum and count when every word comes twice?",
+    "A sum does not know the order of its parts. What happens to sum and "
+    "count when every word comes twice?",
     "Pads are in neither sum nor count.",
 )
 def judge_baselines_1(answer):
@@ -48,7 +49,8 @@ def _log_ratio(counts, good, alpha):
 
 @exercise(
     "baselines.2",
-    "For each label: how many of its texts have each word, and `alpha` more. That is one number per word.",
+    "For each label: how many of its texts have each word, and `alpha` "
+    "more. That is one number per word.",
     "Divide each of the two by its sum over the words, so that they are comparable.",
     "`(p / p.sum()).log() - (q / q.sum()).log()`.",
 )
@@ -65,7 +67,8 @@ def judge_baselines_2(answer):
             {
                 "that is bad against good: the good ones stand above": -right,
                 "`alpha` is not used; with one it would be right": _log_ratio(counts, good, 1.0),
-                "the two are not divided by their sums over the words: there are more bad texts than good ones": bare,
+                "the two are not divided by their sums over the words: there "
+                "are more bad texts than good ones": bare,
                 "that is the difference of the shares: take their logarithms first": (p + alpha)
                 / (p + alpha).sum()
                 - (q + alpha) / (q + alpha).sum(),
@@ -100,9 +103,11 @@ def judge_baselines_2(answer):
 # %% ../../nbs/solutions/09_baselines.ipynb #b92a4576
 @exercise(
     "baselines.3",
-    "For each text the difference is 1, 0 or −1. The difference of the accuracies is the mean of these.",
+    "For each text the difference is 1, 0 or −1. The difference of "
+    "the accuracies is the mean of these.",
     "The standard error of a mean is the standard deviation of its parts, divided by √N.",
-    "With b and c the shares of texts that only the first and only the second has right: √((b + c − (b − c)²) / N).",
+    "With b and c the shares of texts that only the first and only the second "
+    "has right: √((b + c − (b − c)²) / N).",
 )
 def judge_baselines_3(answer):
     "A function of who is right where."
@@ -118,21 +123,18 @@ def judge_baselines_3(answer):
             answer(first.clone(), second.clone()),
             right,
             {
-                "that holds for two models scored on different texts; here most texts are right or wrong for both": (
-                    a * (1 - a) / N + b * (1 - b) / N
-                ).sqrt(),
+                "that holds for two models scored on different texts; here most "
+                "texts are right or wrong for both": (a * (1 - a) / N + b * (1 - b) / N).sqrt(),
                 "that is the standard deviation of one text's difference: divide by √N": d.std(
                     unbiased=False
                 ),
                 "that is the standard deviation of one text's difference: divide it by √N": d.std(),
-                "that is the variance of one text's difference: divide by N, then take the root": d.var(
-                    unbiased=False
-                ),
-                "that is the error of how often they disagree; a text that only the second has right counts −1": d.abs().std(
-                    unbiased=False
-                )
-                / N**0.5,
-                "the two errors are added: that bounds the difference's error, but most texts are right or wrong for both": (
+                "that is the variance of one text's difference: "
+                "divide by N, then take the root": d.var(unbiased=False),
+                "that is the error of how often they disagree; a text that "
+                "only the second has right counts −1": d.abs().std(unbiased=False) / N**0.5,
+                "the two errors are added: that bounds the difference's error, but "
+                "most texts are right or wrong for both": (
                     (a * (1 - a)).sqrt() + (b * (1 - b)).sqrt()
                 )
                 / N**0.5,

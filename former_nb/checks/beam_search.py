@@ -14,7 +14,8 @@ from ..exercises import diagnose, exercise
 @exercise(
     "beam_search.1",
     "The mean divides by 4 and by 9. GNMT divides by (5 + 4) / 6 and by (5 + 9) / 6.",
-    "Sums: -6 and -9. Means: -1.5 and -1. GNMT: -6 / 1.5 = -4, and -9 / 2.33 = -3.86. The larger number wins.",
+    "Sums: -6 and -9. Means: -1.5 and -1. GNMT: -6 / 1.5 = -4, and -9 / "
+    "2.33 = -3.86. The larger number wins.",
 )
 def judge_beam_search_1(answer):
     if not isinstance(answer, str) or len(answer) != 3 or set(answer.upper()) - {"A", "B"}:
@@ -38,7 +39,8 @@ def judge_beam_search_1(answer):
 # %% ../../nbs/solutions/11_beam_search.ipynb #ed663be3
 @exercise(
     "beam_search.2",
-    "Add each text's sum to its row, make one flat list, and take the best. Which row and column does place i of the list come from?",
+    "Add each text's sum to its row, make one flat list, and take the best. Which row "
+    "and column does place i of the list come from?",
     "`best, at = (sums[:, None] + logp).flatten().topk(num_beams)`; then `at // V` and `at % V`.",
 )
 def judge_beam_search_2(answer):
@@ -52,7 +54,10 @@ def judge_beam_search_2(answer):
             result = answer(logp.clone(), sums.clone(), num_beams)
         except RuntimeError as error:
             if "must match the size" in str(error):
-                return "`sums` (w,) has one number for each row of `logp` (w, V); `sums + logp` lines it up with the columns"
+                return (
+                    "`sums` (w,) has one number for each row of `logp` (w, V); `sums + "
+                    "logp` lines it up with the columns"
+                )
             raise
         if not isinstance(result, (tuple, list)) or len(result) != 3:
             return "expected three tensors: sums, the text each continues, its token"
@@ -63,7 +68,8 @@ def judge_beam_search_2(answer):
             result[0],
             best,
             {
-                "these are the log-probabilities of the last token only; add the sum of the text so far": unsummed.values,
+                "these are the log-probabilities of the last token only; "
+                "add the sum of the text so far": unsummed.values,
                 "the scores are right, but the best comes first": best.flip(0),
                 "these are probabilities; go on with their logarithms": best.exp(),
                 "take the best of all texts together, not the best of each": total.max(
@@ -76,8 +82,8 @@ def judge_beam_search_2(answer):
             at // V,
             {
                 "this is the token; which text does it continue?": at % V,
-                "place i belongs to text i // V: divide by the size of the vocabulary, not by the number of texts": at
-                // w,
+                "place i belongs to text i // V: divide by the size of the "
+                "vocabulary, not by the number of texts": at // w,
                 "this is the place in the flat list": at,
             },
         )
@@ -95,8 +101,10 @@ def judge_beam_search_2(answer):
 # %% ../../nbs/solutions/11_beam_search.ipynb #3e18f988
 @exercise(
     "beam_search.3",
-    "What is the most that the sum can become, and the most that the reward can become? Can both happen at once?",
-    "The sum never rises, and stays where the model is certain. The reward is largest at the greatest length.",
+    "What is the most that the sum can become, and the most that the reward "
+    "can become? Can both happen at once?",
+    "The sum never rises, and stays where the model is certain. The "
+    "reward is largest at the greatest length.",
 )
 def judge_beam_search_3(answer):
     for total, length, longest, beta in (

@@ -15,7 +15,8 @@ from ..text import PAD
 @exercise(
     "caches.1",
     "Three cases per row, in which order? Can a row be finished while its prompt goes on?",
-    "`PAD if over else row[place] if place < len(row) else token`, for each row, its token and whether it is over.",
+    "`PAD if over else row[place] if place < len(row) else token`, for each "
+    "row, its token and whether it is over.",
 )
 def judge_caches_1(answer):
     prompts, drawn = [[1, 5], [1, 6, 7, 8], [1, 9, 4], [1, 10], [1, 11, 12]], [20, 21, 22, 23, 24]
@@ -28,7 +29,10 @@ def judge_caches_1(answer):
         try:
             result = answer(given, place, list(drawn), list(done))
         except IndexError:
-            return f"a list has no item so far on: at place {place} a shorter prompt has ended, and its row takes the drawn token"
+            return (
+                f"a list has no item so far on: at place {place} a shorter prompt has "
+                "ended, and its row takes the drawn token"
+            )
         if result is None:
             return "nothing came back; return a list with one token for each row"
         cases = list(zip(prompts, drawn, done))
@@ -41,13 +45,15 @@ def judge_caches_1(answer):
             result,
             torch.tensor(right),
             {
-                "a row whose prompt goes on takes the prompt's token, not the drawn one": torch.tensor(
+                "a row whose prompt goes on takes the prompt's "
+                "token, not the drawn one": torch.tensor(
                     [PAD if over else token for _, token, over in cases]
                 ),
                 "a finished row gets PAD": torch.tensor(
                     [row[place] if goes_on(row, place) else token for row, token, _ in cases]
                 ),
-                "places count from 0: the first drawn token of a prompt of 3 stands at place 3": torch.tensor(
+                "places count from 0: the first drawn token of a "
+                "prompt of 3 stands at place 3": torch.tensor(
                     [
                         PAD
                         if over
@@ -63,7 +69,8 @@ def judge_caches_1(answer):
                         for row, token, over in cases
                     ]
                 ),
-                "you padded where the prompt has ended; there the drawn token belongs": torch.tensor(
+                "you padded where the prompt has ended; there "
+                "the drawn token belongs": torch.tensor(
                     [
                         PAD if over or not goes_on(row, place) else row[place]
                         for row, _, over in cases
@@ -80,7 +87,8 @@ def judge_caches_1(answer):
 @exercise(
     "caches.2",
     "How many numbers does one token of one text leave in one layer? Which heads have keys?",
-    "A key and a value for each of n_kv_heads heads, each d_model / n_heads wide: 2 · n_kv_heads · d_model / n_heads numbers.",
+    "A key and a value for each of n_kv_heads heads, each d_model / n_heads wide: 2 "
+    "· n_kv_heads · d_model / n_heads numbers.",
 )
 def judge_caches_2(answer):
     for budget, B, layers, heads, kv, d, size in (
@@ -96,9 +104,8 @@ def judge_caches_2(answer):
                 "keys and values: two of each": torch.tensor(
                     budget // (B * layers * kv * (d // heads) * size)
                 ),
-                "only n_kv_heads heads have keys and values; the query heads share them": torch.tensor(
-                    budget // (2 * B * layers * d * size)
-                ),
+                "only n_kv_heads heads have keys and values; "
+                "the query heads share them": torch.tensor(budget // (2 * B * layers * d * size)),
                 "a head is d_model / n_heads wide": torch.tensor(
                     budget // (2 * B * layers * kv * d * size)
                 ),

@@ -16,7 +16,8 @@ from ..exercises import diagnose, exercise
 @exercise(
     "long_texts.1",
     "All 128 targets of the first window count. How many new ones does the next one bring?",
-    "The first window counts 128 targets, and 872 are left. Each other window counts 128 - 64 of them.",
+    "The first window counts 128 targets, and 872 are left. Each "
+    "other window counts 128 - 64 of them.",
 )
 def judge_long_texts_1(answer):
     return diagnose(
@@ -24,7 +25,8 @@ def judge_long_texts_1(answer):
         torch.tensor([15, 40]),
         {
             "without context there would be 8 windows; these overlap by half": [8, 104],
-            "there are 15 windows; the last one counts what 14 others have left, not a multiple of the window": [
+            "there are 15 windows; the last one counts what 14 others have "
+            "left, not a multiple of the window": [
                 15,
                 64,
             ],
@@ -32,7 +34,8 @@ def judge_long_texts_1(answer):
                 16,
                 40,
             ],
-            "the last window holds 104 tokens, but the window before has counted the first 64 of them": [
+            "the last window holds 104 tokens, but the window before "
+            "has counted the first 64 of them": [
                 15,
                 104,
             ],
@@ -71,16 +74,16 @@ def judge_long_texts_2(answer):
             "a bit is ln 2 nats, so divide by ln 2": nats * n / m * log(2),
             "that is what the whole text costs, in bits": nats * n / log(2),
             "that is what the whole text costs, in nats": nats * n,
-            "`nats` is what one character costs; multiply by the characters before you divide by the bytes": nats
-            / m
-            / log(2),
+            "`nats` is what one character costs; multiply by the "
+            "characters before you divide by the bytes": nats / m / log(2),
             "that is 8 bits to the byte; ask how many bytes the characters take": nats / log(2) / 8,
         },
     )
 
 # %% ../../nbs/solutions/10_long_texts.ipynb #03242375
 def _mixtures():
-    "Three pairs of models: one that mixes, one where the first is always better, and one where the second is."
+    """Three pairs of models: one that mixes, one where the first is always better, and one where
+    the second is."""
     generator = torch.Generator().manual_seed(12)  # q is better, though the mean of p is larger
     p, q = torch.rand(2, 40, generator=generator, dtype=torch.float64) * 0.9 + 0.05
     return [(p, q), (q * 1.05, q), (q * 0.9, q)]

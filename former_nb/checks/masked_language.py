@@ -10,13 +10,14 @@ from math import ceil, exp, log
 
 import torch
 
-from ..text import IGNORE, UNK
 from ..exercises import diagnose, exercise
+from ..text import IGNORE, UNK
 
 # %% ../../nbs/solutions/09_masked_language.ipynb #a30ff3c4
 @exercise(
     "masked_language.1",
-    "For each row: how many of its tokens may be hidden at all, once it is as long as the model reads?",
+    "For each row: how many of its tokens may be hidden at all, once "
+    "it is as long as the model reads?",
     "15 % of these, rounded up. The ends are special tokens; 15 % of nothing is nothing.",
     "`answers` is a rectangle: as wide as the row with the most.",
 )
@@ -43,7 +44,8 @@ def judge_masked_language_1(answer):
         {150: "the row is cut to 100 tokens first"},
         {
             20: "that is how many are hidden in all; a column serves all rows",
-            4: "as many as there are rows: `answers` has a row for each, and a column for each question",
+            4: "as many as there are rows: `answers` has a row for each, "
+            "and a column for each question",
             150: "the row is cut to 100 tokens first",
             5: "that is the mean; the widest row decides",
         },
@@ -64,9 +66,11 @@ def _soften(tokens, positions, answers, draw, other):
 
 @exercise(
     "masked_language.2",
-    "Three things can stand at a position that is asked for. Make the (B, K) of them with two `torch.where`, then write it to its positions.",
+    "Three things can stand at a position that is asked for. Make the (B, K) of them with "
+    "two `torch.where`, then write it to its positions.",
     "`tokens.scatter(1, positions, new)` writes (B, K) into a copy of (B, T).",
-    "A shorter row has positions at which nothing is asked: `answers` is IGNORE there. These must get what `tokens.gather(1, positions)` says.",
+    "A shorter row has positions at which nothing is asked: `answers` is IGNORE there. These "
+    "must get what `tokens.gather(1, positions)` says.",
 )
 def judge_masked_language_2(answer):
     "A function of tokens, positions, answers, and two draws."
@@ -93,7 +97,8 @@ def judge_masked_language_2(answer):
         result,
         _soften(*given),
         {
-            "`answers` is IGNORE where a shorter row asks nothing, and that now stands in the text": put(
+            "`answers` is IGNORE where a shorter row asks nothing, "
+            "and that now stands in the text": put(
                 three(now, other, answers), torch.ones_like(asked)
             ),
             "where nothing is asked, nothing changes; `other` was written there, too": put(
@@ -133,7 +138,8 @@ def judge_masked_language_2(answer):
 @exercise(
     "masked_language.3",
     "One epoch leaves a token alone with probability 1 − s. Two epochs, one after the other?",
-    "The first time is in epoch k with probability (1 − s)^(k − 1) s. With m the mean: with probability s it is 1, else one epoch is gone and all is as before.",
+    "The first time is in epoch k with probability (1 − s)^(k − 1) s. With m the mean: with "
+    "probability s it is 1, else one epoch is gone and all is as before.",
     "m = s · 1 + (1 − s) (1 + m).",
 )
 def judge_masked_language_3(answer):
@@ -160,7 +166,8 @@ def judge_masked_language_3(answer):
             / log(1 - s),
             "so many are asked for on average, of E; not when the first is": s * E,
             "turned round: the rarer it is, the longer one waits": 1 / (1 - s),
-            "nearly: the token may be asked for later than after E epochs, so E has no part in it": sum(
+            "nearly: the token may be asked for later than after E "
+            "epochs, so E has no part in it": sum(
                 k * s * (1 - s) ** (k - 1) for k in range(1, E + 1)
             ),
             "that is the median, rounded up": ceil(log(0.5) / log(1 - s)),

@@ -15,8 +15,10 @@ from ..exercises import diagnose, exercise
 # %% ../../nbs/solutions/11_sampling.ipynb #e5b450f6
 @exercise(
     "sampling.1",
-    "Sort, and for top-p ask of each token how much mass stands *before* it. For min-p, a factor of what?",
-    "Before the tokens stand 0, 0.5, 0.7, 0.8, 0.9 and 0.96. Min-p compares with 0.1 times the largest, 0.05.",
+    "Sort, and for top-p ask of each token how much mass stands "
+    "*before* it. For min-p, a factor of what?",
+    "Before the tokens stand 0, 0.5, 0.7, 0.8, 0.9 and 0.96. Min-p "
+    "compares with 0.1 times the largest, 0.05.",
 )
 def judge_sampling_1(answer):
     if isinstance(answer, (int, float)) or len(answer) != 3:
@@ -31,20 +33,24 @@ def judge_sampling_1(answer):
     mistakes = (
         {},
         {
-            2: "the third token brings the mass from 0.7 to 0.8, past 0.75; it stays, since 0.7 stood before it",
+            2: "the third token brings the mass from 0.7 to 0.8, past 0.75; it "
+            "stays, since 0.7 stood before it",
             4: "before the fourth token stand 0.8, past 0.75",
         },
         {4: heights, 2: heights, 6: "0.04, the last, is below 0.1 · 0.5"},
     )
     for name, number, wanted, known in zip(("top-k", "top-p", "min-p"), got, right, mistakes):
         if number != wanted:
-            return f"{name}: {known.get(number, 'not so many; each filter judges all six tokens, whatever the others do')}"
+            other = "not so many; each filter judges all six tokens, whatever the others do"
+            return f"{name}: {known.get(number, other)}"
 
 # %% ../../nbs/solutions/11_sampling.ipynb #4c9bb74f
 @exercise(
     "sampling.2",
-    "`tokens` is a table of column numbers for `logits`, row by row. Which tensor method writes at such places?",
-    "`logits.scatter(1, tokens, float('-inf'))`: without the underscore, so that the logits you were given stay as they are.",
+    "`tokens` is a table of column numbers for `logits`, row by row. Which "
+    "tensor method writes at such places?",
+    "`logits.scatter(1, tokens, float('-inf'))`: without the underscore, so that "
+    "the logits you were given stay as they are.",
 )
 def judge_sampling_2(answer):
     logits = torch.tensor(
@@ -54,19 +60,23 @@ def judge_sampling_2(answer):
     given, inf = logits.clone(), float("-inf")
     result = answer(given, tokens.clone())
     if isinstance(result, torch.Tensor) and result.isnan().any():
-        return "some are NaN: 0 times infinity is no number; write -∞ at the places instead of adding or multiplying"
+        return (
+            "some are NaN: 0 times infinity is no number; write -∞ at the "
+            "places instead of adding or multiplying"
+        )
     if isinstance(result, torch.Tensor) and -math.inf < result.min() < -100:
-        return "a large negative number only makes a token unlikely; the logit of what is ruled out is -∞"
+        return (
+            "a large negative number only makes a token unlikely; the "
+            "logit of what is ruled out is -∞"
+        )
     problem = diagnose(
         result,
         logits.scatter(1, tokens, inf),
         {
-            "you ruled out the tokens of all rows in every row; each row has its own": logits.index_fill(
-                1, tokens.unique(), inf
-            ),
-            "a logit of 0 is not forbidden, it may even be the largest; the probability must be 0, the logit -∞": logits.scatter(
-                1, tokens, 0.0
-            ),
+            "you ruled out the tokens of all rows in every "
+            "row; each row has its own": logits.index_fill(1, tokens.unique(), inf),
+            "a logit of 0 is not forbidden, it may even be the largest; the "
+            "probability must be 0, the logit -∞": logits.scatter(1, tokens, 0.0),
             "you ruled out the last token only": logits.scatter(1, tokens[:, -1:], inf),
             "you ruled out the first token only": logits.scatter(1, tokens[:, :1], inf),
             "you kept the tokens that the row holds and ruled out the others": torch.full_like(
@@ -77,7 +87,10 @@ def judge_sampling_2(answer):
         },
     )
     if problem is None and not torch.equal(given, logits):
-        return "the answer is right, but you changed the logits you were given; `scatter` returns a copy, `scatter_` does not"
+        return (
+            "the answer is right, but you changed the logits you were given; "
+            "`scatter` returns a copy, `scatter_` does not"
+        )
     return problem
 
 # %% ../../nbs/solutions/11_sampling.ipynb #e9292a22
@@ -113,10 +126,8 @@ def judge_sampling_3(answer):
                 .abs()
                 .log()
                 / math.log(odds),
-                "you compared the likeliest with the least likely; the second likeliest was asked for": (
-                    logits.max() - logits.min()
-                )
-                / math.log(odds),
+                "you compared the likeliest with the least likely; the "
+                "second likeliest was asked for": (logits.max() - logits.min()) / math.log(odds),
                 "the tokens are not sorted: look for the two largest logits": (
                     logits[0] - logits[1]
                 )
