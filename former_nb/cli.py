@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['app', 'train', 'ON', 'MEMORY', 'RUN', 'KINDS', 'Device', 'one_sentence', 'read_settings', 'standard_input',
            'stream_lines', 'find_texts', 'note_odd', 'prepare_folder', 'note_run', 'recall_run', 'dry_run',
-           'claim_folder', 'write_report', 'make_callbacks', 'run_task', 'train_options', 'setting_option', 'add_task',
-           'start', 'load', 'read_prompt', 'generate', 'classify', 'translate', 'check_lines', 'bleu', 'main']
+           'claim_folder', 'write_report', 'make_callbacks', 'say_time', 'run_task', 'train_options', 'setting_option',
+           'add_task', 'start', 'load', 'read_prompt', 'generate', 'classify', 'translate', 'check_lines', 'bleu',
+           'main']
 
 # %% ../nbs/library/cli.ipynb #228fbdd4
 import inspect
@@ -283,9 +284,18 @@ def make_callbacks(job, out, resume, save_every, tensorboard) -> list:
     return [*callbacks, *([TensorBoard(out)] if tensorboard else [])]
 
 
+def say_time(history, say) -> dict:
+    "Say how long a run took; its minutes for the report."
+    seconds = history["seconds"].iloc[-1]
+    took = f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.1f} minutes"
+    say(f"{history['step'].iloc[-1]:,} steps in {took}.")
+    return {"minutes": round(seconds / 60, 2)}
+
+
 def run_task(
     task: str,
     settings: dict,
+    config,  # the `TrainingConfig` in them
     out: Path,
     resume: bool,
     overwrite: bool,
@@ -293,36 +303,29 @@ def run_task(
     **kwargs,  # save_every and tensorboard
 ) -> None:
     "From settings to a trained, judged and saved model."
-    from former_nb.core import keep_memory, set_seed
+    from former_nb.core import set_seed
     from former_nb.recipes import prepare
     from former_nb.runs import start_processes
-    from former_nb.settings import build
     from former_nb.training import fit
-    from former_nb.training_config import TrainingConfig
 
-    config = build(TrainingConfig, settings)
     set_seed(config.seed)  # refuses one that is too large, before anything is written
     job = prepare(task, settings)
-    keep_memory()
     accelerator, where = start_processes(device)
     main = accelerator.is_main_process
     say = typer.echo if main else lambda text: None
     set_seed(config.seed)
     model = job.make_model()  # refuses what it cannot be built from, before anything is written
-    callbacks = make_callbacks(job, out, resume, **kwargs)
     if main and not resume:
         claim_folder(out, task, settings, overwrite)
     accelerator.wait_for_everyone()
-    n = sum(p.numel() for p in model.parameters())
     say(f"{job.source}: {job.sizes}")
+    n = sum(p.numel() for p in model.parameters())
     say(f"{'Going on with' if resume else 'Training'} {n:,} parameters on {where.type}, {out}")
+    callbacks = make_callbacks(job, out, resume, **kwargs)
     history = fit(model, job.train, job.valid, config, callbacks=callbacks, device=device)
     if main:
-        seconds = history["seconds"].iloc[-1]
-        took = f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.1f} minutes"
-        say(f"{history['step'].iloc[-1]:,} steps in {took}.")
         known = {"data": job.source, "parts": job.sizes, "seed": config.seed, "device": where.type}
-        known |= {"minutes": round(seconds / 60, 2), **job.report(model, out, say)}
+        known |= say_time(history, say) | job.report(model, out, say)
         write_report(out, task, settings, history, known)
 
 # %% ../nbs/library/cli.ipynb #96d5106c
@@ -392,10 +395,12 @@ def add_task(
 
 def start(task, given, out, resume, config, overwrite, dry, how) -> None:
     "Find the settings of a run, and run it or say what it would cost."
+    from former_nb.core import keep_memory
     from former_nb.recipes import TASKS, prepare
     from former_nb.settings import FILES, build, choose_settings
     from former_nb.training_config import TrainingConfig
 
+    keep_memory()
     found = read_settings(config) if config else {}
     for asked in (found, given):
         for name in FILES:  # a run may go on from another folder
@@ -409,9 +414,10 @@ def start(task, given, out, resume, config, overwrite, dry, how) -> None:
         settings = choose_settings(TASKS[task], found, given)
     else:
         settings = recall_run(resume, task, found | given)
+    plan = build(TrainingConfig, settings)
     if dry:
-        return dry_run(prepare(task, settings), build(TrainingConfig, settings), settings)
-    run_task(task, settings, out, resume is not None, overwrite, **how)
+        return dry_run(prepare(task, settings), plan, settings)
+    run_task(task, settings, plan, out, resume is not None, overwrite, **how)
 
 # %% ../nbs/library/cli.ipynb #524c0b3c
 KINDS = {
@@ -565,9 +571,7 @@ def translate(
     file: Annotated[
         Path | None, typer.Option(help="Text file, UTF-8, one sentence per line.")
     ] = None,
-    num_beams: Annotated[
-        int | None, typer.Option(min=1, help="Beams; 1 is greedy search. [5; 1 for numbers]")
-    ] = None,
+    num_beams: Annotated[int, typer.Option(min=1, help="Beams; 1 is greedy search.")] = 5,
     length_penalty: Annotated[
         float, typer.Option(help="0 ranks by the sum of log-probabilities, 1 by their mean.")
     ] = 1.0,
@@ -586,8 +590,7 @@ def translate(
     typing = not texts and file is None and standard_input().isatty()
     how = dict(num_return_sequences=num_return_sequences, length_penalty=length_penalty)
     how |= dict(ahead=1 if typing else 1000)
-    beams = num_beams or (1 if model == "numbers" else 5)
-    found = stream_translations(trained, tokenizer, lines, beams, **how)
+    found = stream_translations(trained, tokenizer, lines, num_beams, **how)
     for n, line in enumerate(found, start=1):
         for text, score in ((line.text, line.score), *(line.others if several else ())):
             text = " ".join(text.splitlines())

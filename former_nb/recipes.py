@@ -34,8 +34,7 @@ def name_texts(settings):
     from former_nb.files import read_names
     from former_nb.tokenization import normalise
 
-    file = settings["file"]
-    check_type("file", file, str)
+    check_type("file", file := settings["file"], str)
     names, source = (read_names(file), f"names from {Path(file).name}") if file else load_names()
     spelling = partial(normalise, lowercase=True)  # Ona and ona go into one part
     return split(names, (0.8, 0.1, 0.1), group=spelling), source

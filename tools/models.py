@@ -63,8 +63,6 @@ lesson 13 with {n:,} parameters, letter by letter.
 - Data: generated (`former_nb.toy_data`), {source}.
 - Held out: 1,000 numbers from 100 to 999,999 that were neither learned from nor chosen by.
   The 1,000 smallest were nearly all learned from.
-- Decode greedily, `num_beams=1`, as `former-nb translate` does. Beam search is over when as many
-  texts as there are beams have ended, and beside a model this certain these may all be fragments.
 """
 
 
