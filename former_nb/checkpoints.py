@@ -17,7 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, torch as safetensors
+from safetensors import SafetensorError
+from safetensors import torch as safetensors
 
 from .files import check_path
 

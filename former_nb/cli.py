@@ -296,9 +296,9 @@ def run_task(
     from former_nb.core import keep_memory, set_seed
     from former_nb.recipes import prepare
     from former_nb.runs import start_processes
-    from former_nb.training_config import TrainingConfig
     from former_nb.settings import build
     from former_nb.training import fit
+    from former_nb.training_config import TrainingConfig
 
     config = build(TrainingConfig, settings)
     set_seed(config.seed)  # refuses one that is too large, before anything is written
@@ -393,8 +393,8 @@ def add_task(
 def start(task, given, out, resume, config, overwrite, dry, how) -> None:
     "Find the settings of a run, and run it or say what it would cost."
     from former_nb.recipes import TASKS, prepare
-    from former_nb.training_config import TrainingConfig
     from former_nb.settings import FILES, build, choose_settings
+    from former_nb.training_config import TrainingConfig
 
     found = read_settings(config) if config else {}
     for asked in (found, given):
@@ -427,8 +427,8 @@ def load(
     device: Device,
 ):  # model, tokenizer and labels
     "Load a model. Raises `ValueError` for one of another kind."
-    from former_nb.saving import load_model
     from former_nb.core import pick_device
+    from former_nb.saving import load_model
 
     found = load_model(name, pick_device(device.value))
     kind = type(found[0]).__name__

@@ -122,7 +122,8 @@ def _bytes(tensors):
 
 
 def _first_update(model, optimizers):
-    "One step of the optimizers, which makes their states: its FLOPs, bytes of gradients and states."
+    """One step of the optimizers, which makes their states: its FLOPs, bytes of gradients and
+    states."""
     trained = [p for p in model.parameters() if p.requires_grad]
     for p in trained:
         p.grad = torch.empty_like(p)

@@ -85,7 +85,8 @@ def _from_folder(folder, source):
 def fetch(
     source: Source,  # one of SOURCES
 ) -> Path:  # a file with the published content
-    "From `FORMER_NB_DATA`, the cache or the web. `ValueError` for other content, `OSError` for none."
+    """From `FORMER_NB_DATA`, the cache or the web. `ValueError` for other content, `OSError` for
+    none."""
     check_type("source", source, Source)
     if folder := os.environ.get("FORMER_NB_DATA"):
         return _from_folder(folder, source)
@@ -149,7 +150,8 @@ def load_shakespeare() -> tuple[str, str]:  # the text, and one line that says w
 
 
 def load_enwik8() -> tuple[bytes, str]:  # the bytes, and one line that says where they come from
-    "100 million bytes of the English Wikipedia in 2006 (Mahoney); else Python's help pages as bytes."
+    """100 million bytes of the English Wikipedia in 2006 (Mahoney); else Python's help pages as
+    bytes."""
 
     def unpack():
         with zipfile.ZipFile(fetch(SOURCES["enwik8"])) as archive:
@@ -180,7 +182,8 @@ def _imdb_from_archive():
 
 
 def load_reviews() -> tuple[dict[str, list[tuple[str, int]]], str]:  # parts as in `small_reviews`
-    "IMDb (Maas et al. 2011), 25,000 reviews to learn from, 25,000 to test; else generated sentences."
+    """IMDb (Maas et al. 2011), 25,000 reviews to learn from, 25,000 to test; else generated
+    sentences."""
     load = _imdb_from_parquet if os.environ.get("FORMER_NB_DATA") else _imdb_from_archive
     parts, instead = _or_else(load, small_reviews, "generated sentences instead of IMDb")
     sizes = " and ".join(f"{len(rows):,}" for rows in parts.values())

@@ -16,10 +16,10 @@ import torch
 from filelock import FileLock, Timeout
 from torch.utils._pytree import tree_leaves
 
+from .callbacks import Callback
 from .checkpoints import CHECKPOINT, checksum, read_checkpoint, write_checkpoint
 from .files import check_path
 from .guards import check_choice, check_int
-from .callbacks import Callback
 from .runs import Run, read_epoch
 
 # %% ../nbs/deeper/08_resuming.ipynb #2bb3be59

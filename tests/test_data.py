@@ -501,7 +501,7 @@ def test_names_have_the_parts_that_they_always_had():
     random.Random(0).shuffle(mixed)
     assert (valid, test, train) == (mixed[:67], mixed[67:134], mixed[134:])
     assert split(NAMES, (0.8, 0.1, 0.1), 1)[0] != train == split(NAMES, (0.8, 0.1, 0.1), 0)[0]
-    assert sizes(split(range(6185), (0.8, 0.1, 0.1))) == [4949, 618, 618]
+    assert sizes(split([*range(6185)], (0.8, 0.1, 0.1))) == [4949, 618, 618]
 
 
 @given(

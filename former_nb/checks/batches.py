@@ -8,15 +8,16 @@ __all__ = ['judge_batches_1', 'judge_batches_2', 'judge_batches_3']
 # %% ../../nbs/solutions/07_batches.ipynb #03aca2f6
 import torch
 
-from ..text import BOS, EOS, IGNORE, PAD, collate
 from ..exercises import diagnose, exercise
+from ..text import BOS, EOS, IGNORE, PAD, collate
 
 # %% ../../nbs/solutions/07_batches.ipynb #b828266e
 @exercise(
     "batches.1",
     "Write down the row of `ona` with both of its marks, then its inputs and its targets",
     "A name of n letters has a row of n + 2 tokens: n + 1 inputs and n + 1 targets",
-    "max_tokens counts tokens and pads: a batch of B rows takes B times the tokens of its longest row. The rows come in order of length",
+    "max_tokens counts tokens and pads: a batch of B rows takes B times the tokens of its "
+    "longest row. The rows come in order of length",
 )
 def judge_batches_1(answer):
     "Three numbers: the width of the batch, how many targets count, and how many batches."
@@ -28,7 +29,8 @@ def judge_batches_1(answer):
         answer[:2],
         torch.tensor([11, 26]),
         {
-            "the width is that of the longest name with one mark, not two; the inputs end before <eos>": [
+            "the width is that of the longest name with one mark, not "
+            "two; the inputs end before <eos>": [
                 12,
                 26,
             ],
@@ -36,7 +38,8 @@ def judge_batches_1(answer):
             "the end of each name is a target too": [11, 22],
             "<bos> is never a target": [11, 30],
             "places that hold padding are not targets": [11, 44],
-            "the first two numbers leave out the marks; inputs begin with <bos>, and <eos> is a target": [
+            "the first two numbers leave out the marks; inputs begin "
+            "with <bos>, and <eos> is a target": [
                 10,
                 22,
             ],
@@ -46,7 +49,8 @@ def judge_batches_1(answer):
         answer[2],
         torch.tensor(3),
         {
-            "the first two are right; in a batch of three each row takes as many tokens as the longest of them, marks included": 2,
+            "the first two are right; in a batch of three each row takes as many tokens "
+            "as the longest of them, marks included": 2,
             "the first two are right; two short rows may share a batch": 4,
             "the first two are right; as one batch these rows would take 4 times 12 tokens": 1,
         },
@@ -79,7 +83,10 @@ def judge_batches_2(answer):
     ):
         return f"expected two tensors, inputs and targets, got {type(given).__name__}"
     if given[0].shape != given[1].shape:
-        return f"inputs and targets differ in shape: {tuple(given[0].shape)} and {tuple(given[1].shape)}"
+        return (
+            "inputs and targets differ in shape: "
+            f"{tuple(given[0].shape)} and {tuple(given[1].shape)}"
+        )
     return diagnose(
         torch.stack(tuple(given)),
         torch.stack([inputs, targets]),
@@ -95,16 +102,15 @@ def judge_batches_2(answer):
                 [inputs, inputs.masked_fill(inputs == PAD, IGNORE)]
             ),
             "inputs and targets are in the other order": torch.stack([targets, inputs]),
-            "you padded whole rows and then shifted: the pad before <bos> has <bos> as its target": torch.stack(
-                [inputs, asked]
-            ),
-            "you padded whole rows and then shifted: <bos> is a target, and the other targets are filled up with PAD": torch.stack(
+            "you padded whole rows and then shifted: the pad before "
+            "<bos> has <bos> as its target": torch.stack([inputs, asked]),
+            "you padded whole rows and then shifted: <bos> is a target, and the "
+            "other targets are filled up with PAD": torch.stack(
                 [inputs, asked.masked_fill(asked == IGNORE, PAD)]
             ),
             "the padding is on the left, but the names run backwards": mirrored,
-            "only the inputs are padded on the left: the targets no longer stand below them": torch.stack(
-                [inputs, collate(rows)[1]]
-            ),
+            "only the inputs are padded on the left: the targets "
+            "no longer stand below them": torch.stack([inputs, collate(rows)[1]]),
         },
     )
 
@@ -112,7 +118,8 @@ def judge_batches_2(answer):
 @exercise(
     "batches.3",
     "A whole number m is the count of the numbers t = 0, 1, … that are below it: m = Σ [m > t]",
-    "The longest of B rows has at most t places only if all B have: the chance is F(t) to the power of B",
+    "The longest of B rows has at most t places only if all B have: "
+    "the chance is F(t) to the power of B",
     "Over many batches, pads are B·(mean longest − mean) of B·(mean longest) places",
 )
 def judge_batches_3(answer):
@@ -139,15 +146,12 @@ def judge_batches_3(answer):
         torch.tensor([float(answer(list(places), B)) for places, B in cases]),
         right,
         {
-            "that is the share with one width for all rows; the maximum belongs to each batch of B": values(
-                lambda x, B: x.max()
-            ),
-            "you used the mean length of the shortest row; the longest has at most t places only if all have": values(
-                summed(lambda F, B: (1 - F) ** B)
-            ),
-            "the power B is missing; for one row the mean longest is the mean, and nothing is padding": values(
-                summed(lambda F, B: 1 - F)
-            ),
+            "that is the share with one width for all rows; the "
+            "maximum belongs to each batch of B": values(lambda x, B: x.max()),
+            "you used the mean length of the shortest row; the longest has "
+            "at most t places only if all have": values(summed(lambda F, B: (1 - F) ** B)),
+            "the power B is missing; for one row the mean longest is "
+            "the mean, and nothing is padding": values(summed(lambda F, B: 1 - F)),
             "the sum starts at t = 1, it has to start at t = 0": values(
                 summed(lambda F, B: 1 - F**B, start=1)
             ),
@@ -158,8 +162,8 @@ def judge_batches_3(answer):
                 lambda x, B: 1 + summed(lambda F, B: 1 - F**B)(x, B)
             ),
             "that is the share of real places; subtract it from one": 1 - right,
-            "that is the mean length of the longest row; the share is 1 - mean / mean longest": means
-            / (1 - right),
+            "that is the mean length of the longest row; the "
+            "share is 1 - mean / mean longest": means / (1 - right),
             "right, but in per cent; hand in a share, between 0 and 1": 100 * right,
         },
     )

@@ -19,7 +19,8 @@ from ..exercises import diagnose, exercise
 # %% ../../nbs/solutions/08_checkpoints.ipynb #37995294
 @exercise(
     "checkpoints.1",
-    "Where are the new files until the `with` block is over? And what happens then, one after the other?",
+    "Where are the new files until the `with` block is over? And what "
+    "happens then, one after the other?",
     "A killed process runs nothing more, no `finally` either. An error does run it.",
 )
 def judge_checkpoints_1(answer):
@@ -35,7 +36,8 @@ def judge_checkpoints_1(answer):
                 [3, 0],
                 [0, 0],
             ],
-            "the temporary folder is removed after the last rename; this process was killed before that": [
+            "the temporary folder is removed after the last rename; this "
+            "process was killed before that": [
                 [0, 1],
                 [1, 1],
                 [3, 0],
@@ -53,7 +55,8 @@ def judge_checkpoints_1(answer):
                 [3, 1],
                 [1, 0],
             ],
-            "each file is whole or absent, not all of them together: there is one rename for each": [
+            "each file is whole or absent, not all of them together: "
+            "there is one rename for each": [
                 [0, 1],
                 [0, 1],
                 [3, 1],
@@ -87,9 +90,12 @@ def judge_checkpoints_1(answer):
 # %% ../../nbs/solutions/08_checkpoints.ipynb #a28cbc73
 @exercise(
     "checkpoints.2",
-    "What if the disk is full just now? Then the old checkpoints are all there is. In which order do you write and remove?",
-    "The checkpoints are the folders whose name is a number and that hold a file CHECKPOINT. Sort them by the number, not by the text.",
-    "`write_checkpoint` first; then `shutil.rmtree` for every folder of `sorted(found, key=lambda p: int(p.name))[:-k]`",
+    "What if the disk is full just now? Then the old checkpoints are all there is. "
+    "In which order do you write and remove?",
+    "The checkpoints are the folders whose name is a number and that hold a file "
+    "CHECKPOINT. Sort them by the number, not by the text.",
+    "`write_checkpoint` first; then `shutil.rmtree` for every folder of "
+    "`sorted(found, key=lambda p: int(p.name))[:-k]`",
 )
 def judge_checkpoints_2(answer):
     "A function of a folder, tensors, facts and k."
@@ -109,9 +115,15 @@ def judge_checkpoints_2(answer):
             except ValueError as error:
                 if "invalid literal" not in str(error):
                     raise
-                return "the folder holds other things too, such as a checkpoint called best: look only at names that are numbers"
+                return (
+                    "the folder holds other things too, such as a checkpoint called best: "
+                    "look only at names that are numbers"
+                )
             if step == 100 and left() == [9, 100]:
-                return "the newest folders are kept; a copied one is newer than it was: compare the steps"
+                return (
+                    "the newest folders are kept; a copied one is newer "
+                    "than it was: compare the steps"
+                )
             if not (folder / str(step) / CHECKPOINT).is_file():
                 if step == 9 and left() == [2, 3]:
                     return "the lowest steps are kept; the highest should be"
@@ -136,7 +148,10 @@ def judge_checkpoints_2(answer):
             return "a checkpoint could not be written, and your function said nothing"
         except ValueError:
             if left() != [10, 100]:
-                return f"the new checkpoint could not be written, and of [10, 100] only {left()} are left: write first, then remove"
+                return (
+                    "the new checkpoint could not be written, and of [10, 100] only "
+                    f"{left()} are left: write first, then remove"
+                )
         (folder / "150").is_dir() and (folder / "150").rmdir()
         (folder / "150").write_text("in the way")
         try:
@@ -144,12 +159,18 @@ def judge_checkpoints_2(answer):
             return "a checkpoint could not be written, and your function said nothing"
         except OSError:
             if left() != [10, 100]:
-                return f"the new checkpoint could not be written, and of [10, 100] only {left()} are left: write first, then remove"
+                return (
+                    "the new checkpoint could not be written, and of [10, 100] only "
+                    f"{left()} are left: write first, then remove"
+                )
         (folder / "150").unlink(missing_ok=True)
         (folder / "150").mkdir(exist_ok=True)  # as a full disk would leave it
         answer(folder, state(200), {"step": 200}, 2)
         if left() != [100, 200]:
-            return f"150 is a folder without a checkpoint and does not count; expected [100, 200], got {left()}"
+            return (
+                "150 is a folder without a checkpoint and does not count; "
+                f"expected [100, 200], got {left()}"
+            )
         if not (folder / "notes.txt").is_file() or not (folder / "best" / CHECKPOINT).is_file():
             return "something else in the folder was removed"
         answer(folder, state(300), {"step": 300}, 5)
@@ -157,12 +178,16 @@ def judge_checkpoints_2(answer):
             return f"with k = 5 nothing is to be removed from three, got {left()}"
         answer(folder, state(400), {"step": 400}, 1)
         if left() != [400]:
-            return f"with k = 1 only 400 is to be left, got {left()}: there may be more than one to remove"
+            return (
+                f"with k = 1 only 400 is to be left, got {left()}: there "
+                "may be more than one to remove"
+            )
 
 # %% ../../nbs/solutions/08_checkpoints.ipynb #6e144421
 @exercise(
     "checkpoints.3",
-    "In each interval τ you write once. Which share is that? And how much is lost, on average, if a failure comes anywhere between two checkpoints?",
+    "In each interval τ you write once. Which share is that? And how much is lost, on "
+    "average, if a failure comes anywhere between two checkpoints?",
     "The share is C / τ + τ / (2M): a failure costs half an interval on average.",
     "The derivative, -C / τ² + 1 / (2M), is 0 at τ = √(2CM). Put that back into the share.",
 )
@@ -178,11 +203,13 @@ def judge_checkpoints_3(answer):
                     math.sqrt(C * M),
                     2 * math.sqrt(C / M),
                 ],
-                "the interval is right, but that is the share lost to writing alone; failures cost as much again": [
+                "the interval is right, but that is the share lost to writing "
+                "alone; failures cost as much again": [
                     root,
                     share / 2,
                 ],
-                "the interval is right, but in its share each failure costs a whole interval, not half of one": [
+                "the interval is right, but in its share each failure costs a "
+                "whole interval, not half of one": [
                     root,
                     1.5 * share,
                 ],
@@ -196,11 +223,13 @@ def judge_checkpoints_3(answer):
                 ],
                 "the root is missing: τ² = 2CM": [root**2, share],
                 "the root is missing: τ² = 2CM, and the share is √(2C / M)": [root**2, share**2],
-                "τ runs from one checkpoint to the next, writing included: its share is C / τ, not C / (τ + C)": [
+                "τ runs from one checkpoint to the next, writing included: its "
+                "share is C / τ, not C / (τ + C)": [
                     root - C,
                     share - C / (2 * M),
                 ],
-                "τ runs from one checkpoint to the next, writing included: its share is C / τ, not C / (τ + C).": [
+                "τ runs from one checkpoint to the next, writing included: its "
+                "share is C / τ, not C / (τ + C).": [
                     root - C,
                     share,
                 ],

@@ -66,16 +66,24 @@ def _wrong_with(parts, rows, groups, held_out):
     need = held_out * len(rows)
     for name, part, names in (("validation", parts[1], found[1]), ("test", parts[2], found[2])):
         if len(part) < need:
-            return f"{name} holds {len(part)} of {len(rows)} rows, less than {held_out} of them; the share is one of all rows, not of the groups or of what is left"
+            return (
+                f"{name} holds {len(part)} of {len(rows)} rows, less than {held_out} of "
+                "them; the share is one of all rows, not of the groups or of what is left"
+            )
         if len(part) - max(groups.count(group) for group in names) >= need:
-            return f"{name} holds {len(part)} of {len(rows)} rows; stop as soon as it holds the share {held_out}"
+            return (
+                f"{name} holds {len(part)} of {len(rows)} rows; stop as soon "
+                f"as it holds the share {held_out}"
+            )
 
 # %% ../../nbs/solutions/07_data_sets.ipynb #1f169d9d
 @exercise(
     "data_sets.2",
     "Shuffle the list of different groups, and hand out whole groups",
-    "Fill validation with group after group until it holds held_out * len(rows) rows, then test; the rest is train",
-    "`names = sorted(set(groups))`, then `random.Random(seed).shuffle(names)`: a set has another order in each run of Python",
+    "Fill validation with group after group until it holds held_out * "
+    "len(rows) rows, then test; the rest is train",
+    "`names = sorted(set(groups))`, then `random.Random(seed).shuffle(names)`: a "
+    "set has another order in each run of Python",
 )
 def judge_data_sets_2(answer):
     "A function of rows, groups, held_out and seed that returns three lists."
@@ -99,7 +107,10 @@ def judge_data_sets_2(answer):
             ):
                 problem = "the parts are right; return train, validation and test, in this order"
             if problem is None and random.getstate() != before:
-                problem = "you drew from Python's global random numbers; random.Random(seed) has its own and disturbs nobody"
+                problem = (
+                    "you drew from Python's global random numbers; "
+                    "random.Random(seed) has its own and disturbs nobody"
+                )
             if problem is not None:
                 return problem
             cuts.append(parts)
@@ -111,9 +122,12 @@ def judge_data_sets_2(answer):
 # %% ../../nbs/solutions/07_data_sets.ipynb #72ec1b97
 @exercise(
     "data_sets.3",
-    "One row is right with probability a: what is the variance of a number that is 1 with probability a and else 0?",
-    "The mean of k independent ones has this variance divided by k; the standard error is its square root",
-    "Groups that are right or wrong together are single draws: k is the number of groups, and the rows are m times as many",
+    "One row is right with probability a: what is the variance of a number "
+    "that is 1 with probability a and else 0?",
+    "The mean of k independent ones has this variance divided by k; "
+    "the standard error is its square root",
+    "Groups that are right or wrong together are single draws: k is the number of "
+    "groups, and the rows are m times as many",
 )
 def judge_data_sets_3(answer):
     "A function of a, x and m that returns a number of rows."

@@ -11,9 +11,9 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..text import IGNORE
 from ..exercises import diagnose, exercise
 from ..losses import token_loss
+from ..text import IGNORE
 
 # %% ../../nbs/solutions/08_optimization.ipynb #26afc1c3
 @exercise(
@@ -33,7 +33,8 @@ def judge_optimization_1(answer):
         answer,
         right,
         {
-            "the first number is the mean of the two means; each batch weighs as much as it has targets": [
+            "the first number is the mean of the two means; each batch "
+            "weighs as much as it has targets": [
                 3.5,
                 even,
                 even,
@@ -49,7 +50,8 @@ def judge_optimization_1(answer):
                 1 / 50,
                 1 / 50,
             ],
-            "the second number is 0, but equal logits are not a sure answer: each token gets 1/50": [
+            "the second number is 0, but equal logits are not a sure "
+            "answer: each token gets 1/50": [
                 2.0,
                 0.0,
                 0.0,
@@ -64,22 +66,26 @@ def judge_optimization_1(answer):
                 even,
                 0.9 * even,
             ],
-            "the pad is a token of the model like any other: equal logits give each of the 50 a 50th": [
+            "the pad is a token of the model like any other: equal "
+            "logits give each of the 50 a 50th": [
                 2.0,
                 less,
                 less,
             ],
-            "in the third number 49 tokens share the rest, but each of them has a 50th of the probability, not a 49th": [
+            "in the third number 49 tokens share the rest, but each of them has a "
+            "50th of the probability, not a 49th": [
                 2.0,
                 even,
                 0.9 * even + 0.1 * less,
             ],
-            "in the third number the shares of the 49 tokens are smoothing / 49 each and add up to all of it": [
+            "in the third number the shares of the 49 tokens are smoothing "
+            "/ 49 each and add up to all of it": [
                 2.0,
                 even,
                 0.9 * even + 0.1 * 49 / 50 * even,
             ],
-            "in the third number the pad gets no share of the target, but a 50th of the probability is still its": [
+            "in the third number the pad gets no share of the target, but a "
+            "50th of the probability is still its": [
                 2.0,
                 even,
                 math.log(49),
@@ -97,7 +103,8 @@ def judge_optimization_1(answer):
 @exercise(
     "optimization.2",
     "Three cases: before the rise is over, after the fall has begun, and between.",
-    "The fall takes `last = max(1, round(steps * fall))` steps and begins at `steps - last`, where the rate is still 1.",
+    "The fall takes `last = max(1, round(steps * fall))` steps and begins at "
+    "`steps - last`, where the rate is still 1.",
     "In the last part the rate is `(steps - step) / last`.",
 )
 def judge_optimization_2(answer):
@@ -148,15 +155,12 @@ def judge_optimization_2(answer):
             "the fall ends one step late: at step == steps the rate should be 0": curve(
                 shape(end=1)
             ),
-            "the rate falls from the end of the rise on; it should stay at 1 until the last share begins": curve(
-                shape(hold=False)
-            ),
-            "the fall ends one step early: the rate should be 0 at step == steps, not before": curve(
-                shape(end=-1)
-            ),
-            "the fall ends one step early and is a step too short: it is 0 at step == steps, not before": curve(
-                shape(end=-1, short=1)
-            ),
+            "the rate falls from the end of the rise on; it should stay "
+            "at 1 until the last share begins": curve(shape(hold=False)),
+            "the fall ends one step early: the rate should be 0 "
+            "at step == steps, not before": curve(shape(end=-1)),
+            "the fall ends one step early and is a step too short: it is "
+            "0 at step == steps, not before": curve(shape(end=-1, short=1)),
             "both shares are rounded to whole steps, not cut off": curve(shape(whole=int)),
             "both shares are rounded to the nearest whole step, not always upwards": curve(
                 shape(whole=math.ceil)
@@ -170,18 +174,20 @@ def judge_optimization_2(answer):
                     1, (steps - step) / max(1, round(steps * fall))
                 )
             ),
-            "fall is the share of the run spent falling, not the place where the fall begins": curve(
-                share_of_start
-            ),
+            "fall is the share of the run spent falling, not the "
+            "place where the fall begins": curve(share_of_start),
         },
     )
 
 # %% ../../nbs/solutions/08_optimization.ipynb #fac18485
 @exercise(
     "optimization.3",
-    "Write the loss of one place as a sum over tokens: q_k times (log Σ exp(z) − z_k). The q of a place add up to 1.",
-    "For one place the slope is softmax(z) minus q. Which places count, and by what is the sum divided?",
-    "q is (1 - smoothing) * one_hot, plus smoothing / (V - 1) for every token but 0. Multiply by (targets != IGNORE) and divide by how many targets count.",
+    "Write the loss of one place as a sum over tokens: q_k times (log Σ exp(z) "
+    "− z_k). The q of a place add up to 1.",
+    "For one place the slope is softmax(z) minus q. Which places "
+    "count, and by what is the sum divided?",
+    "q is (1 - smoothing) * one_hot, plus smoothing / (V - 1) for every token but 0. "
+    "Multiply by (targets != IGNORE) and divide by how many targets count.",
 )
 def judge_optimization_3(answer):
     "A function of logits (B, T, V), targets (B, T) and a share that returns (B, T, V)."
@@ -208,14 +214,10 @@ def judge_optimization_3(answer):
                     q * real
                 )
                 / 6,
-                "the slope of the pad's logit is not 0: it gets no share, so all of its probability is too much": right
-                * no_pad,
-                "that is the mean of the rows' means: divide once, by all targets that count": slope(
-                    q
-                )
-                * real
-                / real.sum(1, keepdim=True)
-                / 2,
+                "the slope of the pad's logit is not 0: it gets no share, so "
+                "all of its probability is too much": right * no_pad,
+                "that is the mean of the rows' means: divide once, "
+                "by all targets that count": slope(q) * real / real.sum(1, keepdim=True) / 2,
                 "the sign is the other way round: softmax minus q": -right,
                 "the softmax runs over time; the vocabulary is the last axis": (z.softmax(1) - q)
                 * real
@@ -227,20 +229,17 @@ def judge_optimization_3(answer):
                 )
                 * real
                 / 6,
-                "the share of the pad is gone: the others share all of smoothing, each smoothing / (V - 1)": slope(
-                    (1 - e) * one_hot + e / 5 * no_pad
-                )
+                "the share of the pad is gone: the others share all of "
+                "smoothing, each smoothing / (V - 1)": slope((1 - e) * one_hot + e / 5 * no_pad)
                 * real
                 / 6,
-                "the right token gets a share like the others; it is spread over V - 1 tokens": slope(
+                "the right token gets a share like the others; it "
+                "is spread over V - 1 tokens": slope(
                     (1 - e) * one_hot + e / 3 * no_pad * (1 - one_hot)
                 )
                 * real
                 / 6,
-                "you smoothed the slope of the right token only; the spread share is missing": slope(
-                    (1 - e) * one_hot
-                )
-                * real
-                / 6,
+                "you smoothed the slope of the right token only; "
+                "the spread share is missing": slope((1 - e) * one_hot) * real / 6,
             },
         )

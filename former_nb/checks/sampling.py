@@ -41,7 +41,8 @@ def judge_sampling_1(answer):
     )
     for name, number, wanted, known in zip(("top-k", "top-p", "min-p"), got, right, mistakes):
         if number != wanted:
-            return f"{name}: {known.get(number, 'not so many; each filter judges all six tokens, whatever the others do')}"
+            other = "not so many; each filter judges all six tokens, whatever the others do"
+            return f"{name}: {known.get(number, other)}"
 
 # %% ../../nbs/solutions/11_sampling.ipynb #4c9bb74f
 @exercise(

@@ -17,7 +17,8 @@ from ..scaling import all_reduce_bytes, step_seconds
 @exercise(
     "scaling.1",
     "Which precision do the gradients have? How often do processes talk in a step?",
-    "The gradient has 4 million bytes, and is cut into 8 chunks. How many chunks does each process send, in both trips around the ring?",
+    "The gradient has 4 million bytes, and is cut into 8 chunks. How many chunks does each "
+    "process send, in both trips around the ring?",
 )
 def judge_scaling_1(answer):
     gradient = 4_000_000
@@ -25,28 +26,26 @@ def judge_scaling_1(answer):
         answer,
         torch.tensor(all_reduce_bytes(gradient, 8)),
         {
-            "you made them talk after each part; gradients add up in the process, and are sent with the last part only": 3
-            * all_reduce_bytes(gradient, 8),
-            "that is one trip around the ring, or half the bytes per weight; there are two trips, and under bf16 gradients stay in float32": gradient
-            * 7
-            / 8,
+            "you made them talk after each part; gradients add up in the process, "
+            "and are sent with the last part only": 3 * all_reduce_bytes(gradient, 8),
+            "that is one trip around the ring, or half the bytes per weight; there are two "
+            "trips, and under bf16 gradients stay in float32": gradient * 7 / 8,
             "8 chunks are never sent in one trip: after 7 rounds each has been everywhere": 2
             * gradient,
-            "that is the gradient itself; a ring goes around twice, with 7 of 8 chunks each time": gradient,
-            "that is each process sending everything to each other one; around a ring it sends to one neighbour, in chunks": 7
-            * gradient,
+            "that is the gradient itself; a ring goes around twice, "
+            "with 7 of 8 chunks each time": gradient,
+            "that is each process sending everything to each other one; around a "
+            "ring it sends to one neighbour, in chunks": 7 * gradient,
             "that is what all processes send together": 8 * all_reduce_bytes(gradient, 8),
             "you counted weights, not bytes; one in float32 has four": all_reduce_bytes(
                 1_000_000, 8
             ),
-            "two slips: gradients stay in float32 under bf16, and are sent once in a step, not after each part": 3
-            * all_reduce_bytes(gradient / 2, 8),
-            "that is the gradient once for each part; parts are summed before anything is sent, and a ring goes around twice with 7 of 8 chunks": 3
-            * gradient,
-            "parts add up, they do not divide: a gradient has as many bytes as its weights, however many parts there are": all_reduce_bytes(
-                gradient, 8
-            )
-            / 3,
+            "two slips: gradients stay in float32 under bf16, and are sent "
+            "once in a step, not after each part": 3 * all_reduce_bytes(gradient / 2, 8),
+            "that is the gradient once for each part; parts are summed before anything is "
+            "sent, and a ring goes around twice with 7 of 8 chunks": 3 * gradient,
+            "parts add up, they do not divide: a gradient has as many bytes as its "
+            "weights, however many parts there are": all_reduce_bytes(gradient, 8) / 3,
             "that is in megabytes; the exercise asks for bytes": all_reduce_bytes(gradient, 8)
             / 1e6,
         },
@@ -62,7 +61,8 @@ def _walk(w, gradient, lr, k):
 @exercise(
     "scaling.2",
     "A loop over the workers, and in it a loop over k steps. From where does each worker start?",
-    "`mine = w` is enough to start from, as long as no step changes it in place: `mine = mine - lr * g(mine)`",
+    "`mine = w` is enough to start from, as long as no step changes it in "
+    "place: `mine = mine - lr * g(mine)`",
     "Collect what each worker ends with, and return the mean: `torch.stack(ends).mean(0)`",
 )
 def judge_scaling_2(answer):
@@ -75,7 +75,10 @@ def judge_scaling_2(answer):
     w = start.clone()
     given = answer(w, gradients, lr, k)
     if not w.equal(start):
-        return "you changed w itself; take a copy, or write `mine = mine - ...` in place of `mine -= ...`"
+        return (
+            "you changed w itself; take a copy, or write `mine = mine - "
+            "...` in place of `mine -= ...`"
+        )
     in_turn = start
     for g in gradients:
         in_turn = _walk(in_turn, g, lr, k)
@@ -85,23 +88,22 @@ def judge_scaling_2(answer):
         given,
         ends.mean(0),
         {
-            "that is data parallel training: gradients averaged at each step. Let each worker take all k steps before they talk": _walk(
-                start, together, lr, k
-            ),
+            "that is data parallel training: gradients averaged at each step. Let each "
+            "worker take all k steps before they talk": _walk(start, together, lr, k),
             "each worker starts where the one before ended; all of them start from w": in_turn,
             "that is the sum of the weights; take their mean": ends.sum(0),
             "that is one step of each worker; they take k": torch.stack(
                 [_walk(start, g, lr, 1) for g in gradients]
             ).mean(0),
-            "that is one step of size k * lr; the gradient must be computed anew after each step": _walk(
-                start, together, k * lr, 1
-            ),
+            "that is one step of size k * lr; the gradient must be "
+            "computed anew after each step": _walk(start, together, k * lr, 1),
             "you went uphill: a step subtracts the gradient": torch.stack(
                 [_walk(start, g, -lr, k) for g in gradients]
             ).mean(0),
             "that is what each worker ends with; average over them": ends,
             "that is where the last worker ends; average over all of them": ends[-1],
-            "you summed the gradients at each step; workers do not talk until they have taken k steps, and then the mean is taken": _walk(
+            "you summed the gradients at each step; workers do not talk until they have "
+            "taken k steps, and then the mean is taken": _walk(
                 start, lambda w: len(gradients) * together(w), lr, k
             ),
             "that is one number; average over the workers, not over the weights too": ends.mean(),
@@ -111,7 +113,8 @@ def judge_scaling_2(answer):
 # %% ../../nbs/solutions/08_scaling.ipynb #afbf6126
 @exercise(
     "scaling.3",
-    "A step of r rows per process takes r * c of computing and the all-reduce of sending. Which share is sending?",
+    "A step of r rows per process takes r * c of computing and the "
+    "all-reduce of sending. Which share is sending?",
     "sending / (r * c + sending) <= s. Solve for r",
     "r >= (1 - s) / s * sending / c, with sending = 2 (n - 1) / n * b / w; round up with math.ceil",
 )
@@ -124,21 +127,18 @@ def judge_scaling_3(answer):
         answer(c, b, n, w, s),
         rows(sending, (1 - s) / s),
         {
-            "that is sending as a share of computing; the exercise asks for its share of the step, which holds both": rows(
-                sending, 1 / s
-            ),
+            "that is sending as a share of computing; the exercise asks for its "
+            "share of the step, which holds both": rows(sending, 1 / s),
             "that is the whole batch; the exercise asks for the rows of each process": n
             * rows(sending, (1 - s) / s),
-            "you let each process send n chunks for one, which is what all of them send; its own part is 2 (n - 1) / n": rows(
-                n * sending, (1 - s) / s
-            ),
+            "you let each process send n chunks for one, which is what all of them "
+            "send; its own part is 2 (n - 1) / n": rows(n * sending, (1 - s) / s),
             "you let each process compute the rows of all; with r rows it computes for r * c": rows(
                 sending / n, (1 - s) / s
             ),
             "b counts bytes already, and w bytes per second": rows(8 * sending, (1 - s) / s),
-            "you rounded down or to the nearest; with that many rows the share is still above s": torch.tensor(
-                math.floor(exact)
-            ),
+            "you rounded down or to the nearest; with that many "
+            "rows the share is still above s": torch.tensor(math.floor(exact)),
             "expected a whole number, rounded up": torch.tensor(exact),
             "that is half of what a ring sends; chunks travel around twice": rows(
                 sending / 2, (1 - s) / s
