@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from safetensors import SafetensorError, torch as safetensors
+from safetensors import SafetensorError
+from safetensors import torch as safetensors
 from tqdm import TqdmWarning
 
 from .checkpoints import atomic_write, read_tensors, write_tensors
