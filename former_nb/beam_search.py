@@ -78,12 +78,12 @@ class _Texts:
         self.growing, self.sums, parents = zip(*going)
         return parents
 
-    def rank(self, limit, n, early_stop):
-        "Sort what is finished; over when enough is, or nothing that grows can pass `limit`."
+    def rank(self, now, limit, n, early_stop):
+        "Sort what is finished; over when the best that grows scores too little, now or ever."
         self.found.sort(key=lambda text: -text[1])
-        beaten = len(self.found) >= n and self.found[n - 1][1] >= limit
-        enough = len(self.found) >= self.num_beams or limit == -math.inf
-        self.over = enough or early_stop and beaten
+        better = lambda m, bound: len(self.found) >= m and self.found[m - 1][1] >= bound
+        self.over = limit == -math.inf or better(self.num_beams, now)
+        self.over |= early_stop and better(n, limit)
 
     def cut(self, score):
         "At the greatest length, texts that grow count as they are."
@@ -105,7 +105,8 @@ def _search(model, fed, texts, steps, never, score, n_best, early_stop, cache):
             parents = text.grow(*found, partial(score, length=step))
             rows += [b * w + parent for parent in parents]
             if not text.over:  # the best sum, at the greatest length, is the most that can come
-                text.rank(score(text.sums[0], steps), n_best, early_stop)
+                now, limit = (score(text.sums[0], length) for length in (step, steps))
+                text.rank(now, limit, n_best, early_stop)
         if all(text.over for text in texts):
             return
         if cache is not None:
@@ -132,7 +133,7 @@ def beam_search(
     cache=None,  # an empty cache with `reorder`; one is made for a model that has a config
     early_stop: bool = True,  # False goes on when nothing can overtake: slower, same answer
 ) -> list:  # (text, score), best first, prompt and end included; for a batch a list of such lists
-    "Follow the likeliest beginnings until as many are finished or none can overtake."
+    "Follow the likeliest beginnings until as many are finished and none that grows is better."
     check_type("prompts", prompts, (torch.Tensor, list, tuple))
     check_ints(num_return_sequences=num_return_sequences, max_new_tokens=max_new_tokens)
     check_int("num_beams", num_beams, num_return_sequences)

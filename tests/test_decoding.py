@@ -578,6 +578,21 @@ def test_beams_enough_equal_exhaustive_search(convention, length_penalty):
         assert_close([x for _, x in got], [x for _, x in want], rtol=1e-5, atol=1e-5)
 
 
+def test_a_certain_model_is_not_cut_off_by_fragments():
+    "Three texts have finished long before the right one, and each is a thousand times less likely."
+    right = [5, 6, 7, 8, 9, 5, 6, 7, EOS]
+
+    def model(tokens, cache):  # nearly sure of the right token, else of the end
+        logits = torch.zeros(len(tokens), tokens.shape[1], 10)
+        logits[:, -1, EOS] = 2.0
+        logits[:, -1, right[tokens.shape[1] - 1]] = 9.0
+        return logits
+
+    for num_beams in (1, 3, 5):
+        [(text, _)] = beam_search(model, [BOS], num_beams, 20, use_cache=False)
+        assert text == [BOS, *right]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_one_beam_is_greedy(seed):
     model = language_model(seed, SCHEMES[seed], n_kv_heads=2)
