@@ -6,13 +6,14 @@
 __all__ = ['BatchOrder', 'make_batches']
 
 # %% ../nbs/deeper/07_batches.ipynb #0f06b491
+import math
 import random
 from collections.abc import Callable
 
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from .guards import check_choice, check_int, check_type
+from .guards import check_choice, check_int, check_ints, check_that, check_type
 from .text import collate
 
 # %% ../nbs/deeper/07_batches.ipynb #cb1294e5
@@ -31,16 +32,15 @@ class BatchOrder(Sampler):
         if (batch_size is None) == (max_tokens is None):
             got = f"got {batch_size} and {max_tokens}"
             raise ValueError(f"batch_size, max_tokens: expected one of them, {got}")
-        check_int(
-            *(("max_tokens", max_tokens) if batch_size is None else ("batch_size", batch_size))
-        )
+        named = {"batch_size": batch_size, "max_tokens": max_tokens}
+        check_ints(**{name: size for name, size in named.items() if size is not None})
         check_int("seed", seed, least=0)
         for name, value in (("shuffle", shuffle), ("by_length", by_length)):
             check_choice(name, value, (True, False))
         self.lengths = list(lengths.tolist() if hasattr(lengths, "tolist") else lengths)
-        if not self.lengths or max_tokens is not None and max(self.lengths) > max_tokens:
-            longest = max(self.lengths, default="none")
-            raise ValueError(f"lengths: expected some, up to {max_tokens or 'any'}, got {longest}")
+        ends, most = [f(self.lengths) for f in (min, max) if self.lengths], max_tokens or math.inf
+        fits = ends and 0 <= ends[0] <= ends[1] <= most  # else one batch could hold all rows
+        check_that(fits, "lengths", f"at least one, all from 0 to {most}", ends)
         self.batch_size, self.max_tokens = batch_size, max_tokens
         self.shuffle, self.by_length = shuffle, by_length or max_tokens is not None
         self.seed, self.epoch = seed, 0

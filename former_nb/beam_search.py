@@ -17,7 +17,7 @@ from torch import nn
 
 from .caches import KVCache
 from .core import eval_mode
-from .guards import check_choice, check_int, check_ints, check_that
+from .guards import check_choice, check_int, check_ints, check_that, check_type
 from .prompts import prompt_rows, stop_tokens
 from .text import BOS, EOS, PAD, UNK
 
@@ -134,6 +134,7 @@ def beam_search(
     early_stop: bool = True,  # False goes on when nothing can overtake: slower, same answer
 ) -> list:  # (text, score), best first, prompt and end included; for a batch a list of such lists
     "Follow the likeliest beginnings until as many are finished and none that grows is better."
+    check_type("prompts", prompts, (torch.Tensor, list, tuple))
     check_ints(num_return_sequences=num_return_sequences, max_new_tokens=max_new_tokens)
     check_int("num_beams", num_beams, num_return_sequences)
     length_score(0.0, 1, length_penalty, convention)  # raises for bad settings

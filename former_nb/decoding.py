@@ -25,9 +25,11 @@ def generate(
     **kwargs,  # eos_token_ids, suppress_tokens, window and use_cache, as for `stream`
 ) -> torch.Tensor | list[list[int]]:  # a tensor for a tensor, with PAD after a row's end
     "Continue each row of `prompts`. Raises as `stream`, before any work."
-    columns = list(stream(model, prompts, max_new_tokens, sampling, **kwargs))
-    rows = append_columns(as_rows(prompts), columns)
-    return pad_rows(rows).to(prompts) if isinstance(prompts, torch.Tensor) else rows
+    rows = as_rows(prompts)
+    rows = append_columns(rows, list(stream(model, rows, max_new_tokens, sampling, **kwargs)))
+    if not isinstance(prompts, torch.Tensor):
+        return rows
+    return pad_rows(rows).to(prompts.device, torch.promote_types(prompts.dtype, torch.int32))
 
 
 def generate_text(

@@ -8,13 +8,12 @@ __all__ = ['as_rows', 'prompt_rows', 'append_columns', 'stop_tokens', 'encode_pr
 # %% ../nbs/library/prompts.ipynb #prompts02
 from collections.abc import Iterable
 from numbers import Integral
-from operator import index
 
 import torch
 
 from .guards import check_tensor, check_that
 from .text import BOS, PAD, SPECIALS
-from .tokenization import TextTokenizer
+from .tokenization import TextTokenizer, check_rows
 
 # %% ../nbs/library/prompts.ipynb #prompts05
 def as_rows(
@@ -23,10 +22,9 @@ def as_rows(
     "Prompts as lists of integers. `TypeError` or `ValueError` for what is no batch of them."
     if isinstance(prompts, torch.Tensor):
         check_tensor("prompts", prompts, "B T", int)
-        return prompts.tolist()
     try:
-        return [list(map(index, row)) for row in prompts]
-    except TypeError:
+        return [row.tolist() for row in check_rows(prompts)]
+    except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"prompts: expected rows of integers, got {prompts!r:.80}") from None
 
 
@@ -39,8 +37,8 @@ def prompt_rows(
     rows = as_rows(prompts)
     wanted = f"1 to {limit} tokens from 1 to {vocab_size - 1}, without padding"
     for i, row in enumerate(rows or [[]]):
-        fits = 1 <= len(row) <= limit and all(PAD < t < vocab_size for t in row)
-        check_that(fits, f"prompts[{i}]", wanted, row)
+        if not 1 <= len(row) <= limit or not all(PAD < t < vocab_size for t in row):
+            raise ValueError(f"prompts[{i}]: expected {wanted}, got {len(row)}: {row!r:.60}")
     return rows
 
 

@@ -24,7 +24,7 @@ from tqdm import TqdmWarning
 
 from .callbacks import ProgressBar
 from .core import eval_mode, pick_device
-from .guards import check_type
+from .guards import check_that, check_type
 from .losses import total_loss
 from .optimization import make_optimizers, split_batch, train_step
 from .text import IGNORE
@@ -189,6 +189,8 @@ def check_fit(model, config, **data) -> None:
     if not shaped or not any(p.requires_grad for p in model.parameters()):
         raise TypeError("model: expected tensors with a shape, and at least one to train")
     for name, batches in data.items():
+        wanted = "batches with a length, such as a list or a DataLoader"
+        check_that(hasattr(batches, "__len__"), name, wanted, batches, TypeError)
         batch = next(read_epoch(batches, config.seed), None)
         pair = isinstance(batch, (tuple, list)) and len(batch) == 2
         if not pair or not isinstance(batch[1], torch.Tensor):

@@ -22,7 +22,7 @@ from tqdm import TqdmWarning
 
 from .checkpoints import atomic_write, read_tensors, write_tensors
 from .files import check_path
-from .guards import check_choice, check_type
+from .guards import check_choice, check_that, check_type
 from .tokenization import TextTokenizer, load_tokenizer
 
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
@@ -106,8 +106,10 @@ def check_pair(
         raise ValueError(f"tokenizer: expected the model's {V}, got {tokenizer.vocab_size} tokens")
     if labels is not None or n is not None:
         check_type("labels", labels, (list, tuple))
-        if [len(labels), len({*labels})] != [n, n]:
-            raise ValueError(f"labels: expected {n} different names, got {labels!r:.80}")
+        names = {name for name in labels if isinstance(name, str)}
+        fits = len(labels) == len(names) == n
+        wanted = f"{n} different strings" if n else "None for a model without classes"
+        check_that(fits, "labels", wanted, labels)
 
 
 def save_model(

@@ -352,6 +352,7 @@ def test_an_order_that_cannot_be_is_refused(kind, name, given):
 
 BAD_ROWS = {
     "no lengths": (ValueError, "lengths: expected", lambda: BatchOrder([], 2)),
+    "a negative length": (ValueError, "lengths: expected", lambda: BatchOrder([-1, 2], 2)),
     "a number": (TypeError, "", lambda: BatchOrder(5, 2)),
     "epoch": (ValueError, "epoch: expected", lambda: BatchOrder(LENGTHS, 3).set_epoch(-1)),
     "no rows": (ValueError, "lengths: expected", lambda: make_batches([], 2)),

@@ -838,6 +838,7 @@ def test_what_cannot_be_a_pair_is_refused(kept, tmp_path):
         (ValueError, "tokenizer", (model, CharTokenizer("ab"), ["a", "b"])),
         (ValueError, "labels", (model, tokenizer, ["a", "a"])),
         (ValueError, "labels", (model, tokenizer, ["a"])),
+        (ValueError, "labels", (model, tokenizer, [1, 2])),
         (TypeError, "labels", (model, tokenizer, None)),
     ]:
         with pytest.raises(kind, match=f"^{name}: "):

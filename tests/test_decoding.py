@@ -446,6 +446,16 @@ class Idle(torch.nn.Module):
         raise AssertionError("the model was run before the input was checked")
 
 
+def test_prompts_that_can_be_read_once_and_small_integers():
+    how = dict(max_new_tokens=4, sampling=Sampling(seed=0))
+    rows = decoding.generate(MODEL, CAN, **how)
+    assert decoding.generate(MODEL, iter(CAN), **how) == rows
+    wide = language_model(0, V=300)
+    tokens = torch.tensor([[5, 6]])
+    found = decoding.generate(wide, tokens.to(torch.uint8), **how)
+    assert found.tolist() == decoding.generate(wide, tokens, **how).tolist()  # also above 255
+
+
 BAD_CALLS = [
     (ValueError, "window", dict(window=0)),
     (ValueError, "eos_token_ids", dict(eos_token_ids=99)),
@@ -459,6 +469,10 @@ BAD_CALLS = [
     (ValueError, "prompts[1]", dict(prompts=[[5], [23]])),
     (ValueError, "prompts[1]", dict(prompts=[[5, 6], [PAD, PAD]])),
     (TypeError, "prompts", dict(prompts=[[5, 6.0]])),
+    (TypeError, "prompts", dict(prompts=[5, 6])),
+    (TypeError, "prompts", dict(prompts=[b"Jo"])),
+    (TypeError, "prompts", dict(prompts=[{5, 6}])),
+    (TypeError, "prompts", dict(prompts=[iter([5, 6])])),
 ]
 
 
@@ -656,6 +670,7 @@ BAD_BEAMS = [
     (ValueError, "convention", dict(convention="sum")),
     (ValueError, "length_penalty", dict(length_penalty=NAN)),
     (ValueError, "prompts", dict(prompts=[5, 99])),
+    (TypeError, "prompts", dict(prompts=iter([[5, 6], [7, 8]]))),
     (ValueError, "eos_token_ids", dict(eos_token_ids=99)),
     (ValueError, "suppress_tokens", dict(suppress_tokens=["a"])),
 ]

@@ -956,7 +956,7 @@ class Empty:
 
 
 def test_batches_have_a_length():
-    with pytest.raises(TypeError, match="has no len"):
+    with pytest.raises(TypeError, match="train: expected batches with a length"):
         fit(model(), iter(VALID), VALID, CONFIG)
 
 
