@@ -476,7 +476,7 @@ BAD_CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("error", "name", "how"), BAD_CALLS, ids=str)
+@pytest.mark.parametrize(("error", "name", "how"), BAD_CALLS, ids=range(len(BAD_CALLS)))
 def test_bad_calls_are_named_before_any_work(error, name, how):
     how = dict(prompts=CAN, max_new_tokens=3) | how
     refused(error, name, lambda: decoding.generate(Idle(), **how))
