@@ -315,13 +315,13 @@ def run_task(
     say = typer.echo if main else lambda text: None
     set_seed(config.seed)
     model = job.make_model()  # refuses what it cannot be built from, before anything is written
+    callbacks = make_callbacks(job, out, resume, **kwargs)  # refuses a bad save_every
     if main and not resume:
         claim_folder(out, task, settings, overwrite)
     accelerator.wait_for_everyone()
     say(f"{job.source}: {job.sizes}")
     n = sum(p.numel() for p in model.parameters())
     say(f"{'Going on with' if resume else 'Training'} {n:,} parameters on {where.type}, {out}")
-    callbacks = make_callbacks(job, out, resume, **kwargs)
     history = fit(model, job.train, job.valid, config, callbacks=callbacks, device=device)
     if main:
         known = {"data": job.source, "parts": job.sizes, "seed": config.seed, "device": where.type}

@@ -110,7 +110,9 @@ def start(task, given, out=None, dry=False):
 
 def test_a_run_without_a_folder_goes_into_one_of_its_task(monkeypatch, tmp_path):
     asked = []
-    monkeypatch.setattr(cli, "run_task", lambda task, settings, out, *_, **__: asked.append(out))
+    monkeypatch.setattr(
+        cli, "run_task", lambda task, settings, plan, out, *_, **__: asked.append(out)
+    )
     for out in (None, tmp_path):
         start("copy", {"rows": 100}, out)
     assert asked == [Path("runs", "copy"), tmp_path]
