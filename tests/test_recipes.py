@@ -8,7 +8,7 @@ import pytest
 from cli_tools import SMALL, contents, done, former, no_option, refused
 
 from former_nb import labels
-from former_nb.recipes import TASKS, prepare
+from former_nb.recipes import TASKS, name_texts, prepare
 from former_nb.settings import choose_settings
 
 COLUMNS = ["--text", "post", "--label", "mood"]
@@ -206,3 +206,12 @@ def test_what_is_published_is_json_and_names_no_folder(tmp_path, monkeypatch):
     assert found["bad"]["precision"] > 0
     card = (out / "README.md").read_text(encoding="utf-8")
     assert 'csv = "posts.csv"' in card and str(tmp_path) not in card
+
+
+def test_spellings_of_one_name_stay_in_one_part(tmp_path):
+    names = [f"{a}{b}a" for a in "bdgklm" for b in "aeiou"]
+    file = tmp_path / "names.txt"
+    file.write_text("\n".join([*names, *(n.capitalize() for n in names)]), encoding="utf-8")
+    parts, _ = name_texts({"file": str(file)})
+    lower = [{name.lower() for name in part} for part in parts]
+    assert sum(map(len, parts)) == 60 and sum(map(len, lower)) == 30

@@ -73,3 +73,18 @@ def test_a_half_precision_layer_keeps_its_angles_and_slopes(name):
     if "table" in dict(layer.positions.named_buffers()):
         assert torch.equal(layer.positions.table, rotary_table(9, 4, layer.positions.base))
     assert_close(layer(x).float(), layer_with(name)(x.float()), atol=0.03, rtol=0.03)
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_rotary_turns_each_pair_from_its_first_feature_to_its_second(layout):
+    "At position 1 the pair (1, 0) becomes (cos, sin) of its angle, here of 1 and of 1 / 10."
+    first = [0, 1] if layout == "half" else [0, 2]
+    second = [2, 3] if layout == "half" else [1, 3]
+    x = torch.zeros(1, 1, 2, 4)
+    x[..., first] = 1.0
+    q, k, _ = Rotary(4, 9, base=100.0, layout=layout)(x, x, 0)
+    angle = torch.tensor([1.0, 0.1])
+    for turned in (q, k):
+        assert_close(turned[0, 0, 0], x[0, 0, 0])
+        assert_close(turned[0, 0, 1, first], angle.cos())
+        assert_close(turned[0, 0, 1, second], angle.sin())
