@@ -158,3 +158,14 @@ def test_what_pytorchs_layer_gets_is_what_it_says():
     assert to_torch_mha(triangle[:, :1], (3, 2, 5, 4))["attn_mask"].shape == (5, 4)
     assert from_hugging_face(tokens != 0).equal(pads)
     assert from_hugging_face(causal_mask(5)).equal(causal_mask(5))
+
+
+def test_patterns_equal_their_rules_pair_by_pair():
+    T, prefix, documents = 5, [2, 0, 5], [[1, 1, 2, 2, 2], [3, 1, 1, 1, 3], [0, 0, 0, 0, 0]]
+    masks = prefix_mask(T, torch.tensor(prefix)), document_mask(torch.tensor(documents))
+    for b, open_to_all in enumerate(prefix):
+        for query in range(T):
+            for key in range(T):
+                assert masks[0][b, 0, query, key] == (key <= query or key < open_to_all)
+                assert masks[1][b, 0, query, key] == (documents[b][query] == documents[b][key])
+    assert prefix_mask(T, 2).equal(prefix_mask(T, torch.tensor([2])))
