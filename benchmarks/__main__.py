@@ -30,29 +30,17 @@ def contenders(name, device):
     return {"ours": runs["ours"], "ours again": runs["ours"]} | runs, flop
 
 
-def memory(name, device):
+def memory(name, names):
     "Peak memory of each contender, each in a process of its own."
-    found = {}
-    for who in contenders(name, device)[0]:
-        if who != "ours again" and (peak := timing.in_fresh_process("--memory", name, who)):
-            found[who] = peak["bytes"]
-    return found
+    found = {who: timing.in_fresh_process("--memory", name, who) for who in names}
+    return {who: peak["bytes"] for who, peak in found.items() if peak}
 
 
 def measure(name, device, rounds):
     "Everything that is known about one workload."
     runs, flop = contenders(name, device)
-    found = timing.interleave(runs, rounds, device)
-    first = found["ours"]
-    ratios = {
-        who: timing.quartiles([a / b for a, b in zip(first, times)]) for who, times in found.items()
-    }
-    return {
-        "seconds": {who: timing.quartiles(times) for who, times in found.items()},
-        "ratio": {who: ratio for who, ratio in ratios.items() if who != "ours"},
-        "memory": memory(name, device),
-        "flop": flop,
-    }
+    known = timing.summary(timing.interleave(runs, rounds, device))
+    return known | {"memory": memory(name, runs.keys() - {"ours again"}), "flop": flop}
 
 
 def show(name, result, limit):

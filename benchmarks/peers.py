@@ -1,5 +1,7 @@
 """What you would use instead, in the sizes of ours. A peer that is not installed is left out."""
 
+import sys
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -8,62 +10,62 @@ from former_nb.config import TransformerConfig
 from former_nb.text import PAD
 
 
-class TorchLanguageModel(nn.Module):
+class TorchModel(nn.Module):
+    "What PyTorch's stacks leave to their user: embeddings of tokens and of positions."
+
+    def __init__(self, c: TransformerConfig, stack: nn.Module):
+        super().__init__()
+        self.embed = nn.Embedding(c.vocab_size, c.d_model)
+        self.positions = nn.Embedding(c.max_len, c.d_model)
+        self.stack = stack
+
+    def embed_tokens(self, tokens):
+        return self.embed(tokens) + self.positions.weight[: tokens.shape[1]]
+
+
+class TorchLanguageModel(TorchModel):
     "`nn.TransformerEncoder` with a causal mask, as PyTorch's tutorial has it."
 
     def __init__(self, c: TransformerConfig):
-        super().__init__()
-        self.embed, self.places = (
-            nn.Embedding(c.vocab_size, c.d_model),
-            nn.Embedding(c.max_len, c.d_model),
-        )
-        self.stack = torch_encoder(c)
+        super().__init__(c, torch_encoder(c))
 
     def forward(self, tokens):
-        T = tokens.shape[1]
-        mask = nn.Transformer.generate_square_subsequent_mask(T, device=tokens.device)
-        x = self.embed(tokens) + self.places.weight[:T]
-        return self.stack(x, mask, is_causal=True) @ self.embed.weight.T
+        mask = causal(tokens)
+        return self.stack(self.embed_tokens(tokens), mask, is_causal=True) @ self.embed.weight.T
 
 
-class TorchClassifier(nn.Module):
+class TorchClassifier(TorchModel):
     "`nn.TransformerEncoder` with a padding mask, and the mean over the real tokens."
 
     def __init__(self, c: TransformerConfig):
-        super().__init__()
-        self.embed, self.places = (
-            nn.Embedding(c.vocab_size, c.d_model),
-            nn.Embedding(c.max_len, c.d_model),
-        )
-        self.stack, self.head = torch_encoder(c), nn.Linear(c.d_model, 2)
+        super().__init__(c, torch_encoder(c))
+        self.head = nn.Linear(c.d_model, 2)
 
     def forward(self, tokens):
         real = tokens != PAD
-        x = self.embed(tokens) + self.places.weight[: tokens.shape[1]]
-        x = self.stack(x, src_key_padding_mask=~real) * real[..., None]
+        x = self.stack(self.embed_tokens(tokens), src_key_padding_mask=~real) * real[..., None]
         return self.head(x.sum(1) / real.sum(1, keepdim=True))
 
 
-class TorchTranslator(nn.Module):
+class TorchTranslator(TorchModel):
     "`nn.Transformer` with its three masks and one embedding matrix."
 
     def __init__(self, c: TransformerConfig):
-        super().__init__()
-        self.embed, self.places = (
-            nn.Embedding(c.vocab_size, c.d_model),
-            nn.Embedding(c.max_len, c.d_model),
-        )
         kinds = dict(activation="gelu", batch_first=True, norm_first=True)
         sizes = c.d_model, c.n_heads, c.n_layers, c.n_layers, c.d_ff, c.dropout
-        self.stacks = nn.Transformer(*sizes, **kinds)
+        super().__init__(c, nn.Transformer(*sizes, **kinds))
 
     def forward(self, src, tgt):
-        pads, T = src == PAD, tgt.shape[1]
-        causal = nn.Transformer.generate_square_subsequent_mask(T, device=tgt.device)
-        x, y = (self.embed(t) + self.places.weight[: t.shape[1]] for t in (src, tgt))
-        masks = dict(src_key_padding_mask=pads, memory_key_padding_mask=pads)
-        y = self.stacks(x, y, tgt_mask=causal, tgt_is_causal=True, **masks)
-        return y @ self.embed.weight.T
+        pads = dict.fromkeys(("src_key_padding_mask", "memory_key_padding_mask"), src == PAD)
+        x, y = self.embed_tokens(src), self.embed_tokens(tgt)
+        return self.stack(x, y, tgt_mask=causal(tgt), tgt_is_causal=True, **pads) @ (
+            self.embed.weight.T
+        )
+
+
+def causal(tokens):
+    T = tokens.shape[1]
+    return nn.Transformer.generate_square_subsequent_mask(T, device=tokens.device)
 
 
 def torch_encoder(c):
@@ -133,3 +135,14 @@ def cross_entropy(logits, targets):
 
 def no_grad(run):
     return torch.inference_mode()(run)
+
+
+def available(makers: dict) -> dict:
+    "What the makers make; a peer whose package is missing is named and left out."
+    made = {}
+    for name, make in makers.items():
+        try:
+            made[name] = make()
+        except ImportError as error:
+            print(f"  {name} is left out: {error.name} is not installed", file=sys.stderr)
+    return made

@@ -51,6 +51,16 @@ def quartiles(numbers: list[float]) -> list[float]:
     )
 
 
+def summary(found: dict[str, list[float]]) -> dict[str, dict]:
+    "Quartiles of the seconds, and of the ratios of ours to each other in the same round."
+    ratios = {
+        who: quartiles([ours / theirs for ours, theirs in zip(found["ours"], times)])
+        for who, times in found.items()
+        if who != "ours"
+    }
+    return {"seconds": {who: quartiles(times) for who, times in found.items()}, "ratio": ratios}
+
+
 def limits(device: torch.device) -> dict[str, float]:
     "What this machine can in this run: float32 products, and bytes moved, per second."
     n = 4096 if device.type == "cuda" else 1024

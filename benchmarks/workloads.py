@@ -5,7 +5,6 @@ forward pass or one whole generation. What a workload imports from a peer, it im
 that a peer which is not installed costs only its own line.
 """
 
-import sys
 from functools import partial
 from itertools import product
 
@@ -46,17 +45,6 @@ def workload(name: str, *args):
         return make
 
     return register
-
-
-def available(makers: dict) -> dict:
-    "What the makers make; a peer whose package is missing is named and left out."
-    made = {}
-    for name, make in makers.items():
-        try:
-            made[name] = make()
-        except ImportError as error:
-            print(f"  {name} is left out: {error.name} is not installed", file=sys.stderr)
-    return made
 
 
 def backward(run, inputs):
@@ -145,7 +133,7 @@ def train_generator(size, precision, device):
     B = max(1, B // (4 if size == "10.8M" else 1))
     tokens = torch.randint(len(SPECIALS), c.vocab_size, (B, T), device=device)
     targets = tokens.roll(-1, 1)
-    models = available({
+    models = peers.available({
         "ours": lambda: (LanguageModel(c), None),
         "nn.TransformerEncoder": lambda: (peers.TorchLanguageModel(c), None),
         "Hugging Face GPT-2": lambda: (peers.gpt2(c), None),
@@ -169,7 +157,7 @@ def train_classifier(device):
     rows = ragged([text for text, _ in load_reviews()[0]["train"]], 256, 8000, 32, device)
     tokens, targets = pad_rows(rows).to(device), torch.randint(2, (len(rows),), device=device)
     mask = (tokens != PAD).long()
-    models = available({
+    models = peers.available({
         "ours": lambda: (Classifier(c, 2), None),
         "nn.TransformerEncoder": lambda: (peers.TorchClassifier(c), None),
         "Hugging Face BERT": lambda: (peers.bert(c), lambda m, x: m(x, attention_mask=mask).logits),
@@ -193,7 +181,7 @@ def train_translator(device):
     (src, tgt), targets = captions(128, TRANSLATOR.vocab_size, device)
     real = (src != PAD).long()
     theirs = lambda m, x: m(x[0], attention_mask=real, decoder_input_ids=x[1]).logits
-    models = available({
+    models = peers.available({
         "ours": lambda: (EncoderDecoder(TRANSLATOR), None),
         "nn.Transformer": lambda: (peers.TorchTranslator(TRANSLATOR), None),
         "Hugging Face BART": lambda: (peers.bart(TRANSLATOR), theirs),
@@ -217,7 +205,7 @@ def generation(size, B, device, n=128):
         how |= dict(attention_mask=torch.ones_like(prompt))
         return peers.no_grad(lambda: model.generate(prompt, **how))
 
-    return runs | available({"Hugging Face GPT-2": theirs}), None
+    return runs | peers.available({"Hugging Face GPT-2": theirs}), None
 
 
 @workload("translate", ("greedy", 1), ("beam", 4))
@@ -242,4 +230,4 @@ def translation(kind, num_beams, device, n=32):
         return peers.no_grad(lambda: model.generate(src, **how))
 
     own = beams if num_beams > 1 else lambda: greedy_decode(ours, src, n)
-    return {"ours": peers.no_grad(own)} | available({"Hugging Face BART": theirs}), None
+    return {"ours": peers.no_grad(own)} | peers.available({"Hugging Face BART": theirs}), None

@@ -5,9 +5,8 @@ import json
 import pytest
 import torch
 
-from benchmarks import timing, workloads
+from benchmarks import peers, start, timing, workloads
 from benchmarks.__main__ import main
-from benchmarks.start import NAMES
 
 CPU = torch.device("cpu")
 
@@ -29,7 +28,7 @@ def test_a_missing_peer_is_named_and_left_out(capsys):
     def missing():
         import no_such_peer  # noqa: F401
 
-    assert workloads.available({"ours": lambda: 1, "theirs": missing}) == {"ours": 1}
+    assert peers.available({"ours": lambda: 1, "theirs": missing}) == {"ours": 1}
     assert "theirs is left out: no_such_peer is not installed" in capsys.readouterr().err
 
 
@@ -54,4 +53,10 @@ def test_the_command_measures_and_keeps(tmp_path):
 def test_an_unknown_name_is_told_the_known_ones(capsys):
     with pytest.raises(SystemExit, match="nonsense"):
         main(["nonsense"])
-    assert capsys.readouterr().out.split() == [*workloads.WORKLOADS, *NAMES]
+    assert capsys.readouterr().out.split() == [*workloads.WORKLOADS, *start.NAMES]
+
+
+def test_saved_models_load_and_say_a_token_in_a_fresh_process():
+    found = start.measure("first_token", 1)
+    assert {"ours", "ours again", "torch"} <= found["seconds"].keys()
+    assert found["ratio"].keys() == found["seconds"].keys() - {"ours"}

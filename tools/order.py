@@ -56,7 +56,6 @@ EXTRA += " training_config callbacks results saving costs settings recipes repor
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
 TOUR = "00_tour"
-NOT_YET = {}  # page -> modules that it still imports ahead, until it is rewritten
 
 ROWS = [line.split() for line in COURSE.strip().splitlines()]
 BEHIND = {lesson: [f"deeper/{lesson[:2]}_{dive}" for dive in dives] for lesson, *dives in ROWS}
@@ -145,7 +144,7 @@ def import_faults(page, lib, nbs, modules):
     before = {*SHARED, *READ[: READ.index(page)]}
     for where, tree in trees(page, lib, nbs, modules):
         for line, name in dict.fromkeys(imported(tree, modules, names)):
-            if modules[name] not in before and name not in NOT_YET.get(page, ()):
+            if modules[name] not in before:
                 which = modules[name] or "no page"
                 what = f"imports {LIB}.{name} ({which}), which does not come before {page}"
                 yield f"{where}, line {line}: {what}"
