@@ -39,7 +39,7 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     "deeper/07_data_sets": ["library/toy_data"],
     "deeper/04_leaks": ["library/leak_tools"],
     "08_training": [
-        "library/callbacks",
+        *("library/sharding", "library/callbacks"),
         *("deeper/08_losses", "deeper/08_optimization"),
         *("library/training_config", "deeper/08_runs"),
     ],
@@ -54,7 +54,7 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
 EXTRA = "config toy_data labels ngrams prompts multi_head_tools leak_tools two_stacks"
 EXTRA += " recording ablation"
 EXTRA += " translating scores long_text_data"
-EXTRA += " training_config callbacks results saving costs settings recipes reports cli"
+EXTRA += " training_config callbacks sharding results saving costs settings recipes reports cli"
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
 TOUR = "00_tour"
