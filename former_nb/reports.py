@@ -305,7 +305,7 @@ def plot_attention(
     import torch
 
     from former_nb.core import eval_mode, plot_weights
-    from former_nb.multi_head import record_attention
+    from former_nb.recording import record_attention
     from former_nb.text import BOS
 
     tokens = torch.tensor([[BOS, *tokenizer.encode(text)]], device=next(model.parameters()).device)
