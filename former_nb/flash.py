@@ -22,9 +22,7 @@ def _tiles(T, S, is_causal, size):
 def _scores(q, k, rows, keys, is_causal):
     "The scores of one tile, minus infinity where a key comes too late for a query."
     scores = (q[..., rows, :] / q.shape[-1] ** 0.5) @ k[..., keys, :].mT  # (..., t, s)
-    ahead = (
-        rows.start + k.shape[-2] - q.shape[-2] - keys.start
-    )  # of the first query to the first key
+    ahead = rows.start + k.shape[-2] - q.shape[-2] - keys.start  # query's place in the tile
     if not is_causal or ahead >= scores.shape[-1] - 1:
         return scores
     late = torch.ones_like(scores, dtype=torch.bool).triu(ahead + 1)
