@@ -19,8 +19,8 @@ from former_nb.core import set_seed
 from former_nb.costs import activation_bytes, cache_bytes, training_cost
 from former_nb.generator import LanguageModel
 from former_nb.losses import token_loss
-from former_nb.multi_head import record_attention
 from former_nb.optimization import make_optimizers, split_batch, train_step
+from former_nb.recording import record_attention
 from former_nb.runs import checkpoint_blocks
 from former_nb.training import fit
 from former_nb.training_config import TrainingConfig
