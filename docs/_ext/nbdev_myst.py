@@ -289,7 +289,7 @@ def turn_pages(app, page, template, context, doctree):
 
 
 def lesson_of(module):
-    """The notebook a module is exported from, as a document name: `/deeper/03_flash`."""
+    """The notebook a module is exported from, as a document name: `/deeper/04_flash`."""
     match = re.search(r"File to edit: \S*?nbs/(\S+)\.ipynb", module_text(module))
     return f"/{match[1]}" if match else None
 
