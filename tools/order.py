@@ -49,9 +49,11 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     ],
     "12_encoder_decoder": ["library/two_stacks"],
     "15_translation": ["library/scores", "library/translating"],
+    "deeper/15_pretrained": ["library/families", "library/hugging_face"],
 }
 EXTRA = "config toy_data labels ngrams prompts multi_head_tools leak_tools two_stacks"
 EXTRA += " translating scores long_text_data"
+EXTRA += " families hugging_face"
 EXTRA += " training_config callbacks results saving costs settings recipes reports cli"
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
