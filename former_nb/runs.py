@@ -152,8 +152,8 @@ class Run:
             getattr(callback, event)(self)
 
     def total(self, *numbers) -> list[float]:
-        "The sum of each number over all processes."
-        mine = self.nats.new_tensor([float(x) for x in numbers])
+        "The sum of each number over all processes; waits for the device once."
+        mine = torch.stack([x.to(self.nats) for x in numbers])
         return self.accelerator.reduce(mine, "sum").tolist()
 
     def check_finite(self, **found: float) -> None:
@@ -245,10 +245,10 @@ def evaluate_run(
     rank, world = run.accelerator.process_index, run.accelerator.num_processes
     batches = read_epoch(run.valid, run.config.seed)
     mine = (split_batch(batch, world)[rank] for batch in batches)  # as many for each process
-    nats, count, lost = run.total(*total_loss(run.model, mine), run.nats)
+    nats, count, lost, targets = run.total(*total_loss(run.model, mine), run.nats, run.targets)
     if not count:
         raise ValueError("valid: expected at least one target that counts, got none")
-    losses = {"train": lost / max(run.targets.item(), 1), "valid": nats / count}
+    losses = {"train": lost / max(targets / world, 1), "valid": nats / count}
     run.check_finite(**losses)
     run.nats.zero_(), run.targets.zero_()
     run.tick()
