@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['STEP_SETTINGS', 'seed_for', 'reseed', 'read_epoch', 'start_processes', 'Run', 'checkpoint_blocks', 'make_run',
-           'check_fit', 'count_targets', 'take_step', 'evaluate_run', 'start_run', 'explain_lost_process']
+           'check_fit', 'count_targets', 'take_step', 'evaluate_run', 'allow_tf32', 'start_run', 'explain_lost_process']
 
 # %% ../nbs/deeper/08_runs.ipynb #8ddb65d6
 import hashlib
@@ -272,6 +272,22 @@ def evaluate_run(
 
 # %% ../nbs/deeper/08_runs.ipynb #18e2b792
 @contextmanager
+def allow_tf32(
+    device: torch.device,
+):
+    "Within `with`, CUDA may round what it multiplies in float32 matrices to ten bits (TF32)."
+    before = torch.get_float32_matmul_precision()
+    change = device.type == "cuda" and before == "highest"  # else the caller has chosen
+    if change:
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        if change:
+            torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
 def start_run(
     model: nn.Module,
     train,  # batches, with a length
@@ -285,7 +301,7 @@ def start_run(
     check_fit(model, config, train=train, valid=valid)
     run = make_run(model, train, valid, config, device)
     try:
-        with eval_mode(model):
+        with eval_mode(model), allow_tf32(run.nats.device):
             for callback in (*callbacks, *([ProgressBar()] if progress else [])):
                 run.callbacks.append(callback)
                 callback.on_start(run)
