@@ -21,7 +21,7 @@ from former_nb.generator import LanguageModel
 from former_nb.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.labels import predict
 from former_nb.masked_language import MaskedLanguageModel
-from former_nb.multi_head import record_attention
+from former_nb.recording import record_attention
 from former_nb.sampling import Sampling, filter_logits
 from former_nb.saving import load_model, save_model
 from former_nb.subwords import apply_bpe
