@@ -177,8 +177,8 @@ def test_noise_stays_noise():
 
 def test_a_batch_costs_what_its_rows_cost():
     model, rows = small(), [[BOS, 4, 5, 6, EOS], [BOS, 7, EOS], [BOS, 8, 9, 4, 5, 6, 7, EOS]]
-    alone = [total_loss(model, make_batches([row], 1)) for row in rows]
-    nats, count = total_loss(model, make_batches(rows, 3))
+    alone = [total_loss(model, make_batches([row], 1)).tolist() for row in rows]
+    nats, count = total_loss(model, make_batches(rows, 3)).tolist()
     assert count == sum(n for _, n in alone) == sum(len(row) - 1 for row in rows)
     assert nats == pytest.approx(sum(nats for nats, _ in alone), rel=1e-5)
 

@@ -18,8 +18,8 @@ from pathlib import Path
 COURSE = """
 01_self_attention
 02_attention
-03_multi_head       equivalent_forms flash
-04_masks            mask_patterns mask_formats leaks noise
+03_multi_head       equivalent_forms
+04_masks            mask_patterns mask_formats leaks noise flash
 05_positions        relative_positions positions_measured
 06_block            norms stack
 07_text             data_sets batches
