@@ -102,7 +102,7 @@ def test_a_translator_has_the_same_loss_and_gradients(tied, smoothing):
     assert_close(*losses)
     weights = list(model.parameters())
     assert_close(*(torch.autograd.grad(loss, weights) for loss in losses))
-    nats, count = total_loss(model, [((src, tgt), targets)])
+    nats, count = total_loss(model, [((src, tgt), targets)]).tolist()
     assert count == len(asked) and abs(nats - token_loss(whole, targets, "sum").item()) < 1e-9
 
 
