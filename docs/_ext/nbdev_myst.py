@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 import shutil
+from base64 import b64encode
 from configparser import ConfigParser
 from importlib.metadata import distribution
 from pathlib import Path
@@ -288,7 +289,7 @@ def turn_pages(app, page, template, context, doctree):
 
 
 def lesson_of(module):
-    """The notebook a module is exported from, as a document name: `/deeper/03_flash`."""
+    """The notebook a module is exported from, as a document name: `/deeper/04_flash`."""
     match = re.search(r"File to edit: \S*?nbs/(\S+)\.ipynb", module_text(module))
     return f"/{match[1]}" if match else None
 
@@ -413,6 +414,20 @@ def write_assets(app):
     static = Path(app.outdir) / "_static"
     write_vega(static / "vega.js")
     write_mathjax(static / "mathjax")
+    for folder in sorted((ROOT / LIB / "models").iterdir()):
+        write_model(folder, static / f"live_{folder.name}.js")
+
+
+def write_model(folder, path):
+    """A shipped model as a classic script, for live.js: configuration, letters and weights."""
+    read = lambda name: json.loads((folder / name).read_text(encoding="utf-8"))
+    weights = b64encode((folder / "model.safetensors").read_bytes()).decode()
+    alphabet = read("tokenizer.json")["alphabet"]
+    model = {"config": read("config.json"), "alphabet": alphabet, "weights": weights}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    name = json.dumps(folder.name)
+    text = f"(window.formerModels ??= {{}})[{name}] = {json.dumps(model)};\n"
+    path.write_text(text, encoding="utf-8")
 
 
 def write_vega(path):
