@@ -40,7 +40,8 @@ class MultiHeadAttention(nn.Module):
         weight, bias = self.qkv.weight, self.qkv.bias
         if rows is not None:
             weight, bias = weight[rows], None if bias is None else bias[rows]
-        return F.linear(t, weight, bias).view(*t.shape[:2], -1, self.d_k).transpose(1, 2)
+        heads = F.linear(t, weight, bias).view(*t.shape[:2], len(weight) // self.d_k, self.d_k)
+        return heads.transpose(1, 2)
 
     def project_qkv(self, x):  # (B, T, d_model) -> q (B, h, T, d_k), k and v (B, g, T, d_k)
         "Queries, keys and values of `x`, by one product."
