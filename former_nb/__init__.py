@@ -26,6 +26,8 @@ _HOME = {  # name -> module; imported when it is first asked for
     "generate": "decoding",
     "generate_text": "decoding",
     "translate": "translating",
+    "record_attention": "recording",
+    "view": "viewer",
     "check": "exercises",
     "hint": "exercises",
 }

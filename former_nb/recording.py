@@ -267,7 +267,8 @@ def summarize_heads(
     for layer, w in _one(weights, find_attention(model)):
         T, S = w.shape[1:]
         entropy = -torch.special.xlogy(w, w).sum(-1).mean(-1) / np.log(2)  # (h,)
-        apart = torch.arange(S) - torch.arange(S - T if layer.kind != "cross" else 0, S)[:T, None]
+        first = 0 if layer.kind == "cross" else S - T  # with a cache, queries are the last
+        apart = torch.arange(S) - torch.arange(first, first + T)[:, None]
         distance = (w * apart.abs()).sum(-1).mean(-1)  # (h,)
         for head in range(layer.n_heads):
             numbers = dict(entropy=entropy[head].item(), distance=distance[head].item())

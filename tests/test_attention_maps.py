@@ -9,6 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.ablation import ablate_heads, edit_heads, find_heads, rank_heads, record_heads
+from former_nb.attention_maps import induction_scores
 from former_nb.caches import KVCache
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
@@ -115,6 +116,21 @@ def test_any_model_is_recorded_and_stays_what_it_was(case):
     kinds = {layer.kind for layer in layers}
     two = case in ("translator", "Bart", "T5")
     assert kinds == ({"encoder", "decoder", "cross"} if two else {"self"})
+
+
+def test_rows_that_lie_end_to_end_in_training_are_recorded_as_a_rectangle():
+    model = ours(Classifier, n_layers=1)
+    plain, packed = ({}, {})
+    for found, mode in ((plain, False), (packed, True)):
+        for part in model.modules():
+            part.training = mode and not isinstance(part, nn.Dropout)
+        with record_attention(model) as weights:
+            model(PADDED)
+        found |= weights
+    for name, w in packed.items():
+        assert w.shape == (2, 4, 6, 6)
+        assert_close(w[0], plain[name][0], **NEAR)
+        assert_close(w[1, :, :4], plain[name][1, :, :4], **NEAR)
 
 
 @pytest.mark.parametrize("name", ["GPT2", "Bert"])
@@ -245,6 +261,14 @@ def test_entropy_and_distance_are_those_of_known_weights():
     assert np.allclose(found["entropy"], [2, 0]) and np.allclose(found["distance"], [1.25, 0.75])
 
 
+def test_a_target_may_be_longer_than_its_source():
+    model = ours(EncoderDecoder)
+    with record_attention(model) as weights, torch.no_grad():
+        model(TOKENS[:, :3], TOKENS)
+    found = summarize_heads(model, weights)
+    assert len(found) == 2 * 3 * 4 and found["distance"].gt(0).all()
+
+
 # ---- changing heads
 
 
@@ -359,3 +383,19 @@ TABLE = {
 @pytest.mark.parametrize("call, wanted", cases(TABLE))
 def test_bad_input(call, wanted):
     judge(call, wanted)
+
+
+# ---- induction
+
+
+def test_induction_is_weight_on_what_followed_before():
+    tokens = torch.tensor([[5, 6, 7, 5, 6, 5], [1, 2, 3, 4, 5, 6]])
+    weights = torch.zeros(2, 2, 6, 6)
+    for i, j in ((3, 1), (4, 2), (5, 4)):  # the last might look at 1 as well
+        weights[0, 0, i, j] = 0.5
+    weights[0, 1, 5, 1] = weights[0, 1, 5, 4] = 0.25
+    weights[1] = 1 / 6  # nothing comes again
+    assert_close(induction_scores(weights, tokens), torch.tensor([0.5, 0.5 / 3]))
+    assert_close(induction_scores(weights[1:], tokens[1:]), torch.zeros(2))
+    with pytest.raises(ValueError, match=r"tokens: expected shape \(2, 6\)"):
+        induction_scores(weights, tokens[:1])
