@@ -142,8 +142,8 @@ def beam_search(
     config, first = getattr(model, "config", None), next(iter(prompts), ())
     V, limit = (config.vocab_size, config.max_len) if config else (2**24, 2**63)
     single = isinstance(first, Integral) or getattr(first, "ndim", 1) == 0
-    rows = prompt_rows([prompts] if single else prompts, V, limit)
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, V)
+    rows = prompt_rows([prompts] if single else prompts, V, limit, never)
     cache = KVCache(config.n_layers) if use_cache and config and cache is None else cache
     module = isinstance(model, nn.Module)
     device = next(model.parameters()).device if module else getattr(prompts, "device", None)

@@ -526,7 +526,7 @@ def test_pieces_of_text_end_with_whole_characters():
         [text] = generate_text(model, bytewise, "Eglė", 1, 40, sampling)
         assert "Eglė" + "".join(pieces) == text
     text = "Ž🙂 ė € \u0301x"
-    pieces = list(caches._pieces(bytewise, [[i] for i in bytewise.encode(text)]))
+    pieces = list(caches._pieces(bytewise, [[i] for i in bytewise.encode(text)], BOS))
     assert "".join(pieces) == bytewise.normalise(text)
     assert not any("\ufffd" in piece for piece in pieces)
 

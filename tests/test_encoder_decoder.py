@@ -103,7 +103,7 @@ def spelt_out(model, src, tgt):
         if c.activation == "swiglu":
             x = F.silu(x[..., : c.d_ff]) * x[..., c.d_ff :]
         else:
-            x = {"relu": F.relu, "gelu": F.gelu}[c.activation](x)
+            x = ACTIVATIONS[c.activation][0](x)
         return linear(x, f"{name}.w_out")
 
     def run(stack, name, x, memory=None):
