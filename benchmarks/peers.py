@@ -17,6 +17,8 @@ class TorchModel(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(c.vocab_size, c.d_model)
         self.positions = nn.Embedding(c.max_len, c.d_model)
+        for table in (self.embed, self.positions):  # tied to the logits, Normal(0, 1) gives
+            nn.init.normal_(table.weight, std=0.02)  # gradients so small that a CPU is slow
         self.stack = stack
 
     def embed_tokens(self, tokens):
