@@ -20,6 +20,7 @@ import json
 import os
 import platform
 import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -32,7 +33,9 @@ from . import chart, peers, start, timing
 from .workloads import WORKLOADS
 
 RESULTS = Path(__file__).parent / "results"
+limits = cache(measure_limits)  # once in a run
 NAMES = [*WORKLOADS, *start.NAMES]
+DTYPES = torch.float32, torch.bfloat16
 PACKAGES = "torch", "transformers", "x-transformers", "former-nb"
 
 
@@ -44,17 +47,18 @@ def measure(name, args, device):
     work = WORKLOADS[name](device)
     runs = {"ours": work.runs["ours"], "ours again": work.runs["ours"]} | work.runs
     if name.startswith("memory"):
-        memory = timing.peaks(name, runs, args.threads)
+        memory = timing.peaks(name, runs)
+        if "ours" not in memory:
+            raise MemoryError("it does not fit in memory")
         ratio = {who: [memory["ours"] / memory[who]] * 3 for who in memory if who != "ours"}
         return {"seconds": {}, "ratio": ratio, "memory": memory, "limit": None}
     runs = peers.that_run(runs)
     known = timing.summary(interleave(runs, device, args.seconds))
-    limits = measure_limits(device, work.dtype)
-    least = limits.least_seconds(work.flops, work.n_bytes)
+    least = limits(device, work.dtype).least_seconds(work.flops, work.n_bytes)
     known["limit"] = least / known["seconds"]["ours"][1]
     if args.memory:
-        known["memory"] = timing.peaks(name, runs.keys() - {"ours again"}, args.threads)
-    return known | {"limits": vars(limits)}
+        known["memory"] = timing.peaks(name, runs.keys() - {"ours again"})
+    return known
 
 
 def show(name, found):
@@ -101,11 +105,12 @@ def is_there(device):
     return True
 
 
-def measure_all(chosen, args, device):
+def measure_all(chosen, args, device, threads):
     "Each workload, results kept after each."
-    file = args.out / f"{device.type}-{args.threads}.json"
+    file = args.out / f"{device.type}-{threads}.json"
     results = json.loads(file.read_text()) if file.exists() else {"workloads": {}}
-    results |= {"device": machine(device), "threads": args.threads, "versions": versions()}
+    results |= {"device": machine(device), "threads": threads, "versions": versions()}
+    results["limits"] = {str(kind): vars(limits(device, kind)) for kind in DTYPES}
     args.out.mkdir(parents=True, exist_ok=True)
     for name in chosen:
         try:
@@ -154,17 +159,22 @@ def main(argv=None):
     if args.list or not chosen:
         print("\n".join(NAMES))
         sys.exit(0 if args.list else f"names: none begins with {args.names}; above is the list")
+    if args.peak:
+        return print_peak(*args.peak, args.threads[0])
+    for n in args.threads:
+        torch.set_num_threads(n)
+        os.environ["OMP_NUM_THREADS"] = str(n)  # of the processes that we start
+        limits.cache_clear()
+        measure_all(chosen, args, pick_device(), n)
+
+
+def print_peak(name, who, threads):
+    "What one contender of one workload needs, for `timing.peaks`."
+    torch.set_num_threads(threads)
+    set_seed(0)
     device = pick_device()
-    for args.threads in list(args.threads):
-        torch.set_num_threads(args.threads)
-        os.environ["OMP_NUM_THREADS"] = str(args.threads)  # of the processes that we start
-        if args.peak:
-            name, who = args.peak
-            set_seed(0)
-            run = WORKLOADS[name](device).runs[who.removesuffix(" again")]
-            print(json.dumps({"bytes": timing.peak_memory(run, device)}))
-        else:
-            measure_all(chosen, args, device)
+    run = WORKLOADS[name](device).runs[who.removesuffix(" again")]
+    print(json.dumps({"bytes": timing.peak_memory(run, device)}))
 
 
 if __name__ == "__main__":

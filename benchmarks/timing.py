@@ -55,11 +55,11 @@ def peak_memory(run, device: torch.device) -> int:
     return held("VmHWM") - before
 
 
-def peaks(name: str, names, threads: int) -> dict[str, int]:
+def peaks(name: str, names) -> dict[str, int]:
     "Peak memory of each contender, each in a process of its own. One that is killed is left out."
     found = {}
     for who in names:
-        command = [sys.executable, "-m", "benchmarks", "--threads", str(threads)]
+        command = [sys.executable, "-m", "benchmarks", "--threads", str(torch.get_num_threads())]
         done = subprocess.run([*command, "--peak", name, who], capture_output=True, text=True)
         if done.returncode == 0:
             found[who] = json.loads(done.stdout.splitlines()[-1])["bytes"]

@@ -33,6 +33,7 @@ from former_nb.two_stacks import CrossAttentionCache
 
 from . import peers, timing
 
+
 class Work(NamedTuple):
     "What is timed, and what one call of it cannot do without."
 
