@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from .files import check_path
 from .guards import check_type
+from .sharding import is_sharded
 
 # %% ../nbs/library/callbacks.ipynb #cb906ed9
 class Callback:
@@ -52,7 +53,8 @@ class ProgressBar(Callback):
 
 # %% ../nbs/library/callbacks.ipynb #1a66dece
 class SaveBest(Callback):
-    "Calls `save(model)`, in the first process, whenever the model is the best so far."
+    """Calls `save(model)` whenever the model is the best so far: in the first process, and in all
+    where its weights are cut between them."""
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class SaveBest(Callback):
         self.save = save
 
     def on_evaluate(self, run) -> None:
-        if run.since_best == 0 and run.accelerator.is_main_process:
+        if run.since_best == 0 and (run.accelerator.is_main_process or is_sharded(run.model)):
             self.save(run.model)
 
 

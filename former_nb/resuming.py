@@ -21,6 +21,7 @@ from .checkpoints import CHECKPOINT, checksum, read_checkpoint, write_checkpoint
 from .files import check_path
 from .guards import check_choice, check_int
 from .runs import Run, read_epoch
+from .sharding import cut_like, gather_tensors
 
 # %% ../nbs/deeper/08_resuming.ipynb #2bb3be59
 def _weights(run):
@@ -70,15 +71,17 @@ def save_run(
     about: dict,  # from `describe_run`
 ) -> None:
     "Write all that is needed to go on. The first process writes."
-    whole = torch.stack([p.isfinite().all() for p in run.model.parameters()]).all()
-    [nats] = run.total(run.nats)
-    run.check_finite(train=nats, weights=0.0 if whole else math.nan)
-    if not run.accelerator.is_main_process:
-        return
+    own = [p.to_local() if hasattr(p, "to_local") else p for p in run.model.parameters()]
+    finite = torch.stack([t.isfinite().all() for t in own]).all()
+    nats, broken = run.total(run.nats, ~finite)
+    run.check_finite(train=nats, weights=math.nan if broken else 0.0)
     tensors = {f"model.{name}": t for name, t in run.model.state_dict().items()}
     tensors |= {f"best.{name}": t for name, t in (run.best or {}).items()}
     for name, optimizer, p in _weights(run):
         tensors |= {f"optimizer.{name}.{key}": t for key, t in optimizer.state[p].items()}
+    tensors = gather_tensors(tensors)  # every process takes part where weights are cut
+    if not run.accelerator.is_main_process:
+        return
     progress = {name: getattr(run, name) for name in PROGRESS}
     progress |= {"nats": nats, "targets": run.targets.item()}
     write_checkpoint(folder, tensors, {"run": about, "progress": progress})
@@ -92,16 +95,21 @@ def load_run(
     "Move a run to where its checkpoint stands. Raises `ValueError` for another run's."
     tensors, metadata = read_checkpoint(folder)
     _refuse_other(folder, metadata.get("run", {}), about)
-    device, progress = run.nats.device, metadata["progress"]
+    progress, state = metadata["progress"], run.model.state_dict()
 
     def part(start):
         found = {name: t for name, t in tensors.items() if name.startswith(start)}
         return {name.removeprefix(start): t for name, t in found.items()}
 
-    run.model.load_state_dict(part("model."))
-    run.best = {name: t.to(device) for name, t in part("best.").items()} or None
+    def own(start):
+        return {name: cut_like(t, state[name]) for name, t in part(start).items()}
+
+    run.model.load_state_dict(own("model."))
+    run.best = own("best.") or None
     for name, optimizer, p in _weights(run):
-        optimizer.state[p] = {k: t.to(device) for k, t in part(f"optimizer.{name}.").items()}
+        found = part(f"optimizer.{name}.").items()
+        like = lambda t: p if t.shape == p.shape else run.nats  # a step count is not cut
+        optimizer.state[p] = {k: cut_like(t, like(t)) for k, t in found}
     for name in PROGRESS:
         setattr(run, name, progress[name])
     run.nats.fill_(progress["nats"] if run.accelerator.is_main_process else 0.0)

@@ -27,6 +27,7 @@ from .core import eval_mode, pick_device
 from .guards import check_that, check_type
 from .losses import total_loss
 from .optimization import make_optimizers, split_batch, train_step
+from .sharding import shard_model, sharding_wanted
 from .text import IGNORE
 from .training_config import TrainingConfig
 
@@ -84,9 +85,9 @@ def start_processes(
 ) -> tuple[Accelerator, torch.device]:  # what connects the processes, where this one computes
     "Join the other processes, if `torchrun` or `accelerate launch` started several."
     found, launched = pick_device(device), int(os.environ.get("WORLD_SIZE", 1))
-    for kind in ("FSDP", "DEEPSPEED", "MEGATRON_LM"):
+    for kind in ("DEEPSPEED", "MEGATRON_LM"):
         if os.environ.get(f"ACCELERATE_USE_{kind}", "false").lower() == "true":
-            raise ValueError(f"processes: each holds the whole model; cannot run under {kind}")
+            raise ValueError(f"processes: expected FSDP or whole models; cannot run under {kind}")
     on_cpu = launched > 1 and (device == "cpu" or not torch.cuda.is_available())
     once = GradientAccumulationPlugin(num_steps=1)  # fit cuts batches and casts by itself
     accelerator = Accelerator(
@@ -172,8 +173,14 @@ def make_run(
 ) -> Run:
     "A run at step 0: the model where it computes, its optimizers, the processes joined."
     accelerator, where = start_processes(device)
-    optimizers = make_optimizers(model.to(where), config.lr, config.muon_lr, config.weight_decay)
-    shared = accelerator.prepare(torch.compile(model) if config.compile else model)
+    sharded = sharding_wanted() and accelerator.num_processes > 1
+    if sharded and config.muon_lr is not None:
+        why = "where weights are cut between processes, because Muon needs whole matrices"
+        raise ValueError(f"muon_lr: expected None {why}, got {config.muon_lr}")
+    shard_model(model, accelerator.num_processes, where) if sharded else model.to(where)
+    optimizers = make_optimizers(model, config.lr, config.muon_lr, config.weight_decay)
+    shared = torch.compile(model) if config.compile else model
+    shared = shared if sharded else accelerator.prepare(shared)
     exact = torch.float32 if where.type == "mps" else torch.float64
     nats = torch.zeros((), device=where, dtype=exact)
     targets = torch.zeros((), device=where, dtype=torch.int64)
@@ -236,7 +243,8 @@ def evaluate_run(
 ) -> dict:  # a row of the history
     "The losses since the last evaluation and on the validation data, over all processes."
     rank, world = run.accelerator.process_index, run.accelerator.num_processes
-    mine = islice(read_epoch(run.valid, run.config.seed), rank, None, world)
+    batches = read_epoch(run.valid, run.config.seed)
+    mine = (split_batch(batch, world)[rank] for batch in batches)  # as many for each process
     nats, count, lost = run.total(*total_loss(run.model, mine), run.nats)
     if not count:
         raise ValueError("valid: expected at least one target that counts, got none")

@@ -23,6 +23,7 @@ from tqdm import TqdmWarning
 from .checkpoints import atomic_write, read_tensors, write_tensors
 from .files import check_path
 from .guards import check_choice, check_that, check_type
+from .sharding import gather_model
 from .tokenization import TextTokenizer, load_tokenizer
 
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
@@ -118,7 +119,10 @@ def save_model(
     tokenizer: TextTokenizer,
     labels: list[str] | None = None,  # of a classifier, in the order of their numbers
 ) -> None:
-    "Write all that `load_model` needs, each file whole. A `README.md` that is there stays."
+    """Write all that `load_model` needs, each file whole. A `README.md` that is there stays. Where
+    weights are cut between processes, all of them call this."""
+    if (model := gather_model(model)) is None:  # the first process writes
+        return
     check_pair(model, tokenizer, labels)
     with atomic_write(folder) as temporary:
         if (card := Path(folder, "README.md")).exists():

@@ -31,8 +31,8 @@ from former_nb.multi_head import (
     WideMultiHeadAttention,
     mha_from_torch,
     mha_to_torch,
-    record_attention,
 )
+from former_nb.recording import record_attention
 from former_nb.relative_positions import ALiBi, RelativeBias, Rotary
 
 SHAPES = [  # B, h, T, S, d_k, d_v

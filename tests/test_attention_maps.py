@@ -1,207 +1,357 @@
-"""What is recorded of a translation is what the layers computed, with its tokens beside it; the
-chart shows all of it."""
-
-import json
+"""Attention is recorded, and heads are changed, in our models, in PyTorch's layers and in those of
+Hugging Face's Transformers; outputs stay what they were, and nothing is left behind."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from bad_input_table import cases, judge
+from torch import nn
+from torch.testing import assert_close
 
-from former_nb.attention_maps import align_translation, record_translation, view_translation
+from former_nb.ablation import ablate_heads, edit_heads, find_heads, rank_heads, record_heads
+from former_nb.caches import KVCache
+from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.generator import LanguageModel
-from former_nb.multi_head import record_attention
-from former_nb.text import CharTokenizer, encode_texts
-from former_nb.tokenization import SubwordTokenizer
+from former_nb.multi_head import MultiHeadAttention
+from former_nb.recording import (
+    attention_table,
+    find_attention,
+    record_attention,
+    summarize_heads,
+)
 
-TOKENIZER = CharTokenizer(" abcdefghijklmnopqrstuvwxyzü")
-HEAD = ["kind", "layer", "head"]
+NEAR = dict(atol=1e-5, rtol=1e-5)
 
 
-def translator(seed=0, tokenizer=TOKENIZER, max_len=20, **sizes):
-    "Untrained, its weights as large as after training."
+def ours(kind, seed=0, **sizes):
+    "An untrained model whose weights are as large as after training."
     set_seed(seed)
-    sizes = dict(d_model=24, n_heads=3, n_layers=2, d_ff=48, positions="rotary") | sizes
-    model = EncoderDecoder(TransformerConfig(tokenizer.vocab_size, max_len, dropout=0.3, **sizes))
+    sizes = dict(d_model=24, n_heads=4, n_layers=2, d_ff=48) | sizes
+    config = TransformerConfig(11, 12, dropout=0.3, **sizes)
+    model = Classifier(config, 3) if kind is Classifier else kind(config)
     for weight in model.parameters():
         if weight.ndim > 1:
-            torch.nn.init.normal_(weight, std=0.3)
-    return model
+            nn.init.normal_(weight, std=0.3)
+    return model.eval()
 
 
-@pytest.fixture(scope="module")
-def table():
-    return record_translation(translator(), TOKENIZER, "zwei", "two")
+def theirs(name):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    wide = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=20)
+    both = dict(d_model=24, decoder_layers=2, decoder_attention_heads=3, decoder_ffn_dim=20)
+    both |= dict(encoder_layers=2, encoder_attention_heads=4, encoder_ffn_dim=20)
+    sizes = {
+        "GPT2": dict(n_embd=24, n_layer=2, n_head=4, n_positions=16),
+        "Bert": wide | dict(max_position_embeddings=16),
+        "Bart": both | dict(max_position_embeddings=16),
+        "T5": dict(d_model=24, d_kv=6, num_layers=2, num_heads=4, d_ff=20),
+        "Llama": wide | dict(max_position_embeddings=16, num_key_value_heads=2),
+        "DistilBert": dict(dim=24, n_layers=2, n_heads=4, hidden_dim=20),
+    }[name]
+    config = getattr(transformers, f"{name}Config")(vocab_size=11, **sizes)
+    return getattr(transformers, f"{name}Model")(config).eval()
 
 
-def test_every_weight_is_recorded_with_its_tokens(table):
-    assert list(table.columns) == [*HEAD, "query_place", "query", "key_place", "key", "weight"]
-    source, target = ["<bos>", *"zwei", "<eos>"], ["<bos>", *"two"]
-    sides = dict(encoder=(source, source), decoder=(target, target), cross=(target, source))
-    assert set(table["kind"]) == {*sides} and set(table["layer"]) == {1, 2}
-    assert not table.duplicated([*HEAD, "query_place", "key_place"]).any()
-    for kind, (queries, keys) in sides.items():
-        part = table[table["kind"] == kind]
-        assert len(part) == 2 * 3 * len(queries) * len(keys)
-        assert (part["query"] == part["query_place"].map(dict(enumerate(queries)))).all()
-        assert (part["key"] == part["key_place"].map(dict(enumerate(keys)))).all()
+TOKENS = torch.tensor([[7, 3, 9, 4, 8, 5]])
+PADDED = torch.tensor([[7, 3, 9, 4, 8, 5], [6, 2, 7, 10, 0, 0]])  # 0 is padding
+READERS = {
+    "language model": lambda: (ours(LanguageModel), (PADDED[:1],), {}),
+    "grouped, rotary": lambda: (
+        ours(LanguageModel, n_kv_heads=2, positions="rotary"),
+        (TOKENS,),
+        {},
+    ),
+    "classifier": lambda: (ours(Classifier), (PADDED,), {}),
+    "translator": lambda: (ours(EncoderDecoder), (PADDED, PADDED[:, :4]), {}),
+    **{
+        name: lambda name=name: (theirs(name), (), dict(input_ids=TOKENS))
+        for name in ("GPT2", "Bert", "Llama", "DistilBert")
+    },
+    **{
+        name: lambda name=name: (
+            theirs(name),
+            (),
+            dict(input_ids=TOKENS, decoder_input_ids=TOKENS[:, :4]),
+        )
+        for name in ("Bart", "T5")
+    },
+}
 
 
-def test_rows_sum_to_one_and_no_weight_is_on_the_future(table):
-    assert (table.groupby([*HEAD, "query_place"])["weight"].sum() - 1).abs().max() < 1e-5
-    ahead = (table["key_place"] > table["query_place"]) & (table["kind"] == "decoder")
-    assert (table[ahead]["weight"] == 0).all() and (
-        table[table["kind"] != "decoder"].weight > 0
-    ).all()
+def run(model, args, kwargs):
+    with torch.no_grad():
+        found = model(*args, **kwargs)
+    return found if isinstance(found, torch.Tensor) else found.last_hidden_state
 
 
-def recorded(model):
-    src, tgt = (torch.tensor([row]) for row in encode_texts(["zwei", "two"], TOKENIZER))
-    with record_attention(model.eval()) as weights, torch.no_grad():
-        model(src, tgt[:, :-1])
-    return weights
+def hooks(model):
+    return [
+        (part, kept)
+        for part in model.modules()
+        for kept in (part._forward_hooks, part._forward_pre_hooks)
+        if kept
+    ]
 
 
-def test_the_weights_are_those_of_the_layers(table):
-    weights, parts = recorded(translator()), dict(encoder="attention", decoder="attention")
-    for (kind, layer, head), part in table.groupby(HEAD):
-        side = "decoder" if kind == "cross" else kind
-        name = f"{side}.blocks.{layer - 1}.{parts.get(kind, 'cross')}"
-        wanted = weights[name][0, head - 1]
-        assert np.allclose(part["weight"].values.reshape(wanted.shape), wanted, atol=1e-6)
+@pytest.mark.parametrize("case", READERS)
+def test_any_model_is_recorded_and_stays_what_it_was(case):
+    model, args, kwargs = READERS[case]()
+    before, state = run(model, args, kwargs), {m: set(m.__dict__) for m in model.modules()}
+    with record_attention(model) as weights:
+        assert_close(run(model, args, kwargs), before, **NEAR)
+    layers = find_attention(model)
+    assert list(weights) == [layer.name for layer in layers]
+    for layer in layers:
+        w = weights[layer.name]
+        assert w.shape[1] == layer.n_heads and not w.requires_grad and w.device.type == "cpu"
+        rows = w.sum(-1)
+        assert_close(rows, torch.where(rows > 0.5, 1.0, 0.0), **NEAR)
+    assert not hooks(model) and state == {m: set(m.__dict__) for m in model.modules()}
+    assert torch.equal(run(model, args, kwargs), before)
+    kinds = {layer.kind for layer in layers}
+    two = case in ("translator", "Bart", "T5")
+    assert kinds == ({"encoder", "decoder", "cross"} if two else {"self"})
+
+
+@pytest.mark.parametrize("name", ["GPT2", "Bert"])
+def test_what_transformers_itself_returns_is_recorded(name):
+    model = theirs(name)
+    with record_attention(model) as weights:
+        run(model, (), dict(input_ids=TOKENS))
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        found = model(input_ids=TOKENS, output_attentions=True).attentions
+    for ours, wanted in zip(weights.values(), found, strict=True):
+        assert_close(ours, wanted, **NEAR)
+
+
+def test_the_way_of_computing_is_put_back_after_an_error():
+    model = theirs("GPT2")
+    way = model.config._attn_implementation
+    with pytest.raises(ZeroDivisionError), record_attention(model):
+        assert model.config._attn_implementation == "eager"
+        raise ZeroDivisionError
+    assert model.config._attn_implementation == way != "eager" and not hooks(model)
+
+
+def test_each_step_with_a_cache_is_a_row_of_the_whole():
+    model, steps, cache = ours(LanguageModel, n_kv_heads=2), [], KVCache(2)
+    with torch.no_grad(), record_attention(model) as weights:
+        for t in range(6):
+            model(TOKENS[:, t : t + 1], cache)
+            steps.append({name: w.clone() for name, w in weights.items()})
+        model(TOKENS)
+    for name, whole in weights.items():
+        for t, step in enumerate(steps):
+            assert step[name].shape == (1, 4, 1, t + 1)
+            assert_close(step[name][:, :, 0], whole[:, :, t, : t + 1], **NEAR)
+    table = attention_table(model, steps[-1], list("abcdef"))
+    assert set(table["query"]) == {"f"} and set(table["query_place"]) == {5}
+
+
+# ---- PyTorch's own layers
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("asked", [{}, dict(need_weights=False), dict(average_attn_weights=False)])
+def test_a_layer_of_pytorch_answers_its_caller_as_ever(batch_first, asked):
+    set_seed(0)
+    layer, x = nn.MultiheadAttention(12, 3, batch_first=batch_first).eval(), torch.randn(5, 5, 12)
+    mask = torch.ones(5, 5).triu(1).bool()
+    wanted = layer(x, x, x, attn_mask=mask, **asked)
+    with record_attention(layer) as weights:
+        y, w = layer(x, x, x, attn_mask=mask, **asked)
+        assert_close(y, wanted[0], **NEAR)
+        assert (w is None) == (wanted[1] is None) and (w is None or w.shape == wanted[1].shape)
+        with record_heads(layer) as heads:  # inside, hooks nest
+            assert_close(layer(x, x, x, attn_mask=mask)[0], y, **NEAR)
+    assert weights[""].shape == (5, 3, 5, 5) and heads["self", 1, 3].shape == (5, 5, 4)
+    assert not weights[""].triu(1).any() and not hooks(layer)
+
+
+def encoder(seed=0):
+    set_seed(seed)
+    layer = nn.TransformerEncoderLayer(12, 2, 16, batch_first=True)
+    return nn.TransformerEncoder(layer, 2).eval()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested")
+def test_heads_of_a_padded_encoder_can_be_changed():
+    model, x = encoder(), torch.randn(2, 5, 12)
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.no_grad():
+        before = model(x, src_key_padding_mask=padding)
+        with record_heads(model) as heads:
+            assert_close(model(x, src_key_padding_mask=padding)[~padding], before[~padding], **NEAR)
+        with ablate_heads(model, heads):
+            assert (model(x, src_key_padding_mask=padding) - before).abs().max() > 0.01
+        assert torch.equal(model(x, src_key_padding_mask=padding), before)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested")
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("padded", [True, False])
+def test_an_encoder_on_the_fast_path_gives_what_it_gives(grad, padded):
+    model, x = encoder(), torch.randn(2, 5, 12)
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2]) if padded else None
+    with torch.set_grad_enabled(grad):
+        before = model(x, src_key_padding_mask=padding)
+        with record_attention(model) as weights:
+            assert_close(model(x, src_key_padding_mask=padding), before, **NEAR)
+        assert torch.equal(model(x, src_key_padding_mask=padding), before)
+    assert {w.shape for w in weights.values()} == {(2, 2, 5, 5)} and len(weights) == 2
+    assert model.use_nested_tensor and not hooks(model)
+    if padded:
+        assert not any(w[1, :, :3, 3:].any() for w in weights.values())
+
+
+def test_a_translator_of_pytorch_has_three_kinds():
+    set_seed(0)
+    model = nn.Transformer(12, 2, 1, 2, 16, batch_first=True).eval()
+    src, tgt = torch.randn(1, 5, 12), torch.randn(1, 3, 12)
+    before = model(src, tgt)
+    with record_attention(model) as weights:
+        assert_close(model(src, tgt), before, **NEAR)
+    table = attention_table(model, weights, list("abcde"), list("xyz"))
+    shapes = table.groupby("kind")[["query_place", "key_place"]].max().T.to_dict("list")
+    assert shapes == {"encoder": [4, 4], "decoder": [2, 2], "cross": [2, 4]}
+
+
+# ---- tables
+
+
+def test_the_table_holds_each_weight_beside_its_tokens():
+    model = ours(LanguageModel)
+    with record_attention(model) as weights, torch.no_grad():
+        model(TOKENS)
+    table = attention_table(model, weights, list("abcdef"))
+    assert len(table) == 2 * 4 * 36
+    one = table[(table["layer"] == 2) & (table["head"] == 3)]
+    grid = one.pivot(index="query_place", columns="key_place", values="weight")
+    assert np.allclose(grid, weights[find_attention(model)[1].name][0, 2])
+    assert (one["key"] == one["key_place"].map(dict(enumerate("abcdef")))).all()
+
+
+def test_entropy_and_distance_are_those_of_known_weights():
+    set_seed(0)
+    layer = MultiHeadAttention(4, 2)
+    even, before = torch.ones(4, 4) / 4, torch.eye(4).roll(1, 0)
+    before[0] = torch.tensor([1.0, 0, 0, 0])
+    found = summarize_heads(layer, {"": torch.stack([even, before])[None]})
+    assert np.allclose(found["entropy"], [2, 0]) and np.allclose(found["distance"], [1.25, 0.75])
+
+
+# ---- changing heads
+
+
+@pytest.mark.parametrize("case", READERS)
+def test_a_head_switched_off_changes_the_output_and_only_within(case):
+    model, args, kwargs = READERS[case]()
+    before, heads = run(model, args, kwargs), find_heads(model)
+    with record_heads(model) as found:
+        assert_close(run(model, args, kwargs), before, **NEAR)
+    assert sorted(found) == sorted(heads)
+    with edit_heads(model, found):  # its own heads
+        assert_close(run(model, args, kwargs), before, **NEAR)
+    for mean in (False, True):
+        with ablate_heads(model, heads[-1:], mean):
+            assert (run(model, args, kwargs) - before).abs().max() > 0
+    assert torch.equal(run(model, args, kwargs), before) and not hooks(model)
+
+
+def columns(out, head, h):
+    "A copy of W_o without the columns of a head."
+    weight = out.weight.detach().clone()
+    rows = weight if isinstance(out, nn.Linear) else weight.T  # GPT-2's Conv1D is transposed
+    d = rows.shape[1] // h
+    rows[:, (head - 1) * d : head * d] = 0
+    return weight
 
 
 @pytest.mark.parametrize(
-    "how", [dict(positions="sinusoidal", norm_first=False), dict(positions="alibi", n_layers=1)]
+    "make, part, args",
+    [
+        (lambda: ours(LanguageModel), "stack.blocks.1.attention.out", (TOKENS,)),
+        (lambda: theirs("GPT2"), "h.1.attn.c_proj", (TOKENS,)),
+        (lambda: theirs("Bert"), "encoder.layer.1.attention.output.dense", (TOKENS,)),
+        (encoder, "layers.1.self_attn.out_proj", (torch.randn(1, 5, 12),)),
+    ],
 )
-def test_any_model_can_be_looked_into(how):
-    found = record_translation(translator(**how), TOKENIZER, "drei", "three")
-    assert (found.groupby([*HEAD, "query_place"])["weight"].sum() - 1).abs().max() < 1e-5
-    assert found["layer"].max() == how.get("n_layers", 2)
+def test_without_a_head_is_without_its_columns_of_w_o(make, part, args):
+    model = make()
+    h = find_attention(model)[1].n_heads
+    with ablate_heads(model, [("self", 2, 2)]):
+        found = run(model, args, {})
+    out = model.get_submodule(part)
+    out.weight.data = columns(out, 2, h)
+    assert_close(found, run(model, args, {}), atol=1e-6, rtol=0)
 
 
-def test_the_model_stays_as_it_was(table):
-    model = translator().train()  # with dropout
-    again = record_translation(model, TOKENIZER, "zwei", "two")
-    pd.testing.assert_frame_equal(again, table, rtol=1e-4, atol=1e-6)
-    assert all(part.training for part in model.modules())
-    assert all(weight.grad is None for weight in model.parameters())
+def test_heads_of_another_input_give_its_output():
+    model = ours(EncoderDecoder)
+    src, tgt = torch.tensor([[5, 9, 4, 6, 7, 8]]), TOKENS[:, :4]
+    with record_heads(model) as heads:
+        run(model, (src, tgt), {})
+    cross = {head: z for head, z in heads.items() if head[0] == "cross"}
+    with edit_heads(model, cross):
+        patched = run(model, (TOKENS, tgt), {})
+    assert_close(patched, run(model, (src, tgt), {}), **NEAR)  # the source comes in here only
 
 
-def test_what_is_not_known_is_shown_as_such():
-    found = record_translation(translator(), TOKENIZER, "zß ü", "t日o")
-    keys = lambda kind: list(found[found["kind"] == kind]["key"].unique())
-    assert keys("encoder") == ["<bos>", "z", "<unk>", " ", "ü", "<eos>"]
-    assert keys("decoder") == ["<bos>", "t", "<unk>", "o"]
+def test_heads_are_ranked_by_what_is_lost():
+    model = ours(LanguageModel)
+    wanted = run(model, (TOKENS,), {})
+    found = rank_heads(model, lambda: (model(TOKENS) - wanted).square().mean())
+    assert found["effect"].is_monotonic_decreasing and (found["effect"] > 0).all()
+    assert sorted(zip(found["kind"], found["layer"], found["head"])) == find_heads(model)
 
 
-def test_pieces_of_words_are_shown_as_they_are_spelled():
-    tokenizer = SubwordTokenizer.train(["ein Hund und ein Hund"] * 9, 280)
-    found = record_translation(translator(tokenizer=tokenizer), tokenizer, "ein Hund", "日")
-    read = found.query("kind == 'encoder' and layer == head == 1 and query_place == 0")["key"]
-    assert list(read)[0] == "<bos>" and list(read)[-1] == "<eos>"
-    assert "".join(list(read)[1:-1]) == "ein Hund"
-    written = found[found["kind"] == "decoder"]["query"].unique()
-    assert list(written) == ["<bos>", "\ufffd"]  # three bytes of one character
+MODEL = ours(LanguageModel)
 
 
-def test_the_chart_offers_what_is_in_the_table(table):
-    spec = view_translation(table).to_dict()
-    where = dict(index=["layer", "head"], columns="query_place", values="weight", aggfunc="max")
-    cross = table[table["kind"] == "cross"].pivot_table(**where)
-    layer, head = cross.mean(axis=1).idxmax()
-    wanted = {
-        "kind": (["encoder", "decoder", "cross"], "cross"),
-        "layer": ([1, 2], layer),
-        "head": ([1, 2, 3], head),
-    }
-    assert {p["name"]: (p["bind"]["options"], p["value"]) for p in spec["params"]} == wanted
-    rows, parts = spec["data"]["values"], dict(list(table.groupby(HEAD)))
-    assert len(rows) == 18
-    for row in rows:
-        part = parts[row["kind"], row["layer"], row["head"]]
-        assert np.allclose(row["percent"], 100 * part["weight"], atol=0.5001)
-        for side in ("keys", "queries"):  # two equal words can be told apart
-            assert len(set(row[side])) == len(row[side])
-    only = view_translation(table[table["kind"] == "encoder"]).to_dict()["params"][0]
-    assert only["bind"]["options"] == ["encoder"] and only["value"] == "encoder"
-    mixed = view_translation(table.sample(frac=1, random_state=0)).to_dict()["data"]["values"]
-    order = lambda rows: sorted(json.dumps(row) for row in rows)
-    assert order(mixed) == order(rows)
+def recorded(tokens):
+    with record_attention(MODEL) as weights, torch.no_grad():
+        MODEL(tokens)
+    return weights
 
 
-@pytest.mark.parametrize("kind, layer, cells", [("cross", 2, 4 * 6), ("encoder", 1, 6 * 6)])
-def test_the_chart_draws_the_head_that_is_chosen(table, kind, layer, cells):
-    convert = pytest.importorskip("vl_convert")
-    spec = view_translation(table).to_dict()
-    for param, value in zip(spec["params"], (kind, layer, 3)):
-        param["value"] = value
-    version = ".".join(spec["$schema"].split("/v")[-1].split(".")[:2])
-    drawn = convert.vegalite_to_svg(json.dumps(spec), vl_version=version)
-    assert drawn.count('aria-roledescription="rect mark"') == cells
-    row = table.query("kind == @kind and layer == @layer and head == 3").iloc[-1]
-    said = [f"{side}: {row[side + '_place']} {row[side]}" for side in ("query", "key")]
-    said = [bit.replace("<", "&lt;").replace(">", "&gt;") for bit in said]
-    said.append(f"weight: {round(row['weight'], 2):g}")
-    labels = drawn.split("aria-label=")
-    assert any(all(bit in line for bit in said) for line in labels), said
+def extra(**kwargs):
+    layer, x = nn.MultiheadAttention(12, 2, batch_first=True, **kwargs), torch.randn(1, 5, 12)
+    with ablate_heads(layer, [("self", 1, 1)]):
+        layer(x, x, x)
 
 
-@pytest.mark.parametrize("layer", [1, 2, None])
-def test_alignments_are_the_largest_mean_weights_while_a_word_is_written(layer):
-    weights = recorded(translator())[f"decoder.blocks.{(layer or 1) - 1}.cross"]
-    mean = weights[0].mean(0)[:-1, 1:-1]  # (T - 1, S - 2)
-    found = align_translation(translator().eval(), TOKENIZER, "zwei", "two", layer)
-    assert found == list(enumerate(mean.argmax(-1).tolist()))
-
-
-def test_the_decoder_may_be_deeper_and_longer_than_the_encoder():
-    sizes = dict(d_model=24, n_heads=3, d_ff=48, positions="rotary")
-    config = lambda most, n: TransformerConfig(TOKENIZER.vocab_size, most, n_layers=n, **sizes)
-    set_seed(0)
-    model = EncoderDecoder(config(8, 1), tgt_config=config(20, 3))
-    assert len(align_translation(model, TOKENIZER, "zwei", "twenty-two", 3)) == 10
-    with pytest.raises(ValueError, match="layer: expected a whole number from 1 to 3"):
-        align_translation(model, TOKENIZER, "zwei", "two", 4)
-
-
-MODEL, STRING = translator(), (TypeError, "text: expected")
-PLACES, LAYER = (ValueError, "table: expected"), (ValueError, "layer: expected")
-
-
-def record(source="a", target="a", model=MODEL, tokenizer=TOKENIZER):
-    return record_translation(model, tokenizer, source, target)
-
-
-def align(source="ab", target="ab", layer=None):
-    return align_translation(MODEL, TOKENIZER, source, target, layer)
-
-
+NO_HEAD = (ValueError, "heads: expected a head of the model, from ('self', 1, 1) to ('self', 2, 4)")
 TABLE = {
-    "record_translation": [
-        ("too long", lambda: record("a" * 19), (ValueError, "source: expected at most 20", "21")),
-        ("just fits", lambda: record("a" * 18), lambda found: found["key_place"].max() == 19),
-        ("cut", lambda: record("a", "b" * 99), lambda found: found["query_place"].max() == 19),
-        ("nothing", lambda: record("", ""), lambda t: set(t["query"]) == {"<bos>", "<eos>"}),
-        ("no text", lambda: record(None), STRING),
-        ("a list", lambda: record("a", ["a"]), STRING),
-        ("no model", lambda: record(model=LanguageModel(MODEL.config)), (TypeError, "model:")),
-        ("tokenizer", lambda: record(tokenizer=CharTokenizer("ab")), (ValueError, "tokenizer:")),
+    "find_attention": [
+        (
+            "none",
+            lambda: find_attention(nn.ReLU()),
+            (ValueError, "model: expected one with", "ReLU"),
+        ),
+        ("no model", lambda: find_attention("gpt2"), (TypeError, "model: expected Module", "str")),
     ],
-    "align_translation": [
-        ("no source", lambda: align(source=""), lambda found: found == []),
-        ("no target", lambda: align(target=""), lambda found: found == []),
-        ("no layer", lambda: align(layer=0), LAYER),
-        ("a layer too far", lambda: align(layer=3), LAYER),
+    "attention_table": [
+        (
+            "two texts",
+            lambda: attention_table(MODEL, recorded(PADDED), "abcdef"),
+            (ValueError, "weights: expected those of one text", "2 texts"),
+        ),
+        (
+            "few tokens",
+            lambda: attention_table(MODEL, recorded(TOKENS), list("abc")),
+            (ValueError, "tokens: expected 6 to read", "(3, 3)"),
+        ),
     ],
-    "view_translation": [
-        ("another table", lambda: view_translation(pd.DataFrame({"a": [1]})), PLACES),
-        ("no rows", lambda: view_translation(record().iloc[:0]), PLACES),
-        ("weights left out", lambda: view_translation(record().iloc[1:]), PLACES),
+    "edit_heads": [
+        ("a head too far", lambda: ablate_heads(MODEL, [("self", 2, 5)]), NO_HEAD),
+        ("a layer too far", lambda: edit_heads(MODEL, {("self", 3, 1): 0}), NO_HEAD),
+        ("another kind", lambda: ablate_heads(MODEL, [("cross", 1, 1)]), NO_HEAD),
+        ("more keys", lambda: extra(add_zero_attn=True), (ValueError, "model: expected layers")),
     ],
 }
 

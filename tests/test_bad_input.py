@@ -61,9 +61,9 @@ from former_nb.multi_head import (
     WideMultiHeadAttention,
     mha_from_torch,
     mha_to_torch,
-    record_attention,
 )
 from former_nb.positions import LearnedPositions, SinusoidalPositions, sinusoid_table
+from former_nb.recording import record_attention
 from former_nb.relative_positions import (
     ALiBi,
     DistanceBias,
@@ -325,7 +325,11 @@ TABLE = {
         ("dropout", lambda: MultiHeadAttention(12, 3, 1.0), (ValueError, "dropout:", "1.0")),
     ],
     "record_attention": [
-        ("no attention", lambda: record_attention(nn.ReLU()).__enter__(), lambda w: w == {}),
+        (
+            "no attention",
+            lambda: record_attention(nn.ReLU()).__enter__(),
+            (ValueError, "model: expected one with attention", "ReLU"),
+        ),
     ],
     "mha_from_torch": [
         *(

@@ -400,3 +400,47 @@ def test_help_has_an_example_and_a_task_shows_its_own_settings():
     no_option(former("train", "imbd", "--dry-run"), "imbd")
     assert former("classify").returncode == former("train").returncode == 2
     refused(former("train", "names", "--out", "a", "--resume", "b"), "out, resume: ")
+
+
+def test_a_model_is_measured_again_on_what_its_run_held_out(model, names, tmp_path):
+    before = contents(model)
+    said = done("evaluate", "--model", model, "--device", "cpu")
+    report = json.loads(before["training.json"])
+    for name, nats in report["held_out_nats_per_character"].items():
+        assert f"{nats:.3f}  {name}" in said
+    after = contents(model)
+    del before["attention.png"], after["attention.png"]
+    assert after == before
+    refused(former("evaluate", "--model", tmp_path), "model", "run.json")
+    moved = shutil.copytree(model, tmp_path / "moved")
+    (moved / "training.json").write_text(json.dumps(report | {"data": "others"}))
+    refused(former("evaluate", "--model", moved), "data", "others")
+
+
+def test_a_classifier_that_was_hardly_judged_says_so(own, tmp_path):
+    out = tmp_path / "model"
+    said = done("train", "classify", "--csv", own["classify"]["csv"], "--out", out, *TINY)
+    result = former("classify", "--model", out, "firm 3")
+    for text in (said, result.stderr):
+        assert "Note: this classifier was judged on 4 texts" in text
+    assert result.stdout.endswith("\tfirm 3\n")
+
+
+@pytest.mark.parametrize(
+    "words, known",
+    [
+        ("former-nb tr", "train"),
+        ("former-nb train na", "names"),
+        ("former-nb train copy --d-m", "--d-model"),
+    ],
+)
+def test_a_shell_completes_commands_tasks_and_options(words, known):
+    where = str(len(words.split()) - 1)
+    asked = dict(_FORMER_NB_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=where)
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from former_nb.cli import main; sys.argv = ['former-nb']; main()",
+    ]
+    result = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True)
+    assert known in result.stdout.split(), result.stderr

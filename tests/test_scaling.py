@@ -6,10 +6,12 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import socket
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,8 +27,10 @@ from former_nb.costs import training_cost
 from former_nb.generator import LanguageModel
 from former_nb.losses import token_loss
 from former_nb.optimization import make_optimizers, split_batch, train_step
-from former_nb.runs import start_processes
+from former_nb.runs import make_run, start_processes
+from former_nb.saving import load_model
 from former_nb.scaling import all_reduce_bytes, step_seconds
+from former_nb.sharding import sharding_wanted
 from former_nb.training_config import TrainingConfig
 
 processes = pytest.mark.skipif(
@@ -42,9 +46,11 @@ from pathlib import Path
 
 import former_nb.resuming as resuming
 import former_nb.runs as runs
+import former_nb.saving as saving
 import former_nb.toy_data as toy_data
 import former_nb.training as training
 from former_nb.batches import make_batches
+from former_nb.callbacks import Callback, SaveBest
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.generator import LanguageModel
@@ -88,7 +94,20 @@ def fill_disk():  # from now on no file of the first process can grow beyond 30,
         Path(sys.argv[1], "died").write_text(str(time.time()))
 
 
-def train(folder, name, config={}, resume=False, size=33, accident=None):
+class Count(Callback):
+    """Writes down how many numbers this process holds: of weights, and of optimizer states."""
+
+    def __init__(self, folder):
+        self.file = Path(folder, f"held-{RANK}.json")
+
+    def on_step_end(self, run):
+        own = lambda t: (t.to_local() if hasattr(t, "to_local") else t).numel()
+        states = [t for o in run.optimizers for kept in o.state.values() for t in kept.values()]
+        tensors = [*run.model.parameters()], [t for t in states if t.ndim]
+        self.file.write_text(json.dumps([sum(map(own, each)) for each in tensors]))
+
+
+def train(folder, name, config={}, resume=False, size=33, accident=None, save=False, layers=1):
     """The losses of one run of eight steps."""
     texts = toy_data.toy_texts("reverse", 360)
     tokenizer = CharTokenizer.train(texts)
@@ -99,13 +118,16 @@ def train(folder, name, config={}, resume=False, size=33, accident=None):
     batches.accidents = {5: globals()[accident]} if accident else {}
     valid = Batches(make_batches(rows[-60:], 25, collate=collate))  # 3: no multiple of 2
     set_seed(0)
-    config_of = TransformerConfig(tokenizer.vocab_size, 22, 16, 2, 1, 32, dropout=0.0)
+    config_of = TransformerConfig(tokenizer.vocab_size, 22, 16, 2, layers, 32, dropout=0.0)
     model = LanguageModel(config_of).double()
     usual = {"steps": 8, "eval_every": 1, "lr": 1e-2, "muon_lr": None}
     config = runs.TrainingConfig(**{**usual, **config})
     where = Path(folder, name) if resume else None
     try:
         callbacks = [resuming.Checkpoint(where, resume=True)] if resume else []
+        if save:
+            keep = SaveBest(lambda model: saving.save_model(Path(folder, name), model, tokenizer))
+            callbacks += [keep, Count(folder)]
         how = dict(callbacks=callbacks, progress=False, device="cpu")
         history = training.fit(model, batches, valid, config, **how)
     except Stop:
@@ -209,10 +231,7 @@ def test_four_processes_are_one(script, alone, curve, tmp_path):
     parts = {"size": 3, "config": {"gradient_accumulation_steps": 2}}
     jobs = [{"name": "plain"}, {"name": "stopped", "resume": True}]
     jobs += [{"name": "three rows", "size": 3}, {"name": "three rows, in parts"} | parts]
-    env = dict(WORLD_SIZE="4", LOCAL_WORLD_SIZE="4", MASTER_ADDR="127.0.0.1")
-    env["MASTER_PORT"] = str(free_port())
-    places = [env | dict(RANK=str(n), LOCAL_RANK=str(n)) for n in range(4)]
-    four = [Fork(WORKER, tmp_path, json.dumps(jobs), env=place) for place in places]
+    four = [Fork(WORKER, tmp_path, json.dumps(jobs), env=place) for place in places(4)]
     losses, *others = run(*four, folder=tmp_path)
     assert others == [losses] * 3
     assert apart(losses["plain"], curve) < NEAR
@@ -220,6 +239,68 @@ def test_four_processes_are_one(script, alone, curve, tmp_path):
     few = alone(None, "three rows", size=3)
     assert apart(losses["three rows"], few) < NEAR
     assert apart(losses["three rows, in parts"], few) < NEAR
+
+
+# ---------------------------------------------------------------- weights cut between processes
+
+SHARDED = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2"}  # as `accelerate launch` sets them
+
+
+def places(n):
+    "The environments of n processes, as a launcher sets them."
+    where = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    world = dict(WORLD_SIZE=str(n), LOCAL_WORLD_SIZE=str(n))
+    return [where | world | dict(RANK=str(i), LOCAL_RANK=str(i)) for i in range(n)]
+
+
+@processes
+def test_a_model_cut_in_two_is_one_and_is_saved_whole(script, alone, tmp_path):
+    launcher = "accelerate.commands.launch --use_fsdp --fsdp_version 2 --num_processes 2".split()
+    clipped = {"gradient_accumulation_steps": 2, "max_grad_norm": 0.01}
+    jobs = [{"name": "saved", "layers": 2, "save": True}, {"name": "clipped", "config": clipped}]
+    jobs += [{"name": "stopped", "resume": True, "accident": "stop"}]
+    started = start([*launcher, "--main_process_port", free_port()], script, tmp_path, jobs)
+    first, second = run(started, folder=tmp_path)
+    assert first == second
+    curve = alone(tmp_path / "alone", "saved", layers=2, save=True)
+    assert apart(first["saved"], curve) < NEAR
+    assert apart(first["clipped"], alone(None, "clipped", clipped)) < NEAR
+    # half of all that is held by each
+    whole, *halves = (
+        json.loads((tmp_path / file).read_text())
+        for file in ("alone/held-0.json", "held-0.json", "held-1.json")
+    )
+    assert [sum(pair) for pair in zip(*halves)] == whole and whole[1] == 2 * whole[0]
+    assert all(abs(n / m - 0.5) < 0.02 for half in halves for n, m in zip(half, whole))
+    # the model that the two have saved is that of the one
+    ours, theirs = (load_model(folder / "saved") for folder in (tmp_path, tmp_path / "alone"))
+    for name, t in theirs.model.state_dict().items():
+        torch.testing.assert_close(ours.model.state_dict()[name], t, rtol=0, atol=1e-7)
+    assert (tmp_path / "written-by-0").exists() and not (tmp_path / "written-by-1").exists()
+
+
+@processes
+def test_a_checkpoint_loads_whole_or_cut_in_any_number(script, alone, curve, tmp_path):
+    def go_on(name, n, env=(), **job):
+        jobs = json.dumps([{"name": name, "resume": True} | job])
+        for file in tmp_path.glob("losses-*.json"):
+            file.unlink()
+        forks = [Fork(WORKER, tmp_path, jobs, env=place | dict(env)) for place in places(n)]
+        losses, *others = run(*forks, folder=tmp_path)
+        assert others == [losses] * (n - 1)
+        return losses[name]
+
+    assert go_on("cut", 4, SHARDED, accident="stop") is None  # after five steps
+    names = ("one", "two", "two cut", "four cut")
+    for name in names:
+        shutil.copytree(tmp_path / "cut", tmp_path / name)
+    assert apart(alone(tmp_path, "one", resume=True), curve) < NEAR
+    assert apart(go_on("two", 2), curve) < NEAR
+    assert apart(go_on("two cut", 2, SHARDED), curve) < NEAR
+    assert apart(go_on("four cut", 4, SHARDED), curve) < NEAR
+    ends = [read_checkpoint(tmp_path / name)[0] for name in names]
+    for end in ends[1:]:
+        torch.testing.assert_close(end, ends[0], rtol=0, atol=1e-9)
 
 
 # ---------------------------------------------------------------- accidents
@@ -258,11 +339,35 @@ def test_a_full_disk_ends_all(script, alone, curve, tmp_path):
 # ---------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("kind", ["FSDP", "DEEPSPEED", "MEGATRON_LM"])
-def test_a_sharded_model_is_refused(kind, monkeypatch):
+@pytest.mark.parametrize("kind", ["DEEPSPEED", "MEGATRON_LM"])
+def test_other_ways_to_cut_a_model_are_refused(kind, monkeypatch):
     monkeypatch.setenv(f"ACCELERATE_USE_{kind}", "true")
     with pytest.raises(ValueError, match=f"cannot run under {kind}"):
         start_processes("cpu")
+
+
+@pytest.mark.parametrize(
+    "name, value, said",
+    [
+        ("FSDP_VERSION", "1", "fsdp_version: expected 2, got 1"),
+        ("FSDP_OFFLOAD_PARAMS", "true", "fsdp_offload_params: expected false"),
+        ("FSDP_ACTIVATION_CHECKPOINTING", "true", "fsdp_activation_checkpointing: expected false"),
+    ],
+)
+def test_options_of_fsdp_that_would_change_nothing_are_refused(name, value, said, monkeypatch):
+    assert not sharding_wanted()
+    for key, asked in {**SHARDED, name: value}.items():
+        monkeypatch.setenv(key, asked)
+    with pytest.raises(ValueError, match=said):
+        sharding_wanted()
+
+
+def test_muon_needs_whole_matrices(monkeypatch):
+    two = SimpleNamespace(num_processes=2)
+    monkeypatch.setattr("former_nb.runs.start_processes", lambda device: (two, device))
+    monkeypatch.setattr("former_nb.runs.sharding_wanted", lambda: True)
+    with pytest.raises(ValueError, match="muon_lr: expected None where weights are cut"):
+        make_run(tiny(), [], [], TrainingConfig(), "cpu")
 
 
 def test_processes_that_do_not_know_of_each_other_are_refused(monkeypatch):

@@ -30,15 +30,16 @@ COURSE = """
 12_encoder_decoder
 13_number_words
 14_subwords
-15_translation      translation_ablations attention_maps pretrained
+15_translation      translation_ablations alignments pretrained
 """
 SHARED = [f"library/{page}" for page in "core guards exercises tokenization files".split()]
 USED = {  # pages that come before a lesson in the way of imports, wherever they are read
+    "04_masks": ["library/recording", "library/ablation"],
     "06_block": ["library/config"],
     "deeper/07_data_sets": ["library/toy_data"],
     "deeper/04_leaks": ["library/leak_tools"],
     "08_training": [
-        "library/callbacks",
+        *("library/sharding", "library/callbacks"),
         *("deeper/08_losses", "deeper/08_optimization"),
         *("library/training_config", "deeper/08_runs"),
     ],
@@ -51,8 +52,9 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
     "15_translation": ["library/scores", "library/translating"],
 }
 EXTRA = "config toy_data labels ngrams prompts multi_head_tools leak_tools two_stacks"
+EXTRA += " recording ablation"
 EXTRA += " translating scores long_text_data"
-EXTRA += " training_config callbacks results saving costs settings recipes reports cli"
+EXTRA += " training_config callbacks sharding results saving costs settings recipes reports cli"
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
 TOUR = "00_tour"
