@@ -68,7 +68,7 @@ class Device(str, Enum):
 
 ON = typer.Option(help="Where to compute; auto takes the best there is.")
 MEMORY = "there is not enough memory; --dry-run says what a run needs, smaller sizes or "
-MEMORY += "--gradient-accumulation-steps lower it"
+MEMORY += "--gradient-accumulation-steps and --activation-checkpointing lower it"
 
 
 def one_sentence(

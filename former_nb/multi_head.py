@@ -39,9 +39,8 @@ class MultiHeadAttention(nn.Module):
     def _heads(self, name, t, rows=slice(None), **sizes):  # (B, T, d_model) -> (B, heads, T, d_k)
         check_tensor(name, t, "B T d_model", d_model=self.d_model, **sizes)
         bias = None if self.qkv.bias is None else self.qkv.bias[rows]
-        return rearrange(
-            F.linear(t, self.qkv.weight[rows], bias), "B T (h d) -> B h T d", d=self.d_k
-        )
+        t = F.linear(t, self.qkv.weight[rows], bias)
+        return rearrange(t, "B T (h d) -> B h T d", d=self.d_k)
 
     def project_qkv(self, x):  # (B, T, d_model) -> q (B, h, T, d_k), k and v (B, g, T, d_k)
         "Queries, keys and values of `x`, by one product."
@@ -52,35 +51,40 @@ class MultiHeadAttention(nn.Module):
         rows = slice(self.n_heads * self.d_k, None)
         return self._heads("memory", memory, rows, **sizes).chunk(2, dim=1)
 
-    def forward(
-        self,
-        x: torch.Tensor,  # (B, T, d_model), gives the queries
-        memory: torch.Tensor | tuple | None = None,  # (B, S, d_model) or its k and v; x if left out
-        mask: torch.Tensor | None = None,  # as in `attention`; (T, S) or four axes
-        is_causal: bool = False,  # as in `attention`
-        cache=None,  # update(k, v) gives all k and v so far, length counts those before
-        *,
-        need_weights: bool = False,  # return the weights too, as they are before dropout
-    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # (B, T, d_model), or that and weights
-        "Attend with all heads at once and mix what they found."
-        h, bias = self.n_heads, None
-        if memory is None:
-            q, k, v = self.project_qkv(x)
-        else:
-            q = self._heads("x", x, slice(h * self.d_k))
-            k, v = memory if isinstance(memory, tuple) else self.project_kv(memory, B=x.shape[0])
+    def attend(self, q, k, v, mask=None, is_causal=False, cache=None, need_weights=False):
+        "Positions, what a cache holds and shared keys come in, then attention."
+        shared, bias = self.n_heads // self.n_kv_heads, None
         if self.positions is not None:
-            if memory is not None:
-                raise ValueError("memory: expected None, because positions compare places in x")
             q, k, bias = self.positions(q, k, 0 if cache is None else cache.length)
         if cache is not None:
             k, v = cache.update(k, v)
         if bias is not None:  # a cache with a window returns the newest keys only
             check_over("mask", mask, (*q.shape[:-1], k.shape[2]))
             mask = merge_masks(mask, bias[..., -k.shape[2] :])
-        if self.n_kv_heads < h:
-            k, v = (t.repeat_interleave(h // self.n_kv_heads, dim=1) for t in (k, v))
-        found = attention(q, k, v, mask, is_causal, self.dropout * self.training, need_weights)
+        if shared > 1:
+            k, v = (t.repeat_interleave(shared, dim=1) for t in (k, v))
+        return attention(q, k, v, mask, is_causal, self.dropout * self.training, need_weights)
+
+    def forward(
+        self,
+        x: torch.Tensor,  # (B, T, d_model), gives the queries
+        memory: torch.Tensor | tuple | None = None,  # (B, S, d_model) or its k and v; x if left out
+        mask: torch.Tensor | None = None,  # as in `attention`; (T, S) or four axes; or `PackedRows`
+        is_causal: bool = False,  # as in `attention`
+        cache=None,  # update(k, v) gives all k and v so far, length counts those before
+        *,
+        need_weights: bool = False,  # return the weights too, as they are before dropout
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # (B, T, d_model), or that and weights
+        "Attend with all heads at once and mix what they found."
+        if memory is None:
+            q, k, v = self.project_qkv(x)
+        elif self.positions is not None:
+            raise ValueError("memory: expected None, because positions compare places in x")
+        else:
+            q = self._heads("x", x, slice(self.n_heads * self.d_k))
+            k, v = memory if isinstance(memory, tuple) else self.project_kv(memory, B=x.shape[0])
+        how = q, k, v, mask, is_causal, cache, need_weights  # rows end to end call for themselves
+        found = mask(self.attend, *how) if callable(mask) else self.attend(*how)
         y, weights = found if need_weights else (found, None)
         y = self.out(rearrange(y, "B h T d -> B T (h d)"))
         return (y, weights) if need_weights else y

@@ -37,7 +37,8 @@ RULES = {  # what is expected: as a test, and of which fields
         ("warmup", "label_smoothing"),
     ),
 }
-CHOICES = {"schedule": SCHEDULES, "precision": ("auto", "no", "bf16"), "compile": (True, False)}
+CHOICES = {"schedule": SCHEDULES, "precision": ("auto", "no", "bf16")}
+CHOICES |= dict.fromkeys(("activation_checkpointing", "compile"), (True, False))
 _RULE = {name: (wanted, fits) for wanted, (fits, names) in RULES.items() for name in names}
 
 # %% ../nbs/library/training_config.ipynb #7e0bccc6
@@ -57,6 +58,7 @@ class TrainingConfig(Settings):
     label_smoothing: float = 0.0  # share of each target that is spread over all tokens
     pad: int | None = PAD  # the token that gets none of it; None where every class can be right
     gradient_accumulation_steps: int = 1  # parts each batch is cut into, to need less memory
+    activation_checkpointing: bool = False  # keep a block's input only, compute the rest twice
     eval_every: int | None = None  # steps between two evaluations; None evaluates after each epoch
     patience: int | None = None  # stop after so many evaluations without a new best
     precision: str = "auto"  # 'no' (float32), 'bf16', or 'auto': bf16 on CUDA
