@@ -78,12 +78,13 @@ def measure_limits(
     dtype: torch.dtype = torch.float32,  # of the product
 ) -> Limits:
     "The rates of a large product and of a long copy, each the best of ten."
-    n = 8192 if device.type == "cuda" else 1024
-    a = torch.randn(n, n, device=device).to(dtype)
-    here, there = (torch.ones(2**26, device=device) for _ in range(2))  # 256 MiB each
     best = lambda run: min(seconds(run, device) for _ in range(10))
-    product, copy = best(lambda: a @ a), best(lambda: there.copy_(here))
-    return Limits(2 * n**3 / product, 2 * here.nbytes / copy)
+    for n in (512, 1024, 2048, 4096, 8192):
+        a = torch.randn(n, n, device=device).to(dtype)
+        if (product := best(lambda a=a: a @ a)) > 0.005:  # large enough
+            break
+    here, there = (torch.ones(2**26, device=device) for _ in range(2))  # 256 MiB each
+    return Limits(2 * n**3 / product, 2 * here.nbytes / best(lambda: there.copy_(here)))
 
 # %% ../nbs/deeper/08_speed.ipynb #8speed011
 class Traffic(TorchDispatchMode):

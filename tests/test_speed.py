@@ -39,7 +39,7 @@ def test_the_larger_of_two_times_is_the_least():
 def test_limits_are_operations_and_bytes_by_the_clock(monkeypatch):
     monkeypatch.setattr(speed, "seconds", lambda run, device: run() is None or 0.5)
     found = measure_limits(CPU)
-    assert found == Limits(2 * 1024**3 / 0.5, 2 * 4 * 2**26 / 0.5)
+    assert found == Limits(2 * 512**3 / 0.5, 2 * 4 * 2**26 / 0.5)
 
 
 @pytest.mark.parametrize(
