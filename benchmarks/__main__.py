@@ -20,27 +20,24 @@ import json
 import os
 import platform
 import sys
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
 from former_nb.core import pick_device, set_seed
-from former_nb.speed import interleave, measure_limits, seconds
+from former_nb.speed import Limits, interleave, measure_limits, seconds
 
 from . import chart, peers, start, timing
 from .workloads import WORKLOADS
 
 RESULTS = Path(__file__).parent / "results"
-limits = cache(measure_limits)  # once in a run
 NAMES = [*WORKLOADS, *start.NAMES]
-DTYPES = torch.float32, torch.bfloat16
 PACKAGES = "torch", "transformers", "x-transformers", "former-nb"
 
 
-def measure(name, args, device):
-    "All that is found out about one workload."
+def measure(name, args, device, limits):
+    "All that is found out about one workload; `limits` of the machine are measured once."
     if name in start.NAMES:
         return start.measure(name, args.seconds)
     set_seed(0)
@@ -54,7 +51,9 @@ def measure(name, args, device):
         return {"seconds": {}, "ratio": ratio, "memory": memory, "limit": None}
     runs = peers.that_run(runs)
     known = timing.summary(interleave(runs, device, args.seconds))
-    least = limits(device, work.dtype).least_seconds(work.flops, work.n_bytes)
+    if (kind := str(work.dtype)) not in limits:
+        limits[kind] = vars(measure_limits(device, work.dtype))
+    least = Limits(**limits[kind]).least_seconds(work.flops, work.n_bytes)
     known["limit"] = least / known["seconds"]["ours"][1]
     if args.memory:
         known["memory"] = timing.peaks(name, runs.keys() - {"ours again"})
@@ -110,12 +109,12 @@ def measure_all(chosen, args, device, threads):
     file = args.out / f"{device.type}-{threads}.json"
     results = json.loads(file.read_text()) if file.exists() else {"workloads": {}}
     results |= {"device": machine(device), "threads": threads, "versions": versions()}
-    results["limits"] = {str(kind): vars(limits(device, kind)) for kind in DTYPES}
+    results["limits"] = {}
     args.out.mkdir(parents=True, exist_ok=True)
     for name in chosen:
         try:
-            found = measure(name, args, device)
-        except (MemoryError, RuntimeError, ImportError, OSError) as error:
+            found = measure(name, args, device, results["limits"])
+        except Exception as error:
             if not is_there(device):
                 sys.exit(f"stopped at {name}: {device} is gone; what was measured is in {file}")
             print(f"{name} is left out: {peers.sentence(error)}", file=sys.stderr)
@@ -164,7 +163,6 @@ def main(argv=None):
     for n in args.threads:
         torch.set_num_threads(n)
         os.environ["OMP_NUM_THREADS"] = str(n)  # of the processes that we start
-        limits.cache_clear()
         measure_all(chosen, args, pick_device(), n)
 
 

@@ -43,9 +43,9 @@ def interleave(
 ) -> dict[str, list[float]]:  # seconds of one call, a number for each round
     "Time functions in turns, so that what slows the machine for a while slows all of them."
     calls = {name: max(1, round(0.02 / seconds(run, device))) for name, run in runs.items()}
+    gc.collect()
     found, names, start = {name: [] for name in runs}, list(runs), time.perf_counter()
     while len(found[names[0]]) < rounds or time.perf_counter() < start + budget:
-        gc.collect()
         for name in names:
             found[name].append(seconds(runs[name], device, calls[name]))
         names = names[1:] + names[:1]  # another one begins
