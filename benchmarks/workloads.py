@@ -25,6 +25,7 @@ from former_nb.decoding import generate
 from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
 from former_nb.generator import LanguageModel
 from former_nb.labels import collate_labels, label_batches
+from former_nb.losses import call
 from former_nb.multi_head import MultiHeadAttention, mha_to_torch
 from former_nb.number_words import greedy_decode
 from former_nb.sampling import Sampling
@@ -137,7 +138,7 @@ def memory(T, device, h=4, d=64):
 
 
 def training_step(model, batches, loss, logits, dtype, device):
-    "A function that takes a step on each batch: forward, loss, backward, clipping, AdamW."
+    "A step on each batch: logits and their targets, loss, backward, clipping, AdamW."
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     half = partial(torch.autocast, device.type, dtype, enabled=dtype != torch.float32)
@@ -145,8 +146,8 @@ def training_step(model, batches, loss, logits, dtype, device):
     def step():
         for inputs, targets in batches:
             with half():
-                found = logits(model, inputs)
-            loss(found, targets).backward()
+                found = logits(model, inputs, targets)
+            loss(*found).backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
@@ -154,17 +155,13 @@ def training_step(model, batches, loss, logits, dtype, device):
     return step
 
 
-def call(model, inputs):
-    "The logits of a model, ours or theirs."
-    return getattr(found := optimization.call(model, inputs), "logits", found)
-
-
 def steps(models: dict, batches, device, dtype=torch.float32) -> dict:
     "Training steps of models by name, each with what calls it and, if it has them, own batches."
-    found = {}
+    ours, found = (optimization.token_loss, optimization.call_at_targets), {}
     for name, (model, logits, *own) in peers.available(models).items():
-        loss = optimization.token_loss if name == "ours" else peers.cross_entropy
-        found[name] = training_step(model, *(own or [batches]), loss, logits, dtype, device)
+        theirs = peers.cross_entropy, peers.call_with(logits)
+        how = (*(ours if name == "ours" else theirs), dtype, device)
+        found[name] = training_step(model, *(own or [batches]), *how)
     return found
 
 

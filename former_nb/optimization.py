@@ -16,13 +16,12 @@ from torch import nn
 from tqdm import TqdmWarning
 
 from .guards import check_int, check_type
-from .losses import call, find_device, token_loss
+from .losses import call_at_targets, find_device, to_device, token_loss
 from .text import IGNORE
 
 with warnings.catch_warnings():  # accelerate imports tqdm.auto, which warns without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
     from accelerate import Accelerator
-    from accelerate.utils import send_to_device
 
 # %% ../nbs/deeper/08_optimization.ipynb #d727b674
 def split_batch(
@@ -70,10 +69,10 @@ def train_step(
     model.train()
     model.zero_grad()  # also what a step that was interrupted has left
     for i, part in enumerate(parts, start=1):
-        inputs, targets = send_to_device(part, device, non_blocking=True)
+        inputs, targets = to_device(part, device)
         with nullcontext() if i == len(parts) else accelerator.no_sync(model):  # talk once, at last
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                logits = call(model, inputs)
+                logits, targets = call_at_targets(model, inputs, targets)
             loss = token_loss(logits, targets, "sum", **kwargs)
             accelerator.backward(loss * accelerator.num_processes / whole)  # they average
         nats = nats + loss.detach()

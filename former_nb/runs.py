@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['STEP_SETTINGS', 'seed_for', 'reseed', 'read_epoch', 'start_processes', 'Run', 'checkpoint_blocks', 'make_run',
-           'check_fit', 'count_targets', 'take_step', 'evaluate_run', 'start_run', 'explain_lost_process']
+           'check_fit', 'count_targets', 'take_step', 'evaluate_run', 'allow_tf32', 'start_run', 'explain_lost_process']
 
 # %% ../nbs/deeper/08_runs.ipynb #8ddb65d6
 import hashlib
@@ -155,8 +155,8 @@ class Run:
             getattr(callback, event)(self)
 
     def total(self, *numbers) -> list[float]:
-        "The sum of each number over all processes."
-        mine = self.nats.new_tensor([float(x) for x in numbers])
+        "The sum of each number over all processes; waits for the device once."
+        mine = torch.stack([x.to(self.nats) for x in numbers])
         return self.accelerator.reduce(mine, "sum").tolist()
 
     def check_finite(self, **found: float) -> None:
@@ -260,10 +260,10 @@ def evaluate_run(
     rank, world = run.accelerator.process_index, run.accelerator.num_processes
     batches = read_epoch(run.valid, run.config.seed)
     mine = (split_batch(batch, world)[rank] for batch in batches)  # as many for each process
-    nats, count, lost = run.total(*total_loss(run.model, mine), run.nats)
+    nats, count, lost, targets = run.total(*total_loss(run.model, mine), run.nats, run.targets)
     if not count:
         raise ValueError("valid: expected at least one target that counts, got none")
-    losses = {"train": lost / max(run.targets.item(), 1), "valid": nats / count}
+    losses = {"train": lost / max(targets / world, 1), "valid": nats / count}
     run.check_finite(**losses)
     run.nats.zero_(), run.targets.zero_()
     run.tick()
@@ -271,6 +271,22 @@ def evaluate_run(
     return row | {"lr": run.optimizers[0].param_groups[0]["lr"], "seconds": run.seconds}
 
 # %% ../nbs/deeper/08_runs.ipynb #18e2b792
+@contextmanager
+def allow_tf32(
+    device: torch.device,
+):
+    "Within `with`, CUDA may round what it multiplies in float32 matrices to ten bits (TF32)."
+    before = torch.get_float32_matmul_precision()
+    change = device.type == "cuda" and before == "highest"  # else the caller has chosen
+    if change:
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        if change:
+            torch.set_float32_matmul_precision(before)
+
+
 @contextmanager
 def start_run(
     model: nn.Module,
@@ -285,7 +301,7 @@ def start_run(
     check_fit(model, config, train=train, valid=valid)
     run = make_run(model, train, valid, config, device)
     try:
-        with eval_mode(model):
+        with eval_mode(model), allow_tf32(run.nats.device):
             for callback in (*callbacks, *([ProgressBar()] if progress else [])):
                 run.callbacks.append(callback)
                 callback.on_start(run)

@@ -227,7 +227,7 @@ def test_every_module_gets_a_page_that_names_its_notebook():
 PAGES = sorted(
     page.relative_to(SITE).as_posix()
     for page in SITE.rglob("*.html")
-    if "_static" not in page.parts
+    if "_static" not in page.parts and page.name != "404.html"
 )
 BROWSERS = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
 BROWSER, DRIVER = next(filter(None, BROWSERS), None), shutil.which("chromedriver")
@@ -360,6 +360,19 @@ def test_next_and_previous_follow_the_path_and_a_deep_dive_leads_back_to_its_doo
             assert turn(dive, "left-prev") == f"{door}.html"
 
 
+@in_browser[1]
+def test_pages_are_described_and_listed():
+    home = (SITE / "index.html").read_text(encoding="utf-8")
+    assert 'name="description" content="The Transformer derived' in home and home.count("<h1") == 1
+    lesson = (SITE / "02_attention.html").read_text(encoding="utf-8")
+    assert re.search('name="description" content="[^"]{20,}"', lesson)
+    listed = (SITE / "sitemap.xml").read_text(encoding="utf-8")
+    names = (path.relative_to(ROOT / "nbs").with_suffix(".html").as_posix() for path in NOTEBOOKS)
+    assert all(f"/{name}</loc>" in listed for name in names)
+    assert "02_attention.html): " in (SITE / "llms.txt").read_text(encoding="utf-8")
+    assert "fontawesome.js" not in home and "searchindex.js" not in home
+
+
 class TestPages:
     pytestmark = in_browser
 
@@ -392,3 +405,59 @@ class TestPages:
         marks = "css selector", ".vega-chart svg .mark-group, .vega-chart svg path"
         marks = browser.find_elements(*marks)
         assert marks and not browser.find_elements("css selector", ".vega-chart .error")
+
+    @pytest.mark.parametrize(
+        "name, page", [("names", "index.html"), ("numbers", "13_number_words.html")]
+    )
+    def test_the_model_in_the_page_computes_what_pytorch_computes(self, browser, site, name, page):
+        torch = pytest.importorskip("torch")
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        from former_nb import load_model
+
+        model, tokenizer, _ = load_model(name, "cpu")
+        text = {"names": "jona", "numbers": "neunundneunzig"}[name]
+        tokens = [1, *tokenizer.encode(text)]
+        visit(browser, site + page)
+        ready = lambda b: b.execute_script("return !!window.formerLive?.[arguments[0]]", name)
+        WebDriverWait(browser, 10).until(ready)
+        ask = {
+            "names": "const said = m.next([1, ...m.encode(arguments[1])]);",
+            "numbers": "const source = [1, ...m.encode(arguments[1]), 2];"
+            " const said = m.say(m.read(source), [1, 12, 13]);",
+        }[name]
+        finite = "return said.map((l) => (l === -Infinity ? null : l));"
+        found = browser.execute_script(
+            f"const m = formerLive[arguments[0]]; {ask} {finite}", name, text
+        )
+        with torch.no_grad():
+            if name == "names":
+                logits = model.eval()(torch.tensor([tokens]))[0, -1]
+            else:
+                logits = model.eval()(torch.tensor([[*tokens, 2]]), torch.tensor([[1, 12, 13]]))[
+                    0, -1
+                ]
+        shown = [i for i, value in enumerate(found) if value is not None]
+        p = torch.tensor([found[i] for i in shown]).softmax(-1)
+        torch.testing.assert_close(p, logits[shown].softmax(-1), rtol=0, atol=1e-4)
+
+    def test_the_home_page_writes_names_links_its_map_and_keeps_ticks(self, browser, site):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        visit(browser, site + "index.html")
+        there = lambda css: browser.find_elements("css selector", css)
+        WebDriverWait(browser, 10).until(lambda b: there(".live-out")[0].text.count(" · ") == 9)
+        box, head = there('.live input[type="text"]')[0], there(".live-head")[0]
+        before = there(".live-bars")[0].text
+        head.click()
+        assert there(".live-bars")[0].text != before and there('.live-head[aria-pressed="false"]')
+        box.send_keys("7")
+        assert "never seen 7" in there(".live-note")[0].text
+        linked = (
+            "return document.querySelector('object').contentDocument?.querySelectorAll('a').length"
+        )
+        WebDriverWait(browser, 10).until(lambda b: (b.execute_script(linked) or 0) >= 15)
+        ticks = '#the-path tbody input[type="checkbox"]'
+        browser.execute_script("arguments[0].click()", there(ticks)[2])
+        visit(browser, site + "index.html")
+        assert [tick.is_selected() for tick in there(ticks)[:4]] == [False, False, True, False]

@@ -185,7 +185,7 @@ def course(tmp_path):
         "02_attention": "attention",
         "03_multi_head": "multi_head",
         "deeper/03_equivalent_forms": "equivalent_forms",
-        "deeper/03_flash": "flash",
+        "deeper/04_flash": "flash",
         "04_masks": "masks",
         "solutions/03_multi_head": "checks/lesson_03",
     }
@@ -207,7 +207,7 @@ def check_order(course):
     return order.main(["--root", str(course)])
 
 
-@pytest.mark.parametrize("page", ["04_masks", "deeper/03_flash"])
+@pytest.mark.parametrize("page", ["04_masks", "deeper/04_flash"])
 @pytest.mark.parametrize(
     "line",
     [
@@ -236,7 +236,7 @@ def test_a_page_may_import_what_came_before(course, page, line):
         ("02_attention", "from former_nb.checks.lesson_03 import f"),
         ("03_multi_head", "from former_nb.flash import f"),
         ("deeper/03_equivalent_forms", "from former_nb.flash import f"),
-        ("deeper/03_flash", "from former_nb.masks import f"),
+        ("deeper/03_equivalent_forms", "from former_nb.masks import f"),
         ("04_masks", "from former_nb.cli import f"),
         ("library/core", "from former_nb.attention import f"),
     ],
@@ -261,7 +261,7 @@ def test_pages_outside_the_course_may_import_everything(course):
     assert check_order(course) == 0
 
 
-@pytest.mark.parametrize("page", ["16_more", "deeper/04_flash", "deeper/flash", "library/more"])
+@pytest.mark.parametrize("page", ["16_more", "deeper/03_flash", "deeper/flash", "library/more"])
 def test_a_page_without_a_place_is_named(course, capsys, page):
     save(course / "nbs" / f"{page}.ipynb", code("1"))
     assert check_order(course) == 1
@@ -271,7 +271,7 @@ def test_a_page_without_a_place_is_named(course, capsys, page):
 def test_a_module_is_named_as_its_page(course, capsys):
     (course / "former_nb" / "flash.py").rename(course / "former_nb" / "tiles.py")
     assert check_order(course) == 1
-    said = "deeper/03_flash.ipynb: exports former_nb.tiles, expected former_nb.flash"
+    said = "deeper/04_flash.ipynb: exports former_nb.tiles, expected former_nb.flash"
     assert said in capsys.readouterr().err
 
 
@@ -279,7 +279,7 @@ def test_the_site_follows_the_order_and_says_so_when_it_does_not(course, capsys)
     toc = course / "docs" / "_toc.yml"
     words = re.findall(r"(?:caption|file|glob): (.*)", toc.read_text(encoding="utf-8"))
     path = ["00_tour", "02_attention", "03_multi_head", "04_masks"]
-    dives = ["deeper/03_equivalent_forms", "deeper/03_flash"]
+    dives = ["deeper/03_equivalent_forms", "deeper/04_flash"]
     library = ["library/core", "library/exercises", "library/cli"]
     rest = ["Solutions", "solutions/*", "API", "api/*"]
     assert words == ["The path", *path, "Deep dives", *dives, "Library", *library, *rest]

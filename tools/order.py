@@ -18,11 +18,11 @@ from pathlib import Path
 COURSE = """
 01_self_attention
 02_attention
-03_multi_head       equivalent_forms flash
-04_masks            mask_patterns mask_formats leaks noise
+03_multi_head       equivalent_forms
+04_masks            mask_patterns mask_formats leaks noise flash
 05_positions        relative_positions positions_measured
 06_block            norms stack
-07_text             data_sets batches
+07_text             data_sets batches packing
 08_training         losses optimization runs checkpoints resuming scaling speed
 09_classifier       baselines masked_language
 10_generator        long_texts
@@ -52,11 +52,13 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
         "library/two_stacks",
         *("library/long_text_data", "deeper/08_speed"),  # its ladder climbs over lessons 09 to 11
     ],
-    "15_translation": ["library/scores", "library/translating"],
+    "15_translation": ["library/scores", "library/translating", "library/viewer"],
+    "deeper/15_pretrained": ["library/families", "library/hugging_face"],
 }
 EXTRA = "config toy_data labels ngrams prompts multi_head_tools leak_tools two_stacks"
-EXTRA += " recording ablation"
+EXTRA += " recording ablation viewer"
 EXTRA += " translating scores long_text_data"
+EXTRA += " families hugging_face"
 EXTRA += " training_config callbacks sharding results saving costs settings recipes reports cli"
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it

@@ -30,6 +30,39 @@
     document.head.append(script);
   }
 
+  function startLive() {
+    if (!document.querySelector(".live[data-model]")) return;
+    const script = document.createElement("script");
+    script.src = new URL("live.js", here);
+    document.head.append(script);
+  }
+
+  // The map of the home page: a drawing can hold links, a picture cannot.
+  function startMap() {
+    for (const image of document.querySelectorAll('img[src$="_images/transformer.svg"]')) {
+      const map = document.createElement("object");
+      Object.assign(map, { type: "image/svg+xml", data: image.src, title: image.alt });
+      (image.closest("a") ?? image).replaceWith(map);
+    }
+  }
+
+  // Ticks beside the lessons of the home page, kept in this browser.
+  function startTicks() {
+    const rows = document.querySelectorAll("#the-path table tbody tr");
+    for (const row of rows) {
+      const link = row.querySelector("a"), key = `former_nb ${link?.getAttribute("href")}`;
+      if (!link) continue;
+      const box = document.createElement("input");
+      box.type = "checkbox";
+      box.setAttribute("aria-label", `${link.textContent}: read`);
+      try {
+        box.checked = localStorage.getItem(key) === "read";
+        box.addEventListener("change", () => localStorage.setItem(key, box.checked ? "read" : ""));
+      } catch { return; } // no storage, no ticks
+      row.cells[0].prepend(box, " ");
+    }
+  }
+
   function mendLabels() {
     const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
     each(".search-button__button, .cell summary", (e) => e.removeAttribute("aria-label"));
@@ -50,6 +83,9 @@
   function start() {
     mendLabels();
     startCharts();
+    startLive();
+    startTicks();
+    startMap();
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();

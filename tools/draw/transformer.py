@@ -1,8 +1,12 @@
 """The map of the course: the whole Transformer, and small with the parts of one lesson marked."""
 
 from itertools import pairwise
+from pathlib import Path
 
 from svg import Drawing
+
+NBS = Path(__file__).resolve().parents[2] / "nbs"
+PATH = sorted(page.stem for page in NBS.glob("[01][0-9]_*.ipynb"))
 
 LESSONS = [
     "self-attention",
@@ -71,8 +75,13 @@ MID_L, MID_R = LEFT + WIDE / 2, RIGHT + WIDE / 2
 
 def chip(d, right, y, lesson, on=False):
     "The number of a lesson, ending at `right`, on the baseline y; returns the next one's end."
+    start = len(d.out)
     d.rect(right - 22, y - 12, 22, 15.5, "chip" + " on" * on, 7.5)
     d.text(right - 11, y, f"{lesson:02}", "badge" + " on" * on, "middle")
+    if not on:  # on the home page, the numbers of the whole map are links
+        page = next(page for page in PATH if page.startswith(f"{lesson:02}_"))
+        d.out.insert(start, f'<a href="../{page}.html" target="_top">')
+        d.out.append("</a>")
     return right - 25
 
 

@@ -1,0 +1,338 @@
+// The models that ship, at work in the page: reads their safetensors, computes as the library does.
+(() => {
+  const here = document.currentScript.src;
+  const [PAD, BOS, EOS, UNK] = [0, 1, 2, 3];
+
+  // ------------------------------------------------------------ the model
+
+  function decode(base64) {
+    return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+  }
+
+  function half(h) {
+    const e = (h >> 10) & 31, f = h & 1023;
+    const x = e ? (1 + f / 1024) * 2 ** (e - 15) : f * 2 ** -24;
+    return h >> 15 ? -x : x;
+  }
+
+  function readTensors(bytes) {
+    const n = Number(new DataView(bytes.buffer).getBigUint64(0, true));
+    const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + n)));
+    const tensors = {};
+    delete header.__metadata__;
+    for (const [name, { data_offsets: [from, to] }] of Object.entries(header)) {
+      const halves = new Uint16Array(bytes.slice(8 + n + from, 8 + n + to).buffer);
+      tensors[name] = Float32Array.from(halves, half);
+    }
+    return tensors;
+  }
+
+  function erf(x) { // Abramowitz and Stegun 1964, 7.1.26: off by 1.5e-7 at most
+    const t = 1 / (1 + 0.3275911 * Math.abs(x));
+    const p = ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
+    return Math.sign(x) * (1 - p * Math.exp(-x * x));
+  }
+
+  const gelu = (x) => 0.5 * x * (1 + erf(x / Math.SQRT2));
+  const sum = (a, b) => a.map((x, i) => x + b[i]);
+
+  function softmax(scores) {
+    const most = Math.max(...scores), e = scores.map((s) => Math.exp(s - most));
+    const total = e.reduce((a, b) => a + b);
+    return e.map((x) => x / total);
+  }
+
+  class Model {
+    constructor({ config, alphabet, weights }) {
+      this.c = config;
+      this.w = readTensors(decode(weights));
+      this.letters = [...alphabet];
+      this.name = [];
+      this.off = new Set(); // heads that are switched off, as "layer.head"
+      this.causal = true;
+    }
+
+    encode(text) {
+      return [...text.toLowerCase()].map((c) => (this.letters.indexOf(c) + 1 || UNK - 3) + 3);
+    }
+
+    text(tokens) {
+      return tokens.map((t) => this.letters[t - 4] ?? "").join("");
+    }
+
+    linear(x, name, from = 0, to = undefined) { // rows `from` to `to` of the matrix
+      const w = this.w[`${name}.weight`], b = this.w[`${name}.bias`], n = x[0].length;
+      to ??= b.length;
+      return x.map((row) => {
+        const y = new Array(to - from);
+        for (let o = from; o < to; o++) {
+          let s = b[o];
+          for (let i = 0, at = o * n; i < n; i++) s += w[at + i] * row[i];
+          y[o - from] = s;
+        }
+        return y;
+      });
+    }
+
+    norm(x, name) {
+      const w = this.w[`${name}.weight`], b = this.w[`${name}.bias`];
+      return x.map((row) => {
+        const mean = row.reduce((a, v) => a + v, 0) / row.length;
+        const spread = row.reduce((a, v) => a + (v - mean) ** 2, 0) / row.length;
+        return row.map((v, i) => ((v - mean) / Math.sqrt(spread + 1e-5)) * w[i] + b[i]);
+      });
+    }
+
+    rotate(row, place) { // each head's pairs i and i + d_k / 2
+      const d = row.length / this.c.n_heads, turned = row.slice();
+      for (let h = 0; h < row.length; h += d)
+        for (let i = 0; i < d / 2; i++) {
+          const angle = place * 10000 ** ((-2 * i) / d), [a, b] = [row[h + i], row[h + i + d / 2]];
+          turned[h + i] = a * Math.cos(angle) - b * Math.sin(angle);
+          turned[h + i + d / 2] = b * Math.cos(angle) + a * Math.sin(angle);
+        }
+      return turned;
+    }
+
+    attend(x, memory, name, causal) { // and note the weights of each head
+      const { d_model: d, n_heads: n } = this.c, width = d / n, own = memory === x;
+      let q = this.linear(x, `${name}.qkv`, 0, d), k = this.linear(memory, `${name}.qkv`, d, 2 * d);
+      const v = this.linear(memory, `${name}.qkv`, 2 * d, 3 * d);
+      if (own && this.c.positions === "rotary") [q, k] = [q, k].map((t) => t.map((r, i) => this.rotate(r, i)));
+      const weights = [], y = x.map(() => new Array(d).fill(0));
+      for (let h = 0; h < n; h++) {
+        weights.push(q.map((row, i) => {
+          const seen = causal ? k.slice(0, i + 1) : k;
+          const scores = seen.map((key) => {
+            let s = 0;
+            for (let c = h * width; c < (h + 1) * width; c++) s += row[c] * key[c];
+            return s / Math.sqrt(width);
+          });
+          return softmax(scores);
+        }));
+        if (this.off.has(`${name}.${h}`)) continue;
+        weights[h].forEach((row, i) => row.forEach((p, j) => {
+          for (let c = h * width; c < (h + 1) * width; c++) y[i][c] += p * v[j][c];
+        }));
+      }
+      this.seen[name] = weights;
+      return this.linear(y, `${name}.out`);
+    }
+
+    stack(x, name, memory, causal) {
+      for (let i = 0; i < this.c.n_layers; i++) {
+        const at = `${name}.blocks.${i}`;
+        const add = (norm, part) => { x = x.map((row, t) => sum(row, part[t])); };
+        let y = this.norm(x, `${at}.norm_attention`);
+        add(0, this.attend(y, y, `${at}.attention`, causal));
+        if (memory) add(0, this.attend(this.norm(x, `${at}.norm_cross`), memory, `${at}.cross`, false));
+        y = this.linear(this.norm(x, `${at}.norm_ff`), `${at}.ff.w_in`).map((row) => row.map(gelu));
+        add(0, this.linear(y, `${at}.ff.w_out`));
+      }
+      return this.norm(x, `${name}.norm`);
+    }
+
+    embed(tokens, scale) {
+      const d = this.c.d_model, table = this.w["positions.table"];
+      return tokens.map((t, place) => Array.from(
+        { length: d }, (_, i) => this.w["embed.weight"][t * d + i] * scale + (table ? table[place * d + i] : 0)
+      ));
+    }
+
+    logits(x) { // of the last place; the matrix that embeds gives them, too
+      const d = this.c.d_model, row = x[x.length - 1];
+      return Array.from({ length: this.c.vocab_size }, (_, t) =>
+        row.reduce((s, v, i) => s + v * this.w["embed.weight"][t * d + i], 0));
+    }
+
+    next(tokens) { // what may follow: nats of each token, those that never follow at -infinity
+      this.seen = {};
+      const logits = this.logits(this.stack(this.embed(tokens, 1), "stack", null, this.causal));
+      return logits.map((l, t) => ([PAD, BOS, UNK].includes(t) ? -Infinity : l));
+    }
+
+    read(source) {
+      this.seen = {};
+      return this.stack(this.embed(source, Math.sqrt(this.c.d_model)), "encoder", null, false);
+    }
+
+    say(memory, tokens) {
+      const x = this.embed(tokens, Math.sqrt(this.c.d_model));
+      const logits = this.logits(this.stack(x, "decoder", memory, true));
+      return logits.map((l, t) => ([PAD, BOS, UNK].includes(t) ? -Infinity : l));
+    }
+  }
+
+  function filter(p, { topK, topP }) { // probabilities, and 0 for what a filter rules out
+    const order = p.map((_, i) => i).sort((a, b) => p[b] - p[a]), kept = new Set();
+    let mass = 0;
+    for (const [rank, i] of order.entries()) {
+      if (rank && (rank >= topK || mass >= topP)) break;
+      kept.add(i);
+      mass += p[i];
+    }
+    return p.map((x, i) => (kept.has(i) ? x / mass : 0));
+  }
+
+  function draw(p) {
+    let rest = Math.random();
+    for (const [i, x] of p.entries()) if ((rest -= x) < 0 && x) return i;
+    return p.indexOf(Math.max(...p));
+  }
+
+  // ------------------------------------------------------------ the page
+
+  function make(tag, attributes = {}, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else element.setAttribute(name, value);
+    }
+    element.append(...children);
+    return element;
+  }
+
+  function slider(label, min, max, step, value, show, change) {
+    const said = make("output", {}, show(value));
+    const input = make("input", { type: "range", min, max, step, value, oninput: () => {
+      said.textContent = show(Number(input.value));
+      change(Number(input.value));
+    } });
+    return make("label", {}, make("span", {}, label, " ", said), input);
+  }
+
+  function strips(model, name, labels, redraw) { // a strip for each head: what the last place looks at
+    const rows = [];
+    for (const [layer, heads] of Object.entries(model.seen).filter(([at]) => name.test(at))) {
+      const number = Number(layer.match(/\d+/)[0]) + 1;
+      heads.forEach((weights, h) => {
+        const key = `${layer}.${h}`, row = weights[weights.length - 1];
+        const cells = row.map((p, j) => make("span", {
+          title: `${labels[j]}: ${p.toFixed(2)}`, style: `--p:${p.toFixed(3)}` }, labels[j]));
+        const what = `layer ${number}, head ${h + 1}`;
+        rows.push(make("button", {
+          type: "button", class: "live-head", "aria-pressed": String(!model.off.has(key)),
+          "aria-label": `${what}: ${model.off.has(key) ? "off" : "on"}`, title: `${what}: press to switch it off or on`,
+          onclick: () => { model.off.has(key) ? model.off.delete(key) : model.off.add(key); redraw(key); },
+        }, make("small", {}, `${number}.${h + 1}`), ...cells));
+      });
+    }
+    return rows;
+  }
+
+  function refuse(model, text) {
+    const odd = [...text.toLowerCase()].filter((c) => !model.letters.includes(c));
+    if (odd.length) return `The model has never seen ${[...new Set(odd)].join(" ")}.`;
+    const most = model.c.max_len - 2;
+    return text.length > most ? `The model reads at most ${most} letters.` : "";
+  }
+
+  function showWriter(box, model) {
+    const how = { temperature: 0.8, topK: 29, topP: 1 };
+    const text = make("input", { type: "text", value: "Jo", size: 12, "aria-label": "how the name begins", spellcheck: "false" });
+    const note = make("p", { class: "live-note", role: "status" });
+    const bars = make("div", { class: "live-bars" }), heads = make("div", { class: "live-heads" });
+    const names = make("p", { class: "live-out", "aria-live": "polite" });
+
+    const chances = (tokens) => filter(softmax(model.next(tokens).map((l) => l / how.temperature)), how);
+
+    function redraw(focus) {
+      const odd = refuse(model, text.value);
+      note.textContent = odd;
+      if (odd) return;
+      const tokens = [BOS, ...model.encode(text.value)], p = chances(tokens);
+      const best = p.map((x, t) => [x, t]).sort((a, b) => b[0] - a[0]).slice(0, 8).filter(([x]) => x > 0);
+      bars.replaceChildren(...best.map(([x, t]) => make("button", {
+        type: "button", style: `--p:${x.toFixed(3)}`, title: `${(100 * x).toFixed(1)} %`,
+        onclick: () => { if (t !== EOS) { text.value += model.text([t]); redraw(); } },
+      }, make("b", {}, t === EOS ? "end" : model.text([t])), make("i", {}), make("small", {}, `${Math.round(100 * x)} %`))));
+      heads.replaceChildren(...strips(model, /^stack/, ["▸", ...text.value.toLowerCase()], redraw));
+      if (focus) [...heads.children].find((e) => e.getAttribute("aria-label").startsWith(label(focus)))?.focus();
+    }
+
+    const label = (key) => key.replace(/^.*blocks\.(\d+)\.\w+\.(\d+)$/, (_, l, h) => `layer ${+l + 1}, head ${+h + 1}:`);
+
+    function write() {
+      if (refuse(model, text.value)) return redraw();
+      const found = Array.from({ length: 10 }, () => {
+        const tokens = [BOS, ...model.encode(text.value)];
+        while (tokens.length <= model.c.max_len) {
+          const t = draw(chances(tokens));
+          if (t === EOS) break;
+          tokens.push(t);
+          if (tokens.length > model.c.max_len) break;
+        }
+        const name = model.text(tokens.slice(1));
+        return name.charAt(0).toUpperCase() + name.slice(1);
+      });
+      names.textContent = found.join(" · ");
+      redraw();
+    }
+
+    text.addEventListener("input", () => redraw());
+    const mask = make("input", { type: "checkbox", checked: "", onchange: () => { model.causal = mask.checked; redraw(); } });
+    const form = make("form", { onsubmit: (e) => { e.preventDefault(); write(); } },
+      make("label", {}, "Begin with ", text), make("button", { type: "submit" }, "Write ten names"));
+    box.replaceChildren(
+      form, note, names,
+      make("div", { class: "live-columns" },
+        make("div", {}, make("p", { class: "live-title" }, "The next letter"), bars),
+        make("div", {}, make("p", { class: "live-title" }, "What each head looks at from the last letter"), heads)),
+      make("div", { class: "live-how" },
+        slider("temperature", 0.1, 2, 0.1, 0.8, (x) => x.toFixed(1), (x) => { how.temperature = x; redraw(); }),
+        slider("top-k", 1, 29, 1, 29, (x) => (x > 28 ? "all" : x), (x) => { how.topK = x; redraw(); }),
+        slider("top-p", 0.1, 1, 0.05, 1, (x) => x.toFixed(2), (x) => { how.topP = x; redraw(); }),
+        make("label", { class: "live-switch" }, mask, " causal mask")));
+    write();
+  }
+
+  function showTranslator(box, model) {
+    const text = make("input", { type: "text", value: "einundzwanzig", size: 30, "aria-label": "a German number", spellcheck: "false" });
+    const note = make("p", { class: "live-note", role: "status" }), out = make("p", { class: "live-out", "aria-live": "polite" });
+    const grid = make("div", { class: "live-grid", role: "img" });
+
+    function redraw() {
+      const odd = refuse(model, text.value);
+      note.textContent = odd;
+      if (odd || !text.value) return;
+      const source = [BOS, ...model.encode(text.value), EOS], memory = model.read(source), tokens = [BOS];
+      while (tokens.length < model.c.max_len) {
+        const p = model.say(memory, tokens), t = p.indexOf(Math.max(...p));
+        if (t === EOS) break;
+        tokens.push(t);
+      }
+      out.textContent = model.text(tokens.slice(1));
+      const last = `decoder.blocks.${model.c.n_layers - 1}.cross`, heads = model.seen[last];
+      const labels = ["▸", ...text.value.toLowerCase(), "■"], written = [...out.textContent, "■"];
+      const cells = written.flatMap((letter, i) => [make("b", {}, letter), ...labels.map((from, j) => {
+        const p = heads.reduce((s, head) => s + head[i][j], 0) / heads.length;
+        return make("span", { style: `--p:${p.toFixed(3)}`, title: `${letter} from ${from}: ${p.toFixed(2)}` });
+      })]);
+      grid.style.setProperty("--columns", labels.length + 1);
+      grid.setAttribute("aria-label", "Which letters of the source each written letter looks at, the mean over the heads of the last layer");
+      grid.replaceChildren(make("b"), ...labels.map((l) => make("b", {}, l)), ...cells);
+    }
+
+    const form = make("form", { onsubmit: (e) => { e.preventDefault(); redraw(); } },
+      make("label", {}, "German ", text), make("button", { type: "submit" }, "Translate"));
+    box.replaceChildren(form, note, out, grid);
+    redraw();
+  }
+
+  function start() {
+    window.formerLive = {};
+    for (const box of document.querySelectorAll(".live[data-model]")) {
+      const name = box.dataset.model, script = document.createElement("script");
+      script.src = new URL(`live_${name}.js`, here);
+      script.onload = () => {
+        const model = new Model(window.formerModels[name]);
+        window.formerLive[name] = model;
+        (name === "numbers" ? showTranslator : showWriter)(box, model);
+      };
+      script.onerror = () => box.append(make("p", { class: "live-note" }, "The model could not be loaded."));
+      document.head.append(script);
+    }
+  }
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+})();
