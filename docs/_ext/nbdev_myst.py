@@ -504,6 +504,9 @@ ICONS = r'<script defer src="[^"]*scripts/fontawesome\.js[^"]*"></script>\n?'
 SEARCH = r'<script src="[^"]*(?:searchtools|language_data|searchindex)\.js"></script>\n?'
 
 
+PRINTED = re.compile(r'(class="onlyprint">\s*)<h1>(.*?)</h1>', re.S)  # a title of its own
+
+
 def lighten(app, exception):
     """Leave out what a page loads and does not use: icons are a font, the index is the search's."""
     if exception or app.builder.format != "html":
@@ -511,7 +514,8 @@ def lighten(app, exception):
     for path in Path(app.outdir).rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         unused = ICONS if path.name == "search.html" else f"{ICONS}|{SEARCH}"
-        if (light := re.sub(unused, "", text)) != text:
+        light = PRINTED.sub(r'\1<p class="h1">\2</p>', re.sub(unused, "", text))
+        if light != text:
             path.write_text(light, encoding="utf-8")
     (Path(app.outdir) / "_static/scripts/fontawesome.js").unlink(missing_ok=True)
 
