@@ -12,8 +12,8 @@ Accelerate go the ways of the device, and what reaches a kernel is watched, back
 - `seen.waits` counts by (what, line) where the host waits for the device, `seen.uploads` by line
   where it hands over data that are not pinned.
 It is tied to Linux and to a version of PyTorch, and asserts what it relies on. Enter it before the
-process's first backward. Which operations wait is a table by hand; `torch.compile` and tensor subclasses fail under
-it.
+process's first backward. Which operations wait is a table by hand. `torch.compile` and
+subclasses of Tensor fail under it.
 """
 
 import argparse
@@ -339,6 +339,8 @@ def pretend(kind="cuda"):
             stack.callback(kinds.remove, Pretended)
         torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(…, device) is copied there
         stack.callback(torch._C._set_only_lift_cpu_tensors, False)
+        torch.__future__.set_swap_module_params_on_conversion(True)  # Module.cpu() unwraps
+        stack.callback(torch.__future__.set_swap_module_params_on_conversion, False)
         stack.enter_context(mode)
         yield mode.seen
 
