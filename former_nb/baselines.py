@@ -61,6 +61,7 @@ class BagOfEmbeddings(Classifier):
     def encode(
         self,
         tokens: torch.Tensor,  # (B, T) integers
+        segments: torch.Tensor | None = None,  # as for `Classifier`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Each token's vector, without attention."
-        return self.dropout(self.embed(tokens))
+        return self.dropout(self.embed(tokens, segments))

@@ -43,8 +43,8 @@ class Block(nn.Module):
     ):
         super().__init__()
         sizes = (config.d_model, config.n_heads, config.dropout, True, config.n_kv_heads)
-        self.attention = MultiHeadAttention(*sizes, config.build_positions("attention"))
-        self.cross = MultiHeadAttention(*sizes) if cross else None
+        self.attention = MultiHeadAttention(*sizes, config.build_positions("attention"), config.d_k)
+        self.cross = MultiHeadAttention(*sizes, d_k=config.d_k) if cross else None
         self.ff = FeedForward(config.d_model, config.d_ff, config.dropout, config.activation)
         self.norm_attention, self.norm_ff = config.build_norm(), config.build_norm()
         self.norm_cross = config.build_norm() if cross else None
@@ -89,7 +89,7 @@ class Stack(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(Block(config, cross) for _ in range(config.n_layers))
         self.norm = config.build_norm() if config.norm_first else nn.Identity()
-        init_weights(self, config.n_layers)
+        init_weights(self, config.n_layers, config.bias)
 
     def forward(self, x, mask=None, is_causal=False, cache=None, *, memory=None, memory_mask=None):
         "Run the blocks in order, called as a `Block` is; `cache` has an entry for each."

@@ -17,7 +17,7 @@ from .generator import LanguageModel
 from .guards import check_int
 from .mask_patterns import sliding_window_mask
 from .prompts import encode_prompt, prompt_rows, stop_tokens
-from .relative_positions import Rotary, rotary_table
+from .relative_positions import Rotary
 from .sampling import Sampler, Sampling
 from .text import BOS, EOS, PAD, UNK, pad_rows
 from .tokenization import TextTokenizer
@@ -147,7 +147,7 @@ def _lengthen(model, length):
     for part in model.modules():
         if isinstance(part, Rotary) and part.max_len < length:
             part.max_len = 2 * length
-            part.table = rotary_table(part.max_len, part.d_k, part.base).to(part.table.device)
+            part.table = part.make_table().to(part.table.device)
 
 # %% ../nbs/deeper/11_caches.ipynb #9af822f6
 @torch.no_grad()
@@ -155,6 +155,7 @@ def _columns(model, step, rows, longest, max_new_tokens, sampler, ends, cache):
     "The columns of `stream`. All rows are at one position; a longer prompt gives its own token."
     lengths, device = [len(row) for row in rows], next(model.parameters()).device
     given, left = pad_rows(rows).to(device), [max_new_tokens] * len(rows)  # given (B, longest)
+    reread = cache is None or sampler.sampling.repetition_penalty != 1
     parts, first = list(model.modules()), min(lengths)
     tokens = new = given[:, :first]
     for T in range(first, longest + 1):  # the last token is never read
@@ -173,7 +174,7 @@ def _columns(model, step, rows, longest, max_new_tokens, sampler, ends, cache):
         yield [t if n else None for t, n in zip(column, left)]
         left = [n - b * (n if t in ends else n > 0) for t, n, b in zip(column, left, begun)]
         new = new[:, None]  # (B, 1)
-        tokens = torch.cat([tokens, new], dim=1)  # (B, T + 1)
+        tokens = torch.cat([tokens, new], dim=1) if reread else new  # (B, T + 1)
 
 # %% ../nbs/deeper/11_caches.ipynb #83e147c5
 def stream(
@@ -192,8 +193,8 @@ def stream(
     c, cache = model.config, KVCache(model.config.n_layers, window)  # the cache checks the window
     endless = window is not None and c.build_positions("input") is None  # distances only
     longest = 2**63 if endless else c.max_len
-    rows = prompt_rows(prompts, c.vocab_size, longest)
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, c.vocab_size)
+    rows = prompt_rows(prompts, c.vocab_size, longest, never)
     sampler = Sampler(sampling, never, len(rows), next(model.parameters()).device)
     step, cache = partial(_step, model, window), cache if use_cache else None
     return _columns(model, step, rows, longest, max_new_tokens, sampler, ends, cache)
@@ -209,18 +210,19 @@ def stream_text(
 ) -> Iterator[str]:  # pieces of text; each ends with a whole character
     "Write one continuation of `prompt`, piece by piece. Raises as `stream`, at once."
     most = model.config.max_len if max_new_tokens is None else max_new_tokens
-    columns = stream(model, [encode_prompt(tokenizer, prompt)], most, sampling, **kwargs)
-    return _pieces(tokenizer, columns)
+    ids = encode_prompt(tokenizer, prompt)
+    columns = stream(model, [ids], most, sampling, **tokenizer.stops | kwargs)
+    return _pieces(tokenizer, columns, ids[-1])
 
 
-def _pieces(tokenizer, columns):
-    "The text of one row; nothing while its last character is not whole."
-    waiting = []
+def _pieces(tokenizer, columns, last):
+    "The text of one row after its token `last`; nothing while its last character is not whole."
+    waiting = [last]  # some tokenizers write a space only after another token
     for [token] in columns:
         waiting.append(token)
-        text = tokenizer.decode(waiting)
+        text = tokenizer.decode(waiting)[len(tokenizer.decode(waiting[:1])) :]
         if text and not text.endswith("\ufffd"):  # stands for bytes that are no character yet
             yield text
-            waiting = []
-    if text := tokenizer.decode(waiting):
+            waiting = [token]
+    if text := tokenizer.decode(waiting)[len(tokenizer.decode(waiting[:1])) :]:
         yield text

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from .block import Stack
-from .config import TransformerConfig
+from .config import FirstToken, TransformerConfig
 from .guards import check_ids, check_int, check_share
 from .labels import BigramEmbedding
-from .masks import padding_mask
+from .packing import encode_packed
 from .saving import Pretrained
 from .tokenization import PAD
 
@@ -36,32 +36,33 @@ class Classifier(nn.Module, Pretrained):
         n_classes: int,  # 2 or more
         embed_dropout: float = 0.0,  # probability that a number of an embedding is dropped
         n_bigrams: int = 0,  # vectors for pairs of neighbours; 0 does without
+        n_segments: int = 0,  # segments of a text, with BERT's norm and pooler; 0 does without
     ):
         super().__init__()
         check_int("n_classes", n_classes, 2)
         check_share("embed_dropout", embed_dropout)
-        self.config, self.n_classes = config, n_classes
-        self.init_args = dict(n_classes=n_classes, embed_dropout=embed_dropout, n_bigrams=n_bigrams)
-        self.embed = BigramEmbedding(config.vocab_size, config.d_model, n_bigrams)
+        self.config, self.n_classes, self.dropout = config, n_classes, nn.Dropout(embed_dropout)
+        self.init_args = dict(n_classes=n_classes, embed_dropout=embed_dropout)
+        self.init_args |= dict(n_bigrams=n_bigrams, n_segments=n_segments)
+        self.embed = BigramEmbedding(config.vocab_size, config.d_model, n_bigrams, n_segments)
         self.positions = config.build_positions("input") or nn.Identity()
-        self.dropout = nn.Dropout(embed_dropout)
+        self.norm = config.build_norm() if n_segments else nn.Identity()
         self.stack = Stack(config)
+        self.pool = FirstToken(config.d_model) if n_segments else pool_tokens
         self.head = nn.Linear(config.d_model, n_classes)
         nn.init.zeros_(self.head.weight)  # untrained, it gives all classes the same probability
         nn.init.zeros_(self.head.bias)
 
-    def encode(
-        self,
-        tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
-    ) -> torch.Tensor:  # (B, T, d_model)
+    def encode(self, tokens, segments=None):  # as for `forward`; (B, T, d_model)
         "Each token's vector, after it has attended to the others."
-        x = self.dropout(self.positions(self.embed(tokens)))  # (B, T, d_model)
-        return self.stack(x, padding_mask(tokens, PAD))
+        x = self.positions(self.embed(tokens, segments))  # (B, T, d_model)
+        return encode_packed(self.stack, self.dropout(self.norm(x)), tokens != PAD)
 
     def forward(
         self,
         tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
+        segments: torch.Tensor | None = None,  # (B, T) integers, of a model with segments
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text. Padding changes nothing."
         check_ids("tokens", tokens, self.config.vocab_size)
-        return self.head(pool_tokens(self.encode(tokens), tokens != PAD))
+        return self.head(self.pool(self.encode(tokens, segments), tokens != PAD))

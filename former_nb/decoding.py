@@ -45,5 +45,6 @@ def generate_text(
     check_int("n", n)
     ids = encode_prompt(tokenizer, prompt)
     most = model.config.max_len if max_new_tokens is None else max_new_tokens
-    found = generate(model, [ids] * n, most, sampling, **kwargs)
-    return [prompt + tokenizer.decode(row[len(ids) :]) for row in found]
+    found = generate(model, [ids] * n, most, sampling, **tokenizer.stops | kwargs)
+    begun = len(tokenizer.decode(ids))
+    return [prompt + tokenizer.decode(row)[begun:] for row in found]

@@ -29,6 +29,7 @@ class LanguageModel(nn.Module, Pretrained):
         self.positions = config.build_positions("input")  # None if they act inside attention
         self.dropout = nn.Dropout(config.dropout)
         self.stack = Stack(config)
+        self.head = config.build_head()  # None: the embedding table gives the logits
         nn.init.normal_(self.embed.weight, std=0.02)
 
     def forward(
@@ -46,4 +47,4 @@ class LanguageModel(nn.Module, Pretrained):
         x = self.embed(tokens)  # (B, T, d_model)
         x = x if self.positions is None else self.positions(x, before)
         x = self.stack(self.dropout(x), mask, is_causal=True, cache=cache)
-        return x @ self.embed.weight.T  # (B, T, vocab_size)
+        return x @ (self.head or self.embed).weight.T  # (B, T, vocab_size)

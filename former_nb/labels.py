@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader
 from .batches import make_batches
 from .core import eval_mode
 from .files import read_text
-from .guards import check_choice, check_int, check_share, check_that
+from .guards import check_choice, check_ids, check_int, check_ints, check_share, check_that
 from .losses import to_device
 from .saving import check_pair
 from .text import encode_texts, pad_rows
@@ -109,7 +109,7 @@ def label_batches(
     "Batches as `collate_labels` makes them."
     collate = partial(collate_labels, max_len=max_len, word_dropout=word_dropout)
     collate(rows[:1])  # refuses bad settings before anything is trained
-    length = lambda row: min(max_len or math.inf, len(row[0]))
+    length = lambda row: min(max_len or math.inf, round((1 - word_dropout) * len(row[0])))
     how = dict(by_length=True, collate=collate, length=length)
     return make_batches(rows, batch_size, shuffle, seed, **how)
 
@@ -122,20 +122,29 @@ class BigramEmbedding(nn.Embedding):
         vocab_size: int,  # number of different tokens
         d_model: int,  # width of a vector
         n_bigrams: int = 0,  # vectors shared by all pairs; 0 does without
+        n_segments: int = 0,  # vectors for what part of a text a token stands in; 0 does without
     ):
         super().__init__(vocab_size, d_model)
-        check_int("n_bigrams", n_bigrams, 0)
+        check_ints(0, n_bigrams=n_bigrams, n_segments=n_segments)
         self.bigrams = nn.Embedding(n_bigrams, d_model) if n_bigrams else None
+        self.segments = nn.Embedding(n_segments, d_model) if n_segments else None
         nn.init.normal_(self.weight, std=0.02)
         if n_bigrams:
             nn.init.zeros_(self.bigrams.weight)
+        if n_segments:
+            nn.init.normal_(self.segments.weight, std=0.02)
 
     def forward(
         self,
         tokens: torch.Tensor,  # (B, T) integers
+        segments: torch.Tensor | None = None,  # (B, T) integers; all 0 if left out
     ) -> torch.Tensor:  # (B, T, d_model)
-        "The vectors of the tokens, each plus that of its pair."
+        "The vectors of the tokens, each plus those of its pair and of its segment."
         x = super().forward(tokens)
+        if segments is not None:
+            check_ids("segments", segments, getattr(self.segments, "num_embeddings", 0))
+        if self.segments is not None:
+            x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
         if self.bigrams is None:
             return x
         before = nn.functional.pad(tokens, (1, 0))[:, :-1].long()  # (B, T), the left neighbours

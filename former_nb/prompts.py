@@ -12,7 +12,7 @@ from numbers import Integral
 import torch
 
 from .guards import check_tensor, check_that
-from .text import BOS, PAD, SPECIALS
+from .text import PAD, SPECIALS
 from .tokenization import TextTokenizer, check_rows
 
 # %% ../nbs/library/prompts.ipynb #prompts05
@@ -22,6 +22,7 @@ def as_rows(
     "Prompts as lists of integers. `TypeError` or `ValueError` for what is no batch of them."
     if isinstance(prompts, torch.Tensor):
         check_tensor("prompts", prompts, "B T", int)
+        return prompts.tolist()  # one wait for all rows
     try:
         return [row.tolist() for row in check_rows(prompts)]
     except (TypeError, ValueError, RuntimeError):
@@ -32,12 +33,14 @@ def prompt_rows(
     prompts: torch.Tensor | list[list[int]],  # as for `as_rows`
     vocab_size: int,
     limit: int,  # the most tokens that the model reads
+    never: Iterable[int] = (PAD,),  # tokens that no row has; of these PAD counts
 ) -> list[list[int]]:
     "As `as_rows`. Raises `ValueError` for a row that no model could read and continue."
     rows = as_rows(prompts)
-    wanted = f"1 to {limit} tokens from 1 to {vocab_size - 1}, without padding"
+    least = PAD + 1 if PAD in never else 0  # in another vocabulary 0 may be a word
+    wanted = f"1 to {limit} tokens from {least} to {vocab_size - 1}, without padding"
     for i, row in enumerate(rows or [[]]):
-        if not 1 <= len(row) <= limit or not all(PAD < t < vocab_size for t in row):
+        if not 1 <= len(row) <= limit or not all(least <= t < vocab_size for t in row):
             raise ValueError(f"prompts[{i}]: expected {wanted}, got {len(row)}: {row!r:.60}")
     return rows
 
@@ -69,9 +72,9 @@ def stop_tokens(
 def encode_prompt(
     tokenizer: TextTokenizer,
     prompt: str,
-) -> list[int]:  # BOS, and the tokens of the prompt
+) -> list[int]:  # BOS, if the tokenizer has one, and the tokens of the prompt
     "Raises `ValueError` for letters that the model has never seen."
     if unknown := tokenizer.unknown(prompt):
         known = tokenizer.alphabet
         raise ValueError(f"prompt: the model has never seen {unknown!r}; it knows {known!r}")
-    return [BOS, *tokenizer.encode(prompt)]
+    return [*tokenizer.before, *tokenizer.encode(prompt)] or [*tokenizer.after]

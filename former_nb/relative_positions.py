@@ -22,6 +22,7 @@ def rotary_table(
     max_len: int,  # number of positions
     d_k: int,  # width of a head, even
     base: float = 10000.0,  # above 0; the slowest pair turns by about 1 / base per position
+    scale=None,  # changes the angles of one position (d_k / 2,), as Llama 3 does
 ) -> torch.Tensor:  # (2, max_len, d_k / 2), float32: cosines, then sines
     "Cosine and sine of each pair's angle at each position (Su et al. 2021, equation 15)."
     check_int("max_len", max_len)
@@ -29,7 +30,8 @@ def rotary_table(
     check_that(base > 0, "base", "a number above 0", base)
     position = torch.arange(max_len, dtype=torch.float64, device="cpu")[:, None]  # (max_len, 1)
     even = torch.arange(0, d_k, 2, dtype=torch.float64, device="cpu")  # 2i
-    angle = position * float(base) ** (-even / d_k)  # (max_len, d_k / 2)
+    turn = float(base) ** (-even / d_k)  # (d_k / 2,)
+    angle = position * (turn if scale is None else scale(turn))  # (max_len, d_k / 2)
     table = torch.empty(2, max_len, d_k // 2)
     table[0], table[1] = angle.cos(), angle.sin()
     return table
@@ -67,21 +69,26 @@ class Rotary(nn.Module):
         max_len: int,  # number of positions
         base: float = 10000.0,  # as for `rotary_table`
         layout: str = "half",  # as in Hugging Face's Llama; 'interleaved' as in GPT-J
+        scale=None,  # as for `rotary_table`
     ):
         super().__init__()
         check_choice("layout", layout, PAIRS)
-        self.d_k, self.max_len, self.base, self.layout = d_k, max_len, base, layout
-        self.register_buffer("table", rotary_table(max_len, d_k, base), persistent=False)
+        self.d_k, self.max_len, self.base = d_k, max_len, base
+        self.layout, self.scale = layout, scale
+        self.register_buffer("table", self.make_table(), persistent=False)
+
+    def make_table(self):
+        return rotary_table(self.max_len, self.d_k, self.base, self.scale)
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)  # moved, converted, or given memory: computed again
-        self.table = rotary_table(self.max_len, self.d_k, self.base).to(self.table.device)
+        self.table = self.make_table().to(self.table.device)
         return self
 
     def _load_from_state_dict(self, *args):
         super()._load_from_state_dict(*args)
         if self.table.is_meta:  # built without memory, then given weights
-            self.table = rotary_table(self.max_len, self.d_k, self.base)
+            self.table = self.make_table()
 
     def forward(
         self,

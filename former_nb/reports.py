@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['COUNTED', 'JUDGED', 'CARD', 'bar', 'say_losses', 'new_names', 'name_losses', 'report_names', 'report_toy',
            'long_losses', 'report_long', 'few_texts', 'report_labels', 'KeepLast', 'translate_and_score',
-           'average_if_better', 'choose_penalty', 'report_translations', 'model_card', 'plot_attention']
+           'average_if_better', 'choose_penalty', 'report_translations', 'model_card']
 
 # %% ../nbs/library/reports.ipynb #c4dbedd7
 from pathlib import Path
@@ -69,6 +69,7 @@ def report_names(model, folder, say, tokenizer, texts, rows, seed) -> dict:
 
     from former_nb.checkpoints import atomic_write
     from former_nb.sampling import Sampling
+    from former_nb.viewer import plot_heads, view
 
     losses = name_losses(model, tokenizer, rows)
     say_losses(say, "Nats per character on held-out names, their end counted:", losses)
@@ -77,7 +78,7 @@ def report_names(model, folder, say, tokenizer, texts, rows, seed) -> dict:
     for prompt in prompts or [""]:
         new = new_names(model, tokenizer, prompt, 10, known, Sampling(temperature=0.8, seed=seed))
         say(f"New names {prompt}…: {', '.join(new)}")
-    figure = plot_attention(model, tokenizer, texts[2][0])
+    figure = plot_heads(view(model, texts[2][0], tokenizer))
     with atomic_write(folder) as whole:
         figure.savefig(whole / "attention.png", dpi=120)
     plt.close(figure)
@@ -293,31 +294,3 @@ def model_card(
     sample = f"\n## A sample\n\n```text\n{sample}\n```\n" if sample else ""
     head = f"{CARD}# {task}\n\nA small Transformer, trained by `{command}`.\n\n"
     return head + "\n".join(_lines(metadata)) + f"\n{sample}\n## Settings\n\n```toml\n{toml}\n```\n"
-
-# %% ../nbs/library/reports.ipynb #e8351836
-def plot_attention(
-    model,  # a `LanguageModel`
-    tokenizer,
-    text: str,  # what the model reads
-):  # a matplotlib figure, a row for each layer and a column for each head
-    "Draw the attention of every head of a language model while it reads `text`."
-    import matplotlib.pyplot as plt
-    import torch
-
-    from former_nb.core import eval_mode, plot_weights
-    from former_nb.recording import record_attention
-    from former_nb.text import BOS
-
-    tokens = torch.tensor([[BOS, *tokenizer.encode(text)]], device=next(model.parameters()).device)
-    labels = ["<bos>", *(tokenizer.decode([i]) or "<unk>" for i in tokens[0, 1:].tolist())]
-    with eval_mode(model), record_attention(model) as weights, torch.no_grad():
-        model(tokens)
-    rows, columns, side = len(weights), model.config.n_heads, 1 + 0.11 * len(labels)  # inches
-    how = dict(figsize=(side * columns, side * rows), squeeze=False, layout="constrained")
-    fig, axes = plt.subplots(rows, columns, **how)
-    heads = [head for layer in weights.values() for head in layer[0]]
-    for i, (head, ax) in enumerate(zip(heads, axes.flat)):
-        title = f"layer {i // columns + 1}, head {i % columns + 1}"
-        plot_weights(head, labels, title=title, ax=ax, numbers=False).tick_params(labelsize=7)
-        ax.label_outer()  # labels at the left and at the bottom only
-    return fig

@@ -144,6 +144,14 @@ def _hash(file):
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+def _read_config(folder):
+    "What config.json holds, or nothing."
+    try:
+        return json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
 SHIPPED = Path(import_module("former_nb").__file__).with_name("models")  # a folder each
 
 
@@ -162,11 +170,14 @@ def find_model(
 
 
 def load_model(
-    folder: str | Path,  # as written by `save_model`, or the name of a model that ships
+    folder: str | Path,  # of `save_model` or of Hugging Face, or the name of a model that ships
     device: torch.device | str = "cpu",
 ) -> Loaded:  # model, tokenizer, labels
     "A trained model and what belongs to it. Raises `ValueError` where a file is of another model."
     folder = find_model(folder)
+    if "model_type" in _read_config(folder):  # Hugging Face's name for a kind of model
+        found = import_module("former_nb.hugging_face").load_folder(folder)
+        return found._replace(model=found.model.to(device))
     _, tied = read_tensors("model", folder / "model.safetensors")
     for name, found in tied.items():
         if not (folder / name).is_file() or _hash(folder / name) != found:

@@ -104,8 +104,9 @@ def own_settings(
     said = comments(kind)
     types = {"int": int, "float": float, "str": str, "bool": bool}
     name_of = lambda field: getattr(field.type, "__name__", str(field.type))
-    kinds = {f.name: types[re.match(r"\w+", str(name_of(f)))[0]] for f in fields(kind)}
-    return {f.name: Setting(kinds[f.name], f.default, said.get(f.name, "")) for f in fields(kind)}
+    offered = [f for f in fields(kind) if f.metadata.get("setting", True)]
+    kinds = {f.name: types[re.match(r"\w+", str(name_of(f)))[0]] for f in offered}
+    return {f.name: Setting(kinds[f.name], f.default, said.get(f.name, "")) for f in offered}
 
 # %% ../nbs/library/settings.ipynb #a968a830
 @dataclass

@@ -71,7 +71,8 @@ def encode_texts(
     tokenizer: TextTokenizer,
 ) -> list[list[int]]:  # each starts with BOS and ends with EOS
     "Numbers for each text, with its beginning and its end marked."
-    return [[BOS, *tokenizer.encode(text), EOS] for text in check_texts(texts)]
+    bos, eos = tokenizer.before, tokenizer.after  # [BOS] and [EOS] in our tokenizers
+    return [[*bos, *tokenizer.encode(text), *eos] for text in check_texts(texts)]
 
 # %% ../nbs/07_text.ipynb #d7e1ab4a
 IGNORE = -100  # a target that counts for nothing, the default of `F.cross_entropy`

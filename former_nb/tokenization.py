@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIALS', 'KINDS', 'normalise', 'check_texts', 'check_alphabet', 'check_rows',
-           'TextTokenizer', 'SubwordTokenizer', 'load_tokenizer']
+           'TextTokenizer', 'SubwordTokenizer', 'HuggingFaceTokenizer', 'load_tokenizer']
 
 # %% ../nbs/library/tokenization.ipynb #ca88f90e
 import json
@@ -69,6 +69,8 @@ class TextTokenizer:
     "What our tokenizers share. A kind of its own has `encode`, `decode`, `vocab_size`, `to_dict`."
 
     kind = ""  # what tokenizer.json calls it
+    before, after = (BOS,), (EOS,)  # what a text begins and ends with
+    stops = dict(eos_token_ids=EOS, suppress_tokens=(PAD, BOS, UNK))  # as for `stream`
 
     def __init_subclass__(cls):
         KINDS[cls.kind] = cls
@@ -85,6 +87,10 @@ class TextTokenizer:
     def normalise(self, text: str) -> str:
         "`text` as it is looked up, prepared as in training."
         return normalise(text, self.lowercase, self.strip_html)
+
+    def unknown(self, text: str) -> str:
+        "What it cannot write. Empty for any text, unless a kind says otherwise."
+        return self.normalise(text)[:0]
 
     def pieces(
         self,
@@ -171,10 +177,6 @@ class SubwordTokenizer(TextTokenizer):
         "How many different tokens there are, the special ones included."
         return len(SPECIALS) + self.backend.get_vocab_size()
 
-    def unknown(self, text: str) -> str:
-        "Empty for any text: it is made of bytes, and all bytes are known."
-        return self.normalise(text)[:0]
-
     def encode(
         self,
         text: str,
@@ -197,6 +199,87 @@ class SubwordTokenizer(TextTokenizer):
     def from_dict(cls, saved: dict) -> "SubwordTokenizer":
         "The tokenizer that `to_dict` described."
         return super().from_dict(saved | {"merges": [p.split(" ") for p in saved["merges"]]})
+
+# %% ../nbs/library/tokenization.ipynb #b2c7fcd8
+def _byte_level(folder):
+    "The tokenizer that vocab.json and merges.txt describe, as GPT-2 has them."
+    vocab = json.loads(Path(folder, "vocab.json").read_text(encoding="utf-8"))
+    lines = Path(folder, "merges.txt").read_text(encoding="utf-8").split("\n")
+    pairs = [tuple(s.split(" ")) for s in lines if s and not s.startswith("#version")]
+    made = Tokenizer(BPE(vocab, pairs))
+    made.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    made.decoder = ByteLevelDecoder()
+    return json.loads(made.to_str())
+
+
+class HuggingFaceTokenizer(TextTokenizer):
+    "A tokenizer of Hugging Face's `tokenizers`. No text spells one of its special tokens."
+
+    kind = "hugging_face"
+
+    def __init__(
+        self,
+        backend: dict,  # what their tokenizer.json holds
+        vocab_size: int,  # of the model, which may have room for more tokens
+        eos_token_ids: list[int],  # tokens that end a text
+    ):
+        super().__init__()
+        self.saved, self.vocab_size, self.ends = backend, vocab_size, list(eos_token_ids)
+        self.backend = own = Tokenizer.from_str(json.dumps(backend))
+        own.no_padding(), own.no_truncation()
+        own.encode_special_tokens = True  # in a text they are characters as all others
+        largest = max([*own.get_vocab().values(), *self.ends])
+        check_that(largest < vocab_size, "tokenizer", f"tokens below {vocab_size}", largest)
+        self.stops = dict(eos_token_ids=self.ends, suppress_tokens=())
+        one, whole = own.encode("a", add_special_tokens=False).ids, own.encode("a").ids
+        at = next(i for i in range(len(whole)) if whole[i : i + len(one)] == one)
+        self.before, self.after = whole[:at], whole[at + len(one) :] or self.ends[:1]
+        unknown = own.token_to_id(str(backend["model"].get("unk_token")))
+        added = own.get_added_tokens_decoder().items()
+        self.special = {i for i, t in added if t.special} - {
+            unknown,
+            backend["model"].get("unk_id"),
+        }
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: str | Path,  # with tokenizer.json, or with vocab.json and merges.txt
+        vocab_size: int,
+        eos_token_ids: list[int],
+    ) -> "HuggingFaceTokenizer":
+        "Read JSON and text, no pickle. Raises `ValueError` for a tokenizer that does not fit."
+        file = Path(folder, "tokenizer.json")
+        try:
+            saved = json.loads(file.read_text("utf-8")) if file.is_file() else _byte_level(folder)
+            return cls(saved, vocab_size, eos_token_ids)
+        except Exception as error:  # `tokenizers` raises Exception itself
+            wanted = f"tokenizer: expected one of Hugging Face's for the model in {str(folder)!r}"
+            raise ValueError(f"{wanted}, got {type(error).__name__}: {error}") from None
+
+    def encode(
+        self,
+        text: str,
+    ) -> list[int]:  # without what `before` and `after` add
+        "Numbers for the pieces of `text`. Raises `ValueError` if one would be a special token."
+        check_type("text", text, str)
+        ids = self.backend.encode(text, add_special_tokens=False).ids
+        forged = [self.backend.id_to_token(i) for i in ids if i in self.special]
+        check_that(not forged, "text", "no special token", forged)
+        return ids
+
+    def decode(
+        self,
+        ids: list[int],  # each below `vocab_size`; negative ones leave no trace
+    ) -> str:  # special tokens leave no trace
+        "The text that `ids` spell."
+        self.pieces(ids)  # refuses what is no token
+        return self.backend.decode([int(i) for i in ids if i >= 0])
+
+    def to_dict(self) -> dict:
+        "All that `from_dict` needs, fit for JSON."
+        own = {"backend": self.saved, "vocab_size": self.vocab_size, "eos_token_ids": self.ends}
+        return {"type": self.kind} | own
 
 # %% ../nbs/library/tokenization.ipynb #c1047d94
 def load_tokenizer(

@@ -14,10 +14,12 @@ from torch.testing import assert_close
 from former_nb.block import Stack
 from former_nb.config import (
     ACTIVATIONS,
+    BIASES,
     NORMS,
     POSITIONS,
     TransformerConfig,
     init_weights,
+    scale_frequencies,
     swiglu,
 )
 
@@ -27,6 +29,9 @@ CONFIG = TransformerConfig(
 JSON = settings(max_examples=30, deadline=None, database=None, derandomize=True)
 WRONG = [None, True, 0, -1, 2.5, "3", "", [], {}, [4], float("nan"), float("inf"), "Learned"]
 FINE = {"n_kv_heads": [None], "dropout": [0], "norm_first": [True]}  # of those, what is allowed
+FINE |= {"d_k": [None], "rope_base": [2.5], "rope_scaling": [None], "tied_head": [True]}
+FACTORS = dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
+LLAMA3 = dict(rope_type="llama3", **FACTORS, original_max_position_embeddings=32)
 KINDS = (ValueError, TypeError)
 
 
@@ -47,6 +52,12 @@ def configs(draw):
         activation=draw(st.sampled_from(list(ACTIVATIONS))),
         norm=draw(st.sampled_from(list(NORMS))),
         norm_first=draw(st.booleans()),
+        d_k=draw(st.sampled_from([None, 6])),
+        bias=draw(st.sampled_from(list(BIASES))),
+        norm_eps=draw(st.sampled_from([1e-5, 1e-12, 0.01])),
+        rope_base=draw(st.sampled_from([10_000.0, 500_000.0])),
+        rope_scaling=draw(st.sampled_from([None, LLAMA3, dict(rope_type="linear", factor=2.0)])),
+        tied_head=draw(st.booleans()),
     )
 
 
@@ -140,3 +151,54 @@ def test_weights_start_in_embeddings_and_layers_without_a_bias_too():
     model = nn.Sequential(nn.Embedding(500, 40), nn.Linear(40, 400, bias=False), nn.LayerNorm(400))
     init_weights(model, 2)
     assert all(abs(model[i].weight.std() / 0.02 - 1) < 0.05 for i in (0, 1))
+
+
+# ---- what only weights from elsewhere ask for
+
+
+@pytest.mark.parametrize(
+    ("bias", "with_one"),
+    [
+        ("all", {"qkv", "out", "w_in", "w_out"}),
+        ("attention", {"qkv", "out"}),
+        ("qkv", {"qkv"}),
+        ("none", set()),
+    ],
+)
+@pytest.mark.parametrize("cross", [False, True])
+def test_only_named_layers_have_a_bias_and_heads_have_the_width_asked_for(bias, with_one, cross):
+    stack = Stack(replace(CONFIG, bias=bias, d_k=5, n_kv_heads=1), cross)
+    layers = [(n, m) for n, m in stack.named_modules() if isinstance(m, nn.Linear)]
+    assert {n.split(".")[-1] for n, m in layers if m.bias is not None} == with_one
+    x = torch.randn(2, 4, 12)
+    assert stack(x, memory=x if cross else None).shape == x.shape
+    shapes = {n.split(".")[-1]: tuple(m.weight.shape) for n, m in layers}
+    assert shapes["qkv"] == ((3 + 2) * 5, 12) and shapes["out"] == (12, 3 * 5)
+
+
+def test_a_norm_has_the_eps_asked_for():
+    for norm in NORMS:
+        stack = Stack(replace(CONFIG, norm=norm, norm_eps=1e-3))
+        assert {m.eps for m in stack.modules() if hasattr(m, "eps")} == {1e-3}
+
+
+def test_frequencies_are_slowed_as_llama_3_does():
+    circles = torch.tensor([0.5, 1.0, 2.5, 4.0, 9.0], dtype=torch.float64)  # in 32 tokens
+    frequency = circles * 2 * torch.pi / 32
+    factor = frequency / scale_frequencies(frequency, LLAMA3)
+    assert_close(1 / factor, torch.tensor([1 / 8, 1 / 8, 0.5 + 0.5 / 8, 1, 1]).double())
+    assert_close(scale_frequencies(frequency, dict(rope_type="linear", factor=2)), frequency / 2)
+    plain, slow = (
+        replace(CONFIG, positions="rotary", d_k=4, rope_scaling=scaling).build_positions(
+            "attention"
+        )
+        for scaling in (None, dict(rope_type="linear", factor=2.0))
+    )
+    assert_close(slow.table[:, 2:9:2], plain.table[:, 1:5])  # half as fast
+    assert_close(slow.double().table, slow.table)
+
+
+def test_rotary_tables_count_as_memory():
+    sizes = dict(positions="rotary", max_len=10**9)
+    with pytest.raises(ValueError, match="max_len = 1,000,000,000.*expected at most"):
+        replace(CONFIG, **sizes, d_k=64)

@@ -34,11 +34,11 @@ from former_nb.long_texts import TextWindows, bits_per_character, perplexity, te
 from former_nb.losses import evaluate, token_loss, total_loss
 from former_nb.ngrams import NGram
 from former_nb.noise import assert_no_noise_leak
-from former_nb.reports import plot_attention
 from former_nb.saving import load_model, save_model
 from former_nb.text import BOS, EOS, IGNORE, SPECIALS, UNK, CharTokenizer
 from former_nb.tokenization import SubwordTokenizer, load_tokenizer
 from former_nb.training_config import TrainingConfig
+from former_nb.viewer import plot_heads, view
 
 LONG = "FORMER_NB_CASES" in os.environ
 many = settings(
@@ -201,7 +201,7 @@ def test_models_say_what_is_wrong(tmp_path):
     again, letters, _ = load_model(tmp_path)
     assert letters.to_dict() == tokenizer.to_dict()
     assert torch.equal(again(torch.tensor([[1, 4]])), model(torch.tensor([[1, 4]])))
-    assert len(plot_attention(model, tokenizer, "cab").axes) == 4
+    assert len(plot_heads(view(model, "cab", tokenizer)).axes) == 4
 
 
 # ---- windows

@@ -22,7 +22,7 @@ COURSE = """
 04_masks            mask_patterns mask_formats leaks noise flash
 05_positions        relative_positions positions_measured
 06_block            norms stack
-07_text             data_sets batches
+07_text             data_sets batches packing
 08_training         losses optimization runs checkpoints resuming scaling speed
 09_classifier       baselines masked_language
 10_generator        long_texts
@@ -49,11 +49,13 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
         *("library/costs", "deeper/08_scaling"),  # its models are those of lesson 10
     ],
     "12_encoder_decoder": ["library/two_stacks"],
-    "15_translation": ["library/scores", "library/translating"],
+    "15_translation": ["library/scores", "library/translating", "library/viewer"],
+    "deeper/15_pretrained": ["library/families", "library/hugging_face"],
 }
 EXTRA = "config toy_data labels ngrams prompts multi_head_tools leak_tools two_stacks"
-EXTRA += " recording ablation"
+EXTRA += " recording ablation viewer"
 EXTRA += " translating scores long_text_data"
+EXTRA += " families hugging_face"
 EXTRA += " training_config callbacks sharding results saving costs settings recipes reports cli"
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it

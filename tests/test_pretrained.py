@@ -1,0 +1,643 @@
+"""Hugging Face's models in our modules and back: random ones, made from a configuration, never
+downloaded. Prints the largest differences (pytest -s)."""
+
+import json
+import os
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from torch.testing import assert_close
+from typer.testing import CliRunner
+
+from former_nb.beam_search import beam_search
+from former_nb.caches import KVCache, stream_text
+from former_nb.classifier import Classifier
+from former_nb.cli import app
+from former_nb.config import TransformerConfig
+from former_nb.decoding import generate, generate_text
+from former_nb.generator import LanguageModel
+from former_nb.hugging_face import from_hugging_face, to_hugging_face
+from former_nb.labels import predict
+from former_nb.masked_language import MaskedLanguageModel
+from former_nb.recording import record_attention
+from former_nb.sampling import Sampling, filter_logits
+from former_nb.saving import load_model, save_model
+from former_nb.subwords import apply_bpe
+from former_nb.tokenization import HuggingFaceTokenizer, SubwordTokenizer
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+transformers = pytest.importorskip("transformers")
+from transformers import BertConfig, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config  # noqa: E402
+
+V, NEAR = 37, dict(atol=1e-5, rtol=1e-5)
+WIDTH = dict(vocab_size=V, hidden_size=24, num_hidden_layers=2, intermediate_size=20)
+LLAMA = WIDTH | dict(max_position_embeddings=64, num_attention_heads=6, num_key_value_heads=2)
+LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
+LLAMA3 |= dict(original_max_position_embeddings=16, rope_theta=500.0)
+GPT2 = dict(vocab_size=V, n_positions=64, n_embd=24, n_layer=2, n_head=4)
+BERT = WIDTH | dict(max_position_embeddings=40, num_attention_heads=3)
+NONE = dict(bos_token_id=None, eos_token_id=None)
+DECODERS = {
+    "gpt2": ("GPT2LMHeadModel", GPT2Config(**GPT2, **NONE)),
+    "gpt2, three heads, untied, gelu": (
+        "GPT2LMHeadModel",
+        GPT2Config(
+            **GPT2 | dict(n_head=3, n_inner=50, activation_function="gelu"),
+            **NONE,
+            tie_word_embeddings=False,
+        ),
+    ),
+    "gpt2, relu, eps": (
+        "GPT2LMHeadModel",
+        GPT2Config(**GPT2, **NONE, activation_function="relu", layer_norm_epsilon=1e-2),
+    ),
+    "llama": ("LlamaForCausalLM", LlamaConfig(**LLAMA, **NONE)),
+    "llama, tied, biases, wide heads": (
+        "LlamaForCausalLM",
+        LlamaConfig(
+            **LLAMA | dict(num_attention_heads=3, num_key_value_heads=3, head_dim=10),
+            **NONE,
+            tie_word_embeddings=True,
+            attention_bias=True,
+            mlp_bias=True,
+        ),
+    ),
+    "llama, biases of attention alone": (
+        "LlamaForCausalLM",
+        LlamaConfig(**LLAMA, **NONE, attention_bias=True),
+    ),
+    "llama 3": ("LlamaForCausalLM", LlamaConfig(**LLAMA, **NONE, rope_parameters=LLAMA3)),
+    "llama, linear": (
+        "LlamaForCausalLM",
+        LlamaConfig(
+            **LLAMA, **NONE, rope_parameters=dict(rope_type="linear", factor=4.0, rope_theta=1e4)
+        ),
+    ),
+    "qwen2": ("Qwen2ForCausalLM", Qwen2Config(**LLAMA, **NONE, tie_word_embeddings=True)),
+    "mistral": (
+        "MistralForCausalLM",
+        MistralConfig(**LLAMA, **NONE, head_dim=4, sliding_window=None),
+    ),
+}
+ENCODERS = {
+    "classifier": ("BertForSequenceClassification", BertConfig(**BERT, num_labels=3)),
+    "classifier, relu, one segment": (
+        "BertForSequenceClassification",
+        BertConfig(**BERT, hidden_act="relu", type_vocab_size=1),
+    ),
+    "masked": ("BertForMaskedLM", BertConfig(**BERT)),
+    "masked, tanh": ("BertForMaskedLM", BertConfig(**BERT, hidden_act="gelu_new")),
+}
+TOKENS = torch.tensor([[7, 3, 9, 4, 8, 5, 11], [6, 2, 7, 1, 0, 0, 0], [5, 8, 30, 36, 12, 0, 0]])
+SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0, 0]])
+
+
+def make(name, config, loud=3.0):
+    "A random model whose answers differ: weights and biases are `loud` times as large, none is 0."
+    torch.manual_seed(0)
+    config._attn_implementation = "eager"
+    model = getattr(transformers, name)(config).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p) * 0.02).mul_(loud if p.ndim > 1 else 1.0)
+    return model
+
+
+@pytest.fixture(params=DECODERS)
+def decoder(request):
+    return make(*DECODERS[request.param])
+
+
+@pytest.fixture(params=ENCODERS)
+def encoder(request):
+    return make(*ENCODERS[request.param])
+
+
+def gap(a, b):
+    return (a - b).abs().max().item()
+
+
+def same(a, b, **how):
+    assert_close(a, b, **NEAR | how)
+    return gap(a, b)
+
+
+def run_both(ours, theirs, tokens, mask, **kwargs):
+    "Logits, attention weights and hidden states of both, ours as theirs name them."
+    hidden, blocks = [], getattr(ours, "encoder", ours).stack.blocks
+    seen = [b.register_forward_pre_hook(lambda m, args: hidden.append(args[0])) for b in blocks]
+    with record_attention(ours) as weights:
+        if isinstance(ours, MaskedLanguageModel):
+            places = torch.arange(tokens.shape[1]).expand_as(tokens)
+            logits = ours(tokens, places, **kwargs)
+        else:
+            logits = ours(tokens, **kwargs)
+    [hook.remove() for hook in seen]
+    names = {"segments": "token_type_ids"}
+    kwargs = {names[name]: value for name, value in kwargs.items()}
+    wanted = dict(output_attentions=True, output_hidden_states=True)
+    found = theirs(input_ids=tokens, attention_mask=mask, **wanted, **kwargs)
+    return (logits, list(weights.values()), hidden), found
+
+
+def gradients_agree(ours, theirs, loss, their_loss, real):
+    "The gradients of one number, compared after the way back of the weights' names."
+    loss.backward(), their_loss.backward()
+    grads = {name: p.grad for name, p in ours.named_parameters() if p.grad is not None}
+    with torch.no_grad():
+        for p in theirs.parameters():
+            p.copy_(torch.zeros_like(p) if p.grad is None else p.grad)
+    wanted = dict(from_hugging_face(theirs).named_parameters())
+    return max(same(grads[name], wanted[name], atol=1e-5 * real) for name in grads)
+
+
+def test_a_decoder_gives_the_same_numbers(decoder):
+    ours = from_hugging_face(decoder)
+    assert type(ours) is LanguageModel and not ours.training
+    mask = (TOKENS != 0).long()
+    (logits, weights, hidden), found = run_both(ours, decoder, TOKENS, mask)
+    real = mask.bool()
+    far = [same(logits[real], found.logits[real])]
+    both = mask[:, None, :, None].bool() & mask[:, None, None].bool()
+    far += [same(a * both, b * both) for a, b in zip(weights, found.attentions, strict=True)]
+    far += [same(a[real], b[real]) for a, b in zip(hidden, found.hidden_states)]
+    whole = TOKENS[:1]  # a loss on what is no padding
+    loss, theirs = (m.logsumexp(-1).sum() for m in (ours(whole), decoder(whole).logits))
+    far.append(gradients_agree(ours, decoder, loss, theirs, real=loss.item()))
+    print(f" logits {far[0]:.1e}, weights and hidden states {max(far[1:-1]):.1e}", end="")
+    print(f", gradients {far[-1]:.1e}")
+
+
+@pytest.mark.parametrize("segments", [None, SEGMENTS])
+def test_an_encoder_gives_the_same_numbers(encoder, segments):
+    if segments is not None:
+        segments = segments.clamp(max=encoder.config.type_vocab_size - 1)
+    ours, mask = from_hugging_face(encoder), (TOKENS != 0).long()
+    kwargs = {} if segments is None else {"segments": segments}
+    (logits, weights, hidden), found = run_both(ours, encoder, TOKENS, mask, **kwargs)
+    real = mask.bool()
+    pooled = isinstance(ours, Classifier)
+    rows = slice(None) if pooled else real
+    far = [same(logits[rows], found.logits[rows])]
+    both = mask[:, None, :, None].bool().expand(-1, 3, -1, 7)
+    far += [same(a * both, b * both) for a, b in zip(weights, found.attentions, strict=True)]
+    far += [same(a[real], b[real]) for a, b in zip(hidden, found.hidden_states)]
+    loss, theirs = (x[rows].logsumexp(-1).sum() for x in (logits, found.logits))
+    far.append(gradients_agree(ours, encoder, loss, theirs, real=loss.item()))
+    print(f" logits {far[0]:.1e}, others {max(far[1:-1]):.1e}, gradients {far[-1]:.1e}")
+
+
+# ---- there and back
+
+
+def test_a_folder_is_read_as_the_model_is_and_the_way_back_is_the_inverse(decoder, tmp_path):
+    there_and_back(decoder, tmp_path)
+
+
+def test_the_same_for_an_encoder(encoder, tmp_path):
+    there_and_back(encoder, tmp_path)
+
+
+def there_and_back(theirs, folder):
+    "theirs -> folder -> ours -> folder -> theirs -> ours, no number and no size changed."
+    theirs.save_pretrained(folder / "theirs")
+    ours = from_hugging_face(folder / "theirs")
+    to_hugging_face(ours, folder / "ours")
+    [name] = json.loads((folder / "ours" / "config.json").read_text())["architectures"]
+    again = getattr(transformers, name).from_pretrained(folder / "ours")
+    before = theirs.state_dict()
+    assert {n: t.tolist() for n, t in again.state_dict().items()} == {
+        n: t.tolist() for n, t in before.items()
+    }
+    back = from_hugging_face(again)
+    own = getattr(ours, "encoder", ours).config
+    assert getattr(back, "encoder", back).config == own
+    skipped = ("encoder.head", "encoder.pool")  # of a model for hidden tokens: they start anew
+    state = {n: t for n, t in ours.state_dict().items() if not n.startswith(skipped)}
+    assert all(torch.equal(back.state_dict()[n], t) for n, t in state.items())
+    assert type(back) is type(ours)
+
+
+OURS = dict(vocab_size=V, max_len=20, d_model=24, n_heads=3, n_layers=2, d_ff=40)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        dict(activation="gelu_tanh", tied_head=False, norm_eps=1e-3),
+        dict(positions="rotary", norm="rms", activation="swiglu", bias="none", n_kv_heads=1),
+        dict(positions="rotary", norm="rms", activation="swiglu", bias="qkv", d_k=10),
+        dict(positions="rotary", norm="rms", activation="swiglu", rope_base=300.0),
+    ],
+    ids=["plain", "gpt-2", "llama", "qwen2", "llama with biases"],
+)
+def test_a_model_of_ours_is_one_of_theirs(changes, tmp_path):
+    torch.manual_seed(1)
+    ours = LanguageModel(TransformerConfig(**OURS, **changes)).eval()
+    to_hugging_face(ours, tmp_path, eos_token_id=2)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        assert_close(theirs(TOKENS).logits, ours(TOKENS), **NEAR)
+    back = from_hugging_face(tmp_path)
+    assert back.config == ours.config
+    assert {n: t.tolist() for n, t in back.state_dict().items()} == {
+        n: t.tolist() for n, t in ours.state_dict().items()
+    }
+    assert theirs.config.eos_token_id == 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda: LanguageModel(TransformerConfig(**OURS, positions="alibi")),
+        lambda: LanguageModel(TransformerConfig(**OURS, norm_first=False)),
+        lambda: Classifier(TransformerConfig(**OURS, norm_first=False), 2),
+        lambda: torch.nn.Linear(2, 2),
+    ],
+)
+def test_a_model_that_none_of_theirs_is_is_refused(model, tmp_path):
+    with pytest.raises(ValueError, match="^model: expected a model of a kind"):
+        to_hugging_face(model(), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+# ---- generation
+
+FREE = dict(eos_token_ids=None, suppress_tokens=())
+PROMPTS = [[0, 7, 3], [9, 4, 8, 5, 30], [36]]
+
+
+def their_texts(theirs, row, n, **kwargs):
+    with torch.no_grad():
+        how = dict(max_new_tokens=n, do_sample=False, pad_token_id=0, use_cache=True)
+        found = theirs.generate(
+            torch.tensor([row]), attention_mask=torch.ones(1, len(row)).long(), **how | kwargs
+        )
+    return found.tolist()
+
+
+def test_greedy_texts_and_beams_are_token_for_token_theirs(decoder):
+    ours = from_hugging_face(decoder)
+    found = generate(ours, PROMPTS, 20, Sampling(temperature=0), **FREE)
+    assert found == [their_texts(decoder, row, 20)[0] for row in PROMPTS]
+    row = PROMPTS[1]
+    beams = their_texts(decoder, row, 8, num_beams=3, num_return_sequences=3, length_penalty=0.0)
+    found = beam_search(ours, row, 3, 8, num_return_sequences=3, length_penalty=0.0, **FREE)
+    assert [text for text, _ in found] == beams
+
+
+def test_filtered_probabilities_are_theirs(decoder):
+    process = pytest.importorskip("transformers.generation.logits_process")
+    ours, cache = from_hugging_face(decoder), KVCache(2)
+    row = torch.tensor(PROMPTS[1:2])
+    with torch.no_grad():
+        ours(row[:, :3], cache)
+        mine = ours(row[:, 3:], cache)[:, -1] / 0.7
+        logits = decoder(row).logits[:, -1] / 0.7
+    for k, p in [(5, None), (None, 0.6), (20, 0.9)]:
+        theirs = process.TopKLogitsWarper(k)(row, logits) if k else logits
+        theirs = process.TopPLogitsWarper(p)(row, theirs) if p else theirs
+        kept = filter_logits(mine, Sampling(top_k=k))  # theirs filter one after another
+        kept = filter_logits(kept, Sampling(top_p=p))
+        assert_close(kept.softmax(-1), theirs.softmax(-1), **NEAR)
+
+
+# ---- what is refused, by name and before anything is allocated
+
+
+@pytest.fixture
+def folder(tmp_path):
+    "A GPT-2 in three files."
+    make(*DECODERS["gpt2"]).save_pretrained(tmp_path, max_shard_size="8KB")
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 2
+    return tmp_path
+
+
+def change_config(folder, **changes):
+    file = folder / "config.json"
+    saved = json.loads(file.read_text()) | changes
+    file.write_text(json.dumps({k: v for k, v in saved.items() if v != "absent"}))
+
+
+def change_tensors(folder, change):
+    "Apply `change` to the tensors of the file that has the last norm."
+    index = json.loads((folder / "model.safetensors.index.json").read_text())
+    name = next(f for n, f in index["weight_map"].items() if n.endswith("ln_f.weight"))
+    tensors = load_file(folder / name)
+    change(tensors)
+    save_file(tensors, folder / name)
+    where = {n: f for n, f in index["weight_map"].items() if f != name}
+    index["weight_map"] = where | dict.fromkeys(tensors, name)
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def shorten(tensors):
+    tensors["transformer.ln_f.weight"] = tensors["transformer.ln_f.weight"][:5].clone()
+
+
+def whole_numbers(tensors):
+    tensors["transformer.ln_f.weight"] = tensors["transformer.ln_f.weight"].to(torch.int8)
+
+
+def pickle_only(folder):
+    [file.unlink() for file in folder.glob("model*")]
+    torch.save({}, folder / "pytorch_model.bin")
+
+
+REFUSED = {
+    "a shard is missing": (
+        lambda f: next(f.glob("model-*2-of*")).unlink(),
+        "lacks model-00002",
+    ),
+    "a shard is cut": (
+        lambda f: next(f.glob("model-*2-of*")).write_bytes(b"abc"),
+        "00002.*is not whole",
+    ),
+    "only a pickle": (pickle_only, "lacks model.safetensors; pytorch_model.bin could run code"),
+    "a wrong shape": (
+        lambda f: change_tensors(f, shorten),
+        r"shape \(24,\) for transformer.ln_f.weight, got \(5,\)",
+    ),
+    "a name too few": (
+        lambda f: change_tensors(f, lambda t: t.pop("transformer.ln_f.weight")),
+        "the tensor transformer.ln_f.weight",
+    ),
+    "a name too many": (
+        lambda f: change_tensors(f, lambda t: t.update(more=torch.ones(1))),
+        "only tensors of this architecture, got 'more'",
+    ),
+    "whole numbers": (lambda f: change_tensors(f, whole_numbers), "expected numbers"),
+    "an index of other files": (
+        lambda f: (f / "model.safetensors.index.json").write_text(
+            json.dumps({"weight_map": {"a": "../b.safetensors"}})
+        ),
+        "names of safetensors files",
+    ),
+    "an index without a map": (
+        lambda f: (f / "model.safetensors.index.json").write_text("{}"),
+        "weight_map",
+    ),
+    "no configuration": (lambda f: (f / "config.json").unlink(), "expected JSON in"),
+    "a configuration that is a list": (
+        lambda f: (f / "config.json").write_text("[]"),
+        "a JSON object",
+    ),
+    "an unknown architecture": (
+        lambda f: change_config(f, architectures=["T5ForConditionalGeneration"], model_type="t5"),
+        "architectures: expected one of .*got 'T5ForConditionalGeneration'",
+    ),
+    "a body without a head": (
+        lambda f: change_config(f, architectures=["GPT2Model"]),
+        "architectures: expected",
+    ),
+    "an absurd depth": (lambda f: change_config(f, n_layer=10**12), "at most the"),
+    "an absurd length": (lambda f: change_config(f, n_positions=10**13), "at most the"),
+    "another vocabulary": (
+        lambda f: change_config(f, vocab_size=38),
+        r"shape \(38, 24\) for transformer.wte.weight",
+    ),
+    "half a layer": (lambda f: change_config(f, n_layer=1.5), "n_layers: expected a whole number"),
+    "no width": (lambda f: change_config(f, n_embd="absent"), "expected a whole number"),
+    "other scores": (
+        lambda f: change_config(f, scale_attn_weights=False),
+        "scale_attn_weights: expected True, got False",
+    ),
+    "another activation": (
+        lambda f: change_config(f, activation_function="silu"),
+        "activation: expected one of",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_spoilt_folder_is_refused(folder, name):
+    spoil, said = REFUSED[name]
+    from_hugging_face(folder)
+    spoil(folder)
+    with pytest.raises((ValueError, TypeError), match=said):
+        from_hugging_face(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (dict(rope_parameters=dict(rope_type="yarn", factor=4.0)), "rope_scaling: expected"),
+        (dict(rope_parameters=LLAMA3 | dict(factor=None)), "rope_scaling: expected numbers"),
+        (dict(mlp_bias=True), "mlp_bias: expected"),
+        (dict(model_type="mistral", architectures=["MistralForCausalLM"]), "sliding_window"),
+        (dict(model_type="mixtral", architectures=["MixtralForCausalLM"]), "architectures"),
+        (dict(hidden_act="gelu"), "hidden_act: expected 'silu'"),
+        (dict(max_position_embeddings=10**12), "at most the"),
+        (dict(num_key_value_heads=4), "n_heads: expected a multiple"),
+    ],
+)
+def test_a_decoder_that_ours_cannot_be_is_refused(changes, said, tmp_path):
+    make(*DECODERS["llama"]).save_pretrained(tmp_path)
+    change_config(tmp_path, **changes)
+    with pytest.raises(ValueError, match=said):
+        from_hugging_face(tmp_path)
+
+
+def test_a_folder_that_is_missing_never_becomes_a_name_on_the_hub(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "former_nb.hugging_face.snapshot_download",
+        lambda name, revision, allow_patterns: asked.append((name, revision)) or tmp_path,
+    )
+    with pytest.raises(ValueError, match="a name on the hub only with its revision"):
+        from_hugging_face("openai-community/gpt2")
+    assert asked == []
+    make(*DECODERS["gpt2"]).save_pretrained(tmp_path)
+    assert type(from_hugging_face("openai-community/gpt2", revision="main")) is LanguageModel
+    assert asked == [("openai-community/gpt2", "main")]
+
+
+def test_files_as_they_were_in_2018_and_2019_are_read(tmp_path):
+    theirs = make(*DECODERS["gpt2"])
+    theirs.save_pretrained(tmp_path)
+    old = load_file(tmp_path / "model.safetensors")  # the body alone, and its masks
+    old = {name.removeprefix("transformer."): t for name, t in old.items()}
+    old["h.0.attn.bias"] = torch.ones(1, 1, 4, 4).tril()
+    save_file(old, tmp_path / "model.safetensors")
+    change_config(tmp_path, tie_word_embeddings="absent", n_inner="absent")
+    assert_close(from_hugging_face(tmp_path)(TOKENS), theirs(TOKENS).logits, **NEAR)
+    theirs = make(*ENCODERS["masked"])
+    theirs.save_pretrained(tmp_path)
+    old = load_file(tmp_path / "model.safetensors")
+    ends = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    for new, end in ends.items():
+        old = {name.replace(new, end): t for name, t in old.items()}
+    old["bert.pooler.dense.bias"] = torch.ones(24)
+    old["cls.seq_relationship.bias"] = torch.ones(2)
+    save_file(old, tmp_path / "model.safetensors")
+    places = torch.arange(7).expand(1, -1)
+    logits = from_hugging_face(tmp_path)(TOKENS[:1], places)
+    assert_close(logits, theirs(TOKENS[:1]).logits, **NEAR)
+
+
+# ---- tokenizers of such folders
+
+TEXTS = [
+    "The cat sat on the mat. \u017dalia vapsva!",
+    "A film to forget, <|end|> said the cat.",
+] * 3
+END = "<|end|>"
+
+
+def bytes_bpe():
+    "As GPT-2's, with one special token that ends a text."
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    kwargs = dict(vocab_size=300, special_tokens=[END], show_progress=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    made.train_from_iterator(TEXTS, trainers.BpeTrainer(**kwargs, initial_alphabet=alphabet))
+    return made
+
+
+def metaspace():
+    "As Llama 2's, with a beginning and an end."
+    made = Tokenizer(models.BPE(unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.decoder = decoders.Metaspace()
+    kwargs = dict(vocab_size=60, special_tokens=["<unk>", "<s>", "</s>"], show_progress=False)
+    made.train_from_iterator(TEXTS, trainers.BpeTrainer(**kwargs))
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 1)]
+    )
+    return made
+
+
+def word_piece():
+    "As BERT's."
+    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    kwargs = dict(vocab_size=80, special_tokens=special, show_progress=False)
+    made.train_from_iterator(TEXTS, trainers.WordPieceTrainer(**kwargs))
+    frame = dict(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    made.post_processor = processors.TemplateProcessing(**frame)
+    return made
+
+
+def with_tokenizer(folder, name, config, tokenizer, **ids):
+    "A random model and a tokenizer, in a folder as Hugging Face has them."
+    for key, value in ids.items():
+        setattr(config, key, value)
+    theirs = make(name, config)
+    theirs.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return theirs
+
+
+KINDS = {
+    "bytes": (bytes_bpe, "GPT2LMHeadModel", GPT2Config, GPT2, [0]),
+    "metaspace": (metaspace, "LlamaForCausalLM", LlamaConfig, LLAMA, [2]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_of_theirs_is_loaded_with_its_tokenizer_and_saved_as_ours(kind, tmp_path):
+    make_tokenizer, name, config, sizes, ends = KINDS[kind]
+    own = make_tokenizer()
+    V = own.get_vocab_size() + 3  # room for more
+    config = config(**sizes | dict(vocab_size=V))
+    ids = dict(eos_token_id=ends[0], bos_token_id=ends[0])
+    theirs = with_tokenizer(tmp_path / "theirs", name, config, own, **ids)
+    save_model(tmp_path / "ours", *load_model(tmp_path / "theirs")[:2])
+    for model, tokenizer, labels in map(load_model, (tmp_path / "theirs", tmp_path / "ours")):
+        assert labels is None and tokenizer.vocab_size == V
+        for text in TEXTS[::3] + ["cat", " "]:
+            if END not in text:
+                row = [*tokenizer.before, *tokenizer.encode(text)]
+                assert row == own.encode(text).ids
+        prompt = "The cat"
+        row = own.encode(prompt).ids
+        [wanted] = their_texts(theirs, row, 30, pad_token_id=ends[0])
+        text = own.decode(wanted)
+        greedy = Sampling(temperature=0)
+        assert generate_text(model, tokenizer, prompt, 1, 30, greedy) == [text]
+        assert "".join([prompt, *stream_text(model, tokenizer, prompt, 30, greedy)]) == text
+        generate_text(model, tokenizer, "", 1, 3)  # starts somewhere
+
+
+def test_no_text_spells_a_special_token():
+    for make_tokenizer, names in [
+        (bytes_bpe, [END]),
+        (metaspace, ["<s>", "</s>"]),
+        (word_piece, ["[CLS]", "[SEP]", "[PAD]"]),
+    ]:
+        own = make_tokenizer()
+        wrapped = HuggingFaceTokenizer(json.loads(own.to_str()), 400, [])
+        for name in names:
+            number = own.token_to_id(name)
+            assert number in own.encode(f"cat {name}").ids
+            assert number not in wrapped.encode(f"cat {name}")
+    vocab = {"[UNK]": 0, "</s>": 1, "cat": 2}  # a model of words that are cut at spaces alone
+    own = Tokenizer(models.WordLevel(vocab, unk_token="[UNK]"))
+    own.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    own.add_special_tokens(["</s>", "[UNK]"])
+    wrapped = HuggingFaceTokenizer(json.loads(own.to_str()), 3, [1])
+    assert wrapped.encode("cat dog") == [2, 0]
+    with pytest.raises(ValueError, match="text: expected no special token"):
+        wrapped.encode("cat </s>")
+
+
+def test_a_tokenizer_that_does_not_fit_is_refused(tmp_path):
+    own = bytes_bpe()
+    with_tokenizer(tmp_path, "GPT2LMHeadModel", GPT2Config(**GPT2, **NONE), own)
+    with pytest.raises(ValueError, match="^tokenizer: expected one of .*tokens below 37"):
+        load_model(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(ValueError, match="^tokenizer: expected one of"):
+        load_model(tmp_path)
+
+
+def test_a_classifier_of_theirs_gives_its_labels(tmp_path):
+    own = word_piece()
+    config = BertConfig(**BERT | dict(vocab_size=own.get_vocab_size()), num_labels=2)
+    config.id2label = {0: "bad", 1: "good"}
+    theirs = with_tokenizer(tmp_path, "BertForSequenceClassification", config, own)
+    save_model(tmp_path / "ours", *load_model(tmp_path))
+    for model, tokenizer, labels in map(load_model, (tmp_path, tmp_path / "ours")):
+        assert labels == ["bad", "good"]
+        found = predict(model, tokenizer, ["the cat", "a film to forget"], labels)
+        for p, text in zip(found["p(good)"], ["the cat", "a film to forget"]):
+            logits = theirs(torch.tensor([own.encode(text).ids])).logits
+            assert abs(p - logits.softmax(-1)[0, 1].item()) < 1e-5
+
+
+def test_the_encoder_of_lesson_14_reads_the_merges_of_gpt_2(tmp_path):
+    ours = SubwordTokenizer.train(TEXTS, 300)
+    pieces = [*ours.backend.get_vocab(), *(a + b for a, b in ours.merges)]
+    vocab = {piece: 7 * i % 1009 for i, piece in enumerate(dict.fromkeys(pieces))}  # any numbers
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+    lines = ["#version: 0.2", *(f"{a} {b}" for a, b in ours.merges), ""]
+    (tmp_path / "merges.txt").write_text("\n".join(lines), encoding="utf-8")
+    theirs = HuggingFaceTokenizer.from_folder(tmp_path, 1009, [])
+    merges = [tuple(line.split(" ")) for line in lines[1:-1]]
+    for text in [*TEXTS[:2], "", "  two  spaces\n", "\u4f60\u597d cats' mats 12345"]:
+        assert [vocab[piece] for piece in apply_bpe(text, merges)] == theirs.encode(text)
+        assert theirs.decode(theirs.encode(text)) == text
+
+
+def test_the_command_line_writes_what_theirs_writes(tmp_path):
+    own = bytes_bpe()
+    sizes = GPT2 | dict(vocab_size=own.get_vocab_size(), n_positions=256)
+    config = GPT2Config(**sizes)
+    theirs = with_tokenizer(
+        tmp_path, "GPT2LMHeadModel", config, own, eos_token_id=0, bos_token_id=0
+    )
+    row = own.encode("The cat").ids
+    [wanted] = their_texts(theirs, row, 200, pad_token_id=0)
+    arguments = (
+        f"generate --model {tmp_path} --n 1 --temperature 0 --max-new-tokens 200 --device cpu"
+    )
+    found = CliRunner().invoke(app, [*arguments.split(), "--prompt", "The cat"])
+    assert found.exit_code == 0, found.output
+    assert found.stdout == own.decode(wanted) + "\n"
+    assert len(wanted) == len(row) + 200 or wanted[-1] == 0

@@ -1,0 +1,383 @@
+"""The viewer: what a page holds, that it asks for nothing else, and what a browser makes of it.
+
+The browser tests need Chromium with chromedriver."""
+
+import base64
+import html
+import json
+import re
+import shutil
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from bad_input_table import cases, judge
+from cli_tools import done, former, refused
+from test_attention_maps import ours, theirs
+from torch import nn
+
+from former_nb.classifier import Classifier
+from former_nb.config import TransformerConfig
+from former_nb.core import set_seed
+from former_nb.generator import LanguageModel
+from former_nb.recording import find_attention, record_attention
+from former_nb.saving import load_model
+from former_nb.text import CharTokenizer
+from former_nb.tokenization import BOS
+from former_nb.viewer import MAX_TOKENS, plot_heads, plot_lines, view
+
+TRICKY = [
+    "</script><script>alert(1)</script>",
+    "<!--",
+    "&amp;",
+    '"',
+    "\u2028",
+    "日本",
+    "\ud800",
+    "\\",
+]
+
+
+@pytest.fixture(scope="module")
+def names():
+    return load_model("names")[:2]
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return load_model("numbers")[:2]
+
+
+def data(page):
+    [text] = re.findall(
+        r'<script type="application/json" id="data">(.*?)</script>', page.html, re.S
+    )
+    return json.loads(text)
+
+
+def heads(panel):
+    "(kind, layer, head) -> weights as they are on the page."
+    found, counts = {}, {}
+    weights = np.frombuffer(zlib.decompress(base64.b64decode(panel["bytes"])), np.uint8)
+    for layer in panel["layers"]:
+        n = counts[layer["kind"]] = counts.get(layer["kind"], 0) + 1
+        T, S = (len(panel["texts"][layer[side]]) for side in ("queries", "keys"))
+        for head in range(1, layer["heads"] + 1):
+            own, weights = weights[: T * S], weights[T * S :]
+            found[layer["kind"], n, head] = (own.reshape(T, S) / 255) ** 2
+    assert not len(weights)
+    return found
+
+
+def test_the_page_holds_the_weights_the_tokens_and_the_numbers(names):
+    model, tokenizer = names
+    page = view(model, "Jonas", tokenizer)
+    [panel] = data(page)["panels"]
+    assert panel["texts"][0] == ["<bos>", *"jonas"] and page.notes == []
+    tokens = torch.tensor([[BOS, *tokenizer.encode("Jonas")]])
+    with record_attention(model) as weights, torch.no_grad():
+        model(tokens)
+    layers = {(x.kind, x.layer): weights[x.name][0] for x in find_attention(model)}
+    for (kind, layer, head), found in heads(panel).items():
+        wanted = layers[kind, layer][head - 1].numpy()
+        assert np.abs(found - wanted).max() < 0.0041
+        assert np.allclose(page.head(kind, layer, head)[0], wanted)
+        entropy = -(wanted * np.log2(np.maximum(wanted, 1e-30))).sum(-1).mean()
+        assert abs(panel["layers"][layer - 1]["stats"][head - 1][0] - entropy) < 0.001
+
+
+def test_a_translator_writes_its_own_target_or_reads_another(numbers):
+    page = view(numbers[0], ["einundzwanzig", ("zwei", "two")], numbers[1])
+    own, other = data(page)["panels"]
+    assert own["name"] == "einundzwanzig → twenty-one"
+    assert other["texts"] == [["<bos>", *"zwei", "<eos>"], ["<bos>", *"two"]]
+    assert {kind for kind, *_ in heads(other)} == {"encoder", "decoder", "cross"}
+    assert data(page)["kinds"] == ["encoder", "decoder", "cross"]
+
+
+def test_classifiers_layers_of_pytorch_and_transformers_are_shown():
+    set_seed(0)
+    tokenizer = CharTokenizer("abcdefg")
+    panel = data(view(ours(Classifier), "abba", tokenizer))["panels"][0]
+    assert panel["texts"][0] == ["<bos>", *"abba", "<eos>"]
+    layer, x = nn.MultiheadAttention(12, 3, batch_first=True), torch.randn(1, 4, 12)
+    panel = data(view(layer, (x, x, x)))["panels"][0]
+    assert panel["texts"][0] == ["0", "1", "2", "3"] and len(heads(panel)) == 3
+    ids = torch.tensor([[5, 7, 2]])
+    for name, inputs in (("GPT2", ids), ("Bert", dict(input_ids=ids)), ("Bart", (ids, ids[:, :2]))):
+        panel = data(view(theirs(name), inputs))["panels"][0]
+        assert panel["texts"][0] == ["5", "7", "2"] and len(panel["layers"]) in (2, 6)
+
+
+def small(n):
+    set_seed(0)
+    config = TransformerConfig(40, n, d_model=16, n_heads=2, n_layers=1, d_ff=16)
+    return LanguageModel(config).eval(), torch.randint(4, 40, (1, n))
+
+
+def test_a_token_is_shown_and_never_run():
+    model, ids = small(len(TRICKY))
+    page = view(model, ids, tokens=TRICKY)
+    assert page.html.count("</script>") == view(model, ids).html.count("</script>")
+    assert "alert(1)</script>" not in page.html and "<!--" not in page.html
+    shown = data(page)["panels"][0]["texts"][0]
+    assert shown == [token.replace("\ud800", "?") for token in TRICKY]
+    framed = page._repr_html_()
+    assert framed.count("<") == 2 and html.unescape(framed).count(page.html) == 1
+
+
+def test_the_page_asks_for_nothing_else(names):
+    text = view(names[0], "Jonas", names[1]).html
+    assert re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?(\S+?)["'>)]""", text) == ["data:,"]
+    assert not re.search(r"\bimport\b|fetch\(|XMLHttp|https?://(?!www\.w3\.org/2000/svg)", text)
+
+
+def test_long_inputs_are_cut_and_the_page_says_so(monkeypatch):
+    model, ids = small(600)
+    page = view(model, ids)
+    [panel] = data(page)["panels"]
+    assert len(panel["texts"][0]) == MAX_TOKENS and len(page.html) < 5e6
+    assert "the first 512 of 600 tokens are shown" in page.notes[0]
+    assert next(iter(heads(panel).values())).shape == (512, 512)
+    monkeypatch.setattr("former_nb.viewer.BUDGET", 20_000)
+    page = view(model, ids)
+    packed = base64.b64decode(data(page)["panels"][0]["bytes"])
+    [kept, share] = re.search(r"the (\d+) largest .* shown, (\d+)%", page.notes[1]).groups()
+    found = next(iter(heads(data(page)["panels"][0]).values()))
+    assert len(packed) <= 20_000 and (found > 0).sum(-1).max() <= int(kept) < 512
+    assert 0 < int(share) < 100
+
+
+def test_pictures_for_print(numbers):
+    import matplotlib.pyplot as plt
+
+    page = view(numbers[0], "einundzwanzig", numbers[1])
+    figure = plot_heads(page)
+    assert len(figure.axes) == 2 * 2 and figure.axes[0].get_title() == "layer 1, head 1"
+    weights, queries, keys = page.head("cross", 2, 1)
+    ax = plot_lines(page, "cross", 2, 1)
+    assert len(ax.lines) == (weights > 0.02).sum() and weights.shape == (len(queries), len(keys))
+    plt.close("all")
+
+
+def test_the_command_writes_a_page(tmp_path):
+    file = tmp_path / "page.html"
+    assert str(file) in done("view", "--model", "numbers", "zwei", "drei", "--out", file)
+    assert "zwei → two" in file.read_text(encoding="utf-8")
+    for words, said in (
+        (("a", "b", "c"), "inputs: expected one input, or a list of two, got 3"),
+        (("a", "b", "--target", "x"), "target: expected one for each text, 2, got 1"),
+        (("a", "--target", "x"), "inputs: expected one text, since no decoder"),
+        (("a" * 99,), "inputs: expected 15 tokens at most"),
+        (("a", "--model", tmp_path / "no"), "model: there is no folder"),
+        (("a", "--out", tmp_path / "no" / "page.html"), "No such file"),
+    ):
+        refused(former("view", *words), said)
+
+
+MODEL = LanguageModel(TransformerConfig(11, 6, d_model=16, n_heads=2, n_layers=2, d_ff=16)).eval()
+IDS, LETTERS = torch.tensor([[5, 7, 2]]), CharTokenizer("abcdefg")
+TABLE = {
+    "view": [
+        (
+            "no attention",
+            lambda: view(nn.Linear(2, 2), IDS),
+            (ValueError, "model: expected one with"),
+        ),
+        ("no model", lambda: view("names", "a"), (TypeError, "model: expected Module", "str")),
+        ("no tokenizer", lambda: view(MODEL, "abc"), (TypeError, "tokenizer: expected", "None")),
+        ("a number", lambda: view(MODEL, 3, LETTERS), (TypeError, "inputs: expected", "int")),
+        (
+            "no text",
+            lambda: view(MODEL, ("a", 3), LETTERS),
+            (TypeError, "inputs: expected str", "int"),
+        ),
+        (
+            "too long",
+            lambda: view(MODEL, "a" * 9, LETTERS),
+            (ValueError, "inputs: expected 6 tok", "10"),
+        ),
+        (
+            "too long for BERT",
+            lambda: view(theirs("Bert"), torch.ones(1, 17).long()),
+            (ValueError, "inputs: expected 16 tokens", "17"),
+        ),
+        (
+            "another vocabulary",
+            lambda: view(MODEL, IDS + 8),
+            (ValueError, "inputs: expected ids below 11", "15"),
+        ),
+        (
+            "three inputs",
+            lambda: view(MODEL, [IDS] * 3),
+            (ValueError, "inputs: expected one input", "3"),
+        ),
+        ("no input", lambda: view(MODEL, []), (ValueError, "inputs: expected one input", "0")),
+        (
+            "a pair",
+            lambda: view(MODEL, ("a", "b"), LETTERS),
+            (ValueError, "inputs: expected one text", "2"),
+        ),
+        (
+            "two texts",
+            lambda: view(MODEL, IDS.repeat(2, 1)),
+            (ValueError, "weights: expected those of one"),
+        ),
+        (
+            "tokens that are no text",
+            lambda: view(MODEL, IDS, tokens=[1, 2, 3]),
+            (TypeError, "tokens: expected strings", "1, 2, 3"),
+        ),
+        (
+            "few tokens",
+            lambda: view(MODEL, IDS, tokens=["a"]),
+            (ValueError, "tokens: expected 3", "got 1"),
+        ),
+        (
+            "tokens of one input",
+            lambda: view(MODEL, [IDS, IDS], tokens=[["a", "b", "c"]]),
+            (ValueError, "tokens: expected a list for each input", "1"),
+        ),
+    ],
+    "head": [
+        (
+            "not there",
+            lambda: view(MODEL, IDS).head("self", 2, 3),
+            (
+                ValueError,
+                "head: expected one from ('self', 1, 1) to ('self', 2, 2)",
+                "('self', 2, 3)",
+            ),
+        ),
+        (
+            "a kind",
+            lambda: plot_heads(view(MODEL, IDS), "cross"),
+            (ValueError, "kind: expected one of"),
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize("call, wanted", cases(TABLE))
+def test_bad_input(call, wanted):
+    judge(call, wanted)
+
+
+# ---------------------------------------------------------------- in a browser, without a network
+
+CHROME = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+BROWSER, DRIVER = next(filter(None, CHROME), None), shutil.which("chromedriver")
+FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run
+--disable-background-networking --disable-component-update --disable-sync""".split()
+DRAWN = """
+const done = arguments[0], drawn = () => document.documentElement.dataset.drawn;
+const wait = n => drawn() || !n ? requestAnimationFrame(() => done(drawn()))
+  : setTimeout(wait, 50, n - 1);
+wait(300);
+"""
+CELL = """
+const canvas = document.querySelectorAll('canvas.map')[0];
+canvas.focus();
+for (const key of arguments[0]) canvas.dispatchEvent(new KeyboardEvent('keydown', { key }));
+return canvas.parentElement.nextElementSibling.textContent;
+"""
+HOVER = """
+const token = document.querySelector('.side.queries').children[arguments[0]];
+token.dispatchEvent(new PointerEvent('pointerenter'));
+return document.querySelectorAll('.head line').length;
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if not (BROWSER and DRIVER):
+        pytest.skip("Chromium or chromedriver is missing")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.add_argument("--host-resolver-rules=MAP * ~NOTFOUND")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver.set_script_timeout(30)
+    driver.get("about:blank")
+    driver.get_log("performance")
+    yield driver
+    driver.quit()
+
+
+def opened(browser, page, file, width=1280, theme="light"):
+    "Open a page as a file; whatever it asked for or complained of is a fault."
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    media = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    browser.get(page.save(file).resolve().as_uri())
+    assert browser.execute_async_script(DRAWN) == "yes"
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [
+        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
+    ]
+    assert {url.split(":")[0] for url in asked} <= {"file", "data", "blob"}, asked
+    assert [e for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")] == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    return browser
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_two_inputs_stand_side_by_side_or_below_each_other(
+    browser, numbers, tmp_path, width, theme
+):
+    page = view(numbers[0], ["einundzwanzig", "zwei"], numbers[1])
+    opened(browser, page, tmp_path / "page.html", width, theme)
+    boxes = [e.rect for e in browser.find_elements("css selector", "#panels > div")]
+    assert (boxes[0]["y"] == boxes[1]["y"]) == (width == 1280)
+    paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}[theme]
+    assert len(browser.find_elements("css selector", ".thumb")) == 2 * 4
+    assert len(browser.find_elements("css selector", "canvas.map")) == 2
+
+
+def test_a_head_is_chosen_a_cell_is_read_and_a_token_shows_its_lines(browser, names, tmp_path):
+    page = view(names[0], "Jonas", names[1])
+    opened(browser, page, tmp_path / "page.html")
+    browser.find_elements("css selector", ".thumb")[5].click()  # layer 2, head 2
+    chosen = [browser.find_element("id", name).get_property("value") for name in ("layer", "head")]
+    assert chosen == ["1", "1"]
+    weights = page.head("self", 2, 2)[0]
+    said = browser.execute_script(CELL, ["ArrowDown"] * 3 + ["ArrowRight"] * 2)
+    assert said.startswith("3 n → 2 o: ") and abs(float(said.split()[-1]) - weights[3, 2]) < 0.01
+    assert browser.execute_script(HOVER, 3) == (weights[3] >= 0.001).sum()
+    row = browser.find_element("css selector", "tr.chosen").text.split()
+    assert row[:2] == ["2", "2"]
+
+
+def test_what_a_token_spells_is_shown(browser, tmp_path):
+    model, ids = small(len(TRICKY))
+    opened(browser, view(model, ids, tokens=TRICKY), tmp_path / "page.html")
+    shown = browser.execute_script(
+        "return [...document.querySelector('.side.keys').children].map(e => e.textContent)"
+    )
+    assert shown == [token.replace("\ud800", "?") for token in TRICKY]
+
+
+def test_a_cell_of_a_notebook_is_drawn_in_its_frame(browser, names, tmp_path):
+    page = view(names[0], "Jonas", names[1])
+    (tmp_path / "notebook.html").write_text(page._repr_html_(), encoding="utf-8")
+    browser.get((tmp_path / "notebook.html").resolve().as_uri())
+    browser.switch_to.frame(browser.find_element("css selector", "iframe"))
+    assert browser.execute_async_script(DRAWN) == "yes"
+    assert len(browser.find_elements("css selector", ".thumb")) == 12
+    browser.switch_to.default_content()
+
+
+def test_512_tokens_are_usable(browser, tmp_path):
+    model, ids = small(512)
+    opened(browser, view(model, ids), tmp_path / "page.html", 390, "dark")
+    said = browser.execute_script(CELL, ["ArrowDown"] * 511)
+    assert said.startswith(f"511 {ids[0, 511]} → 0 {ids[0, 0]}: ")
+    assert 0 < len(browser.find_elements("css selector", ".head line")) <= 4000
