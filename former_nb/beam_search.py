@@ -98,6 +98,10 @@ def _search(model, fed, texts, steps, never, score, n_best, early_stop, cache):
     n = texts[0].num_beams * (1 + len(texts[0].ends))  # enough for `num_beams` to go on
     for step in range(1, steps + 1):
         logits = model(fed, cache)[:, -1]  # (B * w, V)
+        if step == 1:  # a bare function says only now how many tokens it knows
+            odd = [t for t in never if t >= logits.shape[1]]
+            check_that(not odd, "suppress_tokens", f"tokens below {logits.shape[1]}", odd)
+            never = torch.tensor(never, dtype=torch.int64, device=fed.device)
         sums = torch.tensor([t.sums for t in texts], device=fed.device)  # (B, w): 1, then num_beams
         candidates = _likeliest(logits, sums, never, n).tolist()  # the one wait of a step
         rows, w = [], sums.shape[1]
@@ -147,7 +151,7 @@ def beam_search(
     cache = KVCache(config.n_layers) if use_cache and config and cache is None else cache
     module = isinstance(model, nn.Module)
     device = next(model.parameters()).device if module else getattr(prompts, "device", None)
-    fed, never = (torch.tensor(x, dtype=torch.int64, device=device) for x in (rows, never))
+    fed = torch.tensor(rows, dtype=torch.int64, device=device)
     steps = min(max_new_tokens, limit + 1 - len(rows[0]))  # the last token is never read
     texts, n = [_Texts(row, num_beams, ends) for row in rows], num_return_sequences
     with eval_mode(model) if module else nullcontext():

@@ -155,6 +155,7 @@ def _columns(model, step, rows, longest, max_new_tokens, sampler, ends, cache):
     "The columns of `stream`. All rows are at one position; a longer prompt gives its own token."
     lengths, device = [len(row) for row in rows], next(model.parameters()).device
     given, left = pad_rows(rows).to(device), [max_new_tokens] * len(rows)  # given (B, longest)
+    reread = cache is None or sampler.sampling.repetition_penalty != 1
     parts, first = list(model.modules()), min(lengths)
     tokens = new = given[:, :first]
     for T in range(first, longest + 1):  # the last token is never read
@@ -173,7 +174,7 @@ def _columns(model, step, rows, longest, max_new_tokens, sampler, ends, cache):
         yield [t if n else None for t, n in zip(column, left)]
         left = [n - b * (n if t in ends else n > 0) for t, n, b in zip(column, left, begun)]
         new = new[:, None]  # (B, 1)
-        tokens = torch.cat([tokens, new], dim=1)  # (B, T + 1)
+        tokens = torch.cat([tokens, new], dim=1) if reread else new  # (B, T + 1)
 
 # %% ../nbs/deeper/11_caches.ipynb #83e147c5
 def stream(

@@ -180,6 +180,14 @@ def check_over(
         raise ValueError(f"{name}: shape {tuple(t.shape)} can be read as {two}")
 
 
+def _fit(q, k, v):
+    "Whether they fit together, at a glance: every layer asks for every token."
+    if not all(_is(t, None) and 3 <= t.ndim <= 4 for t in (q, k, v)):
+        return False
+    (*many, _, d), (*k_many, S, k_d), (*v_many, v_S, _) = q.shape, k.shape, v.shape
+    return q.dtype == k.dtype == v.dtype and many == k_many == v_many and (d, S) == (k_d, v_S)
+
+
 def check_attention(
     q: torch.Tensor,  # (B, T, d_k) or (B, h, T, d_k)
     k: torch.Tensor,  # (B, S, d_k) or (B, h, S, d_k)
@@ -188,10 +196,11 @@ def check_attention(
     dropout: float = 0.0,  # 0 <= dropout < 1
 ) -> None:
     "Raise `TypeError` or `ValueError` unless the inputs of `attention` fit together."
-    batch = "B h" if getattr(q, "ndim", 3) == 4 else "B"
-    sizes = check_tensor("q", q, f"{batch} T d_k")
-    sizes = check_tensor("k", k, f"{batch} S d_k", q.dtype, **sizes)
-    check_tensor("v", v, f"{batch} S d_v", q.dtype, **sizes)
+    if not _fit(q, k, v):
+        batch = "B h" if getattr(q, "ndim", 3) == 4 else "B"
+        sizes = check_tensor("q", q, f"{batch} T d_k")
+        sizes = check_tensor("k", k, f"{batch} S d_k", q.dtype, **sizes)
+        check_tensor("v", v, f"{batch} S d_v", q.dtype, **sizes)
     check_over("mask", mask, (*q.shape[:-1], k.shape[-2]))
     check_share("dropout", dropout)
 

@@ -8,7 +8,6 @@ __all__ = ['MultiHeadAttention', 'TORCH_NAMES', 'mha_from_torch', 'mha_to_torch'
 # %% ../nbs/03_multi_head.ipynb #bb9d1438
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 from torch import nn
 
 from .attention import attention
@@ -36,11 +35,13 @@ class MultiHeadAttention(nn.Module):
         self.out = nn.Linear(n_heads * self.d_k, d_model, bias=bias)  # W_o
         self.positions = positions
 
-    def _heads(self, name, t, rows=slice(None), **sizes):  # (B, T, d_model) -> (B, heads, T, d_k)
+    def _heads(self, name, t, rows=None, **sizes):  # (B, T, d_model) -> (B, heads, T, d_k)
         check_tensor(name, t, "B T d_model", d_model=self.d_model, **sizes)
-        bias = None if self.qkv.bias is None else self.qkv.bias[rows]
-        t = F.linear(t, self.qkv.weight[rows], bias)
-        return rearrange(t, "B T (h d) -> B h T d", d=self.d_k)
+        weight, bias = self.qkv.weight, self.qkv.bias
+        if rows is not None:
+            weight, bias = weight[rows], None if bias is None else bias[rows]
+        heads = F.linear(t, weight, bias).view(*t.shape[:2], len(weight) // self.d_k, self.d_k)
+        return heads.transpose(1, 2)
 
     def project_qkv(self, x):  # (B, T, d_model) -> q (B, h, T, d_k), k and v (B, g, T, d_k)
         "Queries, keys and values of `x`, by one product."
@@ -86,7 +87,7 @@ class MultiHeadAttention(nn.Module):
         how = q, k, v, mask, is_causal, cache, need_weights  # rows end to end call for themselves
         found = mask(self.attend, *how) if callable(mask) else self.attend(*how)
         y, weights = found if need_weights else (found, None)
-        y = self.out(rearrange(y, "B h T d -> B T (h d)"))
+        y = self.out(y.transpose(1, 2).flatten(2))  # of (B, T, h * d_k)
         return (y, weights) if need_weights else y
 
 # %% ../nbs/library/multi_head_tools.ipynb #d1e224cb

@@ -30,12 +30,13 @@ def greedy_decode(
     src = src.to(model.embed.weight.device)
     mask, tokens = padding_mask(src, PAD), src.new_full((len(src), 1), BOS)  # tokens (B, T)
     cache = CrossAttentionCache(model.tgt_config.n_layers) if use_cache else None
+    never = torch.tensor([PAD, BOS, UNK], device=src.device)
     with eval_mode(model):
         memory = model.encode(src)  # (B, S, d_model)
         for _ in range(min(max_new_tokens, model.tgt_config.max_len)):
             fed = tokens[:, -1:] if use_cache else tokens
             logits = model.decode(fed, memory, mask, cache)[:, -1]  # (B, vocab_size)
-            logits[:, [PAD, BOS, UNK]] = float("-inf")
+            logits.index_fill_(1, never, float("-inf"))
             tokens = torch.cat([tokens, logits.argmax(dim=-1, keepdim=True)], dim=1)
             if (tokens == EOS).any(dim=1).all():
                 break

@@ -22,6 +22,7 @@ def as_rows(
     "Prompts as lists of integers. `TypeError` or `ValueError` for what is no batch of them."
     if isinstance(prompts, torch.Tensor):
         check_tensor("prompts", prompts, "B T", int)
+        return prompts.tolist()  # one wait for all rows
     try:
         return [row.tolist() for row in check_rows(prompts)]
     except (TypeError, ValueError, RuntimeError):

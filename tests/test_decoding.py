@@ -26,6 +26,7 @@ from former_nb.core import eval_mode
 from former_nb.decoding import generate_text
 from former_nb.generator import LanguageModel
 from former_nb.mask_patterns import sliding_window_mask
+from former_nb.prompts import as_rows
 from former_nb.sampling import Sampling, apply_repetition_penalty, filter_logits, sample_next
 from former_nb.text import BOS, EOS, PAD, UNK, CharTokenizer
 from former_nb.tokenization import SubwordTokenizer
@@ -682,6 +683,20 @@ def test_bad_searches_are_named_before_any_work(error, name, how):
     refused(error, name, lambda: beam_search(**how))
     with pytest.raises(ValueError):  # PyTorch's own sentence
         beam_search(**how | dict(prompts=[[5], [5, 6]]))
+
+
+def test_a_bare_function_of_few_tokens():
+    table = torch.tensor([[0.0, 2, 1], [1, 0, 3], [0, 1, 2]])
+    search = lambda **how: beam_search(lambda tokens, cache: table[tokens], [1], 1, 3, **how)
+    refused(ValueError, "suppress_tokens", search)  # UNK is 3
+    [(text, _)] = search(suppress_tokens=(), eos_token_ids=None)
+    assert text == [1, 2, 2, 2]
+
+
+def test_prompts_on_a_device_are_read_by_one_wait(monkeypatch):
+    read, plain = [], torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda t: read.append(t.shape) or plain(t))
+    assert as_rows(torch.tensor([[5, 6], [7, 8]])) == [[5, 6], [7, 8]] and len(read) == 1
 
 
 def test_where_every_token_is_suppressed_nothing_is_written():

@@ -227,7 +227,7 @@ def test_every_module_gets_a_page_that_names_its_notebook():
 PAGES = sorted(
     page.relative_to(SITE).as_posix()
     for page in SITE.rglob("*.html")
-    if "_static" not in page.parts
+    if "_static" not in page.parts and page.name != "404.html"
 )
 BROWSERS = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
 BROWSER, DRIVER = next(filter(None, BROWSERS), None), shutil.which("chromedriver")
@@ -358,6 +358,19 @@ def test_next_and_previous_follow_the_path_and_a_deep_dive_leads_back_to_its_doo
     for door, dives in order.BEHIND.items():
         for dive in (d for d in dives if f"{d}.html" in PAGES):
             assert turn(dive, "left-prev") == f"{door}.html"
+
+
+@in_browser[1]
+def test_pages_are_described_and_listed():
+    home = (SITE / "index.html").read_text(encoding="utf-8")
+    assert 'name="description" content="The Transformer derived' in home and home.count("<h1") == 1
+    lesson = (SITE / "02_attention.html").read_text(encoding="utf-8")
+    assert re.search('name="description" content="[^"]{20,}"', lesson)
+    listed = (SITE / "sitemap.xml").read_text(encoding="utf-8")
+    names = (path.relative_to(ROOT / "nbs").with_suffix(".html").as_posix() for path in NOTEBOOKS)
+    assert all(f"/{name}</loc>" in listed for name in names)
+    assert "02_attention.html): " in (SITE / "llms.txt").read_text(encoding="utf-8")
+    assert "fontawesome.js" not in home and "searchindex.js" not in home
 
 
 class TestPages:

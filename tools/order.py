@@ -22,7 +22,7 @@ COURSE = """
 04_masks            mask_patterns mask_formats leaks noise flash
 05_positions        relative_positions positions_measured
 06_block            norms stack
-07_text             data_sets batches
+07_text             data_sets batches packing
 08_training         losses optimization runs checkpoints resuming scaling speed
 09_classifier       baselines masked_language
 10_generator        long_texts
@@ -48,7 +48,10 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
         *("library/prompts", "deeper/11_sampling", "deeper/11_caches"),
         *("library/costs", "deeper/08_scaling"),  # its models are those of lesson 10
     ],
-    "12_encoder_decoder": ["library/two_stacks"],
+    "12_encoder_decoder": [
+        "library/two_stacks",
+        *("library/long_text_data", "deeper/08_speed"),  # its ladder climbs over lessons 09 to 11
+    ],
     "15_translation": ["library/scores", "library/translating", "library/viewer"],
     "deeper/15_pretrained": ["library/families", "library/hugging_face"],
 }

@@ -285,6 +285,47 @@ def turn_pages(app, page, template, context, doctree):
         context[way] = other
 
 
+def subtitle(doctree):
+    """What a page is about, from the quote below its title; the project's own words without one."""
+    quote = next(doctree.findall(nodes.block_quote), None) if doctree else None
+    return " ".join((quote.astext() if quote else SETTINGS["description"]).split())
+
+
+def describe(app, page, template, context, doctree):
+    """html-page-context: what search engines and previews show."""
+    told = {"title": context.get("title") or SETTINGS["title"], "description": subtitle(doctree)}
+    told = {name: html.escape(re.sub("<[^>]+>", "", text)) for name, text in told.items()}
+    tags = [f'<meta name="description" content="{told["description"]}">']
+    tags += [f'<meta property="og:{name}" content="{text}">' for name, text in told.items()]
+    context["metatags"] = "\n".join([context.get("metatags") or "", *tags])
+
+
+MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Not found</title>
+<meta name="viewport" content="width=device-width">
+<p>There is no such page. <a href="{home}">The course begins here.</a></p></html>
+"""
+
+
+def list_pages(app, exception):
+    """build-finished: the pages for machines, and what stands where there is none."""
+    if exception or app.builder.format != "html":
+        return
+    env, home, out = app.env, app.config.html_baseurl, Path(app.outdir)
+    pages = ["index", *sorted(page for page in env.found_docs if page != "index")]
+    urls = "".join(f"<url><loc>{home}{page}.html</loc></url>\n" for page in pages)
+    space = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    site = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{space}">\n{urls}</urlset>\n'
+    about = (
+        f"- [{env.titles[page].astext()}]({home}{page}.html): {subtitle(env.get_doctree(page))}"
+        for page in pages
+        if not page.startswith(("api/", "solutions/"))
+    )
+    text = f"# {SETTINGS['title']}\n\n> {SETTINGS['description']}\n\n" + "\n".join(about) + "\n"
+    files = {"sitemap.xml": site, "llms.txt": text, "404.html": MISSING.format(home=home)}
+    for name, content in files.items():
+        (out / name).write_text(content, encoding="utf-8")
+
+
 # ---------------------------------------------------------------- API pages
 
 
@@ -459,6 +500,26 @@ def write_mathjax(target):
             shutil.copyfile(source / path, target / path)
 
 
+ICONS = r'<script defer src="[^"]*scripts/fontawesome\.js[^"]*"></script>\n?'
+SEARCH = r'<script src="[^"]*(?:searchtools|language_data|searchindex)\.js"></script>\n?'
+
+
+PRINTED = re.compile(r'(class="onlyprint">\s*)<h1>(.*?)</h1>', re.S)  # a title of its own
+
+
+def lighten(app, exception):
+    """Leave out what a page loads and does not use: icons are a font, the index is the search's."""
+    if exception or app.builder.format != "html":
+        return
+    for path in Path(app.outdir).rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        unused = ICONS if path.name == "search.html" else f"{ICONS}|{SEARCH}"
+        light = PRINTED.sub(r'\1<p class="h1">\2</p>', re.sub(unused, "", text))
+        if light != text:
+            path.write_text(light, encoding="utf-8")
+    (Path(app.outdir) / "_static/scripts/fontawesome.js").unlink(missing_ok=True)
+
+
 def setup(app):
     """Register with Sphinx."""
     app.connect("builder-inited", write_api_pages)
@@ -467,4 +528,7 @@ def setup(app):
     app.connect("html-page-context", turn_pages, priority=900)
     app.connect("autodoc-process-docstring", document)
     app.connect("autodoc-skip-member", skip_fields)
+    app.connect("html-page-context", describe, priority=900)
+    app.connect("build-finished", list_pages)
+    app.connect("build-finished", lighten, priority=900)
     return {"version": SETTINGS["version"], "parallel_read_safe": True, "parallel_write_safe": True}
