@@ -21,6 +21,7 @@ from former_nb.data_sets import load_reviews, load_translations
 from former_nb.decoding import generate
 from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
 from former_nb.generator import LanguageModel
+from former_nb.losses import call
 from former_nb.multi_head import MultiHeadAttention, mha_to_torch
 from former_nb.number_words import greedy_decode
 from former_nb.sampling import Sampling
@@ -100,14 +101,14 @@ def multi_head(T, rule, way, device):
 
 
 def training_step(model, inputs, targets, loss, logits, precision, device):
-    "A function that runs one step: forward, loss, backward, clipping, AdamW."
+    "One step: logits and their targets, loss, backward, clipping, AdamW."
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def step():
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            found = logits(model, inputs)
-        loss(found, targets).backward()
+            found = logits(model, inputs, targets)
+        loss(*found).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
@@ -117,11 +118,11 @@ def training_step(model, inputs, targets, loss, logits, precision, device):
 
 def steps(models: dict, inputs, targets, precision, device) -> dict:
     "Training steps of models that are given by name; theirs may give logits as an attribute."
-    call = lambda model, x: getattr(found := optimization.call(model, x), "logits", found)
+    ours = optimization.token_loss, optimization.call_at_targets
     found = {}
     for name, (model, logits) in models.items():
-        loss = optimization.token_loss if name == "ours" else peers.cross_entropy
-        how = (loss, logits or call, precision, device)
+        theirs = peers.cross_entropy, peers.call_with(logits or call)
+        how = (*(ours if name == "ours" else theirs), precision, device)
         found[name] = training_step(model, inputs, targets, *how)
     return found
 

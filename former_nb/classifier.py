@@ -13,7 +13,7 @@ from .block import Stack
 from .config import FirstToken, TransformerConfig
 from .guards import check_ids, check_int, check_share
 from .labels import BigramEmbedding
-from .masks import padding_mask
+from .packing import encode_packed
 from .saving import Pretrained
 from .tokenization import PAD
 
@@ -56,7 +56,7 @@ class Classifier(nn.Module, Pretrained):
     def encode(self, tokens, segments=None):  # as for `forward`; (B, T, d_model)
         "Each token's vector, after it has attended to the others."
         x = self.positions(self.embed(tokens, segments))  # (B, T, d_model)
-        return self.stack(self.dropout(self.norm(x)), padding_mask(tokens, PAD))
+        return encode_packed(self.stack, self.dropout(self.norm(x)), tokens != PAD)
 
     def forward(
         self,

@@ -13,6 +13,7 @@ from .block import Stack
 from .config import TransformerConfig
 from .guards import check_ids, check_type
 from .masks import padding_mask
+from .packing import decode_packed, encode_packed
 from .saving import Pretrained
 from .text import IGNORE, PAD, pad_rows
 
@@ -36,15 +37,14 @@ class EncoderDecoder(nn.Module, Pretrained):
     ):
         super().__init__()
         check_type("config", config, TransformerConfig)
-        tgt, one_matrix = tgt_config or config, tied and tgt_config is None
-        self.config, self.tgt_config, self.tied = config, tgt, tied
+        tgt, self.tied, one_matrix = tgt_config or config, tied, tied and tgt_config is None
+        self.config, self.tgt_config, self.dropout = config, tgt, nn.Dropout(config.dropout)
         self.init_args = dict(tied=tied, tgt_config=tgt_config and vars(tgt_config))
         self.encoder, self.decoder = Stack(config), Stack(tgt, cross=True)
         self.src_positions, self.tgt_positions = (s.build_positions("input") for s in (config, tgt))
         self.embed = nn.Embedding(tgt.vocab_size, tgt.d_model)
         self.src_embed = None if one_matrix else nn.Embedding(config.vocab_size, tgt.d_model)
         self.out = None if tied else nn.Linear(tgt.d_model, tgt.vocab_size, bias=False)
-        self.dropout = nn.Dropout(config.dropout)
         for part in filter(None, [self.embed, self.src_embed, self.out]):
             nn.init.normal_(part.weight, std=tgt.d_model**-0.5)  # rows of length 1
 
@@ -59,7 +59,7 @@ class EncoderDecoder(nn.Module, Pretrained):
         "Read the source, each token in the light of all others."
         check_ids("src", src, self.config.vocab_size)
         x = self.embed_tokens(self.src_embed or self.embed, self.src_positions, src)
-        return self.encoder(x, padding_mask(src, PAD))
+        return encode_packed(self.encoder, x, src != PAD)
 
     def decode(
         self,
@@ -67,21 +67,23 @@ class EncoderDecoder(nn.Module, Pretrained):
         memory: torch.Tensor,  # (B, S, d_model), from `encode`
         src_mask: torch.Tensor | None = None,  # padding_mask(src); None if nothing is padding
         cache=None,  # a CrossAttentionCache, what earlier calls computed (lesson 13)
-    ) -> torch.Tensor:  # logits (B, T, vocab_size)
+        logits_at: torch.Tensor | None = None,  # (B, T) boolean, where logits are wanted
+    ) -> torch.Tensor:  # logits (B, T, vocab_size), or those that are wanted (N, vocab_size)
         "Logits for the next token at each position of the target."
         check_ids("tgt", tgt, self.tgt_config.vocab_size)
         src_mask = cache.fill(self.decoder, memory, src_mask, len(tgt)) if cache else src_mask
         x = self.embed_tokens(self.embed, self.tgt_positions, tgt, cache.length if cache else 0)
-        x = self.decoder(x, is_causal=True, cache=cache, memory=memory, memory_mask=src_mask)
-        return x @ self.embed.weight.T if self.tied else self.out(x)
+        x = decode_packed(self.decoder, x, memory, src_mask, cache, logits_at)
+        return x @ self.embed.weight.T if self.out is None else self.out(x)
 
     def forward(
         self,
         src: torch.Tensor,  # (B, S) integers, PAD where there is no token
         tgt: torch.Tensor,  # (B, T) integers, from BOS on, without the last
-    ) -> torch.Tensor:  # logits (B, T, vocab_size)
+        logits_at: torch.Tensor | None = None,  # (B, T) boolean, where logits are wanted
+    ) -> torch.Tensor:  # logits (B, T, vocab_size), or those that are wanted (N, vocab_size)
         "Read all, then say at each position of the target what comes next."
-        return self.decode(tgt, self.encode(src), padding_mask(src, PAD))
+        return self.decode(tgt, self.encode(src), padding_mask(src, PAD), None, logits_at)
 
 # %% ../nbs/12_encoder_decoder.ipynb #3eba1c8d
 def make_model(

@@ -108,7 +108,7 @@ def label_batches(
     "Batches as `collate_labels` makes them."
     collate = partial(collate_labels, max_len=max_len, word_dropout=word_dropout)
     collate(rows[:1])  # refuses bad settings before anything is trained
-    length = lambda row: min(max_len or math.inf, len(row[0]))
+    length = lambda row: min(max_len or math.inf, round((1 - word_dropout) * len(row[0])))
     how = dict(by_length=True, collate=collate, length=length)
     return make_batches(rows, batch_size, shuffle, seed, **how)
 

@@ -259,17 +259,17 @@ def read(model):
 
 
 class NoMask(EncoderDecoder):  # cross-attention without the mask
-    def decode(self, tgt, memory, src_mask=None, cache=None):
+    def decode(self, tgt, memory, src_mask=None, cache=None, logits_at=None):
         return super().decode(tgt, memory, None, cache)
 
 
 class WrongSide(EncoderDecoder):  # the pads of the target where those of the source belong
-    def decode(self, tgt, memory, src_mask=None, cache=None):
+    def decode(self, tgt, memory, src_mask=None, cache=None, logits_at=None):
         return super().decode(tgt, memory, padding_mask(tgt), cache)
 
 
 class ReadsAhead(EncoderDecoder):  # a decoder that is not causal
-    def decode(self, tgt, memory, src_mask=None, cache=None):
+    def decode(self, tgt, memory, src_mask=None, cache=None, logits_at=None):
         x = self.embed_tokens(self.embed, self.tgt_positions, tgt)
         return self.decoder(x, memory=memory, memory_mask=src_mask) @ self.embed.weight.T
 

@@ -22,7 +22,7 @@ COURSE = """
 04_masks            mask_patterns mask_formats leaks noise flash
 05_positions        relative_positions positions_measured
 06_block            norms stack
-07_text             data_sets batches
+07_text             data_sets batches packing
 08_training         losses optimization runs checkpoints resuming scaling speed
 09_classifier       baselines masked_language
 10_generator        long_texts
