@@ -18,6 +18,7 @@ process's first backward. Which operations wait is a table by hand; `torch.compi
 import argparse
 import ctypes
 import importlib
+import math
 import os
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from unittest import mock
 import torch
 import torch.optim
 import torch.utils._foreach_utils
+from torch.nn.attention import flex_attention
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -275,7 +277,15 @@ def _let_in(kind):
 def plain_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, **kwargs):
     "`scaled_dot_product_attention` by its formula: the kernels of a device are not there."
     plain = aten._scaled_dot_product_attention_math
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        attn_mask = torch.zeros_like(attn_mask, dtype=q.dtype).masked_fill_(~attn_mask, -math.inf)
     return plain(q, k, v, attn_mask, dropout_p, is_causal, **kwargs)[0]
+
+
+def plain_flex(q, k, v, block_mask):
+    "`flex_attention` by the table of its rule: an operation of higher order knows no device here."
+    shape, rule = (*q.shape[:3], k.shape[2]), block_mask.mask_mod
+    return plain_attention(q, k, v, flex_attention.create_mask(rule, *shape, device=q.device))
 
 
 def _facts(kind, mode):
@@ -316,6 +326,7 @@ def pretend(kind="cuda"):
     facts = [*_facts(kind, mode), (torch, "Generator", Generator), (Mode, "now", mode)]
     facts += [(torch.Tensor, "pin_memory", pin)]
     facts += [(torch.nn.functional, "scaled_dot_product_attention", plain_attention)]
+    facts += [(flex_attention, "flex_attention", plain_flex)]
     with ExitStack() as stack:
         for module, name, f in facts:
             stack.enter_context(mock.patch.object(module, name, f))
