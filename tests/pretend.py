@@ -36,6 +36,7 @@ import torch
 import torch.nn.attention.bias
 import torch.optim
 import torch.utils._foreach_utils
+from torch.nn.attention import flex_attention
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -291,6 +292,12 @@ def plain_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, **k
     return plain(q, k, v, attn_mask, dropout_p, is_causal, **kwargs)[0]
 
 
+def plain_flex(q, k, v, block_mask):
+    "`flex_attention` by the table of its rule: an operation of higher order knows no device here."
+    shape, rule = (*q.shape[:3], k.shape[2]), block_mask.mask_mod
+    return plain_attention(q, k, v, flex_attention.create_mask(rule, *shape, device=q.device))
+
+
 def _facts(kind, mode):
     "What the module of the device answers, by module and name."
     seed = mode.rng.manual_seed
@@ -331,6 +338,7 @@ def pretend(kind="cuda"):
     below = lambda T, S: torch.ones(T, S, dtype=torch.bool).tril(S - T)  # for a subclass of Tensor
     facts += [(torch.nn.attention.bias, "causal_lower_right", below)]
     facts += [(torch.nn.functional, "scaled_dot_product_attention", plain_attention)]
+    facts += [(flex_attention, "flex_attention", plain_flex)]
     with ExitStack() as stack:
         for module, name, f in facts:
             stack.enter_context(mock.patch.object(module, name, f))
