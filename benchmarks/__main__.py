@@ -135,7 +135,7 @@ def parse(argv):
     p.add_argument("--table", action="store_true", help="print what was measured and stop")
     p.add_argument("--memory", action="store_true", help="and peak memory of all: slow")
     p.add_argument(
-        "--seconds", type=float, default=4.0,
+        "--seconds", type=float, default=3.0,
         help="for each workload, at least five rounds; default: %(default)s",
     )  # fmt: skip
     p.add_argument(
