@@ -2,6 +2,7 @@
 PYTHON ?= python3
 NB ?=
 NAME ?=
+DEVICE ?= cpu
 BIN := .venv/bin
 STAMP := .venv/.stamp
 JUPYTER := .lab/.stamp
@@ -18,8 +19,8 @@ course: $(STAMP) ## Train a model that invents names, then build the site
 	$(BIN)/former-nb train names --out runs/names --overwrite
 	@$(MAKE) --no-print-directory site
 
-test: $(STAMP) ## Everything that must hold: clean, export, no diff, lint, every notebook, the site, pytest
-	$(BIN)/python tools/test.py
+test: $(STAMP) ## Everything that must hold: export, lint, every notebook, the site, pytest; DEVICE=cuda or mps
+	$(BIN)/python tools/test.py --device $(DEVICE)
 
 site: $(STAMP) ## Build the lessons into _site/
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \

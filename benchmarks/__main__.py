@@ -1,108 +1,182 @@
 """Time our modules beside what you would use instead.
 
-python -m benchmarks                      every workload
-python -m benchmarks attention generate   those whose names begin so
+python -m benchmarks                        every workload: some ten minutes on a CPU
+python -m benchmarks attention/512 generate   those whose names begin so
+python -m benchmarks --threads 1 2          all of it with one thread, then with two
+python -m benchmarks --table                what was measured, as a table in Markdown
 
-Contenders take turns in one run. Ours runs twice: "ours again" shows how far chance alone moves a
-ratio. Results are written after each workload, so a run that is cut off keeps what it has.
+Contenders take turns in one run. Ours runs twice, and "ours again" shows how far chance alone moves
+a ratio. Below 1 ours is faster. A peer that is not installed, or is of a version that does not fit,
+is left out by name: pip install transformers x-transformers. The limit is the time that this
+machine would need if nothing but its measured rate of products or its memory held it up.
+
+It computes on a GPU where there is one; FORMER_NB_DEVICE=cpu keeps it on the CPU. Real lengths of
+reviews and captions are taken from FORMER_NB_DATA or a download, else from generated sentences.
+Results are written after each workload, so a run that is cut off keeps what it has.
 """
 
 import argparse
 import json
+import os
 import platform
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
 from former_nb.core import pick_device, set_seed
+from former_nb.speed import Limits, interleave, measure_limits, seconds
 
-from . import chart, start, timing
+from . import chart, peers, start, timing
 from .workloads import WORKLOADS
 
-HERE = Path(__file__).parent
+RESULTS = Path(__file__).parent / "results"
+NAMES = [*WORKLOADS, *start.NAMES]
+PACKAGES = "torch", "transformers", "x-transformers", "former-nb"
 
 
-def contenders(name, device):
-    "The functions of a workload, ours a second time, and the flop of one call."
+def measure(name, args, device, limits):
+    "All that is found out about one workload; `limits` of the machine are measured once."
+    if name in start.NAMES:
+        return start.measure(name, args.seconds)
     set_seed(0)
-    runs, flop = WORKLOADS[name](device)
-    return {"ours": runs["ours"], "ours again": runs["ours"]} | runs, flop
+    work = WORKLOADS[name](device)
+    runs = {"ours": work.runs["ours"], "ours again": work.runs["ours"]} | work.runs
+    if name.startswith("memory"):
+        memory = timing.peaks(name, runs)
+        if "ours" not in memory:
+            raise MemoryError("it does not fit in memory")
+        ratio = {who: [memory["ours"] / memory[who]] * 3 for who in memory if who != "ours"}
+        return {"seconds": {}, "ratio": ratio, "memory": memory, "limit": None}
+    runs = peers.that_run(runs)
+    known = timing.summary(interleave(runs, device, args.seconds))
+    if (kind := str(work.dtype)) not in limits:
+        limits[kind] = vars(measure_limits(device, work.dtype))
+    least = Limits(**limits[kind]).least_seconds(work.flops, work.n_bytes)
+    known["limit"] = least / known["seconds"]["ours"][1]
+    if args.memory:
+        known["memory"] = timing.peaks(name, runs.keys() - {"ours again"})
+    return known
 
 
-def memory(name, names):
-    "Peak memory of each contender, each in a process of its own."
-    found = {who: timing.in_fresh_process("--memory", name, who) for who in names}
-    return {who: peak["bytes"] for who, peak in found.items() if peak}
-
-
-def measure(name, device, rounds):
-    "Everything that is known about one workload."
-    runs, flop = contenders(name, device)
-    known = timing.summary(timing.interleave(runs, rounds, device))
-    return known | {"memory": memory(name, runs.keys() - {"ours again"}), "flop": flop}
-
-
-def show(name, result, limit):
+def show(name, found):
     "A line per contender."
-    for who, (low, middle, high) in result["ratio"].items():
-        ms = result["seconds"][who][1] * 1e3
-        peak = result.get("memory", {}).get(who)
-        print(f"{name:32} {who:32} {middle:6.2f}  ({low:.2f} to {high:.2f}) {ms:9.2f} ms", end="")
-        print(f" {peak / 2**20:7.0f} MiB" if peak else "")
-    ms = result["seconds"]["ours"][1] * 1e3
-    share = result["flop"] and result["flop"] / result["seconds"]["ours"][1] / limit
-    print(f"{name:32} {'ours':32} {'':23} {ms:9.2f} ms", end="")
-    print(f", {share:.0%} of the limit" if share else "", flush=True)
+    for who in {**found["seconds"], **found.get("memory", {})}:
+        ratio = found["ratio"].get(who)
+        print(f"{name:34} {who:32}", end="")
+        print("{1:6.2f}  ({0:.2f} to {2:.2f})".format(*ratio) if ratio else " " * 22, end="")
+        if times := found["seconds"].get(who):
+            print(f"{times[1] * 1e3:10.2f} ms", end="")
+        if peak := found.get("memory", {}).get(who):
+            print(f"{peak / 2**20:8.0f} MiB", end="")
+        print(f"  {found['limit']:.0%} of the limit" if who == "ours" and found["limit"] else "")
+    sys.stdout.flush()
 
 
-def main(argv=None):
+def versions():
+    "Of what is timed, where it is installed."
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            pass
+    return found
+
+
+def machine(device):
+    "The device in words."
+    if device.type == "cuda":
+        return torch.cuda.get_device_name()
+    cpu = Path("/proc/cpuinfo")
+    names = cpu.read_text().split("model name") if cpu.exists() else []
+    name = names[1].split("\n")[0].strip("\t :") if names[1:] else platform.processor()
+    return f"{device.type}, {name or platform.machine()}"
+
+
+def is_there(device):
+    "Whether the device still computes."
+    try:
+        seconds(lambda: torch.ones(1, device=device) + 1, device)
+    except RuntimeError:
+        return False
+    return True
+
+
+def measure_all(chosen, args, device, threads):
+    "Each workload, results kept after each."
+    file = args.out / f"{device.type}-{threads}.json"
+    results = json.loads(file.read_text()) if file.exists() else {"workloads": {}}
+    results |= {"device": machine(device), "threads": threads, "versions": versions()}
+    results["limits"] = {}
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name in chosen:
+        try:
+            found = measure(name, args, device, results["limits"])
+        except Exception as error:
+            if not is_there(device):
+                sys.exit(f"stopped at {name}: {device} is gone; what was measured is in {file}")
+            print(f"{name} is left out: {peers.sentence(error)}", file=sys.stderr)
+            continue
+        show(name, found)
+        results["workloads"][name] = found
+        file.write_text(json.dumps(results, indent=1))
+    if results["workloads"]:
+        chart.draw(results, file.with_suffix(".svg"))
+
+
+def parse(argv):
     p = argparse.ArgumentParser(
         "benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     p.add_argument("names", nargs="*", help="beginnings of names of workloads; all if left out")
     p.add_argument("--list", action="store_true", help="print the names and stop")
-    p.add_argument("--rounds", type=int, default=15, help="turns that each contender takes")
-    p.add_argument("--threads", type=int, default=1, help="of the CPU")
-    p.add_argument("--out", type=Path, help="JSON file; a chart is drawn beside it")
-    p.add_argument("--memory", nargs=2, metavar=("NAME", "WHO"), help=argparse.SUPPRESS)
-    args = p.parse_args(argv)
-    torch.set_num_threads(args.threads)
-    device = pick_device()
-    if args.memory:
-        name, who = args.memory
-        print(json.dumps({"bytes": timing.peak_memory(contenders(name, device)[0][who], device)}))
-        return
-    everything = [*WORKLOADS, *start.NAMES]
-    chosen = [n for n in everything if n.startswith(tuple(args.names)) or not args.names]
+    p.add_argument("--table", action="store_true", help="print what was measured and stop")
+    p.add_argument("--memory", action="store_true", help="and peak memory of all: slow")
+    p.add_argument(
+        "--seconds", type=float, default=3.0,
+        help="for each workload, at least five rounds; default: %(default)s",
+    )  # fmt: skip
+    p.add_argument(
+        "--threads", type=int, nargs="+", default=[1], metavar="N",
+        help="of the CPU; several numbers make several runs; default: 1",
+    )  # fmt: skip
+    p.add_argument(
+        "--out", type=Path, default=RESULTS, metavar="FOLDER",
+        help="JSON and a chart for each number of threads; default: benchmarks/results",
+    )  # fmt: skip
+    p.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)  # one contender of one workload
+    return p.parse_args(argv)
+
+
+def main(argv=None):
+    args = parse(argv)
+    if args.table:
+        sys.exit(print(chart.table([json.loads(f.read_text()) for f in args.out.glob("*.json")])))
+    chosen = [n for n in NAMES if n.startswith(tuple(args.names)) or not args.names]
     if args.list or not chosen:
-        print("\n".join(everything))
+        print("\n".join(NAMES))
         sys.exit(0 if args.list else f"names: none begins with {args.names}; above is the list")
-    out = args.out or HERE / "results" / f"{device.type}-{args.threads}.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    results = json.loads(out.read_text()) if out.exists() else {"workloads": {}}
-    results |= {"device": device_name(device), "threads": args.threads, "torch": torch.__version__}
-    results["limits"] = timing.limits(device)
-    for name in chosen:
-        try:
-            found = start.measure(name, args.rounds) if name in start.NAMES else measure(
-                name, device, args.rounds
-            )  # fmt: skip
-        except (MemoryError, RuntimeError) as error:
-            print(f"{name}: left out: {str(error).splitlines()[0]}", file=sys.stderr)
-            continue
-        kind = "bf16_flop_per_s" if "bf16" in name else "flop_per_s"
-        show(name, found, results["limits"][kind])
-        results["workloads"][name] = found
-        out.write_text(json.dumps(results, indent=1))
-    chart.draw(results, out.with_suffix(".svg"))
+    if args.peak:
+        return print_peak(*args.peak, args.threads[0])
+    for n in args.threads:
+        torch.set_num_threads(n)
+        os.environ["OMP_NUM_THREADS"] = str(n)  # of the processes that we start
+        measure_all(chosen, args, pick_device(), n)
 
 
-def device_name(device):
-    if device.type == "cuda":
-        return torch.cuda.get_device_name()
-    return f"{device.type}, {platform.processor() or platform.machine()}"
+def print_peak(name, who, threads):
+    "What one contender of one workload needs, for `timing.peaks`."
+    torch.set_num_threads(threads)
+    set_seed(0)
+    device = pick_device()
+    run = WORKLOADS[name](device).runs[who.removesuffix(" again")]
+    print(json.dumps({"bytes": timing.peak_memory(run, device)}))
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("stopped; what was measured is kept")

@@ -1,10 +1,10 @@
-"""A dot per contender and workload: how many times as long as the contender we take."""
-
-import matplotlib.pyplot as plt
+"""What was measured as a picture and as a table."""
 
 
 def draw(results: dict, file) -> None:
-    "Ratios with their quartiles, 1 marked; what lies left of it is faster with us."
+    "A dot per contender and workload with its quartiles; left of the line ours needs less."
+    import matplotlib.pyplot as plt
+
     rows = [
         (name, who, ratio)
         for name, found in results["workloads"].items()
@@ -12,16 +12,51 @@ def draw(results: dict, file) -> None:
         if who != "ours again"
     ]
     kinds = sorted({who for _, who, _ in rows})
-    fig, ax = plt.subplots(figsize=(8, 1 + 0.22 * len(rows)), layout="constrained")
+    fig, ax = plt.subplots(figsize=(8, 1 + 0.2 * len(rows)), layout="constrained")
     for y, (_, who, (low, middle, high)) in enumerate(rows):
-        color = f"C{kinds.index(who)}"
+        color = f"C{kinds.index(who) % 10}"
         ax.plot([low, high], [y, y], color=color, lw=2)
         ax.plot(middle, y, "o", color=color)
     ax.axvline(1, color="grey", lw=1)
-    ax.set(xscale="log", xlabel="our seconds / theirs (below 1 ours is faster)")
+    ax.set_xscale("log")
+    marks = [0.1, 0.25, 0.5, 1, 2, 4]
+    ax.set_xticks(marks, [f"{mark:g}" for mark in marks])
+    ax.minorticks_off()
+    ax.set_xlabel("ours / theirs in seconds, of `memory` in bytes (below 1 ours needs less)")
     ax.set_yticks(range(len(rows)), [f"{name} · {who}" for name, who, _ in rows], fontsize=7)
-    ax.set_xticks([0.25, 0.5, 1, 2], ["0.25", "0.5", "1", "2"])
+    ax.set_ylabel("workload · peer")
     ax.invert_yaxis()
-    ax.set_title(f"{results['device']}, {results['threads']} thread(s), torch {results['torch']}")
+    ax.set_title(f"{results['device']}, {results['threads']} thread(s)", fontsize=9)
     fig.savefig(file)
     plt.close(fig)
+
+
+def cell(found: dict | None, who: str) -> str:
+    "A ratio with its quartiles, or for ours the share of the limit."
+    if found is None or who != "ours" and who not in found["ratio"]:
+        return "–"
+    if who == "ours":
+        return f"{found['limit']:.0%} of the limit" if found["limit"] else ""
+    low, middle, high = found["ratio"][who]
+    return f"{middle:.2f} ({low:.2f}–{high:.2f})"
+
+
+def table(several: list[dict]) -> str:
+    "Ratios in Markdown, a column per run; what it was measured on stands below."
+    several = sorted(several, key=lambda run: (run["device"], run["threads"]))
+    heads = [f"{run['device'].split(',')[0]}, {run['threads']} thread(s)" for run in several]
+    lines = ["| work | ours against | " + " | ".join(heads) + " |"]
+    lines.append("|---" * (2 + len(heads)) + "|")
+    names = dict.fromkeys(name for run in several for name in run["workloads"])
+    for name in names:
+        found = [run["workloads"].get(name) for run in several]
+        whos = dict.fromkeys(who for one in found if one for who in one["ratio"])
+        for who in ["ours", *whos]:
+            cells = [cell(one, who) for one in found]
+            if any(cells):
+                label = {"ours": "this machine"}.get(who, who)
+                lines.append(f"| {name} | {label} | " + " | ".join(cells) + " |")
+    for run in several:
+        said = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
+        lines.append(f"\n{run['device']}, {run['threads']} thread(s): {said}.")
+    return "\n".join(lines)

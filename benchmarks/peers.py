@@ -144,12 +144,26 @@ def no_grad(run):
     return torch.inference_mode()(run)
 
 
+def sentence(error: BaseException) -> str:
+    "The first line of what an error says, or the package that it misses."
+    if isinstance(error, ModuleNotFoundError):
+        return f"{error.name} is not installed"
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
 def available(makers: dict) -> dict:
-    "What the makers make; a peer whose package is missing is named and left out."
+    "What the makers make. A peer that is missing, or of another version, is named and left out."
     made = {}
     for name, make in makers.items():
         try:
             made[name] = make()
-        except ImportError as error:
-            print(f"  {name} is left out: {error.name} is not installed", file=sys.stderr)
+        except Exception as error:
+            if name == "ours":
+                raise
+            print(f"  {name} is left out: {sentence(error)}", file=sys.stderr)
     return made
+
+
+def that_run(runs: dict) -> dict:
+    "Those whose first call goes well."
+    return {name: runs[name] for name in available(runs)}

@@ -1,54 +1,18 @@
-"""Seconds of several functions in one run, memory in fresh processes, and what the machine can."""
+"""Ratios of what took turns, memory in fresh processes, and what is still free."""
 
-import gc
 import json
 import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import torch
 
-LEAST = 0.02  # seconds of one measurement, so that the clock does not matter
-
-
-def wait(device: torch.device) -> None:
-    "Until the device has done what it was given."
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)
-
-
-def seconds(run, device, calls=1) -> float:
-    "Seconds of one call."
-    wait(device)
-    start = time.perf_counter()
-    for _ in range(calls):
-        run()
-    wait(device)
-    return (time.perf_counter() - start) / calls
-
-
-def interleave(runs: dict, rounds: int, device: torch.device) -> dict[str, list[float]]:
-    "Seconds of each function, all once per round, so that what slows the machine slows all."
-    for run in runs.values():  # compile, allocate, fill caches
-        run()
-    calls = {name: max(1, round(LEAST / seconds(run, device))) for name, run in runs.items()}
-    found, names = {name: [] for name in runs}, list(runs)
-    for i in range(rounds):
-        gc.collect()
-        for name in names[i % len(names) :] + names[: i % len(names)]:
-            found[name].append(seconds(runs[name], device, calls[name]))
-    return found
-
 
 def quartiles(numbers: list[float]) -> list[float]:
     "First quartile, median, third quartile."
-    return (
-        torch.tensor(numbers, dtype=torch.float64)
-        .quantile(torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64))
-        .tolist()
-    )
+    at = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64)
+    return torch.tensor(numbers, dtype=torch.float64).quantile(at).tolist()
 
 
 def summary(found: dict[str, list[float]]) -> dict[str, dict]:
@@ -61,21 +25,16 @@ def summary(found: dict[str, list[float]]) -> dict[str, dict]:
     return {"seconds": {who: quartiles(times) for who, times in found.items()}, "ratio": ratios}
 
 
-def limits(device: torch.device) -> dict[str, float]:
-    "What this machine can in this run: float32 products, and bytes moved, per second."
-    n = 4096 if device.type == "cuda" else 1024
-    a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
-    big = torch.empty(2**26, device=device)  # 256 MiB
-    to = torch.empty_like(big)
-    best = {name: min(seconds(run, device) for _ in range(10)) for name, run in {
-        "product": lambda: a @ b, "copy": lambda: to.copy_(big)}.items()}  # fmt: skip
-    half = a.bfloat16()
-    bf16 = min(seconds(lambda: half @ half, device) for _ in range(10))
-    return {
-        "flop_per_s": 2 * n**3 / best["product"],
-        "bf16_flop_per_s": 2 * n**3 / bf16,
-        "bytes_per_s": 2 * big.numel() * 4 / best["copy"],
-    }
+def free_memory(device: torch.device) -> float:
+    "Bytes that may still be taken."
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info()[0]
+    if device.type == "mps":
+        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
+    known = Path("/proc/meminfo")
+    if not known.exists():
+        return float("inf")
+    return int(known.read_text().split("MemAvailable:")[1].split()[0]) * 1024
 
 
 def peak_memory(run, device: torch.device) -> int:
@@ -96,8 +55,15 @@ def peak_memory(run, device: torch.device) -> int:
     return held("VmHWM") - before
 
 
-def in_fresh_process(*args: str) -> dict | None:
-    "What `python -m benchmarks ARGS` prints as JSON on its last line; None if it failed."
-    command = [sys.executable, "-m", "benchmarks", *args]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+def peaks(name: str, names) -> dict[str, int]:
+    "Peak memory of each contender, each in a process of its own. One that is killed is left out."
+    found = {}
+    for who in names:
+        command = [sys.executable, "-m", "benchmarks", "--threads", str(torch.get_num_threads())]
+        done = subprocess.run([*command, "--peak", name, who], capture_output=True, text=True)
+        if done.returncode == 0:
+            found[who] = json.loads(done.stdout.splitlines()[-1])["bytes"]
+        else:
+            why = (done.stderr.splitlines() or ["not enough memory"])[-1]
+            print(f"{name}: {who} is left out: its process ended: {why}", file=sys.stderr)
+    return found

@@ -5,8 +5,11 @@ forward pass or one whole generation. What a workload imports from a peer, it im
 that a peer which is not installed costs only its own line.
 """
 
+import sys
+from collections.abc import Callable
 from functools import partial
 from itertools import product
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -21,16 +24,27 @@ from former_nb.data_sets import load_reviews, load_translations
 from former_nb.decoding import generate
 from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
 from former_nb.generator import LanguageModel
+from former_nb.labels import collate_labels, label_batches
 from former_nb.losses import call
 from former_nb.multi_head import MultiHeadAttention, mha_to_torch
 from former_nb.number_words import greedy_decode
 from former_nb.sampling import Sampling
-from former_nb.text import BOS, EOS, PAD, SPECIALS, UNK, pad_rows
+from former_nb.text import BOS, EOS, PAD, SPECIALS, UNK
 from former_nb.two_stacks import CrossAttentionCache
 
-from . import peers
+from . import peers, timing
 
-WORKLOADS = {}  # name -> a function of a device that gives (contenders, flop of one call or None)
+
+class Work(NamedTuple):
+    "What is timed, and what one call of it cannot do without."
+
+    runs: dict[str, Callable]  # by the name of who runs
+    flops: float = 0.0  # on real tokens
+    n_bytes: float = 0.0  # that must be read, where memory is the limit
+    dtype: torch.dtype = torch.float32
+
+
+WORKLOADS = {}  # name -> a function of a device that gives the work
 SIZES = {  # of language models: parameters -> configuration
     "0.8M": dict(d_model=128, n_heads=4, n_layers=4, d_ff=512, max_len=256),
     "10.8M": dict(d_model=384, n_heads=6, n_layers=6, d_ff=1536, max_len=256),
@@ -62,6 +76,13 @@ def backward(run, inputs):
 LENGTHS = list(product((128, 512, 2048, 4096), ("full", "causal"), ("forward", "backward")))
 
 
+def one_way(runs, way, inputs, flops):
+    "The work of forward alone, or of forward and backward."
+    if way == "forward":
+        return Work({name: peers.no_grad(run) for name, run in runs.items()}, flops)
+    return Work({name: backward(run, inputs) for name, run in runs.items()}, 3 * flops)
+
+
 @workload("attention", *LENGTHS)
 def attention_core(T, rule, way, device):
     h, d, B, causal = 8, 64, max(1, 2048 // T), rule == "causal"
@@ -75,10 +96,7 @@ def attention_core(T, rule, way, device):
         ),
     }
     torch.testing.assert_close(*(run() for run in runs.values()))
-    flop = 4 * B * h * T * T * d * (0.5 if causal else 1) * (3.5 if way == "backward" else 1)
-    if way == "backward":
-        return {name: backward(run, (q, k, v)) for name, run in runs.items()}, flop
-    return {name: peers.no_grad(run) for name, run in runs.items()}, flop
+    return one_way(runs, way, (q, k, v), 4 * B * h * T * T * d * (0.5 if causal else 1))
 
 
 @workload("multi_head", *LENGTHS)
@@ -93,59 +111,89 @@ def multi_head(T, rule, way, device):
         "nn.MultiheadAttention": lambda: theirs(x, x, x, **how)[0],
     }
     torch.testing.assert_close(*(run() for run in runs.values()), rtol=1e-3, atol=1e-4)
-    flop = len(x) * T * (8 * d * d + 4 * T * d * (0.5 if causal else 1))
-    if way == "backward":
-        weights = [*ours.parameters(), *theirs.parameters()]
-        return {name: backward(run, weights) for name, run in runs.items()}, 3 * flop
-    return {name: peers.no_grad(run) for name, run in runs.items()}, flop
+    flops = len(x) * T * (8 * d * d + 4 * T * d * (0.5 if causal else 1))
+    return one_way(runs, way, [*ours.parameters(), *theirs.parameters()], flops)
 
 
-def training_step(model, inputs, targets, loss, logits, precision, device):
-    "One step: logits and their targets, loss, backward, clipping, AdamW."
+@workload("memory", (4096,), (16384,))
+def memory(T, device, h=4, d=64):
+    "Causal attention forward and backward, whose peak is measured in place of its seconds."
+    q, k, v = (torch.randn(1, h, T, d, device=device, requires_grad=True) for _ in "qkv")
+
+    def written_out():
+        allowed = torch.ones(T, T, dtype=torch.bool, device=device).tril()
+        return (q @ k.mT / d**0.5).masked_fill(~allowed, float("-inf")).softmax(-1) @ v
+
+    runs = {
+        "ours": lambda: attention(q, k, v, is_causal=True),
+        "F.scaled_dot_product_attention": lambda: F.scaled_dot_product_attention(
+            q, k, v, is_causal=True
+        ),
+    }
+    if (needed := 5 * 4 * h * T * T) < timing.free_memory(device):
+        runs["written out"] = written_out
+    else:
+        print(f"  written out is left out: it needs some {needed / 2**30:.0f} GiB", file=sys.stderr)
+    return Work({name: backward(run, (q, k, v)) for name, run in runs.items()})
+
+
+def training_step(model, batches, loss, logits, dtype, device):
+    "A step on each batch: logits and their targets, loss, backward, clipping, AdamW."
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    half = partial(torch.autocast, device.type, dtype, enabled=dtype != torch.float32)
 
     def step():
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            found = logits(model, inputs, targets)
-        loss(*found).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        for inputs, targets in batches:
+            with half():
+                found = logits(model, inputs, targets)
+            loss(*found).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
 
     return step
 
 
-def steps(models: dict, inputs, targets, precision, device) -> dict:
-    "Training steps of models that are given by name; theirs may give logits as an attribute."
-    ours = optimization.token_loss, optimization.call_at_targets
-    found = {}
-    for name, (model, logits) in models.items():
-        theirs = peers.cross_entropy, peers.call_with(logits or call)
-        how = (*(ours if name == "ours" else theirs), precision, device)
-        found[name] = training_step(model, inputs, targets, *how)
+def steps(models: dict, batches, device, dtype=torch.float32) -> dict:
+    "Training steps of models by name, each with what calls it and, if it has them, own batches."
+    ours, found = (optimization.token_loss, optimization.call_at_targets), {}
+    for name, (model, logits, *own) in peers.available(models).items():
+        theirs = peers.cross_entropy, peers.call_with(logits)
+        how = (*(ours if name == "ours" else theirs), dtype, device)
+        found[name] = training_step(model, *(own or [batches]), *how)
     return found
 
 
-@workload("train_generator", *product(SIZES, ("float32", "bf16")))
+def step_flops(weights: int, tokens: int, pairs: int, width: int) -> int:
+    "Forward and backward: each weight meets each token, each query the keys it may see."
+    return 6 * weights * tokens + 12 * pairs * width
+
+
+def weights_of(*parts) -> int:
+    return sum(p.numel() for part in parts for p in part.parameters())
+
+
+@workload("train_generator", *product(SIZES, ("float32", "bfloat16")))
 def train_generator(size, precision, device):
     c = TransformerConfig(65, dropout=0.0, **SIZES[size])
     B, T = (16, 256) if device.type == "cpu" else (256, 256)
     B = max(1, B // (4 if size == "10.8M" else 1))
     tokens = torch.randint(len(SPECIALS), c.vocab_size, (B, T), device=device)
-    targets = tokens.roll(-1, 1)
-    models = peers.available({
-        "ours": lambda: (LanguageModel(c), None),
-        "nn.TransformerEncoder": lambda: (peers.TorchLanguageModel(c), None),
-        "Hugging Face GPT-2": lambda: (peers.gpt2(c), None),
-        "x-transformers": lambda: (peers.x_transformers(c), None),
-    })  # fmt: skip
-    weights = sum(p.numel() for p in models["ours"][0].stack.parameters()) + 65 * c.d_model
-    flop = 6 * B * T * (weights + c.n_layers * T * c.d_model)  # causal: half of 2 * T * d_model
-    return steps(models, tokens, targets, precision, device), flop
+    ours = LanguageModel(c)
+    models = {
+        "ours": lambda: (ours, call),
+        "nn.TransformerEncoder": lambda: (peers.TorchLanguageModel(c), call),
+        "Hugging Face GPT-2": lambda: (peers.gpt2(c), call),
+        "x-transformers": lambda: (peers.x_transformers(c), call),
+    }
+    weights, pairs = weights_of(ours.stack) + 65 * c.d_model, c.n_layers * B * T * T // 2
+    dtype = getattr(torch, precision)
+    runs = steps(models, [(tokens, tokens.roll(-1, 1))], device, dtype)
+    return Work(runs, step_flops(weights, B * T, pairs, c.d_model), dtype=dtype)
 
 
-def ragged(texts, most, vocab_size, n, device):
+def ragged(texts, most, vocab_size, n):
     "Rows as long as some texts have words, of random tokens: the lengths are real."
     lengths = [min(len(text.split()) + 2, most) for text in texts[:: max(1, len(texts) // n)][:n]]
     draw = lambda size: torch.randint(len(SPECIALS), vocab_size, (size,)).tolist()
@@ -154,22 +202,31 @@ def ragged(texts, most, vocab_size, n, device):
 
 @workload("train_classifier")
 def train_classifier(device):
+    "Four batches of reviews; ours are bucketed by length, a peer's are as they come."
     c = TransformerConfig(8000, 256, 128, 4, 4, 512, dropout=0.0)
-    rows = ragged([text for text, _ in load_reviews()[0]["train"]], 256, 8000, 32, device)
-    tokens, targets = pad_rows(rows).to(device), torch.randint(2, (len(rows),), device=device)
-    mask = (tokens != PAD).long()
-    models = peers.available({
-        "ours": lambda: (Classifier(c, 2), None),
-        "nn.TransformerEncoder": lambda: (peers.TorchClassifier(c), None),
-        "Hugging Face BERT": lambda: (peers.bert(c), lambda m, x: m(x, attention_mask=mask).logits),
-    })  # fmt: skip
-    return steps(models, tokens, targets, "float32", device), None
+    texts = [text for text, _ in load_reviews()[0]["train"]]
+    rows = [(row, i % 2) for i, row in enumerate(ragged(texts, 256, c.vocab_size, 64))]
+    place = lambda batches: [tuple(t.to(device) for t in batch) for batch in batches]
+    buckets = place(label_batches(rows, 16, 256))
+    mixed = place(collate_labels(rows[i::4]) for i in range(4))
+    theirs = lambda model, x: model(x, attention_mask=(x != PAD).long()).logits
+    ours = Classifier(c, 2)
+    models = {
+        "ours": lambda: (ours, call, buckets),
+        "nn.TransformerEncoder": lambda: (peers.TorchClassifier(c), call),
+        "Hugging Face BERT": lambda: (peers.bert(c), theirs),
+        "BERT, our buckets": lambda: (peers.bert(c), theirs, buckets),
+    }
+    lengths = [len(row) for row, _ in rows]
+    pairs = c.n_layers * sum(n * n for n in lengths)
+    flops = step_flops(weights_of(ours.stack), sum(lengths), pairs, c.d_model)
+    return Work(steps(models, mixed, device), flops)
 
 
 def captions(n, vocab_size, device):
     "A batch of pairs as long as real captions, or number words where there are none."
     pairs = load_translations()[0]["train"]
-    sides = (ragged([p[i] for p in pairs], 100, vocab_size, n, device) for i in (0, 1))
+    sides = (ragged([p[i] for p in pairs], 100, vocab_size, n) for i in (0, 1))
     (src, tgt), targets = collate_pairs(list(zip(*sides)))
     return (src.to(device), tgt.to(device)), targets.to(device)
 
@@ -180,25 +237,30 @@ TRANSLATOR = TransformerConfig(5000, 128, 256, 4, 3, 1024, dropout=0.0)
 @workload("train_translator")
 def train_translator(device):
     (src, tgt), targets = captions(128, TRANSLATOR.vocab_size, device)
-    real = (src != PAD).long()
+    real, ours, c = (src != PAD).long(), EncoderDecoder(TRANSLATOR), TRANSLATOR
     theirs = lambda m, x: m(x[0], attention_mask=real, decoder_input_ids=x[1]).logits
-    models = peers.available({
-        "ours": lambda: (EncoderDecoder(TRANSLATOR), None),
-        "nn.Transformer": lambda: (peers.TorchTranslator(TRANSLATOR), None),
-        "Hugging Face BART": lambda: (peers.bart(TRANSLATOR), theirs),
-    })  # fmt: skip
-    return steps(models, (src, tgt), targets, "float32", device), None
+    models = {
+        "ours": lambda: (ours, call),
+        "nn.Transformer": lambda: (peers.TorchTranslator(c), call),
+        "Hugging Face BART": lambda: (peers.bart(c), theirs),
+    }
+    read, write = ((t != PAD).sum(1).tolist() for t in (src, tgt))
+    pairs = sum(s * s + t * t // 2 + s * t for s, t in zip(read, write)) * c.n_layers
+    moved = 2 * c.n_layers * c.d_model**2  # keys and values of the memory meet its tokens
+    flops = step_flops(weights_of(ours.encoder) + moved, sum(read), pairs, c.d_model)
+    weights = weights_of(ours.decoder) - moved + c.vocab_size * c.d_model
+    flops += step_flops(weights, sum(write), 0, 0)
+    return Work(steps(models, [((src, tgt), targets)], device), flops)
 
 
 @workload("generate", *product(SIZES, (1, 16)))
-def generation(size, B, device, n=128):
+def generation(size, B, device, n=128, before=16):
     c = TransformerConfig(65, dropout=0.0, **SIZES[size])
-    prompt = torch.randint(len(SPECIALS), 65, (B, 16), device=device)
+    prompt = torch.randint(len(SPECIALS), 65, (B, before), device=device)
     ours = LanguageModel(c).to(device).eval()
     greedy, never = Sampling(temperature=0), (PAD, BOS, EOS, UNK)
-    runs = {
-        "ours": lambda: generate(ours, prompt, n, greedy, eos_token_ids=None, suppress_tokens=never)
-    }
+    how = dict(eos_token_ids=None, suppress_tokens=never)
+    runs = {"ours": lambda: generate(ours, prompt, n, greedy, **how)}
 
     def theirs():
         model = peers.gpt2(c).to(device).eval()
@@ -206,7 +268,9 @@ def generation(size, B, device, n=128):
         how |= dict(attention_mask=torch.ones_like(prompt))
         return peers.no_grad(lambda: model.generate(prompt, **how))
 
-    return runs | peers.available({"Hugging Face GPT-2": theirs}), None
+    weights, kept = weights_of(ours.stack), 2 * c.n_layers * c.d_model * (before + n / 2)
+    runs |= peers.available({"Hugging Face GPT-2": theirs})
+    return Work(runs, 2 * B * n * (weights + kept), 4 * n * (weights + B * kept))
 
 
 @workload("translate", ("greedy", 1), ("beam", 4))
@@ -231,4 +295,4 @@ def translation(kind, num_beams, device, n=32):
         return peers.no_grad(lambda: model.generate(src, **how))
 
     own = beams if num_beams > 1 else lambda: greedy_decode(ours, src, n)
-    return {"ours": peers.no_grad(own)} | peers.available({"Hugging Face BART": theirs}), None
+    return Work({"ours": peers.no_grad(own)} | peers.available({"Hugging Face BART": theirs}))

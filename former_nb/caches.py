@@ -66,8 +66,9 @@ class LayerCache:
 
     def _read_only(self):
         "Whether the blocks may not be written: gradients are on, or another mode made them."
-        inference = torch.is_inference_mode_enabled()
-        return torch.is_grad_enabled() or self.blocks[0].is_inference() != inference
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():  # it cannot ask for the mode
+            return torch.is_grad_enabled()
+        return self.blocks[0].is_inference() != torch.is_inference_mode_enabled()
 
     def _move(self, k, v):
         "Copy what is in use to blocks with room for `k` and `v` and, without gradients, for more."

@@ -24,8 +24,13 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
 
 from .config import TransformerConfig
-from .optimization import make_optimizers, split_batch, train_step
-from .runs import STEP_SETTINGS, checkpoint_blocks
+from former_nb.optimization import (
+    checkpoint_blocks,
+    make_optimizers,
+    split_batch,
+    train_step,
+)
+from .runs import STEP_SETTINGS
 from .training_config import TrainingConfig
 
 # %% ../nbs/library/costs.ipynb #47bb057e
@@ -206,14 +211,15 @@ def activation_bytes(
     checkpointing: bool = False,  # as `activation_checkpointing` of `TrainingConfig`
 ) -> int:  # bytes, at most at any moment
     "What a stack of blocks keeps for backward, without dropout and relative positions."
-    d, h, d_k = config.d_model, config.n_heads, config.d_model // config.n_heads
+    d, h, d_k = config.d_model, config.n_heads, config.head_width
     g, some = config.n_kv_heads or h, 2 if bf16 else 4  # bytes of what is computed in bf16
     norm = 2 if config.norm == "layer" else 1 + d  # RMSNorm keeps what it has divided, too
-    units = {"relu": 1, "gelu": 2, "swiglu": 4}[config.activation] * config.d_ff
-    qkv = (h + 2 * g) * d_k + (2 * d if g < h else 0) if fused else 3 * d  # shared heads are spread
+    units = {"relu": 1, "swiglu": 4}.get(config.activation, 2) * config.d_ff
+    spread = 2 * h if g < h else 0  # heads that are shared
+    qkv = (h + 2 * g + spread if fused else 3 * h) * d_k
     table = 0 if fused else 2 * h * length
     exact = 2 * (d + norm) + (h if fused else 0)
-    block = 4 * exact + some * (2 * d + qkv + d + units + table)
+    block = 4 * exact + some * (2 * d + qkv + h * d_k + units + table)
     layers = 4 * d * config.n_layers + block if checkpointing else block * config.n_layers
     return rows * length * layers
 
@@ -227,5 +233,4 @@ def cache_bytes(
 ) -> int:
     "Keys and values of all layers, while a model writes."
     kept, heads = min(length, window or length), config.n_kv_heads or config.n_heads
-    d_k = config.d_model // config.n_heads
-    return 2 * config.n_layers * rows * heads * kept * d_k * itemsize
+    return 2 * config.n_layers * rows * heads * kept * config.head_width * itemsize

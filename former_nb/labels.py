@@ -25,6 +25,7 @@ from .batches import make_batches
 from .core import eval_mode
 from .files import read_text
 from .guards import check_choice, check_ids, check_int, check_ints, check_share, check_that
+from .losses import to_device
 from .saving import check_pair
 from .text import encode_texts, pad_rows
 from .tokenization import TextTokenizer, check_texts
@@ -172,15 +173,16 @@ def _encode(text, tokenizer):
 def _average(model, pieces, n, max_tokens):
     "Probabilities (n, n_classes) of n texts from those of their pieces; NaN without a piece."
     device = next(model.parameters()).device
-    total, count = torch.zeros(n, model.n_classes, device="cpu"), torch.zeros(n, device="cpu")
+    total = torch.zeros(n, model.n_classes + 1, device=device)  # the last column counts pieces
     size = {"max_tokens": max_tokens, "length": lambda piece: len(piece[0])}
     batches = make_batches(pieces, collate=collate_labels, **size) if pieces else []
     with eval_mode(model):
-        for tokens, text in batches:
-            p = model(tokens.to(device)).float().softmax(dim=-1).cpu()  # (B, n_classes)
-            total.index_add_(0, text.cpu(), p)
-            count.index_add_(0, text.cpu(), torch.ones(len(p), device="cpu"))
-    return total / count[:, None]
+        for batch in batches:
+            tokens, text = to_device(batch, device)
+            p = model(tokens).float().softmax(dim=-1)  # (B, n_classes)
+            total.index_add_(0, text, nn.functional.pad(p, (0, 1), value=1.0))
+    total = total.cpu()  # the one wait
+    return total[:, :-1] / total[:, -1:]
 
 
 def predict(

@@ -55,8 +55,8 @@ def row_lengths(
     return lengths.tolist() if real.equal(position < lengths[:, None]) else None
 
 
-def _run_packed(stack, sides, lengths, is_causal=False):  # (B, T, d_model) -> the same
-    "`stack` over the tokens of x, or of x and a memory, in `sides`; zeros at pads."
+def _run_packed(stack, sides, lengths):  # (B, T, d_model) -> the same
+    "`stack` over the tokens of x, as a decoder if `sides` are x and a memory; zeros at pads."
     pairs = list(zip(lengths[0], lengths[-1]))  # (T, S) of each row
     order = sorted(range(len(pairs)), key=pairs.__getitem__)
     shape = sides[0].shape[1], sides[-1].shape[1]
@@ -69,8 +69,8 @@ def _run_packed(stack, sides, lengths, is_causal=False):  # (B, T, d_model) -> t
     x, *memory = (t.flatten(0, 1).index_select(0, at)[None] for t, at in zip(sides, places))
     own = PackedRows(lengths[0], lengths[0], order, (shape[0], shape[0]))
     cross = PackedRows(lengths[0], lengths[-1], order, shape)
-    kwargs = dict(memory=memory[0], memory_mask=cross) if memory else {}
-    x = stack(x, own, is_causal, **kwargs)[0]  # (N, d_model)
+    kwargs = dict(is_causal=True, memory=memory[0], memory_mask=cross) if memory else {}
+    x = stack(x, own, **kwargs)[0]  # (N, d_model)
     padded = x.new_zeros(sides[0].shape[:2].numel(), x.shape[-1])  # (B * T, d_model)
     return padded.index_copy(0, places[0], x).view_as(sides[0])
 
@@ -108,5 +108,5 @@ def decode_packed(
         kwargs = dict(cache=cache, memory=memory, memory_mask=memory_mask)
         x = stack(x, is_causal=True, **kwargs)
     else:
-        x = _run_packed(stack, [x, memory], lengths, is_causal=True)
+        x = _run_packed(stack, [x, memory], lengths)
     return x if at is None else x[at]

@@ -12,13 +12,17 @@ Accelerate go the ways of the device, and what reaches a kernel is watched, back
 - `seen.waits` counts by (what, line) where the host waits for the device, `seen.uploads` by line
   where it hands over data that are not pinned.
 It is tied to Linux and to a version of PyTorch, and asserts what it relies on. Enter it before the
-process's first backward. Which operations wait is a table by hand; `torch.compile` fails under it.
+process's first backward. Which operations wait is a table by hand. `torch.compile` and
+subclasses of Tensor fail under it.
 """
 
 import argparse
 import ctypes
 import importlib
+import math
+import mmap
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -29,8 +33,10 @@ from types import SimpleNamespace
 from unittest import mock
 
 import torch
+import torch.nn.attention.bias
 import torch.optim
 import torch.utils._foreach_utils
+from torch.nn.attention import flex_attention
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -235,12 +241,18 @@ def pin(t, device=None):
 
 
 def _answer(x):
-    "A C++ method that answers x, whatever it is asked."
-    _kept.append(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: x))
-    return ctypes.cast(_kept[-1], ctypes.c_void_p).value
+    "A C++ method that answers x, whatever it is asked: `return x` in the processor's language."
+    intel = b"\x31\xd2\xb8" + x.to_bytes(4, "little") + b"\xc3"
+    arm = (0x52800000 | x << 5).to_bytes(4, "little") + b"\xc0\x03\x5f\xd6"
+    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(arm if platform.machine() == "aarch64" else intel)
+    return ctypes.addressof(_keep(ctypes.c_char.from_buffer(page)))
 
 
-_kept = []  # what C++ points to
+def _keep(thing):
+    "C++ asks until the very end of the process, so what answers is never freed."
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
 
 
 def _let_in(kind):
@@ -268,14 +280,22 @@ def _let_in(kind):
     for method, x in ((2, 1), (4, 0), *([(16, 1)] if kind == "mps" else [])):
         table[2 + method] = _answer(x)
     hooks.value = ctypes.addressof(table) + before
-    _kept.extend([methods, guard, table])
+    _keep([methods, guard, table])
     assert torch.accelerator.current_accelerator() == torch.device(kind)
 
 
 def plain_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, **kwargs):
     "`scaled_dot_product_attention` by its formula: the kernels of a device are not there."
     plain = aten._scaled_dot_product_attention_math
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        attn_mask = torch.zeros_like(attn_mask, dtype=q.dtype).masked_fill_(~attn_mask, -math.inf)
     return plain(q, k, v, attn_mask, dropout_p, is_causal, **kwargs)[0]
+
+
+def plain_flex(q, k, v, block_mask):
+    "`flex_attention` by the table of its rule: an operation of higher order knows no device here."
+    shape, rule = (*q.shape[:3], k.shape[2]), block_mask.mask_mod
+    return plain_attention(q, k, v, flex_attention.create_mask(rule, *shape, device=q.device))
 
 
 def _facts(kind, mode):
@@ -315,7 +335,10 @@ def pretend(kind="cuda"):
     ]
     facts = [*_facts(kind, mode), (torch, "Generator", Generator), (Mode, "now", mode)]
     facts += [(torch.Tensor, "pin_memory", pin)]
+    below = lambda T, S: torch.ones(T, S, dtype=torch.bool).tril(S - T)  # for a subclass of Tensor
+    facts += [(torch.nn.attention.bias, "causal_lower_right", below)]
     facts += [(torch.nn.functional, "scaled_dot_product_attention", plain_attention)]
+    facts += [(flex_attention, "flex_attention", plain_flex)]
     with ExitStack() as stack:
         for module, name, f in facts:
             stack.enter_context(mock.patch.object(module, name, f))
@@ -324,6 +347,8 @@ def pretend(kind="cuda"):
             stack.callback(kinds.remove, Pretended)
         torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(…, device) is copied there
         stack.callback(torch._C._set_only_lift_cpu_tensors, False)
+        torch.__future__.set_swap_module_params_on_conversion(True)  # Module.cpu() unwraps
+        stack.callback(torch.__future__.set_swap_module_params_on_conversion, False)
         stack.enter_context(mode)
         yield mode.seen
 

@@ -16,7 +16,7 @@ if METHOD == "forkserver":
     FORKS.set_forkserver_preload([*IMPORTED.split(), "pytest"])
 # pandas brings pyarrow, and a fork can wait for ever for the thread of its allocator
 OFFLINE = {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-OFFLINE |= {"FORMER_NB_DATA": "", "CUDA_VISIBLE_DEVICES": ""}
+OFFLINE |= {"FORMER_NB_DATA": "", "FORMER_NB_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def _work(code, words, env, folder):

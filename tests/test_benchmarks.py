@@ -1,53 +1,93 @@
-"""The benchmarks take turns, name a peer that is missing, and keep what they have measured."""
+"""The benchmarks name what is left out, and keep what they have measured."""
 
 import json
 
 import pytest
 import torch
 
-from benchmarks import peers, start, timing, workloads
+import benchmarks.__main__ as command
+from benchmarks import chart, peers, start, timing, workloads
 from benchmarks.__main__ import main
 
 CPU = torch.device("cpu")
+QUICK = ["--seconds", "0"]
 
 
-def test_contenders_take_turns():
-    order = []
-    runs = {name: lambda name=name: order.append(name) for name in "abc"}
-    timing.LEAST, least = 0.0, timing.LEAST
-    try:
-        found = timing.interleave(runs, 3, CPU)
-    finally:
-        timing.LEAST = least
-    assert {name: len(times) for name, times in found.items()} == dict(a=3, b=3, c=3)
-    assert order[-9:] == [*"abc", *"bca", *"cab"]
-    assert timing.quartiles([4.0, 1.0, 2.0, 3.0, 5.0]) == [2.0, 3.0, 4.0]
+def broken():
+    raise TypeError("forward() got an argument it does not know\nand more")
 
 
-def test_a_missing_peer_is_named_and_left_out(capsys):
-    def missing():
-        import no_such_peer  # noqa: F401
+def missing():
+    import no_such_peer  # noqa: F401
 
-    assert peers.available({"ours": lambda: 1, "theirs": missing}) == {"ours": 1}
-    assert "theirs is left out: no_such_peer is not installed" in capsys.readouterr().err
+
+def test_a_missing_peer_or_one_of_another_version_is_named_and_left_out(capsys):
+    makers = {"ours": lambda: 1, "theirs": missing, "another": broken}
+    assert peers.available(makers) == {"ours": 1}
+    said = capsys.readouterr().err.splitlines()
+    assert [line.strip() for line in said] == [
+        "theirs is left out: no_such_peer is not installed",
+        "another is left out: forward() got an argument it does not know",
+    ]
+    with pytest.raises(TypeError):  # ours is never left out
+        peers.that_run({"ours": broken, "theirs": lambda: 1})
 
 
 def test_every_contender_of_the_smallest_workloads_runs():
     for name in ("attention/128/causal/backward", "multi_head/128/causal/forward"):
-        runs, flop = workloads.WORKLOADS[name](CPU)
-        assert len(runs) == 2 and flop > 0
-        for run in runs.values():
+        work = workloads.WORKLOADS[name](CPU)
+        assert len(work.runs) == 2 and work.flops > 0
+        for run in work.runs.values():
             run()
 
 
+def test_what_does_not_fit_in_memory_is_left_out(monkeypatch, capsys):
+    monkeypatch.setattr(timing, "free_memory", lambda device: 2**30)
+    assert "written out" in workloads.memory(128, CPU).runs
+    assert "written out" not in workloads.memory(16384, CPU).runs
+    assert "left out: it needs some 20 GiB" in capsys.readouterr().err
+
+
 def test_the_command_measures_and_keeps(tmp_path):
-    out, name = tmp_path / "results.json", "attention/128/full/forward"
-    kept = {"workloads": {"an older one": {"ratio": {}, "seconds": {}, "flop": None}}}
-    out.write_text(json.dumps(kept))
-    main([name, "--rounds", "1", "--out", str(out)])
-    found = json.loads(out.read_text())["workloads"]
-    assert found.keys() == {"an older one", name} and out.with_suffix(".svg").exists()
+    name, kept = "attention/128/full/forward", {"ratio": {}, "seconds": {}, "limit": None}
+    file = tmp_path / "cpu-1.json"
+    file.write_text(json.dumps({"workloads": {"an older one": kept}}))
+    main([name, *QUICK, "--out", str(tmp_path)])
+    results = json.loads(file.read_text())
+    found = results["workloads"]
+    assert found.keys() == {"an older one", name} and file.with_suffix(".svg").exists()
     assert found[name]["ratio"].keys() == {"ours again", "F.scaled_dot_product_attention"}
+    assert results["versions"]["torch"] and 0 < found[name]["limit"]
+
+
+def test_a_workload_that_fails_is_left_out_and_a_lost_device_stops(monkeypatch, tmp_path, capsys):
+    names = [f"attention/128/{rule}/forward" for rule in ("full", "causal")]
+    real = command.measure
+    lost = lambda name, *rest: real(name, *rest) if name == names[0] else broken_device()
+
+    def broken_device():
+        raise RuntimeError("out of memory\nand more")
+
+    monkeypatch.setattr(command, "measure", lost)
+    main([*names, *QUICK, "--out", str(tmp_path)])
+    assert f"{names[1]} is left out: out of memory\n" in capsys.readouterr().err
+    (tmp_path / "cpu-1.json").unlink()
+    monkeypatch.setattr(command, "is_there", lambda device: False)
+    with pytest.raises(SystemExit, match="cpu is gone; what was measured is in"):
+        main([*names, *QUICK, "--out", str(tmp_path)])
+    assert json.loads((tmp_path / "cpu-1.json").read_text())["workloads"].keys() == {names[0]}
+
+
+def test_the_table_has_a_column_per_run_and_a_row_per_peer():
+    ratio = {"ours again": [0.99, 1.0, 1.02], "theirs": [0.5, 0.6, 0.7]}
+    run = {"device": "cpu, a core", "versions": {"torch": "2.13"}}
+    one = run | {"threads": 1, "workloads": {"work": {"ratio": ratio, "limit": 0.5}}}
+    two = run | {"threads": 2, "workloads": {}}
+    lines = chart.table([two, one]).splitlines()
+    assert lines[0] == "| work | ours against | cpu, 1 thread(s) | cpu, 2 thread(s) |"
+    assert "| work | this machine | 50% of the limit | – |" in lines
+    assert "| work | theirs | 0.60 (0.50–0.70) | – |" in lines
+    assert lines[-1] == "cpu, a core, 2 thread(s): torch 2.13."
 
 
 def test_an_unknown_name_is_told_the_known_ones(capsys):
@@ -56,7 +96,18 @@ def test_an_unknown_name_is_told_the_known_ones(capsys):
     assert capsys.readouterr().out.split() == [*workloads.WORKLOADS, *start.NAMES]
 
 
-def test_saved_models_load_and_say_a_token_in_a_fresh_process():
-    found = start.measure("first_token", 1)
-    assert {"ours", "ours again", "torch"} <= found["seconds"].keys()
-    assert found["ratio"].keys() == found["seconds"].keys() - {"ours"}
+def test_saved_models_load_and_say_a_token_in_a_fresh_process(monkeypatch, tmp_path):
+    codes = start.save_models(tmp_path)
+    assert {"ours", "ours again", "torch"} <= codes.keys()
+    for code in {*codes.values()}:
+        start.run(code)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        start.run("1 / 0")
+
+
+def test_memory_is_measured_in_a_process_of_its_own(monkeypatch, capsys):
+    found = timing.peaks("memory/4096", ["ours"])
+    assert found.keys() == {"ours"} and found["ours"] > 0
+    monkeypatch.setattr(timing.sys, "executable", "false")  # as if it had been killed
+    assert timing.peaks("memory/4096", ["ours"]) == {}
+    assert "ours is left out: its process ended: not enough memory" in capsys.readouterr().err

@@ -19,9 +19,13 @@ from former_nb.core import set_seed
 from former_nb.costs import activation_bytes, cache_bytes, training_cost
 from former_nb.generator import LanguageModel
 from former_nb.losses import token_loss
-from former_nb.optimization import make_optimizers, split_batch, train_step
+from former_nb.optimization import (
+    checkpoint_blocks,
+    make_optimizers,
+    split_batch,
+    train_step,
+)
 from former_nb.recording import record_attention
-from former_nb.runs import checkpoint_blocks
 from former_nb.training import fit
 from former_nb.training_config import TrainingConfig
 
@@ -123,7 +127,12 @@ def test_activations_are_the_tensors_that_backward_waits_for(kind):
 
 
 FORMS = [{}, dict(activation="relu"), dict(activation="swiglu"), dict(norm="rms")]
-FORMS += [dict(n_kv_heads=2), dict(d_model=48, n_heads=3, d_ff=100, n_layers=1)]
+FORMS += [
+    dict(n_kv_heads=2),
+    dict(d_k=16),
+    dict(n_kv_heads=2, d_k=16),
+    dict(d_model=48, n_heads=3, d_ff=100, n_layers=1),
+]
 
 
 @pytest.mark.parametrize("form", FORMS)

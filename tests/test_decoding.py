@@ -240,6 +240,20 @@ def test_compiled_gives_the_same_tokens(backend):
     torch._dynamo.reset()
 
 
+def test_a_model_with_a_cache_is_one_graph_for_any_length():
+    graphs, cache = [], KVCache(1)
+    backend = lambda graph, inputs: graphs.append(graph) or graph.forward
+    model = language_model(0, "rotary", n_layers=1).eval()
+    torch._dynamo.reset()
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=backend)
+    tokens = torch.randint(4, 23, (2, 20))
+    with torch.no_grad():
+        pieces = [compiled(piece, cache) for piece in tokens.split([3, *[1] * 17], dim=1)]
+        assert_close(torch.cat(pieces, dim=1), model(tokens))
+    torch._dynamo.reset()
+    assert len(graphs) <= 5  # for a prompt, for a token, and where the memory grows
+
+
 # ---- the loop
 
 

@@ -3,6 +3,8 @@ downloaded. Prints the largest differences (pytest -s)."""
 
 import json
 import os
+import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -21,11 +23,14 @@ from former_nb.generator import LanguageModel
 from former_nb.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.labels import predict
 from former_nb.masked_language import MaskedLanguageModel
+from former_nb.pretrained import add_low_rank, merge_low_rank
 from former_nb.recording import record_attention
 from former_nb.sampling import Sampling, filter_logits
 from former_nb.saving import load_model, save_model
 from former_nb.subwords import apply_bpe
 from former_nb.tokenization import HuggingFaceTokenizer, SubwordTokenizer
+from former_nb.training import fit
+from former_nb.training_config import TrainingConfig
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 transformers = pytest.importorskip("transformers")
@@ -641,3 +646,95 @@ def test_the_command_line_writes_what_theirs_writes(tmp_path):
     assert found.exit_code == 0, found.output
     assert found.stdout == own.decode(wanted) + "\n"
     assert len(wanted) == len(row) + 200 or wanted[-1] == 0
+
+
+# ---- training a part of it
+
+
+def low_rank_model(kind):
+    torch.manual_seed(0)
+    c = TransformerConfig(**OURS, dropout=0.1, positions="rotary", n_kv_heads=1)
+    return LanguageModel(c) if kind == "generator" else Classifier(c, 2, n_segments=2)
+
+
+@pytest.mark.parametrize("kind", ["generator", "classifier"])
+def test_low_rank_training_leaves_the_rest_as_it_was_and_merges_exactly(kind, tmp_path):
+    model = low_rank_model(kind)
+    before = {name: t.clone() for name, t in model.state_dict().items()}
+    first = model.eval()(TOKENS)
+    add_low_rank(model, 3)
+    assert_close(model(TOKENS), first, rtol=0, atol=0)  # B starts at 0
+    small = {n for n, p in model.named_parameters() if p.requires_grad}
+    assert len(small) == 2 * 4 * 2 and all(n.endswith((".0.a", ".0.b")) for n in small)
+    if kind == "classifier":
+        model.head.requires_grad_(True)
+    targets = TOKENS.masked_fill(TOKENS == 0, -100) if kind == "generator" else TOKENS[:, 0] % 2
+    batches, plan = [(TOKENS, targets)] * 5, TrainingConfig(epochs=2, lr=1e-2, pad=None)
+    fit(model, batches, batches[:1], plan, progress=False, device="cpu")
+    names = {n: n.replace("parametrizations.weight.original", "weight") for n in model.state_dict()}
+    frozen = {names[n]: t for n, t in model.state_dict().items() if n not in small}
+    changed = {n for n, t in frozen.items() if not torch.equal(t, before[n])}
+    assert changed == ({"head.weight", "head.bias"} if kind == "classifier" else set())
+    trained = model.eval()(TOKENS)
+    assert not torch.equal(trained, first)
+    merge_low_rank(model)
+    assert_close(model(TOKENS), trained, rtol=0, atol=0)
+    assert model.state_dict().keys() == before.keys()
+    assert all(p.requires_grad for p in model.parameters())
+    model.save_pretrained(tmp_path / "merged")
+    assert_close(type(model).from_pretrained(tmp_path / "merged")(TOKENS), trained)
+
+
+def test_a_rank_is_a_whole_number():
+    with pytest.raises(ValueError, match="rank: expected"):
+        add_low_rank(low_rank_model("generator"), 0)
+
+
+# ---- sharing
+
+
+class FakeHub:
+    "A hub in a folder."
+
+    def __init__(self, folder, **kwargs):
+        self.folder = folder
+
+    def create_repo(self, repo_id, **kwargs):
+        return SimpleNamespace(repo_id=repo_id)
+
+    def upload_folder(self, repo_id, folder_path, **kwargs):
+        shutil.copytree(folder_path, self.folder / repo_id)
+
+    def download(self, repo_id, filename, **kwargs):
+        assert (self.folder / repo_id / filename).is_file()
+        return str(self.folder / repo_id / filename)
+
+
+def test_a_model_is_pushed_to_the_hub_with_a_card_and_comes_back(tmp_path, monkeypatch):
+    hub = FakeHub(tmp_path)
+    monkeypatch.setattr("huggingface_hub.hub_mixin.HfApi", lambda **kwargs: hub)
+    monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", hub.download)
+    monkeypatch.setattr("former_nb.saving.hf_hub_download", hub.download)
+    model = low_rank_model("generator").eval()
+    model.push_to_hub("you/names")
+    files = {file.name for file in (tmp_path / "you" / "names").iterdir()}
+    assert files == {"README.md", "config.json", "model.safetensors"}
+    back = LanguageModel.from_pretrained("you/names")
+    assert back.config == model.config
+    assert_close(back(TOKENS), model(TOKENS), rtol=0, atol=0)
+    with pytest.raises(ValueError, match="nor found on the hub"):
+        LanguageModel.from_pretrained("you/others")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_onnx_computes_the_same(name, tmp_path):
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    model, file = from_hugging_face(make(*DECODERS[name])), str(tmp_path / "model.onnx")
+    shapes = {"tokens": {0: torch.export.Dim("B"), 1: torch.export.Dim("T", min=2, max=60)}}
+    torch.onnx.export(model, (TOKENS,), file, dynamo=True, dynamic_shapes=shapes)
+    session = runtime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    for tokens in (TOKENS, TOKENS[:1, :3]):
+        [name] = [place.name for place in session.get_inputs()]
+        [logits] = session.run(None, {name: tokens.numpy()})
+        assert_close(torch.from_numpy(logits), model(tokens), **NEAR)

@@ -13,13 +13,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 from accelerate import Accelerator
-from process_tools import Fork
+from process_tools import Fork, succeeds
 from torch import nn
 
 from former_nb.checkpoints import read_checkpoint
 from former_nb.runs import make_run, start_processes
 from former_nb.saving import load_model
-from former_nb.scaling import all_reduce_bytes, step_seconds
+from former_nb.scaling import all_reduce_bytes, sharded_bytes, step_seconds
 from former_nb.sharding import sharding_wanted
 from former_nb.training_config import TrainingConfig
 
@@ -366,6 +366,43 @@ def test_processes_that_do_not_know_of_each_other_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")  # as a launcher sets it, without the rest
     with pytest.raises(ValueError, match="2 processes were launched, of which only 1"):
         start_processes("cpu")
+
+
+COUNT = """
+import torch
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import TorchDispatchMode
+from former_nb.config import TransformerConfig
+from former_nb.generator import LanguageModel
+from former_nb.sharding import shard_model
+
+SENT = {"_allgather_base_": 0, "_reduce_scatter_base_": 1}  # which argument is whole
+
+
+class Count(TorchDispatchMode):
+    whole = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func._schema.name.removeprefix("c10d::")
+        if func.namespace == "c10d":
+            self.whole += args[SENT[name]].nbytes
+        return func(*args, **(kwargs or {}))
+
+
+torch.distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+model = LanguageModel(TransformerConfig(128, 64, 64, 4, 3, 256, dropout=0.0))
+n_bytes = sum(p.nbytes for p in model.parameters())
+shard_model(model, 4, torch.device("cpu"))
+with Count() as count:
+    model(torch.zeros(2, 64, dtype=torch.long)).sum().backward()
+print(count.whole, n_bytes)
+"""
+
+
+def test_a_sharded_step_gathers_all_weights_twice_and_sums_gradients_once():
+    whole, n_bytes = map(int, succeeds(COUNT).split())  # four processes, three of them pretended
+    sent = whole * (4 - 1) / 4  # around a ring
+    assert sent == sharded_bytes(n_bytes, 4) == 3 * (4 - 1) / 4 * n_bytes
 
 
 def test_the_arithmetic_of_sending():

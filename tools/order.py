@@ -48,7 +48,10 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
         *("library/prompts", "deeper/11_sampling", "deeper/11_caches"),
         *("library/costs", "deeper/08_scaling"),  # its models are those of lesson 10
     ],
-    "12_encoder_decoder": ["library/two_stacks"],
+    "12_encoder_decoder": [
+        "library/two_stacks",
+        *("library/long_text_data", "deeper/08_speed"),  # its ladder climbs over lessons 09 to 11
+    ],
     "15_translation": ["library/scores", "library/translating", "library/viewer"],
     "deeper/15_pretrained": ["library/families", "library/hugging_face"],
 }

@@ -2,6 +2,8 @@
 
 python tools/test.py           all of them: what `make test` runs
 python tools/test.py --quick   those that run no notebook and no test: seconds, no PyTorch
+python tools/test.py --device cuda             notebooks and tests on a device that is there
+python tools/test.py --device pretended-cuda   as if it were there; see tests/pretend.py
 """
 
 import argparse
@@ -72,12 +74,31 @@ SLOW = {
 }
 
 
+def on_device(name):
+    "The slow steps where notebooks compute on that device. Ends with a sentence if it is absent."
+    kind = name.removeprefix("pretended-")
+    if kind != name:
+        return {
+            "notebooks": lambda: sh(f"tests/pretend.py {kind}"),
+            "pytest": lambda: sh("pytest tests/test_devices.py"),
+        }
+    look = "import sys; from former_nb.core import pick_device; pick_device(sys.argv[1])"
+    asked = [sys.executable, "-c", look, name]
+    if name != "cpu" and subprocess.run(asked, cwd=ROOT, stderr=subprocess.DEVNULL).returncode:
+        sys.exit(f"device: PyTorch finds no {name} here; --device pretended-{name} needs none")
+    os.environ["FORMER_NB_DEVICE"] = name
+    return SLOW
+
+
 def main(argv=None):
     p = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     p.add_argument("--quick", action="store_true", help="run no notebook and no test")
-    steps = QUICK if p.parse_args(argv).quick else QUICK | SLOW
+    devices = ["cpu", "cuda", "mps", "pretended-cuda", "pretended-mps"]
+    p.add_argument("--device", choices=devices, default="cpu", help="where notebooks compute")
+    args = p.parse_args(argv)
+    steps = QUICK if args.quick else QUICK | on_device(args.device)
     begin = time.perf_counter()
     for name, step in steps.items():
         print(f"\n== {name}", flush=True)
