@@ -22,23 +22,23 @@ def draw(results: dict, file) -> None:
     marks = [0.1, 0.25, 0.5, 1, 2, 4]
     ax.set_xticks(marks, [f"{mark:g}" for mark in marks])
     ax.minorticks_off()
-    ax.set_xlabel("ours / theirs in seconds, of `memory` in bytes (below 1 ours needs less)")
+    ax.set_xlabel("ours / theirs, seconds or bytes")
     ax.set_yticks(range(len(rows)), [f"{name} · {who}" for name, who, _ in rows], fontsize=7)
     ax.set_ylabel("workload · peer")
     ax.invert_yaxis()
-    ax.set_title(f"{results['device']}, {results['threads']} thread(s)", fontsize=9)
+    where = f"{results['device']}, {results['threads']} thread(s)"
+    ax.set_title(f"left of 1 ours needs less: {where}", fontsize=9)
     fig.savefig(file)
     plt.close(fig)
 
 
 def cell(found: dict | None, who: str) -> str:
-    "A ratio with its quartiles, or for ours the share of the limit."
-    if found is None or who != "ours" and who not in found["ratio"]:
+    "A ratio with its quartiles; ours against itself with the share of the limit."
+    if found is None or who not in found["ratio"]:
         return "–"
-    if who == "ours":
-        return f"{found['limit']:.0%} of the limit" if found["limit"] else ""
-    low, middle, high = found["ratio"][who]
-    return f"{middle:.2f} ({low:.2f}–{high:.2f})"
+    text = "{1:.2f} ({0:.2f}–{2:.2f})".format(*found["ratio"][who])
+    share = who == "ours again" and found["limit"]
+    return f"{text}; {share:.0%} of the limit" if share else text
 
 
 def table(several: list[dict]) -> str:
@@ -50,12 +50,10 @@ def table(several: list[dict]) -> str:
     names = dict.fromkeys(name for run in several for name in run["workloads"])
     for name in names:
         found = [run["workloads"].get(name) for run in several]
-        whos = dict.fromkeys(who for one in found if one for who in one["ratio"])
-        for who in ["ours", *whos]:
-            cells = [cell(one, who) for one in found]
-            if any(cells):
-                label = {"ours": "this machine"}.get(who, who)
-                lines.append(f"| {name} | {label} | " + " | ".join(cells) + " |")
+        for who in dict.fromkeys(who for one in found if one for who in one["ratio"]):
+            lines.append(
+                f"| {name} | {who} | " + " | ".join(cell(one, who) for one in found) + " |"
+            )
     for run in several:
         said = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
         lines.append(f"\n{run['device']}, {run['threads']} thread(s): {said}.")

@@ -85,7 +85,7 @@ def test_the_table_has_a_column_per_run_and_a_row_per_peer():
     two = run | {"threads": 2, "workloads": {}}
     lines = chart.table([two, one]).splitlines()
     assert lines[0] == "| work | ours against | cpu, 1 thread(s) | cpu, 2 thread(s) |"
-    assert "| work | this machine | 50% of the limit | – |" in lines
+    assert "| work | ours again | 1.00 (0.99–1.02); 50% of the limit | – |" in lines
     assert "| work | theirs | 0.60 (0.50–0.70) | – |" in lines
     assert lines[-1] == "cpu, a core, 2 thread(s): torch 2.13."
 
