@@ -553,8 +553,6 @@ def classify(
 
     lines = find_texts(texts, file)
     trained, tokenizer, labels = load(model, "Classifier", device)
-    if note := few_texts(judged_on(model)):
-        typer.echo(f"Note: {note}", err=True)
     n = 0
     while some := list(islice(lines, 500)):  # what is classified is printed, whatever comes after
         for text, (_, answer) in zip(some, predict(trained, tokenizer, some, labels).iterrows()):
@@ -566,6 +564,8 @@ def classify(
             note_odd(n, "text", text, answer["note"] or (not known and "it was not classified"))
     if not n:
         raise ValueError("texts: expected at least one, got none")
+    if note := few_texts(judged_on(model)):
+        typer.echo(f"Note: {note}", err=True)
 
 # %% ../nbs/library/cli.ipynb #5fb2e702
 def read_report(

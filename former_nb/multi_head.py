@@ -37,9 +37,8 @@ class MultiHeadAttention(nn.Module):
 
     def _heads(self, name, t, rows=None, **sizes):  # (B, T, d_model) -> (B, heads, T, d_k)
         check_tensor(name, t, "B T d_model", d_model=self.d_model, **sizes)
-        weight, bias = self.qkv.weight, self.qkv.bias
-        if rows is not None:
-            weight, bias = weight[rows], None if bias is None else bias[rows]
+        both = self.qkv.weight, self.qkv.bias
+        weight, bias = (t if t is None or rows is None else t[rows] for t in both)
         heads = F.linear(t, weight, bias).view(*t.shape[:2], len(weight) // self.d_k, self.d_k)
         return heads.transpose(1, 2)
 
@@ -49,8 +48,8 @@ class MultiHeadAttention(nn.Module):
 
     def project_kv(self, memory, **sizes):  # (B, S, d_model) -> k and v, each (B, g, S, d_k)
         "Keys and values of `memory`; `forward` takes the pair in its place."
-        rows = slice(self.n_heads * self.d_k, None)
-        return self._heads("memory", memory, rows, **sizes).chunk(2, dim=1)
+        rest = slice(self.n_heads * self.d_k, None)
+        return self._heads("memory", memory, rest, **sizes).chunk(2, dim=1)
 
     def attend(self, q, k, v, mask=None, is_causal=False, cache=None, need_weights=False):
         "Positions, what a cache holds and shared keys come in, then attention."
