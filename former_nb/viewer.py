@@ -122,7 +122,7 @@ class Panel:
         weights: dict,  # from `record_attention`, of one text
     ):
         self.name, self.summary = name, summarize_heads(model, weights)
-        self.layers, self.length, labels = [], max(map(len, labels)), [*labels, labels[0]]
+        self.layers, self.length, labels = [], max(map(len, labels)), (labels * 2)[:2]
         self.labels = [list(label[:MAX_TOKENS]) for label in labels]
         for layer in find_attention(model):
             if layer.name in weights:
