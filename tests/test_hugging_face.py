@@ -6,7 +6,7 @@ import torch
 from torch.testing import assert_close
 
 from former_nb.caches import LayerCache
-from former_nb.mask_formats import from_hugging_face, to_hugging_face
+from former_nb.mask_formats import from_attention_mask, to_attention_mask
 from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
 from former_nb.masks import causal_mask, combine_masks, padding_mask
 from former_nb.multi_head import MultiHeadAttention
@@ -64,8 +64,8 @@ def obeys(weights, mask):
 @pytest.mark.parametrize("tokens", [TOKENS, LEFT], ids=["padded right", "padded left"])
 def test_padding_reaches_every_model(name, tokens):
     pads = padding_mask(tokens)
-    theirs = to_hugging_face(pads)
-    assert theirs.shape == tokens.shape and torch.equal(from_hugging_face(theirs), pads)
+    theirs = to_attention_mask(pads)
+    assert theirs.shape == tokens.shape and torch.equal(from_attention_mask(theirs), pads)
     # a decoder adds its triangle
     mask = pads if name == "Bert" else combine_masks(pads, causal_mask(6))
     assert obeys(weights_of(tiny(name), theirs, tokens), mask)
@@ -80,8 +80,8 @@ def test_masks_of_four_axes_mean_the_same_in_both_worlds(name, kind):
         "window": sliding_window_mask(6, 3).expand(3, 1, 6, 6),
         "padding and causal": combine_masks(padding_mask(TOKENS), causal_mask(6)),
     }[kind]
-    theirs = to_hugging_face(mask)
-    assert torch.equal(from_hugging_face(theirs), mask)
+    theirs = to_attention_mask(mask)
+    assert torch.equal(from_attention_mask(theirs), mask)
     weights = weights_of(tiny(name), theirs)
     assert weights.isfinite().all() and obeys(weights, mask)
 
@@ -89,7 +89,7 @@ def test_masks_of_four_axes_mean_the_same_in_both_worlds(name, kind):
 def test_packed_documents_equal_documents_apart():
     model, tokens = tiny("Bert"), TOKENS[:1]
     with torch.no_grad():
-        how = dict(attention_mask=to_hugging_face(document_mask(DOCUMENTS[:1])))
+        how = dict(attention_mask=to_attention_mask(document_mask(DOCUMENTS[:1])))
         packed = model(tokens, position_ids=torch.tensor([[0, 1, 2, 0, 1, 2]]), **how)
         apart = model(input_ids=tokens.view(2, 3))
     assert_close(packed.last_hidden_state.view(2, 3, 24), apart.last_hidden_state, **NEAR)
@@ -97,15 +97,15 @@ def test_packed_documents_equal_documents_apart():
 
 def test_a_sliding_window_counts_the_same_keys():
     mask = combine_masks(sliding_window_mask(6, 3), padding_mask(TOKENS))
-    assert obeys(weights_of(tiny("Mistral"), to_hugging_face(padding_mask(TOKENS))), mask)
+    assert obeys(weights_of(tiny("Mistral"), to_attention_mask(padding_mask(TOKENS))), mask)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_the_lowest_number_of_each_precision_is_read_back(dtype):
     mask = combine_masks(padding_mask(TOKENS), causal_mask(6))
-    assert to_hugging_face(mask, dtype).dtype == dtype
-    assert torch.equal(from_hugging_face(to_hugging_face(mask, dtype)), mask)
-    assert torch.equal(from_hugging_face(mask), mask)
+    assert to_attention_mask(mask, dtype).dtype == dtype
+    assert torch.equal(from_attention_mask(to_attention_mask(mask, dtype)), mask)
+    assert torch.equal(from_attention_mask(mask), mask)
 
 
 # ---- positions

@@ -7,10 +7,10 @@ from bad_input_table import cases, counts, i, judge, n, shape, yes, zeros
 
 from former_nb.mask_formats import (
     from_additive,
-    from_hugging_face,
+    from_attention_mask,
     from_torch_mha,
     to_additive,
-    to_hugging_face,
+    to_attention_mask,
     to_torch_mha,
 )
 from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
@@ -119,18 +119,38 @@ TABLE = {
         ("nothing", lambda: theirs(), lambda mask: mask is None),
         ("S = 0", lambda: theirs(None, yes(2, 0)), shape(2, 1, 1, 0)),
     ],
-    "to_hugging_face": [
-        *no_rule(to_hugging_face),
-        ("two axes", lambda: to_hugging_face(yes(5, 7)), (ValueError, "mask: expected", "(5, 7)")),
-        ("S = 0", lambda: to_hugging_face(yes(2, 1, 1, 0)), shape(2, 0)),
+    "to_attention_mask": [
+        *no_rule(to_attention_mask),
+        (
+            "two axes",
+            lambda: to_attention_mask(yes(5, 7)),
+            (ValueError, "mask: expected", "(5, 7)"),
+        ),
+        ("S = 0", lambda: to_attention_mask(yes(2, 1, 1, 0)), shape(2, 0)),
     ],
-    "from_hugging_face": [
-        ("three", lambda: from_hugging_face(yes(2, 5, 7)), (ValueError, "attention_mask:")),
-        ("numbers", lambda: from_hugging_face(n(2, 7)), (TypeError, "attention_mask:", "float32")),
-        ("integers", lambda: from_hugging_face(i(*SHAPE)), (TypeError, "attention_mask:", "int64")),
-        ("documents", lambda: from_hugging_face(i(2, 7) + 2), (ValueError, "attention_mask:", "2")),
-        ("a little", lambda: from_hugging_face(n(*SHAPE)), (ValueError, "attention_mask:", "got ")),
-        ("S = 0", lambda: from_hugging_face(i(2, 0)), shape(2, 1, 1, 0)),
+    "from_attention_mask": [
+        ("three", lambda: from_attention_mask(yes(2, 5, 7)), (ValueError, "attention_mask:")),
+        (
+            "numbers",
+            lambda: from_attention_mask(n(2, 7)),
+            (TypeError, "attention_mask:", "float32"),
+        ),
+        (
+            "integers",
+            lambda: from_attention_mask(i(*SHAPE)),
+            (TypeError, "attention_mask:", "int64"),
+        ),
+        (
+            "documents",
+            lambda: from_attention_mask(i(2, 7) + 2),
+            (ValueError, "attention_mask:", "2"),
+        ),
+        (
+            "a little",
+            lambda: from_attention_mask(n(*SHAPE)),
+            (ValueError, "attention_mask:", "got "),
+        ),
+        ("S = 0", lambda: from_attention_mask(i(2, 0)), shape(2, 1, 1, 0)),
     ],
 }
 
@@ -156,8 +176,8 @@ def test_what_pytorchs_layer_gets_is_what_it_says():
     assert list(to_torch_mha(causal_mask(1, 5), (3, 2, 1, 5))) == ["attn_mask"]
     assert list(to_torch_mha(pads, (3, 2, 5, 5))) == ["key_padding_mask"]
     assert to_torch_mha(triangle[:, :1], (3, 2, 5, 4))["attn_mask"].shape == (5, 4)
-    assert from_hugging_face(tokens != 0).equal(pads)
-    assert from_hugging_face(causal_mask(5)).equal(causal_mask(5))
+    assert from_attention_mask(tokens != 0).equal(pads)
+    assert from_attention_mask(causal_mask(5)).equal(causal_mask(5))
 
 
 def test_patterns_equal_their_rules_pair_by_pair():

@@ -21,10 +21,10 @@ from former_nb.caches import LayerCache
 from former_nb.guards import merge_masks
 from former_nb.mask_formats import (
     from_additive,
-    from_hugging_face,
+    from_attention_mask,
     from_torch_mha,
     to_additive,
-    to_hugging_face,
+    to_attention_mask,
     to_torch_mha,
 )
 from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
@@ -325,7 +325,7 @@ def test_masks_survive_a_trip_through_every_format(problem):
     there = to_torch_mha(given, shape)
     assert torch.equal(from_torch_mha(**there, n_heads=problem.h).expand(shape), mask)
     for some, dtype in product((given, mask), DTYPES):
-        assert torch.equal(from_hugging_face(to_hugging_face(some, dtype)), some)
+        assert torch.equal(from_attention_mask(to_attention_mask(some, dtype)), some)
         assert torch.equal(from_additive(to_additive(some, dtype)), some)
 
 
