@@ -7,7 +7,6 @@ import http.server
 import json
 import posixpath
 import re
-import shutil
 import sys
 import threading
 from functools import partial
@@ -16,6 +15,7 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 import pytest
+from browser_tools import BROWSER, DRIVER, start_browser
 from course_tools import tool
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -229,15 +229,10 @@ PAGES = sorted(
     for page in SITE.rglob("*.html")
     if "_static" not in page.parts and page.name != "404.html"
 )
-BROWSERS = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
-BROWSER, DRIVER = next(filter(None, BROWSERS), None), shutil.which("chromedriver")
 in_browser = [
     pytest.mark.skipif(not (BROWSER and DRIVER), reason="Chromium or chromedriver is missing"),
     pytest.mark.skipif(not PAGES, reason="_site is not built: run `make site` first"),
 ]
-FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run
---disable-background-networking --disable-component-update --disable-sync
---window-size=1280,900""".split()
 SETTLE = """
 const done = arguments[0];
 const typeset = () => window.MathJax?.startup?.promise ?? Promise.resolve();
@@ -276,20 +271,9 @@ return [over + ' px too wide', ...[...document.querySelectorAll('article *')]
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for flag in FLAGS:
-        options.add_argument(flag)
-    options.add_argument("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    driver.set_script_timeout(20)
-    driver.get("about:blank")
-    driver.get_log("performance")  # what the browser asked its own start page for
-    yield driver
-    driver.quit()
+    reach = dict(rules="MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", flags=["--window-size=1280,900"])
+    with start_browser(tmp_path_factory.mktemp("profile"), **reach, seconds=20) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="module")

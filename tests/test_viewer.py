@@ -6,13 +6,13 @@ import base64
 import html
 import json
 import re
-import shutil
 import zlib
 
 import numpy as np
 import pytest
 import torch
 from bad_input_table import cases, judge
+from browser_tools import BROWSER, DRIVER, start_browser
 from cli_tools import done, former, refused
 from test_attention_maps import ours, theirs
 from torch import nn
@@ -266,10 +266,6 @@ def test_bad_input(call, wanted):
 
 # ---------------------------------------------------------------- in a browser, without a network
 
-CHROME = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
-BROWSER, DRIVER = next(filter(None, CHROME), None), shutil.which("chromedriver")
-FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run
---disable-background-networking --disable-component-update --disable-sync""".split()
 DRAWN = """
 const done = arguments[0], drawn = () => document.documentElement.dataset.drawn;
 const wait = n => drawn() || !n ? requestAnimationFrame(() => done(drawn()))
@@ -293,20 +289,8 @@ return document.querySelectorAll('.head line').length;
 def browser(tmp_path_factory):
     if not (BROWSER and DRIVER):
         pytest.skip("Chromium or chromedriver is missing")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for flag in FLAGS:
-        options.add_argument(flag)
-    options.add_argument("--host-resolver-rules=MAP * ~NOTFOUND")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    driver.set_script_timeout(30)
-    driver.get("about:blank")
-    driver.get_log("performance")
-    yield driver
-    driver.quit()
+    with start_browser(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 def opened(browser, page, file, width=1280, theme="light"):

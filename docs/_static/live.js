@@ -47,7 +47,6 @@
       this.c = config;
       this.w = readTensors(decode(weights));
       this.letters = [...alphabet];
-      this.name = [];
       this.off = new Set(); // heads that are switched off, as "layer.head"
       this.causal = true;
     }
@@ -122,12 +121,12 @@
     stack(x, name, memory, causal) {
       for (let i = 0; i < this.c.n_layers; i++) {
         const at = `${name}.blocks.${i}`;
-        const add = (norm, part) => { x = x.map((row, t) => sum(row, part[t])); };
+        const add = (part) => { x = x.map((row, t) => sum(row, part[t])); };
         let y = this.norm(x, `${at}.norm_attention`);
-        add(0, this.attend(y, y, `${at}.attention`, causal));
-        if (memory) add(0, this.attend(this.norm(x, `${at}.norm_cross`), memory, `${at}.cross`, false));
+        add(this.attend(y, y, `${at}.attention`, causal));
+        if (memory) add(this.attend(this.norm(x, `${at}.norm_cross`), memory, `${at}.cross`, false));
         y = this.linear(this.norm(x, `${at}.norm_ff`), `${at}.ff.w_in`).map((row) => row.map(gelu));
-        add(0, this.linear(y, `${at}.ff.w_out`));
+        add(this.linear(y, `${at}.ff.w_out`));
       }
       return this.norm(x, `${name}.norm`);
     }
@@ -211,7 +210,7 @@
           title: `${labels[j]}: ${p.toFixed(2)}`, style: `--p:${p.toFixed(3)}` }, labels[j]));
         const what = `layer ${number}, head ${h + 1}`;
         rows.push(make("button", {
-          type: "button", class: "live-head", "aria-pressed": String(!model.off.has(key)),
+          type: "button", class: "live-head", "data-head": key, "aria-pressed": String(!model.off.has(key)),
           "aria-label": `${what}: ${model.off.has(key) ? "off" : "on"}`, title: `${what}: press to switch it off or on`,
           onclick: () => { model.off.has(key) ? model.off.delete(key) : model.off.add(key); redraw(key); },
         }, make("small", {}, `${number}.${h + 1}`), ...cells));
@@ -247,10 +246,8 @@
         onclick: () => { if (t !== EOS) { text.value += model.text([t]); redraw(); } },
       }, make("b", {}, t === EOS ? "end" : model.text([t])), make("i", {}), make("small", {}, `${Math.round(100 * x)} %`))));
       heads.replaceChildren(...strips(model, /^stack/, ["▸", ...text.value.toLowerCase()], redraw));
-      if (focus) [...heads.children].find((e) => e.getAttribute("aria-label").startsWith(label(focus)))?.focus();
+      if (focus) heads.querySelector(`[data-head="${focus}"]`)?.focus(); // the button is a new one
     }
-
-    const label = (key) => key.replace(/^.*blocks\.(\d+)\.\w+\.(\d+)$/, (_, l, h) => `layer ${+l + 1}, head ${+h + 1}:`);
 
     function write() {
       if (refuse(model, text.value)) return redraw();
@@ -260,7 +257,6 @@
           const t = draw(chances(tokens));
           if (t === EOS) break;
           tokens.push(t);
-          if (tokens.length > model.c.max_len) break;
         }
         const name = model.text(tokens.slice(1));
         return name.charAt(0).toUpperCase() + name.slice(1);
