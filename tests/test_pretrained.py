@@ -4,6 +4,7 @@ downloaded. Prints the largest differences (pytest -s)."""
 import json
 import os
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -568,6 +569,16 @@ def test_a_folder_of_theirs_is_loaded_with_its_tokenizer_and_saved_as_ours(kind,
         assert generate_text(model, tokenizer, prompt, 1, 30, greedy) == [text]
         assert "".join([prompt, *stream_text(model, tokenizer, prompt, 30, greedy)]) == text
         generate_text(model, tokenizer, "", 1, 3)  # starts somewhere
+
+
+def test_a_configuration_is_read_once(tmp_path, monkeypatch):
+    config = GPT2Config(**GPT2 | dict(vocab_size=300), **NONE)
+    with_tokenizer(tmp_path, "GPT2LMHeadModel", config, bytes_bpe())
+    names, read = [], Path.read_text
+    note = lambda file, *args, **kwargs: names.append(file.name) or read(file, *args, **kwargs)
+    monkeypatch.setattr(Path, "read_text", note)
+    load_model(tmp_path)
+    assert names.count("config.json") == 1
 
 
 def test_no_text_spells_a_special_token():
