@@ -53,12 +53,12 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
         *("library/long_text_data", "deeper/08_speed"),  # its ladder climbs over lessons 09 to 11
     ],
     "15_translation": ["library/scores", "library/translating", "library/viewer"],
-    "deeper/15_pretrained": ["library/families", "library/hugging_face"],
+    "deeper/15_pretrained": ["library/families", "library/family_configs", "library/hugging_face"],
 }
 EXTRA = "config toy_data labels ngrams prompts multi_head_tools leak_tools two_stacks"
 EXTRA += " recording ablation viewer"
 EXTRA += " translating scores long_text_data"
-EXTRA += " families hugging_face"
+EXTRA += " families family_configs hugging_face"
 EXTRA += " training_config callbacks sharding results saving costs settings recipes reports cli"
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
