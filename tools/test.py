@@ -58,6 +58,7 @@ def site():
 
 
 QUICK = {
+    "first cells": lambda: sh("tools/first_cell.py"),
     "clean": lambda: sh("nbdev_clean"),
     "export": lambda: sh("nbdev_export"),
     "readme": lambda: sh("tools/readme.py"),
