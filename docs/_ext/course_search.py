@@ -12,11 +12,9 @@ from docutils import nodes
 from sphinx import addnodes
 
 # A formula within a sentence, as one would type it: \sqrt{d_k} -> √d_k.
-SIGNS = {r"\sqrt": "√", r"\cdot": "·", r"\times": "×", r"\infty": "∞", r"\le": "≤", r"\ge": "≥"}
-SIGNS |= {r"\top": "ᵀ", r"\approx": "≈", r"\partial": "∂", r"\sum": "Σ", r"\dots": "…"}
-SILENT = (
-    r"\\(?:text|mathrm|mathcal|mathbb|operatorname|left|right|big|t?frac)(?![a-z])|\\[,;!]|[{}]"
-)
+SIGNS = dict(sqrt="√", cdot="·", times="×", infty="∞", le="≤", ge="≥", ne="≠", top="ᵀ", mid="|")
+SIGNS |= dict(approx="≈", partial="∂", sum="Σ", dots="…", leftarrow="←", to="→", ldots="…", ell="ℓ")
+SIGNS |= dict.fromkeys("text mathrm mathcal mathbb operatorname left right big".split(), "")
 
 NAMES_ONLY = ("solutions/", "library/")  # of their code
 SKIPPED = (nodes.section, nodes.title, nodes.math_block, nodes.raw, nodes.field_list)
@@ -27,8 +25,8 @@ def plain(node):
     """The words of a paragraph, its formulas as one would type them."""
     if isinstance(node, nodes.math):
         text = re.sub(r"\\t?frac\{([^{}]*)\}\{([^{}]*)\}", r"\1/\2", node.astext())
-        text = re.sub(r"\\[a-zA-Z]+", lambda m: SIGNS.get(m[0], m[0]), re.sub(SILENT, "", text))
-        return text.replace("\\", "")
+        text = re.sub(r"\\([a-zA-Z]+)", lambda m: SIGNS.get(m[1], m[1]), text)
+        return re.sub(r"\\.|[{}]", "", text).strip()
     if isinstance(node, nodes.Text):
         return node.astext()
     return "".join(map(plain, node.children))

@@ -10,7 +10,7 @@
     [/^\d\d_/, "Lesson", 1],
     [/^/, "", 0.9],
   ];
-  const EMPTY = /^(an?|and|are|as|at|by|do|does|for|from|how|in|is|it|of|on|or|that|the|to|what|when|why|with)$/;
+  const EMPTY = /^(an?|and|are|as|at|by|can|do|does|for|from|how|i|in|is|it|of|on|or|that|the|to|what|when|why|with|works?)$/;
   const WORD = /[\p{L}\p{N}_]+/gu;
 
   // Small letters without accents. Each letter stays one letter, so that places stay the same.
@@ -117,14 +117,15 @@
     const lines = code.split("\n"), folded = inCode.split("\n");
     const at = (test) => lines.findIndex((_, i) => terms.some((term) => test(folded[i], term)));
     const i = [at((line, term) => term.define.test(line)), at((line, { find }) => times(line, find))];
-    return folded[0].includes(" ") || lines.length > 1 ? lines[i.find((n) => n >= 0)]?.trim() : "";
+    return code.includes("(") ? lines[i.find((n) => n >= 0)]?.trim() : ""; // else names alone
   }
 
   function item({ page, title, kind, section }, terms) {
     const link = make("a", [title], { href: `${page}.html${section.id ? `#${section.id}` : ""}` });
     if (section.heading && !title.endsWith(section.heading)) link.append(` › ${section.heading}`);
     const said = make("p", marked(excerpt(section, terms), terms));
-    const line = terms.some(({ find }) => times(section.inProse, find)) ? "" : lineOfCode(section, terms);
+    const told = section.inHeading + section.inProse;
+    const line = terms.some(({ find }) => times(told, find)) ? "" : lineOfCode(section, terms);
     if (line) said.replaceChildren(make("code", marked(line, terms)));
     return make("li", [link, make("small", [kind]), said]);
   }
@@ -138,7 +139,7 @@
     const { terms, hits, all } = search(query);
     const pages = hits.length === 1 ? "1 page" : `${hits.length} pages`;
     if (!terms.length) count.textContent = "";
-    else if (!hits.length) count.textContent = `Nothing here has “${query.trim()}”. Try fewer letters or another word.`;
+    else if (!hits.length) count.textContent = `Nothing here has “${query.trim()}”. Try another word.`;
     else if (all) count.textContent = `${pages} found`;
     else count.textContent = `No page has all of these words; ${pages} with most of them:`;
     list.replaceChildren(...hits.slice(0, limit).map((hit) => item(hit, terms)));
