@@ -148,7 +148,7 @@ def _lengthen(model, length):
     for part in model.modules():
         if isinstance(part, Rotary) and part.max_len < length:
             part.max_len = 2 * length
-            part.table = part.make_table().to(part.table.device)
+            part.table = part.make_table(part.table.device)
 
 # %% ../nbs/deeper/11_caches.ipynb #9af822f6
 @torch.no_grad()
