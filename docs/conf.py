@@ -23,6 +23,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
     "nbdev_myst",
+    "course_search",
 ]
 external_toc_path = str(HERE / "_toc.yml")
 exclude_patterns = ["**.ipynb_checkpoints", "_*"]
@@ -61,6 +62,7 @@ toc_object_entries_show_parents = "hide"
 
 html_theme = "sphinx_book_theme"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["course.css"]
 html_js_files = [("course.js", {"defer": "defer"})]
 html_favicon = "_static/favicon.svg"
