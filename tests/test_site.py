@@ -3,6 +3,7 @@
 The browser tests need `_site` (`make site` builds it) and Chromium with chromedriver.
 """
 
+import gzip
 import http.server
 import json
 import posixpath
@@ -27,6 +28,7 @@ NOTEBOOKS = sorted(
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("sphinx", reason="the site's requirements are not installed")
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+import course_search
 import nbdev_myst as ext
 
 v4, order = nbformat.v4, tool("order")
@@ -198,6 +200,15 @@ def test_docments_become_parameter_fields():
     assert ext.parameter_fields(scale) == expected
 
 
+FORMULAS = {r"\sqrt{d_k}": "√d_k", r"\frac{x}{y} \cdot \text{ln } V": "x/y · ln V", "T": "T"}
+FORMULAS |= {r"\alpha \le \mathrm{softmax}(z)_i": "alpha ≤ softmax(z)_i"}
+
+
+@pytest.mark.parametrize("tex, typed", FORMULAS.items())
+def test_a_formula_is_found_as_it_is_typed(tex, typed):
+    assert course_search.plain(course_search.nodes.math(tex, tex)) == typed
+
+
 def test_a_command_is_described_by_its_help():
     class Option:
         help = "folder to write to"
@@ -258,6 +269,10 @@ return {
   charts: texts('.vega-chart', undrawn, label),
 };
 """
+SCROLLS = """
+return [...document.querySelectorAll('.cell_input pre')]
+  .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth).map(e => e.textContent.slice(0, 80));
+"""
 WIDEST = """
 const root = document.documentElement, width = window.innerWidth;
 const over = Math.max(root.scrollWidth, document.body.scrollWidth) - width;
@@ -307,6 +322,7 @@ def faults(browser, url):
     asked = visit(browser, url)
     found = browser.execute_script(INSPECT)
     at_home = ("data:", "blob:", "{0.scheme}://{0.netloc}/".format(urlsplit(url)))
+    found["code"] = browser.execute_script(SCROLLS)
     found["outside"] = [to for to in asked if not to.startswith(at_home)]
     found["console"] = [
         e for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")
@@ -354,7 +370,32 @@ def test_pages_are_described_and_listed():
     names = (path.relative_to(ROOT / "nbs").with_suffix(".html").as_posix() for path in NOTEBOOKS)
     assert all(f"/{name}</loc>" in listed for name in names)
     assert "02_attention.html): " in (SITE / "llms.txt").read_text(encoding="utf-8")
-    assert "fontawesome.js" not in home and "searchindex.js" not in home
+    assert "fontawesome.js" not in home and "search_words.js" not in home
+    words = (SITE / "_static" / "search_words.js").read_bytes()
+    assert len(gzip.compress(words)) < 400_000 and not (SITE / "searchindex.js").exists()
+
+
+@in_browser[1]
+def test_pages_show_where_they_stand_and_answer_their_predictions():
+    for path in NOTEBOOKS:
+        page = path.relative_to(ROOT / "nbs").with_suffix(".html").as_posix()
+        markup = (SITE / page).read_text(encoding="utf-8")
+        sidebar = markup[markup.index("bd-docs-nav") :].split("</nav>")[0]
+        assert sidebar.count('aria-current="page"') == 1
+        if page != "index.html":  # its part is open
+            assert "open" in sidebar.split('aria-current="page"')[0].rpartition("<details")[2][:6]
+        lesson = re.match(r"\d\d_", page) and page[:2] != "00"
+        assert (f"transformer_{page[:2]}.svg" in markup) == bool(lesson), page
+        cells = nbformat.read(path, as_version=4).cells
+        asked = [ext.PREDICT.findall(cell.source) for cell in cells if cell.cell_type == "markdown"]
+        asked = [] if page.startswith("solutions/") else sum(asked, [])
+        assert markup.count('<details class="answer">') == len(asked), page
+
+
+def test_css_keeps_what_pages_use():
+    css = ".a,.b:not(.c){x:1}.d{y:2}@media print{.d{z:3}}@media (e:f){.a .d{g:4}.b{h:5}}p{i:6}"
+    kept = ".a,.b:not(.c){x:1}@media (e:f){.b{h:5}}p{i:6}"
+    assert ext.prune(css, {"a", "b"}) == kept and ext.prune(css, {"a", "b", "d"}) == css
 
 
 class TestPages:
@@ -369,14 +410,32 @@ class TestPages:
         assert faults(browser, (SITE / page).resolve().as_uri()) == {}
 
     @pytest.mark.parametrize("base", ["http", "file"])
-    def test_search_finds_a_lesson(self, browser, site, base):
-        from selenium.webdriver.support.ui import WebDriverWait
-
+    def test_search_shows_what_it_found(self, browser, site, base):
         start = site if base == "http" else SITE.resolve().as_uri() + "/"
-        visit(browser, start + "search.html?q=attention")
-        links = lambda b: b.find_elements("css selector", "#search-results li a")
-        hits = WebDriverWait(browser, 10).until(links)
-        assert any("attention" in (hit.get_attribute("href") or "") for hit in hits)
+        assert faults(browser, start + "search.html?q=Queries, keys and values") == {}
+        found = lambda css: [e.text for e in browser.find_elements("css selector", css)]
+        links, excerpts = "#search-results a", "#search-results p"
+        assert found(links)[0] == "02 \u00b7 Queries, keys and values"
+        assert "a query for what it looks for" in found(excerpts)[0]
+
+        def search(words):
+            type_in = "const i = document.querySelector('main input'); i.value = arguments[0];"
+            browser.execute_script(type_in + "i.form.requestSubmit()", words)
+            return found("#search-count")[0], found(links), found(excerpts)
+
+        count, pages, texts = search("MultiHeadAttention")
+        at = lambda begin: next(i for i, page in enumerate(pages) if page.startswith(begin))
+        assert int(count.split()[0]) >= len(pages) == 20 and at("03 ") < 3
+        assert "Solutions" not in "".join(pages[:9]) and "multiheadatt" in "".join(texts).lower()
+        assert any("is_causal" in text for text in search("is_causal")[2])
+        assert search("f\u00fcnf")[1] == search("FUNF")[1] != []
+        assert search("masks")[1][0] == search("Masks")[1][0]
+        assert search("<b>nowhere</b> qqqq")[0].startswith("No page has all")
+        assert search("qqqq") == ("Nothing here has \u201cqqqq\u201d. Try another word.", [], [])
+        assert search("")[0] == ""
+        search("masks")
+        browser.find_element("css selector", "main input").send_keys("\ue015")  # arrow down
+        assert browser.switch_to.active_element.text == found(links)[0]
 
     def test_charts_are_drawn_by_day_and_by_night(self, browser, site):
         charts = lambda page: 'class="vega-chart"' in (SITE / page).read_text(encoding="utf-8")
