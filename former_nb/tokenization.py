@@ -70,7 +70,7 @@ class TextTokenizer:
 
     kind = ""  # what tokenizer.json calls it
     before, after = (BOS,), (EOS,)  # what a text begins and ends with
-    start = (BOS,)  # what a translation begins with
+    start, names = (BOS,), dict(enumerate(SPECIALS))  # of a translation; of special tokens
     stops = dict(eos_token_ids=EOS, suppress_tokens=(PAD, BOS, UNK))  # as for `stream`
 
     def __init_subclass__(cls):
@@ -234,14 +234,14 @@ class HuggingFaceTokenizer(TextTokenizer):
         own.encode_special_tokens = True  # in a text they are characters as all others
         largest = max([*own.get_vocab().values(), *self.ends, *start])
         check_that(largest < vocab_size, "tokenizer", f"tokens below {vocab_size}", largest)
-        self.start = tuple(start)
         self.stops = dict(eos_token_ids=self.ends, suppress_tokens=tuple(suppress_tokens))
         one, whole = own.encode("a", add_special_tokens=False).ids, own.encode("a").ids
         at = next(i for i in range(len(whole)) if whole[i : i + len(one)] == one)
         self.before, self.after = whole[:at], whole[at + len(one) :] or self.ends[:1]
         named = own.token_to_id(str(backend["model"].get("unk_token")))
         added = own.get_added_tokens_decoder().items()
-        self.special = {i for i, t in added if t.special} - {named, backend["model"].get("unk_id")}
+        self.start, self.names = tuple(start), {i: t.content for i, t in added if t.special}
+        self.special = self.names.keys() - {named, backend["model"].get("unk_id")}
 
     @classmethod
     def from_folder(

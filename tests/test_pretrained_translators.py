@@ -18,6 +18,7 @@ from former_nb.recording import record_attention
 from former_nb.saving import load_model, save_model
 from former_nb.translating import translate
 from former_nb.two_stacks import CrossAttentionCache
+from former_nb.viewer import view
 
 transformers = pytest.importorskip("transformers")
 from transformers import BartConfig, MarianConfig  # noqa: E402
@@ -217,6 +218,8 @@ def test_a_folder_translates_as_theirs_does(first, tmp_path):
         model, tokenizer, _ = load_model(folder)
         found = translate(model, tokenizer, LINES, 1)  # sources of three lengths in one batch
         assert [line.text for line in found] == wanted
+        src, tgt = view(model, (LINES[1], LINES[0]), tokenizer).panels[0].labels
+        assert (src[0], src[-1], tgt[0]) == ("<s>", "</s>", "</s>")  # as it reads them
     arguments = ["translate", "--model", str(tmp_path / "theirs"), "--num-beams", "1"]
     found = CliRunner().invoke(app, [*arguments, "--device", "cpu", *LINES])
     assert found.exit_code == 0, found.output
