@@ -200,7 +200,7 @@ def test_docments_become_parameter_fields():
     assert ext.parameter_fields(scale) == expected
 
 
-FORMULAS = {r"\sqrt{d_k}": "√d_k", r"\frac{x}{y} \cdot \text{ln } V": "x/y · ln V", "T": "T"}
+FORMULAS = {r"\sqrt{d_k}": "√d_k", r"\frac{x}{y} \cdot \ln V": "x/y · ln V", "T": "T"}
 FORMULAS |= {r"\alpha \le \mathrm{softmax}(z)_i": "alpha ≤ softmax(z)_i"}
 
 
