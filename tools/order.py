@@ -177,8 +177,9 @@ def faults(root):
 def toc(nbs):
     "The order of the site: the path, the deep dives, the library, the solutions, the reference."
     there = set(pages(nbs))
+    glossary = ["file: glossary"] if (nbs / "glossary.md").exists() else []
     parts = {
-        "The path": [f"file: {page}" for page in [TOUR, *PATH] if page in there],
+        "The path": [f"file: {page}" for page in [TOUR, *PATH] if page in there] + glossary,
         "Deep dives": [f"file: {page}" for page in DIVES if page in there],
         "Library": [f"file: {page}" for page in LIBRARY if page in there],
         "Solutions": ["glob: solutions/*"],
