@@ -23,6 +23,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
     "nbdev_myst",
+    "slides",
 ]
 external_toc_path = str(HERE / "_toc.yml")
 exclude_patterns = ["**.ipynb_checkpoints", "_*"]
