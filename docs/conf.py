@@ -23,7 +23,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
     "nbdev_myst",
-    "slides",
+    "course_search",
+    "course_slides",
 ]
 external_toc_path = str(HERE / "_toc.yml")
 exclude_patterns = ["**.ipynb_checkpoints", "_*"]
@@ -62,6 +63,7 @@ toc_object_entries_show_parents = "hide"
 
 html_theme = "sphinx_book_theme"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["course.css"]
 html_js_files = [("course.js", {"defer": "defer"})]
 html_favicon = "_static/favicon.svg"

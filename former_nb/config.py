@@ -9,7 +9,7 @@ __all__ = ['ACTIVATIONS', 'NORMS', 'POSITIONS', 'SCALINGS', 'BIASES', 'SIZES', '
 # %% ../nbs/library/config.ipynb #850b0bad
 import math
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 
 import psutil
 import torch
@@ -78,6 +78,11 @@ def scale_frequencies(
     kept = ((circles - low) / (high - low)).clamp(0, 1)  # 0 below `low`, 1 above `high`
     return frequency * (kept + (1 - kept) / factor)
 
+
+@lru_cache
+def _scale(*items):  # the same function for the same numbers, so that layers share a table
+    return partial(scale_frequencies, scaling=dict(items))
+
 # %% ../nbs/library/config.ipynb #1cb06ef9
 BIASES = {  # which linear layers of a block have none
     "all": (),
@@ -132,7 +137,7 @@ class TransformerConfig(Settings):
         base, number = self.rope_base, type(self.rope_base) in (int, float)
         check_that(number and 1 < base < math.inf, "rope_base", "a number above 1", base)
         if self.rope_scaling is not None:
-            self.rope_scale(torch.ones(1))  # refuses what it cannot be
+            scale_frequencies(torch.ones(1), self.rope_scaling)  # refuses what it cannot be
         if self.positions == "rotary" and self.head_width % 2:
             d_k = self.head_width
             raise ValueError(f"d_model: expected heads of an even width for rotary, got {d_k}")
@@ -148,8 +153,8 @@ class TransformerConfig(Settings):
         "About how many numbers a stack of these blocks has, with its embeddings and positions."
         heads = 2 * (self.n_heads + (self.n_kv_heads or self.n_heads)) * self.head_width
         block = self.d_model * (heads + (ACTIVATIONS[self.activation][1] + 1) * self.d_ff)
-        rotary = self.positions == "rotary"  # each layer has a table of angles
-        positions = self.max_len * (self.n_layers * self.head_width if rotary else self.d_model)
+        rotary = self.positions == "rotary"  # all layers share a table of angles
+        positions = self.max_len * (self.head_width if rotary else self.d_model)
         tables = (2 - self.tied_head) * self.vocab_size * self.d_model
         return self.n_layers * block + tables + positions
 
@@ -161,7 +166,7 @@ class TransformerConfig(Settings):
     @property
     def rope_scale(self):
         "What changes the frequencies of rotary positions; None where nothing does."
-        return self.rope_scaling and partial(scale_frequencies, scaling=self.rope_scaling)
+        return self.rope_scaling and _scale(*self.rope_scaling.items())
 
     def build_positions(
         self,

@@ -111,7 +111,7 @@ def _shards(folder):
     return found
 
 
-def _open(source, revision):
+def _open(source, revision=None, saved=None):
     "Configuration, name -> shape, and a function that gets a tensor by its name."
     if isinstance(source, nn.Module):
         state = source.state_dict()
@@ -130,7 +130,7 @@ def _open(source, revision):
         with safe_open(folder / shards[name][1], "pt") as tensors:
             return tensors.get_tensor(name)
 
-    saved = _read_json(folder / "config.json")
+    saved = saved or _read_json(folder / "config.json")
     return saved, {name: shape for name, (shape, _) in shards.items()}, get
 
 # %% ../nbs/library/hugging_face.ipynb #89a39408
@@ -139,7 +139,10 @@ def from_hugging_face(
     revision: str | None = None,  # of a name on the hub, such as 'main'; None reads no hub
 ) -> nn.Module:  # LanguageModel, Classifier or MaskedLanguageModel, in eval mode
     "The same function in our modules. Raises `ValueError` or `TypeError` for what it cannot be."
-    saved, found, get = _open(source, revision)
+    return _build(*_open(source, revision))
+
+
+def _build(saved, found, get):  # what `_open` gives
     family, kind, config, args = read_config(saved)
     with torch.device("meta"):
         masked = kind is MaskedLanguageModel
@@ -177,11 +180,11 @@ def to_hugging_face(
 
 
 def load_folder(
-    folder: str | Path,  # as Hugging Face writes it, with a tokenizer
+    folder: Path,  # as Hugging Face writes it, with a tokenizer
+    saved: dict,  # what its config.json holds
 ) -> Loaded:  # model, tokenizer, labels
     "What `load_model` returns for such a folder."
-    folder = Path(folder)
-    saved, model = _read_json(folder / "config.json"), from_hugging_face(folder)
+    model = _build(*_open(folder, saved=saved))
     file = folder / "generation_config.json"
     ends = (saved | (_read_json(file) if file.is_file() else {})).get("eos_token_id")
     ends = [ends] if isinstance(ends, int) else ends or []

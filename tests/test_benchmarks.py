@@ -48,7 +48,8 @@ def test_what_does_not_fit_in_memory_is_left_out(monkeypatch, capsys):
     assert "left out: it needs some 20 GiB" in capsys.readouterr().err
 
 
-def test_the_command_measures_and_keeps(tmp_path):
+def test_the_command_measures_and_keeps(tmp_path, monkeypatch):
+    monkeypatch.setenv("FORMER_NB_DEVICE", "cpu")
     name, kept = "attention/128/full/forward", {"ratio": {}, "seconds": {}, "limit": None}
     file = tmp_path / "cpu-1.json"
     file.write_text(json.dumps({"workloads": {"an older one": kept}}))
@@ -61,6 +62,7 @@ def test_the_command_measures_and_keeps(tmp_path):
 
 
 def test_a_workload_that_fails_is_left_out_and_a_lost_device_stops(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("FORMER_NB_DEVICE", "cpu")
     names = [f"attention/128/{rule}/forward" for rule in ("full", "causal")]
     real = command.measure
     lost = lambda name, *rest: real(name, *rest) if name == names[0] else broken_device()

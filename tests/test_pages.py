@@ -26,7 +26,7 @@ WORDS, LINES, MINUTES, PITFALLS = 1400, 120, 20, 2
 TOUR_MINUTES = 10
 LAST = ["Exercises", "Recap", "References"]
 
-order = tool("order")
+order, first_cell = tool("order"), tool("first_cell")
 PAGES = [order.TOUR, *order.PATH]
 
 # ---------------------------------------------------------------- what a reader sees of a page
@@ -71,6 +71,18 @@ def shown_and_run(nb):
     return [(n, cell) for n, cell in cells if directives(cell).get("eval") != "false"]
 
 
+# ---------------------------------------------------------------- the cell that installs
+
+
+@pytest.mark.parametrize("path", first_cell.pages(), ids=lambda path: path.stem)
+def test_the_first_cell_after_the_title_installs_the_package(path):
+    "The same on each page. It is no part of the page: not shown on the site, not counted here."
+    nb = nbformat.read(path, 4)
+    found = [n for n, cell in enumerate(nb.cells) if first_cell.is_install(cell)]
+    assert found == [1] and nb.cells[0].cell_type == "markdown", "python tools/first_cell.py"
+    assert nb.cells[1].source == first_cell.CELL and not nb.cells[1].outputs
+
+
 # ---------------------------------------------------------------- names
 
 
@@ -108,7 +120,7 @@ def name_faults(nb):
 def page_faults(nb):
     "One sentence for each way in which a page does not run as shown."
     for n, cell in code_cells(nb):
-        if is_hidden(cell):
+        if is_hidden(cell) and cell.source != first_cell.CELL:  # the one exception to the rule
             yield f"cell {n} is hidden"
         if is_folded(cell) and is_exported(cell):
             yield f"cell {n} is exported and folded"
@@ -221,10 +233,11 @@ END = "## Exercises\n\n**07.2 Predict.**\n\n## Recap\n\n## References"
 
 def lesson(*cells, title=TITLE, drawing=DRAWING, end=END):
     "A lesson that is right, with more cells in its middle."
+    install = code(first_cell.CELL)
     first = code("#| default_exp text\n#| export\nimport torch")
     mine = code('def mine(x): ...\n\n\ncheck("07.1", mine);')
     imports = code("from former_nb.exercises import check")
-    cells = [prose(title), prose(drawing), first, imports, *cells, mine, prose(end)]
+    cells = [prose(title), install, prose(drawing), first, imports, *cells, mine, prose(end)]
     return new_notebook(cells=cells)
 
 
@@ -266,13 +279,13 @@ def test_a_page_that_is_right_has_no_fault(folder):
 )
 def test_a_page_that_does_not_run_as_shown_is_told_so(cell, fault):
     (said,) = page_faults(lesson(cell))
-    assert said.startswith("cell 5 ") and fault in said
+    assert said.startswith("cell 6 ") and fault in said
 
 
 def test_names_of_hidden_and_unrun_cells_are_not_known():
     page = lesson(code("#| hide\nx = 1"), code("#| eval: false\ny = 1"), code("x, y"))
     said = [fault for fault in page_faults(page) if "uses" in fault]
-    assert [fault[:13] for fault in said] == ["cell 7 uses x", "cell 7 uses y"]
+    assert [fault[:13] for fault in said] == ["cell 8 uses x", "cell 8 uses y"]
 
 
 PITFALL = "> **Pitfall: the wrong axis.** Look.\n\n"

@@ -4,6 +4,7 @@ downloaded. Prints the largest differences (pytest -s)."""
 import json
 import os
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -23,14 +24,11 @@ from former_nb.generator import LanguageModel
 from former_nb.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.labels import predict
 from former_nb.masked_language import MaskedLanguageModel
-from former_nb.pretrained import add_low_rank, merge_low_rank
 from former_nb.recording import record_attention
 from former_nb.sampling import Sampling, filter_logits
 from former_nb.saving import load_model, save_model
 from former_nb.subwords import apply_bpe
 from former_nb.tokenization import HuggingFaceTokenizer, SubwordTokenizer
-from former_nb.training import fit
-from former_nb.training_config import TrainingConfig
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 transformers = pytest.importorskip("transformers")
@@ -570,6 +568,16 @@ def test_a_folder_of_theirs_is_loaded_with_its_tokenizer_and_saved_as_ours(kind,
         generate_text(model, tokenizer, "", 1, 3)  # starts somewhere
 
 
+def test_a_configuration_is_read_once(tmp_path, monkeypatch):
+    config = GPT2Config(**GPT2 | dict(vocab_size=300), **NONE)
+    with_tokenizer(tmp_path, "GPT2LMHeadModel", config, bytes_bpe())
+    names, read = [], Path.read_text
+    note = lambda file, *args, **kwargs: names.append(file.name) or read(file, *args, **kwargs)
+    monkeypatch.setattr(Path, "read_text", note)
+    load_model(tmp_path)
+    assert names.count("config.json") == 1
+
+
 def test_no_text_spells_a_special_token():
     for make_tokenizer, names in [
         (bytes_bpe, [END]),
@@ -648,48 +656,6 @@ def test_the_command_line_writes_what_theirs_writes(tmp_path):
     assert len(wanted) == len(row) + 200 or wanted[-1] == 0
 
 
-# ---- training a part of it
-
-
-def low_rank_model(kind):
-    torch.manual_seed(0)
-    c = TransformerConfig(**OURS, dropout=0.1, positions="rotary", n_kv_heads=1)
-    return LanguageModel(c) if kind == "generator" else Classifier(c, 2, n_segments=2)
-
-
-@pytest.mark.parametrize("kind", ["generator", "classifier"])
-def test_low_rank_training_leaves_the_rest_as_it_was_and_merges_exactly(kind, tmp_path):
-    model = low_rank_model(kind)
-    before = {name: t.clone() for name, t in model.state_dict().items()}
-    first = model.eval()(TOKENS)
-    add_low_rank(model, 3)
-    assert_close(model(TOKENS), first, rtol=0, atol=0)  # B starts at 0
-    small = {n for n, p in model.named_parameters() if p.requires_grad}
-    assert len(small) == 2 * 4 * 2 and all(n.endswith((".0.a", ".0.b")) for n in small)
-    if kind == "classifier":
-        model.head.requires_grad_(True)
-    targets = TOKENS.masked_fill(TOKENS == 0, -100) if kind == "generator" else TOKENS[:, 0] % 2
-    batches, plan = [(TOKENS, targets)] * 5, TrainingConfig(epochs=2, lr=1e-2, pad=None)
-    fit(model, batches, batches[:1], plan, progress=False, device="cpu")
-    names = {n: n.replace("parametrizations.weight.original", "weight") for n in model.state_dict()}
-    frozen = {names[n]: t for n, t in model.state_dict().items() if n not in small}
-    changed = {n for n, t in frozen.items() if not torch.equal(t, before[n])}
-    assert changed == ({"head.weight", "head.bias"} if kind == "classifier" else set())
-    trained = model.eval()(TOKENS)
-    assert not torch.equal(trained, first)
-    merge_low_rank(model)
-    assert_close(model(TOKENS), trained, rtol=0, atol=0)
-    assert model.state_dict().keys() == before.keys()
-    assert all(p.requires_grad for p in model.parameters())
-    model.save_pretrained(tmp_path / "merged")
-    assert_close(type(model).from_pretrained(tmp_path / "merged")(TOKENS), trained)
-
-
-def test_a_rank_is_a_whole_number():
-    with pytest.raises(ValueError, match="rank: expected"):
-        add_low_rank(low_rank_model("generator"), 0)
-
-
 # ---- sharing
 
 
@@ -715,7 +681,7 @@ def test_a_model_is_pushed_to_the_hub_with_a_card_and_comes_back(tmp_path, monke
     monkeypatch.setattr("huggingface_hub.hub_mixin.HfApi", lambda **kwargs: hub)
     monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", hub.download)
     monkeypatch.setattr("former_nb.saving.hf_hub_download", hub.download)
-    model = low_rank_model("generator").eval()
+    model = LanguageModel(TransformerConfig(**OURS)).eval()
     model.push_to_hub("you/names")
     files = {file.name for file in (tmp_path / "you" / "names").iterdir()}
     assert files == {"README.md", "config.json", "model.safetensors"}

@@ -3,6 +3,7 @@
 The browser tests need `_site` (`make site` builds it) and Chromium with chromedriver.
 """
 
+import gzip
 import http.server
 import json
 import posixpath
@@ -27,6 +28,7 @@ NOTEBOOKS = sorted(
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("sphinx", reason="the site's requirements are not installed")
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+import course_search
 import nbdev_myst as ext
 
 v4, order = nbformat.v4, tool("order")
@@ -198,6 +200,15 @@ def test_docments_become_parameter_fields():
     assert ext.parameter_fields(scale) == expected
 
 
+FORMULAS = {r"\sqrt{d_k}": "√d_k", r"\frac{x}{y} \cdot \text{ln } V": "x/y · ln V", "T": "T"}
+FORMULAS |= {r"\alpha \le \mathrm{softmax}(z)_i": "alpha ≤ softmax(z)_i"}
+
+
+@pytest.mark.parametrize("tex, typed", FORMULAS.items())
+def test_a_formula_is_found_as_it_is_typed(tex, typed):
+    assert course_search.plain(course_search.nodes.math(tex, tex)) == typed
+
+
 def test_a_command_is_described_by_its_help():
     class Option:
         help = "folder to write to"
@@ -354,7 +365,9 @@ def test_pages_are_described_and_listed():
     names = (path.relative_to(ROOT / "nbs").with_suffix(".html").as_posix() for path in NOTEBOOKS)
     assert all(f"/{name}</loc>" in listed for name in names)
     assert "02_attention.html): " in (SITE / "llms.txt").read_text(encoding="utf-8")
-    assert "fontawesome.js" not in home and "searchindex.js" not in home
+    assert "fontawesome.js" not in home and "search_words.js" not in home
+    words = (SITE / "_static" / "search_words.js").read_bytes()
+    assert len(gzip.compress(words)) < 400_000 and not (SITE / "searchindex.js").exists()
 
 
 class TestPages:
@@ -369,14 +382,32 @@ class TestPages:
         assert faults(browser, (SITE / page).resolve().as_uri()) == {}
 
     @pytest.mark.parametrize("base", ["http", "file"])
-    def test_search_finds_a_lesson(self, browser, site, base):
-        from selenium.webdriver.support.ui import WebDriverWait
-
+    def test_search_shows_what_it_found(self, browser, site, base):
         start = site if base == "http" else SITE.resolve().as_uri() + "/"
-        visit(browser, start + "search.html?q=attention")
-        links = lambda b: b.find_elements("css selector", "#search-results li a")
-        hits = WebDriverWait(browser, 10).until(links)
-        assert any("attention" in (hit.get_attribute("href") or "") for hit in hits)
+        assert faults(browser, start + "search.html?q=Queries, keys and values") == {}
+        found = lambda css: [e.text for e in browser.find_elements("css selector", css)]
+        links, excerpts = "#search-results a", "#search-results p"
+        assert found(links)[0] == "02 \u00b7 Queries, keys and values"
+        assert "a query for what it looks for" in found(excerpts)[0]
+
+        def search(words):
+            type_in = "const i = document.querySelector('main input'); i.value = arguments[0];"
+            browser.execute_script(type_in + "i.form.requestSubmit()", words)
+            return found("#search-count")[0], found(links), found(excerpts)
+
+        count, pages, texts = search("MultiHeadAttention")
+        at = lambda begin: next(i for i, page in enumerate(pages) if page.startswith(begin))
+        assert int(count.split()[0]) >= len(pages) == 20 and at("03 ") < 3
+        assert "Solutions" not in "".join(pages[:9]) and "multiheadatt" in "".join(texts).lower()
+        assert any("is_causal" in text for text in search("is_causal")[2])
+        assert search("f\u00fcnf")[1] == search("FUNF")[1] != []
+        assert search("masks")[1][0] == search("Masks")[1][0]
+        assert search("<b>nowhere</b> qqqq")[0].startswith("No page has all")
+        assert search("qqqq") == ("Nothing here has \u201cqqqq\u201d. Try another word.", [], [])
+        assert search("")[0] == ""
+        search("masks")
+        browser.find_element("css selector", "main input").send_keys("\ue015")  # arrow down
+        assert browser.switch_to.active_element.text == found(links)[0]
 
     def test_charts_are_drawn_by_day_and_by_night(self, browser, site):
         charts = lambda page: 'class="vega-chart"' in (SITE / page).read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ SITE = ROOT / "_site"
 pytest.importorskip("sphinx", reason="the site's requirements are not installed")
 pytest.importorskip("bs4")
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
-import slides
+import course_slides as slides
 from bs4 import BeautifulSoup
 
 LESSONS = sorted(p.stem for p in (ROOT / "nbs").glob("*.ipynb") if slides.LESSON.match(p.stem))

@@ -30,7 +30,7 @@ COURSE = """
 12_encoder_decoder
 13_number_words
 14_subwords
-15_translation      translation_ablations alignments attention_maps pretrained
+15_translation      translation_ablations alignments attention_maps pretrained fine_tuning
 """
 SHARED = [f"library/{page}" for page in "core guards exercises tokenization files".split()]
 USED = {  # pages that come before a lesson in the way of imports, wherever they are read

@@ -42,8 +42,9 @@ def code(cell):
 
 
 def fingerprint(nb):
-    "A hash of the code cells, blind to prose, outputs and directives."
-    text = "\0".join(code(c) for c in nb.cells if c.cell_type == "code")
+    "A hash of the code cells, blind to prose, outputs, directives and the installing cell."
+    cells = (c for c in nb.cells if c.cell_type == "code" and "%pip install" not in c.source)
+    text = "\0".join(map(code, cells))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
