@@ -164,7 +164,7 @@ class Slide:
     lead: list = field(default_factory=list)  # sentences above it
     after: list = field(default_factory=list)  # sentences below it
     notes: list = field(default_factory=list)  # paragraphs, each a list of sentences
-    style: str = "plain"
+    style: str = ""
 
     def html(self):
         said = {name: " ".join(getattr(self, name)) for name in ("lead", "after")}
@@ -175,8 +175,8 @@ class Slide:
         notes = "".join(f"<p>{' '.join(paragraph)}</p>" for paragraph in self.notes)
         notes = re.sub("</?a[^>]*>", "", notes)  # the speaker's window has no address
         notes = f'<aside class="notes">{notes}</aside>' if notes else ""
-        head = f"<h2>{self.heading}</h2>"
-        return f'<section class="{self.style}">{head}{lead}{shown}{after}{notes}</section>\n'
+        slide = f"<h2>{self.heading}</h2>{lead}{shown}{after}"
+        return f'<section><div class="slide {self.style}">{slide}</div>{notes}</section>\n'
 
 
 def points(heading, prose):
@@ -331,10 +331,11 @@ def deck(page, body):
 
 
 HEADING_OR_CONTENT = re.compile("^(h[2-6]|p|div|ul|ol|figure|table|pre|blockquote)$")
-TITLE = """<section class="title"><h1>{title}</h1><p class="subtitle">{subtitle}</p>
+TITLE = """<section><div class="slide title"><h1>{title}</h1><p class="subtitle">{subtitle}</p>
 <p class="minutes">{minutes}</p>
-<p class="hint"><a href="../{page}.html">The lesson</a> \u00b7 <kbd>\u2192</kbd> next
-\u00b7 <kbd>S</kbd> speaker\u2019s notes \u00b7 <kbd>Esc</kbd> overview</p></section>
+<p class="hint"><a href="../{page}.html">The lesson</a><span class="keys"> \u00b7
+<kbd>\u2192</kbd> next \u00b7 <kbd>S</kbd> speaker\u2019s notes \u00b7
+<kbd>Esc</kbd> overview</span></p></div></section>
 """
 DECK = """<!doctype html>
 <html lang="en" data-theme="light">

@@ -4,11 +4,13 @@
   const root = document.documentElement;
   const night = window.matchMedia("(prefers-color-scheme: dark)");
   const printed = /print-pdf/.test(location.search);
-  const [WIDTH, HEIGHT] = [1280, 720];
+  const phone = window.matchMedia("(max-width: 600px)"); // slides one below another, none scaled
 
   const setTheme = () => (root.dataset.theme = night.matches && !printed ? "dark" : "light");
   setTheme();
-  root.classList.add("measured"); // until all slides have their size
+  const stacked = phone.matches && !printed;
+  root.classList.add(stacked ? "stacked" : "measured"); // measured until all slides have their size
+  phone.addEventListener("change", () => location.reload());
 
   window.MathJax = {
     tex: { inlineMath: [["\\(", "\\)"]], displayMath: [["\\[", "\\]"]] },
@@ -21,7 +23,7 @@
   function typesetNotes() {
     for (const formula of document.querySelectorAll(".notes .math")) {
       const tex = formula.textContent.trim().replace(/^\\[([]|\\[)\]]$/g, "");
-      formula.innerHTML = MathJax.tex2mml(tex, { display: formula.matches("div") });
+      formula.innerHTML = MathJax.tex2mml(tex, { display: formula.localName === "div" });
     }
   }
 
@@ -53,29 +55,31 @@
 
   // A tall picture stands beside the words; then the type shrinks until nothing is cut.
   function fit(slide) {
-    const picture = slide.querySelector(".picture > *");
-    const size = picture && { w: picture.naturalWidth || picture.clientWidth, h: picture.naturalHeight || picture.clientHeight };
-    const alone = slide.querySelectorAll(":scope > .picture, :scope > .highlight, :scope > .math").length === 1;
-    if (size && alone && size.h > size.w) slide.classList.add("beside");
+    const picture = slide.querySelector(":scope > .picture > *");
+    const { naturalWidth: wide = 1, naturalHeight: high = 0 } = picture ?? {};
+    if (high > wide && slide.querySelectorAll(":scope > :is(.highlight, .math, ul, ol)").length === 0)
+      slide.classList.add("beside");
     const over = () =>
       slide.scrollHeight > slide.clientHeight + 1 ||
-      [...slide.children].some((e) => e.scrollWidth > e.clientWidth + 1 && !e.matches(".notes"));
+      [...slide.children].some((e) => e.scrollWidth > e.clientWidth + 1);
     slide.style.fontSize = "124%";
     for (let size = 124; over() && size > 50; size -= 4) slide.style.fontSize = `${size - 4}%`;
   }
 
   async function start() {
+    if (stacked) document.querySelector("link[href$='reveal.css']").disabled = true;
     night.addEventListener("change", setTheme);
     await MathJax.startup.promise;
-    await MathJax.typesetPromise([...document.querySelectorAll(".math")].filter((e) => !e.closest(".notes")));
+    await MathJax.typesetPromise([...document.querySelectorAll(".math:not(.notes *)")]);
     typesetNotes();
     await drawCharts();
+    if (stacked) return;
     if (document.readyState !== "complete") await new Promise((loaded) => window.addEventListener("load", loaded));
-    document.querySelectorAll(".slides > section").forEach(fit);
+    document.querySelectorAll(".slide").forEach(fit);
     root.classList.remove("measured");
     await Reveal.initialize({
-      width: WIDTH,
-      height: HEIGHT,
+      width: 1280,
+      height: 720,
       margin: 0,
       center: false,
       hash: true,
