@@ -18,8 +18,6 @@ extensions = [
     "myst_nb",
     "sphinx_external_toc",
     "sphinx_copybutton",
-    "sphinx_togglebutton",
-    "sphinx_design",
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
     "nbdev_myst",
@@ -77,6 +75,7 @@ html_theme_options = {
     "use_repository_button": True,
     "use_download_button": True,
     "navbar_persistent": [],
+    "article_header_start": ["toggle-primary-sidebar.html", "lesson-turn.html"],
     "launch_buttons": {
         "colab_url": "https://colab.research.google.com",
         "notebook_interface": "jupyterlab",

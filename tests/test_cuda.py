@@ -120,7 +120,7 @@ def test_attention_and_its_gradient_are_those_of_float64(dtype, T, S, d):
     for how in (dict(), dict(is_causal=True), dict(mask=padding), dict(mask=bias)):
         found = []
         for device, kind in (("cpu", torch.float64), ("cuda", dtype)):
-            inputs = [x.to(device, kind).requires_grad_() for x in (q, k, v)]
+            inputs = [x.clone().to(device, kind).requires_grad_() for x in (q, k, v)]
             y = attention(
                 *inputs, **{n: x.to(device) if n == "mask" else x for n, x in how.items()}
             )

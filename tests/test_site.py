@@ -269,6 +269,10 @@ return {
   charts: texts('.vega-chart', undrawn, label),
 };
 """
+SCROLLS = """
+return [...document.querySelectorAll('.cell_input pre')]
+  .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth).map(e => e.textContent.slice(0, 80));
+"""
 WIDEST = """
 const root = document.documentElement, width = window.innerWidth;
 const over = Math.max(root.scrollWidth, document.body.scrollWidth) - width;
@@ -318,6 +322,7 @@ def faults(browser, url):
     asked = visit(browser, url)
     found = browser.execute_script(INSPECT)
     at_home = ("data:", "blob:", "{0.scheme}://{0.netloc}/".format(urlsplit(url)))
+    found["code"] = browser.execute_script(SCROLLS)
     found["outside"] = [to for to in asked if not to.startswith(at_home)]
     found["console"] = [
         e for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")
@@ -368,6 +373,29 @@ def test_pages_are_described_and_listed():
     assert "fontawesome.js" not in home and "search_words.js" not in home
     words = (SITE / "_static" / "search_words.js").read_bytes()
     assert len(gzip.compress(words)) < 400_000 and not (SITE / "searchindex.js").exists()
+
+
+@in_browser[1]
+def test_pages_show_where_they_stand_and_answer_their_predictions():
+    for path in NOTEBOOKS:
+        page = path.relative_to(ROOT / "nbs").with_suffix(".html").as_posix()
+        markup = (SITE / page).read_text(encoding="utf-8")
+        sidebar = markup[markup.index("bd-docs-nav") :].split("</nav>")[0]
+        assert sidebar.count('aria-current="page"') == 1
+        if page != "index.html":  # its part is open
+            assert "open" in sidebar.split('aria-current="page"')[0].rpartition("<details")[2][:6]
+        lesson = re.match(r"\d\d_", page) and page[:2] != "00"
+        assert (f"transformer_{page[:2]}.svg" in markup) == bool(lesson), page
+        cells = nbformat.read(path, as_version=4).cells
+        asked = [ext.PREDICT.findall(cell.source) for cell in cells if cell.cell_type == "markdown"]
+        asked = [] if page.startswith("solutions/") else sum(asked, [])
+        assert markup.count('<details class="answer">') == len(asked), page
+
+
+def test_css_keeps_what_pages_use():
+    css = ".a,.b:not(.c){x:1}.d{y:2}@media print{.d{z:3}}@media (e:f){.a .d{g:4}.b{h:5}}p{i:6}"
+    kept = ".a,.b:not(.c){x:1}@media (e:f){.b{h:5}}p{i:6}"
+    assert ext.prune(css, {"a", "b"}) == kept and ext.prune(css, {"a", "b", "d"}) == css
 
 
 class TestPages:

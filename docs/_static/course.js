@@ -3,10 +3,16 @@
   const here = document.currentScript.src;
   const root = document.documentElement;
 
+  // On a phone, charts that stand side by side stand one below the other.
+  function stacked(spec) {
+    const { hconcat, ...rest } = spec;
+    return hconcat && innerWidth < 600 ? { ...rest, vconcat: hconcat } : spec;
+  }
+
   function drawCharts(charts) {
     const dark = root.dataset.theme === "dark";
     for (const { element, spec } of charts) {
-      vegaEmbed(element, spec, {
+      vegaEmbed(element, stacked(spec), {
         renderer: "svg",
         actions: false,
         theme: dark ? "dark" : undefined,
@@ -28,6 +34,42 @@
       new MutationObserver(() => drawCharts(charts)).observe(root, { attributeFilter: ["data-theme"] });
     };
     document.head.append(script);
+  }
+
+  // Plots with two panels keep letters that can be read: on a phone they scroll in their box.
+  function markWide() {
+    for (const image of document.querySelectorAll(".cell_output img")) {
+      const mark = () => image.classList.toggle("wide", image.naturalWidth > 1.7 * image.naturalHeight);
+      if (image.complete) mark();
+      image.addEventListener("load", mark);
+    }
+  }
+
+  // The sidebar shows where the reader is, also when the theme has put it where it was before.
+  function showPlace() {
+    const here = document.querySelector('.bd-docs-nav [aria-current="page"]');
+    const bar = here?.closest(".bd-sidebar-primary, dialog");
+    if (!bar) return;
+    const [at, box] = [here.getBoundingClientRect(), bar.getBoundingClientRect()];
+    if (at.top < box.top || at.bottom > Math.min(box.bottom, innerHeight)) {
+      bar.scrollTop += at.top - box.top - box.height / 3;
+    }
+  }
+
+  // Paper is white, and nothing on it unfolds.
+  function startPrint() {
+    let folds = [], theme;
+    addEventListener("beforeprint", () => {
+      theme = root.dataset.theme;
+      root.dataset.theme = "light";
+      folds = [...document.querySelectorAll("article details:not([open])")];
+      folds.forEach((fold) => (fold.open = true));
+      document.querySelectorAll("img[loading=lazy]").forEach((image) => (image.loading = "eager"));
+    });
+    addEventListener("afterprint", () => {
+      root.dataset.theme = theme;
+      folds.forEach((fold) => (fold.open = false));
+    });
   }
 
   function startLive() {
@@ -86,6 +128,11 @@
     startLive();
     startTicks();
     startMap();
+    markWide();
+    startPrint();
+    setTimeout(showPlace);
+    addEventListener("load", showPlace);
+    document.querySelector(".primary-toggle")?.addEventListener("click", () => setTimeout(showPlace, 300));
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
