@@ -4,6 +4,7 @@ The tests of decks need `_site` (`make site` builds it), those in a browser Chro
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_site"
 pytest.importorskip("sphinx", reason="the site's requirements are not installed")
 pytest.importorskip("bs4")
+WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import course_slides as slides
 from bs4 import BeautifulSoup
@@ -26,12 +28,14 @@ built = pytest.mark.skipif(not (SITE / "slides").is_dir(), reason="run `make sit
 CELL = """<div class="cell"><div class="cell_input"><pre>{}</pre></div>
 <div class="cell_output"><div class="output"><pre>{}</pre></div></div></div>"""
 PAGE = """<section id="a"><h1>03 · Heads<a class="headerlink">#</a></h1>
+<p class="lesson-map"><a href="index.html"><img alt="Map" src="_images/map.svg"></a></p>
 <blockquote><div><p>Two are <em>more</em></p></div></blockquote>
 <p><strong>16 minutes</strong> · <a href="slides/03_heads.html">Slides</a></p>
 <p>Why <a href="02_x.html">heads</a>? Because.</p>
 <section id="one"><h2>One<a class="headerlink">#</a></h2>{}</section>
 <section id="exercises"><h2>Exercises</h2><p>Answers are elsewhere.</p>
-<p><strong>03.2 Predict.</strong> How many?</p></section>
+<p><strong>03.2 Predict.</strong> How many?</p>
+<details><summary>Answer</summary><p>Four:</p><pre><b>2</b> + 2</pre></details></section>
 <section id="recap"><h2>Recap</h2><ul><li>A head.</li></ul><p>Go on.</p></section>
 <section id="references"><h2>References</h2><p>None.</p></section></section>"""
 
@@ -46,9 +50,10 @@ def test_a_deck_has_a_title_the_sections_the_exercises_and_the_recap_last():
     first, why, one, exercise, recap = cut("<p>Look.</p>" + CELL.format("x = 1", "1"))
     assert first.h1.text == "03 · Heads" and "Two are more" in first.text
     assert "16 minutes" in first.text and first.select_one("a[href='../03_heads.html']")
-    assert "Slides" not in first.text
+    assert "Slides" not in first.text and first.select("img[alt=Map][src='../_images/map.svg']")
     assert why.h2.text == "Heads" and why.select_one(".points a")["href"] == "../02_x.html"
-    assert exercise.h2.text == "03.2 Predict" and "How many?" in exercise.text
+    assert exercise.h2.text == "03.2 Predict" and "How many?" in exercise.p.text
+    assert exercise.select_one(".notes").text == "Four:2 + 2"
     assert recap.h2.text == "Recap" and "A head." in recap.text
 
 
@@ -100,7 +105,9 @@ def test_a_long_cell_is_cut_into_all_of_its_lines(n):
 
 
 def soup(path):
-    return BeautifulSoup((SITE / path).read_text(encoding="utf-8"), "html.parser")
+    text = (SITE / path).read_text(encoding="utf-8")
+    bare = lambda match: f"<pre>{re.sub('<[^>]+>', '', match[1])}</pre>"
+    return BeautifulSoup(re.sub(r"<pre>(.*?)</pre>", bare, text, flags=re.S), "html.parser")
 
 
 def lines(text):
@@ -159,6 +166,12 @@ function walk() {
 wait();
 """
 
+SPEAKER = """
+const open = window.open;
+window.open = (...how) => (window.speaker = open.apply(window, how));
+Reveal.slide(Reveal.getSlides().findIndex((slide) => slide.querySelector('.notes math')));
+"""
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
@@ -190,3 +203,27 @@ class TestBrowser:
     def test_every_slide_fits_and_asks_nobody(self, browser, lesson):
         resize(browser, 1280, 720)
         assert show(browser, lesson) == ([], [], [])
+
+    def test_a_phone_held_upright_gets_a_page_without_sideways_scroll(self, browser):
+        resize(browser, 390, 800)
+        browser.get((SITE / "slides" / f"{LESSONS[3]}.html").resolve().as_uri())
+        root = "document.documentElement"
+        typeset = f"return !!document.querySelector('.slide mjx-container') && {root}.scrollWidth"
+        assert WebDriverWait(browser, 10).until(lambda b: b.execute_script(typeset)) <= 390
+        assert browser.execute_script(f"return {root}.scrollHeight") > 4000
+
+    def test_paper_gets_a_page_for_each_slide(self, browser):
+        resize(browser, 1280, 720)
+        assert show(browser, LESSONS[3], "?print-pdf")[1:] == ([], [])
+        pages = "css selector", ".pdf-page"
+        count = len(soup(f"slides/{LESSONS[3]}.html").select(".slide"))
+        WebDriverWait(browser, 10).until(lambda b: len(b.find_elements(*pages)) == count)
+
+    def test_the_speaker_sees_notes_with_formulas(self, browser):
+        resize(browser, 1280, 720)
+        show(browser, LESSONS[3])
+        browser.execute_script(SPEAKER)
+        browser.find_element("css selector", "body").send_keys("s")
+        notes = "return speaker.document.querySelector('.speaker-controls-notes math')?.outerHTML"
+        WebDriverWait(browser, 20).until(lambda b: b.execute_script(notes))
+        browser.execute_script("speaker.close()")

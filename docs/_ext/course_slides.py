@@ -172,7 +172,7 @@ class Slide:
             f'<p class="{name}">{text}</p>' if text else "" for name, text in said.items()
         )
         shown = "".join(part for part, _ in self.parts)
-        notes = "".join(f"<p>{' '.join(paragraph)}</p>" for paragraph in self.notes)
+        notes = "".join(f"<div>{' '.join(paragraph)}</div>" for paragraph in self.notes)
         notes = re.sub("</?a[^>]*>", "", notes)  # the speaker's window has no address
         notes = f'<aside class="notes">{notes}</aside>' if notes else ""
         slide = f"<h2>{self.heading}</h2>{lead}{shown}{after}"
@@ -253,9 +253,13 @@ EXERCISE = re.compile(r"\d\d\.\d")
 
 
 def exercises(elements):
-    """A slide for each exercise."""
+    """A slide for each exercise; the answer to a prediction is in its notes."""
     slides = []
     for element in elements:
+        if element.name == "details":
+            element.summary.extract()
+            slides[-1].notes = [[element.decode_contents()]]
+            continue
         strong = element.find("strong")
         if strong and EXERCISE.match(strong.get_text()):
             heading = strong.extract().decode_contents().rstrip(".")
@@ -316,26 +320,31 @@ def deck(page, body):
     soup = parse(page, body)
     lesson = soup.find("section")
     title, about = lesson.h1.extract(), lesson.blockquote.extract()
+    place = lesson.find(class_="lesson-map", recursive=False)
+    place = f'<div class="picture">{place.extract().img}</div>' if place else ""
     minutes = lesson.find("p", recursive=False).extract()
     first = TITLE.format(
         page=page,
         title=title.decode_contents(),
         subtitle=about.p.decode_contents(),
         minutes=minutes.decode_contents(),
+        place=place,
     )
     heading = title.decode_contents().partition(" \u00b7 ")[2]
     slides = cut(heading, introduction(lesson))
     slides += sum(map(section_slides, lesson("section", recursive=False)), [])
-    name = html.escape(title.get_text())
-    return DECK.format(title=name, slides=first + "".join(slide.html() for slide in slides))
+    shown = first + "".join(slide.html() for slide in slides)
+    kept = lambda match: f"<pre>{html.unescape(match[1])}</pre>"
+    shown = re.sub(r'<pre data-html="(.*?)"></pre>', kept, shown)
+    return DECK.format(title=html.escape(title.get_text()), slides=shown)
 
 
-HEADING_OR_CONTENT = re.compile("^(h[2-6]|p|div|ul|ol|figure|table|pre|blockquote)$")
+HEADING_OR_CONTENT = re.compile("^(h[2-6]|p|div|ul|ol|details|figure|table|pre|blockquote)$")
 TITLE = """<section><div class="slide title"><h1>{title}</h1><p class="subtitle">{subtitle}</p>
 <p class="minutes">{minutes}</p>
 <p class="hint"><a href="../{page}.html">The lesson</a><span class="keys"> \u00b7
 <kbd>\u2192</kbd> next \u00b7 <kbd>S</kbd> speaker\u2019s notes \u00b7
-<kbd>Esc</kbd> overview</span></p></div></section>
+<kbd>Esc</kbd> overview</span></p>{place}</div></section>
 """
 DECK = """<!doctype html>
 <html lang="en" data-theme="light">
@@ -375,7 +384,9 @@ def link_deck(app, doctree):
     if not LESSON.match(app.env.docname):
         return
     paragraphs = doctree.findall(nodes.paragraph)
-    minutes = next(p for p in paragraphs if isinstance(p.parent, nodes.section))
+    minutes = next(
+        p for p in paragraphs if isinstance(p.parent, nodes.section) and not p["classes"]
+    )
     link = nodes.reference("", "Slides", refuri=f"slides/{app.env.docname}.html", internal=True)
     minutes.extend([nodes.Text(" \u00b7 "), link])
 

@@ -57,7 +57,7 @@
   function fit(slide) {
     const picture = slide.querySelector(":scope > .picture > *");
     const { naturalWidth: wide = 1, naturalHeight: high = 0 } = picture ?? {};
-    if (high > wide && slide.querySelectorAll(":scope > :is(.highlight, .math, ul, ol)").length === 0)
+    if (high > wide && !slide.matches(".title") && slide.querySelectorAll(":scope > :is(.highlight, .math, ul, ol)").length === 0)
       slide.classList.add("beside");
     const over = () =>
       slide.scrollHeight > slide.clientHeight + 1 ||
