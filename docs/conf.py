@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
     "nbdev_myst",
+    "course_glossary",
     "course_search",
     "course_slides",
 ]

@@ -397,8 +397,9 @@ def describe(app, page, template, context, doctree):
 
 
 MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Not found</title>
-<meta name="viewport" content="width=device-width">
-<p>There is no such page. <a href="{home}">The course begins here.</a></p></html>
+<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
+<main><h1>There is no such page</h1>
+<p><a href="{home}">The course begins here.</a></p></main></html>
 """
 
 

@@ -8,9 +8,9 @@
 
   const setTheme = () => (root.dataset.theme = night.matches && !printed ? "dark" : "light");
   setTheme();
-  const stacked = phone.matches && !printed;
+  const stacked = phone.matches && !printed && window === window.parent; // the speaker's view has frames
   root.classList.add(stacked ? "stacked" : "measured"); // measured until all slides have their size
-  phone.addEventListener("change", () => location.reload());
+  if (window === window.parent) phone.addEventListener("change", () => location.reload());
 
   window.MathJax = {
     tex: { inlineMath: [["\\(", "\\)"]], displayMath: [["\\[", "\\]"]] },
