@@ -4,10 +4,10 @@
   const KINDS = [
     [/^solutions\//, "Solutions", 0.4],
     [/^library\//, "Library", 0.7],
-    [/^api\//, "Reference", 0.8],
+    [/^api\//, "Reference", 0.65],
     [/^deeper\//, "Deep dive", 0.85],
-    [/^glossary$/, "Glossary", 1],
-    [/^\d\d_/, "Lesson", 1],
+    [/^glossary$/, "Glossary", 1.5],
+    [/^\d\d_/, "Lesson", 1.2],
     [/^/, "", 0.9],
   ];
   const EMPTY = /^(an?|and|are|as|at|by|can|do|does|for|from|how|i|in|is|it|of|on|or|that|the|to|what|when|why|with|works?)$/;
@@ -68,7 +68,7 @@
       const best = scored.reduce((a, b) => (b.score > a.score ? b : a));
       const has = new Set(scored.flatMap((one) => [...one.has]));
       const title = terms.filter(({ find }) => times(fold(page.title), find)).length;
-      const score = page.weight * (best.score + (best.section === sections[0] ? 0 : 3 * title));
+      const score = page.weight * (best.score + (best.section === sections[0] ? 0 : 5 * title));
       return { ...page, has: has.size, section: best.section, score };
     });
     const most = Math.max(...found.map((page) => page.has));
