@@ -50,6 +50,24 @@ def read_code(source, *outputs):
 # ---------------------------------------------------------------- the reader
 
 
+def test_a_page_offers_its_notebook_on_colab_and_kaggle():
+    from types import SimpleNamespace as Of
+
+    from docutils import nodes
+    from docutils.core import publish_doctree
+
+    def links(page, text="Title\n=====\n\n  Subtitle\n\nWords"):
+        tree = publish_doctree(text)
+        ext.offer_to_run(Of(env=Of(docname=page), config=Of(root_doc="index")), tree)
+        return [node["refuri"] for node in tree.findall(nodes.reference)]
+
+    for page in ("01_self_attention", "deeper/04_leaks"):
+        assert [link.partition("former-nb/former_nb")[2] for link in links(page)] == [
+            f"/blob/main/nbs/{page}.ipynb"
+        ] * 2
+    assert not links("index") and not links("api/core") and not links("04_masks", "Words")
+
+
 TAGS = {
     "#| hide": "remove-cell",
     "#| include: false": "remove-cell",
