@@ -42,7 +42,7 @@ def is_left_out(node):
     """Outputs, the code of figures, lines that the site itself wrote, and sections of their own."""
     classes = {*node.get("classes", [])} if isinstance(node, nodes.Element) else set()
     figure = "tag_hide-input" in classes and "tag_export" not in classes
-    written = {"cell_output", "exported", "terms"} & classes
+    written = {"cell_output", "exported", "terms", "run-it"} & classes
     return figure or bool(written) or is_part(node) or isinstance(node, SKIPPED)
 
 
