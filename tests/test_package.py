@@ -160,6 +160,13 @@ def test_a_lesson_runs_from_the_wheel_alone(wheel, bare, tmp_path):
     assert f"from the wheel alone: former_nb {former_nb.__version__}" in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_the_command_says_what_it_is_without_waiting_for_pytorch(word):
+    code = "import sys; from former_nb.cli import main\ntry: main()\n"
+    code += "finally: assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, word], check=True, stdout=subprocess.DEVNULL)
+
+
 def test_the_citation_names_this_version(settings):
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {settings['version']}\n" in text and settings["git_url"] in text

@@ -63,6 +63,24 @@ def read_code(source, *outputs):
 # ---------------------------------------------------------------- the reader
 
 
+def test_a_page_offers_its_notebook_on_colab_and_kaggle():
+    from types import SimpleNamespace as Of
+
+    from docutils import nodes
+    from docutils.core import publish_doctree
+
+    def links(page, text="Title\n=====\n\n  Subtitle\n\nWords"):
+        tree = publish_doctree(text)
+        ext.offer_to_run(Of(env=Of(docname=page), config=Of(root_doc="index")), tree)
+        return [node["refuri"] for node in tree.findall(nodes.reference)]
+
+    for page in ("01_self_attention", "deeper/04_leaks"):
+        assert [link.partition("former-nb/former_nb")[2] for link in links(page)] == [
+            f"/blob/main/nbs/{page}.ipynb"
+        ] * 2
+    assert not links("index") and not links("api/core") and not links("04_masks", "Words")
+
+
 TAGS = {
     "#| hide": "remove-cell",
     "#| include: false": "remove-cell",
@@ -213,7 +231,7 @@ def test_docments_become_parameter_fields():
     assert ext.parameter_fields(scale) == expected
 
 
-FORMULAS = {r"\sqrt{d_k}": "√d_k", r"\frac{x}{y} \cdot \text{ln } V": "x/y · ln V", "T": "T"}
+FORMULAS = {r"\sqrt{d_k}": "√d_k", r"\frac{x}{y} \cdot \ln V": "x/y · ln V", "T": "T"}
 FORMULAS |= {r"\alpha \le \mathrm{softmax}(z)_i": "alpha ≤ softmax(z)_i"}
 
 
@@ -251,7 +269,7 @@ def test_every_module_gets_a_page_that_names_its_notebook():
 PAGES = sorted(
     page.relative_to(SITE).as_posix()
     for page in SITE.rglob("*.html")
-    if "_static" not in page.parts and page.name != "404.html"
+    if not {"_static", "slides"} & set(page.parts) and page.name != "404.html"
 )
 EVERY = os.environ.get("FORMER_NB_PAGES") == "all"
 GENERATED = [[p for p in PAGES if p.startswith(folder)] for folder in ("api/", "_modules/")]
@@ -529,6 +547,7 @@ class TestPages:
         assert "Solutions" not in "".join(pages[:9]) and "multiheadatt" in "".join(texts).lower()
         assert any("is_causal" in text for text in search("is_causal")[2])
         assert search("f\u00fcnf")[1] == search("FUNF")[1] != []
+        assert search("perplexity")[1][0] == "Notation and terms \u203a perplexity"
         assert search("masks")[1][0] == search("Masks")[1][0]
         assert search("<b>nowhere</b> qqqq")[0].startswith("No page has all")
         assert search("qqqq") == ("Nothing here has \u201cqqqq\u201d. Try another word.", [], [])
