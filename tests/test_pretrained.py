@@ -29,6 +29,7 @@ from former_nb.sampling import Sampling, filter_logits
 from former_nb.saving import load_model, save_model
 from former_nb.subwords import apply_bpe
 from former_nb.tokenization import HuggingFaceTokenizer, SubwordTokenizer
+from former_nb.viewer import view
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 transformers = pytest.importorskip("transformers")
@@ -103,7 +104,7 @@ def make(name, config, loud=3.0):
     config._attn_implementation = "eager"
     model = getattr(transformers, name)(config).eval()
     with torch.no_grad():
-        for p in model.parameters():
+        for p in filter(lambda p: p.requires_grad, model.parameters()):  # a fixed table stays
             p.add_(torch.randn_like(p) * 0.02).mul_(loud if p.ndim > 1 else 1.0)
     return model
 
@@ -409,7 +410,7 @@ REFUSED = {
         "scale_attn_weights: expected True, got False",
     ),
     "another activation": (
-        lambda f: change_config(f, activation_function="silu"),
+        lambda f: change_config(f, activation_function="mish"),
         "activation: expected one of",
     ),
 }
@@ -566,6 +567,8 @@ def test_a_folder_of_theirs_is_loaded_with_its_tokenizer_and_saved_as_ours(kind,
         assert generate_text(model, tokenizer, prompt, 1, 30, greedy) == [text]
         assert "".join([prompt, *stream_text(model, tokenizer, prompt, 30, greedy)]) == text
         generate_text(model, tokenizer, "", 1, 3)  # starts somewhere
+        labels = view(model, prompt, tokenizer).panels[0].labels[0]
+        assert labels == [own.id_to_token(i) if i in ends + [1] else own.decode([i]) for i in row]
 
 
 def test_a_configuration_is_read_once(tmp_path, monkeypatch):

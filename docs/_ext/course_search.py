@@ -17,8 +17,14 @@ SIGNS |= dict(approx="≈", partial="∂", sum="Σ", dots="…", leftarrow="←"
 SIGNS |= dict.fromkeys("text mathrm mathcal mathbb operatorname left right big".split(), "")
 
 NAMES_ONLY = ("solutions/", "library/")  # of their code
-SKIPPED = (nodes.section, nodes.title, nodes.math_block, nodes.raw, nodes.field_list)
-SKIPPED += (addnodes.desc, addnodes.desc_signature, addnodes.index)
+SKIPPED = (nodes.title, nodes.math_block, nodes.raw, nodes.field_list)
+SKIPPED += (addnodes.desc_signature, addnodes.index)
+
+
+def is_part(node):
+    """A section, an entry of the reference or of the glossary: what a result leads to."""
+    entry = isinstance(node, nodes.list_item) and node["ids"]
+    return isinstance(node, (nodes.section, addnodes.desc)) or bool(entry)
 
 
 def plain(node):
@@ -36,7 +42,8 @@ def is_left_out(node):
     """Outputs, the code of figures, lines that the site itself wrote, and sections of their own."""
     classes = {*node.get("classes", [])} if isinstance(node, nodes.Element) else set()
     figure = "tag_hide-input" in classes and "tag_export" not in classes
-    return figure or bool({"cell_output", "exported"} & classes) or isinstance(node, SKIPPED)
+    written = {"cell_output", "exported", "terms"} & classes
+    return figure or bool(written) or is_part(node) or isinstance(node, SKIPPED)
 
 
 def gather(node, words, code):
@@ -60,14 +67,16 @@ def signature(part):
 
 def sections(doctree, page):
     """(anchor, heading, prose, code) of a page's sections, and of what a reference page lists."""
-    for part in doctree.findall(lambda node: isinstance(node, (nodes.section, addnodes.desc))):
+    for part in doctree.findall(is_part):
         words, code, holder = [], [], part
         gather(part, words, code)
         if isinstance(part, addnodes.desc):
             holder, (heading, call) = part[0], signature(part)
             code.append(call)
-        else:
+        elif isinstance(part, nodes.section):
             heading = part[0].astext()
+        else:  # the name with which an entry of the glossary begins
+            heading = next(part.findall(nodes.Inline)).astext()
         code = "\n".join(code)
         if page.startswith(NAMES_ONLY):
             code = " ".join(sorted({*re.findall(r"[^\W\d]\w{2,}", code)}))

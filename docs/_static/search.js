@@ -4,10 +4,10 @@
   const KINDS = [
     [/^solutions\//, "Solutions", 0.4],
     [/^library\//, "Library", 0.7],
-    [/^api\//, "Reference", 0.8],
+    [/^api\//, "Reference", 0.65],
     [/^deeper\//, "Deep dive", 0.85],
-    [/^glossary$/, "Glossary", 1],
-    [/^\d\d_/, "Lesson", 1],
+    [/^glossary$/, "Glossary", 1.5],
+    [/^\d\d_/, "Lesson", 1.2],
     [/^/, "", 0.9],
   ];
   const EMPTY = /^(an?|and|are|as|at|by|can|do|does|for|from|how|i|in|is|it|of|on|or|that|the|to|what|when|why|with|works?)$/;
@@ -55,7 +55,7 @@
       score += 6 * term.define.test(section.inCode);
     }
     if (section.inHeading.replace(/^\d\d · /, "") === phrase) score += 15;
-    if (terms.length > 1 && section.inProse.includes(phrase)) score += 4;
+    if (terms.length > 1 && section.inProse.includes(phrase)) score += 8;
     return { section, has, score: (score * has.size) / terms.length };
   }
 
@@ -68,7 +68,7 @@
       const best = scored.reduce((a, b) => (b.score > a.score ? b : a));
       const has = new Set(scored.flatMap((one) => [...one.has]));
       const title = terms.filter(({ find }) => times(fold(page.title), find)).length;
-      const score = page.weight * (best.score + (best.section === sections[0] ? 0 : 3 * title));
+      const score = page.weight * (best.score + (best.section === sections[0] ? 0 : 5 * title));
       return { ...page, has: has.size, section: best.section, score };
     });
     const most = Math.max(...found.map((page) => page.has));
@@ -146,11 +146,17 @@
     more.hidden = hits.length <= limit;
     more.textContent = `Show all ${hits.length}`;
     more.onclick = () => show(query, Infinity);
-    try { // the address and the pages that are opened know what was looked for
-      history.replaceState(null, "", `?q=${encodeURIComponent(query)}`);
-      localStorage.setItem("sphinx_highlight_terms", terms.map(({ word }) => word).join(" "));
-    } catch { /* some browsers forbid both for pages from a folder */ }
+    attempt(() => history.replaceState(null, "", `?q=${encodeURIComponent(query)}`));
   }
+
+  // The address and the page that is opened know what was looked for, where a browser allows it.
+  function attempt(step) {
+    try { step(); } catch { /* pages from a folder may not */ }
+  }
+  list.addEventListener("click", (event) => {
+    const words = readQuery(input.value).map(({ word }) => word).join(" ");
+    if (event.target.closest("a")) attempt(() => localStorage.setItem("sphinx_highlight_terms", words));
+  });
 
   let waiting;
   input.addEventListener("input", () => {
