@@ -23,7 +23,7 @@ from .families import FAMILIES, read_config, write_config
 from .files import check_path
 from .guards import check_that
 from .masked_language import MaskedLanguageModel
-from .saving import Loaded, check_pair
+from .saving import Loaded, check_pair, plain_weights
 from .tokenization import HuggingFaceTokenizer
 
 # %% ../nbs/library/hugging_face.ipynb #b3b25d3f
@@ -163,7 +163,8 @@ def to_hugging_face(
     **more,  # of config.json, such as eos_token_id
 ) -> None:
     "Write `config.json` and safetensors that `transformers` reads. Raises as `write_config`."
-    saved, state = write_config(model) | more, model.state_dict()
+    saved, model = write_config(model) | more, plain_weights(model)
+    state = model.state_dict()
     family, tensors = FAMILIES[saved["model_type"]], {}
     for route in _routes(model, family, getattr(model, "encoder", model).config):
         sizes = [shape[-1 if route.transposed else 0] for shape in route.theirs.values()]
