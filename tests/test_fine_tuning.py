@@ -1,4 +1,4 @@
-"""A difference of low rank: what stays as it was, is merged, saved and resumed; and a folder of BERT
+"""A difference of low rank: what stays, is merged, saved and resumed; and a folder of BERT
 as a start."""
 
 import os
