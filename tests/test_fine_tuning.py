@@ -118,7 +118,7 @@ def begin(way):
     return model
 
 
-BATCHES = [(TOKENS, TOKENS[:, 0] % 2), (TOKENS + 1, TOKENS[:, 0] % 2)] * 3
+BATCHES = [(TOKENS, TOKENS[:, 0] % 2), (TOKENS.flip(0), TOKENS[:, 1] % 2)] * 3
 
 
 def go(way, folder, callbacks=(), resume=False):
@@ -184,7 +184,7 @@ def test_a_pretrained_folder_becomes_a_classifier_that_is_trained_saved_and_load
         tokenizer_object=own, pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]"
     )
     sizes = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40)
-    config = transformers.BertConfig(len(words), **sizes, max_position_embeddings=16)
+    config = transformers.BertConfig(vocab_size=len(words), **sizes, max_position_embeddings=16)
     transformers.BertForMaskedLM(config).save_pretrained(tmp_path / "bert")
     fast.save_pretrained(tmp_path / "bert")
 
