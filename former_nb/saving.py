@@ -50,8 +50,6 @@ class Pretrained(PyTorchModelHubMixin):
     def save_pretrained(self, save_directory: str | Path, **kwargs):
         "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."
         kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
-        if (plain := plain_weights(self)) is not self:
-            return plain.save_pretrained(save_directory, **kwargs)
         if hasattr(self, "init_args"):  # what `__init__` takes beside `config`
             kwargs.setdefault("config", asdict(self.config) | self.init_args)
         with atomic_write(save_directory) as folder:
@@ -62,6 +60,10 @@ class Pretrained(PyTorchModelHubMixin):
             if (Path(save_directory) / "README.md").exists():
                 (folder / "README.md").unlink(missing_ok=True)
         return result
+
+    def _save_pretrained(self, save_directory):
+        "Where the mixin writes weights."
+        PyTorchModelHubMixin._save_pretrained(plain_weights(self), save_directory)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **kwargs):
