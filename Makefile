@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.stamp
 JUPYTER := .lab/.stamp
 EXTRAS = $$($(BIN)/python -c 'import sys; print("dev,site" if sys.version_info >= (3, 11) else "dev")')
-SITE := $(BIN)/sphinx-build -q -W --keep-going -d .doctrees -c docs nbs _site
+SITE := $(BIN)/sphinx-build -q -W --keep-going -j auto -d .doctrees -c docs nbs _site
 
 .DEFAULT_GOAL := help
 .PHONY: help course test site lab run bench clean
@@ -27,8 +27,8 @@ site: $(STAMP) ## Build the lessons into _site/
 	  $(SITE) && echo "The lessons are in _site/index.html: open it in a browser, no server needed."; \
 	else echo "The site needs Python 3.11 or newer and was skipped."; fi
 
-lab: $(JUPYTER) ## Open the notebooks in JupyterLab
-	.lab/bin/jupyter lab --notebook-dir nbs
+lab: $(JUPYTER) ## Open the notebooks in JupyterLab, which saves them as git has them
+	cd nbs && ../.lab/bin/jupyter lab --ContentsManager.pre_save_hook=nbdev.clean.clean_jupyter
 
 run: $(STAMP) ## Execute notebooks in place and clean them; NB=nbs/02_attention.ipynb for one
 	$(BIN)/nbdev_export
@@ -54,6 +54,6 @@ $(STAMP): settings.ini constraints.txt setup.py
 $(JUPYTER): $(STAMP)
 	@echo "Setting up .lab: a minute the first time."
 	@test -x .lab/bin/python || $(PYTHON) -m venv .lab
-	@.lab/bin/python -m pip install -qq -U -c constraints.txt pip jupyterlab
+	@.lab/bin/python -m pip install -qq -U -c constraints.txt pip jupyterlab nbdev
 	@JUPYTER_PATH="$(CURDIR)/.lab/share/jupyter" $(BIN)/python -m ipykernel install --prefix .lab --name python3 --display-name former_nb
 	@touch $@

@@ -18,11 +18,12 @@ extensions = [
     "myst_nb",
     "sphinx_external_toc",
     "sphinx_copybutton",
-    "sphinx_togglebutton",
-    "sphinx_design",
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
     "nbdev_myst",
+    "course_glossary",
+    "course_search",
+    "course_slides",
 ]
 external_toc_path = str(HERE / "_toc.yml")
 exclude_patterns = ["**.ipynb_checkpoints", "_*"]
@@ -61,6 +62,7 @@ toc_object_entries_show_parents = "hide"
 
 html_theme = "sphinx_book_theme"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["course.css"]
 html_js_files = [("course.js", {"defer": "defer"})]
 html_favicon = "_static/favicon.svg"
@@ -74,6 +76,7 @@ html_theme_options = {
     "use_repository_button": True,
     "use_download_button": True,
     "navbar_persistent": [],
+    "article_header_start": ["toggle-primary-sidebar.html", "lesson-turn.html"],
     "launch_buttons": {
         "colab_url": "https://colab.research.google.com",
         "notebook_interface": "jupyterlab",

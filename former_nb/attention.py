@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .guards import check_attention, full_mask
+from .guards import check_attention, full_mask, masked_kernels
 
 # %% ../nbs/02_attention.ipynb #b1780c9f
 def attention_loops(
@@ -54,7 +54,8 @@ def attention(
     if need_weights or mask is not None or q.shape[-2] != k.shape[-2]:
         mask, is_causal = full_mask(q, k, mask, is_causal), False
     if not need_weights:
-        return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)
+        with masked_kernels(mask):  # zeros where nothing is allowed
+            return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)
     scores = (q / q.shape[-1] ** 0.5) @ k.mT  # (..., T, S)
     weights = scores.softmax(dim=-1) if mask is None else masked_softmax(scores, mask)
     return F.dropout(weights.to(q.dtype), dropout) @ v, weights.to(q.dtype)

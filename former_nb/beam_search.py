@@ -18,7 +18,7 @@ from torch import nn
 from .caches import KVCache
 from .core import eval_mode
 from .guards import check_choice, check_int, check_ints, check_that, check_type
-from .prompts import prompt_rows, stop_tokens
+from .prompts import prompt_rows, stop_tokens, upload
 from .text import BOS, EOS, PAD, UNK
 
 # %% ../nbs/deeper/11_beam_search.ipynb #542035fe
@@ -102,7 +102,7 @@ def _search(model, fed, texts, steps, never, score, n_best, early_stop, cache):
             odd = [t for t in never if t >= logits.shape[1]]
             check_that(not odd, "suppress_tokens", f"tokens below {logits.shape[1]}", odd)
             never = torch.tensor(never, dtype=torch.int64, device=fed.device)
-        sums = torch.tensor([t.sums for t in texts], device=fed.device)  # (B, w): 1, then num_beams
+        sums = upload([t.sums for t in texts], fed.device)  # (B, w): 1, then num_beams
         candidates = _likeliest(logits, sums, never, n).tolist()  # the one wait of a step
         rows, w = [], sums.shape[1]
         for b, (text, *found) in enumerate(zip(texts, *candidates)):
@@ -116,7 +116,7 @@ def _search(model, fed, texts, steps, never, score, n_best, early_stop, cache):
         if cache is not None:
             cache.reorder(rows)
         new = [row[-1:] if cache is not None else row for t in texts for row in t.growing]
-        fed = torch.tensor(new, device=fed.device)  # (B * num_beams, 1), or all tokens
+        fed = upload(new, fed.device)  # (B * num_beams, 1), or all tokens
     for text in texts:
         if not text.over:
             text.cut(partial(score, length=steps))

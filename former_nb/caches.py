@@ -16,7 +16,7 @@ from .core import eval_mode
 from .generator import LanguageModel
 from .guards import check_int
 from .mask_patterns import sliding_window_mask
-from .prompts import encode_prompt, prompt_rows, stop_tokens
+from .prompts import encode_prompt, prompt_rows, stop_tokens, upload
 from .relative_positions import Rotary
 from .sampling import Sampler, Sampling
 from .text import BOS, EOS, PAD, UNK, pad_rows
@@ -128,7 +128,7 @@ class KVCache:
         "As for `LayerCache`, in every layer."
         rows = rows.tolist() if isinstance(rows, torch.Tensor) else list(rows)
         if self.rows is not None and rows != list(range(self.rows)):
-            index = torch.tensor(rows, device=self.layers[0].blocks[0].device)
+            index = upload(rows, self.layers[0].blocks[0].device)
             for layer in self.layers:
                 layer.reorder(index)
 
@@ -148,7 +148,7 @@ def _lengthen(model, length):
     for part in model.modules():
         if isinstance(part, Rotary) and part.max_len < length:
             part.max_len = 2 * length
-            part.table = part.make_table().to(part.table.device)
+            part.table = part.make_table(part.table.device)
 
 # %% ../nbs/deeper/11_caches.ipynb #9af822f6
 @torch.no_grad()
@@ -168,7 +168,7 @@ def _columns(model, step, rows, longest, max_new_tokens, sampler, ends, cache):
         begun = [n <= T for n in lengths]
         new = sampler(logits, tokens, begun)  # (B,)
         if T < given.shape[1]:
-            new = torch.where(torch.tensor(begun, device=device), new, given[:, T])
+            new = torch.where(upload(begun, device), new, given[:, T])
         column = new.tolist()  # the one wait of a step
         if min(column) < 0:
             raise ValueError("logits: expected numbers, at least one in each row, got NaN")

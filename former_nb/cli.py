@@ -153,6 +153,8 @@ def find_texts(
         return iter(texts)
     if file and (file.is_dir() or not file.exists()):  # a pipe is fine
         raise ValueError(f"file: {str(file)!r} cannot be read: no such file")
+    if file is None and standard_input().isatty():
+        typer.echo("Type one text per line; end with Ctrl-D (Windows: Ctrl-Z, Enter).", err=True)
     return stream_lines(file)
 
 
@@ -614,7 +616,11 @@ def evaluate(
 @one_sentence
 def translate(
     model: Annotated[
-        str, typer.Option(help="Folder of a trained translator; numbers ships with the package.")
+        str,
+        typer.Option(
+            help="Folder of a trained translator; numbers ships with the package and turns German "
+            "number words below a million into English ones, all else into nonsense."
+        ),
     ] = "numbers",
     texts: Annotated[
         list[str] | None,
@@ -717,9 +723,7 @@ def view(
 
 # %% ../nbs/library/cli.ipynb #3a6bc7ce
 def main() -> None:
-    "The entry point of `former-nb`."
-    from former_nb.recipes import TASKS
-
+    "The entry point of `former-nb`; help, version and completion come without PyTorch."
     into = dict(errors="surrogateescape", newline=None)  # "\r\n" ends a line, too
     streams = [(sys.stdin, into), (sys.stdout, dict(errors="replace"))]
     for stream, how in [*streams, (sys.stderr, dict(errors="backslashreplace"))]:
@@ -728,6 +732,8 @@ def main() -> None:
     asked = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     words = asked.split() if asked else sys.argv  # a shell completes, or a command runs
     if "train" in words[1:2] and not train.registered_commands:
+        from former_nb.recipes import TASKS
+
         for task in TASKS.values():
             add_task(task)
     app()

@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['ACTIVATIONS', 'NORMS', 'POSITIONS', 'SCALINGS', 'BIASES', 'SIZES', 'CHOICES', 'swiglu', 'scale_frequencies',
-           'TransformerConfig', 'init_weights', 'Dense', 'FirstToken']
+           'TransformerConfig', 'init_weights', 'EmbedNorm', 'Dense', 'FirstToken']
 
 # %% ../nbs/library/config.ipynb #850b0bad
 import math
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 
 import psutil
 import torch
@@ -34,6 +34,7 @@ ACTIVATIONS = {
     "relu": (F.relu, 1),
     "gelu": (F.gelu, 1),
     "gelu_tanh": (partial(F.gelu, approximate="tanh"), 1),  # GPT-2's
+    "silu": (F.silu, 1),  # Marian's
     "swiglu": (swiglu, 2),
 }
 NORMS = {"layer": partial(nn.LayerNorm, eps=1e-5), "rms": partial(nn.RMSNorm, eps=1e-5)}
@@ -78,6 +79,11 @@ def scale_frequencies(
     kept = ((circles - low) / (high - low)).clamp(0, 1)  # 0 below `low`, 1 above `high`
     return frequency * (kept + (1 - kept) / factor)
 
+
+@lru_cache
+def _scale(*items):  # the same function for the same numbers, so that layers share a table
+    return partial(scale_frequencies, scaling=dict(items))
+
 # %% ../nbs/library/config.ipynb #1cb06ef9
 BIASES = {  # which linear layers of a block have none
     "all": (),
@@ -91,7 +97,7 @@ CHOICES = {
     "activation": ACTIVATIONS,
     "norm": NORMS,
     "norm_first": (True, False),
-    "tied_head": (True, False),
+    **dict.fromkeys(["tied_head", "embed_norm", "logits_bias"], (True, False)),
     "bias": BIASES,
 }
 _rare = partial(field, metadata={"setting": False})  # what weights from elsewhere may ask for
@@ -119,6 +125,9 @@ class TransformerConfig(Settings):
     rope_base: float = _rare(default=10_000.0)  # as for `rotary_table`
     rope_scaling: dict | None = _rare(default=None)  # as for `scale_frequencies`
     tied_head: bool = _rare(default=True)  # a generator's embeddings give its logits, too
+    embed_norm: bool = _rare(default=False)  # a norm on embeddings with their positions, as BART
+    logits_bias: bool = _rare(default=False)  # a number for each token on a translator's logits
+    pad_token_id: int = _rare(default=0)  # PAD of a translator, a hole in its source
 
     def __post_init__(self):
         for name in SIZES:
@@ -127,12 +136,13 @@ class TransformerConfig(Settings):
         check_heads(self.d_model, self.n_heads, self.n_kv_heads, self.d_k)
         for name, known in CHOICES.items():
             check_choice(name, getattr(self, name), known)
+        check_int("pad_token_id", self.pad_token_id, least=0)
         check_share("norm_eps", self.norm_eps)
         check_that(self.norm_eps > 0, "norm_eps", "a number above 0", self.norm_eps)
         base, number = self.rope_base, type(self.rope_base) in (int, float)
         check_that(number and 1 < base < math.inf, "rope_base", "a number above 1", base)
         if self.rope_scaling is not None:
-            self.rope_scale(torch.ones(1))  # refuses what it cannot be
+            scale_frequencies(torch.ones(1), self.rope_scaling)  # refuses what it cannot be
         if self.positions == "rotary" and self.head_width % 2:
             d_k = self.head_width
             raise ValueError(f"d_model: expected heads of an even width for rotary, got {d_k}")
@@ -148,8 +158,8 @@ class TransformerConfig(Settings):
         "About how many numbers a stack of these blocks has, with its embeddings and positions."
         heads = 2 * (self.n_heads + (self.n_kv_heads or self.n_heads)) * self.head_width
         block = self.d_model * (heads + (ACTIVATIONS[self.activation][1] + 1) * self.d_ff)
-        rotary = self.positions == "rotary"  # each layer has a table of angles
-        positions = self.max_len * (self.n_layers * self.head_width if rotary else self.d_model)
+        rotary = self.positions == "rotary"  # all layers share a table of angles
+        positions = self.max_len * (self.head_width if rotary else self.d_model)
         tables = (2 - self.tied_head) * self.vocab_size * self.d_model
         return self.n_layers * block + tables + positions
 
@@ -159,9 +169,14 @@ class TransformerConfig(Settings):
         return self.d_k or self.d_model // self.n_heads
 
     @property
+    def embed_scale(self) -> float:
+        "What a translator's embeddings are multiplied by; a norm would divide by it again."
+        return 1.0 if self.embed_norm else self.d_model**0.5
+
+    @property
     def rope_scale(self):
         "What changes the frequencies of rotary positions; None where nothing does."
-        return self.rope_scaling and partial(scale_frequencies, scaling=self.rope_scaling)
+        return self.rope_scaling and _scale(*self.rope_scaling.items())
 
     def build_positions(
         self,
@@ -169,11 +184,17 @@ class TransformerConfig(Settings):
     ) -> nn.Module | None:  # None if the positions of this configuration act elsewhere
         "The position scheme that acts at this place."
         place, build = POSITIONS[self.positions]
+        if self.embed_norm and where == "input":
+            return EmbedNorm(build(self) if place == where else None, self.build_norm())
         return build(self) if place == where else None
 
     def build_norm(self) -> nn.Module:
         "A norm of the kind and width that this configuration names."
         return NORMS[self.norm](self.d_model, eps=self.norm_eps)
+
+    def build_bias(self) -> nn.Parameter | None:
+        "A number for each token, added to the logits of a translator."
+        return nn.Parameter(torch.zeros(self.vocab_size)) if self.logits_bias else None
 
     def build_head(self) -> nn.Linear | None:  # None where the embeddings serve
         "The matrix that gives a generator's logits."
@@ -202,6 +223,25 @@ def init_weights(
                 nn.init.zeros_(module.bias)
 
 # %% ../nbs/library/config.ipynb #12a384dc
+class EmbedNorm(nn.Module):
+    "A norm on embeddings and their positions, before the first block (Lewis et al. 2020, BART)."
+
+    def __init__(
+        self,
+        positions: nn.Module | None,  # called with x and start, as those of the input are
+        norm: nn.Module,
+    ):
+        super().__init__()
+        self.positions, self.norm = positions, norm
+
+    def forward(
+        self,
+        x: torch.Tensor,  # (B, T, d_model)
+        start: int = 0,  # position of the first token of x
+    ) -> torch.Tensor:  # (B, T, d_model)
+        return self.norm(x if self.positions is None else self.positions(x, start))
+
+
 class Dense(nn.Module):
     "A linear layer as wide as the model, an activation and a norm: BERT's way into a head."
 

@@ -15,7 +15,7 @@ from .guards import check_ids, check_type
 from .masks import padding_mask
 from .packing import decode_packed, encode_packed
 from .saving import Pretrained
-from .text import IGNORE, PAD, pad_rows
+from .text import IGNORE, pad_rows
 
 # %% ../nbs/12_encoder_decoder.ipynb #906c1cdd
 def collate_pairs(
@@ -37,19 +37,19 @@ class EncoderDecoder(nn.Module, Pretrained):
     ):
         super().__init__()
         check_type("config", config, TransformerConfig)
-        tgt, self.tied, one_matrix = tgt_config or config, tied, tied and tgt_config is None
+        tgt, self.pad, shared = tgt_config or config, config.pad_token_id, tied and not tgt_config
         self.config, self.tgt_config, self.dropout = config, tgt, nn.Dropout(config.dropout)
         self.init_args = dict(tied=tied, tgt_config=tgt_config and vars(tgt_config))
         self.encoder, self.decoder = Stack(config), Stack(tgt, cross=True)
         self.src_positions, self.tgt_positions = (s.build_positions("input") for s in (config, tgt))
-        self.embed = nn.Embedding(tgt.vocab_size, tgt.d_model)
-        self.src_embed = None if one_matrix else nn.Embedding(config.vocab_size, tgt.d_model)
+        self.embed, self.bias = nn.Embedding(tgt.vocab_size, tgt.d_model), tgt.build_bias()
+        self.src_embed = None if shared else nn.Embedding(config.vocab_size, tgt.d_model)
         self.out = None if tied else nn.Linear(tgt.d_model, tgt.vocab_size, bias=False)
         for part in filter(None, [self.embed, self.src_embed, self.out]):
             nn.init.normal_(part.weight, std=tgt.d_model**-0.5)  # rows of length 1
 
     def embed_tokens(self, embed, positions, tokens, start=0):
-        x = embed(tokens) * self.config.d_model**0.5  # (B, T, d_model)
+        x = embed(tokens) * self.config.embed_scale  # sqrt(d_model), (B, T, d_model)
         return self.dropout(x if positions is None else positions(x, start))
 
     def encode(
@@ -59,7 +59,7 @@ class EncoderDecoder(nn.Module, Pretrained):
         "Read the source, each token in the light of all others."
         check_ids("src", src, self.config.vocab_size)
         x = self.embed_tokens(self.src_embed or self.embed, self.src_positions, src)
-        return encode_packed(self.encoder, x, src != PAD)
+        return encode_packed(self.encoder, x, src != self.pad)
 
     def decode(
         self,
@@ -74,7 +74,7 @@ class EncoderDecoder(nn.Module, Pretrained):
         src_mask = cache.fill(self.decoder, memory, src_mask, len(tgt)) if cache else src_mask
         x = self.embed_tokens(self.embed, self.tgt_positions, tgt, cache.length if cache else 0)
         x = decode_packed(self.decoder, x, memory, src_mask, cache, logits_at)
-        return x @ self.embed.weight.T if self.out is None else self.out(x)
+        return nn.functional.linear(x, (self.out or self.embed).weight, self.bias)
 
     def forward(
         self,
@@ -83,7 +83,7 @@ class EncoderDecoder(nn.Module, Pretrained):
         logits_at: torch.Tensor | None = None,  # (B, T) boolean, where logits are wanted
     ) -> torch.Tensor:  # logits (B, T, vocab_size), or those that are wanted (N, vocab_size)
         "Read all, then say at each position of the target what comes next."
-        return self.decode(tgt, self.encode(src), padding_mask(src, PAD), None, logits_at)
+        return self.decode(tgt, self.encode(src), padding_mask(src, self.pad), None, logits_at)
 
 # %% ../nbs/12_encoder_decoder.ipynb #3eba1c8d
 def make_model(

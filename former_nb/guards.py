@@ -4,12 +4,14 @@
 
 # %% auto #0
 __all__ = ['check_that', 'check_int', 'check_ints', 'check_multiple', 'check_share', 'check_heads', 'check_choice', 'check_type',
-           'check_tensor', 'check_ids', 'check_over', 'check_attention', 'merge_masks', 'full_mask']
+           'check_tensor', 'check_ids', 'check_over', 'check_attention', 'merge_masks', 'full_mask', 'masked_kernels']
 
 # %% ../nbs/library/guards.ipynb #cd8f19da
+from contextlib import nullcontext
 from numbers import Integral
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 # %% ../nbs/library/guards.ipynb #cf1370b4
 def check_that(
@@ -229,3 +231,12 @@ def full_mask(
         past = torch.ones(T, S, dtype=torch.bool, device=q.device).tril(S - T)  # (T, S)
         mask = merge_masks(mask, past)
     return mask.to(q.dtype) if mask is not None and mask.is_floating_point() else mask
+
+# %% ../nbs/library/guards.ipynb #b3d0cc61
+def masked_kernels(
+    mask: torch.Tensor | None,  # of `F.scaled_dot_product_attention`
+):  # a context
+    "Within `with`, fused kernels that give zeros to a query that may attend to nothing."
+    if mask is None or not mask.is_cuda:
+        return nullcontext()
+    return sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])

@@ -9,6 +9,7 @@ __all__ = ['PAIRS', 'rotary_table', 'rotate', 'Rotary', 'rotary_layout', 'Distan
 import torch
 from torch import nn
 
+from .core import shared
 from .guards import check_choice, check_int, check_tensor, check_that
 
 # %% ../nbs/deeper/05_relative_positions.ipynb #32dc75f6
@@ -77,12 +78,12 @@ class Rotary(nn.Module):
         self.layout, self.scale = layout, scale
         self.register_buffer("table", self.make_table(), persistent=False)
 
-    def make_table(self):
-        return rotary_table(self.max_len, self.d_k, self.base, self.scale)
+    def make_table(self, device=None):
+        return shared(rotary_table, self.max_len, self.d_k, self.base, self.scale, device=device)
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)  # moved, converted, or given memory: computed again
-        self.table = self.make_table().to(self.table.device)
+        self.table = self.make_table(self.table.device)
         return self
 
     def _load_from_state_dict(self, *args):

@@ -90,12 +90,14 @@ def start_processes(
             raise ValueError(f"processes: expected FSDP or whole models; cannot run under {kind}")
     on_cpu = launched > 1 and (device == "cpu" or not torch.cuda.is_available())
     once = GradientAccumulationPlugin(num_steps=1)  # fit cuts batches and casts by itself
+    asked = os.environ.pop("ACCELERATE_USE_FSDP", "false")  # `shard_model` does what it asks for
     accelerator = Accelerator(
         device_placement=False,
         cpu=on_cpu,  # otherwise each would train alone
         mixed_precision="no",
         gradient_accumulation_plugin=once,
     )
+    os.environ["ACCELERATE_USE_FSDP"] = asked
     if accelerator.num_processes != launched:
         known = f"only {accelerator.num_processes} know of each other"
         raise ValueError(f"device: {launched} processes were launched, of which {known}")

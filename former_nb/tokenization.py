@@ -70,6 +70,7 @@ class TextTokenizer:
 
     kind = ""  # what tokenizer.json calls it
     before, after = (BOS,), (EOS,)  # what a text begins and ends with
+    start, names = (BOS,), dict(enumerate(SPECIALS))  # of a translation; of special tokens
     stops = dict(eos_token_ids=EOS, suppress_tokens=(PAD, BOS, UNK))  # as for `stream`
 
     def __init_subclass__(cls):
@@ -222,24 +223,25 @@ class HuggingFaceTokenizer(TextTokenizer):
         backend: dict,  # what their tokenizer.json holds
         vocab_size: int,  # of the model, which may have room for more tokens
         eos_token_ids: list[int],  # tokens that end a text
+        start: list[int] = (),  # tokens that a translation begins with
+        suppress_tokens: list[int] = (),  # tokens that are never written
     ):
         super().__init__()
         self.saved, self.vocab_size, self.ends = backend, vocab_size, list(eos_token_ids)
+        self.more = dict(start=list(start), suppress_tokens=list(suppress_tokens)) if start else {}
         self.backend = own = Tokenizer.from_str(json.dumps(backend))
         own.no_padding(), own.no_truncation()
         own.encode_special_tokens = True  # in a text they are characters as all others
-        largest = max([*own.get_vocab().values(), *self.ends])
+        largest = max([*own.get_vocab().values(), *self.ends, *start])
         check_that(largest < vocab_size, "tokenizer", f"tokens below {vocab_size}", largest)
-        self.stops = dict(eos_token_ids=self.ends, suppress_tokens=())
+        self.stops = dict(eos_token_ids=self.ends, suppress_tokens=tuple(suppress_tokens))
         one, whole = own.encode("a", add_special_tokens=False).ids, own.encode("a").ids
         at = next(i for i in range(len(whole)) if whole[i : i + len(one)] == one)
         self.before, self.after = whole[:at], whole[at + len(one) :] or self.ends[:1]
-        unknown = own.token_to_id(str(backend["model"].get("unk_token")))
+        named = own.token_to_id(str(backend["model"].get("unk_token")))
         added = own.get_added_tokens_decoder().items()
-        self.special = {i for i, t in added if t.special} - {
-            unknown,
-            backend["model"].get("unk_id"),
-        }
+        self.start, self.names = tuple(start), {i: t.content for i, t in added if t.special}
+        self.special = self.names.keys() - {named, backend["model"].get("unk_id")}
 
     @classmethod
     def from_folder(
@@ -247,12 +249,13 @@ class HuggingFaceTokenizer(TextTokenizer):
         folder: str | Path,  # with tokenizer.json, or with vocab.json and merges.txt
         vocab_size: int,
         eos_token_ids: list[int],
+        **kwargs,  # as for the constructor
     ) -> "HuggingFaceTokenizer":
         "Read JSON and text, no pickle. Raises `ValueError` for a tokenizer that does not fit."
         file = Path(folder, "tokenizer.json")
         try:
             saved = json.loads(file.read_text("utf-8")) if file.is_file() else _byte_level(folder)
-            return cls(saved, vocab_size, eos_token_ids)
+            return cls(saved, vocab_size, eos_token_ids, **kwargs)
         except Exception as error:  # `tokenizers` raises Exception itself
             wanted = f"tokenizer: expected one of Hugging Face's for the model in {str(folder)!r}"
             raise ValueError(f"{wanted}, got {type(error).__name__}: {error}") from None
@@ -279,7 +282,7 @@ class HuggingFaceTokenizer(TextTokenizer):
     def to_dict(self) -> dict:
         "All that `from_dict` needs, fit for JSON."
         own = {"backend": self.saved, "vocab_size": self.vocab_size, "eos_token_ids": self.ends}
-        return {"type": self.kind} | own
+        return {"type": self.kind} | own | self.more
 
 # %% ../nbs/library/tokenization.ipynb #c1047d94
 def load_tokenizer(

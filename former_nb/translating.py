@@ -24,18 +24,19 @@ from .files import read_text
 from .guards import check_int, check_that, check_type
 from .masks import padding_mask
 from .saving import check_pair
-from .text import BOS, PAD, encode_texts, pad_rows
+from .text import encode_texts, pad_rows
 from .tokenization import TextTokenizer
 from .two_stacks import CrossAttentionCache
 
 # %% ../nbs/library/translating.ipynb #3163e777
-def _search(model, src, num_beams, n_best, **score):
+def _search(model, src, start, num_beams, n_best, **kwargs):
     "The best texts of each row of `src`, special tokens included, and their scores."
-    mask, memory = padding_mask(src, PAD), model.encode(src)  # memory (B, S, d_model)
+    mask, memory = padding_mask(src, model.pad), model.encode(src)  # memory (B, S, d_model)
     step = lambda tokens, cache: model.decode(tokens, memory, mask, cache)
-    cache, begin = CrossAttentionCache(model.tgt_config.n_layers), src.new_full((len(src), 1), BOS)
-    most, score = model.tgt_config.max_len, score | dict(num_return_sequences=n_best)
-    return beam_search(step, begin, num_beams, most, cache=cache, **score)
+    cache, begin = CrossAttentionCache(model.tgt_config.n_layers), [list(start)] * len(src)
+    most, kwargs = model.tgt_config.max_len, kwargs | dict(num_return_sequences=n_best)
+    begin = torch.tensor(begin, device=src.device)
+    return beam_search(step, begin, num_beams, most + 1 - len(start), cache=cache, **kwargs)
 
 # %% ../nbs/library/translating.ipynb #e84964f6
 def split_text(
@@ -85,15 +86,15 @@ def _read(line, tokenizer, limit):
     return encode_texts(pieces, tokenizer), "; ".join(notes)
 
 # %% ../nbs/library/translating.ipynb #9933b75a
-def _collate_places(rows):
-    return pad_rows([row for _, row in rows]), [place for place, _ in rows]
+def _collate_places(rows, pad):
+    return pad_rows([row for _, row in rows], pad), [place for place, _ in rows]
 
 
 def _search_rows(model, rows, search, max_tokens):
     "What `search` finds for each (place, row), by place."
     length = lambda row: len(row[1])
     most, found = max([max_tokens, *map(length, rows)]), {}
-    how = dict(max_tokens=most, collate=_collate_places, length=length)
+    how = dict(max_tokens=most, collate=partial(_collate_places, pad=model.pad), length=length)
     with eval_mode(model), torch.no_grad():
         for src, places in make_batches(rows, **how) if rows else []:
             found |= zip(places, search(model, src.to(model.embed.weight.device)))
@@ -133,8 +134,9 @@ def stream_translations(
     most = f"at most max_tokens = {max_tokens}"
     check_that(num_beams <= max_tokens, "num_beams", most, num_beams)
     check_that(not isinstance(lines, (str, bytes)), "lines", "several strings", lines, TypeError)
-    score = dict(length_penalty=length_penalty, convention=convention)
-    search = partial(_search, num_beams=num_beams, n_best=num_return_sequences, **score)
+    how = dict(length_penalty=length_penalty, convention=convention, **tokenizer.stops)
+    how |= dict(start=tokenizer.start, num_beams=num_beams, n_best=num_return_sequences)
+    search = partial(_search, **how)
     lines = iter(lines)
     chunks = iter(lambda: list(islice(lines, ahead)), [])
     room = max_tokens // num_beams

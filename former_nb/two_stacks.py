@@ -15,6 +15,7 @@ from .block import Stack
 from .caches import KVCache
 from .config import TransformerConfig
 from .guards import check_that, check_type
+from .prompts import upload
 from .stack import block_from_torch
 
 # %% ../nbs/library/two_stacks.ipynb #0fe3117c
@@ -59,7 +60,7 @@ class CrossAttentionCache(KVCache):
         shared = [i * held // len(rows) for i in range(len(rows))]
         if len(rows) % held == 0 and self.sources == shared:
             return
-        rows = torch.tensor(self.sources, device=self.memory.device)
+        rows = upload(self.sources, self.memory.device)
         self.sources = list(range(len(rows)))
         for layer in self.layers:
             layer.memory_kv = tuple(t.index_select(0, rows) for t in layer.memory_kv)

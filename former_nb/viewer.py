@@ -22,7 +22,7 @@ from .files import check_path
 from .generator import LanguageModel
 from .guards import check_choice, check_that, check_type
 from .recording import find_attention, record_attention, summarize_heads
-from .tokenization import BOS, EOS, SPECIALS, TextTokenizer
+from .tokenization import TextTokenizer
 from .translating import translate
 
 # %% ../nbs/library/viewer.ipynb #a3e9f837
@@ -44,8 +44,9 @@ def _encode(model, text, tokenizer, side):
         wanted = "a tokenizer, since inputs are text"
         check_that(callable(tokenizer), "tokenizer", wanted, tokenizer, TypeError)
         return torch.tensor([tokenizer(text)["input_ids"]])
-    ends = [] if side or isinstance(model, LanguageModel) else [EOS]
-    return torch.tensor([[BOS, *tokenizer.encode(text), *ends]])
+    begin, ids = tokenizer.start if side else tokenizer.before, tokenizer.encode(text)
+    end = () if side or isinstance(model, LanguageModel) else tokenizer.after
+    return torch.tensor([[*begin, *ids, *end] or [*tokenizer.after]])
 
 
 def _with_target(model, inputs, tokenizer):
@@ -83,7 +84,7 @@ def _spell(ids, tokenizer):
         return [str(i) for i in range(ids.shape[-2])]
     row = ids[0].tolist()
     if isinstance(tokenizer, TextTokenizer):
-        return [(*SPECIALS, "")[min(i, len(SPECIALS))] or tokenizer.decode([i]) for i in row]
+        return [tokenizer.names.get(i) or tokenizer.decode([i]) for i in row]
     convert = getattr(tokenizer, "convert_ids_to_tokens", list)
     return [str(token) for token in convert(row)]
 

@@ -124,7 +124,9 @@ def spelt_out(model, src, tgt):
             x = x + w[f"{side}_positions.table"][: tokens.shape[1]]
         return x
 
-    tables = ("embed.weight",) * 2 if model.tied else ("src_embed.weight", "out.weight")
+    tables = (
+        ("embed.weight",) * 2 if model.init_args["tied"] else ("src_embed.weight", "out.weight")
+    )
     memory = run(model.encoder, "encoder", embed(tables[0], "src", src))
     return run(model.decoder, "decoder", embed("embed.weight", "tgt", tgt), memory) @ w[tables[1]].T
 
@@ -201,7 +203,7 @@ def test_saved_and_loaded_it_says_the_same(tmp_path, tied, positions):
     model.save_pretrained(tmp_path)
     again, src = EncoderDecoder.from_pretrained(tmp_path), torch.randint(4, 19, (2, 7))
     assert torch.equal(again(src, src[:, :5]), model(src, src[:, :5])) and not again.training
-    assert again.config == model.config and again.tied is tied
+    assert again.config == model.config and again.init_args["tied"] is tied
     names = {name for name in again.state_dict() if "blocks" not in name}
     tables = {name for name in names if name.endswith(("embed.weight", "out.weight"))}
     others = set() if tied else {"src_embed.weight", "out.weight"}
@@ -306,7 +308,11 @@ def test_source_and_target_may_differ(tmp_path, tied):
     assert max(map(len, said)) <= 1 + 7
     model.save_pretrained(tmp_path)
     again = EncoderDecoder.from_pretrained(tmp_path).double()
-    assert (again.config, again.tgt_config, again.tied) == (src_config, tgt_config, tied)
+    assert (again.config, again.tgt_config, again.init_args["tied"]) == (
+        src_config,
+        tgt_config,
+        tied,
+    )
     assert torch.equal(again(src, tgt), model(src, tgt))
     with pytest.raises(ValueError, match="tgt: expected"):
         model(src, src)

@@ -7,7 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import venv
 import zipfile
 from configparser import ConfigParser
 from pathlib import Path
@@ -32,10 +34,14 @@ def settings():
     return config["DEFAULT"]
 
 
+def without_path():
+    "The environment without what this process has on its path."
+    return {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+
+
 def in_folder(folder, *command):
     "Run Python there, without what this process has on its path."
-    path = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    subprocess.run([sys.executable, *command], cwd=folder, env=path, check=True)
+    subprocess.run([sys.executable, *command], cwd=folder, env=without_path(), check=True)
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +137,34 @@ def test_what_was_installed_writes_and_translates_at_once_without_a_network(whee
     assert version == f"former-nb {former_nb.__version__}" and len(said) == 3 + len(NUMBERS)
     assert all(name.startswith("Jo") for name in said[:3])
     assert sum(text == english_number(n) for text, n in zip(said[3:], NUMBERS)) >= 15
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    "The Python of an environment with all that this one has, but without the package."
+    folder, scheme = tmp_path_factory.mktemp("bare"), "nt" if os.name == "nt" else "posix_prefix"
+    builder = venv.EnvBuilder()
+    builder.create(folder)
+    own = Path(sysconfig.get_path("purelib", scheme, vars={"base": str(folder)}))
+    (own / "all.pth").write_text(sysconfig.get_path("purelib"))  # a .pth there is not followed
+    return builder.ensure_directories(folder).env_exe
+
+
+def test_a_lesson_runs_from_the_wheel_alone(wheel, bare, tmp_path):
+    "On Colab its first cell installs the package. CI runs more lessons so: .github/workflows."
+    for needed in ("pip", "nbclient", "ipykernel"):
+        pytest.importorskip(needed)
+    command = [bare, ROOT / "tools" / "bare.py", wheel.filename, ROOT / "nbs" / "00_tour.ipynb"]
+    env = {**without_path(), "PIP_NO_INDEX": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert f"from the wheel alone: former_nb {former_nb.__version__}" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_the_command_says_what_it_is_without_waiting_for_pytorch(word):
+    code = "import sys; from former_nb.cli import main\ntry: main()\n"
+    code += "finally: assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, word], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_the_citation_names_this_version(settings):

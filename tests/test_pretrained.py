@@ -4,6 +4,7 @@ downloaded. Prints the largest differences (pytest -s)."""
 import json
 import os
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -28,6 +29,7 @@ from former_nb.sampling import Sampling, filter_logits
 from former_nb.saving import load_model, save_model
 from former_nb.subwords import apply_bpe
 from former_nb.tokenization import HuggingFaceTokenizer, SubwordTokenizer
+from former_nb.viewer import view
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 transformers = pytest.importorskip("transformers")
@@ -102,7 +104,7 @@ def make(name, config, loud=3.0):
     config._attn_implementation = "eager"
     model = getattr(transformers, name)(config).eval()
     with torch.no_grad():
-        for p in model.parameters():
+        for p in filter(lambda p: p.requires_grad, model.parameters()):  # a fixed table stays
             p.add_(torch.randn_like(p) * 0.02).mul_(loud if p.ndim > 1 else 1.0)
     return model
 
@@ -408,7 +410,7 @@ REFUSED = {
         "scale_attn_weights: expected True, got False",
     ),
     "another activation": (
-        lambda f: change_config(f, activation_function="silu"),
+        lambda f: change_config(f, activation_function="mish"),
         "activation: expected one of",
     ),
 }
@@ -565,6 +567,18 @@ def test_a_folder_of_theirs_is_loaded_with_its_tokenizer_and_saved_as_ours(kind,
         assert generate_text(model, tokenizer, prompt, 1, 30, greedy) == [text]
         assert "".join([prompt, *stream_text(model, tokenizer, prompt, 30, greedy)]) == text
         generate_text(model, tokenizer, "", 1, 3)  # starts somewhere
+        labels = view(model, prompt, tokenizer).panels[0].labels[0]
+        assert labels == [own.id_to_token(i) if i in ends + [1] else own.decode([i]) for i in row]
+
+
+def test_a_configuration_is_read_once(tmp_path, monkeypatch):
+    config = GPT2Config(**GPT2 | dict(vocab_size=300), **NONE)
+    with_tokenizer(tmp_path, "GPT2LMHeadModel", config, bytes_bpe())
+    names, read = [], Path.read_text
+    note = lambda file, *args, **kwargs: names.append(file.name) or read(file, *args, **kwargs)
+    monkeypatch.setattr(Path, "read_text", note)
+    load_model(tmp_path)
+    assert names.count("config.json") == 1
 
 
 def test_no_text_spells_a_special_token():

@@ -1,11 +1,21 @@
-"""The real data sets, where FORMER_NB_DATA names a folder that holds them; skipped elsewhere."""
+"""The real data sets, where FORMER_NB_DATA names a folder that holds them, and the real GPT-2,
+where the hub's cache has it; skipped elsewhere."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
+import torch
+import torch.nn.functional as F
+from huggingface_hub import try_to_load_from_cache
+from torch.testing import assert_close
 
 from former_nb.data_sets import load_names, load_reviews, load_shakespeare, load_translations
+from former_nb.decoding import generate
+from former_nb.sampling import Sampling
+from former_nb.saving import load_model
+from former_nb.subwords import apply_bpe
 
 REAL = Path(os.environ.get("FORMER_NB_DATA") or "none")
 PARTS = ["train", "val", "test_2016_flickr"]
@@ -54,3 +64,36 @@ def test_captions():
         "Two young, White males are outside near many bushes.",
     )
     assert all(german and english for rows in parts.values() for german, english in rows)
+
+
+def find_cached(name):
+    "The folder of a model in the hub's cache, or None."
+    found = try_to_load_from_cache(name, "model.safetensors")
+    return Path(found).parent if isinstance(found, str) else None
+
+
+GPT2 = find_cached("openai-community/gpt2") or find_cached("gpt2")
+TEXT = "The cat sat on the mat, and the dog lay beside it. Neither of them had seen the mouse."
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(GPT2 is None, reason="the hub's cache has no gpt2 with merges.txt")
+def test_the_real_gpt2():
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.GPT2LMHeadModel.from_pretrained(GPT2).eval()
+    ours, tokenizer, _ = load_model(GPT2)
+    ids = tokenizer.encode(TEXT)
+    lines = (GPT2 / "merges.txt").read_text(encoding="utf-8").split("\n")[1:-1]
+    vocab = json.loads((GPT2 / "vocab.json").read_text(encoding="utf-8"))
+    pieces = apply_bpe(TEXT, [tuple(line.split(" ")) for line in lines])
+    assert [vocab[piece] for piece in pieces] == ids  # by the encoder of lesson 14
+    row = torch.tensor([ids])
+    with torch.no_grad():
+        logits = ours(row), theirs(row).logits
+        assert_close(*logits, atol=1e-3, rtol=1e-4)  # they are about -100
+        losses = [F.cross_entropy(x[0, :-1], row[0, 1:]) for x in logits]
+        assert_close(*losses, atol=1e-5, rtol=1e-5)
+    how = dict(attention_mask=torch.ones_like(row), do_sample=False, max_new_tokens=50)
+    wanted = theirs.generate(row, **how, pad_token_id=50256)
+    assert torch.equal(generate(ours, row, 50, Sampling(temperature=0), **tokenizer.stops), wanted)
+    print(f" perplexity {losses[0].exp():.3f}: {tokenizer.decode(wanted[0].tolist())}")

@@ -1,10 +1,15 @@
 """Positions inside attention: tables by loops, and what becomes of them when a model moves."""
 
+import copy
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
+from former_nb.config import TransformerConfig
+from former_nb.generator import LanguageModel
 from former_nb.multi_head import MultiHeadAttention
 from former_nb.relative_positions import ALiBi, RelativeBias, Rotary, alibi_slopes, rotary_table
 
@@ -88,3 +93,29 @@ def test_rotary_turns_each_pair_from_its_first_feature_to_its_second(layout):
         assert_close(turned[0, 0, 0], x[0, 0, 0])
         assert_close(turned[0, 0, 1, first], angle.cos())
         assert_close(turned[0, 0, 1, second], angle.sin())
+
+
+def test_layers_share_one_rotary_table():
+    c = TransformerConfig(7, 64, 12, 2, 3, 8, positions="rotary", rope_scaling=SLOW)
+    model = LanguageModel(c)
+    with torch.device("meta"):
+        loaded = LanguageModel(c)
+    loaded.load_state_dict(model.state_dict(), assign=True)
+    tables = lambda model: [b.attention.positions.table for b in model.stack.blocks]
+    assert len({id(t) for m in (model, loaded, LanguageModel(c)) for t in tables(m)}) == 1
+    kept = tables(model)[0].clone()
+    twin = copy.deepcopy(model).double()  # moved: shared again, and still float32
+    assert len({id(t) for t in tables(twin)}) == 1
+    assert torch.equal(tables(twin)[0], kept) and torch.equal(tables(model)[0], kept)
+    with torch.inference_mode():
+        assert tables(LanguageModel(c))[0].is_inference()
+    model(torch.ones(2, 5, dtype=torch.int64)).sum().backward()  # its own table trains
+    others = [c, replace(c, max_len=32), replace(c, rope_base=9.0), replace(c, rope_scaling=None)]
+    assert len({tuple(t.shape) + tuple(t[0, 5].tolist()) for t in map(first_table, others)}) == 4
+
+
+SLOW = {"rope_type": "linear", "factor": 2.0}
+
+
+def first_table(config):
+    return config.build_positions("attention").table

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from process_tools import Fork, succeeds
 from torch import nn
 
@@ -362,6 +363,7 @@ def test_muon_needs_whole_matrices(monkeypatch):
 
 
 def test_processes_that_do_not_know_of_each_other_are_refused(monkeypatch):
+    AcceleratorState._reset_state(reset_partial_state=True)  # a run on a GPU may have left one
     Accelerator(device_placement=False, cpu=True)  # the only one so far
     monkeypatch.setenv("WORLD_SIZE", "2")  # as a launcher sets it, without the rest
     with pytest.raises(ValueError, match="2 processes were launched, of which only 1"):

@@ -53,12 +53,12 @@ USED = {  # pages that come before a lesson in the way of imports, wherever they
         *("library/long_text_data", "deeper/08_speed"),  # its ladder climbs over lessons 09 to 11
     ],
     "15_translation": ["library/scores", "library/translating", "library/viewer"],
-    "deeper/15_pretrained": ["library/families", "library/hugging_face"],
+    "deeper/15_pretrained": ["library/families", "library/family_configs", "library/hugging_face"],
 }
 EXTRA = "config toy_data labels ngrams prompts multi_head_tools leak_tools two_stacks"
 EXTRA += " recording ablation viewer"
 EXTRA += " translating scores long_text_data"
-EXTRA += " families hugging_face"
+EXTRA += " families family_configs hugging_face"
 EXTRA += " training_config callbacks sharding results saving costs settings recipes reports cli"
 LIBRARY = [f"library/{page}" for page in EXTRA.split()]
 LIBRARY = [*SHARED, *LIBRARY]  # as the site shows it
@@ -177,8 +177,9 @@ def faults(root):
 def toc(nbs):
     "The order of the site: the path, the deep dives, the library, the solutions, the reference."
     there = set(pages(nbs))
+    glossary = ["file: glossary"] if (nbs / "glossary.md").exists() else []
     parts = {
-        "The path": [f"file: {page}" for page in [TOUR, *PATH] if page in there],
+        "The path": [f"file: {page}" for page in [TOUR, *PATH] if page in there] + glossary,
         "Deep dives": [f"file: {page}" for page in DIVES if page in there],
         "Library": [f"file: {page}" for page in LIBRARY if page in there],
         "Solutions": ["glob: solutions/*"],

@@ -12,14 +12,17 @@ import subprocess
 import sys
 import sysconfig
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from run import notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sysconfig.get_path("scripts"))
 WATCHED = ["nbs", "former_nb", "README.md"]
 WORKERS = "0" if os.name == "nt" else "2"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a core for each worker; more would wait in turns
-SITE = "sphinx-build -q -W --keep-going -d .doctrees -c docs nbs _site"
+SITE = "sphinx-build -q -W --keep-going -j auto -d .doctrees -c docs nbs _site"
 
 
 def sh(command):
@@ -75,6 +78,16 @@ SLOW = {
 }
 
 
+def notebooks_alone():
+    "Each notebook in a process of its own: one may leave a default device behind."
+    pages = [path for path in notebooks(ROOT / "nbs") if "nbs/index" not in path.as_posix()]
+    test = lambda path: sh(f"nbdev_test --n_workers 0 --path {path.relative_to(ROOT).as_posix()}")
+    with ThreadPoolExecutor(max(2, (os.cpu_count() or 2) - 2)) as pool:
+        failed = [path.name for path, code in zip(pages, pool.map(test, pages)) if code]
+    print(f"{len(pages) - len(failed)} of {len(pages)} passed", *failed, sep="\n  ")
+    return len(failed)
+
+
 def on_device(name):
     "The slow steps where notebooks compute on that device. Ends with a sentence if it is absent."
     kind = name.removeprefix("pretended-")
@@ -88,7 +101,7 @@ def on_device(name):
     if name != "cpu" and subprocess.run(asked, cwd=ROOT, stderr=subprocess.DEVNULL).returncode:
         sys.exit(f"device: PyTorch finds no {name} here; --device pretended-{name} needs none")
     os.environ["FORMER_NB_DEVICE"] = name
-    return SLOW
+    return SLOW if name == "cpu" else SLOW | {"notebooks": notebooks_alone}
 
 
 def main(argv=None):

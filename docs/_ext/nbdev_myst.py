@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 import shutil
+import textwrap
 from base64 import b64encode
 from configparser import ConfigParser
 from importlib.metadata import distribution
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import nbformat
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.errors import ExtensionError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -227,6 +229,63 @@ def export_links(names, module):
     return f"{{.exported}}\nIn the library: {links}"
 
 
+# ---------------------------------------------------------------- beside a lesson's own cells
+
+LIVE = re.compile(r'<div class="live"[^>]*>')
+UNSEEN = "Without scripts no model runs here; what is below was recorded."
+STILL = rf"\g<0><noscript><p>{UNSEEN}</p></noscript>"
+NUMBERED = re.compile(r"# (\d\d) · .*\n")
+SOLUTIONS = re.compile(r"\]\((\S*?)(solutions/\w+\.ipynb)\)")
+PREDICT = re.compile(r"(?m)^\*\*(\S+) Predict[.:](?:.+\n?)+")
+
+
+def show_map(source):
+    """A lesson's head with the map after its title, the part of this lesson lit."""
+    title = NUMBERED.match(source)
+    picture = f"images/transformer_{title[1]}.svg" if title else None
+    if not title or not (NBS / picture).exists():
+        return source
+    svg = (NBS / picture).read_text(encoding="utf-8")
+    image = f"![{re.search('<title.*?>(.*?)<', svg)[1]}]({picture})"
+    return f"{title[0]}\n{{.lesson-map}}\n[{image}](index.ipynb)\n{source[title.end() :]}"
+
+
+def solution(path, number):
+    """What a solutions page says in words about an exercise, before its first code."""
+    said = []
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.source.startswith("## "):
+            if said:
+                break
+            said = [cell.source] if cell.source.startswith(f"## {number} ") else []
+        elif said and cell.cell_type == "code":
+            break
+        elif said:
+            said.append(cell.source)
+    heading, *rest = said or [""]
+    return "\n\n".join(rest) or heading.partition("\n")[2].strip()
+
+
+def answer_predictions(source, root, path):
+    """A fold with the answer after each "Predict" exercise; `root` leads from the page to nbs/."""
+
+    def moved(match):  # a relative link of the solutions page, as this page has to write it
+        return f"]({root}" if match[1] else f"]({root}solutions/"
+
+    def fold(match):
+        text = re.sub(r"\]\((?!\w+:|#)(\.\./)?", moved, solution(NBS / path, match[1]))
+        head = f'<details class="answer"><summary>Answer to {match[1]}</summary>'
+        return f"{match[0].rstrip()}\n\n{head}\n\n{text}\n\n</details>\n" if text else match[0]
+
+    return PREDICT.sub(fold, source)
+
+
+def outdated(app, env, added, changed, removed):
+    """env-get-outdated: the pages that show an answer from a solutions page that has changed."""
+    names = {page.removeprefix("solutions/") for page in changed if page.startswith("solutions/")}
+    return {page for page in env.found_docs if page.rpartition("/")[2] in names}
+
+
 def read(text):
     """Read a notebook for MyST-NB; refuses one that has a picture without alt text."""
     nb = nbformat.reads(text, as_version=4)
@@ -237,11 +296,13 @@ def read(text):
         )
         raise ExtensionError(f"No alt text in '{title}': " + "; ".join(missing))
     nb.metadata.language_info = {"name": "python", "pygments_lexer": "ipython3"}
-    cells, module = [], None
+    cells, module, worked = [], None, SOLUTIONS.search(text)
     for cell in nb.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = callouts(cell.source)
+            cell.source = LIVE.sub(STILL, show_map(callouts(cell.source)))
+            if worked:
+                cell.source = answer_predictions(cell.source, *worked.groups())
         elif cell.cell_type == "code":
             module = split_directives(cell.source)[0].get("default_exp", module)
             cells += read_code(cell, module)
@@ -283,6 +344,36 @@ def turn_pages(app, page, template, context, doctree):
             title = app.builder.render_partial(app.env.titles[other])["title"]
             other = {"link": app.builder.get_relative_uri(page, other), "title": title}
         context[way] = other
+    lesson = LESSON.match(page)
+    context["turn"] = [
+        (way, sign, context[way]["link"], *context[way]["title"].partition(" \u00b7 ")[::2])
+        for way, sign in (("prev", "\u2039"), ("next", "\u203a"))
+        if lesson and context.get(way)
+    ]
+
+
+def parts(env):
+    """The parts of the course in the order of the site: a caption and its pages."""
+    for tree in env.tocs[env.config.root_doc].findall(addnodes.toctree):
+        yield tree["caption"], tree["includefiles"]
+
+
+def show_course(app, page, template, context, doctree):
+    """html-page-context: the sidebar. The path is open, and the part that holds this page."""
+
+    def item(name):
+        here = ' class="current active"' if name == page else ""
+        current = ' aria-current="page"' if here else ""
+        title = html.escape(app.env.titles[name].astext())
+        link = app.builder.get_relative_uri(page, name)
+        return f'<li{here}><a href="{link or "#"}"{current}>{title}</a></li>'
+
+    made = [f"<ul>{item(app.config.root_doc)}</ul>"]
+    for number, (caption, names) in enumerate(parts(app.env)):
+        opened = " open" if not number or page in names else ""
+        items = "\n".join(map(item, names))
+        made.append(f"<details{opened}><summary>{caption}</summary><ul>\n{items}</ul></details>")
+    context["course"] = "\n".join(made)
 
 
 def subtitle(doctree):
@@ -291,18 +382,46 @@ def subtitle(doctree):
     return " ".join((quote.astext() if quote else SETTINGS["description"]).split())
 
 
+def keep_subtitle(app, doctree):
+    """doctree-read: what a page is about, where others find it without reading the page again."""
+    app.env.metadata[app.env.docname]["about"] = subtitle(doctree)
+
+
+HOSTS = {  # where a notebook runs with one click: its first cell installs the package
+    "Colab": "https://colab.research.google.com/github/{user}/{repo}/blob/{branch}/{nbs_path}/",
+    "Kaggle": "https://kaggle.com/kernels/welcome?src={git_url}/blob/{branch}/{nbs_path}/",
+}
+
+
+def offer_to_run(app, doctree):
+    """doctree-read: links below a page's subtitle that open its notebook elsewhere."""
+    page, quote = app.env.docname, next(doctree.findall(nodes.block_quote), None)
+    if page == app.config.root_doc or not quote or not (NBS / f"{page}.ipynb").exists():
+        return
+    links = [
+        nodes.reference("", f"Open in {host}", refuri=f"{url.format(**SETTINGS)}{page}.ipynb")
+        for host, url in HOSTS.items()
+    ]
+    line = nodes.paragraph("", "", links[0], nodes.Text(" \u00b7 "), *links[1:], classes=["run-it"])
+    quote.parent.insert(quote.parent.index(quote) + 1, line)
+
+
 def describe(app, page, template, context, doctree):
     """html-page-context: what search engines and previews show."""
-    told = {"title": context.get("title") or SETTINGS["title"], "description": subtitle(doctree)}
+    about = app.env.metadata.get(page, {}).get("about", SETTINGS["description"])
+    told = {"title": context.get("title") or SETTINGS["title"], "description": about}
+    told |= {"type": "article", "image": f"{app.config.html_baseurl}_static/card.png"}
     told = {name: html.escape(re.sub("<[^>]+>", "", text)) for name, text in told.items()}
     tags = [f'<meta name="description" content="{told["description"]}">']
     tags += [f'<meta property="og:{name}" content="{text}">' for name, text in told.items()]
+    tags += ['<meta name="twitter:card" content="summary_large_image">']
     context["metatags"] = "\n".join([context.get("metatags") or "", *tags])
 
 
 MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Not found</title>
-<meta name="viewport" content="width=device-width">
-<p>There is no such page. <a href="{home}">The course begins here.</a></p></html>
+<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
+<main><h1>There is no such page</h1>
+<p><a href="{home}">The course begins here.</a></p></main></html>
 """
 
 
@@ -316,7 +435,7 @@ def list_pages(app, exception):
     space = "http://www.sitemaps.org/schemas/sitemap/0.9"
     site = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{space}">\n{urls}</urlset>\n'
     about = (
-        f"- [{env.titles[page].astext()}]({home}{page}.html): {subtitle(env.get_doctree(page))}"
+        f"- [{env.titles[page].astext()}]({home}{page}.html): {env.metadata[page]['about']}"
         for page in pages
         if not page.startswith(("api/", "solutions/"))
     )
@@ -455,6 +574,7 @@ def write_assets(app):
     static = Path(app.outdir) / "_static"
     write_vega(static / "vega.js")
     write_mathjax(static / "mathjax")
+    write_card(static / "card.png")
     for folder in sorted((ROOT / LIB / "models").iterdir()):
         write_model(folder, static / f"live_{folder.name}.js")
 
@@ -469,6 +589,32 @@ def write_model(folder, path):
     name = json.dumps(folder.name)
     text = f"(window.formerModels ??= {{}})[{name}] = {json.dumps(model)};\n"
     path.write_text(text, encoding="utf-8")
+
+
+CARD = """<svg xmlns="http://www.w3.org/2000/svg" width="1200" height="630">
+<rect width="1200" height="630" fill="#fff"/>
+<g font-family="system-ui, DejaVu Sans, Arial, sans-serif" fill="#1f2328">
+<text x="64" y="190" font-size="84" font-weight="700">{title}</text>{lines}</g>
+<svg x="680" y="60" width="470" height="570" viewBox="0 0 404 490">{map}</svg></svg>
+"""
+
+
+def write_card(path):
+    """The picture that previews of a link show: the map of the Transformer beside the title."""
+    import vl_convert
+
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    words = textwrap.wrap(SETTINGS["description"], 30)
+    lines = (
+        f'<text x="64" y="{270 + 48 * row}" font-size="34">{html.escape(line)}</text>'
+        for row, line in enumerate(words)
+    )
+    drawing = (NBS / "images/transformer.svg").read_text(encoding="utf-8")
+    drawing = drawing.replace('width="485" height="950"', 'width="404" height="792"')
+    svg = CARD.format(title=SETTINGS["title"], lines="".join(lines), map=drawing)
+    path.write_bytes(vl_convert.svg_to_png(svg))
 
 
 def write_vega(path):
@@ -502,22 +648,52 @@ def write_mathjax(target):
 
 ICONS = r'<script defer src="[^"]*scripts/fontawesome\.js[^"]*"></script>\n?'
 SEARCH = r'<script src="[^"]*(?:searchtools|language_data|searchindex)\.js"></script>\n?'
-
-
 PRINTED = re.compile(r'(class="onlyprint">\s*)<h1>(.*?)</h1>', re.S)  # a title of its own
+RULE = re.compile(r"([^{}]*)\{((?:[^{}]|\{[^{}]*\})*)\}")  # of minified CSS, at most one in another
+
+
+def prune(css, words):
+    """CSS without the rules for classes that are not among `words`."""
+
+    def wanted(selector):
+        plain = re.sub(r":(?:not|is|where|has)\([^)]*\)", "", selector)
+        return "\\" in plain or all(
+            name in words for name in re.findall(r"\.([a-zA-Z][\w-]*)", plain)
+        )
+
+    def rule(match):
+        head, body = match[1], match[2]
+        if head.startswith(("@media", "@supports")):
+            body = prune(body, words)
+            return f"{head}{{{body}}}" if body else ""
+        selectors = [part for part in head.split(",") if wanted(part)]
+        if "(" in head or head.startswith("@"):  # a comma may stand within brackets
+            selectors = [head] if wanted(head) else []
+        return f"{','.join(selectors)}{{{body}}}" if selectors else ""
+
+    return RULE.sub(rule, re.sub(r"/\*.*?\*/", "", css, flags=re.S))
 
 
 def lighten(app, exception):
-    """Leave out what a page loads and does not use: icons are a font, the index is the search's."""
+    """Leave out what a page loads and does not use: scripts for icons and search, rules of CSS."""
     if exception or app.builder.format != "html":
         return
-    for path in Path(app.outdir).rglob("*.html"):
+    out, words = Path(app.outdir), set()
+    for path in out.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         unused = ICONS if path.name == "search.html" else f"{ICONS}|{SEARCH}"
         light = PRINTED.sub(r'\1<p class="h1">\2</p>', re.sub(unused, "", text))
         if light != text:
             path.write_text(light, encoding="utf-8")
-    (Path(app.outdir) / "_static/scripts/fontawesome.js").unlink(missing_ok=True)
+        for names in set(re.findall(r'class="([^"]*)"', text)):
+            words.update(names.split())
+    (out / "_static/scripts/fontawesome.js").unlink(missing_ok=True)
+    for path in [*out.glob("_static/*.js"), *out.glob("_static/scripts/*.js")]:
+        if path.stat().st_size < 100_000:  # neither Vega nor a model
+            words.update(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
+    for path in [*out.glob("_static/styles/*-theme.css"), out / "_static/basic.css"]:
+        css = path.read_text(encoding="utf-8")
+        path.write_text(prune(css, words), encoding="utf-8")
 
 
 def setup(app):
@@ -525,10 +701,15 @@ def setup(app):
     app.connect("builder-inited", write_api_pages)
     app.connect("builder-inited", write_assets)
     app.connect("doctree-read", number_lesson, priority=900)
-    app.connect("html-page-context", turn_pages, priority=900)
+    app.connect("doctree-read", keep_subtitle)
+    app.connect("doctree-read", offer_to_run, priority=950)  # after the search has read the page
+    app.connect("env-get-outdated", outdated)
+    app.connect("html-page-context", turn_pages, priority=400)  # before the theme renders its parts
+    app.connect("html-page-context", show_course, priority=400)
     app.connect("autodoc-process-docstring", document)
     app.connect("autodoc-skip-member", skip_fields)
     app.connect("html-page-context", describe, priority=900)
     app.connect("build-finished", list_pages)
     app.connect("build-finished", lighten, priority=900)
+    app.extensions["sphinx_multitoc_numbering"].parallel_read_safe = True  # it only forgets to say
     return {"version": SETTINGS["version"], "parallel_read_safe": True, "parallel_write_safe": True}

@@ -3,31 +3,61 @@
   const here = document.currentScript.src;
   const root = document.documentElement;
 
-  function drawCharts(charts) {
-    const dark = root.dataset.theme === "dark";
-    for (const { element, spec } of charts) {
-      vegaEmbed(element, spec, {
-        renderer: "svg",
-        actions: false,
-        theme: dark ? "dark" : undefined,
-        config: { background: "transparent" },
-      });
-    }
+  // On a phone a chart is as narrow as the page, and what stands side by side is stacked.
+  function fit({ hconcat, ...spec }) {
+    if (innerWidth > 600) return hconcat ? { ...spec, hconcat } : spec;
+    if (spec.width > 300) spec.width = innerWidth - 120;
+    return hconcat ? { ...spec, vconcat: hconcat.map(fit) } : spec;
   }
 
   function startCharts() {
-    const charts = [...document.querySelectorAll(".vega-chart")].map((element) => ({
-      element,
-      spec: JSON.parse(element.querySelector("script").textContent),
-    }));
+    const charts = document.querySelectorAll(".vega-chart");
     if (!charts.length) return;
     const script = document.createElement("script");
     script.src = new URL("vega.js", here);
     script.onload = () => {
-      drawCharts(charts);
-      new MutationObserver(() => drawCharts(charts)).observe(root, { attributeFilter: ["data-theme"] });
+      for (const chart of charts) {
+        const spec = fit(JSON.parse(chart.querySelector("script").textContent));
+        vegaEmbed(chart, spec, { renderer: "svg", actions: false, config: { background: "transparent" } });
+      }
     };
     document.head.append(script);
+  }
+
+  // Plots with two panels keep letters that can be read: on a phone they scroll in their box.
+  function markWide() {
+    for (const image of document.querySelectorAll(".cell_output img")) {
+      const mark = () => image.classList.toggle("wide", image.naturalWidth > 600);
+      if (image.complete) mark();
+      image.addEventListener("load", mark);
+    }
+  }
+
+  // The sidebar shows where the reader is, also when the theme has put it where it was before.
+  function showPlace() {
+    const here = document.querySelector('.bd-docs-nav [aria-current="page"]');
+    const bar = here?.closest(".bd-sidebar-primary, dialog");
+    if (!bar) return;
+    const [at, box] = [here.getBoundingClientRect(), bar.getBoundingClientRect()];
+    if (at.top < box.top || at.bottom > Math.min(box.bottom, innerHeight)) {
+      bar.scrollTop += at.top - box.top - box.height / 3;
+    }
+  }
+
+  // Paper is white, and nothing on it unfolds.
+  function startPrint() {
+    let folds = [], theme;
+    addEventListener("beforeprint", () => {
+      theme = root.dataset.theme;
+      root.dataset.theme = "light";
+      folds = [...document.querySelectorAll("article details:not([open])")];
+      folds.forEach((fold) => (fold.open = true));
+      document.querySelectorAll("img[loading=lazy]").forEach((image) => (image.loading = "eager"));
+    });
+    addEventListener("afterprint", () => {
+      root.dataset.theme = theme;
+      folds.forEach((fold) => (fold.open = false));
+    });
   }
 
   function startLive() {
@@ -75,17 +105,32 @@
       e.setAttribute("role", "region");
       e.setAttribute("aria-label", "Page tools");
     });
-    each(".cell_output, div.highlight pre, div.math", (e) => {
-      if (e.scrollWidth > e.clientWidth) e.tabIndex = 0;
-    });
+  }
+
+  // Keys reach every box that scrolls, also one that came to scroll with its picture or the width.
+  function startReach() {
+    const reach = () => {
+      for (const box of document.querySelectorAll(".cell_output, div.highlight pre, div.math")) {
+        if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      }
+    };
+    reach();
+    addEventListener("load", reach, true); // of pictures too
+    addEventListener("resize", reach);
   }
 
   function start() {
     mendLabels();
+    startReach();
     startCharts();
     startLive();
     startTicks();
     startMap();
+    markWide();
+    startPrint();
+    setTimeout(showPlace);
+    addEventListener("load", showPlace);
+    document.querySelector(".primary-toggle")?.addEventListener("click", () => setTimeout(showPlace, 300));
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();

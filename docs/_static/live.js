@@ -208,10 +208,9 @@
         const key = `${layer}.${h}`, row = weights[weights.length - 1];
         const cells = row.map((p, j) => make("span", {
           title: `${labels[j]}: ${p.toFixed(2)}`, style: `--p:${p.toFixed(3)}` }, labels[j]));
-        const what = `layer ${number}, head ${h + 1}`;
         rows.push(make("button", {
           type: "button", class: "live-head", "data-head": key, "aria-pressed": String(!model.off.has(key)),
-          "aria-label": `${what}: ${model.off.has(key) ? "off" : "on"}`, title: `${what}: press to switch it off or on`,
+          title: `layer ${number}, head ${h + 1}: press to switch it off or on`,
           onclick: () => { model.off.has(key) ? model.off.delete(key) : model.off.add(key); redraw(key); },
         }, make("small", {}, `${number}.${h + 1}`), ...cells));
       });

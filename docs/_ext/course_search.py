@@ -1,0 +1,121 @@
+"""Search that also works from a folder: the words of every page as one classic script.
+
+Sphinx fetches each page that it found for its excerpt, which `file://` forbids. Here each section's
+prose and code are kept as pages are read, and `search.js` looks through them.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
+
+# A formula within a sentence, as one would type it: \sqrt{d_k} -> √d_k.
+SIGNS = dict(sqrt="√", cdot="·", times="×", infty="∞", le="≤", ge="≥", ne="≠", top="ᵀ", mid="|")
+SIGNS |= dict(approx="≈", partial="∂", sum="Σ", dots="…", leftarrow="←", to="→", ldots="…", ell="ℓ")
+SIGNS |= dict.fromkeys("text mathrm mathcal mathbb operatorname left right big".split(), "")
+
+NAMES_ONLY = ("solutions/", "library/")  # of their code
+SKIPPED = (nodes.title, nodes.math_block, nodes.raw, nodes.field_list)
+SKIPPED += (addnodes.desc_signature, addnodes.index)
+
+
+def is_part(node):
+    """A section, an entry of the reference or of the glossary: what a result leads to."""
+    entry = isinstance(node, nodes.list_item) and node["ids"]
+    return isinstance(node, (nodes.section, addnodes.desc)) or bool(entry)
+
+
+def plain(node):
+    """The words of a paragraph, its formulas as one would type them."""
+    if isinstance(node, nodes.math):
+        text = re.sub(r"\\t?frac\{([^{}]*)\}\{([^{}]*)\}", r"\1/\2", node.astext())
+        text = re.sub(r"\\([a-zA-Z]+)", lambda m: SIGNS.get(m[1], m[1]), text)
+        return re.sub(r"\\.|[{}]", "", text).strip()
+    if isinstance(node, nodes.Text):
+        return node.astext()
+    return "".join(map(plain, node.children))
+
+
+def is_left_out(node):
+    """Outputs, the code of figures, lines that the site itself wrote, and sections of their own."""
+    classes = {*node.get("classes", [])} if isinstance(node, nodes.Element) else set()
+    figure = "tag_hide-input" in classes and "tag_export" not in classes
+    written = {"cell_output", "exported", "terms"} & classes
+    return figure or bool(written) or is_part(node) or isinstance(node, SKIPPED)
+
+
+def gather(node, words, code):
+    """Put the prose and the code below a node into two lists."""
+    for child in filter(lambda child: not is_left_out(child), node.children):
+        if isinstance(child, nodes.literal_block):
+            code.append(child.astext())
+        elif isinstance(child, nodes.TextElement):
+            words.append(plain(child))
+        else:
+            gather(child, words, code)
+
+
+def signature(part):
+    """The full name of what an entry of the reference describes, and its call as code."""
+    head = part[0]
+    name = head.get("fullname") or head.astext()
+    given = ", ".join(each.astext() for each in head.findall(addnodes.desc_parameter))
+    return name, f"def {name}({given})" if given else ""
+
+
+def sections(doctree, page):
+    """(anchor, heading, prose, code) of a page's sections, and of what a reference page lists."""
+    for part in doctree.findall(is_part):
+        words, code, holder = [], [], part
+        gather(part, words, code)
+        if isinstance(part, addnodes.desc):
+            holder, (heading, call) = part[0], signature(part)
+            code.append(call)
+        elif isinstance(part, nodes.section):
+            heading = part[0].astext()
+        else:  # the name with which an entry of the glossary begins
+            heading = next(part.findall(nodes.Inline)).astext()
+        code = "\n".join(code)
+        if page.startswith(NAMES_ONLY):
+            code = " ".join(sorted({*re.findall(r"[^\W\d]\w{2,}", code)}))
+        yield (holder["ids"] or [""])[0], heading, " ".join(" ".join(words).split()), code
+
+
+def keep_words(app, doctree):
+    """doctree-read: remember what a page says, with what else Sphinx remembers of it."""
+    page = app.env.docname
+    app.env.metadata[page]["words"] = list(sections(doctree, page))
+
+
+def search_page(app):
+    """html-collect-pages: the page of the search, instead of the one with Sphinx's own index."""
+    yield "search", {}, "course_search.html"
+
+
+def write_words(app, exception):
+    """build-finished: every page's words, in the order of the course."""
+    if exception or app.builder.format != "html":
+        return
+    env = app.env
+    pages = [
+        [page, env.titles[page].astext(), env.metadata[page]["words"]]
+        for page in sorted(env.found_docs)
+    ]
+    text = json.dumps(pages, ensure_ascii=False, separators=(",", ":"))
+    target = Path(app.outdir) / "_static" / "search_words.js"
+    target.write_text(f"window.courseWords = {text};\n", encoding="utf-8")
+
+
+def setup(app):
+    """Register with Sphinx."""
+
+    def no_index(app):
+        app.builder.search = False
+
+    app.connect("builder-inited", no_index)
+    app.connect("doctree-read", keep_words, priority=950)
+    app.connect("html-collect-pages", search_page)
+    app.connect("build-finished", write_words)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,184 @@
+// The search page: looks through courseWords (search_words.js), best pages first, with excerpts.
+(() => {
+  const FIRST = 20; // results shown at once
+  const KINDS = [
+    [/^solutions\//, "Solutions", 0.4],
+    [/^library\//, "Library", 0.7],
+    [/^api\//, "Reference", 0.65],
+    [/^deeper\//, "Deep dive", 0.85],
+    [/^glossary$/, "Glossary", 1.5],
+    [/^\d\d_/, "Lesson", 1.2],
+    [/^/, "", 0.9],
+  ];
+  const EMPTY = /^(an?|and|are|as|at|by|can|do|does|for|from|how|i|in|is|it|of|on|or|that|the|to|what|when|why|with|works?)$/;
+  const WORD = /[\p{L}\p{N}_]+/gu;
+
+  // Small letters without accents. Each letter stays one letter, so that places stay the same.
+  const fold = (text) => text.replace(/[\u00c0-\u024f]/g, (c) => c.normalize("NFD")[0]).toLowerCase();
+
+  // What each word of a query looks for: words that begin as its stem does.
+  function readQuery(query) {
+    const words = [...new Set(fold(query.normalize("NFC")).match(WORD) ?? [])];
+    const told = words.filter((word) => !EMPTY.test(word));
+    return (told.length ? told : words).map((word) => {
+      const stem = /[_\d]/.test(word) ? word : word.replace(/^(.{4,}?)(ies|ing|ed|es|s|e|y)$/, "$1");
+      const rest = word.length > 1 ? "[\\p{L}\\p{N}_]*" : "(?![\\p{L}\\p{N}_])";
+      const start = word.length > 1 ? "(?<![\\p{L}\\p{N}])" : "(?<![\\p{L}\\p{N}_])";
+      const define = new RegExp(`(?:class|def) ${word}\\b`);
+      return { word, find: new RegExp(start + stem + rest, "gu"), define };
+    });
+  }
+
+  const pages = courseWords.map(([page, title, sections]) => {
+    const [, kind, weight] = KINDS.find(([name]) => name.test(page));
+    sections = sections.map(([id, heading, prose, code]) => ({
+      ...{ id, heading, prose, code },
+      ...{ inHeading: fold(heading), inProse: fold(prose), inCode: fold(code) },
+    }));
+    return { page, title, kind, weight, sections };
+  });
+
+  const times = (text, find) => text.match(find)?.length ?? 0;
+
+  // How well a section answers, and which words of the query it has.
+  function scoreSection(section, terms, phrase) {
+    const has = new Set();
+    let score = 0;
+    for (const term of terms) {
+      const heading = section.inHeading.match(term.find) ?? [];
+      const prose = section.inProse.match(term.find) ?? [];
+      const code = times(section.inCode, term.find);
+      if (!heading.length && !prose.length && !code) continue;
+      has.add(term.word);
+      const exact = [...heading, ...prose].includes(term.word) ? 1 : 0.6;
+      score += exact * (Math.log2(1 + prose.length) + 5 * !!heading.length) + Math.log2(1 + code) / 2;
+      score += 6 * term.define.test(section.inCode);
+    }
+    if (section.inHeading.replace(/^\d\d · /, "") === phrase) score += 15;
+    if (terms.length > 1 && section.inProse.includes(phrase)) score += 8;
+    return { section, has, score: (score * has.size) / terms.length };
+  }
+
+  // Pages with all words, or those with most of them if there is none; a page's best section leads.
+  function search(query) {
+    const terms = readQuery(query), phrase = fold(query.trim());
+    if (!terms.length) return { terms, hits: [], all: true };
+    const found = pages.map(({ sections, ...page }) => {
+      const scored = sections.map((section) => scoreSection(section, terms, phrase));
+      const best = scored.reduce((a, b) => (b.score > a.score ? b : a));
+      const has = new Set(scored.flatMap((one) => [...one.has]));
+      const title = terms.filter(({ find }) => times(fold(page.title), find)).length;
+      const score = page.weight * (best.score + (best.section === sections[0] ? 0 : 5 * title));
+      return { ...page, has: has.size, section: best.section, score };
+    });
+    const most = Math.max(...found.map((page) => page.has));
+    const hits = most ? found.filter((page) => page.has === most) : [];
+    return { terms, hits: hits.sort((a, b) => b.score - a.score), all: most === terms.length };
+  }
+
+  // ---- what is shown
+
+  const make = (tag, inside, more) => {
+    const element = Object.assign(document.createElement(tag), more);
+    element.append(...inside);
+    return element;
+  };
+
+  // A text with the words of the query marked.
+  function marked(text, terms) {
+    const folded = fold(text), found = terms.flatMap(({ find }) => [...folded.matchAll(find)]);
+    const parts = [];
+    let at = 0;
+    for (const { index, 0: word } of found.sort((a, b) => a.index - b.index)) {
+      if (index < at) continue;
+      parts.push(text.slice(at, index), make("mark", [text.slice(index, index + word.length)]));
+      at = index + word.length;
+    }
+    return [...parts, text.slice(at)];
+  }
+
+  // The stretch of prose with most of the words, whole words only.
+  function excerpt({ prose, inProse }, terms, width = 240) {
+    const places = terms.flatMap(({ find }, i) => [...inProse.matchAll(find)].map((m) => [m.index, i]));
+    places.sort((a, b) => a[0] - b[0]);
+    let best = [0, 0];
+    for (const [from] of places) {
+      const near = places.filter(([at]) => at >= from && at < from + width - 60);
+      const many = new Set(near.map(([, i]) => i)).size;
+      if (many > best[0]) best = [many, from];
+    }
+    const start = best[1] < 60 ? 0 : prose.indexOf(" ", best[1] - 60) + 1;
+    const stop = prose.length > start + width ? prose.lastIndexOf(" ", start + width) : prose.length;
+    return (start ? "… " : "") + prose.slice(start, stop) + (stop < prose.length ? " …" : "");
+  }
+
+  // Where only code has the words: the line that defines one, or the first that has one.
+  function lineOfCode({ code, inCode }, terms) {
+    const lines = code.split("\n"), folded = inCode.split("\n");
+    const at = (test) => lines.findIndex((_, i) => terms.some((term) => test(folded[i], term)));
+    const i = [at((line, term) => term.define.test(line)), at((line, { find }) => times(line, find))];
+    return code.includes("(") ? lines[i.find((n) => n >= 0)]?.trim() : ""; // else names alone
+  }
+
+  function item({ page, title, kind, section }, terms) {
+    const link = make("a", [title], { href: `${page}.html${section.id ? `#${section.id}` : ""}` });
+    if (section.heading && !title.endsWith(section.heading)) link.append(` › ${section.heading}`);
+    const said = make("p", marked(excerpt(section, terms), terms));
+    const told = section.inHeading + section.inProse;
+    const line = terms.some(({ find }) => times(told, find)) ? "" : lineOfCode(section, terms);
+    if (line) said.replaceChildren(make("code", marked(line, terms)));
+    return make("li", [link, make("small", [kind]), said]);
+  }
+
+  const input = document.querySelector(".course-search input");
+  const count = document.getElementById("search-count");
+  const list = document.getElementById("search-results");
+  const more = document.getElementById("search-more");
+
+  function show(query, limit = FIRST) {
+    const { terms, hits, all } = search(query);
+    const pages = hits.length === 1 ? "1 page" : `${hits.length} pages`;
+    if (!terms.length) count.textContent = "";
+    else if (!hits.length) count.textContent = `Nothing here has “${query.trim()}”. Try another word.`;
+    else if (all) count.textContent = `${pages} found`;
+    else count.textContent = `No page has all of these words; ${pages} with most of them:`;
+    list.replaceChildren(...hits.slice(0, limit).map((hit) => item(hit, terms)));
+    more.hidden = hits.length <= limit;
+    more.textContent = `Show all ${hits.length}`;
+    more.onclick = () => show(query, Infinity);
+    attempt(() => history.replaceState(null, "", `?q=${encodeURIComponent(query)}`));
+  }
+
+  // The address and the page that is opened know what was looked for, where a browser allows it.
+  function attempt(step) {
+    try { step(); } catch { /* pages from a folder may not */ }
+  }
+  list.addEventListener("click", (event) => {
+    const words = readQuery(input.value).map(({ word }) => word).join(" ");
+    if (event.target.closest("a")) attempt(() => localStorage.setItem("sphinx_highlight_terms", words));
+  });
+
+  let waiting;
+  input.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => show(input.value), 100);
+  });
+  input.form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    show(input.value);
+  });
+  // Arrows walk from the field through the results.
+  document.querySelector(".course-search").addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const stops = [input, ...list.querySelectorAll("a")];
+    const next = stops[stops.indexOf(document.activeElement) + step];
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  });
+
+  const asked = new URLSearchParams(location.search).get("q") ?? "";
+  input.value = asked;
+  if (asked) show(asked);
+  input.focus();
+})();
