@@ -192,14 +192,14 @@ def load_model(
 ) -> Loaded:  # model, tokenizer, labels
     "A trained model and what belongs to it. Raises `ValueError` where a file is of another model."
     folder = find_model(folder)
-    if "model_type" in _read_config(folder):  # Hugging Face's name for a kind of model
-        found = import_module("former_nb.hugging_face").load_folder(folder)
+    config = _read_config(folder)
+    if "model_type" in config:  # Hugging Face's name for a kind of model
+        found = import_module("former_nb.hugging_face").load_folder(folder, config)
         return found._replace(model=found.model.to(device))
     _, tied = read_tensors("model", folder / "model.safetensors")
     for name, found in tied.items():
         if not (folder / name).is_file() or _hash(folder / name) != found:
             raise ValueError(f"model: {name} in {str(folder)!r} does not belong to these weights")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     [kind] = config["architectures"]
     model = getattr(import_module(f"former_nb.{KINDS[kind]}"), kind).from_pretrained(folder)
     labels = json.loads((folder / LABELS).read_text(encoding="utf-8")) if LABELS in tied else None
