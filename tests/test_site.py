@@ -635,6 +635,8 @@ class TestPages:
         WebDriverWait(browser, 10, 0.05).until(
             lambda b: there(".live-out")[0].text.count(" · ") == 9
         )
+        sizes = "return performance.getEntries().map((entry) => entry.encodedBodySize ?? 0)"
+        assert 300_000 < sum(browser.execute_script(sizes)) < 1_000_000
         box, head = there('.live input[type="text"]')[0], there(".live-head")[0]
         before = there(".live-bars")[0].text
         head.click()
