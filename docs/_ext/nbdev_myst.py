@@ -231,6 +231,9 @@ def export_links(names, module):
 
 # ---------------------------------------------------------------- beside a lesson's own cells
 
+LIVE = re.compile(r'<div class="live"[^>]*>')
+UNSEEN = "Without scripts no model runs here; what is below was recorded."
+STILL = rf"\g<0><noscript><p>{UNSEEN}</p></noscript>"
 NUMBERED = re.compile(r"# (\d\d) · .*\n")
 SOLUTIONS = re.compile(r"\]\((\S*?)(solutions/\w+\.ipynb)\)")
 PREDICT = re.compile(r"(?m)^\*\*(\S+) Predict[.:](?:.+\n?)+")
@@ -297,7 +300,7 @@ def read(text):
     for cell in nb.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = show_map(callouts(cell.source))
+            cell.source = LIVE.sub(STILL, show_map(callouts(cell.source)))
             if worked:
                 cell.source = answer_predictions(cell.source, *worked.groups())
         elif cell.cell_type == "code":

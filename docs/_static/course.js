@@ -73,6 +73,10 @@
       const map = document.createElement("object");
       Object.assign(map, { type: "image/svg+xml", data: image.src, title: image.alt });
       (image.closest("a") ?? image).replaceWith(map);
+      const title = document.querySelector("h1");
+      if (innerWidth < 1000 || !document.querySelector(".live")) continue;
+      map.className = "home-map"; // beside the model, in the first screen
+      title.after(map);
     }
   }
 
@@ -105,13 +109,23 @@
       e.setAttribute("role", "region");
       e.setAttribute("aria-label", "Page tools");
     });
-    each(".cell_output, div.highlight pre, div.math", (e) => {
-      if (e.scrollWidth > e.clientWidth) e.tabIndex = 0;
-    });
+  }
+
+  // Keys reach every box that scrolls, also one that came to scroll with its picture or the width.
+  function startReach() {
+    const reach = () => {
+      for (const box of document.querySelectorAll(".cell_output, div.highlight pre, div.math")) {
+        if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      }
+    };
+    reach();
+    addEventListener("load", reach, true); // of pictures too
+    addEventListener("resize", reach);
   }
 
   function start() {
     mendLabels();
+    startReach();
     startCharts();
     startLive();
     startTicks();
