@@ -603,8 +603,6 @@ def write_card(path):
     """The picture that previews of a link show: the map of the Transformer beside the title."""
     import vl_convert
 
-    if path.exists():
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
     words = textwrap.wrap(SETTINGS["description"], 30)
     lines = (
