@@ -636,7 +636,7 @@ def write_mathjax(target):
     )
     fonts = Path("output/chtml/fonts/woff-v2")
     for path in [
-        Path("tex-chtml-full.js"),
+        Path("tex-chtml.js"),
         *(font.relative_to(source) for font in (source / fonts).glob("*.woff")),
     ]:
         if not (target / path).exists():
