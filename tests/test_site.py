@@ -277,7 +277,7 @@ LONGEST = [max(pages, key=lambda p: (SITE / p).stat().st_size) for pages in GENE
 OPENED = PAGES if EVERY else sorted({*PAGES} - {*sum(GENERATED, [])} | {*LONGEST})
 KINDS = """index.html 02_attention.html 13_number_words.html deeper/05_positions_measured.html
 library/viewer.html solutions/02_attention.html api/attention.html _modules/former_nb/attention.html
-search.html 404.html""".split()
+search.html 404.html slides/02_attention.html""".split()
 LIGHTS, WIDTHS = ["light", "dark"], [1280, 390]
 CHARTS = [p for p in PAGES if 'class="vega-chart"' in (SITE / p).read_text(encoding="utf-8")]
 SCREENS = [(page, 1280, "light") for page in KINDS]
@@ -635,6 +635,10 @@ class TestPages:
         WebDriverWait(browser, 10, 0.05).until(
             lambda b: there(".live-out")[0].text.count(" · ") == 9
         )
+        loaded = "return performance.getEntriesByType('resource').map(e => e.name)"
+        files = {urlsplit(url).path[1:] for url in browser.execute_script(loaded)} | {"index.html"}
+        assert "_static/live_names.js" in files
+        assert sum((SITE / name).stat().st_size for name in files) < 1_000_000  # uncompressed
         box, head = there('.live input[type="text"]')[0], there(".live-head")[0]
         before = there(".live-bars")[0].text
         head.click()
