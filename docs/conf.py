@@ -23,6 +23,7 @@ extensions = [
     "nbdev_myst",
     "course_glossary",
     "course_search",
+    "course_slides",
 ]
 external_toc_path = str(HERE / "_toc.yml")
 exclude_patterns = ["**.ipynb_checkpoints", "_*"]

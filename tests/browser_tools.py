@@ -2,6 +2,7 @@
 
 import shutil
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,13 @@ CHROMIUMS = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
 BROWSER, DRIVER = next(filter(None, CHROMIUMS), None), shutil.which("chromedriver")
 FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run
 --disable-background-networking --disable-component-update --disable-sync""".split()
+AXE = """
+const [tags, without, done] = arguments, bad = v => ['serious', 'critical'].includes(v.impact);
+const say = v => v.nodes.map(n => `${v.id}: ${n.target} ${n.failureSummary}`);
+axe.run({ include: [['html']], exclude: without }, { runOnly: tags, resultTypes: ['violations'] })
+  .then(found => done(found.violations.filter(bad).flatMap(say)), e => done([String(e)]));
+"""
+STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 @contextmanager
@@ -26,3 +34,38 @@ def start_browser(profile, rules="MAP * ~NOTFOUND", flags=(), seconds=30):
     driver.get_log("performance")  # what the browser asked its own start page for
     yield driver
     driver.quit()
+
+
+def set_screen(browser, width=1280, theme="light"):
+    "Give pages a width that the window itself may refuse, and the theme of day or night."
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    media = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+
+
+@contextmanager
+def before_scripts(browser, source):
+    "Run this in every page before its own scripts."
+    add = "Page.addScriptToEvaluateOnNewDocument"
+    made = browser.execute_cdp_cmd(add, {"source": source})
+    yield
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", made)
+
+
+@contextmanager
+def without_scripts(browser):
+    "Pages whose scripts are switched off."
+    switch = lambda off: browser.execute_cdp_cmd(
+        "Emulation.setScriptExecutionDisabled", {"value": off}
+    )
+    switch(True)
+    yield
+    switch(False)
+
+
+def serious(browser, *without):
+    "What axe-core finds serious or critical on the page, except in elements `without`."
+    axe = Path(pytest.importorskip("selenium_axe_python").__file__).with_name("axe-core")
+    browser.execute_script((axe / "axe.min.js").read_text(encoding="utf-8"))
+    return browser.execute_async_script(AXE, STANDARDS, [[css] for css in without])

@@ -1,6 +1,8 @@
 """The benchmarks name what is left out, and keep what they have measured."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +12,13 @@ from benchmarks import chart, peers, start, timing, workloads
 from benchmarks.__main__ import main
 
 CPU = torch.device("cpu")
+ROOT = Path(__file__).resolve().parents[1]
+TOLD = {  # what README.md says of a workload, by its words there
+    "train a generator, 10.8 M, bf16": "train_generator/10.8M/bfloat16",
+    "train a translator": "train_translator",
+    "write 16 texts, 10.8 M": "generate/10.8M/16",
+    "translate with 4 beams": "translate/beam/4",
+}
 QUICK = ["--seconds", "0"]
 
 
@@ -31,6 +40,18 @@ def test_a_missing_peer_or_one_of_another_version_is_named_and_left_out(capsys):
     ]
     with pytest.raises(TypeError):  # ours is never left out
         peers.that_run({"ours": broken, "theirs": lambda: 1})
+
+
+def test_the_readme_tells_what_was_measured():
+    text, row = (ROOT / "README.md").read_text(encoding="utf-8"), "| {} | {} | {} | {} |"
+    there = re.findall(r"^\| .+ \| (?:Hugging Face|nn\.|x-).+ \| [\d.]+ \| [\d.]+ \|$", text, re.M)
+    files = [ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("cpu-1", "cuda-1")]
+    found = [json.loads(file.read_text(encoding="utf-8"))["workloads"] for file in files]
+    for said, (words, workload) in zip(there, TOLD.items()):
+        peer = said.split(" | ")[1]
+        ratios = (f"{works[workload]['ratio'][peer][1]:.2f}".lstrip("0") for works in found)
+        assert said == row.format(words, peer, *ratios)
+    assert len(there) == len(TOLD)
 
 
 def test_every_contender_of_the_smallest_workloads_runs():

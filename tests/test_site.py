@@ -1,22 +1,35 @@
 """The site: how notebooks are read, and what a browser makes of every page.
 
-The browser tests need `_site` (`make site` builds it) and Chromium with chromedriver.
+The browser tests need `_site` (`make site` builds it) and Chromium with chromedriver. Of the pages
+that are generated from the package, of lights and of widths they take a few; with
+FORMER_NB_PAGES=all every page in each of them.
 """
 
 import gzip
+import html
 import http.server
 import json
+import os
 import posixpath
 import re
 import sys
 import threading
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
-from browser_tools import BROWSER, DRIVER, start_browser
+from browser_tools import (
+    BROWSER,
+    DRIVER,
+    before_scripts,
+    serious,
+    set_screen,
+    start_browser,
+    without_scripts,
+)
 from course_tools import tool
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,6 +61,24 @@ def read_code(source, *outputs):
 
 
 # ---------------------------------------------------------------- the reader
+
+
+def test_a_page_offers_its_notebook_on_colab_and_kaggle():
+    from types import SimpleNamespace as Of
+
+    from docutils import nodes
+    from docutils.core import publish_doctree
+
+    def links(page, text="Title\n=====\n\n  Subtitle\n\nWords"):
+        tree = publish_doctree(text)
+        ext.offer_to_run(Of(env=Of(docname=page), config=Of(root_doc="index")), tree)
+        return [node["refuri"] for node in tree.findall(nodes.reference)]
+
+    for page in ("01_self_attention", "deeper/04_leaks"):
+        assert [link.partition("former-nb/former_nb")[2] for link in links(page)] == [
+            f"/blob/main/nbs/{page}.ipynb"
+        ] * 2
+    assert not links("index") and not links("api/core") and not links("04_masks", "Words")
 
 
 TAGS = {
@@ -236,10 +267,22 @@ def test_every_module_gets_a_page_that_names_its_notebook():
 # ---------------------------------------------------------------- the pages, in a browser
 
 PAGES = sorted(
-    page.relative_to(SITE).as_posix()
-    for page in SITE.rglob("*.html")
-    if "_static" not in page.parts and page.name != "404.html"
+    page.as_posix()
+    for page in (path.relative_to(SITE) for path in SITE.rglob("*.html"))
+    if page.parts[0] not in ("_static", "slides") and page.name != "404.html"
 )
+EVERY = os.environ.get("FORMER_NB_PAGES") == "all"
+GENERATED = [[p for p in PAGES if p.startswith(folder)] for folder in ("api/", "_modules/")]
+LONGEST = [max(pages, key=lambda p: (SITE / p).stat().st_size) for pages in GENERATED if pages]
+OPENED = PAGES if EVERY else sorted({*PAGES} - {*sum(GENERATED, [])} | {*LONGEST})
+KINDS = """index.html 02_attention.html 13_number_words.html deeper/05_positions_measured.html
+library/viewer.html solutions/02_attention.html api/attention.html _modules/former_nb/attention.html
+search.html 404.html""".split()
+LIGHTS, WIDTHS = ["light", "dark"], [1280, 390]
+CHARTS = [p for p in PAGES if 'class="vega-chart"' in (SITE / p).read_text(encoding="utf-8")]
+SCREENS = [(page, 1280, "light") for page in KINDS]
+SCREENS += [(KINDS[0], 390, "dark"), (KINDS[2], 390, "light"), (KINDS[3], 1280, "dark")]
+SCREENS = [*product([*PAGES, "404.html"], WIDTHS, LIGHTS)] if EVERY else SCREENS
 in_browser = [
     pytest.mark.skipif(not (BROWSER and DRIVER), reason="Chromium or chromedriver is missing"),
     pytest.mark.skipif(not PAGES, reason="_site is not built: run `make site` first"),
@@ -311,12 +354,6 @@ def visit(browser, url):
     return [e["params"]["request"]["url"] for e in asked]
 
 
-def resize(browser, width):
-    """Give the page a width that the window itself may refuse."""
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-
 def faults(browser, url):
     """What is wrong with a page, by kind."""
     asked = visit(browser, url)
@@ -327,9 +364,9 @@ def faults(browser, url):
     found["console"] = [
         e for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")
     ]
-    resize(browser, 390)
+    set_screen(browser, 390)
     found["wide"] = browser.execute_script(WIDEST)
-    resize(browser, 1280)
+    set_screen(browser)
     return {kind: what for kind, what in found.items() if what}
 
 
@@ -371,6 +408,7 @@ def test_pages_are_described_and_listed():
     assert all(f"/{name}</loc>" in listed for name in names)
     assert "02_attention.html): " in (SITE / "llms.txt").read_text(encoding="utf-8")
     assert "fontawesome.js" not in home and "search_words.js" not in home
+    assert "needs JavaScript" in (SITE / "search.html").read_text(encoding="utf-8")
     words = (SITE / "_static" / "search_words.js").read_bytes()
     assert len(gzip.compress(words)) < 400_000 and not (SITE / "searchindex.js").exists()
 
@@ -398,10 +436,91 @@ def test_css_keeps_what_pages_use():
     assert ext.prune(css, {"a", "b"}) == kept and ext.prune(css, {"a", "b", "d"}) == css
 
 
+ATTRIBUTE = re.compile(r'\s(id|href|src|data)="([^"]*)"')
+LOADED = re.compile(
+    r'<(?:script|img|iframe|object|source)\b[^>]*\s(?:src|data)="(?:https?:|//)[^>]*>'
+)
+PRINT_ONLY = re.compile(r'<div id="jb-print-docs-body".*?</nav>', re.S)
+
+
+@in_browser[1]
+def test_links_and_anchors_lead_somewhere_and_pages_load_nothing_from_elsewhere():
+    texts = {page: (SITE / page).read_text(encoding="utf-8") for page in [*PAGES, "404.html"]}
+    found = {page: ATTRIBUTE.findall(text) for page, text in texts.items()}
+    anchors = {page: {v for k, v in pairs if k == "id"} for page, pairs in found.items()}
+    dead = []
+    for page, pairs in found.items():
+        for link in {html.unescape(v) for k, v in pairs if k != "id"}:
+            to = urlsplit(link)
+            if to.scheme or to.netloc:
+                continue
+            there = posixpath.join(posixpath.dirname(page), unquote(to.path)) if to.path else page
+            there = posixpath.normpath(there)
+            known = not to.fragment or unquote(to.fragment) in anchors.get(there, [""])
+            if not (SITE / there).is_file() or there in anchors and not known:
+                dead.append((page, link))
+    assert not dead
+    assert not [tag for text in texts.values() for tag in LOADED.findall(text)]
+
+
+@in_browser[1]
+def test_a_page_has_one_title_steps_below_it_and_no_name_twice():
+    odd = []
+    for page in [*PAGES, "404.html"]:
+        text = PRINT_ONLY.sub("", (SITE / page).read_text(encoding="utf-8"))
+        levels = [int(level) for level in re.findall(r"<h([1-6])\b", text)]
+        steps = all(below <= above + 1 for above, below in zip(levels, levels[1:]))
+        ids = [value for kind, value in ATTRIBUTE.findall(text) if kind == "id"]
+        if levels[:1] != [1] or levels.count(1) > 1 or not steps or len(ids) > len({*ids}):
+            odd.append((page, levels, {name for name in ids if ids.count(name) > 1}))
+    assert not odd
+
+
+POINT = """
+const chart = document.querySelectorAll('.vega-chart')[arguments[0]];
+const marks = [...chart.querySelectorAll(arguments[1])].filter(e => +getComputedStyle(e).opacity);
+const mark = marks[Math.floor(marks.length / 2)], svg = mark.ownerSVGElement;
+mark.scrollIntoView({ block: 'center', behavior: 'instant' });
+const at = mark.matches(arguments[2]) ? mark.getPointAtLength(mark.getTotalLength() / 2) : null;
+const box = mark.getBoundingClientRect();
+const p = at ? at.matrixTransform(mark.getScreenCTM())
+  : { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+return [p.x, p.y];
+"""
+
+
+def point(browser, chart, css, press=False):
+    """Move the mouse over a mark of a chart, on its line where it is one, and press it."""
+    x, y = browser.execute_script(POINT, chart, css, ".mark-line path")
+    kinds = ["mouseMoved"] * 2 + ["mousePressed", "mouseReleased"] * press
+    for n, kind in enumerate(kinds):
+        event = {"type": kind, "x": x + (not n), "y": y, "button": "left", "clickCount": 1}
+        event |= {} if n > 1 else {"button": "none", "clickCount": 0}
+        browser.execute_cdp_cmd("Input.dispatchMouseEvent", event)
+
+
+CONTROLS = {
+    "deeper/04_mask_patterns.html": "select",
+    "deeper/05_positions_measured.html": "input[type=radio]",
+    "deeper/11_sampling.html": "input[name=temperature]",
+}
+
+
 class TestPages:
     pytestmark = in_browser
 
-    @pytest.mark.parametrize("page", PAGES)
+    @pytest.mark.parametrize("page, width, theme", SCREENS)
+    def test_axe_finds_nothing_serious(self, browser, site, page, width, theme):
+        assert (SITE / page).exists()
+        set_screen(browser, width, theme)
+        try:
+            visit(browser, site + page)
+            same = [] if EVERY or page == "02_attention.html" else ["div.highlight"]  # slow, alike
+            assert serious(browser, *same) == []
+        finally:
+            set_screen(browser)
+
+    @pytest.mark.parametrize("page", OPENED)
     def test_page_is_whole_silent_and_fits_a_phone(self, browser, site, page):
         assert faults(browser, site + page) == {}
 
@@ -438,17 +557,29 @@ class TestPages:
         browser.find_element("css selector", "main input").send_keys("\ue015")  # arrow down
         assert browser.switch_to.active_element.text == found(links)[0]
 
-    def test_charts_are_drawn_by_day_and_by_night(self, browser, site):
-        charts = lambda page: 'class="vega-chart"' in (SITE / page).read_text(encoding="utf-8")
-        page = next(filter(charts, PAGES), None)
-        if page is None:
-            pytest.skip("no page has a chart")
+    @pytest.mark.parametrize("page", CHARTS)
+    def test_charts_answer_to_the_mouse_and_to_keys_by_day_and_by_night(self, browser, site, page):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        there = lambda css: browser.find_elements("css selector", css)
+        wait = lambda until: WebDriverWait(browser, 10, 0.05).until(lambda _: until())
         visit(browser, site + page)
-        browser.execute_script("document.documentElement.dataset.theme = 'dark'")
+        set_screen(browser, theme="dark")
         browser.execute_async_script(SETTLE)
-        marks = "css selector", ".vega-chart svg .mark-group, .vega-chart svg path"
-        marks = browser.find_elements(*marks)
-        assert marks and not browser.find_elements("css selector", ".vega-chart .error")
+        for chart in range(len(there(".vega-chart"))):
+            point(browser, chart, ".role-mark:is(.mark-symbol, .mark-rect) > path")
+            wait(lambda: there("#vg-tooltip-element.visible td.value"))
+        drawn = lambda: there(".vega-chart svg")[0].get_attribute("innerHTML")
+        if page in CONTROLS:
+            before, control = drawn(), there(f".vega-bind {CONTROLS[page]}")[0]
+            control.click() if "radio" in CONTROLS[page] else control.send_keys("\ue015")
+            wait(lambda: drawn() != before)
+        if page == "deeper/05_positions_measured.html":  # its legend can be pressed
+            before = drawn()
+            point(browser, 0, ".role-legend-symbol path", press=True)
+            wait(lambda: drawn() != before)
+        set_screen(browser)
+        assert not there(".vega-chart .error")
 
     @pytest.mark.parametrize(
         "name, page", [("names", "index.html"), ("numbers", "13_number_words.html")]
@@ -464,7 +595,7 @@ class TestPages:
         tokens = [1, *tokenizer.encode(text)]
         visit(browser, site + page)
         ready = lambda b: b.execute_script("return !!window.formerLive?.[arguments[0]]", name)
-        WebDriverWait(browser, 10).until(ready)
+        WebDriverWait(browser, 10, 0.05).until(ready)
         ask = {
             "names": "const said = m.next([1, ...m.encode(arguments[1])]);",
             "numbers": "const source = [1, ...m.encode(arguments[1]), 2];"
@@ -485,22 +616,45 @@ class TestPages:
         p = torch.tensor([found[i] for i in shown]).softmax(-1)
         torch.testing.assert_close(p, logits[shown].softmax(-1), rtol=0, atol=1e-4)
 
+    def test_the_model_in_the_page_needs_scripts_and_no_webassembly(self, browser, site):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        text = lambda: browser.find_element("css selector", ".live").text
+        with before_scripts(browser, "delete window.WebAssembly"):
+            visit(browser, site + "13_number_words.html")
+            WebDriverWait(browser, 10, 0.05).until(lambda _: "twenty-one" in text())
+        with without_scripts(browser):
+            for page in ("index.html", "13_number_words.html"):
+                browser.get(site + page)
+                assert text() == ext.UNSEEN
+
     def test_the_home_page_writes_names_links_its_map_and_keeps_ticks(self, browser, site):
         from selenium.webdriver.support.ui import WebDriverWait
 
         visit(browser, site + "index.html")
         there = lambda css: browser.find_elements("css selector", css)
-        WebDriverWait(browser, 10).until(lambda b: there(".live-out")[0].text.count(" · ") == 9)
+        WebDriverWait(browser, 10, 0.05).until(
+            lambda b: there(".live-out")[0].text.count(" · ") == 9
+        )
+        sizes = "return performance.getEntries().map((entry) => entry.encodedBodySize ?? 0)"
+        assert 300_000 < sum(browser.execute_script(sizes)) < 1_000_000
         box, head = there('.live input[type="text"]')[0], there(".live-head")[0]
         before = there(".live-bars")[0].text
         head.click()
         assert there(".live-bars")[0].text != before and there('.live-head[aria-pressed="false"]')
+        for css, key in {"range": "\ue012", "checkbox": " "}.items():  # cooler, and a look ahead
+            before, control = there(".live-columns")[0], f'.live-how input[type="{css}"]'
+            before = before.get_attribute("innerHTML")
+            there(control)[0].send_keys(key)
+            assert there(".live-columns")[0].get_attribute("innerHTML") != before
+        there(".live-bars button")[0].send_keys("\ue007")  # enter: this letter comes next
+        assert len(box.get_property("value")) == 3
         box.send_keys("7")
         assert "never seen 7" in there(".live-note")[0].text
         linked = (
             "return document.querySelector('object').contentDocument?.querySelectorAll('a').length"
         )
-        WebDriverWait(browser, 10).until(lambda b: (b.execute_script(linked) or 0) >= 15)
+        WebDriverWait(browser, 10, 0.05).until(lambda b: (b.execute_script(linked) or 0) >= 15)
         ticks = '#the-path tbody input[type="checkbox"]'
         browser.execute_script("arguments[0].click()", there(ticks)[2])
         visit(browser, site + "index.html")

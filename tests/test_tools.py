@@ -153,7 +153,17 @@ def test_readme_has_prose_code_and_output_and_nothing_hidden(tmp_path):
     assert readme.main(["--index", str(index), "--out", str(tmp_path / "README.md")]) == 0
     lines = (tmp_path / "README.md").read_text(encoding="utf-8").split("\n", 1)[1].strip()
     code_and_output = "```python\nprint(1 + 1)\n```\n\n```text\n2\n```"
-    assert lines == f"# Title\n\n{code_and_output}\n\n````text\na ``` b\n````"
+    title = f"# Title\n\n{readme.badges()}"
+    assert lines == f"{title}\n\n{code_and_output}\n\n````text\na ``` b\n````"
+
+
+def test_the_readme_shows_before_it_tells():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    picture, names = text.index("](nbs/images/transformer.svg)"), text.index("```text\nJo")
+    assert len(text[:picture].split()) < 120 and len(text[:names].split()) < 200
+    prose = re.sub(r"\]\([^)]*\)", "]", "".join(readme.CODE.split(text)[::2]))
+    assert len(re.findall(r"\S*\w\S*", prose)) <= 700
+    assert "@software{former_nb" in text and "badge.svg" in text
 
 
 def test_what_the_lab_saves_is_what_git_has(monkeypatch):

@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 import torch
 from bad_input_table import cases, judge
-from browser_tools import BROWSER, DRIVER, start_browser
+from browser_tools import (
+    BROWSER,
+    DRIVER,
+    before_scripts,
+    serious,
+    set_screen,
+    start_browser,
+    without_scripts,
+)
 from cli_tools import done, former, refused
 from test_attention_maps import ours, theirs
 from torch import nn
@@ -295,10 +303,7 @@ def browser(tmp_path_factory):
 
 def opened(browser, page, file, width=1280, theme="light"):
     "Open a page as a file; whatever it asked for or complained of is a fault."
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    media = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    set_screen(browser, width, theme)
     browser.get(page.save(file).resolve().as_uri())
     assert browser.execute_async_script(DRAWN) == "yes"
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
@@ -324,6 +329,7 @@ def test_two_inputs_stand_side_by_side_or_below_each_other(
     assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}[theme]
     assert len(browser.find_elements("css selector", ".thumb")) == 2 * 4
     assert len(browser.find_elements("css selector", "canvas.map")) == 2
+    assert serious(browser) == []
 
 
 def test_a_head_is_chosen_a_cell_is_read_and_a_token_shows_its_lines(browser, names, tmp_path):
@@ -338,6 +344,50 @@ def test_a_head_is_chosen_a_cell_is_read_and_a_token_shows_its_lines(browser, na
     assert browser.execute_script(HOVER, 3) == (weights[3] >= 0.001).sum()
     row = browser.find_element("css selector", "tr.chosen").text.split()
     assert row[:2] == ["2", "2"]
+
+
+def test_every_control_answers_to_keys_in_both_inputs(browser, numbers, tmp_path):
+    from selenium.webdriver.support.select import Select
+
+    page = view(numbers[0], ["einundzwanzig", "zwei"], numbers[1])
+    opened(browser, page, tmp_path / "page.html")
+    there = lambda css: browser.find_elements("css selector", css)
+    values = lambda: [there(f"#{name}")[0].get_property("value") for name in ("layer", "head")]
+    count = lambda: len(there(".head line"))
+    Select(there("#kind")[0]).select_by_visible_text("encoder")
+    labels = [[e.text for e in side.find_elements("xpath", "./div")] for side in there(".keys")]
+    assert labels == [["<bos>", *text, "<eos>"] for text in ("einundzwanzig", "zwei")]
+    there(".thumb")[4 + 2].send_keys("\ue007")  # enter, on layer 2, head 1 of the second input
+    assert values() == ["1", "0"]
+    pressed = '.thumb[aria-pressed="true"][aria-label="layer 2, head 1"]'
+    assert len(there(pressed)) == 2 and len(there('.thumb[aria-pressed="true"]')) == 2
+    there("#table tr:nth-child(2) button")[0].send_keys(" ")
+    assert values() == ["0", "0"]
+    there("#layer")[0].send_keys("\ue015")  # arrow down
+    there("#head")[0].send_keys("\ue015")
+    assert values() == ["1", "1"]
+    Select(there("#least")[0]).select_by_visible_text("0.001")
+    weights = [page.head("encoder", 2, 2, i)[0] for i in range(2)]
+    shown = [(np.round(w.numpy() ** 0.5 * 255) / 255) ** 2 >= 0.001 for w in weights]
+    assert count() == sum(s.sum() for s in shown)
+    for canvas, said, w in zip(there("canvas.map"), there(".said[aria-live]"), weights):
+        canvas.send_keys("\ue015\ue014\ue014")  # down, right, right
+        assert said.text.startswith("1 ") and abs(float(said.text.split()[-1]) - w[1, 2]) < 0.01
+    there("#theme")[0].send_keys(" ")
+    assert there("#theme")[0].text == "Light" and values() == ["1", "1"]
+
+
+def test_a_browser_that_cannot_draw_says_so(browser, names, tmp_path):
+    page = view(names[0], "Jonas", names[1]).save(tmp_path / "page.html").resolve().as_uri()
+    seen = lambda: browser.find_element("css selector", "body").text.split("\n")[-1]
+    with before_scripts(browser, "delete window.DecompressionStream"):
+        browser.get(page)
+        assert seen() == "This browser cannot unpack the weights; one from 2023 or later can."
+    with without_scripts(browser):
+        browser.get(page)
+        assert seen() == "This page draws with JavaScript, which is switched off here."
+    with before_scripts(browser, "delete window.WebAssembly"):  # it needs none
+        opened(browser, view(names[0], "Jonas", names[1]), tmp_path / "page.html")
 
 
 def test_what_a_token_spells_is_shown(browser, tmp_path):

@@ -38,7 +38,7 @@ def main(wheel, *notebooks):
             start = time.perf_counter()
             nb, first = installing(path, Path(wheel).resolve())
             resources = {"metadata": {"path": folder}}
-            NotebookClient(nb, timeout=600, kernel_name="python3", resources=resources).execute()
+            NotebookClient(nb, timeout=1800, kernel_name="python3", resources=resources).execute()
             assert i == 0 or not first.outputs, f"its first cell has nothing to do: {first.outputs}"
             print(f"{path}: {time.perf_counter() - start:.0f} s", flush=True)
     assert version("torch") == before, f"torch {before} was replaced by {version('torch')}"

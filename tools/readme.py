@@ -3,6 +3,7 @@
   python tools/readme.py
 
 Cells marked `#| hide` are left out. Links that are relative to nbs/ are rewritten for the root.
+Badges stand below the title, and not on the site: no page of it asks another server for a picture.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import json
 import posixpath
 import re
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -17,6 +19,22 @@ LINK = re.compile(
     r"""(\]\(<?|^\[[^\]]+\]:\s+|(?:src|href)=["'])(?![\w+.-]+:|[#/])([^\s)"'>]+)""", re.M
 )
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.M | re.S)
+
+
+BADGES = """
+[![tests]({git_url}/actions/workflows/test.yaml/badge.svg)]({git_url}/actions/workflows/test.yaml)
+[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]\
+(https://colab.research.google.com/github/{user}/{repo}/blob/{branch}/nbs/00_tour.ipynb)
+[![Open in Kaggle](https://kaggle.com/static/images/open-in-kaggle.svg)]\
+(https://kaggle.com/kernels/welcome?src={git_url}/blob/{branch}/nbs/00_tour.ipynb)
+"""
+
+
+def badges():
+    "Pictures that lead to what they name, by settings.ini."
+    config = ConfigParser(delimiters=["="], interpolation=None)
+    config.read(ROOT / "settings.ini", encoding="utf-8")
+    return BADGES.strip().format(**config["DEFAULT"])
 
 
 def from_root(markdown, folder="nbs"):
@@ -72,7 +90,8 @@ def readme(nb):
     blocks = ["<!-- Generated from nbs/index.ipynb by tools/readme.py: edit the notebook. -->"]
     for n, cell in enumerate(nb["cells"], 1):
         blocks += [b for b in cell_markdown(cell, n) if b]
-    return "\n\n".join(blocks) + "\n"
+    text = "\n\n".join(blocks) + "\n"
+    return re.sub(r"(?m)^(# .+\n)", lambda title: f"{title[1]}\n{badges()}\n", text, count=1)
 
 
 def main(argv=None):

@@ -231,6 +231,9 @@ def export_links(names, module):
 
 # ---------------------------------------------------------------- beside a lesson's own cells
 
+LIVE = re.compile(r'<div class="live"[^>]*>')
+UNSEEN = "Without scripts no model runs here; what is below was recorded."
+STILL = rf"\g<0><noscript><p>{UNSEEN}</p></noscript>"
 NUMBERED = re.compile(r"# (\d\d) · .*\n")
 SOLUTIONS = re.compile(r"\]\((\S*?)(solutions/\w+\.ipynb)\)")
 PREDICT = re.compile(r"(?m)^\*\*(\S+) Predict[.:](?:.+\n?)+")
@@ -297,7 +300,7 @@ def read(text):
     for cell in nb.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = show_map(callouts(cell.source))
+            cell.source = LIVE.sub(STILL, show_map(callouts(cell.source)))
             if worked:
                 cell.source = answer_predictions(cell.source, *worked.groups())
         elif cell.cell_type == "code":
@@ -382,6 +385,25 @@ def subtitle(doctree):
 def keep_subtitle(app, doctree):
     """doctree-read: what a page is about, where others find it without reading the page again."""
     app.env.metadata[app.env.docname]["about"] = subtitle(doctree)
+
+
+HOSTS = {  # where a notebook runs with one click: its first cell installs the package
+    "Colab": "https://colab.research.google.com/github/{user}/{repo}/blob/{branch}/{nbs_path}/",
+    "Kaggle": "https://kaggle.com/kernels/welcome?src={git_url}/blob/{branch}/{nbs_path}/",
+}
+
+
+def offer_to_run(app, doctree):
+    """doctree-read: links below a page's subtitle that open its notebook elsewhere."""
+    page, quote = app.env.docname, next(doctree.findall(nodes.block_quote), None)
+    if page == app.config.root_doc or not quote or not (NBS / f"{page}.ipynb").exists():
+        return
+    links = [
+        nodes.reference("", f"Open in {host}", refuri=f"{url.format(**SETTINGS)}{page}.ipynb")
+        for host, url in HOSTS.items()
+    ]
+    line = nodes.paragraph("", "", links[0], nodes.Text(" \u00b7 "), *links[1:], classes=["run-it"])
+    quote.parent.insert(quote.parent.index(quote) + 1, line)
 
 
 def describe(app, page, template, context, doctree):
@@ -680,6 +702,7 @@ def setup(app):
     app.connect("builder-inited", write_assets)
     app.connect("doctree-read", number_lesson, priority=900)
     app.connect("doctree-read", keep_subtitle)
+    app.connect("doctree-read", offer_to_run, priority=950)  # after the search has read the page
     app.connect("env-get-outdated", outdated)
     app.connect("html-page-context", turn_pages, priority=400)  # before the theme renders its parts
     app.connect("html-page-context", show_course, priority=400)

@@ -3,35 +3,23 @@
   const here = document.currentScript.src;
   const root = document.documentElement;
 
-  // On a phone, charts that stand side by side stand one below the other.
-  function stacked(spec) {
-    const { hconcat, ...rest } = spec;
-    return hconcat && innerWidth < 600 ? { ...rest, vconcat: hconcat } : spec;
-  }
-
-  function drawCharts(charts) {
-    const dark = root.dataset.theme === "dark";
-    for (const { element, spec } of charts) {
-      vegaEmbed(element, stacked(spec), {
-        renderer: "svg",
-        actions: false,
-        theme: dark ? "dark" : undefined,
-        config: { background: "transparent" },
-      });
-    }
+  // On a phone a chart is as narrow as the page, and what stands side by side is stacked.
+  function fit({ hconcat, ...spec }) {
+    if (innerWidth > 600) return hconcat ? { ...spec, hconcat } : spec;
+    if (spec.width > 300) spec.width = innerWidth - 120;
+    return hconcat ? { ...spec, vconcat: hconcat.map(fit) } : spec;
   }
 
   function startCharts() {
-    const charts = [...document.querySelectorAll(".vega-chart")].map((element) => ({
-      element,
-      spec: JSON.parse(element.querySelector("script").textContent),
-    }));
+    const charts = document.querySelectorAll(".vega-chart");
     if (!charts.length) return;
     const script = document.createElement("script");
     script.src = new URL("vega.js", here);
     script.onload = () => {
-      drawCharts(charts);
-      new MutationObserver(() => drawCharts(charts)).observe(root, { attributeFilter: ["data-theme"] });
+      for (const chart of charts) {
+        const spec = fit(JSON.parse(chart.querySelector("script").textContent));
+        vegaEmbed(chart, spec, { renderer: "svg", actions: false, config: { background: "transparent" } });
+      }
     };
     document.head.append(script);
   }
@@ -39,7 +27,7 @@
   // Plots with two panels keep letters that can be read: on a phone they scroll in their box.
   function markWide() {
     for (const image of document.querySelectorAll(".cell_output img")) {
-      const mark = () => image.classList.toggle("wide", image.naturalWidth > 1.7 * image.naturalHeight);
+      const mark = () => image.classList.toggle("wide", image.naturalWidth > 600);
       if (image.complete) mark();
       image.addEventListener("load", mark);
     }
@@ -85,6 +73,10 @@
       const map = document.createElement("object");
       Object.assign(map, { type: "image/svg+xml", data: image.src, title: image.alt });
       (image.closest("a") ?? image).replaceWith(map);
+      const title = document.querySelector("h1");
+      if (innerWidth < 1000 || !document.querySelector(".live")) continue;
+      map.className = "home-map"; // beside the model, in the first screen
+      title.after(map);
     }
   }
 
@@ -117,13 +109,23 @@
       e.setAttribute("role", "region");
       e.setAttribute("aria-label", "Page tools");
     });
-    each(".cell_output, div.highlight pre, div.math", (e) => {
-      if (e.scrollWidth > e.clientWidth) e.tabIndex = 0;
-    });
+  }
+
+  // Keys reach every box that scrolls, also one that came to scroll with its picture or the width.
+  function startReach() {
+    const reach = () => {
+      for (const box of document.querySelectorAll(".cell_output, div.highlight pre, div.math")) {
+        if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      }
+    };
+    reach();
+    addEventListener("load", reach, true); // of pictures too
+    addEventListener("resize", reach);
   }
 
   function start() {
     mendLabels();
+    startReach();
     startCharts();
     startLive();
     startTicks();

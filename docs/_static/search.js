@@ -55,7 +55,7 @@
       score += 6 * term.define.test(section.inCode);
     }
     if (section.inHeading.replace(/^\d\d · /, "") === phrase) score += 15;
-    if (terms.length > 1 && section.inProse.includes(phrase)) score += 4;
+    if (terms.length > 1 && section.inProse.includes(phrase)) score += 8;
     return { section, has, score: (score * has.size) / terms.length };
   }
 
@@ -146,11 +146,17 @@
     more.hidden = hits.length <= limit;
     more.textContent = `Show all ${hits.length}`;
     more.onclick = () => show(query, Infinity);
-    try { // the address and the pages that are opened know what was looked for
-      history.replaceState(null, "", `?q=${encodeURIComponent(query)}`);
-      localStorage.setItem("sphinx_highlight_terms", terms.map(({ word }) => word).join(" "));
-    } catch { /* some browsers forbid both for pages from a folder */ }
+    attempt(() => history.replaceState(null, "", `?q=${encodeURIComponent(query)}`));
   }
+
+  // The address and the page that is opened know what was looked for, where a browser allows it.
+  function attempt(step) {
+    try { step(); } catch { /* pages from a folder may not */ }
+  }
+  list.addEventListener("click", (event) => {
+    const words = readQuery(input.value).map(({ word }) => word).join(" ");
+    if (event.target.closest("a")) attempt(() => localStorage.setItem("sphinx_highlight_terms", words));
+  });
 
   let waiting;
   input.addEventListener("input", () => {
