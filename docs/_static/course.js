@@ -73,6 +73,10 @@
       const map = document.createElement("object");
       Object.assign(map, { type: "image/svg+xml", data: image.src, title: image.alt });
       (image.closest("a") ?? image).replaceWith(map);
+      const title = document.querySelector("h1");
+      if (innerWidth < 1000 || !document.querySelector(".live")) continue;
+      map.className = "home-map"; // beside the model, in the first screen
+      title.after(map);
     }
   }
 
