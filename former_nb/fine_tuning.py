@@ -8,11 +8,7 @@ __all__ = ['LowRank', 'add_low_rank', 'merge_low_rank']
 # %% ../nbs/deeper/15_fine_tuning.ipynb #77a7f278
 import torch
 from torch import nn
-from torch.nn.utils.parametrize import (
-    is_parametrized,
-    register_parametrization,
-    remove_parametrizations,
-)
+from torch.nn.utils.parametrize import is_parametrized, register_parametrization
 
 from .guards import check_int, check_that
 
@@ -56,5 +52,8 @@ def merge_low_rank(
     "Write the sums down. The model computes what it did."
     for layer in list(model.modules()):
         if isinstance(layer, nn.Linear) and is_parametrized(layer, "weight"):
-            remove_parametrizations(layer, "weight", leave_parametrized=True)
+            weight = layer.weight.detach()
+            del layer.parametrizations
+            layer.__class__ = type(layer).__base__  # copies of the model share the other class
+            layer.weight = nn.Parameter(weight)
     model.requires_grad_(True)

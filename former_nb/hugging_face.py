@@ -24,7 +24,7 @@ from .family_configs import read_config, write_config
 from .files import check_path
 from .guards import check_that
 from .masked_language import MaskedLanguageModel
-from .saving import Loaded, check_pair
+from .saving import Loaded, check_pair, plain_weights
 from .tokenization import HuggingFaceTokenizer
 
 # %% ../nbs/library/hugging_face.ipynb #b3b25d3f
@@ -185,7 +185,8 @@ def to_hugging_face(
     **more,  # of config.json, such as eos_token_id
 ) -> None:
     "Write `config.json` and safetensors that `transformers` reads. Raises as `write_config`."
-    saved, state = write_config(model) | more, model.state_dict()
+    saved, model = write_config(model) | more, plain_weights(model)
+    state = model.state_dict()
     family, tensors = FAMILIES[saved["model_type"]], {}
     own = model.encoder if isinstance(model, MaskedLanguageModel) else model
     for route in _routes(model, family, own.config):

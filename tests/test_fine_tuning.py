@@ -1,13 +1,23 @@
-"""A difference of low rank: what stays as it was, and what is merged."""
+"""A difference of low rank: what stays, is merged, saved and resumed; and a folder of BERT
+as a start."""
+
+import os
 
 import pytest
 import torch
 from torch.testing import assert_close
 
+from former_nb.callbacks import SaveBest
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.fine_tuning import add_low_rank, merge_low_rank
 from former_nb.generator import LanguageModel
+from former_nb.hugging_face import from_hugging_face, to_hugging_face
+from former_nb.labels import label_batches, label_rows, predict
+from former_nb.resuming import Checkpoint
+from former_nb.saving import load_model, save_model
+from former_nb.text import CharTokenizer
+from former_nb.tokenization import HuggingFaceTokenizer
 from former_nb.training import fit
 from former_nb.training_config import TrainingConfig
 
@@ -60,3 +70,141 @@ def test_a_rank_fits_the_narrowest_layer(rank):
 def test_layers_that_are_not_there_are_refused():
     with pytest.raises(ValueError, match="^layers: expected.*attention.qkv"):
         add_low_rank(small_model(), 2, ("q_proj", "v_proj"))
+
+
+# ---- saved before the merge
+
+
+def low_rank_generator():
+    "Its differences are not zero, and its positions are those that GPT-2 has."
+    torch.manual_seed(1)
+    model = LanguageModel(TransformerConfig(**SIZES, activation="gelu_tanh"))
+    add_low_rank(model, 3)
+    for p in model.parameters():
+        if p.requires_grad:
+            torch.nn.init.normal_(p, std=0.3)
+    return model.eval()
+
+
+def test_what_is_saved_before_the_merge_is_merged_and_the_model_stays_as_it_is(tmp_path):
+    model, letters = low_rank_generator(), CharTokenizer("abcdefghijklmnop")
+    model.save_pretrained(tmp_path / "bare")
+    plan = TrainingConfig(steps=2, lr=1e-3)
+    back = LanguageModel.from_pretrained(tmp_path / "bare")
+    assert_close(back(TOKENS), model(TOKENS), rtol=0, atol=0)
+    assert all(p.requires_grad for p in back.parameters())
+    to_hugging_face(model, tmp_path / "theirs")
+    assert_close(from_hugging_face(tmp_path / "theirs")(TOKENS), model(TOKENS))
+    small = TransformerConfig(**SIZES | dict(vocab_size=letters.vocab_size))
+    model = LanguageModel(small)
+    add_low_rank(model, 2)
+    best = SaveBest(lambda model: save_model(tmp_path / "best", model, letters))
+    rows = torch.randint(4, letters.vocab_size, (3, 6))
+    fit(model, [(rows, rows)], [(rows, rows)], plan, callbacks=[best], progress=False, device="cpu")
+    assert sum(p.requires_grad for p in model.parameters()) == 2 * 4 * 2  # it can go on
+    assert_close(load_model(tmp_path / "best").model(rows), model.eval()(rows), rtol=0, atol=0)
+
+
+# ---- resumed
+
+
+def begin(way):
+    model = small_model("classifier")
+    if way == "low rank":
+        add_low_rank(model, 2)
+    if way == "frozen":
+        model.requires_grad_(False)
+    model.head.requires_grad_(True)
+    return model
+
+
+BATCHES = [(TOKENS, TOKENS[:, 0] % 2), (TOKENS.flip(0), TOKENS[:, 1] % 2)] * 3
+
+
+def go(way, folder, callbacks=(), resume=False):
+    model, plan = begin(way), TrainingConfig(steps=6, lr=1e-2, pad=None, eval_every=2)
+    saved = Checkpoint(folder, save_every=1, resume=resume)
+    how = dict(progress=False, device="cpu", callbacks=[saved, *callbacks])
+    return model, fit(model, BATCHES, BATCHES[:1], plan, **how)
+
+
+class Stop(Exception):
+    pass
+
+
+class StopAfter:
+    "Ends a run as an error would."
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, run):
+        if run.step == self.step:
+            raise Stop
+
+    on_start = on_evaluate = on_end = lambda self, run: None
+
+
+@pytest.mark.parametrize("way", ["frozen", "low rank"])
+def test_a_run_that_was_cut_off_goes_on_as_it_was(way, tmp_path):
+    whole, history = go(way, tmp_path / "whole")
+    with pytest.raises(Stop):
+        go(way, tmp_path / "cut", [StopAfter(3)])
+    model, again = go(way, tmp_path / "cut", resume=True)
+    assert again["valid"].tolist() == history["valid"].tolist()
+    for name, t in whole.state_dict().items():
+        assert torch.equal(model.state_dict()[name], t), name
+
+
+@pytest.mark.parametrize(
+    "first, then",
+    [("low rank", "full"), ("full", "low rank"), ("frozen", "full"), ("full", "frozen")],
+)
+def test_one_way_does_not_resume_another(first, then, tmp_path):
+    go(first, tmp_path)
+    with pytest.raises(ValueError, match="is of another run"):
+        go(then, tmp_path, resume=True)
+
+
+# ---- a folder of Hugging Face as a start
+
+
+def test_a_pretrained_folder_becomes_a_classifier_that_is_trained_saved_and_loaded(tmp_path):
+    "What the page does with the folder of the real BERT, with a small one and random weights."
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    words = "[PAD] [UNK] [CLS] [SEP] [MASK] a good bad film it was not".split()
+    own = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
+    own.pre_tokenizer = pre_tokenizers.Whitespace()
+    ends = [("[CLS]", 2), ("[SEP]", 3)]
+    own.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=ends)
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=own, pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]"
+    )
+    sizes = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40)
+    config = transformers.BertConfig(vocab_size=len(words), **sizes, max_position_embeddings=16)
+    transformers.BertForMaskedLM(config).save_pretrained(tmp_path / "bert")
+    fast.save_pretrained(tmp_path / "bert")
+
+    encoder = from_hugging_face(tmp_path / "bert").encoder
+    tokenizer = HuggingFaceTokenizer.from_folder(tmp_path / "bert", encoder.config.vocab_size, [])
+    texts, labels = ["it was good", "it was bad a film"] * 4, ["good", "bad"] * 4
+    rows = label_rows(texts, labels, tokenizer, ["bad", "good"])
+    assert rows[0][0] == [2, 9, 10, 6, 3]
+    train = label_batches(rows, 4, 16, shuffle=True)
+    plan = TrainingConfig(epochs=2, lr=1e-3, muon_lr=None, weight_decay=0.01, pad=None)
+    start = {name: t.clone() for name, t in encoder.state_dict().items()}
+    add_low_rank(encoder, 2)
+    encoder.head.requires_grad_(True)
+    encoder.pool.requires_grad_(True)
+    fit(encoder, train, label_batches(rows, 8, 16), plan, progress=False, device="cpu")
+    save_model(tmp_path / "ours", encoder, tokenizer, ["bad", "good"])
+    model, tokenizer, names = load_model(tmp_path / "ours")
+    assert model.state_dict().keys() == start.keys() and names == ["bad", "good"]
+    assert torch.equal(model.state_dict()["embed.weight"], start["embed.weight"])
+    for text, row in zip(texts[:2], rows):
+        p = predict(model, tokenizer, [text], names)["p(good)"][0]
+        alone = encoder.eval()(torch.tensor([row[0]])).softmax(-1)[0, 1]
+        assert abs(p - alone.item()) < 1e-6

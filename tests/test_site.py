@@ -268,9 +268,9 @@ def test_every_module_gets_a_page_that_names_its_notebook():
 # ---------------------------------------------------------------- the pages, in a browser
 
 PAGES = sorted(
-    page.relative_to(SITE).as_posix()
-    for page in SITE.rglob("*.html")
-    if not {"_static", "slides"} & set(page.parts) and page.name != "404.html"
+    page.as_posix()
+    for page in (path.relative_to(SITE) for path in SITE.rglob("*.html"))
+    if page.parts[0] not in ("_static", "slides") and page.name != "404.html"
 )
 EVERY = os.environ.get("FORMER_NB_PAGES") == "all"
 GENERATED = [[p for p in PAGES if p.startswith(folder)] for folder in ("api/", "_modules/")]
@@ -278,7 +278,7 @@ LONGEST = [max(pages, key=lambda p: (SITE / p).stat().st_size) for pages in GENE
 OPENED = PAGES if EVERY else sorted({*PAGES} - {*sum(GENERATED, [])} | {*LONGEST})
 KINDS = """index.html 02_attention.html 13_number_words.html deeper/05_positions_measured.html
 library/viewer.html solutions/02_attention.html api/attention.html _modules/former_nb/attention.html
-search.html 404.html""".split()
+search.html 404.html slides/02_attention.html""".split()
 LIGHTS, WIDTHS = ["light", "dark"], [1280, 390]
 CHARTS = [p for p in PAGES if 'class="vega-chart"' in (SITE / p).read_text(encoding="utf-8")]
 SCREENS = [(page, 1280, "light") for page in KINDS]
@@ -412,6 +412,7 @@ def test_pages_are_described_and_listed():
     size = struct.pack(">2I", 1200, 630)
     assert (SITE / "_static" / "card.png").read_bytes()[16:24] == size
     assert "fontawesome.js" not in home and "search_words.js" not in home
+    assert "needs JavaScript" in (SITE / "search.html").read_text(encoding="utf-8")
     words = (SITE / "_static" / "search_words.js").read_bytes()
     assert len(gzip.compress(words)) < 400_000 and not (SITE / "searchindex.js").exists()
 

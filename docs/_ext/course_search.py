@@ -16,8 +16,8 @@ SIGNS = dict(sqrt="√", cdot="·", times="×", infty="∞", le="≤", ge="≥",
 SIGNS |= dict(approx="≈", partial="∂", sum="Σ", dots="…", leftarrow="←", to="→", ldots="…", ell="ℓ")
 SIGNS |= dict.fromkeys("text mathrm mathcal mathbb operatorname left right big".split(), "")
 
-NAMES_ONLY = ("solutions/", "library/")  # of their code
-SKIPPED = (nodes.title, nodes.math_block, nodes.raw, nodes.field_list)
+LONGEST = 60  # letters of a formula that is shown
+SKIPPED = (nodes.title, nodes.raw, nodes.field_list)
 SKIPPED += (addnodes.desc_signature, addnodes.index)
 
 
@@ -29,10 +29,11 @@ def is_part(node):
 
 def plain(node):
     """The words of a paragraph, its formulas as one would type them."""
-    if isinstance(node, nodes.math):
+    if isinstance(node, (nodes.math, nodes.math_block)):
         text = re.sub(r"\\t?frac\{([^{}]*)\}\{([^{}]*)\}", r"\1/\2", node.astext())
         text = re.sub(r"\\([a-zA-Z]+)", lambda m: SIGNS.get(m[1], m[1]), text)
-        return re.sub(r"\\.|[{}]", "", text).strip()
+        text = re.sub(r"\\.|[{}]", "", text).strip()
+        return text if len(text) <= LONGEST else "…"
     if isinstance(node, nodes.Text):
         return node.astext()
     return "".join(map(plain, node.children))
@@ -42,7 +43,7 @@ def is_left_out(node):
     """Outputs, the code of figures, lines that the site itself wrote, and sections of their own."""
     classes = {*node.get("classes", [])} if isinstance(node, nodes.Element) else set()
     figure = "tag_hide-input" in classes and "tag_export" not in classes
-    written = {"cell_output", "exported", "terms"} & classes
+    written = {"cell_output", "exported", "terms", "run-it"} & classes
     return figure or bool(written) or is_part(node) or isinstance(node, SKIPPED)
 
 
@@ -77,8 +78,8 @@ def sections(doctree, page):
             heading = part[0].astext()
         else:  # the name with which an entry of the glossary begins
             heading = next(part.findall(nodes.Inline)).astext()
-        code = "\n".join(code)
-        if page.startswith(NAMES_ONLY):
+        code = "" if page.startswith("solutions/") else "\n".join(code)
+        if page.startswith("library/"):  # names alone
             code = " ".join(sorted({*re.findall(r"[^\W\d]\w{2,}", code)}))
         yield (holder["ids"] or [""])[0], heading, " ".join(" ".join(words).split()), code
 

@@ -18,7 +18,8 @@ from docutils import nodes
 
 LESSON = re.compile(r"(\d\d)_\w+$")  # the page of a lesson on the path, or of the tour
 ROOM = 480  # pixels for what a slide shows, of 720: the rest are heading and sentences
-LINE, PROSE, PICTURE = 25, 36, 420  # a line of code, one of prose, a picture
+TIGHT = 700  # what a table, or a cell with its output, may take in smaller type
+LINE, PROSE, ROW, PICTURE = 25, 36, 32, 420  # lines of code, prose and tables; a picture
 WHOLE, PART = 26, 20  # a cell with more lines than the first is cut into parts of the second
 
 # ---------------------------------------------------------------- sentences
@@ -95,7 +96,7 @@ def shown_output(output):
     if picture := output if output.name == "img" else output.select_one(".vega-chart, img, svg"):
         return [(f'<div class="picture">{picture}</div>', PICTURE)]
     if table := output.find("table"):
-        return shown_table(table)
+        return [*shown_table(table)]
     if pre := output.find("pre"):
         return [block(lines_of(pre), "output")]
     return [(str(output), PROSE * (1 + len(output.get_text()) // 85))]
@@ -103,21 +104,19 @@ def shown_output(output):
 
 def shown_table(table):
     """A table, and where it is too long several with the same head."""
-    *head, body = (part for part in table(["thead", "tbody"], recursive=False))
-    head, heights, rows = "".join(map(str, head)), [ROOM], [[]]
+    *head, body = table(["thead", "tbody"], recursive=False)
+    head, rows, total = "".join(map(str, head)), [], 0
     for row in body("tr"):
         lengths = [len(cell.get_text()) for cell in row(["td", "th"])]
-        height = PROSE * -(-max(1, *lengths) * len(lengths) // 110)
-        if heights[-1] + height > ROOM:
-            heights.append(PROSE)
-            rows.append([])
-        heights[-1] += height
-        rows[-1].append(str(row))
-    cut = ("".join(part) for part in rows[1:])
-    tables = (
-        f'<div class="table"><table>{head}<tbody>{part}</tbody></table></div>' for part in cut
-    )
-    return [*zip(tables, heights[1:])]
+        height = ROW * -(-max(1, *lengths) * len(lengths) // 110)
+        rows.append((str(row), height, total + height / 2))
+        total += height
+    parts = -(-total // TIGHT)
+    for part in range(parts):
+        here = [row for row in rows if int(row[2] * parts / total) == part]
+        text = "".join(row for row, *_ in here)
+        markup = f'<div class="table"><table>{head}<tbody>{text}</tbody></table></div>'
+        yield markup, ROW + sum(height for _, height, _ in here)
 
 
 def imports_only(cell):
@@ -144,14 +143,14 @@ def shown(element):
     if "admonition" in classes:
         return [(str(element), PROSE * (2 + len(text) // 85))]
     if table := element.find("table"):
-        return shown_table(table)
+        return [*shown_table(table)]
     if element.name == "p" and (image := element.find("img")):
         return [(f'<div class="picture">{image}</div>', PICTURE)]
     if element.name in ("ul", "ol"):
         return [(str(element), sum(PROSE * (1 + len(li.get_text()) // 85) for li in element("li")))]
     if pre := element.find("pre"):
         return [block(lines_of(pre), "code")]
-    return None if element.name == "p" and "exported" not in classes else []
+    return None if element.name == "p" and not {"exported", "terms"} & set(classes) else []
 
 
 # ---------------------------------------------------------------- slides
@@ -181,48 +180,63 @@ class Slide:
 
 def points(heading, prose):
     """A slide of prose alone: the first sentence of each paragraph, or those of the only one."""
-    firsts = [paragraph[0] for paragraph in prose] if len(prose) > 1 else prose[0][:4]
+    firsts = [paragraph[0] for paragraph in prose]
+    if len(prose) == 1:
+        firsts = prose[0] if len(prose[0]) <= 5 else [*prose[0][:4], prose[0][-1]]
     items = "".join(f"<li>{sentence}</li>" for sentence in firsts)
     return Slide(heading, [(f'<ul class="points">{items}</ul>', 0)], notes=prose)
 
 
+LEANING = re.compile(  # the beginning of a sentence that needs the one before it
+    r"\W*(It|Its|They|This|That|These|Those|Then|So|But|And|Both"
+    r"|(In|Under|With|Without) (it|this))\b"
+)
+
+
 def lead_of(prose, fresh=True):
-    """The sentences that say what is shown: the last, and in a fresh paragraph the first."""
+    """The sentences that say what is shown: the last with what it leans on; if fresh, the first."""
     said = [sentence for paragraph in prose for sentence in paragraph]
-    both = [said[0], said[-1]] if fresh and len(said) > 1 else said[-1:]
-    return both if words(*both) <= 45 else said[-1:] if said[-1].endswith(":") else said[:1]
+    at = len(said) - 1
+    while at > 0 and LEANING.match(plain(said[at])) and words(*said[at - 1 :]) <= 45:
+        at -= 1
+    if fresh and at > 0 and words(said[0], *said[at:]) <= 45:
+        return [said[0], *said[at:]]
+    return said[at:]
 
 
-def pack(heading, parts):
-    """Parts on as many slides as they need."""
-    slides = []
-    for part in parts:
-        if not slides or sum(height for _, height in (*slides[-1].parts, part)) > ROOM:
-            slides.append(Slide(heading))
-        slides[-1].parts.append(part)
+def pack(heading, shown):
+    """What is shown on as many slides as it needs; a cell stays with its output where it can."""
+    slides = [Slide(heading)]
+    for parts in shown:
+        whole = sum(height for _, height in parts) <= TIGHT
+        for unit in [parts] if whole else [[part] for part in parts]:
+            if slides[-1].parts and sum(h for _, h in [*slides[-1].parts, *unit]) > ROOM:
+                slides.append(Slide(heading))
+            slides[-1].parts += unit
     return slides
 
 
 def steps_of(elements):
-    """Prose (paragraphs of sentences) and what follows it, again and again."""
+    """Prose (paragraphs of sentences) and what is shown after it, again and again."""
     steps = [([], [])]
     for element in elements:
         parts = shown(element)
-        if parts is not None:
-            steps[-1][1].extend(parts)
-            continue
-        if steps[-1][1]:
-            steps.append(([], []))
-        steps[-1][0].append(sentences(element))
+        if parts:
+            steps[-1][1].append(parts)
+        elif parts is None:
+            if steps[-1][1]:
+                steps.append(([], []))
+            steps[-1][0].append(sentences(element))
     return steps
 
 
 def comment(slide, prose, last):
     """Give a slide the sentence that speaks of what it shows; returns the prose that is left."""
     first, *rest = prose
-    if first[0].endswith("?") or (len(prose) == len(first) == 1 and first[0].endswith(":")):
-        return prose
     alone = not rest and not last  # the rest of it speaks of what comes next
+    opens = first[0].endswith("?") or first[0].startswith("Now ")
+    if opens or alone and len(first) == 1 and first[0].endswith(":"):
+        return prose
     slide.after = first[: 1 if alone or words(*first[:2]) > 30 else 2]
     slide.notes = [*slide.notes, first]
     return [first[1:]] if alone and first[1:] else rest
@@ -362,8 +376,8 @@ DECK = """<!doctype html>
 <script defer src="../_static/reveal/notes.js"></script>
 </head>
 <body>
-<main class="reveal"><div class="slides">
-{slides}</div></main>
+<main><div class="reveal"><div class="slides">
+{slides}</div></div></main>
 </body>
 </html>
 """

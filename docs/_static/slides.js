@@ -83,6 +83,7 @@
       margin: 0,
       center: false,
       hash: true,
+      controlsLayout: "edges",
       slideNumber: "c/t",
       transition: "none",
       pdfMaxPagesPerSlide: 1,
