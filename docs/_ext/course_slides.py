@@ -371,7 +371,7 @@ DECK = """<!doctype html>
 <link rel="stylesheet" href="../_static/pygments.css">
 <link rel="stylesheet" href="../_static/slides.css">
 <script src="../_static/slides.js"></script>
-<script defer src="../_static/mathjax/tex-chtml-full.js"></script>
+<script defer src="../_static/mathjax/tex-chtml.js"></script>
 <script defer src="../_static/reveal/reveal.js"></script>
 <script defer src="../_static/reveal/notes.js"></script>
 </head>
