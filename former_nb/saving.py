@@ -167,9 +167,10 @@ def _hash(file):
 def _read_config(folder):
     "What config.json holds, or nothing."
     try:
-        return json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
+    return found if isinstance(found, dict) else {}
 
 
 SHIPPED = Path(import_module("former_nb").__file__).with_name("models")  # a folder each

@@ -403,6 +403,18 @@ REFUSED = {
         lambda f: change_config(f, vocab_size=38),
         r"shape \(38, 24\) for transformer.wte.weight",
     ),
+    "a depth that the files have not": (
+        lambda f: change_config(f, n_layer=100_000),
+        "at least a tensor for each of 100,000 layers",
+    ),
+    "a name that is a number": (
+        lambda f: change_config(f, architectures=5),
+        "architectures: expected one of",
+    ),
+    "a list for a name": (
+        lambda f: change_config(f, activation_function=["gelu"]),
+        "activation: expected one of",
+    ),
     "half a layer": (lambda f: change_config(f, n_layer=1.5), "n_layers: expected a whole number"),
     "no width": (lambda f: change_config(f, n_embd="absent"), "expected a whole number"),
     "other scores": (

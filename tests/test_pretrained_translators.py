@@ -142,6 +142,7 @@ def test_greedy_texts_and_beams_are_token_for_token_theirs(theirs):
         (dict(decoder_layers=1), "decoder_layers: expected 2, as encoder_layers, got 1"),
         (dict(scale_embedding=True), "scale_embedding: expected False, got True"),
         (dict(normalize_before=True), "normalize_before: expected False"),
+        (dict(pad_token_id=V), "pad_token_id: expected a token below 37, got 37"),
         (dict(pad_token_id=1.5), "pad_token_id: expected a whole number"),
         (dict(model_type="t5", architectures=["T5ForConditionalGeneration"]), "architectures: exp"),
         (dict(model_type="mbart", architectures=["MBartForConditionalGeneration"]), "architecture"),
