@@ -39,7 +39,7 @@ myst_heading_anchors = 3
 
 # Math: MathJax 3, from this site.
 myst_update_mathjax = False
-mathjax_path = "mathjax/tex-chtml-full.js"
+mathjax_path = "mathjax/tex-chtml.js"
 mathjax3_config = {
     "tex": {"inlineMath": [["\\(", "\\)"]], "displayMath": [["\\[", "\\]"]]},
     "options": {

@@ -35,7 +35,10 @@ def _app(**kwargs):
     return typer.Typer(no_args_is_help=True, context_settings=names, **plain, **kwargs)
 
 
-app = _app(help="Train a small Transformer, let it write, classify or translate, and look inside.")
+app = _app(
+    help="Train a small Transformer, let it write, classify or translate, and look inside.",
+    epilog="Two models ship: former-nb generate --prompt Jo, former-nb translate einundzwanzig",
+)
 learn = "Learn a task, and say how well on data that was held out."
 train = _app(help=learn, add_completion=False)
 app.add_typer(train, name="train")
@@ -212,7 +215,8 @@ def read_run(
         task, settings = TASKS[run["task"]], dict(run["settings"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         wanted = f"the folder of a run, with a readable {RUN}"
-        why = f"{str(folder)!r} has none ({type(error).__name__})"
+        why = f"{str(folder)!r} has none"
+        why += "" if isinstance(error, FileNotFoundError) else f" ({type(error).__name__})"
         raise ValueError(f"{argument}: expected {wanted}; {why}") from None
     if lost := sorted(task_settings(task).keys() - settings.keys()):
         raise ValueError(f"{argument}: {str(folder / RUN)!r} lacks the setting {lost[0]}")
@@ -595,7 +599,7 @@ def evaluate(
     model: Annotated[Path, typer.Option(help="Folder of a run: what `former-nb train` wrote.")],
     device: Annotated[Device, ON] = Device.auto,
 ):
-    "Measure a trained model once more, on the data that its run held out."
+    "Measure a trained model once more. It reads the data that its run held out."
     from former_nb.core import keep_memory, pick_device
     from former_nb.recipes import prepare
     from former_nb.saving import load_model
@@ -679,7 +683,7 @@ def bleu(
         Path | None, typer.Option(help="Translations by another system to compare with.")
     ] = None,
 ):
-    "BLEU and chrF, each with the signature that says how it was computed."
+    "Score translations by BLEU and chrF. Each signature says how it was computed."
     from former_nb.scores import compare_translations, score_translations
 
     files = {"ref": ref, "hyp": hyp} | ({"than": than} if than else {})
@@ -708,7 +712,7 @@ def view(
     out: Annotated[Path, typer.Option(help="The page, one HTML file.")] = Path("attention.html"),
     device: Annotated[Device, ON] = Device.auto,
 ):
-    "Write a page with the attention weights of every head while a model reads a text, or two."
+    "Show what each head attends to. Writes a page for a model that reads a text, or two."
     from former_nb.core import pick_device
     from former_nb.saving import load_model
     from former_nb.viewer import view as make_page

@@ -137,6 +137,8 @@ class TransformerConfig(Settings):
         for name, known in CHOICES.items():
             check_choice(name, getattr(self, name), known)
         check_int("pad_token_id", self.pad_token_id, least=0)
+        known = self.pad_token_id < self.vocab_size
+        check_that(known, "pad_token_id", f"a token below {self.vocab_size}", self.pad_token_id)
         check_share("norm_eps", self.norm_eps)
         check_that(self.norm_eps > 0, "norm_eps", "a number above 0", self.norm_eps)
         base, number = self.rope_base, type(self.rope_base) in (int, float)

@@ -28,10 +28,11 @@ from .masked_language import MaskedLanguageModel
 # %% ../nbs/library/family_configs.ipynb #6f793c96
 def find_family(saved):
     "The family and our class of a config.json. Raises `ValueError` for one that we do not cover."
-    kind, (name, *_) = saved.get("model_type"), saved.get("architectures") or [None]
+    kind, named = saved.get("model_type"), saved.get("architectures")
+    name = str(named[0]) if named and isinstance(named, list) else named
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     known = sorted({name for family in FAMILIES.values() for name in family.architectures})
-    covered = family is not None and name in family.architectures
+    covered = family is not None and str(name) in family.architectures
     check_that(covered, "architectures", f"one of {', '.join(known)}", name or kind)
     for field, value in family.fixed.items():
         found = saved.get(field, family.usual.get(field, value))
@@ -65,7 +66,7 @@ def read_config(
     theirs |= {name: value for name, value in saved.items() if value is not None}
     sizes = {ours: theirs.get(name) for ours, name in family.sizes.items()}
     if "activation" in sizes:
-        known = sizes["activation"] in ACTIVATIONS
+        known = str(sizes["activation"]) in ACTIVATIONS
         check_that(known, "activation", f"one of {list(ACTIVATIONS)}", sizes["activation"])
         sizes["activation"] = ACTIVATIONS[sizes["activation"]]
     more = {"tied_head": theirs["tie_word_embeddings"]}

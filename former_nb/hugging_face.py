@@ -161,6 +161,8 @@ def from_hugging_face(
 
 def _build(saved, found, get):  # what `_open` gives
     family, kind, config, args = read_config(saved)
+    n, many = config.n_layers, len(found)
+    check_that(n <= many, "source", f"at least a tensor for each of {n:,} layers", many)
     with torch.device("meta"):
         masked = kind is MaskedLanguageModel
         model = kind(Classifier(config, **args)) if masked else kind(config, **args)
@@ -213,8 +215,9 @@ def _parts(route, t):
 def _special(folder, saved):
     "The tokens that end a text, and those with which a translation begins."
     file = folder / "generation_config.json"
-    said = FAMILIES[saved["model_type"]].usual | saved
-    said |= _read_json(file) if file.is_file() else {}
+    said = FAMILIES[saved["model_type"]].usual
+    for some in (saved, _read_json(file) if file.is_file() else {}):
+        said = said | {name: value for name, value in some.items() if value is not None}
     ends, pad = said.get("eos_token_id"), said.get("pad_token_id")
     special = dict(eos_token_ids=[ends] if isinstance(ends, int) else ends or [])
     if "decoder_start_token_id" not in said:

@@ -4,16 +4,18 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'LABELS', 'SHIPPED', 'plain_weights', 'Pretrained', 'Loaded', 'check_pair', 'save_model', 'find_model',
-           'load_model']
+           'load_model', 'to_onnx']
 
 # %% ../nbs/library/saving.ipynb #f3542ff3
 import copy
 import hashlib
+import inspect
 import json
 import shutil
 import warnings
 from dataclasses import asdict
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +26,7 @@ from torch.nn.utils.parametrize import is_parametrized
 from tqdm import TqdmWarning
 
 from .checkpoints import atomic_write, read_tensors, write_tensors
+from .core import eval_mode
 from .files import check_path
 from .guards import check_choice, check_that, check_type
 from .sharding import gather_model
@@ -164,9 +167,10 @@ def _hash(file):
 def _read_config(folder):
     "What config.json holds, or nothing."
     try:
-        return json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
+    return found if isinstance(found, dict) else {}
 
 
 SHIPPED = Path(import_module("former_nb").__file__).with_name("models")  # a folder each
@@ -206,3 +210,34 @@ def load_model(
     tokenizer = load_tokenizer(folder)
     check_pair(model, tokenizer, labels)
     return Loaded(model.to(device).eval(), tokenizer, labels)
+
+# %% ../nbs/library/saving.ipynb #5706e973
+def to_onnx(
+    model: Pretrained,  # LanguageModel, Classifier or EncoderDecoder
+    file: str | Path,  # such as model.onnx; weights beyond 1 GB go into a second file beside it
+) -> None:
+    """Write what the model computes from tokens (B, T) without dropout. Raises `ImportError` where
+    onnx or onnxscript is missing."""
+    check_choice("model", type(model).__name__, KINDS)
+    if lost := [name for name in ("onnx", "onnxscript") if find_spec(name) is None]:
+        raise ImportError(f"to_onnx: expected {' and '.join(lost)}: pip install {' '.join(lost)}")
+    given = inspect.signature(model.forward).parameters.items()
+    names = [name for name, p in given if p.default is p.empty]
+    longest, where = model.config.max_len, next(model.parameters()).device
+    rows = [torch.ones(2, min(3, longest), dtype=torch.int64, device=where) for _ in names]
+    axis = lambda name: {0: torch.export.Dim("B"), 1: torch.export.Dim(name, max=longest)}
+    axes = {name: axis(f"{name}_length") for name in names}
+    size = sum(p.numel() * p.element_size() for p in model.parameters())
+    file = check_path("file", file)
+    with eval_mode(model), atomic_write(file.parent) as temporary:
+        torch.onnx.export(
+            model,
+            tuple(rows),
+            temporary / file.name,
+            input_names=names,
+            output_names=["logits"],
+            dynamic_shapes=axes,
+            external_data=size > 2**30,
+            dynamo=True,
+            verbose=False,
+        )

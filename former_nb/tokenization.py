@@ -232,30 +232,31 @@ class HuggingFaceTokenizer(TextTokenizer):
         self.backend = own = Tokenizer.from_str(json.dumps(backend))
         own.no_padding(), own.no_truncation()
         own.encode_special_tokens = True  # in a text they are characters as all others
-        largest = max([*own.get_vocab().values(), *self.ends, *start])
-        check_that(largest < vocab_size, "tokenizer", f"tokens below {vocab_size}", largest)
+        tokens = {*own.get_vocab().values(), *self.ends, *start, *suppress_tokens}
+        odd = [t for t in tokens if not 0 <= t < vocab_size]
+        check_that(not odd, "tokenizer", f"tokens below {vocab_size}", odd)
         self.stops = dict(eos_token_ids=self.ends, suppress_tokens=tuple(suppress_tokens))
         one, whole = own.encode("a", add_special_tokens=False).ids, own.encode("a").ids
         at = next(i for i in range(len(whole)) if whole[i : i + len(one)] == one)
         self.before, self.after = whole[:at], whole[at + len(one) :] or self.ends[:1]
         named = own.token_to_id(str(backend["model"].get("unk_token")))
         added = own.get_added_tokens_decoder().items()
-        self.start, self.names = tuple(start), {i: t.content for i, t in added if t.special}
+        self.start = tuple(start or self.before)
+        self.names = {i: t.content for i, t in added if t.special}
         self.special = self.names.keys() - {named, backend["model"].get("unk_id")}
 
     @classmethod
     def from_folder(
         cls,
         folder: str | Path,  # with tokenizer.json, or with vocab.json and merges.txt
-        vocab_size: int,
-        eos_token_ids: list[int],
-        **kwargs,  # as for the constructor
+        *args,  # vocab_size and what follows it, as for the constructor
+        **kwargs,
     ) -> "HuggingFaceTokenizer":
         "Read JSON and text, no pickle. Raises `ValueError` for a tokenizer that does not fit."
         file = Path(folder, "tokenizer.json")
         try:
             saved = json.loads(file.read_text("utf-8")) if file.is_file() else _byte_level(folder)
-            return cls(saved, vocab_size, eos_token_ids, **kwargs)
+            return cls(saved, *args, **kwargs)
         except Exception as error:  # `tokenizers` raises Exception itself
             wanted = f"tokenizer: expected one of Hugging Face's for the model in {str(folder)!r}"
             raise ValueError(f"{wanted}, got {type(error).__name__}: {error}") from None

@@ -403,6 +403,18 @@ REFUSED = {
         lambda f: change_config(f, vocab_size=38),
         r"shape \(38, 24\) for transformer.wte.weight",
     ),
+    "a depth that the files have not": (
+        lambda f: change_config(f, n_layer=100_000),
+        "at least a tensor for each of 100,000 layers",
+    ),
+    "a name that is a number": (
+        lambda f: change_config(f, architectures=5),
+        "architectures: expected one of",
+    ),
+    "a list for a name": (
+        lambda f: change_config(f, activation_function=["gelu"]),
+        "activation: expected one of",
+    ),
     "half a layer": (lambda f: change_config(f, n_layer=1.5), "n_layers: expected a whole number"),
     "no width": (lambda f: change_config(f, n_embd="absent"), "expected a whole number"),
     "other scores": (
@@ -693,17 +705,3 @@ def test_a_model_is_pushed_to_the_hub_with_a_card_and_comes_back(tmp_path, monke
     assert_close(back(TOKENS), model(TOKENS), rtol=0, atol=0)
     with pytest.raises(ValueError, match="nor found on the hub"):
         LanguageModel.from_pretrained("you/others")
-
-
-@pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_onnx_computes_the_same(name, tmp_path):
-    pytest.importorskip("onnxscript")
-    runtime = pytest.importorskip("onnxruntime")
-    model, file = from_hugging_face(make(*DECODERS[name])), str(tmp_path / "model.onnx")
-    shapes = {"tokens": {0: torch.export.Dim("B"), 1: torch.export.Dim("T", min=2, max=60)}}
-    torch.onnx.export(model, (TOKENS,), file, dynamo=True, dynamic_shapes=shapes)
-    session = runtime.InferenceSession(file, providers=["CPUExecutionProvider"])
-    for tokens in (TOKENS, TOKENS[:1, :3]):
-        [name] = [place.name for place in session.get_inputs()]
-        [logits] = session.run(None, {name: tokens.numpy()})
-        assert_close(torch.from_numpy(logits), model(tokens), **NEAR)

@@ -5,8 +5,9 @@ import json
 
 import pytest
 import torch
-from test_pretrained import V, change_config, make, same
+from test_pretrained import DECODERS, NEAR, V, change_config, make, same
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from torch.testing import assert_close
 from typer.testing import CliRunner
 
 from former_nb.beam_search import beam_search
@@ -15,7 +16,7 @@ from former_nb.config import TransformerConfig
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.recording import record_attention
-from former_nb.saving import load_model, save_model
+from former_nb.saving import load_model, save_model, to_onnx
 from former_nb.translating import translate
 from former_nb.two_stacks import CrossAttentionCache
 from former_nb.viewer import view
@@ -141,6 +142,7 @@ def test_greedy_texts_and_beams_are_token_for_token_theirs(theirs):
         (dict(decoder_layers=1), "decoder_layers: expected 2, as encoder_layers, got 1"),
         (dict(scale_embedding=True), "scale_embedding: expected False, got True"),
         (dict(normalize_before=True), "normalize_before: expected False"),
+        (dict(pad_token_id=V), "pad_token_id: expected a token below 37, got 37"),
         (dict(pad_token_id=1.5), "pad_token_id: expected a whole number"),
         (dict(model_type="t5", architectures=["T5ForConditionalGeneration"]), "architectures: exp"),
         (dict(model_type="mbart", architectures=["MBartForConditionalGeneration"]), "architecture"),
@@ -224,3 +226,34 @@ def test_a_folder_translates_as_theirs_does(first, tmp_path):
     found = CliRunner().invoke(app, [*arguments, "--device", "cpu", *LINES])
     assert found.exit_code == 0, found.output
     assert found.stdout == "".join(" ".join(text.splitlines()) + "\n" for text in wanted)
+
+
+# ---- ONNX
+
+
+@pytest.mark.parametrize("kind", ["llama", "bart"])
+def test_onnx_computes_the_same(kind, tmp_path):
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    model = from_hugging_face(make(*(DECODERS | PAIRS)[kind])).train()
+    to_onnx(model, tmp_path / "new" / "model.onnx")
+    assert model.training and [f.name for f in (tmp_path / "new").iterdir()] == ["model.onnx"]
+    how = dict(providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(tmp_path / "new" / "model.onnx", **how)
+    names, model = [place.name for place in session.get_inputs()], model.eval()
+    assert names == {"llama": ["tokens"], "bart": ["src", "tgt"]}[kind]
+    for B, T in [(1, 1), (3, 7), (2, 32)]:  # one shape was recorded, all others are computed too
+        rows = [torch.randint(2, V, (B, length)) for length in (T, max(1, T - 3))][: len(names)]
+        rows[0][-1, T // 2 + 1 :] = 1  # BART's pad
+        [logits] = session.run(None, {name: t.numpy() for name, t in zip(names, rows)})
+        assert_close(torch.from_numpy(logits), model(*rows), **NEAR)
+
+
+def test_onnx_that_is_not_installed_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("former_nb.saving.find_spec", lambda name: None)
+    model = EncoderDecoder(TransformerConfig(V, 9, 12, 3, 1, 20))
+    with pytest.raises(ImportError, match="^to_onnx: expected onnx and onnxscript: pip install"):
+        to_onnx(model, tmp_path / "model.onnx")
+    with pytest.raises(ValueError, match="^model: expected one of"):
+        to_onnx(torch.nn.Linear(2, 2), tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())

@@ -12,6 +12,7 @@ import json
 import os
 import posixpath
 import re
+import struct
 import sys
 import threading
 from functools import partial
@@ -277,7 +278,7 @@ LONGEST = [max(pages, key=lambda p: (SITE / p).stat().st_size) for pages in GENE
 OPENED = PAGES if EVERY else sorted({*PAGES} - {*sum(GENERATED, [])} | {*LONGEST})
 KINDS = """index.html 02_attention.html 13_number_words.html deeper/05_positions_measured.html
 library/viewer.html solutions/02_attention.html api/attention.html _modules/former_nb/attention.html
-search.html 404.html""".split()
+search.html 404.html slides/02_attention.html""".split()
 LIGHTS, WIDTHS = ["light", "dark"], [1280, 390]
 CHARTS = [p for p in PAGES if 'class="vega-chart"' in (SITE / p).read_text(encoding="utf-8")]
 SCREENS = [(page, 1280, "light") for page in KINDS]
@@ -407,6 +408,9 @@ def test_pages_are_described_and_listed():
     names = (path.relative_to(ROOT / "nbs").with_suffix(".html").as_posix() for path in NOTEBOOKS)
     assert all(f"/{name}</loc>" in listed for name in names)
     assert "02_attention.html): " in (SITE / "llms.txt").read_text(encoding="utf-8")
+    assert "/_static/card.png" in lesson and "summary_large_image" in lesson
+    size = struct.pack(">2I", 1200, 630)
+    assert (SITE / "_static" / "card.png").read_bytes()[16:24] == size
     assert "fontawesome.js" not in home and "search_words.js" not in home
     assert "needs JavaScript" in (SITE / "search.html").read_text(encoding="utf-8")
     words = (SITE / "_static" / "search_words.js").read_bytes()

@@ -176,7 +176,7 @@ Reveal.slide(Reveal.getSlides().findIndex((slide) => slide.querySelector('.notes
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     size = ["--window-size=1280,720"]
-    with start_browser(tmp_path_factory.mktemp("profile"), flags=size) as driver:
+    with start_browser(tmp_path_factory.mktemp("profile"), flags=size, seconds=60) as driver:
         yield driver
 
 
@@ -209,7 +209,7 @@ class TestBrowser:
         browser.get((SITE / "slides" / f"{LESSONS[3]}.html").resolve().as_uri())
         root = "document.documentElement"
         typeset = f"return !!document.querySelector('.slide mjx-container') && {root}.scrollWidth"
-        assert WebDriverWait(browser, 10).until(lambda b: b.execute_script(typeset)) <= 390
+        assert WebDriverWait(browser, 30).until(lambda b: b.execute_script(typeset)) <= 390
         assert browser.execute_script(f"return {root}.scrollHeight") > 4000
 
     def test_paper_gets_a_page_for_each_slide(self, browser):
@@ -217,7 +217,7 @@ class TestBrowser:
         assert show(browser, LESSONS[3], "?print-pdf")[1:] == ([], [])
         pages = "css selector", ".pdf-page"
         count = len(soup(f"slides/{LESSONS[3]}.html").select(".slide"))
-        WebDriverWait(browser, 10).until(lambda b: len(b.find_elements(*pages)) == count)
+        WebDriverWait(browser, 30).until(lambda b: len(b.find_elements(*pages)) == count)
 
     def test_the_speaker_sees_notes_with_formulas(self, browser):
         resize(browser, 1280, 720)
@@ -225,5 +225,5 @@ class TestBrowser:
         browser.execute_script(SPEAKER)
         browser.find_element("css selector", "body").send_keys("s")
         notes = "return speaker.document.querySelector('.speaker-controls-notes math')?.outerHTML"
-        WebDriverWait(browser, 20).until(lambda b: b.execute_script(notes))
+        WebDriverWait(browser, 30).until(lambda b: b.execute_script(notes))
         browser.execute_script("speaker.close()")

@@ -233,9 +233,10 @@ def steps_of(elements):
 def comment(slide, prose, last):
     """Give a slide the sentence that speaks of what it shows; returns the prose that is left."""
     first, *rest = prose
-    if first[0].endswith("?") or (len(prose) == len(first) == 1 and first[0].endswith(":")):
-        return prose
     alone = not rest and not last  # the rest of it speaks of what comes next
+    opens = first[0].endswith("?") or first[0].startswith("Now ")
+    if opens or alone and len(first) == 1 and first[0].endswith(":"):
+        return prose
     slide.after = first[: 1 if alone or words(*first[:2]) > 30 else 2]
     slide.notes = [*slide.notes, first]
     return [first[1:]] if alone and first[1:] else rest
@@ -370,13 +371,13 @@ DECK = """<!doctype html>
 <link rel="stylesheet" href="../_static/pygments.css">
 <link rel="stylesheet" href="../_static/slides.css">
 <script src="../_static/slides.js"></script>
-<script defer src="../_static/mathjax/tex-chtml-full.js"></script>
+<script defer src="../_static/mathjax/tex-chtml.js"></script>
 <script defer src="../_static/reveal/reveal.js"></script>
 <script defer src="../_static/reveal/notes.js"></script>
 </head>
 <body>
-<main class="reveal"><div class="slides">
-{slides}</div></main>
+<main><div class="reveal"><div class="slides">
+{slides}</div></div></main>
 </body>
 </html>
 """

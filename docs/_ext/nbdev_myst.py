@@ -603,8 +603,6 @@ def write_card(path):
     """The picture that previews of a link show: the map of the Transformer beside the title."""
     import vl_convert
 
-    if path.exists():
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
     words = textwrap.wrap(SETTINGS["description"], 30)
     lines = (
@@ -638,7 +636,7 @@ def write_mathjax(target):
     )
     fonts = Path("output/chtml/fonts/woff-v2")
     for path in [
-        Path("tex-chtml-full.js"),
+        Path("tex-chtml.js"),
         *(font.relative_to(source) for font in (source / fonts).glob("*.woff")),
     ]:
         if not (target / path).exists():
