@@ -231,9 +231,12 @@ def export_links(names, module):
 
 # ---------------------------------------------------------------- beside a lesson's own cells
 
-LIVE = re.compile(r'<div class="live"[^>]*>')
-UNSEEN = "Without scripts no model runs here; what is below was recorded."
-STILL = rf"\g<0><noscript><p>{UNSEEN}</p></noscript>"
+LIVE = re.compile(r'<div class="live" data-model="(\w+)">')
+UNSEEN = "Without scripts no model runs here; this was recorded."
+SAYS = "The model's answer to one input, and what its heads look at."
+STILL = rf"\g<0><noscript><p>{UNSEEN}</p>" + (
+    rf'<img src="_static/live_\1.png" alt="{SAYS}"></noscript>'
+)
 NUMBERED = re.compile(r"# (\d\d) · .*\n")
 SOLUTIONS = re.compile(r"\]\((\S*?)(solutions/\w+\.ipynb)\)")
 PREDICT = re.compile(r"(?m)^\*\*(\S+) Predict[.:](?:.+\n?)+")
