@@ -302,7 +302,7 @@ TABLE = {
         refused("not batch first", nn.TransformerEncoderLayer(12, 3, 20)),
         refused("no biases", their_layer("decoder", bias=False)),
         refused("another eps", their_layer("encoder", layer_norm_eps=1e-6)),
-        refused("another activation", their_layer("decoder", activation=F.silu)),
+        refused("another activation", their_layer("decoder", activation=F.elu)),
         refused("another dropout", other_dropout()),
         refused("an approximate GELU", their_layer("encoder", activation=nn.GELU("tanh"))),
         refused("our own block", BLOCK, TypeError),

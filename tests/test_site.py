@@ -357,6 +357,9 @@ def visit(browser, url):
 
 def faults(browser, url):
     """What is wrong with a page, by kind."""
+    browser.get("about:blank")
+    for kind in ("browser", "performance"):  # what the page before it asked for late
+        browser.get_log(kind)
     asked = visit(browser, url)
     found = browser.execute_script(INSPECT)
     at_home = ("data:", "blob:", "{0.scheme}://{0.netloc}/".format(urlsplit(url)))
