@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.stamp
 JUPYTER := .lab/.stamp
 EXTRAS = $$($(BIN)/python -c 'import sys; print("dev,site" if sys.version_info >= (3, 11) else "dev")')
-SITE := $(BIN)/sphinx-build -q -W --keep-going -j auto -d .doctrees -c docs nbs _site
+SITE := $(BIN)/sphinx-build -q -W --keep-going -d .doctrees -c docs nbs _site
 
 .DEFAULT_GOAL := help
 .PHONY: help course test site lab run bench clean
