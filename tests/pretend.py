@@ -26,6 +26,7 @@ import platform
 import subprocess
 import sys
 import time
+import weakref
 from collections import Counter
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -229,14 +230,15 @@ class Mode(TorchDispatchMode):
             self.seen.uploads[caller()] += any(not isinstance(i, Pretended) for i in which)
 
 
-PINNED = set()  # addresses of pinned memory
+PINNED = set()  # addresses of pinned memory, until it is given back
 
 
 def pin(t, device=None):
     "A tensor in pinned memory, as `Tensor.pin_memory` gives it."
     if t.device.type != "cpu":
         raise RuntimeError(f"cannot pin a tensor of {t.device}: only dense CPU tensors can be")
-    PINNED.add((copy := t.clone()).data_ptr())
+    PINNED.add(address := (copy := t.clone()).data_ptr())
+    weakref.finalize(copy, PINNED.discard, address)
     return copy
 
 
