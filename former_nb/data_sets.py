@@ -100,19 +100,23 @@ def fetch(
     Path(place, source.path).parent.mkdir(parents=True, exist_ok=True)  # several may begin at once
     cache = pooch.create(place, "", registry=known, urls=urls, retry_if_failed=RETRIES)
     bar = pooch.HTTPDownloader(progressbar=True, timeout=(3, 30))
-    return Path(cache.fetch(source.path, downloader=bar))
+    try:
+        return Path(cache.fetch(source.path, downloader=bar))
+    except OSError:
+        raise
+    except ValueError as error:
+        wanted = f"source: expected the published {source.path} from {source.url}"
+        raise ValueError(f"{wanted}, got a file with another SHA-256, not kept") from error
 
 # %% ../nbs/deeper/07_data_sets.ipynb #f038b2d5
 def _or_else(load, default, what):
     "What `load` gives and None; without a network what `default` gives and a sentence."
     try:
         return load(), None
-    except (OSError, ValueError) as error:
+    except OSError:  # a file that is not the published one is a ValueError: nothing stands in
         if os.environ.get("FORMER_NB_DATA"):
             raise
-        other = isinstance(error, ValueError) and not isinstance(error, OSError)
-        why = "what arrived is not the published file" if other else "no download"
-        return default(), f"{what} ({why})"
+        return default(), f"{what} (no download)"
 
 
 def _origin():

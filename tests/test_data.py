@@ -129,12 +129,22 @@ def test_a_download_is_checked_and_kept(web):
 )
 def test_what_is_not_the_published_file_is_refused_and_not_kept(web, content):
     source = web.publish("names", content, hashlib.sha256(FILE).hexdigest())
-    with pytest.raises(ValueError, match="vardai.csv"):
+    said = "^source: expected the published names/vardai.csv from http.*, got a file with another"
+    with pytest.raises(ValueError, match=said):
         fetch(source)
     assert web.kept() == []
-    names, said = load_names()
-    why = "(what arrived is not the published file)"
-    assert names == NAMES and said.endswith(f"instead of the full set {why}")
+
+
+@pytest.mark.parametrize("load", LOADERS)
+def test_nothing_stands_in_for_a_download_that_is_not_the_published_file(web, load):
+    keys = ["imdb"] if load is load_reviews else PATHS[load]
+    for key in keys:
+        web.publish(key, b"<html>sign in</html>", hashlib.sha256(FILE).hexdigest())
+    with pytest.raises(
+        ValueError, match=rf"^source: expected the published {SOURCES[keys[0]].path}"
+    ):
+        load()
+    assert web.asked == 1 + RETRIES and web.kept() == []
 
 
 def test_a_cached_file_that_was_altered_is_downloaded_again(web):
