@@ -70,7 +70,7 @@ class Device(str, Enum):
 
 
 ON = typer.Option(help="Where to compute; auto takes the best there is.")
-MEMORY = "there is not enough memory; --dry-run says what a run needs, smaller sizes or "
+MEMORY = "--dry-run says what a run needs, smaller sizes or "
 MEMORY += "--gradient-accumulation-steps and --activation-checkpointing lower it"
 
 
@@ -89,7 +89,8 @@ def one_sentence(
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError) and "memory" not in str(error):
                 raise
-            typer.echo(f"Error: {MEMORY}", err=True)
+            less = MEMORY if command.__name__ == "train" else "fewer or shorter texts need less"
+            typer.echo(f"Error: there is not enough memory; {less}", err=True)
             raise typer.Exit(2) from None
         except (ValueError, TypeError, OSError, ImportError) as error:
             typer.echo(f"Error: {' '.join(str(error).split())}", err=True)
@@ -241,6 +242,11 @@ def recall_run(
     return settings
 
 # %% ../nbs/library/cli.ipynb #fbad7d53
+def _numbers(batch):
+    "How many numbers a batch holds, in all of its tensors."
+    return sum(map(_numbers, batch)) if isinstance(batch, (tuple, list)) else batch.numel()
+
+
 def dry_run(job, config, settings) -> None:
     "Print the settings as a file for --config, and what they will cost. No model is allocated."
     import torch
@@ -250,11 +256,13 @@ def dry_run(job, config, settings) -> None:
 
     with torch.device("meta"):
         model = job.make_model()
-    batch = max(islice(job.train, 200), key=lambda batch: batch[1].numel())
+    some = list(islice(job.train, 200))
+    batch = max(some, key=_numbers)
+    targets = max(batch[1].numel() for batch in some)
     for line in toml_lines(settings):
         typer.echo(line)
     steps = config.steps or (config.epochs or 0) * len(job.train)
-    batches = f"{len(job.train):,} batches of up to {batch[1].numel():,} targets"
+    batches = f"{len(job.train):,} batches of up to {targets:,} targets"
     typer.echo(f"# data: {job.source}: {job.sizes}; {batches}")
     many = f"{steps:,}" if steps else f"as many as {config.minutes} minutes allow"
     typer.echo(f"# steps: {many}")

@@ -171,7 +171,7 @@ def _one_step(model, parts, optimizers, config, saved):
 # %% ../nbs/library/costs.ipynb #6c1356f6
 def training_cost(
     model: nn.Module,  # maps inputs to logits; left as it is, and may be on the meta device
-    batch,  # (inputs, targets) of one whole step; only the shapes matter
+    batch,  # (inputs, targets) of one whole step; only the shapes matter, so pads cost as tokens do
     config: TrainingConfig = TrainingConfig(),
     processes: int = 1,  # that share the batch
 ) -> TrainingCost:

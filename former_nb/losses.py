@@ -12,6 +12,7 @@ from itertools import chain
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._subclasses.fake_tensor import is_fake
 
 from .core import eval_mode
 from .guards import check_choice, check_share, check_tensor
@@ -69,6 +70,7 @@ def call_at_targets(
     "Logits where a target counts, if `forward` takes `logits_at`, else logits everywhere."
     counts = targets != IGNORE
     able = "logits_at" in signature(type(model).forward).parameters  # not if it is compiled
+    able = able and not is_fake(counts)  # which has no numbers
     if able and counts.device.type == "cpu" and 0 < counts.sum() < counts.numel():
         return call(model, inputs, logits_at=counts), targets[counts]
     return call(model, inputs), targets

@@ -10,6 +10,7 @@ from collections import Counter
 
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import is_fake
 
 # %% ../nbs/deeper/07_packing.ipynb #2f791d59
 class PackedRows:
@@ -47,9 +48,10 @@ class PackedRows:
 # %% ../nbs/deeper/07_packing.ipynb #1f5c578e
 def row_lengths(
     real: torch.Tensor,  # (B, T) boolean, False = padding
-) -> list[int] | None:  # tokens of each row; None on a device, compiled, or with pads elsewhere
+) -> list[int] | None:  # tokens of each row; None where nobody can say, or with pads elsewhere
     "How long the rows are, if pads stand only on their right and no device has to be waited for."
-    if real.device.type != "cpu" or torch.compiler.is_compiling():
+    compiling = torch.compiler.is_compiling()
+    if real.device.type != "cpu" or compiling or is_fake(real):  # without numbers
         return None
     lengths, position = real.sum(dim=1), torch.arange(real.shape[1], device="cpu")
     return lengths.tolist() if real.equal(position < lengths[:, None]) else None

@@ -3,26 +3,33 @@
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from cli_tools import POSIX, SMALL, contents, done, former, no_option, process, refused
 from process_tools import OFFLINE, succeeds
 
 from former_nb import cli
 from former_nb.batches import make_batches
+from former_nb.classifier import Classifier
+from former_nb.config import TransformerConfig
+from former_nb.costs import training_cost
 from former_nb.recipes import TASKS
 from former_nb.resuming import lock_folder
 from former_nb.saving import load_model
-from former_nb.settings import own_settings, task_settings
+from former_nb.settings import Job, own_settings, task_settings
 from former_nb.text import encode_texts
 from former_nb.toy_data import NAMES, collate_answers, number_pairs
 from former_nb.training import exact_match
+from former_nb.training_config import TrainingConfig
 
 TINY = ["--epochs", "1", *SMALL]
 MODEL = ("config.json", "model.safetensors", "tokenizer.json")
@@ -254,7 +261,9 @@ def test_what_does_not_fit_gets_one_sentence(monkeypatch, names, tmp_path):
         return former(*names, "--out", tmp_path / "out", "--overwrite", *TINY)
 
     for error in (MemoryError(), RuntimeError("can't allocate memory: you tried 4 bytes.")):
-        refused(fails(error), "not enough memory")
+        refused(fails(error), "not enough memory", "--dry-run")
+    monkeypatch.setattr("former_nb.decoding.generate_text", lambda *_, **__: bytes(2**62))
+    refused(former("generate"), "not enough memory", "shorter")  # it has no --dry-run
     assert "ZeroDivisionError" in fails(ZeroDivisionError()).stderr  # a mistake of ours stays one
 
 
@@ -358,6 +367,29 @@ def test_a_dry_run_prints_settings_that_can_be_read_again_and_what_they_cost(own
     (tmp_path / "printed.toml").write_text(found, encoding="utf-8")
     assert done("train", "names", "--config", tmp_path / "printed.toml", "--dry-run") == found
     assert {file.name for file in tmp_path.iterdir()} == {"printed.toml", strange.name}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_dry_run_of_each_task_says_what_a_run_needs(own, task, monkeypatch):
+    def no_network(source):
+        raise OSError("there is none")
+
+    monkeypatch.setattr("former_nb.data_sets.fetch", no_network)
+    options = [part for k, v in own.get(task, {}).items() for part in (f"--{k}", v)]
+    said = done("train", task, *options, *SMALL, "--dry-run")
+    found = re.search(r"# ([\d,]+) parameters; a step: (\S+ \w*)FLOP forward and backward", said)
+    assert found and int(found[1].replace(",", "")) > 1000 and float(found[2].split()[0]) > 0
+    assert re.search(r"# memory of each process: [\d.]+ [kMG]B at most \(weights", said)
+
+
+def test_a_dry_run_counts_the_widest_batch(capsys):
+    config = TransformerConfig(50, 64, 16, 2, 1, 32)
+    narrow, wide = ((torch.ones(8, T, dtype=torch.long), torch.zeros(8).long()) for T in (5, 40))
+    job = Job("ours", "two", [narrow, wide], [], partial(Classifier, config, 2), None, None)
+    plan = TrainingConfig(steps=2, pad=None)
+    cli.dry_run(job, plan, {})
+    cost = str(training_cost(Classifier(config, 2), wide, plan)).splitlines()
+    assert capsys.readouterr().out.splitlines()[-2:] == [f"# {line}" for line in cost]
 
 
 def test_several_processes_train_one_model(tmp_path):

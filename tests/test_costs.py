@@ -14,9 +14,11 @@ from torch.profiler import ProfilerActivity, profile
 
 from former_nb.block import Stack
 from former_nb.caches import KVCache
+from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.costs import activation_bytes, cache_bytes, training_cost
+from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.generator import LanguageModel
 from former_nb.losses import token_loss
 from former_nb.optimization import (
@@ -242,6 +244,60 @@ def test_flops_are_those_of_the_products():
     kernel = attention + attention * 5 // 2  # forward, and five products backward
     cost = training_cost(model, (tokens(), tokens()), TrainingConfig(muon_lr=None))
     assert cost.flops == 3 * products + kernel
+
+
+D, FF, B, S, T = 64, 128, 5, 40, 24  # sizes of the two models below, and of their batches
+SMALL = TransformerConfig(300, 64, D, n_heads=4, n_layers=2, d_ff=FF, dropout=0.0)
+
+
+def a_classifier(config=SMALL):
+    "A classifier of 3 classes, a batch, and the FLOPs of its products and attention, forward."
+    products = 2 * 2 * B * S * (4 * D * D + 2 * D * FF) + 2 * B * D * 3
+    attention = 2 * 2 * 2 * B * S * S * D
+    return Classifier(config, 3), (tokens(B, S) + 1, torch.arange(B) % 3), products, attention
+
+
+def an_encoder_decoder(config=SMALL):
+    "The same of a model with two stacks. Keys and values of the cross-attention are the source's."
+    reads = 2 * B * S * (4 * D * D + 2 * D * FF)
+    writes = 2 * B * (T * (6 * D * D + 2 * D * FF) + S * 2 * D * D)
+    products = 2 * (reads + writes) + 2 * B * T * D * 300
+    attention = 2 * 2 * 2 * B * (S * S + T * T + T * S) * D
+    batch = (tokens(B, S) % 299 + 1, tokens(B, T) % 299 + 1), tokens(B, T) % 299 + 1
+    return EncoderDecoder(config), batch, products, attention
+
+
+@pytest.mark.parametrize("make", [a_classifier, an_encoder_decoder])
+def test_flops_of_other_models_are_those_of_the_products(make):
+    model, batch, products, attention = make()
+    config = TrainingConfig(muon_lr=None, pad=None)
+    cost = training_cost(model, batch, config)
+    assert cost.flops == 3 * products + attention + attention * 5 // 2
+
+
+def with_pads(batch):
+    "The same shapes, half of the first row without tokens."
+    if isinstance(batch, tuple):
+        return tuple(map(with_pads, batch))
+    if batch.ndim > 1:
+        batch = batch.clone()
+        batch[0, batch.shape[1] // 2 :] = 0
+    return batch
+
+
+@pytest.mark.parametrize("make", [a_classifier, an_encoder_decoder])
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_the_peak_of_other_models_is_that_of_a_step_without_pads(make, dropout, tmp_path):
+    model, batch, *_ = make(replace(SMALL, dropout=dropout))
+    config = TrainingConfig(muon_lr=None, pad=None)
+    cost = training_cost(model, batch, config)
+    assert cost == training_cost(model, with_pads(batch), config)  # nobody looks at the numbers
+    step, _ = alone_with(model, batch, config)
+    step()
+    given = [*batch[0], batch[1]] if isinstance(batch[0], tuple) else batch
+    predicted = cost.peak - cost.weights - cost.states - sum(t.nbytes for t in given)
+    measured = measured_peak(step, tmp_path)
+    assert 0.99 < predicted / measured < 1.01, (predicted, measured)
 
 
 def test_bf16_needs_less_and_muon_keeps_less():
