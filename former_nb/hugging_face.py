@@ -8,6 +8,7 @@ __all__ = ['UNUSED', 'INDEX', 'WEIGHTS', 'Route', 'from_hugging_face', 'to_huggi
 # %% ../nbs/library/hugging_face.ipynb #48a3ea46
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,9 +20,11 @@ from torch import nn
 
 from .checkpoints import atomic_write
 from .classifier import Classifier
-from .families import BIAS, FAMILIES
+from .encoder_decoder import EncoderDecoder
+from .families import BIAS, FAMILIES, PARTED
 from .family_configs import read_config, write_config
 from .files import check_path
+from .generator import LanguageModel
 from .guards import check_that
 from .masked_language import MaskedLanguageModel
 from .saving import Loaded, check_pair, plain_weights
@@ -76,7 +79,8 @@ def _match(found, routes, family):
         new = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", new)
         new = new if new in wanted else family.prefix + new
         if new not in wanted:
-            spare = re.fullmatch(family.spare, name) or re.fullmatch(family.spare, new)
+            spare = {name, new} & {*family.copies, *family.copies.values()}
+            spare = spare or any(re.fullmatch(family.spare, n) for n in (name, new))
             check_that(spare, "source", "only tensors of this architecture", name)
         check_that(new not in names, "source", "each tensor once", name)
         names |= {new: name} if new in wanted else {}
@@ -87,6 +91,31 @@ def _match(found, routes, family):
         came = tuple(found[names[name]])
         check_that(came == shape, "source", f"shape {shape} for {name}", came)
     return names
+
+# %% ../nbs/library/hugging_face.ipynb #c0f1a2b4
+def _part(family, kind, config, args, found, get):  # what `read_config` and `_open` give
+    "Family, configuration and arguments of a model whose copies may be no copies."
+    there = {new: name for name in found for new in (family.prefix + name, name)}
+    pairs = family.copies.items()
+    odd = [copy for copy, whole in pairs if not _same(there, copy, whole, found, get)]
+    if not odd:
+        return family, config, args
+    if kind is LanguageModel:
+        return family, replace(config, tied_head=False), args
+    wanted = f"{odd[0]} equal to {family.copies[odd[0]]}, as ours has one for both"
+    check_that(kind is EncoderDecoder, "source", wanted, "two that differ")
+    one = family.modules["embed"]
+    parted = {ours: name if f"{name}.weight" in there else one for ours, name in PARTED.items()}
+    return family._replace(modules=family.modules | parted), config, args | {"tied": False}
+
+
+def _same(there, copy, whole, found, get):
+    "Whether a tensor repeats another; one that is absent does."
+    if not {copy, whole} <= there.keys():
+        return True
+    names = there[copy], there[whole]
+    shapes = {tuple(found[name]) for name in names}
+    return len(shapes) == 1 and torch.equal(*(get(name).detach().cpu().float() for name in names))
 
 # %% ../nbs/library/hugging_face.ipynb #420decd2
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
@@ -163,6 +192,8 @@ def _build(saved, found, get):  # what `_open` gives
     family, kind, config, args = read_config(saved)
     n, many = config.n_layers, len(found)
     check_that(n <= many, "source", f"at least a tensor for each of {n:,} layers", many)
+    if config.tied_head and kind is not Classifier:  # which has no logits for tokens
+        family, config, args = _part(family, kind, config, args, found, get)
     with torch.device("meta"):
         masked = kind is MaskedLanguageModel
         model = kind(Classifier(config, **args)) if masked else kind(config, **args)
