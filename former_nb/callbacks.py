@@ -39,14 +39,19 @@ class ProgressBar(Callback):
     def on_start(self, run) -> None:
         hidden = not run.accelerator.is_main_process
         kwargs = {"total": run.steps, "initial": run.step, "unit": "step"}
-        self.bar = tqdm(**kwargs, leave=False, disable=hidden)
+        self.waiting = True  # a bar without a step would look as if nothing happened
+        self.bar = tqdm(**kwargs, leave=False, disable=hidden, bar_format="first step ...")
 
     def on_evaluate(self, run) -> None:
         self.on_step_end(run)
         self.bar.set_postfix({k: f"{run.history[-1][k]:.3f}" for k in ("train", "valid")})
 
     def on_step_end(self, run) -> None:
+        self.bar.bar_format = None
         self.bar.update(run.step - self.bar.n)
+        if self.waiting:
+            self.bar.refresh()
+        self.waiting = False
 
     def on_end(self, run) -> None:
         self.bar.close()

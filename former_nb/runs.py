@@ -286,6 +286,7 @@ def start_run(
     progress: bool = False,  # show a progress bar
 ):  # the run
     "Start and end a run: the best weights are left in the model, also after an error or Ctrl-C."
+    began = time.perf_counter()  # the first batch and the first step are part of the run
     check_fit(model, config, train=train, valid=valid)
     run = make_run(model, train, valid, config, device)
     try:
@@ -293,7 +294,7 @@ def start_run(
             for callback in (*callbacks, *([ProgressBar()] if progress else [])):
                 run.callbacks.append(callback)
                 callback.on_start(run)
-            run.began = time.perf_counter() - run.seconds
+            run.began = began - run.seconds
             yield run
     except RuntimeError as error:
         explain_lost_process(run, error)

@@ -48,7 +48,7 @@ class TrainingConfig(Settings):
 
     epochs: int | None = None  # times through the data; 10 where nothing else ends the run
     steps: int | None = None  # optimizer steps, in place of epochs
-    minutes: float | None = None  # at most so long; the rate has fallen by then
+    minutes: float | None = None  # no step begins after so long; the rate has fallen by then
     lr: float = 3e-3  # peak rate of AdamW
     muon_lr: float | None = 0.02  # peak rate of Muon, for linear layers; None leaves all to AdamW
     weight_decay: float = 0.1  # on the weights of linear layers

@@ -58,7 +58,9 @@ def refused(result, *words):
     "Exit code 2 and one sentence that holds `words`."
     said = result.stderr if isinstance(result.stderr, str) else result.stderr.decode()
     assert result.returncode == 2 and "Traceback" not in said, said
-    bar = lambda line: "step/s" in line or "s/step" in line  # of progress
+    bar = lambda line: any(
+        word in line for word in ("step/s", "s/step", "first step")
+    )  # of progress
     lines = [line for line in said.splitlines() if line.strip() and not bar(line)]
     assert len(lines) == 1 and all(word in said for word in words), said
 

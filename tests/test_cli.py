@@ -403,6 +403,36 @@ def test_several_processes_train_one_model(tmp_path):
     pd.testing.assert_frame_equal(one, two, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "parameters, asked, variable, cores, wanted",
+    [
+        (100_000, None, None, 16, 2),
+        (100_000, None, None, 2, 1),  # one core stays free
+        (100_000, None, None, 1, 1),
+        (5_000_000, None, None, 16, 16),
+        (100_000, None, "OMP_NUM_THREADS", 7, 7),
+        (100_000, None, "MKL_NUM_THREADS", 7, 7),
+        (100_000, 5, "OMP_NUM_THREADS", 7, 5),
+        (5_000_000, 3, None, 16, 3),
+    ],
+)
+def test_a_small_model_takes_few_threads(monkeypatch, parameters, asked, variable, cores, wanted):
+    threads = [cores]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.setenv(name, "7") if name == variable else monkeypatch.delenv(name, False)
+    assert cli.choose_threads(parameters, asked) == threads[-1] == wanted
+
+
+def test_training_says_how_many_threads_it_takes(names, tmp_path):
+    said = done(*names, "--out", tmp_path / "one", *TINY)
+    assert "parameters on cpu with 1 thread, " in said
+    said = done(*names, "--out", tmp_path / "three", *TINY, "--threads", 3)
+    assert "parameters on cpu with 3 threads, " in said
+    no_option(former(*names, "--threads", 0), "--threads")
+
+
 def test_curves_for_tensorboard(tmp_path):
     pytest.importorskip("tensorboard")
     done("train", "copy", "--out", tmp_path, *SHORT, "--steps", 20, "--tensorboard")

@@ -24,7 +24,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, WeightedRa
 
 from former_nb import checkpoints, runs
 from former_nb.batches import make_batches
-from former_nb.callbacks import Callback, TensorBoard, plot_history
+from former_nb.callbacks import Callback, ProgressBar, TensorBoard, plot_history
 from former_nb.checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
 from former_nb.core import set_seed
 from former_nb.losses import evaluate, token_loss
@@ -202,6 +202,53 @@ def test_minutes_count_on_after_an_interruption(monkeypatch, tmp_path):
     _, history = stopped_and_resumed(config, tmp_path / "stopped", at=40, save_every=15)
     assert 120 <= history["seconds"].iloc[-1] < 130 and history["lr"].iloc[-1] < 1e-3
     assert abs(history["step"].iloc[-1] - straight["step"].iloc[-1]) < 10
+
+
+class SlowBatches(list):
+    "Batches of which the first takes half a minute to come."
+
+    def __init__(self, batches, clock):
+        super().__init__(batches)
+        self.clock = clock
+
+    def __iter__(self):
+        self.clock.now += 30
+        return super().__iter__()
+
+
+def test_minutes_count_from_the_first_second(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(runs, "time", clock)
+    _, history = run(TrainingConfig(minutes=2, steps=1), train=SlowBatches(batches(), clock))
+    assert 60 <= history["seconds"].item() < 70  # a look at the data, and the first step
+
+
+def test_a_first_step_that_takes_all_the_time_is_the_last(monkeypatch):
+    clock, step = Clock(), runs.train_step
+
+    def slow_step(*args, **kwargs):
+        clock.now += 150
+        return step(*args, **kwargs)
+
+    monkeypatch.setattr(runs, "time", clock)
+    monkeypatch.setattr(runs, "train_step", slow_step)
+    _, history = run(TrainingConfig(minutes=0.2))
+    assert history["step"].tolist() == [1] and history["seconds"].iloc[-1] > 150
+
+
+def test_the_bar_says_that_it_waits_for_the_first_step(capsys):
+    said = []
+
+    class Watch(Callback):
+        def on_start(self, run):
+            said.append(capsys.readouterr().err)
+
+        def on_step_end(self, run):
+            said.append(capsys.readouterr().err)
+
+    run(TrainingConfig(steps=3), callbacks=[ProgressBar(), Watch()])
+    assert "first step" in said[0] and "0/3" not in said[0]
+    assert "first step" not in said[1] and "1/3" in said[1]
 
 
 # ---- who chooses
