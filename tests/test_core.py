@@ -2,14 +2,24 @@
 wrong."""
 
 import platform
+from base64 import b64decode
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
 
-from former_nb.core import Settings, eval_mode, keep_memory, pick_device, set_seed
-from former_nb.exercises import MistakeError, call_answer, check, diagnose, exercise
+from former_nb.core import (
+    Settings,
+    eval_mode,
+    keep_memory,
+    pick_device,
+    plot_weights,
+    set_seed,
+    shared,
+    use_altair,
+)
+from former_nb.exercises import MistakeError, call_answer, check, diagnose, exercise, hint
 
 
 def test_a_seed_repeats_all_three_libraries():
@@ -57,6 +67,19 @@ def test_memory_that_is_kept_is_not_cleared_again():
     assert fresh_pages(20) < 20 * 64 * 2**20 / 4096 / 4
 
 
+def test_what_is_made_alike_is_one_tensor_as_long_as_somebody_holds_it():
+    made = []
+
+    def ones(n):
+        made.append(n)
+        return torch.ones(n)
+
+    first, same, other = shared(ones, 2), shared(ones, 2), shared(ones, 3)
+    assert first is same and first is not other and made == [2, 3]
+    del first, same
+    assert shared(ones, 2).tolist() == [1, 1] and made == [2, 3, 2]
+
+
 def test_eval_mode_restores_every_part_also_after_an_error():
     model = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Dropout(0.1).eval())
     with pytest.raises(RuntimeError), eval_mode(model):
@@ -80,6 +103,37 @@ def test_settings_that_are_none_are_refused(text):
         Cup.from_json(text)
 
 
+def test_weights_are_drawn_with_their_words_and_numbers():
+    weights = torch.tensor([[0.7, 0.1, 0.2], [0.1, 0.8, 0.1]])
+    with pytest.raises(ValueError, match=r"weights: expected shape \(2, 2\), got \(2, 3\)"):
+        plot_weights(weights, ["the", "cat"])
+    ax = plot_weights(weights, ["the", "cat"], ["the", "cat", "sat"], title="made by hand")
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["the", "cat"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["the", "cat", "sat"]
+    assert [text.get_text() for text in ax.texts] == [
+        "0.70",
+        "0.10",
+        "0.20",
+        "0.10",
+        "0.80",
+        "0.10",
+    ]
+    assert (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) == ("made by hand", "key", "query")
+    assert not plot_weights(weights, ["the", "cat"], ["a", "b", "c"], numbers=False).texts
+
+
+def test_a_chart_carries_its_picture(monkeypatch):
+    altair = pytest.importorskip("altair")
+    monkeypatch.setattr(altair.renderers, "_active", altair.renderers._active)
+    monkeypatch.setattr(altair.renderers, "_active_name", altair.renderers._active_name)
+    pytest.importorskip("vl_convert")
+    use_altair()
+    chart = altair.Chart(altair.Data(values=[{"step": 0, "loss": 3.4}])).mark_point()
+    bundle = chart.encode(x="step:Q", y="loss:Q")._repr_mimebundle_()
+    assert bundle["application/vnd.vegalite.v5+json"]["mark"]["type"] == "point"
+    assert b64decode(bundle["image/png"]).startswith(b"\x89PNG")
+
+
 X = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
 
 
@@ -99,6 +153,29 @@ X = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
 )
 def test_an_answer_that_no_judge_foresaw_is_still_described(answer, said):
     assert said in diagnose(answer, X)
+
+
+def test_a_foreseen_mistake_is_named_before_any_other():
+    mistakes = {"you summed over the rows": X.sum(0)}
+    assert diagnose(X.sum(1), X.sum(1), mistakes) is None
+    assert diagnose(X.sum(0), X.sum(1), mistakes) == "you summed over the rows"
+    places = ("the first row", "the second row")
+    assert diagnose([3.0, 9.0], X.sum(1), places=places) == "the second row"
+
+
+def test_hints_come_one_by_one_and_an_unknown_number_is_refused(capsys):
+    @exercise("99.2", "Which axis holds the words of one row?", "`x.sum(dim=1)`")
+    def judge(answer):
+        return diagnose(call_answer(answer, X), X.sum(1))
+
+    assert not check("99.2", lambda x: x.sum(0))
+    assert 'hint("99.2") shows the first of 2 hints' in capsys.readouterr().out
+    hint("99.2")
+    assert capsys.readouterr().out == "Hint 1 of 2: Which axis holds the words of one row?\n"
+    with pytest.raises(ValueError, match="step: exercise 99.2 has hints 1 to 2, got 3"):
+        hint("99.2", 3)
+    with pytest.raises(ValueError, match="number: expected an exercise such as '03.2', got '99.9'"):
+        check("99.9", 1)
 
 
 def test_a_judge_names_the_line_and_what_was_changed_in_place(capsys):

@@ -237,6 +237,7 @@ SAYS = "The model's answer to one input, and what its heads look at."
 STILL = rf"\g<0><noscript><p>{UNSEEN}</p>" + (
     rf'<img src="_static/live_\1.png" alt="{SAYS}"></noscript>'
 )
+MODULE = re.compile(rf"\]\(((?:\.\./)*)\.\./{LIB}/(\w+)\.py\)")  # a link to a file of the package
 NUMBERED = re.compile(r"# (\d\d) · .*\n")
 SOLUTIONS = re.compile(r"\]\((\S*?)(solutions/\w+\.ipynb)\)")
 PREDICT = re.compile(r"(?m)^\*\*(\S+) Predict[.:](?:.+\n?)+")
@@ -304,6 +305,7 @@ def read(text):
         cells.append(cell)
         if cell.cell_type == "markdown":
             cell.source = LIVE.sub(STILL, show_map(callouts(cell.source)))
+            cell.source = MODULE.sub(r"](\1api/\2.md)", cell.source)  # its page stands for the file
             if worked:
                 cell.source = answer_predictions(cell.source, *worked.groups())
         elif cell.cell_type == "code":
