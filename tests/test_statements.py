@@ -1,0 +1,58 @@
+"""Sentences of the pages whose numbers no cell of theirs shows: each is computed here."""
+
+import re
+from pathlib import Path
+
+import pytest
+from course_tools import tool
+
+from former_nb.encoder_decoder import make_model
+
+nbformat = pytest.importorskip("nbformat")
+
+ROOT = Path(__file__).resolve().parents[1]
+NBS = ROOT / "nbs"
+order = tool("order")
+
+
+def prose(page):
+    cells = nbformat.read(NBS / f"{page}.ipynb", 4).cells
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
+def test_each_module_has_the_name_of_its_page_and_fifteen_pages_are_lessons():
+    said = "Each module has the name of its page and fits on a few screens. Fifteen are lessons,"
+    assert said in prose("index")
+    assert len(order.PATH) == 15
+    modules = [p for p in (ROOT / "former_nb").glob("*.py") if not p.stem.startswith("_")]
+    pages = {}
+    for module in modules:
+        source = re.search(r"File to edit: \.\./nbs/(\S+)\.ipynb", module.read_text("utf-8"))[1]
+        pages[module.stem] = source
+        assert re.sub(r"^\d+_", "", Path(source).name) == module.stem
+    assert {page for page in pages.values() if "/" not in page} == {*order.PATH}
+
+
+def test_the_stacks_of_the_paper_have_44_million_weights_and_its_matrix_makes_65_at_most():
+    text = prose("12_encoder_decoder")
+    assert (
+        "The two stacks have 44 million of them, and the two matrices of embeddings 7 million"
+        in text
+    )
+    model = make_model(8000, 6000)
+    count = lambda *parts: sum(p.numel() for part in parts for p in part.parameters())
+    stacks, matrices = count(model.encoder, model.decoder), count(model.embed, model.src_embed)
+    assert (round(stacks / 1e6), round(matrices / 1e6)) == (44, 7)
+    assert "The paper states 65 million" in text and "37,000 tokens" in text
+    assert 62e6 < stacks + 37_000 * model.config.d_model < 66e6  # with one matrix for both sides
+
+
+def test_the_minutes_said_of_the_classifier_are_those_that_its_run_took():
+    page = nbformat.read(NBS / "09_classifier.ipynb", 4)
+    shown = "".join(str(output) for cell in page.cells for output in cell.get("outputs", []))
+    (seconds,) = {
+        float(n) for n in re.findall(r"<td>(\d+\.\d{3})</td>\\n\s*</tr>\\n\s*</tbody>", shown)
+    }
+    assert round(seconds / 30) / 2 == 4.5
+    assert "in about four and a half minutes" in prose("09_classifier")
+    assert "| IMDb, 4½ minutes |" in prose("index")
