@@ -6,8 +6,9 @@
 __all__ = ['LayerCache', 'KVCache', 'stream', 'stream_text']
 
 # %% ../nbs/deeper/11_caches.ipynb #c7e5d83a
+import threading
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import torch
@@ -133,22 +134,37 @@ class KVCache:
                 layer.reorder(index)
 
 # %% ../nbs/deeper/11_caches.ipynb #db0910c4
-def _step(model, window, tokens, cache):
+def _step(model, window, tables, tokens, cache):
     "Logits (B, T, vocab_size) for the tokens (B, T) that follow what the cache has read."
     T = tokens.shape[1]
-    if (length := T if cache is None else cache.length + T) > model.config.max_len:
-        _lengthen(model, length)
-    if window is None or T == 1:
-        return model(tokens, cache)
-    return model(tokens, cache, sliding_window_mask(T, window, device=tokens.device))
+    length = T if cache is None else cache.length + T
+    alone = window is None or T == 1
+    mask = None if alone else sliding_window_mask(T, window, device=tokens.device)
+    within = length <= model.config.max_len
+    with nullcontext() if within else _longer_tables(model, length, tables):
+        return model(tokens, cache, mask)
 
 
-def _lengthen(model, length):
-    "Let rotary tables, which are no weights, reach `length` or more."
-    for part in model.modules():
-        if isinstance(part, Rotary) and part.max_len < length:
-            part.max_len = 2 * length
-            part.table = part.make_table(part.table.device)
+_READING = threading.RLock()  # threads that share a model lengthen its tables one after another
+
+
+@contextmanager
+def _longer_tables(model, length, tables):
+    "Within `with`, rotary tables, which are no weights, reach `length`. `tables` keeps them."
+    with _READING:
+        parts = [p for p in model.modules() if isinstance(p, Rotary) and p.max_len < length]
+        before = [(part, part.max_len, part.table) for part in parts]
+        try:
+            for part, _, table in before:
+                size, longer = tables.get(part, (0, table))
+                if size < length or longer.device != table.device:
+                    part.max_len = size = 2 * length
+                    longer = part.make_table(table.device)
+                tables[part] = part.max_len, part.table = size, longer
+            yield
+        finally:
+            for part, max_len, table in before:
+                part.max_len, part.table = max_len, table
 
 # %% ../nbs/deeper/11_caches.ipynb #9af822f6
 @torch.no_grad()
@@ -197,7 +213,7 @@ def stream(
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, c.vocab_size)
     rows = prompt_rows(prompts, c.vocab_size, longest, never)
     sampler = Sampler(sampling, never, len(rows), next(model.parameters()).device)
-    step, cache = partial(_step, model, window), cache if use_cache else None
+    step, cache = partial(_step, model, window, {}), cache if use_cache else None
     return _columns(model, step, rows, longest, max_new_tokens, sampler, ends, cache)
 
 # %% ../nbs/deeper/11_caches.ipynb #2a0c0c31

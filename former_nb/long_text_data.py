@@ -81,6 +81,7 @@ def long_text_data(
         text_windows(row, length)  # raises `ValueError` for a part that is shorter than a window
     train = text_windows(rows[0], length, batch_size, shuffle=True, seed=seed)
     valid = text_windows(rows[1][:max_valid_tokens], length, 128)
+    train.dataset, valid.dataset = rows[:2]  # as a `DataLoader` has it: a checkpoint knows them
     return LongTextData(tokenizer, rows, train, valid)
 
 # %% ../nbs/library/long_text_data.ipynb #911026e0

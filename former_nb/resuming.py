@@ -6,15 +6,19 @@
 __all__ = ['PROGRESS', 'describe_run', 'save_run', 'load_run', 'lock_folder', 'release_folder', 'Checkpoint']
 
 # %% ../nbs/deeper/08_resuming.ipynb #ff9734e5
+import hashlib
 import math
 import shutil
+from array import array
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import torch
 from filelock import FileLock, Timeout
 from torch.utils._pytree import tree_leaves
+from torch.utils.data import TensorDataset
 
 from .callbacks import Callback
 from .checkpoints import CHECKPOINT, checksum, read_checkpoint, write_checkpoint
@@ -31,17 +35,56 @@ def _weights(run):
     return [(names[p], o, p) for o, group in groups for p in group["params"] if p.requires_grad]
 
 
+def _tensors(batch):
+    "The tensors of a batch, on the CPU."
+    return [t.detach().cpu() for t in tree_leaves(batch) if isinstance(t, torch.Tensor)]
+
+
 def _first_batch(batches, seed):
-    "A few digits that tell whether two data sets begin with the same batch."
-    leaves = tree_leaves(next(read_epoch(batches, seed)))
-    tensors = [t.detach().cpu() for t in leaves if isinstance(t, torch.Tensor)]
+    "A few digits that tell whether two runs begin with the same batch: its order, how it is made."
+    tensors = _tensors(next(read_epoch(batches, seed)))
     return checksum({str(i): t for i, t in enumerate(tensors)})[:16]
+
+
+def _feed(seen, data):
+    "Let the hash `seen` read data: numbers, texts, arrays, tensors, lists and dicts of them."
+    if isinstance(data, torch.Tensor):
+        seen.update(f"{data.dtype} {tuple(data.shape)} ".encode())
+        seen.update(data.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    elif isinstance(data, np.ndarray) and not data.dtype.hasobject:
+        seen.update(f"{data.dtype} {data.shape} ".encode())
+        seen.update(np.ascontiguousarray(data))
+    elif isinstance(data, (list, tuple)):
+        seen.update(f"row of {len(data)} ".encode())
+        try:
+            seen.update(array("q", data))  # whole numbers, all at once
+        except (TypeError, OverflowError):
+            for part in data:
+                _feed(seen, part)
+    elif isinstance(data, dict):
+        _feed(seen, list(data.items()))
+    elif data is None or isinstance(data, (str, bytes, int, float)):
+        seen.update(f"{len(repr(data))} {data!r} ".encode("utf-8", "surrogatepass"))
+    else:
+        raise TypeError(f"data: expected numbers or text, got {type(data).__name__}")
+
+
+def _all_rows(batches, seed):
+    "A few digits that tell whether two data sets have the same rows, by SHA-256 of all of them."
+    rows = getattr(batches, "dataset", batches)
+    try:
+        _feed(seen := hashlib.sha256(), rows.tensors if isinstance(rows, TensorDataset) else rows)
+    except TypeError:  # rows that only their own code can read: the batches of an epoch instead
+        seen = hashlib.sha256()
+        for batch in read_epoch(batches, seed):
+            _feed(seen, _tensors(batch))
+    return seen.hexdigest()[:16]
 
 
 def describe_run(
     run: Run,
 ) -> dict:  # what a checkpoint shares with the run that goes on from it, by name
-    "Settings, weights and data of a run. Reads first batches, so call it before the first step."
+    "Settings, weights and data of a run. Reads all rows, so call it before the first step."
     by = {name: f" by {type(optimizer).__name__}" for name, optimizer, _ in _weights(run)}
     weights = {
         name: f"{tuple(t.shape)} {t.dtype}{by.get(name, '')}"
@@ -50,6 +93,7 @@ def describe_run(
     data = {}
     for name in ("train", "valid"):
         data[f"batches of {name}"] = len(getattr(run, name))
+        data[f"rows of {name}"] = _all_rows(getattr(run, name), run.config.seed)
         data[f"first batch of {name}"] = _first_batch(getattr(run, name), run.config.seed)
     return asdict(run.config) | data | weights
 

@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 
 import pytest
@@ -147,6 +148,51 @@ def test_only_a_window_over_distances_goes_beyond_max_len(positions):
         assert len(generate(model, [[5] * 40], 3, window=4, **how)[0]) == 43
         with pytest.raises(ValueError, match="prompts\\[0\\]: expected 1 to 24 tokens"):
             generate(model, [[5] * 40], 3, **how)
+
+
+def too_long(model, n=60):
+    "`model` refuses `n` tokens, as it does when it is new."
+    with pytest.raises(ValueError, match=f"expected at most max_len = 24 positions, got {n}"):
+        model(torch.full((1, n), 5))
+
+
+def test_a_text_beyond_max_len_leaves_the_model_as_it_was():
+    model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=None, seed=0)
+    too_long(model)
+    for use_cache in (True, False):
+        generate(model, [[5, 6]], 60, use_cache=use_cache, **how)
+        too_long(model)
+    started = stream(model, [[5] * 40], 9, **how)
+    next(started), next(started)  # and nobody asks for more
+    too_long(model)
+    model.stack.blocks[1].register_forward_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        generate(model, [[5] * 40], 3, **how)
+    too_long(model)
+
+
+def test_texts_of_one_model_that_grow_in_turns_do_not_disturb_one_another():
+    model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=None, seed=0)
+    prompts, lengths = [[5] * 3, [6] * 30, [7] * 9], [70, 9, 40]
+    alone = [list(stream(model, [p], n, **how)) for p, n in zip(prompts, lengths)]
+    running = [stream(model, [p], n, **how) for p, n in zip(prompts, lengths)]
+    found = [[], [], []]
+    for turn in range(70):
+        for columns, own in zip(found, running):
+            columns += [column for column in [next(own, None)] if column is not None]
+        if turn == 35:
+            too_long(model)
+    assert found == alone
+
+
+def test_threads_may_write_beyond_max_len_with_one_model():
+    model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=None, seed=0)
+    lengths = [30, 60, 90, 45] * 2
+    alone = [generate(model, [[5, 6]], n, **how) for n in lengths]
+    with ThreadPoolExecutor(4) as pool, eval_mode(model):  # else each thread sets the mode
+        found = list(pool.map(lambda n: generate(model, [[5, 6]], n, **how), lengths))
+    assert found == alone
+    too_long(model)
 
 
 @torch.no_grad()

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import random
 
 import pytest
 from cli_tools import SMALL, contents, done, former, no_option, refused
@@ -69,6 +70,42 @@ def test_line_breaks_of_a_web_page_are_no_words_of_a_review(monkeypatch):
     assert len(parts[2]) == 40 and all("<br />" in text for part in parts for text, _ in part)
     read = [tokenizer.decode(row.tolist()) for tokens, _ in job.valid for row in tokens]
     assert read and all("two" in text and "br" not in text for text in read)
+
+
+def words_of(seed):
+    "Ninety words of one length."
+    draw = random.Random(seed)
+    return ["".join(draw.choices("abcdefgh", k=6)) for _ in range(90)]
+
+
+MOODS = [
+    "post,mood",
+    *(f"{word},{'good' if i % 2 else 'bad'}" for i, word in enumerate(words_of(0))),
+]
+FILES = {  # what trains on which lines, and two of them that are not in the first batch
+    "names": (words_of(0), ["--batch-size", 4, "--file"], (10, 50)),
+    "text": (words_of(0), ["--batch-size", 4, "--length", 8, "--file"], (9, 29)),
+    "classify": (MOODS, ["--batch-size", 4, *COLUMNS, "--csv"], (7, 37)),
+    "translate": (words_of(1), ["--batch-tokens", 60, "--src", "SRC", "--tgt"], (10, 50)),
+}
+
+
+@pytest.mark.parametrize("task", FILES)
+def test_a_run_does_not_go_on_with_a_file_in_which_two_lines_were_exchanged(task, tmp_path):
+    file, src, out = tmp_path / "data", tmp_path / "src", tmp_path / "out"
+    lines, options, (a, b) = FILES[task]
+    src.write_text("\n".join(words_of(0)), encoding="utf-8")
+    file.write_text("\n".join(lines), encoding="utf-8")
+    options = [src if option == "SRC" else option for option in options]
+    done("train", task, *options, file, "--out", out, "--steps", 1, *SMALL)
+    before = contents(out)
+    assert "Going on" in done("train", task, "--resume", out)
+    lines = list(lines)
+    lines[a], lines[b] = lines[b], lines[a]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    result = former("train", task, "--resume", out)
+    refused(result, "another run: rows of train=")
+    assert "first batch" not in result.stderr and contents(out) == before
 
 
 def test_a_stream_is_what_is_written_without_it(rhymes):

@@ -20,13 +20,21 @@ import torch
 from fit_tools import fit
 from process_tools import succeeds
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, WeightedRandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    RandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
-from former_nb import checkpoints, runs
+from former_nb import checkpoints, resuming, runs
 from former_nb.batches import make_batches
 from former_nb.callbacks import Callback, ProgressBar, TensorBoard, plot_history
 from former_nb.checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
 from former_nb.core import set_seed
+from former_nb.long_texts import text_windows
 from former_nb.losses import evaluate, token_loss
 from former_nb.resuming import Checkpoint, lock_folder
 from former_nb.runs import make_run, seed_for, take_step
@@ -316,11 +324,11 @@ def plain(rows):
     return [inputs, inputs.roll(1, 1)]  # a list, as torch's own collate makes
 
 
-def loader(collate=plain, **how):
-    "A loader of PyTorch's own, shuffled unless a sampler is given."
+def loader(collate=plain, rows=ROWS, **how):
+    "A loader of PyTorch's own, shuffled unless a sampler or other rows are given."
     if "batch_sampler" not in how:
-        how = dict(batch_size=8, shuffle="sampler" not in how) | how
-    return DataLoader(ROWS, collate_fn=collate, **how)
+        how = dict(batch_size=8, shuffle="sampler" not in how and rows is ROWS) | how
+    return DataLoader(rows, collate_fn=collate, **how)
 
 
 G = torch.Generator
@@ -429,6 +437,78 @@ def test_each_process_draws_its_own_dropout(monkeypatch):
         one.accelerator = SimpleNamespace(process_index=rank, num_processes=2, **how)
         take_step(one, next(iter(batches())))
     assert drawn == [seed_for(0, "step", 0, 0), seed_for(0, "step", 0, 1)] and drawn[0] != drawn[1]
+
+
+def changed_at_the_end(data):
+    "The same data with another number in their last row, whose batch is not the first."
+    if isinstance(data, torch.Tensor):
+        data = data.clone()
+        data[-1, -1] = data[-1, -1] % (V - 2) + 1
+        return data
+    return [*data[:-1], [*data[-1][:-1], data[-1][-1] % (V - 2) + 1]]
+
+
+class Files(Dataset):
+    "Rows that only their own code can read, as images in files are."
+
+    def __init__(self, rows):
+        self.read = lambda i: (torch.tensor(rows[i][:3]), torch.tensor(rows[i][-3:]))
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, i):
+        return self.read(i)
+
+
+TABLE = torch.tensor([row[:3] for row in ROWS])
+DATA = {  # rows, and what makes batches of them in their order
+    "ours": (ROWS, lambda rows: make_batches(rows, 8)),
+    "pairs": (ROWS, lambda rows: loader(lambda b: plain([r for r, _ in b]), rows=pairs_of(rows))),
+    "texts": (ROWS, lambda rows: loader(from_text, rows=[str(row) for row in rows])),
+    "a tensor": (TABLE, lambda rows: loader(of_numbers, rows=rows)),
+    "an array": (TABLE, lambda rows: loader(of_numbers, rows=rows.numpy())),
+    "tensors": (TABLE, lambda rows: loader(None, rows=TensorDataset(rows, rows.roll(1, 1)))),
+    "a list of batches": (TABLE, lambda rows: [(x, x.roll(1, 1)) for x in rows.split(8)]),
+    "files": (ROWS, lambda rows: loader(None, rows=Files(rows))),
+    "a long text": (TABLE, lambda rows: text_windows(rows.flatten(), 3, 8)),
+}
+
+
+def pairs_of(rows):
+    return [(row, {"label": i % 2}) for i, row in enumerate(rows)]
+
+
+def of_numbers(rows):
+    return plain([row.tolist() for row in rows])
+
+
+def from_text(texts):
+    return plain([json.loads(text) for text in texts])
+
+
+@pytest.mark.parametrize("part", ["train", "valid"])
+@pytest.mark.parametrize(("rows", "make"), DATA.values(), ids=DATA)
+def test_data_that_differ_in_one_number_of_their_last_row_are_other_data(
+    tmp_path, rows, make, part
+):
+    config, kwargs = TrainingConfig(steps=2), dict(folder=tmp_path, resume=True)
+    first = run(config, **{part: make(rows)}, **kwargs)
+    assert alike(run(config, model(seed=5), **{part: make(rows)}, **kwargs), first)
+    with pytest.raises(ValueError, match=f"is of another run: rows of {part}='") as error:
+        run(config, model(seed=5), **{part: make(changed_at_the_end(rows))}, **kwargs)
+    assert "first batch" not in str(error.value)
+
+
+def test_rows_are_told_apart_where_their_numbers_are_the_same():
+    alike = [[[1, 2], [3]], [[1], [2, 3]], [[1, 2, 3]], [["1", "2"], ["3"]], [[1.0, 2.0], [3.0]]]
+    alike += [
+        [torch.tensor([1, 2]), torch.tensor([3])],
+        [torch.tensor([[1], [2]]), torch.tensor([3])],
+    ]
+    alike += [[b"1", "2"], ["1", "2"], ["12"], ["1", "2", ""], [{"1": "2"}], [{"2": "1"}], [None]]
+    alike += [[[1, 2], [3, None]], [[1, 2], [3, 2**70]], [torch.tensor([1, 2]).to(torch.int32)]]
+    assert len({resuming._all_rows(rows, 0) for rows in alike}) == len(alike)
 
 
 OTHERS = {
