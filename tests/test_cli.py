@@ -22,12 +22,13 @@ from former_nb.batches import make_batches
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.costs import training_cost
+from former_nb.data_sets import load_names
 from former_nb.recipes import TASKS
 from former_nb.resuming import lock_folder
 from former_nb.saving import load_model
 from former_nb.settings import Job, own_settings, task_settings
 from former_nb.text import encode_texts
-from former_nb.toy_data import NAMES, collate_answers, number_pairs
+from former_nb.toy_data import collate_answers, number_pairs
 from former_nb.training import exact_match
 from former_nb.training_config import TrainingConfig
 
@@ -39,7 +40,10 @@ MODEL = ("config.json", "model.safetensors", "tokenizer.json")
 def own(tmp_path_factory):
     "For each task with files of one's own, the settings that name them."
     folder, pairs = tmp_path_factory.mktemp("own"), number_pairs()["train"][:60]
-    texts = {"names": "\n".join(NAMES[:60]), "long": "one, two, three, four, five. " * 40}
+    texts = {
+        "names": "\n".join(load_names()[0][::100]),
+        "long": "one, two, three, four, five. " * 40,
+    }
     texts["csv"] = "text,label\n" + "\n".join(f"firm {i},{'up' * (i % 2 + 1)}" for i in range(40))
     texts |= {"de": "\n".join(a for a, _ in pairs), "en": "\n".join(b for _, b in pairs)}
     for name, text in texts.items():

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from former_nb.data_sets import (
     RETRIES,
+    SHIPPED_NAMES,
     SOURCES,
     Source,
     fetch,
@@ -38,7 +39,7 @@ from former_nb.data_sets import (
 )
 from former_nb.files import read_names, read_text
 from former_nb.toy_data import (
-    NAMES,
+    GERMAN_NAMES,
     collate_answers,
     english_number,
     german_number,
@@ -47,8 +48,10 @@ from former_nb.toy_data import (
     toy_texts,
 )
 
+NAMES = load_names()[0][::10]
 FILE = ("name\n" + "\n".join(NAMES) + "\n").encode()
-LOADERS = [load_names, load_shakespeare, load_enwik8, load_reviews, load_translations]
+PLAYS = FILE.decode(), f"tinyshakespeare, {len(FILE.decode()):,} characters, downloaded and checked"
+LOADERS = [load_shakespeare, load_enwik8, load_reviews, load_translations]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -113,24 +116,57 @@ def web(tmp_path, monkeypatch):
     web.server.server_close()
 
 
+# ---- the list that ships
+
+SHA256 = "2f6eb1701f2b97fabebd0ee7bab3b4b5bcee6a729ffc0a5a8c855f49d6dbdb8f"  # as published
+
+
+@pytest.mark.parametrize("folder", [None, "none"])
+def test_the_full_list_of_names_ships_and_neither_web_nor_folder_is_asked(
+    web, folder, tmp_path, monkeypatch
+):
+    web.close_the_network()
+    monkeypatch.setattr("pooch.create", lambda *args, **kwargs: pytest.fail("a download"))
+    if folder:
+        monkeypatch.setenv("FORMER_NB_DATA", str(tmp_path / folder))
+    names, said = load_names()
+    assert len(names) == len(set(names)) == 6185
+    assert said == "6,185 Lithuanian names from the package"
+    assert load_names()[0] is not names and web.asked == 0 and web.kept() == []
+
+
+def test_the_list_is_the_published_one_and_its_card_says_so():
+    card = SHIPPED_NAMES.with_name("README.md").read_text(encoding="utf-8")
+    assert hashlib.sha256(SHIPPED_NAMES.read_bytes()).hexdigest() == SHA256 and SHA256 in card
+    assert "6,185" in card and "(c) 2025 jputrius" in card and "vardai.vlkk.lt" in card
+    licence = SHIPPED_NAMES.with_name("LICENSE").read_text(encoding="utf-8")
+    assert licence.startswith("MIT License") and "Copyright (c) 2025 jputrius" in licence
+
+
+def test_german_names_are_in_no_lithuanian_list_and_have_its_letters():
+    names = load_names()[0]
+    assert len(GERMAN_NAMES) == len(set(GERMAN_NAMES)) == 536 and not {*GERMAN_NAMES} & {*names}
+    assert {*"".join(GERMAN_NAMES)} <= {*"".join(names)}
+
+
 # ---- downloads
 
 
 def test_a_download_is_checked_and_kept(web):
-    web.publish("names", FILE)
-    assert load_names() == (NAMES, "674 Lithuanian names, downloaded and checked")
+    web.publish("tinyshakespeare", FILE)
+    assert load_shakespeare() == PLAYS
     web.server.shutdown()
-    assert load_names()[0] == NAMES and web.asked == 1 and web.kept() == ["vardai.csv"]
+    assert load_shakespeare() == PLAYS and web.asked == 1 and web.kept() == ["input.txt"]
 
 
 @pytest.mark.parametrize(
     "content",
-    [FILE[:-20], FILE.replace(b"jonas", b"Jonas"), b"", b"<html>sign in</html>", FILE + b"x"],
+    [FILE[:-20], FILE.replace(b"name", b"Name"), b"", b"<html>sign in</html>", FILE + b"x"],
 )
 def test_what_is_not_the_published_file_is_refused_and_not_kept(web, content):
-    source = web.publish("names", content, hashlib.sha256(FILE).hexdigest())
-    said = "^source: expected the published names/vardai.csv from http.*, got a file with another"
-    with pytest.raises(ValueError, match=said):
+    source = web.publish("tinyshakespeare", content, hashlib.sha256(FILE).hexdigest())
+    wanted = "^source: expected the published tinyshakespeare/input.txt from http"
+    with pytest.raises(ValueError, match=f"{wanted}.*, got a file with another"):
         fetch(source)
     assert web.kept() == []
 
@@ -148,13 +184,13 @@ def test_nothing_stands_in_for_a_download_that_is_not_the_published_file(web, lo
 
 
 def test_a_cached_file_that_was_altered_is_downloaded_again(web):
-    source = web.publish("names", FILE)
+    source = web.publish("tinyshakespeare", FILE)
     fetch(source).write_bytes(FILE[:-1])
     assert fetch(source).read_bytes() == FILE and web.asked == 2
 
 
 def test_a_connection_that_breaks_off_is_tried_again_and_no_part_is_kept(web):
-    source, web.breaks = web.publish("names", FILE), RETRIES
+    source, web.breaks = web.publish("tinyshakespeare", FILE), RETRIES
     assert fetch(source).read_bytes() == FILE and web.asked == 1 + RETRIES
     fetch(source).unlink()
     web.asked, web.breaks = 0, 1 + RETRIES
@@ -165,56 +201,56 @@ def test_a_connection_that_breaks_off_is_tried_again_and_no_part_is_kept(web):
 
 @pytest.mark.parametrize("status", [403, 404, 500])
 def test_an_error_of_the_server_lets_the_stand_in_serve(web, status):
-    source, web.status = web.publish("names", FILE), status
+    source, web.status = web.publish("tinyshakespeare", FILE), status
     with pytest.raises(requests.HTTPError, match=str(status)):
         fetch(source)
-    assert web.kept() == [] and load_names()[1].endswith("instead of the full set (no download)")
+    said = "instead of tinyshakespeare (no download)"
+    assert web.kept() == [] and load_shakespeare()[1].endswith(said)
 
 
 def test_a_download_has_time_limits(web, monkeypatch):
     seen, get = [], requests.get
     keep = lambda url, **kwargs: seen.append(kwargs["timeout"]) or get(url, **kwargs)
     monkeypatch.setattr(requests, "get", keep)
-    fetch(web.publish("names", FILE))
+    fetch(web.publish("tinyshakespeare", FILE))
     assert seen == [(3, 30)]
 
 
 def test_several_at_once_get_a_whole_file(web):
-    source = web.publish("names", FILE)
+    source = web.publish("tinyshakespeare", FILE)
     with ThreadPoolExecutor(4) as pool:
         assert all(path.read_bytes() == FILE for path in pool.map(fetch, [source] * 4))
-    assert web.kept() == ["vardai.csv"]
+    assert web.kept() == ["input.txt"]
 
 
 def test_without_a_network_every_stand_in_serves_and_says_so(web, capsys):
     web.close_the_network()
     said = [load()[1] for load in LOADERS]
     assert all(s.endswith("(no download)") and " instead of " in s and "\n" not in s for s in said)
-    assert load_names()[0] == NAMES and load_names()[0] is not NAMES
     assert load_shakespeare()[0] == python_prose() and load_enwik8()[0] == python_prose().encode()
     assert load_reviews()[0] == small_reviews() and load_translations()[0] == number_pairs()
     assert capsys.readouterr() == ("", "") and web.kept() == []
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(web):
-    web.publish("names", FILE)
+    web.publish("tinyshakespeare", FILE)
     web.cache.write_text("a file where a folder should be")
-    names, said = load_names()
-    assert names == NAMES and "no download" in said and str(web.cache) not in said
+    text, said = load_shakespeare()
+    assert text == python_prose() and "no download" in said and str(web.cache) not in said
 
 
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="needs a user whom folders can shut out"
 )
 def test_a_cache_that_can_only_be_read_serves(web):
-    source = web.publish("names", FILE)
+    source = web.publish("tinyshakespeare", FILE)
     fetch(source).parent.chmod(0o500)
-    assert load_names() == (NAMES, "674 Lithuanian names, downloaded and checked")
+    assert load_shakespeare() == PLAYS
 
 
 def test_every_source_has_its_digits_and_a_fixed_revision():
     digits = [source.sha256 for source in SOURCES.values()]
-    assert len(set(digits)) == 12 and all(len(d) == 64 and int(d, 16) for d in digits)
+    assert len(set(digits)) == 11 and all(len(d) == 64 and int(d, 16) for d in digits)
     urls = [source.url for source in SOURCES.values() if source.url]
     assert all(url.startswith("https://") for url in urls)
     revisions = [url.split("/")[5] for url in urls if "githubusercontent" in url]
@@ -224,7 +260,6 @@ def test_every_source_has_its_digits_and_a_fixed_revision():
 # ---- FORMER_NB_DATA
 
 PATHS = {
-    load_names: ["names"],
     load_shakespeare: ["tinyshakespeare"],
     load_enwik8: ["enwik8"],
     load_reviews: ["imdb/train", "imdb/test"],
@@ -241,7 +276,6 @@ def folder(web, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     folder = tmp_path / "data"
     contents = {
-        "names": FILE,
         "tinyshakespeare": "First Citizen:\r\nZ\u0307".encode(),
         "enwik8": zipped(b"\xff<wiki>" * 9),
     }
@@ -310,7 +344,6 @@ def archive_of_reviews():
 
 
 def test_a_folder_takes_the_place_of_the_web(folder, web, capsys):
-    assert load_names() == (NAMES, "674 Lithuanian names, read from FORMER_NB_DATA")
     said = "tinyshakespeare, 16 characters, read from FORMER_NB_DATA"
     assert load_shakespeare() == ("First Citizen:\n\u017b", said)
     assert load_enwik8() == (b"\xff<wiki>" * 9, "enwik8, 63 bytes, read from FORMER_NB_DATA")
@@ -357,7 +390,7 @@ def test_a_folder_may_begin_with_a_tilde(folder, monkeypatch):
     monkeypatch.setenv("HOME", str(folder.parent))
     monkeypatch.setenv("USERPROFILE", str(folder.parent))
     monkeypatch.setenv("FORMER_NB_DATA", "~/data")
-    assert load_names()[0] == NAMES
+    assert load_shakespeare()[0] == "First Citizen:\n\u017b"
 
 
 def test_a_parquet_file_without_pyarrow_says_what_to_install(folder, monkeypatch):
@@ -506,11 +539,12 @@ def sizes(parts):
 
 
 def test_names_have_the_parts_that_they_always_had():
-    train, valid, test = split(NAMES, (0.8, 0.1, 0.1))
-    mixed = list(NAMES)
+    names = load_names()[0]
+    train, valid, test = split(names, (0.8, 0.1, 0.1))
+    mixed = list(names)
     random.Random(0).shuffle(mixed)
-    assert (valid, test, train) == (mixed[:67], mixed[67:134], mixed[134:])
-    assert split(NAMES, (0.8, 0.1, 0.1), 1)[0] != train == split(NAMES, (0.8, 0.1, 0.1), 0)[0]
+    assert (valid, test, train) == (mixed[:618], mixed[618:1236], mixed[1236:])
+    assert split(names, (0.8, 0.1, 0.1), 1)[0] != train == split(names, (0.8, 0.1, 0.1), 0)[0]
     assert sizes(split([*range(6185)], (0.8, 0.1, 0.1))) == [4949, 618, 618]
 
 
@@ -596,7 +630,7 @@ BAD_FILES = [
 BAD_NAMES = [
     ("\n".join(["name", *NAMES[:9] * 2]).encode(), "names, got 9"),
     (", ".join(NAMES).encode(), "line 1: expected one name of at most 100"),
-    (FILE + b"ona\t12\n", "line 676: expected one name of"),
+    (FILE + b"ona\t12\n", f"line {len(NAMES) + 2}: expected one name of"),
 ]
 
 

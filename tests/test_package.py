@@ -110,6 +110,15 @@ def test_the_shipped_models_are_small_and_say_what_they_are(wheel):
         assert all(part in card for part in ("- Data: ", "| measured |", f"models.py {folder}"))
 
 
+def test_the_names_ship_with_their_licence_and_the_metadata_say_both(wheel, sdist, metadata):
+    held = {f"former_nb/data/names/{name}" for name in ("vardai.csv", "LICENSE", "README.md")}
+    with tarfile.open(sdist) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert held <= {*wheel.namelist()} and held <= packed
+    assert wheel.read("former_nb/data/names/LICENSE").startswith(b"MIT License")
+    assert "Apache-2.0 AND MIT" in (metadata["License-Expression"], metadata["License"])
+
+
 NUMBERS = [3, 12, 17, 21, 38, 40, 56, 99, 100, 101, 245, 911, 1000, 2021, 7777, 10_000, 31_415]
 NUMBERS += [200_345, 654_321, 999_999]
 

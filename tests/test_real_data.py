@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from huggingface_hub import try_to_load_from_cache
 from torch.testing import assert_close
 
-from former_nb.data_sets import load_names, load_reviews, load_shakespeare, load_translations
+from former_nb.data_sets import load_reviews, load_shakespeare, load_translations
 from former_nb.decoding import generate
 from former_nb.sampling import Sampling
 from former_nb.saving import load_model
@@ -27,12 +27,6 @@ def real(*paths):
     missing = [path for path in paths if not (REAL / path).is_file()]
     skip = pytest.mark.skipif(bool(missing), reason=f"FORMER_NB_DATA has no {missing}")
     return lambda test: pytest.mark.real_data(skip(test))
-
-
-@real("names/vardai.csv")
-def test_names():
-    names, said = load_names()
-    assert len(names) == len(set(names)) == 6185 and said == f"6,185 Lithuanian names, {READ}"
 
 
 @real("tinyshakespeare/input.txt")

@@ -4,7 +4,7 @@
   python tools/models.py numbers    one of them
 
 Each is trained, stored in half precision, loaded again and measured twice: what it loses by that
-must not show in the third decimal. The names need the full list, the number words are generated.
+must not show in the third decimal. The names ship with the package, the number words are generated.
 """
 
 import argparse
@@ -48,9 +48,8 @@ NAMES = """# names
 Invents Lithuanian given names, letter by letter: the generator of lesson 10, {n:,} parameters.
 
 - Input: the beginning of a name, in any case, or nothing. Output: small letters.
-- Data: {source} from the register of the Lithuanian language commission, as
-  `data/names/vardai.csv` of <https://github.com/jputrius/ml_intro> (MIT). 80 % to learn from,
-  10 % to choose by, 10 % held out.
+- Data: {source} from the register of the Lithuanian language commission, as they ship
+  (`former_nb/data/names`, MIT). 80 % to learn from, 10 % to choose by, 10 % held out.
 - Limits: it knows nothing of who bears a name, and some that it writes are real.
 """
 NUMBERS = """# numbers
@@ -70,10 +69,6 @@ def make_names(folder):
     "Train by the command line's own recipe; model, tokenizer, measure and what the data are."
     settings = choose_settings(TASKS["names"], {}, {})
     (_, valid, test), source = name_texts(settings)
-    if len(valid) < 500:
-        sys.exit(
-            "names: expected the full list; it is downloaded, or FORMER_NB_DATA names a folder"
-        )
     run_task("names", settings, folder, False, True, "cpu", save_every=None, tensorboard=False)
     model, tokenizer, _ = load_model(folder)
     parts = {"validation": valid, "held-out": test}
@@ -83,7 +78,7 @@ def make_names(folder):
             batches = make_batches(encode_texts(names, tokenizer), 512, collate=collate)
             yield f"nats per character, {len(names)} {part} names", evaluate(model, batches)
 
-    return model, tokenizer, measure, source.rpartition(", ")[0]
+    return model, tokenizer, measure, source.partition(" from ")[0]
 
 
 def number_rows():
