@@ -27,7 +27,7 @@ from former_nb.core import eval_mode
 from former_nb.decoding import generate_text
 from former_nb.generator import LanguageModel
 from former_nb.mask_patterns import sliding_window_mask
-from former_nb.prompts import as_rows
+from former_nb.prompts import append_columns, as_rows, encode_prompt, prompt_rows, stop_tokens
 from former_nb.sampling import Sampling, apply_repetition_penalty, filter_logits, sample_next
 from former_nb.text import BOS, EOS, PAD, UNK, CharTokenizer
 from former_nb.tokenization import SubwordTokenizer
@@ -751,6 +751,30 @@ def test_a_bare_function_of_few_tokens():
     refused(ValueError, "suppress_tokens", search)  # UNK is 3
     [(text, _)] = search(suppress_tokens=(), eos_token_ids=None)
     assert text == [1, 2, 2, 2]
+
+
+def test_prompts_are_rows_and_a_row_that_cannot_be_read_is_named():
+    assert prompt_rows(torch.tensor([[1, 5, 6]]), 9, 3) == prompt_rows([(1, 5, 6)], 9, 3)
+    for row in ([], [1, 5, 6, 7], [1, 9], [1, 0]):  # empty, long, outside, padding
+        with pytest.raises(ValueError, match=r"prompts\[1\]: expected 1 to 3 tokens from 1 to 8"):
+            prompt_rows([[1, 5], row], 9, 3)
+    assert prompt_rows([[1, 0]], 9, 3, never=()) == [[1, 0]]
+
+
+def test_columns_continue_each_prompt_from_its_own_end():
+    rows = append_columns([[1, 5], [1, 6, 7, 8]], [[9, 7], [2, 8], [None, 9]])
+    assert rows == [[1, 5, 9, 2], [1, 6, 7, 8, 9]]  # the second is two tokens longer
+
+
+def test_tokens_that_end_a_row_or_are_never_written_get_one_form():
+    assert stop_tokens(None, (0, 1, 3), vocab_size=3) == (set(), [0, 1])
+    assert stop_tokens(2, (3, 1, 0), vocab_size=30) == ({2}, [0, 1, 3])
+    with pytest.raises(ValueError, match="eos_token_ids: expected tokens below 30"):
+        stop_tokens([2, 30], (), vocab_size=30)
+    tokenizer = CharTokenizer("abc")
+    assert encode_prompt(tokenizer, "cab") == [*tokenizer.before, *tokenizer.encode("cab")]
+    with pytest.raises(ValueError, match="never seen 'x'; it knows 'abc'"):
+        encode_prompt(tokenizer, "xa")
 
 
 def test_prompts_on_a_device_are_read_by_one_wait(monkeypatch):

@@ -13,6 +13,7 @@ from former_nb.caches import KVCache
 from former_nb.config import TransformerConfig
 from former_nb.equivalent_forms import GrowingCache
 from former_nb.generator import LanguageModel
+from former_nb.leak_tools import Edits, outputs_of
 from former_nb.leaks import (
     LeakError,
     allowed_pairs,
@@ -433,3 +434,25 @@ def test_buffers_come_back_also_after_an_error(broken):
     with pytest.raises(ValueError, match="expected finite outputs") if broken else nullcontext():
         edit_influence(counting, X)
     assert counting.num_batches_tracked == 0
+
+
+def test_what_a_model_returns_first_is_its_output():
+    nested = outputs_of(lambda x: {"first": (x,), "second": x[0]}, numbers(2, 3, 4))
+    assert nested.shape == (2, 3, 4)
+    assert outputs_of(lambda x: x[..., None, :], numbers(2, 3, 4)).shape == (2, 3, 4)
+    with pytest.raises(TypeError, match="what model returns: expected Tensor, got str"):
+        outputs_of(lambda x: ("a",), numbers(2, 3, 4))
+
+
+def test_an_input_is_replaced_by_every_other_token_or_by_numbers_of_each_size():
+    ids = torch.tensor([[3, 5, 4]])
+    others = Edits(ids, 7, 0).others(torch.tensor(5))
+    assert sorted(value.item() for value, _ in others) == [0, 1, 2, 3, 4, 6]
+    assert sorted(v.item() for v, _ in Edits(ids, None, 0).others(torch.tensor(5))) == [3, 4]
+    assert set(Edits(ids, None, 0).redraw().flatten().tolist()) <= {3, 4, 5}
+    x = numbers(2, 3, 4)
+    (zero, _), *steps = Edits(x, None, 0).others(x[0, 0])
+    assert not zero.any() and [size for _, size in steps] == [1, 1, 100, 100, 1e4, 1e4]
+    for (up, _), (down, _) in zip(steps[::2], steps[1::2]):
+        torch.testing.assert_close((up + down) / 2, x[0, 0], atol=1e-2, rtol=0)
+    assert Edits(x, None, 0).redraw().shape == x.shape

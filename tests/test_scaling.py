@@ -407,6 +407,33 @@ def test_a_sharded_step_gathers_all_weights_twice_and_sums_gradients_once():
     assert sent == sharded_bytes(n_bytes, 4) == 3 * (4 - 1) / 4 * n_bytes
 
 
+ALONE = """
+import os
+import torch
+from torch.testing import assert_close
+from former_nb.block import Stack
+from former_nb.config import TransformerConfig
+from former_nb.sharding import cut_like, gather_tensors, is_sharded, shard_model
+
+os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="localhost", MASTER_PORT="0")
+torch.distributed.init_process_group("gloo")
+stack = Stack(TransformerConfig(11, 9, d_model=8, n_heads=2, n_layers=2, d_ff=12))
+before = {name: t.clone() for name, t in stack.state_dict().items()}
+assert not is_sharded(stack)
+shard_model(stack, 1, torch.device("cpu"))
+assert is_sharded(stack)
+assert_close(gather_tensors(stack.state_dict()), before)
+for name, part in stack.state_dict().items():
+    assert_close(cut_like(before[name], part).to_local(), part.to_local())
+torch.distributed.destroy_process_group()
+print(type(part).__name__)
+"""
+
+
+def test_a_single_process_gets_every_weight_back():
+    assert succeeds(ALONE).split() == ["DTensor"]
+
+
 def test_the_arithmetic_of_sending():
     assert [all_reduce_bytes(100, n) for n in (1, 2, 4)] == [0, 100, 150]
     assert step_seconds(6.0, 100, 1, 1.0) == 6.0

@@ -191,6 +191,14 @@ class Clock:
         return self.now
 
 
+def test_a_rate_by_the_clock_rises_and_falls_whatever_the_number_of_steps():
+    hurried = TrainingConfig(minutes=1.0)
+    rates = {seconds: hurried.rate(500, math.inf, seconds) for seconds in (0.0, 3.0, 30.0, 60.0)}
+    assert 0 < rates[0.0] < 0.5 and rates[3.0] == pytest.approx(1) and rates[60.0] < 0.01
+    assert 0.5 < rates[30.0] < 0.6
+    assert hurried.rate(500, 500, 3.0) < 0.01  # whichever is lower
+
+
 def test_minutes_end_the_run_with_a_rate_near_zero(monkeypatch):
     monkeypatch.setattr(runs, "time", Clock())
     _, history = run(TrainingConfig(minutes=2, lr=1.0, eval_every=5))

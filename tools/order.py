@@ -39,27 +39,32 @@ SHARED = ["core.py", "guards.py", "exercises.py", "library/tokenization", "libra
 USED = {  # what comes before a lesson in the way of imports, wherever it is read
     "04_masks": ["library/recording", "library/ablation"],
     "06_block": ["library/config"],
-    "deeper/07_data_sets": ["library/toy_data"],
-    "deeper/04_leaks": ["library/leak_tools"],
+    "deeper/07_data_sets": ["toy_data.py"],
+    "deeper/04_leaks": ["leak_tools.py"],
     "08_training": [
-        *("library/sharding", "library/callbacks"),
+        *("sharding.py", "callbacks.py"),
         *("deeper/08_losses", "deeper/08_optimization"),
-        *("library/training_config", "deeper/08_runs"),
+        *("training_config.py", "deeper/08_runs"),
     ],
-    "09_classifier": ["library/results", "library/saving", "library/labels", "library/ngrams"],
+    "09_classifier": ["results.py", "library/saving", "library/labels", "ngrams.py"],
     "11_decoding": [
-        *("library/prompts", "deeper/11_sampling", "deeper/11_caches"),
+        *("prompts.py", "deeper/11_sampling", "deeper/11_caches"),
         *("library/costs", "deeper/08_scaling"),  # its models are those of lesson 10
     ],
     "12_encoder_decoder": [
         "library/two_stacks",
-        *("library/long_text_data", "deeper/08_speed"),  # its ladder climbs over lessons 09 to 11
+        *("long_text_data.py", "deeper/08_speed"),  # its ladder climbs over lessons 09 to 11
     ],
-    "15_translation": ["library/scores", "library/translating", "library/viewer"],
+    "15_translation": ["scores.py", "library/translating", "library/viewer"],
     "deeper/15_pretrained": ["library/families", "library/family_configs", "library/hugging_face"],
 }
-ABOVE = ["multi_head_tools", "settings", "recipes", "reports", "cli"]
-ABOVE = [f"library/{page}" for page in ABOVE]  # the course does not import them
+ABOVE = [  # the course does not import them
+    "library/multi_head_tools",
+    "library/settings",
+    "library/recipes",
+    "library/reports",
+    "library/cli",
+]
 TOUR = "00_tour"
 
 ROWS = [line.split() for line in COURSE.strip().splitlines()]
