@@ -7,6 +7,7 @@ ones each time, and a real compiler:
   FORMER_NB_CASES=1000 OMP_NUM_THREADS=1 pytest tests/test_decoding.py
 """
 
+import math
 import os
 import random
 import subprocess
@@ -362,6 +363,12 @@ def test_a_generator_can_stand_for_a_seed():
 # ---- filters
 
 
+@pytest.mark.parametrize(("top_p", "n"), [(0.25, 1), (0.5, 2), (0.75, 3), (1.0, 4), (0.51, 3)])
+def test_tokens_that_have_the_probability_exactly_are_enough(top_p, n):
+    "Quarters have no rounding errors, so the boundary can be hit."
+    assert keep(torch.zeros(1, 4), top_p=top_p).isfinite().sum() == n
+
+
 def kept_by_hand(p, top_k, top_p, min_p):
     "The numbers that are kept, one by one, in double precision."
     order = sorted(range(len(p)), key=lambda i: (-p[i], i))
@@ -652,6 +659,36 @@ def test_a_certain_model_is_not_cut_off_by_fragments():
     for num_beams in (1, 3, 5):
         [(text, _)] = beam_search(model, [BOS], num_beams, 20, use_cache=False)
         assert text == [BOS, *right]
+
+
+def table_model(rows, V=10):
+    "A function whose next token depends on the last one: token -> probability."
+
+    def model(tokens, cache):
+        p = torch.full((len(tokens), 1, V), 1e-9)
+        for row, last in zip(p[:, 0], tokens[:, -1].tolist()):
+            for token, share in rows.get(last, {}).items():
+                row[token] = share
+        return p.log()
+
+    return model
+
+
+def test_candidates_that_end_leave_room_for_as_many_that_go_on():
+    "Of six candidates the middle four end, and the last of them begins the best text."
+    rows = {4: {5: 0.5, 6: 0.4, 0: 0.1}, 5: {7: 0.5, 2: 0.25, 3: 0.2, 0: 0.05}}
+    rows |= {6: {2: 0.3, 3: 0.24, 9: 0.2, 0: 0.13, 1: 0.13}, 9: {2: 0.97, 0: 0.03}}
+    rows |= {7: dict.fromkeys(range(10), 0.1)}
+    how = dict(eos_token_ids=(2, 3), suppress_tokens=(), use_cache=False, length_penalty=2)
+    [(text, score)] = beam_search(table_model(rows), [4], 2, 3, **how)
+    assert text == [4, 6, 9, 2]
+    assert_close(score, math.log(0.4 * 0.2 * 0.97) / 9, rtol=0, atol=1e-5)
+
+
+def test_the_constants_of_the_score_are_those_of_the_paper():
+    assert length_score(-6.0, 7, 1, "gnmt") == -3  # (5 + 7) / 6 = 2
+    assert length_score(-6.0, 19, 0.5, "gnmt") == -3  # the root of (5 + 19) / 6
+    assert length_score(-6.0, 1, 3, "gnmt") == -6 and length_score(-6.0, 4, 0.5, "mean") == -3
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,6 +1,7 @@
 """Positions inside attention: tables by loops, and what becomes of them when a model moves."""
 
 import copy
+import math
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from torch.testing import assert_close
 from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
 from former_nb.multi_head import MultiHeadAttention
+from former_nb.positions import sinusoid_table
 from former_nb.relative_positions import ALiBi, RelativeBias, Rotary, alibi_slopes, rotary_table
 
 SCHEMES = {
@@ -31,6 +33,17 @@ def layer_with(name):
     for table in layer.positions.parameters():
         nn.init.normal_(table)
     return layer.requires_grad_(False)
+
+
+@pytest.mark.parametrize("d_model", [6, 7])
+def test_the_sinusoids_are_those_of_the_formula_to_the_last_digit_of_float32(d_model):
+    table = sinusoid_table(700, d_model)
+    assert table.dtype == torch.float32 and table.shape == (700, d_model)
+    for position in (0, 1, 2, 57, 699):
+        for j in range(d_model):
+            angle = position / 10000 ** ((j - j % 2) / d_model)
+            want = math.cos(angle) if j % 2 else math.sin(angle)
+            assert_close(table[position, j].item(), want, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("max_distance", [1, 2, 4, 9])

@@ -1,5 +1,6 @@
 """The tools that run the notebooks, write README.md and keep the lessons in order."""
 
+import configparser
 import json
 import os
 import re
@@ -392,3 +393,19 @@ def test_the_course_is_fifteen_lessons_and_no_name_stands_twice():
     assert [lesson[:2] for lesson in order.PATH] == [f"{n:02}" for n in range(1, 16)]
     pages = {*order.READ, *order.LIBRARY}
     assert len({re.sub(r"^(.*/)?(\d\d_)?", "", page) for page in pages}) == len(pages)
+
+
+# ---------------------------------------------------------------- tests
+
+
+def test_every_mark_is_known_also_where_the_plugin_that_brings_it_is_off():
+    "As `pytest -p no:warnings` needs, where pytest does not know `filterwarnings`."
+    of_pytest = {"parametrize", "skip", "skipif", "xfail", "usefixtures"}
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "pytest.ini", encoding="utf-8")
+    known = {
+        re.match(r"\w+", line)[0] for line in settings["pytest"]["markers"].split("\n") if line
+    }
+    texts = [file.read_text(encoding="utf-8") for file in (ROOT / "tests").glob("*.py")]
+    used = {name for text in texts for name in re.findall(r"pytest\.mark\.(\w+)", text)}
+    assert "filterwarnings" in used and used - of_pytest <= known
