@@ -8,6 +8,7 @@ import linecache
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib import import_module
 
 import torch
@@ -62,12 +63,43 @@ def _same(a, b):
     return a.shape == b.shape and bool(_close(a, b).all())
 
 
+def as_number(
+    answer,  # what a reader wrote
+):  # a number where text or a fraction stood, else what came
+    "Fractions such as '1/5', alone or in a tuple, as numbers."
+    if isinstance(answer, (tuple, list)):
+        return type(answer)(map(as_number, answer)) if type(answer) in (tuple, list) else answer
+    if not isinstance(answer, (str, Fraction)):
+        return answer
+    try:
+        return float(Fraction(answer))
+    except (ValueError, ZeroDivisionError):
+        return answer
+
+
+def _size(number, right):
+    "A wrong number, and on which side of the right one it lies."
+    return f"{number:.6g}, which is too {'large' if number > right else 'small'}"
+
+
+def _one_number(a, b):
+    "What an unknown wrong number looks like."
+    if a == -b:
+        return f"got {a:.6g}; its sign is turned"
+    if b and abs(a * b - 1) < 1e-4:
+        return f"got {a:.6g}, which is 1 divided by the right number"
+    if b and abs(a / b - 100) < 1e-2:
+        return f"got {a:.6g}, a hundred times too much; is it in percent?"
+    return f"got {_size(a, b)}"
+
+
 def _general(answer, right):
     "What an unknown wrong answer of the right shape looks like."
     a, b = answer.double().flatten(), right.double().flatten()
-    far = f"the numbers differ by up to {(a - b).abs().max():.3g}"
     if not a.isfinite().all():
         return "your answer holds NaN or infinity"
+    if len(b) == 1:
+        return _one_number(a.item(), b.item())
     if len(b.unique()) > 2:
         factor = (a @ b) / (b @ b)
         if _same(a, factor * b):
@@ -76,9 +108,12 @@ def _general(answer, right):
             return f"your numbers are the right ones plus {(a - b).mean():.3g}"
         if _same(a.sort().values, b.sort().values):
             return "those are the right numbers in another order"
-    if len(b) == 1:
-        return far
     wrong = (~_close(answer, right)).nonzero()
+    if right.ndim == 1 and len(b) < 10:  # a few numbers, each with a meaning
+        i = wrong[0].item()
+        said = f"number {i + 1} is {_size(a[i].item(), b[i].item())}"
+        return f"the numbers differ: {len(b) - len(wrong)} of {len(b)} are right, and {said}"
+    far = f"the numbers differ by up to {(a - b).abs().max():.3g}"
     at = ", ".join(map(str, wrong[0].tolist()))
     return f"{far}; {len(b) - len(wrong)} of {len(b)} are right, the first wrong one is at [{at}]"
 
@@ -97,6 +132,9 @@ def diagnose(
         return "your function returned nothing; end it with `return` and the result"
     if answer is ...:
         return "the three dots are still there; put your lines in their place"
+    answer = as_number(answer)
+    if isinstance(answer, str):
+        return f"expected a tensor or a number, got the text {answer!r}"
     try:
         answer = torch.as_tensor(answer).detach().cpu()
     except (TypeError, ValueError, RuntimeError):
@@ -177,7 +215,7 @@ def check(
     chosen = find_exercise(number)
     try:
         with torch.device("cpu"):  # what judge and answer make, whatever the page computes on
-            problem = chosen.judge(answer)
+            problem = chosen.judge(as_number(answer))
     except MistakeError as error:
         problem = str(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001, an answer may raise anything

@@ -148,7 +148,7 @@ X = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
         (X[0], "expected shape (2, 2), got (2,)"),
         (None, "returned nothing"),
         (..., "three dots"),
-        ("two", "got str"),
+        ("two", "got the text 'two'"),
     ],
 )
 def test_an_answer_that_no_judge_foresaw_is_still_described(answer, said):

@@ -22,7 +22,12 @@ def judge_01_1(answer):
     x = torch.randn(2, 5, 3, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
     scores = x @ x.mT
     weights = scores.softmax(-1)
-    given = call_answer(answer, x)
+    try:
+        given = call_answer(answer, x)
+    except RuntimeError as error:
+        if _turned(error):
+            return "x.T turns all three axes around; x.transpose(1, 2) or x.mT swaps the last two"
+        raise
     if given is None:
         return "your function returned nothing; end it with `return` and the output (B, T, d_model)"
     if given is ...:
@@ -35,6 +40,12 @@ def judge_01_1(answer):
             scores.softmax(0) @ x
         ),
         "the softmax is missing": scores @ x,
+        "the exponentials are not divided by their sum, so the weights do not sum to 1": (
+            scores.exp() @ x
+        ),
+        "you divided the scores by their sum; a softmax divides their exponentials by theirs": (
+            scores / scores.sum(-1, keepdim=True) @ x
+        ),
         "the softmax runs twice": weights.softmax(-1) @ x,
         "you divided by √d_model; this lesson leaves the scores as they are": (
             (scores / 3**0.5).softmax(-1) @ x
@@ -48,6 +59,12 @@ def judge_01_1(answer):
         "that is x itself; nothing was mixed": x,
     }
     return diagnose(given, weights @ x, mistakes)
+
+
+def _turned(error):
+    "Whether an error is that of x (2, 5, 3) meeting x.T (3, 5, 2)."
+    said = str(error)
+    return "batch2 tensor to be: [2, 3]" in said or "tensor a (2) must match" in said
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #daba6b36
 @exercise(
@@ -65,7 +82,7 @@ def judge_01_2(answer):
         "a weight of exactly 0 takes a score of minus infinity; a dot product never gives "
         "that": torch.tensor(0.0),
     }
-    return diagnose(torch.as_tensor(float(answer)), torch.tensor(0.2), mistakes)
+    return diagnose(answer, torch.tensor(0.2), mistakes)
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #3705502c
 @exercise(
@@ -102,7 +119,15 @@ def judge_01_3(answer):
         ).softmax(-1),
         "that is the output; hand in the weights": right @ x,
     }
-    return diagnose(call_answer(answer, x), right, mistakes)
+    try:
+        return diagnose(call_answer(answer, x), right, mistakes)
+    except RuntimeError as error:
+        if "all dimensions of input must be of equal length" in str(error):
+            return (
+                "`fill_diagonal_` wants axes of one length, and the scores are (B, T, T); "
+                "`masked_fill` with `torch.eye(T, dtype=torch.bool)` takes each sentence by itself"
+            )
+        raise
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #02d897b3
 @exercise(

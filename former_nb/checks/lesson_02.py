@@ -38,6 +38,12 @@ def judge_02_1(answer):
         "the scores are not divided by √d_k": (scores * 2).softmax(-1) @ v,
         "you divided by d_k; divide by √d_k": (scores / 2).softmax(-1) @ v,
         "you divided by √d_v; the scores sum d_k products": (scores * 2**0.5).softmax(-1) @ v,
+        "you divided by √S, and S is the number of keys; the scores sum d_k products": (
+            (scores * 2 / 7**0.5).softmax(-1) @ v
+        ),
+        "you divided by √T, and T is the number of queries; the scores sum d_k products": (
+            (scores * 2 / 6**0.5).softmax(-1) @ v
+        ),
         "you multiplied by √d_k; divide by it": (scores * 4).softmax(-1) @ v,
         "you divided after the softmax; divide the scores before it": (
             (scores * 2).softmax(-1) / 2 @ v
@@ -73,7 +79,7 @@ _PRODUCTS = {  # shapes that do not fit -> what was meant
 def judge_02_2(answer):
     "Judge the standard deviation of the scaled scores."
     return diagnose(
-        float(answer),
+        answer,
         torch.tensor(4.0),
         {
             "64 is right before scaling; now divide by √d_k": torch.tensor(64.0),
@@ -201,6 +207,9 @@ def _judge_sources(answer, x, memory, w_q, w_k, w_v):
             {
                 mixed + "your keys come from x": made(x, memory, x),
                 mixed + "your values come from x": made(memory, x, x),
+                "your values are the words of x as they are; they need memory and w_v": (
+                    _attend(x @ w_q, memory @ w_k, x)[0]
+                ),
                 mixed + "your keys come from x and your queries from memory": made(
                     x, memory, memory
                 ),

@@ -24,6 +24,13 @@ _MISTAKES = {
     "each": "you cut every head in three; the layer stores all queries, then all keys, "
     "then all values, so cut in three first",
     "swapped": "keys and values are exchanged; the thirds are queries, keys, values",
+    "turned": "queries and keys are exchanged; the thirds are queries, keys, values",
+    "striped": "you split by `(d h)`, so head i takes every h-th feature; in `(h d)` each head's "
+    "features stand side by side",
+    "braided": "you merged by `(d h)`, which mixes the features of all heads; "
+    "`(h d)` lays the heads side by side",
+    "across": "the heads of a word attended to each other; move the heads before the words, "
+    "so that words attend to words",
     "merge": "you merged by `reshape` alone, which is no transpose; "
     "put the words before the heads again, then reshape",
     "both": "you split and merged by `reshape` alone, which is no transpose; "
@@ -42,7 +49,8 @@ def with_mistake(
 ) -> torch.Tensor:  # (B, T, d_model)
     "Multi-head attention, with one mistake made on purpose."
     (B, T, d), h = x.shape, 1 if mistake == "one" else layer.n_heads
-    heads = "(d h)" if mistake == "interleaved" else "(h d)"
+    heads = "(d h)" if mistake in ("interleaved", "striped") else "(h d)"
+    back = "(d h)" if mistake in ("interleaved", "braided") else "(h d)"
     thirds = layer.qkv(x).chunk(3, dim=-1)
     if mistake == "each":
         cut = "B T (h three d) -> three B T (h d)"
@@ -52,11 +60,15 @@ def with_mistake(
     else:
         q, k, v = (rearrange(t, f"B T {heads} -> B h T d", h=h) for t in thirds)
     k, v = (v, k) if mistake == "swapped" else (k, v)
+    q, k = (k, q) if mistake == "turned" else (q, k)
+    if mistake == "across":
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))  # (B, T, h, d_k)
     scale = {"scale": d**0.5, "unscaled": 1.0}.get(mistake, (d // h) ** 0.5)
     weights = (q @ k.mT / scale).softmax(dim=-2 if mistake == "axis" else -1)  # (B, h, T, T)
     y = (weights.softmax(dim=-1) if mistake == "twice" else weights) @ v  # (B, h, T, d_k)
+    y = y.transpose(1, 2) if mistake == "across" else y
     merged = mistake in ("merge", "both")
-    y = y.reshape(B, T, d) if merged else rearrange(y, f"B h T d -> B T {heads}")
+    y = y.reshape(B, T, d) if merged else rearrange(y, f"B h T d -> B T {back}")
     return y if mistake == "w_o" else layer.out(y)
 
 
@@ -123,6 +135,7 @@ def judge_03_3(
         w_o = rearrange(layer.out.weight, "m (h d) -> h d m", h=3)  # (h, d_k, d_model)
         rows = rearrange(layer.out.weight, "(h d) m -> h d m", h=3)
         striped = rearrange(layer.out.weight, "m (d h) -> h d m", h=3)
+        rows_apart = rearrange(layer.qkv.weight, "(three d h) m -> three h m d", three=3, h=3)
         right, last = w_v @ w_o, "the values are the last third of `layer.qkv.weight`"
         wrong = {
             "that is M_i transposed; `nn.Linear` stores transposes, so take both back": right.mT,
@@ -131,6 +144,14 @@ def judge_03_3(
             "you cut W_o along its rows; `layer.out.weight` is W_o transposed, "
             "so head i has a block of columns": w_v @ rows,
             "head i has d_k columns side by side, not every h-th as in `[i::h]`": w_v @ striped,
+            "head i has d_k rows of W_v and d_k columns of W_o side by side, not every h-th": (
+                rows_apart[2] @ striped
+            ),
+            "head i has d_k rows of W_v side by side, not every h-th": rows_apart[2] @ w_o,
+            "W_q W_kᵀ makes the scores; the values go through W_v and then W_o": w_q @ w_k.mT,
+            "W_k W_qᵀ makes the scores, turned; the values go through W_v and then W_o": (
+                w_k @ w_q.mT
+            ),
             "that is the matrix of head 0 for every i": right[:1].expand(3, -1, -1),
             "that is the product of the whole matrices, all heads at once": (
                 right.sum(0).expand(3, -1, -1)

@@ -60,6 +60,9 @@ def judge_06_1(answer):
             (x + attention(norm_2(x))) + ff(norm_1(x + attention(norm_2(x))))
         ),
         "both parts read the same norm": y + ff(norm_1(y)),
+        "the second sum starts from x; it starts from what the attention has added to": (
+            x + ff(norm_2(y))
+        ),
         "both parts read x; the feed-forward network reads what attention has added to": (
             y + ff(norm_2(x))
         ),
@@ -79,25 +82,52 @@ def judge_06_1(answer):
     "Attention has four matrices, the feed-forward network two, and there are two norms.",
     "Every linear layer has a bias as long as its output; a LayerNorm has a gain and a shift.",
     "4(d² + d) for attention, d·d_ff + d_ff + d_ff·d + d for the feed-forward network, 4d "
-    "for norms.",
+    "for the norms.",
 )
 def judge_06_2(answer):
-    "Judge the number of parameters of a block."
+    "Judge the number of parameters of each part of a block: a total would hide which is wrong."
     d, h, d_ff = 12, 3, 40
     attention, ff, norms = 4 * (d * d + d), 2 * d * d_ff + d_ff + d, 4 * d
-    right = attention + ff + norms
-    mistakes = {
-        "those are the matrices alone; linear layers have biases, norms a gain and a shift": (
-            4 * d * d + 2 * d * d_ff
-        ),
-        "the norms are missing, each with a gain and a shift": right - norms,
-        "a LayerNorm has a shift as well as a gain": right - 2 * d,
-        "the biases of the linear layers are missing": right - 4 * d - d_ff - d,
-        "attention has a fourth matrix, which mixes the heads": right - d * d - d,
-        "the heads share d_model, so their number does not matter": right + (h - 1) * attention,
-        "the feed-forward network has a second layer, back to d_model": right - d * d_ff - d,
+    if not isinstance(answer, (tuple, list, torch.Tensor)) or len(answer) != 3:
+        return "expected three numbers: of the attention, of the feed-forward network, of the norms"
+    parts = {
+        "attention": attention,
+        "feed-forward network": ff,
+        "norms": norms,
     }
-    return diagnose(answer, torch.tensor(right), {k: torch.tensor(v) for k, v in mistakes.items()})
+    mistakes = {
+        "attention": {
+            "its four linear layers have biases": attention - 4 * d,
+            "it has a fourth matrix, which mixes the heads": attention - d * d - d,
+            "it has a fourth matrix, which mixes the heads, and all four have biases": 3 * d * d,
+            "the fourth linear layer has a bias, too": attention - d,
+            "the three projections have biases, too": attention - 3 * d,
+            "the heads share d_model, so their number does not matter": h * attention,
+            "the heads share d_model, and all four linear layers have biases": (
+                h * (attention - 4 * d)
+            ),
+        },
+        "feed-forward network": {
+            "its two linear layers have biases": 2 * d * d_ff,
+            "it has a second layer, back to d_model": d * d_ff + d_ff,
+            "it has a second layer, back to d_model, and both have biases": d * d_ff,
+            "the first layer has a bias, too, as long as its output": ff - d_ff,
+            "the second layer has a bias, too, as long as its output": ff - d,
+            "a bias is as long as the output of its layer, not as its input": (
+                2 * d * d_ff + 2 * d_ff
+            ),
+        },
+        "norms": {
+            "a block has two of them, and each has a gain and a shift": 2 * d,
+            "there are two, each with a gain and a shift for every feature": d,
+            "gain and shift are vectors, with a number for every feature": 4,
+            "each has a gain and a shift, which are learned": 0,
+        },
+    }
+    for (name, right), given in zip(parts.items(), answer):
+        known = {said: torch.tensor(wrong) for said, wrong in mistakes[name].items()}
+        if problem := diagnose(given, torch.tensor(right), known):
+            return f"{name}: {problem}"
 
 # %% ../../nbs/solutions/06_block.ipynb #bbc91d0e
 @exercise(

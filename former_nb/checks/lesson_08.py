@@ -17,11 +17,20 @@ from ..losses import token_loss
 from ..text import IGNORE
 
 # %% ../../nbs/solutions/08_training.ipynb #6fcbdb63
-def _train(model, batches, optimizer, order="zero backward step", reduction="mean", ignored=True):
+def _train(
+    model,
+    batches,
+    optimizer,
+    order="zero backward step",
+    reduction="mean",
+    ignored=True,
+    as_pads=False,
+):
     "A training loop; another order or loss makes a likely mistake."
     losses = []
     for inputs, targets in batches:
-        loss = token_loss(model(inputs), targets, reduction)
+        wanted = targets.clamp(min=0) if as_pads else targets  # token 0 in place of IGNORE
+        loss = token_loss(model(inputs), wanted, reduction)
         if not ignored:
             loss = loss * (targets != IGNORE).sum() / targets.numel()
         for part in order.split():
@@ -55,6 +64,8 @@ def judge_08_1(answer):
         return "your function returned nothing; end it with `return losses`"
     if any(isinstance(loss, torch.Tensor) and loss.requires_grad for loss in losses):
         return "each loss still holds its graph, and so all of a batch's memory; keep loss.item()"
+    if len(losses) == 1:
+        return "the loop ended after its first batch; `return losses` belongs behind the loop"
     mistakes = {
         "the weights did not move; is each gradient computed and the step taken, in this order?": {
             "order": "backward zero step"
@@ -65,6 +76,9 @@ def judge_08_1(answer):
         "the step came before its gradient; call backward first": {"order": "step zero backward"},
         "that is the sum over the targets; a loss is their mean": {"reduction": "sum"},
         "positions with IGNORE are counted in the mean": {"ignored": False},
+        "positions with IGNORE are learned as if they were token 0; leave IGNORE in the targets": {
+            "as_pads": True
+        },
     }
     found = {}
     for sentence, kwargs in mistakes.items():

@@ -139,8 +139,8 @@ def judge_11_3(answer):
                 2 * n + 1
             )
             / 3,
-            "that is the ratio of visits; count pairs": (n + 1) / 2,
-            "that is the ratio of the last step; sum over all steps": (n + 1) / 2,
+            "that is the ratio of visits, and of the pairs of the last step; count the pairs "
+            "of all steps": (n + 1) / 2,
             "that is the number of pairs without the cache; divide by those with it": n
             * (n + 1)
             * (n + 2)

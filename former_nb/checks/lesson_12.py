@@ -130,6 +130,10 @@ def judge_12_2(answer):
             log(
                 8
             ): "(c) sees all of the target, and the letter it is asked for stands one place on",
+            log(8) / 20: "(c) the last letter is read, too: what is fed ends with it, and after it "
+            "only <eos> is asked for",
+            log(8) / 21: "(c) the last letter is read, too: what is fed ends with it, and after it "
+            "only <eos> is asked for",
         },
         {
             0.5 * log(8): "(d) sees no source, and the letters are independent",
@@ -140,7 +144,7 @@ def judge_12_2(answer):
         if not near(x, y):
             return next(
                 (sentence for wrong, sentence in mistakes.items() if near(x, wrong)),
-                f"({letter}) is not {x:.4g}",
+                f"({letter}) is not {x:.4g}, which is too {'large' if x > y else 'small'}",
             )
 
 # %% ../../nbs/solutions/12_encoder_decoder.ipynb #001450l2

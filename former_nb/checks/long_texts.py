@@ -141,4 +141,6 @@ def judge_long_texts_3(answer):
         return "a share lies between 0 and 1; where one model is always better it gets all"
     if (got - right).abs().max() < 0.06:
         return "nearly: halve more often, take a finer grid or more steps"
-    return f"the shares of three mixtures differ by up to {(got - right).abs().max():.3g}"
+    i = int(((got - right).abs() > 2e-3).int().argmax())
+    side = "large" if got[i] > right[i] else "small"
+    return f"for mixture {i + 1} of three your share, {got[i]:.3g}, is too {side}"

@@ -36,7 +36,8 @@ def judge_norms_1(answer):
         {
             "that is the block without cross-attention; a decoder's has a "
             "second attention, with a norm of its own": right - attention - d,
-            "cross-attention has a norm of its own": right - d,
+            "12 are missing: cross-attention has a norm of its own, and each part's last layer "
+            "a bias": right - d,
             "RMSNorm has a gain and no shift": right + norms,
             "SwiGLU has two patterns for each unit, so its first layer is 2 · d_ff wide": right
             - d * d_ff

@@ -1,0 +1,103 @@
+"""What judges say about wrong answers: no two mistakes look alike, and a number gets a sentence.
+
+The mistakes of each exercise are tried one by one in `nbs/solutions`, beside its judge.
+"""
+
+import contextlib
+import importlib
+import io
+import itertools
+import pkgutil
+from fractions import Fraction
+
+import pytest
+import torch
+
+from former_nb import checks, exercises
+from former_nb.checks.lesson_06 import judge_06_2
+from former_nb.exercises import EXERCISES, as_number, check, diagnose
+
+JUDGES = [
+    importlib.import_module(f"former_nb.checks.{m.name}")
+    for m in pkgutil.iter_modules(checks.__path__)
+]
+ODD = -12345.678  # right nowhere
+VALUES = [ODD, *([ODD] * n for n in range(1, 9))]
+RESULTS = [*VALUES, 0.5, [0.5, 0.5], "x", {}, torch.full((2, 3), ODD), torch.full((4,), ODD)]
+
+
+def sentences(number):
+    "All that the judge of an exercise says to odd answers, and the tables of mistakes it compares."
+    said, tables = [], []
+
+    def spy(answer, right, mistakes=None, places=None):
+        tables.append({"": right} | (mistakes or {}))
+        return diagnose(answer, right, mistakes, places)
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
+        for module in JUDGES:
+            if hasattr(module, "diagnose"):
+                patch.setattr(module, "diagnose", spy)
+        for answer in [*VALUES, *((lambda *_, r=r, **__: r) for r in RESULTS)]:
+            with contextlib.suppress(Exception):  # it is no answer of the right kind
+                said.append(EXERCISES[number].judge(answer))
+    return said, tables
+
+
+@pytest.mark.parametrize("number", sorted(EXERCISES))
+def test_no_two_mistakes_of_an_exercise_give_the_same(number):
+    same = lambda a, b: exercises._same(*(torch.as_tensor(t).detach().cpu() for t in (a, b)))
+    for table in sentences(number)[1]:
+        wrong = [(said, t) for said, t in table.items() if said]
+        for (one, a), (other, b) in itertools.combinations(wrong, 2):
+            assert not same(a, b), (one, other)
+
+
+@pytest.mark.parametrize("number", sorted(EXERCISES))
+def test_a_number_is_never_answered_by_a_difference(number):
+    said, tables = sentences(number)
+    assert all(s is None or isinstance(s, str) for s in said)
+    few = all(t[""].ndim == 0 or (t[""].ndim == 1 and len(t[""]) < 10) for t in tables)
+    assert not few or not any("differ by up to" in s for s in said if s), said
+
+
+def test_what_is_left_out_of_a_block_is_never_called_by_the_name_of_another_part():
+    d, d_ff, parts = 12, 40, ("attention", "feed-forward network", "norms")
+    attention = [d * d] * 4 + [d] * 4
+    ff = [d * d_ff, d_ff, d_ff * d, d]
+    norms = [d] * 4
+    right = tuple(map(sum, (attention, ff, norms)))
+    assert judge_06_2(right) is None
+    for i, (part, terms) in enumerate(zip(parts, (attention, ff, norms))):
+        for n in range(1, len(terms) + 1):
+            for left_out in set(itertools.combinations(terms, n)):
+                answer = [*right]
+                answer[i] -= sum(left_out)
+                assert judge_06_2(answer).startswith(f"{part}: ")
+
+
+@pytest.mark.parametrize(
+    ("answer", "right", "said"),
+    [
+        (5, 4, "got 5, which is too large"),
+        (3.9, 4, "got 3.9, which is too small"),
+        (-4, 4, "its sign is turned"),
+        (0.25, 4, "1 divided by the right number"),
+        (400, 4, "percent"),
+        ("five", 4, "the text 'five'"),
+        ("1/0", 4, "the text '1/0'"),
+        ([1, 2, 9], [1, 2, 3], "2 of 3 are right, and number 3 is 9, which is too large"),
+        ((1, "5/2", 3), [1, 2, 3], "2 of 3 are right, and number 2 is 2.5, which is too large"),
+        (float("nan"), 4, "NaN"),
+    ],
+)
+def test_a_number_that_no_judge_foresaw_gets_a_sentence(answer, right, said):
+    assert said in diagnose(answer, torch.tensor(right, dtype=torch.double))
+
+
+@pytest.mark.parametrize("answer", ["1/5", " 0.2 ", Fraction(1, 5), 0.2, torch.tensor(0.2)])
+def test_fractions_are_numbers(answer, capsys):
+    assert check("01.2", answer)
+    assert as_number(("1/2", [Fraction(1, 4)], "AAA")) == (0.5, [0.25], "AAA")
+    assert not check("01.2", "a fifth")
+    assert "the text 'a fifth'" in capsys.readouterr().out
