@@ -315,6 +315,27 @@ def test_bf16_needs_less_and_muon_keeps_less():
     assert plain.update_flops > 0 == adamw.update_flops
 
 
+def test_a_cost_is_said_with_three_digits_and_the_unit_that_fits():
+    model = nn.Sequential(nn.Embedding(10, 16), nn.Linear(16, 10))
+    batch = torch.zeros(4, 6, dtype=torch.long)
+    cost = training_cost(model, (batch, batch))
+    assert cost.parameters == 10 * 16 + 16 * 10 + 10 and cost.weights == 4 * cost.parameters
+    first, second = str(cost).splitlines()
+    assert first.startswith("330 parameters; a step: 23.0 kFLOP forward and backward, ")
+    assert "weights 1.32 kB, gradients 1.32 kB" in second and "buckets 0.00 B" in second
+    for n, said in {999: "999 B", 1000: "1.00 kB", 12_345: "12.3 kB", 10**18: "1000 PB"}.items():
+        assert f"weights {said}," in str(replace(cost, weights=n))
+
+
+def test_only_the_attention_that_is_written_out_grows_with_the_square_of_the_length():
+    small = TransformerConfig(50, max_len=2048, d_model=32, n_heads=4, n_layers=2, d_ff=128)
+    for again in (False, True):
+        short, long = (activation_bytes(small, 1, T, checkpointing=again) for T in (128, 2048))
+        assert long == 16 * short
+    short, long = (activation_bytes(small, 1, T, fused=False) for T in (128, 2048))
+    assert long > 100 * short
+
+
 def test_ten_billion_weights_are_asked_about_in_a_moment():
     resource = pytest.importorskip("resource")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -49,7 +49,7 @@ USED = {  # what comes before a lesson in the way of imports, wherever it is rea
     "09_classifier": ["results.py", "library/saving", "library/labels", "ngrams.py"],
     "11_decoding": [
         *("prompts.py", "deeper/11_sampling", "deeper/11_caches"),
-        *("library/costs", "deeper/08_scaling"),  # its models are those of lesson 10
+        *("costs.py", "deeper/08_scaling"),  # its models are those of lesson 10
     ],
     "12_encoder_decoder": [
         "library/two_stacks",
