@@ -18,7 +18,7 @@ from .guards import check_that
 from .recording import Hooks, find_attention, no_fast_path, watch_torch
 
 # %% ../nbs/library/ablation.ipynb #98f94838
-_OUT = ("out", "out_proj", "c_proj", "o_proj", "o", "out_lin", "dense")  # W_o, by many names
+_OUT = ("w_o", "out_proj", "c_proj", "o_proj", "o", "out_lin", "dense")  # W_o, by many names
 
 
 def _torch_heads(module, given, weights):

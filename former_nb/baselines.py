@@ -9,7 +9,7 @@ __all__ = ['log_count_ratio', 'nb_svm', 'BagOfEmbeddings']
 import numpy as np
 import torch
 
-from .classifier import Classifier
+from .bigrams import BigramClassifier
 from .config import TransformerConfig
 from .labels import label_names
 
@@ -45,7 +45,7 @@ def nb_svm(
     return float((np.array(names)[np.argmax(scores, axis=0)] == right).mean())
 
 # %% ../nbs/deeper/09_baselines.ipynb #ede940c8
-class BagOfEmbeddings(Classifier):
+class BagOfEmbeddings(BigramClassifier):
     "The mean of the tokens' vectors, and a logit for each class (Joulin et al. 2017)."
 
     def __init__(
@@ -53,15 +53,15 @@ class BagOfEmbeddings(Classifier):
         config: TransformerConfig,  # of which it needs `vocab_size`, `d_model` and `max_len`
         n_classes: int,  # 2 or more
         embed_dropout: float = 0.0,  # as for `Classifier`
-        n_bigrams: int = 0,  # as for `Classifier`; without them order has no part in the answer
+        n_bigrams: int = 0,  # as for `BigramClassifier`; without them order has no part
     ):
         super().__init__(config, n_classes, embed_dropout, n_bigrams)
-        self.positions = self.stack = None
+        self.embed.positions = self.stack = None
 
     def encode(
         self,
         tokens: torch.Tensor,  # (B, T) integers
-        segments: torch.Tensor | None = None,  # as for `Classifier`
+        attend=None,  # not used
     ) -> torch.Tensor:  # (B, T, d_model)
         "Each token's vector, without attention."
-        return self.dropout(self.embed(tokens, segments))
+        return self.embed(tokens)

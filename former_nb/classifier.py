@@ -9,13 +9,13 @@ __all__ = ['pool_tokens', 'Classifier']
 import torch
 from torch import nn
 
-from .block import Stack
-from .config import FirstToken, TransformerConfig
-from .guards import check_ids, check_int, check_share
-from .labels import BigramEmbedding
-from .packing import encode_packed
+from .attention import attention
+from .block import Embedding, Stack
+from .config import TransformerConfig
+from .guards import check_ids, check_int, check_share, check_type
+from .masks import padding_mask
 from .saving import Pretrained
-from .tokenization import PAD
+from .text import PAD
 
 # %% ../nbs/09_classifier.ipynb #bcecd2bd
 def pool_tokens(
@@ -28,41 +28,36 @@ def pool_tokens(
 
 # %% ../nbs/09_classifier.ipynb #6100954e
 class Classifier(nn.Module, Pretrained):
-    "An encoder that sees the whole text, masked mean pooling, and a logit for each class."
+    "An encoder that sees the whole text, the mean of what it says, and a logit for each class."
 
     def __init__(
         self,
         config: TransformerConfig,  # every size of the encoder
         n_classes: int,  # 2 or more
         embed_dropout: float = 0.0,  # probability that a number of an embedding is dropped
-        n_bigrams: int = 0,  # vectors for pairs of neighbours; 0 does without
-        n_segments: int = 0,  # segments of a text, with BERT's norm and pooler; 0 does without
     ):
         super().__init__()
+        check_type("config", config, TransformerConfig)
         check_int("n_classes", n_classes, 2)
         check_share("embed_dropout", embed_dropout)
-        self.config, self.n_classes, self.dropout = config, n_classes, nn.Dropout(embed_dropout)
-        self.init_args = dict(n_classes=n_classes, embed_dropout=embed_dropout)
-        self.init_args |= dict(n_bigrams=n_bigrams, n_segments=n_segments)
-        self.embed = BigramEmbedding(config.vocab_size, config.d_model, n_bigrams, n_segments)
-        self.positions = config.build_positions("input") or nn.Identity()
-        self.norm = config.build_norm() if n_segments else nn.Identity()
+        self.config = config
+        self.n_classes = n_classes
+        self.embed = Embedding(config, embed_dropout)
         self.stack = Stack(config)
-        self.pool = FirstToken(config.d_model) if n_segments else pool_tokens
         self.head = nn.Linear(config.d_model, n_classes)
         nn.init.zeros_(self.head.weight)  # untrained, it gives all classes the same probability
         nn.init.zeros_(self.head.bias)
 
-    def encode(self, tokens, segments=None):  # as for `forward`; (B, T, d_model)
+    def encode(self, tokens, attend=attention):  # as for `forward`; (B, T, d_model)
         "Each token's vector, after it has attended to the others."
-        x = self.positions(self.embed(tokens, segments))  # (B, T, d_model)
-        return encode_packed(self.stack, self.dropout(self.norm(x)), tokens != PAD)
+        return self.stack(self.embed(tokens), attend, mask=padding_mask(tokens))
 
     def forward(
         self,
         tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
-        segments: torch.Tensor | None = None,  # (B, T) integers, of a model with segments
+        attend=attention,  # as for `Stack`
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text. Padding changes nothing."
         check_ids("tokens", tokens, self.config.vocab_size)
-        return self.head(self.pool(self.encode(tokens, segments), tokens != PAD))
+        x = self.encode(tokens, attend)  # (B, T, d_model)
+        return self.head(pool_tokens(x, tokens != PAD))

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['ACTIVATIONS', 'NORMS', 'POSITIONS', 'SCALINGS', 'BIASES', 'SIZES', 'CHOICES', 'swiglu', 'scale_frequencies',
-           'TransformerConfig', 'init_weights', 'EmbedNorm', 'Dense', 'FirstToken']
+           'TransformerConfig', 'init_weights', 'EmbedNorm']
 
 # %% ../nbs/library/config.ipynb #850b0bad
 import math
@@ -18,6 +18,8 @@ from torch import nn
 
 from .core import Settings
 from .guards import check_choice, check_heads, check_int, check_share, check_that
+from .grouped_query import GroupedQueryAttention
+from .multi_head import MultiHeadAttention
 from .positions import LearnedPositions, SinusoidalPositions
 from .relative_positions import ALiBi, RelativeBias, Rotary
 
@@ -88,8 +90,8 @@ def _scale(*items):  # the same function for the same numbers, so that layers sh
 BIASES = {  # which linear layers of a block have none
     "all": (),
     "attention": ("ff.w_in", "ff.w_out"),
-    "qkv": ("ff.w_in", "ff.w_out", "attention.out", "cross.out"),  # Qwen's
-    "none": ("ff.w_in", "ff.w_out", "attention.out", "cross.out", "attention.qkv", "cross.qkv"),
+    "qkv": ("ff.w_in", "ff.w_out", "w_o"),  # Qwen's
+    "none": ("ff.w_in", "ff.w_out", "w_o", "w_q", "w_k", "w_v"),
 }
 SIZES = ("vocab_size", "max_len", "d_model", "n_heads", "n_layers", "d_ff")
 CHOICES = {
@@ -190,21 +192,15 @@ class TransformerConfig(Settings):
             return EmbedNorm(build(self) if place == where else None, self.build_norm())
         return build(self) if place == where else None
 
+    def build_attention(self) -> MultiHeadAttention:
+        "The layer of attention that a block has."
+        if self.n_kv_heads is None and self.d_k is None:
+            return MultiHeadAttention(self.d_model, self.n_heads)
+        return GroupedQueryAttention(self.d_model, self.n_heads, self.n_kv_heads, self.d_k)
+
     def build_norm(self) -> nn.Module:
         "A norm of the kind and width that this configuration names."
         return NORMS[self.norm](self.d_model, eps=self.norm_eps)
-
-    def build_bias(self) -> nn.Parameter | None:
-        "A number for each token, added to the logits of a translator."
-        return nn.Parameter(torch.zeros(self.vocab_size)) if self.logits_bias else None
-
-    def build_head(self) -> nn.Linear | None:  # None where the embeddings serve
-        "The matrix that gives a generator's logits."
-        if self.tied_head:
-            return None
-        head = nn.Linear(self.d_model, self.vocab_size, bias=False)
-        nn.init.normal_(head.weight, std=0.02)
-        return head
 
 # %% ../nbs/library/config.ipynb #224c3963
 def init_weights(
@@ -214,10 +210,10 @@ def init_weights(
 ) -> None:
     "Normal(0, 0.02), zeros for biases; layers that write to the stream smaller (GPT-2)."
     names = [name for name, _ in model.named_modules()]
-    writes = 3 if any(name.endswith("cross.out") for name in names) else 2  # per block
+    writes = 3 if any(name.endswith("cross.w_o") for name in names) else 2  # per block
     for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Embedding)):
-            small = name.endswith(("attention.out", "cross.out", "ff.w_out"))
+            small = name.endswith(("w_o", "ff.w_out"))
             nn.init.normal_(module.weight, std=0.02 / (writes * n_layers) ** (0.5 * small))
             if name.endswith(BIASES[bias]):
                 module.register_parameter("bias", None)
@@ -242,32 +238,3 @@ class EmbedNorm(nn.Module):
         start: int = 0,  # position of the first token of x
     ) -> torch.Tensor:  # (B, T, d_model)
         return self.norm(x if self.positions is None else self.positions(x, start))
-
-
-class Dense(nn.Module):
-    "A linear layer as wide as the model, an activation and a norm: BERT's way into a head."
-
-    def __init__(
-        self,
-        d_model: int,  # width of input and output
-        activation=torch.tanh,  # a function of numbers
-        norm: nn.Module | None = None,  # on what comes out
-    ):
-        super().__init__()
-        self.linear, self.activation = nn.Linear(d_model, d_model), activation
-        self.norm = norm or nn.Identity()
-        init_weights(self, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # both (..., d_model)
-        return self.norm(self.activation(self.linear(x)))
-
-
-class FirstToken(Dense):
-    "BERT's pooler, in place of a mean: the first token speaks for the text (Devlin et al. 2019)."
-
-    def forward(
-        self,
-        x: torch.Tensor,  # (B, T, d_model)
-        real: torch.Tensor,  # (B, T) boolean, not used: the first token is no padding
-    ) -> torch.Tensor:  # (B, d_model)
-        return super().forward(x[:, 0])

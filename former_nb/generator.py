@@ -9,42 +9,37 @@ __all__ = ['LanguageModel']
 import torch
 from torch import nn
 
-from .block import Stack
+from .attention import attention
+from .block import Embedding, Stack
 from .config import TransformerConfig
 from .guards import check_ids, check_type
 from .saving import Pretrained
 
 # %% ../nbs/10_generator.ipynb #0d6b9c1c
 class LanguageModel(nn.Module, Pretrained):
-    "A decoder-only Transformer: the logits at each place are about the token that comes next."
+    "A decoder-only Transformer: the logits at each position are about the token that comes next."
 
-    def __init__(
-        self,
-        config: TransformerConfig,  # every size; saved beside the weights
-    ):
+    def __init__(self, config: TransformerConfig):  # every size; saved beside the weights
         super().__init__()
         check_type("config", config, TransformerConfig)
         self.config = config
-        self.embed = nn.Embedding(config.vocab_size, config.d_model)
-        self.positions = config.build_positions("input")  # None if they act inside attention
-        self.dropout = nn.Dropout(config.dropout)
+        self.embed = Embedding(config)
         self.stack = Stack(config)
-        self.head = config.build_head()  # None: the embedding table gives the logits
-        nn.init.normal_(self.embed.weight, std=0.02)
+        self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        if config.tied_head:
+            self.head.weight = self.embed.tokens.weight  # one matrix for both
+        else:
+            nn.init.normal_(self.head.weight, std=0.02)
 
     def forward(
         self,
         tokens: torch.Tensor,  # (B, T) integers
-        cache=None,  # a `KVCache`: tokens are those that follow what it holds
-        mask: torch.Tensor | None = None,  # besides the causal mask; (T, S) or (B, h, T, S)
+        attend=attention,  # as for `Stack`, such as a `KVCache`
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
-        "Logits for the next token at every place."
-        before = 0 if cache is None else cache.length
-        if not before:  # what follows in a cache was chosen among the model's own tokens
+        "Logits for the next token at every position."
+        start = getattr(attend, "length", 0)  # how many tokens a cache has kept
+        if start == 0:  # what follows in a cache was chosen among the model's own tokens
             check_ids("tokens", tokens, self.config.vocab_size)
-        elif cache.rows != len(tokens):
-            raise ValueError(f"tokens: expected {cache.rows} rows as before, got {len(tokens)}")
-        x = self.embed(tokens)  # (B, T, d_model)
-        x = x if self.positions is None else self.positions(x, before)
-        x = self.stack(self.dropout(x), mask, is_causal=True, cache=cache)
-        return x @ (self.head or self.embed).weight.T  # (B, T, vocab_size)
+        x = self.embed(tokens, start)  # (B, T, d_model)
+        x = self.stack(x, attend, is_causal=True)  # (B, T, d_model)
+        return self.head(x)  # (B, T, vocab_size)

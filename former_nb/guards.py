@@ -25,6 +25,8 @@ __all__ = [
     "check_over",
     "check_attention",
     "merge_masks",
+    "repeat_kv",
+    "check_attended",
     "full_mask",
     "masked_kernels",
 ]
@@ -254,6 +256,28 @@ def merge_masks(
     if a.dtype == torch.bool:
         return a & b if b.dtype == torch.bool else b.masked_fill(~a, float("-inf"))
     return a.masked_fill(~b, float("-inf")) if b.dtype == torch.bool else a + b
+
+
+def repeat_kv(
+    t: torch.Tensor,  # keys or values, (B, g, S, d)
+    q: torch.Tensor,  # (B, h, T, d_k); h is a multiple of g
+) -> torch.Tensor:  # (B, h, S, d)
+    "Keys or values for each head of `q`, where several heads share them; else `t` as it is."
+    if t.ndim != 4 or q.ndim != 4 or t.shape[1] == 0 or t.shape[1] == q.shape[1]:
+        return t
+    shared = q.shape[1] // t.shape[1]  # heads of queries that share one of keys and values
+    return t.repeat_interleave(shared, dim=1) if shared > 1 else t
+
+
+def check_attended(
+    y,  # what an `attend` gave
+    q: torch.Tensor,  # (B, h, T, d_k), the queries that it was given
+) -> None:
+    "Raise `TypeError` or `ValueError` unless `y` is a tensor of the shape of the queries."
+    if not isinstance(y, torch.Tensor) or y.shape != q.shape:
+        error = ValueError if isinstance(y, torch.Tensor) else TypeError
+        wanted = f"a function that gives a tensor of shape {tuple(q.shape)}, as its q has"
+        raise error(f"attend: expected {wanted}, got {_came(y)}")
 
 
 def full_mask(

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['STRATEGIES', 'LONGEST_TEXT', 'label_names', 'label_rows', 'truncate', 'windows', 'collate_labels', 'label_batches',
-           'BigramEmbedding', 'predict', 'gradient_times_input', 'read_labeled_csv', 'oversample',
-           'classification_report']
+           'predict', 'gradient_times_input', 'read_labeled_csv', 'oversample', 'classification_report']
 
 # %% ../nbs/library/labels.ipynb #a3a129b2
 import io
@@ -112,43 +111,6 @@ def label_batches(
     length = lambda row: min(max_len or math.inf, round((1 - word_dropout) * len(row[0])))
     how = dict(by_length=True, collate=collate, length=length)
     return make_batches(rows, batch_size, shuffle, seed, **how)
-
-# %% ../nbs/library/labels.ipynb #d9a572b7
-class BigramEmbedding(nn.Embedding):
-    "A vector for each token, and one for it with its left neighbour (Joulin et al. 2017)."
-
-    def __init__(
-        self,
-        vocab_size: int,  # number of different tokens
-        d_model: int,  # width of a vector
-        n_bigrams: int = 0,  # vectors shared by all pairs; 0 does without
-        n_segments: int = 0,  # vectors for what part of a text a token stands in; 0 does without
-    ):
-        super().__init__(vocab_size, d_model)
-        check_ints(0, n_bigrams=n_bigrams, n_segments=n_segments)
-        self.bigrams = nn.Embedding(n_bigrams, d_model) if n_bigrams else None
-        self.segments = nn.Embedding(n_segments, d_model) if n_segments else None
-        nn.init.normal_(self.weight, std=0.02)
-        if n_bigrams:
-            nn.init.zeros_(self.bigrams.weight)
-        if n_segments:
-            nn.init.normal_(self.segments.weight, std=0.02)
-
-    def forward(
-        self,
-        tokens: torch.Tensor,  # (B, T) integers
-        segments: torch.Tensor | None = None,  # (B, T) integers; all 0 if left out
-    ) -> torch.Tensor:  # (B, T, d_model)
-        "The vectors of the tokens, each plus those of its pair and of its segment."
-        x = super().forward(tokens)
-        if segments is not None:
-            check_ids("segments", segments, getattr(self.segments, "num_embeddings", 0))
-        if self.segments is not None:
-            x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
-        if self.bigrams is None:
-            return x
-        before = nn.functional.pad(tokens, (1, 0))[:, :-1].long()  # (B, T), the left neighbours
-        return x + self.bigrams((before * 1_000_003 + tokens) % self.bigrams.num_embeddings)
 
 # %% ../nbs/library/labels.ipynb #c60f8d5e
 LONGEST_TEXT = 100_000  # characters of a text that are read

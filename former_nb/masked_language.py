@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from .classifier import Classifier
-from .config import ACTIVATIONS, Dense
 from .guards import check_ids, check_int, check_that, check_type
 from .text import IGNORE, SPECIALS, UNK, pad_rows
 from .tokenization import check_rows
@@ -48,20 +47,24 @@ class MaskedLanguageModel(nn.Module):
     def __init__(self, encoder: Classifier):  # without its head; trained in place
         super().__init__()
         check_type("encoder", encoder, Classifier)
-        self.encoder, c, bert = encoder, encoder.config, encoder.init_args["n_segments"]
-        before_head = bert and Dense(c.d_model, ACTIVATIONS[c.activation][0], c.build_norm())
-        self.transform = before_head or nn.Identity()
+        self.encoder = encoder
         self.bias = nn.Parameter(torch.zeros(encoder.config.vocab_size))
+
+    def check(self, tokens, positions):
+        "Raise `TypeError` or `ValueError` unless these can be read."
+        sizes = check_ids("tokens", tokens, self.encoder.config.vocab_size)
+        check_ids("positions", positions, sizes["T"], "B K", B=sizes["B"])
+
+    def answer(self, x, positions):  # (B, T, d_model), (B, K) -> logits (B, K, vocab_size)
+        "Compare the vectors at `positions` with every token's."
+        at = positions.long()[..., None].expand(-1, -1, x.shape[-1])  # (B, K, d_model)
+        return F.linear(x.gather(1, at), self.encoder.embed.tokens.weight, self.bias)
 
     def forward(
         self,
         tokens: torch.Tensor,  # (B, T) integers, UNK where hidden
         positions: torch.Tensor,  # (B, K) integers below T, where to answer
-        segments: torch.Tensor | None = None,  # as for `Classifier`
     ) -> torch.Tensor:  # logits (B, K, vocab_size)
         "Logits for the tokens at `positions`."
-        sizes = check_ids("tokens", tokens, self.encoder.config.vocab_size)
-        check_ids("positions", positions, sizes["T"], "B K", B=sizes["B"])
-        x = self.encoder.encode(tokens, segments)  # (B, T, d_model)
-        x = x.gather(1, positions.long()[..., None].expand(-1, -1, x.shape[-1]))  # (B, K, d_model)
-        return F.linear(self.transform(x), self.encoder.embed.weight, self.bias)
+        self.check(tokens, positions)
+        return self.answer(self.encoder.encode(tokens), positions)

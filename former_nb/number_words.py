@@ -8,12 +8,13 @@ __all__ = ['greedy_decode']
 # %% ../nbs/13_number_words.ipynb #61a42164
 import torch
 
+from .attention import attention
+from .caches import KVCache
 from .core import eval_mode
 from .encoder_decoder import EncoderDecoder
 from .guards import check_ids, check_int, check_type
 from .masks import padding_mask
 from .text import BOS, EOS, PAD, UNK
-from .two_stacks import CrossAttentionCache
 
 # %% ../nbs/13_number_words.ipynb #bba6d43c
 @torch.no_grad()
@@ -27,12 +28,13 @@ def greedy_decode(
     check_type("model", model, EncoderDecoder)
     check_int("max_new_tokens", max_new_tokens, 0)
     check_ids("src", src, model.config.vocab_size)
-    src = src.to(model.embed.weight.device)
-    mask, tokens = padding_mask(src, PAD), src.new_full((len(src), 1), BOS)  # tokens (B, T)
-    cache = CrossAttentionCache(model.tgt_config.n_layers) if use_cache else None
+    src = src.to(model.head.weight.device)
+    tokens = src.new_full((len(src), 1), BOS)  # (B, T)
+    mask = padding_mask(src)
+    cache = KVCache(model.tgt_config.n_layers) if use_cache else attention
     never = torch.tensor([PAD, BOS, UNK], device=src.device)
     with eval_mode(model):
-        memory = model.encode(src)  # (B, S, d_model)
+        memory = model.decoder.project(model.encode(src))  # keys and values for each block
         for _ in range(min(max_new_tokens, model.tgt_config.max_len)):
             fed = tokens[:, -1:] if use_cache else tokens
             logits = model.decode(fed, memory, mask, cache)[:, -1]  # (B, vocab_size)

@@ -13,7 +13,7 @@ import inspect
 import json
 import shutil
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,11 +50,22 @@ def plain_weights(
 class Pretrained(PyTorchModelHubMixin):
     "Saves and loads our models through the Hugging Face hub: safetensors and JSON, atomically."
 
+    def __new__(cls, *args, **kwargs):
+        "Note what `__init__` takes beside `config`, to be saved with it."
+        model = super().__new__(cls, *args, **kwargs)
+        given = inspect.signature(cls.__init__).bind_partial(model, *args, **kwargs)
+        given.apply_defaults()
+        model.init_args = {
+            name: asdict(value) if is_dataclass(value) else value
+            for name, value in list(given.arguments.items())[1:]
+            if name != "config"
+        }
+        return model
+
     def save_pretrained(self, save_directory: str | Path, **kwargs):
         "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."
         kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
-        if hasattr(self, "init_args"):  # what `__init__` takes beside `config`
-            kwargs.setdefault("config", asdict(self.config) | self.init_args)
+        kwargs.setdefault("config", asdict(self.config) | self.init_args)
         with atomic_write(save_directory) as folder:
             try:
                 result = super().save_pretrained(folder, **kwargs)
