@@ -36,7 +36,7 @@ def record_translation(
     most = model.config.max_len
     check_that(len(src) <= most, "source", f"at most {most} tokens, two at the ends", len(src))
     tgt = tgt[:-1][: model.tgt_config.max_len]  # <eos> is written, never read
-    both = [torch.tensor([row], device=model.embed.weight.device) for row in (src, tgt)]
+    both = [torch.tensor([row], device=model.head.weight.device) for row in (src, tgt)]
     with eval_mode(model), torch.no_grad(), record_attention(model) as weights:
         model(*both)
     return attention_table(model, weights, *(_labels(row, tokenizer) for row in (src, tgt)))

@@ -117,8 +117,10 @@ class EncoderDecoder(nn.Module, Pretrained):
         self.config = config
         self.tgt_config = tgt_config or config
         unit = dict(std=config.d_model**-0.5, scale=config.embed_scale)  # rows of length 1
+        self.src_embed = Embedding(config, **unit)
         self.tgt_embed = Embedding(self.tgt_config, **unit)
-        self.src_embed = Embedding(config, **unit) if tgt_config else self.tgt_embed
+        if tgt_config is None:
+            self.src_embed.tokens = self.tgt_embed.tokens  # one vocabulary, one matrix
         self.encoder = Stack(config)
         self.decoder = Decoder(self.tgt_config)
         self.head = nn.Linear(config.d_model, self.tgt_config.vocab_size, bias=False)

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
+from .attention import attention
 from .multi_head import MultiHeadAttention
 
 # %% ../nbs/deeper/03_equivalent_forms.ipynb #f329d433
@@ -29,20 +30,20 @@ def self_attention_einops(
 
 # %% ../nbs/deeper/03_equivalent_forms.ipynb #286a3d1b
 def multi_head_folded(
-    layer: MultiHeadAttention,  # n_kv_heads = n_heads, no positions
+    layer: MultiHeadAttention,
     x: torch.Tensor,  # (B, T, d_model)
-) -> torch.Tensor:  # (B, T, d_model), what `layer(x)` gives in eval
+) -> torch.Tensor:  # (B, T, d_model), what `layer(x)` gives
     "Multi-head attention with the heads folded into the batch."
-    if layer.n_kv_heads != layer.n_heads or layer.positions is not None:
-        raise ValueError("layer: expected n_kv_heads = n_heads and no positions")
-    q, k, v = (rearrange(t, "B h T d -> (B h) T d") for t in layer.project_qkv(x))
+    q = rearrange(layer.split(layer.w_q(x)), "B h T d -> (B h) T d")
+    k = rearrange(layer.split(layer.w_k(x)), "B h T d -> (B h) T d")
+    v = rearrange(layer.split(layer.w_v(x)), "B h T d -> (B h) T d")
     weights = (torch.bmm(q, k.mT) / layer.d_k**0.5).softmax(dim=-1)  # (B * h, T, T)
     y = torch.bmm(weights, v)  # (B * h, T, d_k)
-    return layer.out(rearrange(y, "(B h) T d -> B T (h d)", h=layer.n_heads))
+    return layer.w_o(rearrange(y, "(B h) T d -> B T (h d)", B=len(x)))
 
 # %% ../nbs/deeper/03_equivalent_forms.ipynb #e995f0bf
 class GrowingCache:
-    "The keys and values of one layer so far."
+    "Attends to the keys and values of this call and of all calls before it."
 
     def __init__(self):
         self.keys, self.values = [], []
@@ -52,24 +53,27 @@ class GrowingCache:
         "How many tokens are kept."
         return sum(k.shape[2] for k in self.keys)
 
-    def update(
+    def __call__(
         self,
-        k: torch.Tensor,  # (B, n_kv_heads, T, d_k), the new keys
-        v: torch.Tensor,  # (B, n_kv_heads, T, d_k), the new values
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # all so far, each (B, n_kv_heads, S, d_k)
-        "Keep the new, return all."
+        q: torch.Tensor,  # (B, h, T, d_k)
+        k: torch.Tensor,  # (B, h, T, d_k), the new keys
+        v: torch.Tensor,  # (B, h, T, d_k), the new values
+        **options,  # for `attention`
+    ) -> torch.Tensor:  # (B, h, T, d_k)
+        "Keep the new keys and values, attend to all."
         self.keys.append(k)
         self.values.append(v)
-        return torch.cat(self.keys, dim=2), torch.cat(self.values, dim=2)
+        return attention(q, torch.cat(self.keys, dim=2), torch.cat(self.values, dim=2), **options)
 
 
 def multi_head_token_by_token(
     layer: MultiHeadAttention,
     x: torch.Tensor,  # (B, T, d_model)
-) -> torch.Tensor:  # (B, T, d_model), what `layer(x, is_causal=True)` gives in eval
+) -> torch.Tensor:  # (B, T, d_model), what `layer(x, is_causal=True)` gives
     "Causal multi-head attention, the layer called once for each token."
     cache = GrowingCache()
-    return torch.cat([layer(token, cache=cache) for token in x.split(1, dim=1)], dim=1)
+    tokens = x.split(1, dim=1)  # each (B, 1, d_model)
+    return torch.cat([layer(token, cache, is_causal=True) for token in tokens], dim=1)
 
 # %% ../nbs/deeper/03_equivalent_forms.ipynb #c2610a95
 def _results(*args, out_shape, **kwargs):

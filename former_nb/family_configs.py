@@ -17,13 +17,12 @@ from former_nb.families import (
     GPT2,
     LLAMA,
     MARIAN,
-    ONE_MATRIX,
     SAME,
     Family,
 )
 from .generator import LanguageModel
 from .guards import check_that
-from .masked_language import MaskedLanguageModel
+from .bert import BertMaskedLanguageModel
 
 # %% ../nbs/library/family_configs.ipynb #6f793c96
 def find_family(saved):
@@ -97,13 +96,11 @@ def _family_of(model, c):
     named = lambda family: type(model) in family.architectures.values()
     shares = lambda family: all(getattr(c, name) == value for name, value in family.shape.items())
     plain = c is not None and c.activation in ACTIVATIONS.values() and c.n_kv_heads is c.d_k is None
-    args = getattr(getattr(model, "encoder", model), "init_args", {})
-    fits = {"bert": args.get("n_segments") and not args["n_bigrams"], "gpt2": True}
-    fits |= dict.fromkeys(["bart", "marian"], getattr(model, "init_args", {}) == ONE_MATRIX)
+    tied = getattr(model, "init_args", {}).get("tied", True)
     if type(model) is LanguageModel and shares(LLAMA):
         return ("qwen2" if c.bias == "qkv" else "llama"), LLAMA
     for kind, family in FAMILIES.items():
-        if plain and fits.get(kind) and named(family) and shares(family):
+        if plain and tied and named(family) and shares(family):
             return kind, family
     wanted = "a model of a kind that GPT-2, Llama, Qwen2, BERT, BART or Marian is"
     raise ValueError(f"model: expected {wanted}, got {c or type(model).__name__}")
@@ -140,7 +137,7 @@ def write_config(
     model: nn.Module,  # LanguageModel, Classifier, MaskedLanguageModel or EncoderDecoder
 ) -> dict:  # what config.json holds
     "Their configuration for ours. Raises `ValueError` for a model that none of theirs is."
-    encoder = model.encoder if isinstance(model, MaskedLanguageModel) else model
+    encoder = model.encoder if isinstance(model, BertMaskedLanguageModel) else model
     c = getattr(encoder, "config", None)
     kind, family = _family_of(model, c)
     found = {theirs: getattr(c, ours) for ours, theirs in family.sizes.items()}

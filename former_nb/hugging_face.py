@@ -18,15 +18,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors import torch as safetensors
 from torch import nn
 
+from .bart import BartEncoderDecoder
+from .bert import BertClassifier, BertMaskedLanguageModel
 from .checkpoints import atomic_write
-from .classifier import Classifier
-from .encoder_decoder import EncoderDecoder
 from .families import BIAS, FAMILIES, PARTED
 from .family_configs import read_config, write_config
 from .files import check_path
 from .generator import LanguageModel
 from .guards import check_that
-from .masked_language import MaskedLanguageModel
 from .saving import Loaded, check_pair, plain_weights
 from .tokenization import HuggingFaceTokenizer
 
@@ -38,9 +37,20 @@ class Route(NamedTuple):
     theirs: dict  # name -> shape; joined along our first axis
     transposed: bool
     skipped: int  # rows of theirs before the first of ours
+    third: int | None  # which third of theirs ours is; None is all of it
 
 
 UNUSED = ("encoder.head.", "encoder.pool.linear.")  # of a classifier that finds hidden tokens
+
+
+def _twins(model):
+    "Name of each weight that another name has, too -> that other name."
+    first, twins = {}, {}
+    for name, weight in model.named_parameters(remove_duplicate=False):
+        if id(weight) in first:
+            twins[name] = first[id(weight)]
+        first.setdefault(id(weight), name)
+    return twins
 
 
 def _name(family, place):
@@ -52,22 +62,28 @@ def _name(family, place):
     return [f"{name}.{leaf}" for name in family.modules[module].split()]
 
 
-def _routes(model, family, c):
+def _routes(model, family):
     "A route for each tensor of `model` that the family has."
-    h, g = c.n_heads * c.head_width, (c.n_kv_heads or c.n_heads) * c.head_width
-    masked = isinstance(model, MaskedLanguageModel)
+    masked = isinstance(model, BertMaskedLanguageModel)
+    twins = _twins(model)
     for ours, t in model.state_dict().items():
+        if ours in twins:
+            continue
         number = (re.findall(r"\.(\d+)\.", ours) or [None])[0]
         place = re.sub(r"\.\d+\.", ".{i}.", ours).removeprefix("encoder." if masked else "")
         if masked and ours.startswith(UNUSED):
             continue
         names = [name.format(i=number) for name in _name(family, place)]
-        sizes = {3: (h, g, g), 2: (c.d_ff, c.d_ff)}.get(len(names), t.shape[:1])
+        third = None
+        if re.fullmatch(family.thirds, names[0].rpartition(".")[0]):
+            third = ["w_q", "w_k", "w_v"].index(ours.split(".")[-2])
+        n = len(t) if third is None else 3 * len(t)
+        sizes = [n // len(names)] * len(names)
         turned = re.fullmatch(family.transposed, names[0]) is not None
-        skipped = family.skipped * place.endswith("positions.table")
+        skipped = family.skipped if place.endswith("positions.table") else 0
         shapes = [(n + skipped, *t.shape[1:])[:: -1 if turned else 1] for n in sizes]
         shapes = [(1, *t.shape)] if names[0] == BIAS else shapes
-        yield Route(ours, dict(zip(names, shapes)), turned, skipped)
+        yield Route(ours, dict(zip(names, shapes)), turned, skipped, third)
 
 
 def _match(found, routes, family):
@@ -103,8 +119,8 @@ def _part(family, kind, config, args, found, get):  # what `read_config` and `_o
     if kind is LanguageModel:
         return family, replace(config, tied_head=False), args
     wanted = f"{odd[0]} equal to {family.copies[odd[0]]}, as ours has one for both"
-    check_that(kind is EncoderDecoder, "source", wanted, "two that differ")
-    one = family.modules["embed"]
+    check_that(kind is BartEncoderDecoder, "source", wanted, "two that differ")
+    one = family.modules["src_embed.tokens"]
     parted = {ours: name if f"{name}.weight" in there else one for ours, name in PARTED.items()}
     return family._replace(modules=family.modules | parted), config, args | {"tied": False}
 
@@ -192,12 +208,15 @@ def _build(saved, found, get):  # what `_open` gives
     family, kind, config, args = read_config(saved)
     n, many = config.n_layers, len(found)
     check_that(n <= many, "source", f"at least a tensor for each of {n:,} layers", many)
-    if config.tied_head and kind is not Classifier:  # which has no logits for tokens
+    if config.tied_head and kind is not BertClassifier:  # which has no logits for tokens
         family, config, args = _part(family, kind, config, args, found, get)
     with torch.device("meta"):
-        masked = kind is MaskedLanguageModel
-        model = kind(Classifier(config, **args)) if masked else kind(config, **args)
-    routes = list(_routes(model, family, config))
+        if kind is BertMaskedLanguageModel:
+            model = kind(BertClassifier(config, **args))
+        else:
+            model = kind(config, **args)
+    twins = _twins(model)
+    routes = list(_routes(model, family))
     names, state = _match(found, routes, family), {}
     for name, t in model.state_dict().items():
         state[name] = torch.zeros(t.shape) if t.ndim < 2 else torch.randn(t.shape) * 0.02
@@ -207,8 +226,13 @@ def _build(saved, found, get):  # what `_open` gives
         check_that(parts[0].is_floating_point(), "source", "numbers", parts[0].dtype)
         parts = [t.cpu().float().T if route.transposed else t.cpu().float() for t in parts]
         whole = torch.cat([t[route.skipped :] for t in parts])
+        if route.third is not None:
+            whole = whole.chunk(3)[route.third]
         state[route.ours] = whole.reshape(state[route.ours].shape).contiguous()
     model.load_state_dict(state, assign=True)
+    for name, first in twins.items():  # what was one weight is one again
+        module, _, leaf = name.rpartition(".")
+        setattr(model.get_submodule(module), leaf, model.get_parameter(first))
     return model.eval()
 
 
@@ -221,9 +245,16 @@ def to_hugging_face(
     saved, model = write_config(model) | more, plain_weights(model)
     state = model.state_dict()
     family, tensors = FAMILIES[saved["model_type"]], {}
-    own = model.encoder if isinstance(model, MaskedLanguageModel) else model
-    for route in _routes(model, family, own.config):
-        tensors |= _parts(route, state[route.ours].detach().cpu())
+    thirds = {}  # their name -> queries, keys and values
+    for route in _routes(model, family):
+        t = state[route.ours].detach().cpu()
+        if route.third is None:
+            tensors |= _parts(route, t)
+            continue
+        [name] = route.theirs
+        thirds.setdefault(name, []).append(t)
+        if route.third == 2:
+            tensors |= _parts(route, torch.cat(thirds[name]))
     for name, make in family.absent.items():  # theirs computes what it does not keep
         same = name == BIAS or torch.equal(tensors[name], make(*tensors[name].shape))
         check_that(same, "model", f"{name} as theirs computes it", "another")

@@ -20,7 +20,7 @@ from tqdm import TqdmWarning
 
 from .block import Block
 from .guards import check_int, check_type
-from .losses import call_at_targets, find_device, to_device, token_loss
+from .losses import call, find_device, to_device, token_loss
 from .text import IGNORE
 
 with warnings.catch_warnings():  # accelerate imports tqdm.auto, which warns without ipywidgets
@@ -76,7 +76,7 @@ def train_step(
         inputs, targets = to_device(part, device)
         with nullcontext() if i == len(parts) else accelerator.no_sync(model):  # talk once, at last
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                logits, targets = call_at_targets(model, inputs, targets)
+                logits = call(model, inputs)
             loss = token_loss(logits, targets, "sum", **kwargs)
             accelerator.backward(loss * accelerator.num_processes / whole)  # they average
         nats = nats + loss.detach()

@@ -147,7 +147,7 @@ def table_parts(settings):
 
 def prepare_labels(settings: dict, find_parts: Callable) -> Job:
     "A classifier of texts."
-    from former_nb.classifier import Classifier
+    from former_nb.bigrams import BigramClassifier
     from former_nb.config import TransformerConfig
     from former_nb.labels import label_names
     from former_nb.reports import report_labels
@@ -166,7 +166,7 @@ def prepare_labels(settings: dict, find_parts: Callable) -> Job:
         source,
         f"{sizes(parts)}; labels {', '.join(names):.200}",
         *review_batches(settings, parts, tokenizer, names),
-        partial(Classifier, config, len(names), settings["embed_dropout"], settings["pairs"]),
+        partial(BigramClassifier, config, len(names), settings["embed_dropout"], settings["pairs"]),
         partial(save_model, tokenizer=tokenizer, labels=names),
         partial(report_labels, tokenizer=tokenizer, names=names, parts=parts),
     )
@@ -225,7 +225,6 @@ def prepare_pairs(settings: dict, find_parts: Callable) -> Job:
 
     for name, least in (("vocabulary", 260), ("batch_tokens", 1), ("longest", 4), ("average", 1)):
         check_int(name, settings[name], least)
-    check_choice("tied", settings["tied"], (True, False))
     parts, source = find_parts(settings)
     longest, texts = settings["longest"], [text for pair in parts[0] for text in pair]
     tokenizer = SubwordTokenizer.train(texts, settings["vocabulary"])
@@ -238,7 +237,7 @@ def prepare_pairs(settings: dict, find_parts: Callable) -> Job:
         source,
         sizes(parts),
         *pair_batches(settings, rows),
-        partial(EncoderDecoder, config, settings["tied"]),
+        partial(EncoderDecoder, config),
         keep,
         partial(report_translations, keep=keep, parts=parts, tested=len(parts) > 2),
     )

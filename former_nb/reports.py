@@ -138,7 +138,7 @@ def report_long(model, folder, say, data, settings, tested) -> dict:
     title = f"Nats per character, {part}; the model reads at most {length} before it:"
     say_losses(say, title, losses)
     say(f"In bits per character: {bits_per_character(losses['transformer']):.3f}")
-    window = length if model.positions is None else None
+    window = length if model.embed.positions is None else None
     sampling = Sampling(temperature=0.8, seed=settings["seed"])
     [text] = generate_text(model, data.tokenizer, "", 1, 400, sampling, window=window)
     use = f"former-nb generate --model {folder} --n 1 --stream"

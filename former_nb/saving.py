@@ -113,6 +113,9 @@ KINDS = {  # where each class of model is found
     "Classifier": "classifier",
     "BagOfEmbeddings": "baselines",
     "EncoderDecoder": "encoder_decoder",
+    "BigramClassifier": "bigrams",
+    "BertClassifier": "bert",
+    "BartEncoderDecoder": "bart",
 }
 LABELS = "labels.json"
 

@@ -66,7 +66,6 @@ class PairData:
     vocabulary: int = 5000  # subwords, of both languages together
     longest: int = 100  # pairs with more tokens are left out
     batch_tokens: int = 2500  # tokens per step, all processes together
-    tied: bool = True  # one matrix for both embeddings and the output
     average: int = 5  # the last so many saved weights are averaged
 
 

@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 import torch
 
+from .attention import attention
 from .batches import make_batches
 from .beam_search import beam_search
+from .caches import KVCache
 from .core import eval_mode
 from .encoder_decoder import EncoderDecoder
 from .files import read_text
@@ -26,14 +28,18 @@ from .masks import padding_mask
 from .saving import check_pair
 from .text import encode_texts, pad_rows
 from .tokenization import TextTokenizer
-from .two_stacks import CrossAttentionCache
+from .two_stacks import attend_beams
 
 # %% ../nbs/library/translating.ipynb #3163e777
 def _search(model, src, start, num_beams, n_best, **kwargs):
     "The best texts of each row of `src`, special tokens included, and their scores."
-    mask, memory = padding_mask(src, model.pad), model.encode(src)  # memory (B, S, d_model)
-    step = lambda tokens, cache: model.decode(tokens, memory, mask, cache)
-    cache, begin = CrossAttentionCache(model.tgt_config.n_layers), [list(start)] * len(src)
+    mask = padding_mask(src, model.config.pad_token_id)
+    memory = model.decoder.project(model.encode(src))  # keys and values for each block
+    cache, begin = KVCache(model.tgt_config.n_layers), [list(start)] * len(src)
+
+    def step(tokens, cache):  # beams are neighbours, and share the memory of their source
+        return model.decode(tokens, memory, mask, cache or attention, attend_beams)
+
     most, kwargs = model.tgt_config.max_len, kwargs | dict(num_return_sequences=n_best)
     begin = torch.tensor(begin, device=src.device)
     return beam_search(step, begin, num_beams, most + 1 - len(start), cache=cache, **kwargs)
@@ -94,10 +100,10 @@ def _search_rows(model, rows, search, max_tokens):
     "What `search` finds for each (place, row), by place."
     length = lambda row: len(row[1])
     most, found = max([max_tokens, *map(length, rows)]), {}
-    how = dict(max_tokens=most, collate=partial(_collate_places, pad=model.pad), length=length)
+    how = dict(max_tokens=most, collate=partial(_collate_places, pad=model.config.pad_token_id), length=length)
     with eval_mode(model), torch.no_grad():
         for src, places in make_batches(rows, **how) if rows else []:
-            found |= zip(places, search(model, src.to(model.embed.weight.device)))
+            found |= zip(places, search(model, src.to(model.head.weight.device)))
     return found
 
 
