@@ -6,6 +6,7 @@ import gc
 import shutil
 import sys
 import weakref
+from functools import partial
 
 import pytest
 import torch
@@ -13,27 +14,23 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention import attention
+from former_nb.attention import attention, attention_weights
 from former_nb.block import Block
 from former_nb.caches import LayerCache
 from former_nb.config import TransformerConfig
 from former_nb.core import eval_mode
+from former_nb.encoder_decoder import CrossAttention
 from former_nb.equivalent_forms import multi_head_folded, multi_head_token_by_token
 from former_nb.generator import LanguageModel
-from former_nb.guards import merge_masks
+from former_nb.grouped_query import GroupedQueryAttention
+from former_nb.guards import merge_masks, repeat_kv
 from former_nb.mask_formats import to_torch_mha
 from former_nb.mask_patterns import document_mask, sliding_window_mask
 from former_nb.masks import causal_mask, combine_masks, padding_mask
-from former_nb.multi_head import (
-    TORCH_NAMES,
-    MultiHeadAttention,
-    SeparateHeads,
-    WideMultiHeadAttention,
-    mha_from_torch,
-    mha_to_torch,
-)
-from former_nb.recording import record_attention
+from former_nb.multi_head import MultiHeadAttention
+from former_nb.recording import Recorder, record_attention
 from former_nb.relative_positions import ALiBi, RelativeBias, Rotary
+from former_nb.torch_layers import mha_from_torch, mha_to_torch
 
 SHAPES = [  # B, h, T, S, d_k, d_v
     (2, 3, 5, 7, 11, 13),  # fewer queries than keys
@@ -81,6 +78,12 @@ def reference(q, k, v, mask=None, bias=None):
     return weights @ v, weights
 
 
+def written(q, k, v, mask=None, is_causal=False, dropout=0.0):
+    "Attention written out, as `attention` is called."
+    weights = attention_weights(q, k, mask, is_causal)
+    return F.dropout(weights, dropout) @ repeat_kv(v, q)
+
+
 def grads(out, inputs):
     "Gradients for a random direction of the output, so that no error cancels another."
     direction = numbers(*out.shape, seed=99).to(out.dtype)
@@ -116,9 +119,8 @@ def test_both_paths_equal_float64_forward_and_backward(shape, kind, heads):
     inputs = [q, k, v] if bias is None else [q, k, v, bias]
     how = dict(mask=merge_masks(mask, bias), is_causal="causal" in kind)
     same(attention(q, k, v, **how), expected, inputs)
-    out, weights = attention(q, k, v, **how, need_weights=True)
-    same(out, expected, inputs)
-    assert_close(weights, expected_weights.float(), **NEAR)
+    same(written(q, k, v, **how), expected, inputs)
+    assert_close(attention_weights(q, k, **how), expected_weights.float(), **NEAR)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
@@ -128,7 +130,7 @@ def test_every_precision_stays_near_float64_and_a_query_with_nothing_gives_zeros
     mask = some_mask(2, 3, 5, 7)
     shut = torch.zeros(2, 3, 5, 7, dtype=dtype).masked_fill(~mask, float("-inf"))
     for both in (mask, shut, merge_masks(mask, shut)):
-        for out in (attention(*inputs, both), attention(*inputs, both, need_weights=True)[0]):
+        for out in (attention(*inputs, both), written(*inputs, both)):
             assert out.dtype == dtype and not out[0, :, 0].any()
             assert not grads(out, inputs)[0][0, :, 0].any()
             same(out, reference(*inputs, mask)[0], inputs, atol=near, rtol=near)
@@ -160,7 +162,7 @@ def test_scaled_dot_product_attention(shape, kind):
         q = q * (0.3 * d_k**0.5)
     expected = F.scaled_dot_product_attention(inputs[0], k, v, **theirs)
     same(attention(q, k, v, **how), expected, inputs)
-    same(attention(q, k, v, **how, need_weights=True)[0], expected, inputs)
+    same(written(q, k, v, **how), expected, inputs)
 
 
 def test_the_fused_path_is_torchs_kernel():
@@ -192,13 +194,23 @@ def their_layer(heads, bias, dropout=0.0):
     return theirs
 
 
+def same_weights(out, expected, ours, theirs):
+    "Equal gradients for every weight: theirs has those of queries, keys and values in one tensor."
+    for name in ("weight", "bias") if ours.w_q.bias is not None else ("weight",):
+        inputs = [getattr(layer, name) for layer in (ours.w_q, ours.w_k, ours.w_v)]
+        together = torch.cat(grads(out, inputs))
+        assert_close(together, *grads(expected, [getattr(theirs, f"in_proj_{name}")]), **NEAR)
+        last = grads(out, [getattr(ours.w_o, name)])
+        assert_close(last, grads(expected, [getattr(theirs.out_proj, name)]), **NEAR)
+
+
 @pytest.mark.parametrize("direction", ["from torch", "to torch"])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("heads", [1, 2, 6])
 @pytest.mark.parametrize("call", ["self", "cross", "attn_mask", "key_padding_mask", "both"])
 def test_copied_weights_equal_torchs_layer(call, heads, bias, direction):
     theirs = their_layer(heads, bias)
-    ours = mha_from_torch(theirs)
+    ours = mha_from_torch(theirs, MultiHeadAttention if call == "self" else CrossAttention)
     theirs = mha_to_torch(ours) if direction == "to torch" else theirs
     B, T, S = (3, 5, 5) if call == "self" else (3, 5, 7)
     x, memory = leaves((B, T, 12), (B, S, 12))
@@ -212,16 +224,15 @@ def test_copied_weights_equal_torchs_layer(call, heads, bias, direction):
         how["key_padding_mask"] = ~keep
         mask = keep[:, None, None] if mask is None else mask & keep[:, None, None]
     args = (x,) if call == "self" else (x, memory)
-    own = sorted(ours.named_parameters(), key=lambda item: TORCH_NAMES[item[0]])
-    inputs = [*args, *(p for _, p in own)]
-    their_inputs = [*args, *(p for _, p in sorted(theirs.named_parameters()))]
     expected, expected_weights = theirs(x, source, source, average_attn_weights=False, **how)
-    out, weights = ours(*args, mask=mask, need_weights=True)
-    assert_close(weights, expected_weights, **NEAR)
-    same(out, expected, inputs, their_inputs)
-    same(ours(*args, mask=mask), expected, inputs, their_inputs)
     fused = theirs(x, source, source, need_weights=False, **how)[0]
-    same(ours(*args, mask=mask), fused, inputs, their_inputs)
+    weights = []
+    out = ours(*args, Recorder(weights.append), mask=mask)
+    assert_close(weights, [expected_weights], **NEAR)
+    for found in (out, ours(*args, written, mask=mask), ours(*args, mask=mask)):
+        for wanted in (expected, fused):
+            same(found, wanted, list(args))
+            same_weights(found, wanted, ours, theirs)
 
 
 def test_torchs_fast_path_and_causal_hint_give_the_same():
@@ -253,13 +264,13 @@ def test_a_converted_mask_means_the_same_to_torchs_layer(kind):
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 def test_converting_there_and_back_changes_nothing(bias):
     theirs = their_layer(3, bias, dropout=0.25).eval()
-    back = mha_to_torch(mha_from_torch(theirs))
+    back = mha_to_torch(mha_from_torch(theirs), dropout=0.25)
     assert (back.num_heads, back.dropout, back.training, back.batch_first) == (3, 0.25, False, True)
     assert theirs.state_dict().keys() == back.state_dict().keys()
     assert all(torch.equal(t, back.state_dict()[name]) for name, t in theirs.state_dict().items())
     ours = mha_from_torch(theirs.double().train())
-    assert ours.training and ours.qkv.weight.dtype == torch.float64 and ours.dropout == 0.25
-    ours.qkv.weight.data.zero_()
+    assert ours.training and ours.w_q.weight.dtype == torch.float64
+    ours.w_q.weight.data.zero_()
     assert theirs.in_proj_weight.any()  # a copy, not a view
 
 
@@ -276,12 +287,32 @@ def scheme(name, heads=4, d_k=6):
     }[name]()
 
 
-def layer_with(name, n_kv_heads=4, **kwargs):
+class Placed(nn.Module):
+    "A layer with positions around what it calls, as a stack puts them there."
+
+    def __init__(self, layer, positions):
+        super().__init__()
+        self.layer, self.positions = layer, positions
+
+    def forward(self, x, attend=attention, **options):
+        if self.positions is not None:
+            attend = partial(self.positions, attend)
+        return self.layer(x, attend, **options)
+
+
+def layer_with(name, n_kv_heads=4, d_k=None):
     torch.manual_seed(0)
-    layer = MultiHeadAttention(24, 4, n_kv_heads=n_kv_heads, positions=scheme(name), **kwargs)
+    layer = Placed(GroupedQueryAttention(24, 4, n_kv_heads, d_k), scheme(name))
     if name == "relative":
         layer.positions.table.data.normal_()  # it starts at zero, where nothing would show
     return layer
+
+
+def with_weights(layer, x, attend=written, **options):
+    "What a layer gives, and the weights of its heads."
+    weights = []
+    y = layer(x, Recorder(weights.append, attend), **options)
+    return y, weights[0]
 
 
 SCHEMES = ["none", "rotary", "rotary interleaved", "alibi", "relative"]
@@ -292,18 +323,19 @@ SCHEMES = ["none", "rotary", "rotary interleaved", "alibi", "relative"]
 @pytest.mark.parametrize("name", SCHEMES)
 def test_with_a_cache_the_pieces_equal_the_whole(name, n_kv_heads, chunks):
     layer, x = layer_with(name, n_kv_heads), numbers(2, 7, 24)
-    whole, weights = layer(x, is_causal=True, need_weights=True)
+    whole, weights = with_weights(layer, x, is_causal=True)
     # a single query stands at the end: there the hint changes nothing
     for causal in (True, False) if len(chunks) == 7 else (True,):
-        fused, written, start = LayerCache(), LayerCache(), 0
+        kept = []
+        fused, recorded, start = LayerCache(), LayerCache(attend=Recorder(kept.append, written)), 0
         for n in chunks:
             here = slice(start, start + n)
             start += n
-            got = layer(x[:, here], is_causal=causal, cache=fused)
-            again, w = layer(x[:, here], is_causal=causal, cache=written, need_weights=True)
+            got = layer(x[:, here], fused, is_causal=causal)
+            again = layer(x[:, here], recorded, is_causal=causal)
             assert_close([got, again], [whole[:, here]] * 2, **NEAR)
-            assert_close(w, weights[:, :, here, :start], **NEAR)
-            assert fused.length == start and fused.k.shape[1] == n_kv_heads
+            assert_close(kept[-1], weights[:, :, here, :start], **NEAR)
+            assert fused.length == start and fused.buffer.k.shape[1] == n_kv_heads
 
 
 @pytest.mark.parametrize("name", ["alibi", "relative"])
@@ -311,64 +343,59 @@ def test_a_bias_given_and_the_bias_of_positions_add_up(name):
     layer, x = layer_with(name, 2), numbers(2, 7, 24).requires_grad_()
     given = numbers(1, 4, 7, 7, seed=3).masked_fill(some_mask(1, 4, 7, 7), float("-inf"))
     plain = layer_with("none", 2)
-    plain.load_state_dict({n: t for n, t in layer.state_dict().items() if "positions" not in n})
-    q = torch.zeros(2, 4, 7, 6)
-    both = given + layer.positions(q, q)[2]
+    plain.layer.load_state_dict(layer.layer.state_dict())
+    both = given + layer.positions.bias(7, 7)
     same(layer(x, mask=given), plain(x, mask=both), [x])
-    assert_close(
-        layer(x, mask=given, need_weights=True)[1],
-        plain(x, mask=both, need_weights=True)[1],
-        **NEAR,
-    )
+    ours, theirs = with_weights(layer, x, mask=given), with_weights(plain, x, mask=both)
+    assert_close(ours, theirs, **NEAR)
 
 
 @pytest.mark.parametrize("n_kv_heads", [4, 2, 1])
 def test_grouped_heads_equal_the_layer_with_its_keys_and_values_repeated(n_kv_heads):
-    grouped, x = layer_with("none", n_kv_heads), numbers(2, 5, 24).requires_grad_()
+    torch.manual_seed(0)
+    grouped, x = GroupedQueryAttention(24, 4, n_kv_heads), numbers(2, 5, 24).requires_grad_()
     full = MultiHeadAttention(24, 4)
-    for name in ("weight", "bias"):
-        rows = getattr(grouped.qkv, name).detach().split([24, 6 * n_kv_heads, 6 * n_kv_heads])
-        q, *kv = (t.unflatten(0, (-1, 6)) for t in rows)
-        kv = [t.repeat_interleave(4 // n_kv_heads, dim=0) for t in kv]
-        getattr(full.qkv, name).data = torch.cat([q, *kv]).flatten(0, 1)
-    full.out.load_state_dict(grouped.out.state_dict())
-    for memory in (None, numbers(2, 7, 24, seed=1).requires_grad_()):
-        inputs = [x] if memory is None else [x, memory]
-        out, weights = full(x, memory, need_weights=True)
-        same(grouped(x, memory), out, inputs)
-        ours, our_weights = grouped(x, memory, need_weights=True)
-        same(ours, out, inputs)
+    state = grouped.state_dict()
+    for name in ("w_k.weight", "w_k.bias", "w_v.weight", "w_v.bias"):
+        heads = state[name].unflatten(0, (-1, 6)).repeat_interleave(4 // n_kv_heads, dim=0)
+        state[name] = heads.flatten(0, 1)
+    full.load_state_dict(state)
+    for mask in (None, some_mask(2, 4, 5, 5)):
+        out, weights = with_weights(full, x, mask=mask)
+        same(grouped(x, mask=mask), out, [x])
+        ours, our_weights = with_weights(grouped, x, mask=mask)
+        same(ours, out, [x])
         assert_close(our_weights, weights, **NEAR)
 
 
 # ---- dropout, and nothing kept
 
 
-def test_dropout_is_off_in_eval_and_the_weights_returned_are_those_before_it():
-    layer, x = MultiHeadAttention(8, 2, dropout=0.5), numbers(2, 5, 8)
-    assert not torch.equal(layer(x), layer(x))
-    (first, weights), (second, again) = layer(x, need_weights=True), layer(x, need_weights=True)
+def test_dropout_is_off_in_eval_and_the_weights_recorded_are_those_before_it():
+    config = TransformerConfig(7, 9, 8, 2, dropout=0.5)
+    block, x = Block(config), numbers(2, 5, 8)
+    assert not torch.equal(block(x), block(x))
+    (first, weights), (second, again) = with_weights(block, x), with_weights(block, x)
     assert torch.equal(weights, again) and not torch.equal(first, second)
     assert_close(weights.sum(-1), torch.ones(2, 2, 5))
-    with eval_mode(layer):
-        assert torch.equal(layer(x), layer(x))
-        assert_close(layer(x, need_weights=True)[1], weights)
+    with eval_mode(block):
+        assert torch.equal(block(x), block(x))
+        assert_close(with_weights(block, x)[1], weights)
 
 
-@pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "written out"])
-def test_dropout_keeps_the_mean(need_weights):
+@pytest.mark.parametrize("attend", [attention, written])
+def test_dropout_keeps_the_mean(attend):
     torch.manual_seed(0)
     q, k, v = (numbers(1, 1, 3, 4, seed=i).expand(20_000, 1, 3, 4) for i in range(3))
-    out = attention(q, k, v, dropout=0.3, need_weights=need_weights)
-    out = out[0] if need_weights else out
+    out = attend(q, k, v, dropout=0.3)
     assert_close(out.mean(0), attention(q[:1], k[:1], v[:1])[0], atol=0.03, rtol=0)
     assert (out == 0).all(-1).any()  # all three weights dropped: about 0.3 ** 3 of the rows
 
 
 @pytest.mark.parametrize("name", ["rotary", "relative"])
-@pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "written out"])
-def test_nothing_is_kept_after_a_forward_pass(need_weights, name):
-    layer, x = layer_with(name, dropout=0.1), numbers(2, 5, 24)
+@pytest.mark.parametrize("attend", [attention, written])
+def test_nothing_is_kept_after_a_forward_pass(attend, name):
+    layer, x = layer_with(name), numbers(2, 5, 24)
     held, kept = {m: set(m.__dict__) for m in layer.modules()}, []
 
     class Saved:
@@ -377,8 +404,8 @@ def test_nothing_is_kept_after_a_forward_pass(need_weights, name):
             kept.append(weakref.ref(self))
 
     with torch.autograd.graph.saved_tensors_hooks(Saved, lambda saved: saved.tensor):
-        result = layer(x, is_causal=True, need_weights=need_weights)
-    watched = [weakref.ref(t) for t in (result if need_weights else [result])]
+        result = layer(x, attend, is_causal=True, dropout=0.1)
+    watched = [weakref.ref(result)]
     assert kept and all(ref() is not None for ref in kept)  # the graph lives as long as the result
     copy.deepcopy(layer)  # a layer that held a part of a graph could not be copied
     assert held == {m: set(m.__dict__) for m in layer.modules()}
@@ -406,9 +433,9 @@ WAYS = {
     "cross, mask": ({}, dict(memory=(3, 7, 24), mask=True)),
     "bias, wide": (dict(d_k=24), dict(mask="bias", is_causal=True)),
     "rotary, grouped": (dict(name="rotary", n_kv_heads=2), dict(is_causal=True)),
-    "alibi": (dict(name="alibi"), dict(is_causal=True, need_weights=True)),
+    "alibi": (dict(name="alibi"), dict(is_causal=True, attend=written)),
     "relative, mask": (dict(name="relative"), dict(mask=True)),
-    "dropout": (dict(dropout=0.2), dict(is_causal=True, need_weights=True)),
+    "dropout": ({}, dict(is_causal=True, attend=written, dropout=0.2)),
 }
 
 
@@ -416,6 +443,8 @@ def way(case, B=3, T=5):
     "A layer, its inputs, and how to call it."
     make, call = WAYS[case]
     layer = layer_with(make.get("name", "none"), **{k: v for k, v in make.items() if k != "name"})
+    if "memory" in call:
+        layer = CrossAttention(24, 4)
     call, S = dict(call), call["memory"][1] if "memory" in call else T
     if "memory" in call:
         call["memory"] = numbers(B, S, 24, seed=1)
@@ -433,9 +462,6 @@ def test_the_layer_compiles_without_graph_breaks(case):
     for run in (compiled, layer):
         torch.manual_seed(1)
         runs.append(run(x.requires_grad_(), **call))
-    if "need_weights" in call:
-        assert_close(runs[0][1], runs[1][1], **NEAR)
-        runs = [out for out, _ in runs]
     same(*runs, [x, *layer.parameters()])
 
 
@@ -467,13 +493,18 @@ def test_inductor_gives_the_same():
 @pytest.mark.parametrize("case", [case for case in WAYS if case != "dropout"])
 def test_the_layer_exports_for_any_batch_and_length(case):
     layer, x, call = way(case)
+    call.pop("attend", None)  # only tensors go into a program
     layer.eval()
     B, T, S = (torch.export.Dim(name, min=2, max=30) for name in "BTS")
-    sizes = {name: None for name in call} | {"x": {0: B, 1: T}}
+    sizes = {"x": {0: B, 1: T}}
     sizes |= {"memory": {0: B, 1: S}} if "memory" in call else {}
-    sizes |= {"mask": {0: B, 2: T, 3: S if "memory" in call else T}} if "mask" in call else {}
+    options = {name: None for name in call if name != "memory"}
+    if "mask" in call:
+        options["mask"] = {0: B, 2: T, 3: S if "memory" in call else T}
+    sizes |= {"options": options}
     program = torch.export.export(layer, (x,), call, dynamic_shapes=sizes).module()
     _, x, call = way(case, B=4, T=9)
+    call.pop("attend", None)
     assert_close(program(x, **call), layer(x, **call), **NEAR)
 
 
@@ -483,9 +514,9 @@ def test_biases_at_the_edge_of_the_type_mean_the_same_on_both_paths(dtype, lowes
     q, k, v = (numbers(2, 2, n, 4, seed=i).to(dtype) for i, n in enumerate((3, 5, 5)))
     bias = numbers(1, 2, 3, 5, seed=3)
     bias[:, 1, 0], bias[..., 1:, 2] = lowest, lowest  # a whole row of one head, and a column
-    fused, written = (attention(8 * q, -k, v, bias, need_weights=w) for w in (False, True))
-    assert written[0].isfinite().all()
-    assert_close(fused, written[0], atol=2e-2 if dtype != torch.float32 else 1e-5, rtol=2e-2)
+    fused, by_hand = attention(8 * q, -k, v, bias), written(8 * q, -k, v, bias)
+    assert by_hand.isfinite().all()
+    assert_close(fused, by_hand, atol=2e-2 if dtype != torch.float32 else 1e-5, rtol=2e-2)
 
 
 def test_one_compiled_function_serves_any_number_of_axes_and_heads():
@@ -496,50 +527,62 @@ def test_one_compiled_function_serves_any_number_of_axes_and_heads():
         assert_close(compiled(q, k, v, is_causal=True), attention(q, k, v, is_causal=True))
 
 
-# ---- separate and wide heads, and vmap
+# ---- wide heads, a function of one's own, and vmap
 
 
 @pytest.mark.parametrize("kind", ["all", "mask", "per head", "causal", "bias", "mask, causal"])
-def test_separate_heads_equal_the_layer_and_wide_heads_are_such_a_layer(kind):
+def test_the_layer_equals_its_heads_one_by_one(kind):
     torch.manual_seed(0)
-    loop, layer = SeparateHeads(12, 3, 12), WideMultiHeadAttention(12, 3)
-    rows = [[getattr(head, name) for head in loop.heads] for name in ("w_q", "w_k", "w_v")]
-    with torch.no_grad():
-        layer.qkv.weight.copy_(torch.cat([w.weight for part in rows for w in part]))
-        layer.qkv.bias.copy_(torch.cat([w.bias for part in rows for w in part]))
-        layer.out.load_state_dict(loop.out.state_dict())
-    x = numbers(2, 5, 12).requires_grad_()
+    layer, x = GroupedQueryAttention(12, 3, d_k=12), numbers(2, 5, 12).requires_grad_()
     mask = {
         "mask": some_mask(2, 1, 5, 5),
         "per head": some_mask(1, 3, 5, 5),
         "bias": numbers(2, 3, 5, 5, seed=7),
         "mask, causal": some_mask(5, 5, empty=False),
     }.get(kind)
-    how = dict(mask=mask, is_causal="causal" in kind)
-    same(loop(x, **how), layer(x, **how), [x])
-    weights = [part(x, **how, need_weights=True)[1] for part in (loop, layer)]
-    assert weights[0].shape == (2, 3, 5, 5)
-    assert_close(*weights, **NEAR)
+    is_causal, total = "causal" in kind, layer.w_o.bias
+    for i, rows in enumerate(torch.arange(36).split(12)):
+        q, k, v = (
+            F.linear(x, w.weight[rows], w.bias[rows]) for w in (layer.w_q, layer.w_k, layer.w_v)
+        )
+        own = mask
+        if mask is not None and mask.ndim == 4:
+            own = mask.expand(-1, 3, -1, -1)[:, i]
+        total = total + attention(q, k, v, own, is_causal) @ layer.w_o.weight[:, rows].T
+    same(layer(x, mask=mask, is_causal=is_causal), total, [x, *layer.parameters()])
 
 
 def test_wide_heads_work_inside_a_block():
     torch.manual_seed(0)
-    block = Block(TransformerConfig(vocab_size=7, max_len=9, d_model=12, n_heads=3)).eval()
-    block.attention, x = WideMultiHeadAttention(12, 3), numbers(2, 5, 12)
+    block = Block(TransformerConfig(vocab_size=7, max_len=9, d_model=12, n_heads=3, d_k=12)).eval()
+    x = numbers(2, 5, 12)
     whole, cache = block(x, is_causal=True), LayerCache()
-    pieces = [block(x[:, i : i + 1], is_causal=True, cache=cache) for i in range(5)]
+    pieces = [block(x[:, i : i + 1], cache, is_causal=True) for i in range(5)]
     assert_close(torch.cat(pieces, dim=1), whole, **NEAR)
 
 
-@pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "written out"])
+@pytest.mark.parametrize("kind", [MultiHeadAttention, CrossAttention])
+def test_an_attend_that_gives_another_shape_is_named(kind):
+    x = numbers(2, 5, 12)
+    inputs = (x, x) if kind is CrossAttention else (x,)
+    for attend, error, came in [
+        (lambda q, k, v: v[..., :2], ValueError, "(2, 3, 5, 2)"),
+        (lambda q, k, v: (v, q), TypeError, "tuple"),
+        (lambda q, k, v: None, TypeError, "NoneType"),
+    ]:
+        with pytest.raises(error, match="attend: expected") as caught:
+            kind(12, 3)(*inputs, attend)
+        assert "(2, 3, 5, 4)" in str(caught.value) and came in str(caught.value)
+
+
+@pytest.mark.parametrize("attend", [attention, written])
 @pytest.mark.parametrize("kind", ["all", "mask", "causal", "bias"])
-def test_vmap_over_attention_equals_a_loop(kind, need_weights):
+def test_vmap_over_attention_equals_a_loop(kind, attend):
     q, k, v = (numbers(4, 2, 3, 5, 6, seed=i) for i in range(3))  # four problems at once
     mask = {"mask": some_mask(4, 2, 3, 5, 5), "bias": numbers(4, 2, 3, 5, 5, seed=7)}.get(kind)
 
     def one(q, k, v, mask):
-        out = attention(q, k, v, mask, is_causal=kind == "causal", need_weights=need_weights)
-        return out[0] if need_weights else out
+        return attend(q, k, v, mask, is_causal=kind == "causal")
 
     masks = [None] * 4 if mask is None else mask
     in_dims = (0, 0, 0, None if mask is None else 0)
