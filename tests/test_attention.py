@@ -490,22 +490,32 @@ def test_inductor_gives_the_same():
     same(compiled(x, is_causal=True), layer(x, is_causal=True), inputs)
 
 
+class Named(nn.Module):
+    "A layer whose options have names, as `torch.export` wants them."
+
+    def __init__(self, layer, **options):
+        super().__init__()
+        self.layer, self.options = layer, options
+
+    def forward(self, x, memory=None, mask=None):
+        inputs = (x,) if memory is None else (x, memory)
+        return self.layer(*inputs, mask=mask, **self.options)
+
+
 @pytest.mark.parametrize("case", [case for case in WAYS if case != "dropout"])
 def test_the_layer_exports_for_any_batch_and_length(case):
     layer, x, call = way(case)
-    call.pop("attend", None)  # only tensors go into a program
-    layer.eval()
+    tensors = {name: call.pop(name) for name in ("memory", "mask") if name in call}
+    layer = Named(layer, **call).eval()
     B, T, S = (torch.export.Dim(name, min=2, max=30) for name in "BTS")
     sizes = {"x": {0: B, 1: T}}
-    sizes |= {"memory": {0: B, 1: S}} if "memory" in call else {}
-    options = {name: None for name in call if name != "memory"}
-    if "mask" in call:
-        options["mask"] = {0: B, 2: T, 3: S if "memory" in call else T}
-    sizes |= {"options": options}
-    program = torch.export.export(layer, (x,), call, dynamic_shapes=sizes).module()
+    sizes |= {"memory": {0: B, 1: S}} if "memory" in tensors else {}
+    keys = S if "memory" in tensors else T
+    sizes |= {"mask": {0: B, 2: T, 3: keys}} if "mask" in tensors else {}
+    program = torch.export.export(layer, (x,), tensors, dynamic_shapes=sizes).module()
     _, x, call = way(case, B=4, T=9)
-    call.pop("attend", None)
-    assert_close(program(x, **call), layer(x, **call), **NEAR)
+    tensors = {name: call[name] for name in tensors}
+    assert_close(program(x, **tensors), layer(x, **tensors), **NEAR)
 
 
 @pytest.mark.parametrize("lowest", [-1e9, torch.finfo(torch.float16).min, -float("inf")])
