@@ -20,7 +20,7 @@ def attention_loops(
     for q_i in q:
         scores = torch.stack([q_i @ k_j for k_j in k]) / len(q_i) ** 0.5  # (S,)
         weights = scores.softmax(dim=0)  # (S,)
-        y.append(sum(w * v_j for w, v_j in zip(weights, v)))  # (d_v,)
+        y.append(weights @ v)  # (d_v,), the weighted sum of all v_j
     return torch.stack(y)
 
 # %% ../nbs/02_attention.ipynb #94126fe6
@@ -32,12 +32,11 @@ class AttentionHead(nn.Module):
         d_model: int,  # width of the input
         d_k: int,  # width of queries and keys
         d_v: int | None = None,  # width of values; d_k if left out
-        bias: bool = False,  # add a bias to each projection
     ):
         super().__init__()
-        self.w_q = nn.Linear(d_model, d_k, bias=bias)
-        self.w_k = nn.Linear(d_model, d_k, bias=bias)
-        self.w_v = nn.Linear(d_model, d_v or d_k, bias=bias)
+        self.w_q = nn.Linear(d_model, d_k, bias=False)
+        self.w_k = nn.Linear(d_model, d_k, bias=False)
+        self.w_v = nn.Linear(d_model, d_v or d_k, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, d_model) -> (B, T, d_v)
         "Project `x` three times and attend."

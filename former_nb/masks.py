@@ -6,8 +6,6 @@
 __all__ = ['causal_mask', 'padding_mask', 'combine_masks']
 
 # %% ../nbs/04_masks.ipynb #a659a41d
-from functools import reduce
-
 import torch
 
 from .guards import check_int, check_tensor
@@ -44,5 +42,8 @@ def combine_masks(
     for i, mask in enumerate(masks):
         if mask is not None:
             check_tensor(f"masks[{i}]", mask, "B h T S", torch.bool)
-    given = [mask for mask in masks if mask is not None]
-    return reduce(torch.logical_and, given) if given else None
+    together = None
+    for mask in masks:
+        if mask is not None:
+            together = mask if together is None else together & mask
+    return together

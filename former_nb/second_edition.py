@@ -32,7 +32,9 @@ def rename_second_edition(
     learned in each layer and we learn once."""
     config = dict(config)
     [kind] = config.pop("architectures")
-    wanted = "a scheme other than 'relative', whose numbers each layer had of its own in version 0.1"
+    wanted = (
+        "a scheme other than 'relative', whose numbers each layer had of its own in version 0.1"
+    )
     check_that(config.get("positions") != "relative", "positions", wanted, "relative")
     kind, config = _new_kind(kind, config)
     new = {}

@@ -44,7 +44,9 @@ def mha_to_torch(
     inputs = [ours.w_q, ours.w_k, ours.w_v]
     d_model = ours.w_q.in_features
     if any(layer.out_features != d_model for layer in inputs):
-        raise ValueError("ours: expected heads of keys and values as many as of queries, d_model wide together")
+        raise ValueError(
+            "ours: expected heads of keys and values as many as of queries, d_model wide together"
+        )
     has_bias = ours.w_q.bias is not None
     theirs = nn.MultiheadAttention(
         d_model, d_model // ours.d_k, dropout, has_bias, batch_first=True

@@ -100,7 +100,11 @@ def _search_rows(model, rows, search, max_tokens):
     "What `search` finds for each (place, row), by place."
     length = lambda row: len(row[1])
     most, found = max([max_tokens, *map(length, rows)]), {}
-    how = dict(max_tokens=most, collate=partial(_collate_places, pad=model.config.pad_token_id), length=length)
+    how = dict(
+        max_tokens=most,
+        collate=partial(_collate_places, pad=model.config.pad_token_id),
+        length=length,
+    )
     with eval_mode(model), torch.no_grad():
         for src, places in make_batches(rows, **how) if rows else []:
             found |= zip(places, search(model, src.to(model.head.weight.device)))

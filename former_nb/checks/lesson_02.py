@@ -8,7 +8,7 @@ __all__ = ['judge_02_1', 'judge_02_2', 'judge_02_3', 'judge_02_4']
 # %% ../../nbs/solutions/02_attention.ipynb #6d1260cd
 import torch
 
-from ..attention import attention
+from ..attention import attention, attention_weights
 from ..exercises import call_answer, diagnose, exercise
 
 # %% ../../nbs/solutions/02_attention.ipynb #db45a821
@@ -131,7 +131,8 @@ def judge_02_3(answer):
 # %% ../../nbs/solutions/02_attention.ipynb #3d3b33a6
 def _attend(q, k, v):
     "Output and weights of one head without a batch."
-    y, weights = attention(q[None], k[None], v[None], need_weights=True)
+    weights = attention_weights(q[None], k[None])
+    y = attention(q[None], k[None], v[None])
     return y[0], weights[0]
 
 
