@@ -15,6 +15,7 @@ from numbers import Integral
 import torch
 from torch import nn
 
+from .attention import attention
 from .caches import KVCache
 from .core import eval_mode
 from .guards import check_choice, check_int, check_ints, check_that, check_type
@@ -97,7 +98,7 @@ def _search(model, fed, texts, steps, never, score, n_best, early_stop, cache):
     "Let all texts grow together, a token in each step, until all are over or cut."
     n = texts[0].num_beams * (1 + len(texts[0].ends))  # enough for `num_beams` to go on
     for step in range(1, steps + 1):
-        logits = model(fed, cache)[:, -1]  # (B * w, V)
+        logits = model(fed, attention if cache is None else cache)[:, -1]  # (B * w, V)
         if step == 1:  # a bare function says only now how many tokens it knows
             odd = [t for t in never if t >= logits.shape[1]]
             check_that(not odd, "suppress_tokens", f"tokens below {logits.shape[1]}", odd)
@@ -123,7 +124,7 @@ def _search(model, fed, texts, steps, never, score, n_best, early_stop, cache):
 
 # %% ../nbs/deeper/11_beam_search.ipynb #bfcb7f13
 def beam_search(
-    model: Callable,  # (tokens (N, T), cache) -> logits (N, T, V)
+    model: Callable,  # (tokens (N, T), attend) -> logits (N, T, V)
     prompts: torch.Tensor | list,  # (T,) integers, or a batch of equally long rows
     num_beams: int,  # how many texts are followed at a time
     max_new_tokens: int,  # 1 or more; at most so many are added

@@ -6,11 +6,11 @@ import gc
 import shutil
 import sys
 import weakref
-from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_tools import Placed, with_weights, written
 from torch import nn
 from torch.testing import assert_close
 
@@ -23,7 +23,7 @@ from former_nb.encoder_decoder import CrossAttention
 from former_nb.equivalent_forms import multi_head_folded, multi_head_token_by_token
 from former_nb.generator import LanguageModel
 from former_nb.grouped_query import GroupedQueryAttention
-from former_nb.guards import merge_masks, repeat_kv
+from former_nb.guards import merge_masks
 from former_nb.mask_formats import to_torch_mha
 from former_nb.mask_patterns import document_mask, sliding_window_mask
 from former_nb.masks import causal_mask, combine_masks, padding_mask
@@ -76,12 +76,6 @@ def reference(q, k, v, mask=None, bias=None):
     total = exp.sum(-1, keepdim=True)
     weights = exp / (total + (total == 0))  # 0 / 1 where nothing may be attended to
     return weights @ v, weights
-
-
-def written(q, k, v, mask=None, is_causal=False, dropout=0.0):
-    "Attention written out, as `attention` is called."
-    weights = attention_weights(q, k, mask, is_causal)
-    return F.dropout(weights, dropout) @ repeat_kv(v, q)
 
 
 def grads(out, inputs):
@@ -287,32 +281,12 @@ def scheme(name, heads=4, d_k=6):
     }[name]()
 
 
-class Placed(nn.Module):
-    "A layer with positions around what it calls, as a stack puts them there."
-
-    def __init__(self, layer, positions):
-        super().__init__()
-        self.layer, self.positions = layer, positions
-
-    def forward(self, x, attend=attention, **options):
-        if self.positions is not None:
-            attend = partial(self.positions, attend)
-        return self.layer(x, attend, **options)
-
-
 def layer_with(name, n_kv_heads=4, d_k=None):
     torch.manual_seed(0)
     layer = Placed(GroupedQueryAttention(24, 4, n_kv_heads, d_k), scheme(name))
     if name == "relative":
         layer.positions.table.data.normal_()  # it starts at zero, where nothing would show
     return layer
-
-
-def with_weights(layer, x, attend=written, **options):
-    "What a layer gives, and the weights of its heads."
-    weights = []
-    y = layer(x, Recorder(weights.append, attend), **options)
-    return y, weights[0]
 
 
 SCHEMES = ["none", "rotary", "rotary interleaved", "alibi", "relative"]

@@ -21,13 +21,14 @@ import torch
 from torch.testing import assert_close
 
 from former_nb import caches, decoding
+from former_nb.attention import attention
 from former_nb.beam_search import beam_search, length_score
-from former_nb.caches import KVCache, LayerCache, stream_text
+from former_nb.caches import KVBuffer, KVCache, stream_text
 from former_nb.config import TransformerConfig
 from former_nb.core import eval_mode
 from former_nb.decoding import generate_text
 from former_nb.generator import LanguageModel
-from former_nb.mask_patterns import sliding_window_mask
+from former_nb.mask_patterns import masked_attention, sliding_window_mask
 from former_nb.prompts import append_columns, as_rows, encode_prompt, prompt_rows, stop_tokens
 from former_nb.sampling import Sampling, apply_repetition_penalty, filter_logits, sample_next
 from former_nb.text import BOS, EOS, PAD, UNK, CharTokenizer
@@ -119,22 +120,27 @@ def test_kept_equals_fed_again_equals_alone(part):
 # ---- caches
 
 
+def under(window, T):
+    "What a model attends by where it reads `T` tokens at once: its window is a mask."
+    if window is None:
+        return attention
+    return masked_attention(sliding_window_mask(T, window))
+
+
 @pytest.mark.parametrize("window", [None, 1, 2, 5])
 @pytest.mark.parametrize("positions", SCHEMES)
 @torch.no_grad()
 def test_logits_through_the_cache_equal_the_whole_under_the_mask_of_its_window(positions, window):
     model = language_model(0, positions, n_kv_heads=2, n_layers=3).eval()
     tokens = torch.randint(4, 23, (2, 20))
-    mask = lambda T, S: None if window is None or T == 1 else sliding_window_mask(T, window, S)
-    whole = model(tokens, mask=mask(20, 20))
+    whole = model(tokens, under(window, 20))
     for sizes in ([20], [1] * 20, [6] + [1] * 14, [6, 5, 1, 8]):
         cache, found = KVCache(3, window), []
         for piece in tokens.split(sizes, dim=1):
-            T, seen = piece.shape[1], min(cache.length, (window or 99) - 1)
-            found.append(model(piece, cache, mask(T, seen + T)))
+            found.append(model(piece, cache))
         assert_close(torch.cat(found, dim=1), whole)
         kept = 20 if window is None else max(sizes[-1] + window - 1, window)
-        assert cache.length == 20 and all(layer.k.shape[2] <= kept for layer in cache.layers)
+        assert cache.length == 20 and all(layer.buffer.k.shape[2] <= kept for layer in cache)
 
 
 @pytest.mark.parametrize("positions", SCHEMES)
@@ -198,13 +204,13 @@ def test_threads_may_write_beyond_max_len_with_one_model():
 
 @torch.no_grad()
 def test_memory_of_a_window_stays_small_and_no_key_is_copied_at_each_step():
-    layer = LayerCache(window=5)
+    layer = KVBuffer(window=5)
     for step in range(200):
         k = torch.full((1, 1, 1, 1), float(step))
         got, _ = layer.update(k, k)
         assert got.flatten().tolist() == [float(i) for i in range(max(0, step - 4), step + 1)]
         assert layer.blocks[0].shape[2] <= 10
-    grown, moves = LayerCache(), 0
+    grown, moves = KVBuffer(), 0
     for _ in range(1000):
         before = grown.blocks
         grown.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1))
@@ -229,22 +235,21 @@ MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch
 @pytest.mark.parametrize("then", MODES)
 def test_a_cache_goes_on_under_another_grad_mode(first, then, window):
     model, tokens = language_model(0, "alibi").eval(), torch.randint(4, 23, (2, 8))
-    read = lambda t, cache: model(t, cache, sliding_window_mask(t.shape[1], 3) if window else None)
     with torch.no_grad():
-        whole = read(tokens[[1, 0]], None)[:, 3:]
+        whole = model(tokens[[1, 0]], under(window, 8))[:, 3:]
     cache = KVCache(2, window)
     with MODES[first]():
-        start = read(tokens[:, :3], cache)
+        start = model(tokens[:, :3], cache)
     with MODES[then]():
         cache.reorder([1, 0])
-        steps = [read(t, cache) for t in tokens[[1, 0], 3:].split(1, dim=1)]
+        steps = [model(t, cache) for t in tokens[[1, 0], 3:].split(1, dim=1)]
         assert_close(torch.cat(steps, dim=1).detach(), whole)
     if then == "grad":
         torch.cat(steps, dim=1).sum().backward()
     elif first == "grad":
         start.sum().backward()  # nothing that it reads has been written on
     with MODES[first]():
-        assert_close(read(tokens[[1, 0], :1], cache).shape, (2, 1, 23))
+        assert_close(model(tokens[[1, 0], :1], cache).shape, (2, 1, 23))
 
 
 @torch.no_grad()
@@ -252,16 +257,15 @@ def test_reorder_repeats_drops_and_swaps_rows():
     model = language_model(0, "alibi", n_kv_heads=2).eval()
     tokens, new = torch.randint(4, 23, (3, 6)), torch.randint(4, 23, (5, 1))
     for window in (None, 3):
-        mask = lambda T: None if window is None else sliding_window_mask(T, window)
         cache, rows = KVCache(2, window), torch.tensor([2, 0, 0, 2, 1])
-        model(tokens, cache, mask(6))
+        model(tokens, cache)
         cache.reorder(rows)
         text = torch.cat([tokens[rows], new], dim=1)
-        assert_close(model(new, cache), model(text, mask=mask(7))[:, -1:])
+        assert_close(model(new, cache), model(text, under(window, 7))[:, -1:])
         for rows in ([4, 3, 2, 1, 0], [0, 0, 1, 1, 2], [0, 1, 2, 3, 4]):  # as many: in place
             cache.reorder(rows)
             text = torch.cat([text[rows], new], dim=1)
-            assert_close(model(new, cache), model(text, mask=mask(text.shape[1]))[:, -1:])
+            assert_close(model(new, cache), model(text, under(window, text.shape[1]))[:, -1:])
 
 
 def test_a_cache_of_other_rows_is_refused():
@@ -468,7 +472,7 @@ def test_logits_that_nothing_can_be_drawn_from():
         assert sample_next(bad, sampling).tolist() == [-1, -1, -1, 0]
     broken = language_model(0)
     with torch.no_grad():
-        broken.embed.weight[7] = NAN
+        broken.embed.tokens.weight[7] = NAN
     with pytest.raises(ValueError, match="logits: expected numbers"):
         generate(broken, CAN, 3)
     with pytest.raises(ValueError, match="logits: expected numbers"):

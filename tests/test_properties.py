@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from itertools import product
 
 import torch
+from attention_tools import Placed, with_weights, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from former_nb.attention import attention
+from former_nb.attention import attention, attention_weights
 from former_nb.caches import LayerCache
+from former_nb.encoder_decoder import CrossAttention
+from former_nb.grouped_query import GroupedQueryAttention
 from former_nb.guards import merge_masks
 from former_nb.mask_formats import (
     from_additive,
@@ -29,7 +32,6 @@ from former_nb.mask_formats import (
 )
 from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
 from former_nb.masks import causal_mask, combine_masks, padding_mask
-from former_nb.multi_head import MultiHeadAttention
 from former_nb.positions import SinusoidalPositions
 from former_nb.relative_positions import (
     ALiBi,
@@ -144,7 +146,9 @@ def layers(draw):
     positions, bias = draw(st.sampled_from(schemes))(), draw(st.booleans())
     if isinstance(positions, RelativeBias):
         positions.table.data.normal_()
-    return MultiHeadAttention(h * d_k, h, n_kv_heads=g, bias=bias, positions=positions)
+    layer = Placed(GroupedQueryAttention(h * d_k, h, g, bias=bias), positions)
+    layer.d_model, layer.n_heads = h * d_k, h
+    return layer
 
 
 def finite(*tensors):
@@ -156,11 +160,11 @@ def gradients(out, inputs):
 
 
 def both_paths(q, k, v, mask=None, is_causal=False, bias=None):
-    """The outputs of the fused and of the written-out path, and the weights; shared heads are
-    spread."""
-    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
-    both = (q, k, v, merge_masks(mask, bias), is_causal)
-    return attention(*both), *attention(*both, need_weights=True)
+    "The outputs of the fused and of the written-out path, and the weights."
+    mask = merge_masks(mask, bias)
+    weights = attention_weights(q, k, mask, is_causal)
+    out = weights @ v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)
+    return attention(q, k, v, mask, is_causal), out, weights
 
 
 def shuffled(n, seed):
@@ -170,15 +174,25 @@ def shuffled(n, seed):
 # ---- what attention is
 
 
-@cases(6, layers(), st.integers(1, 3), st.integers(1, 6), st.integers(1, 7), st.booleans())
-def test_shapes_and_paths_of_the_layer(layer, B, T, S, cross):
-    cross = cross and layer.positions is None
+@cases(6, layers(), st.integers(1, 3), st.integers(1, 6))
+def test_shapes_and_paths_of_the_layer(layer, B, T):
     x = torch.randn(B, T, layer.d_model)
-    memory = torch.randn(B, S, layer.d_model) if cross else None
-    out, weights = layer(x, memory, need_weights=True)
-    assert out.shape == x.shape and weights.shape == (B, layer.n_heads, T, S if cross else T)
+    out, weights = with_weights(layer, x, written)
+    assert out.shape == x.shape and weights.shape == (B, layer.n_heads, T, T)
+    finite(out, weights)
+    assert_close(layer(x), out, **NEAR)
+
+
+@cases(6, problems())
+def test_shapes_and_paths_of_cross_attention(problem):
+    torch.manual_seed(problem.seed)
+    layer, d_model = CrossAttention(4 * problem.h, problem.h), 4 * problem.h
+    x, memory = torch.randn(2, problem.T, d_model), torch.randn(2, problem.S, d_model)
+    out, weights = with_weights(lambda x, attend: layer(x, memory, attend), x, written)
+    assert out.shape == x.shape and weights.shape == (2, problem.h, problem.T, problem.S)
     finite(out, weights)
     assert_close(layer(x, memory), out, **NEAR)
+    assert_close(layer(x, layer.project(memory)), out, **NEAR)
 
 
 @cases(11, problems(), st.booleans())
@@ -230,10 +244,10 @@ def test_without_a_mask_permuting_words_permutes_outputs(problem):
     for road in (self_attention, self_attention_bmm, self_attention_einsum):
         assert_close(road(x[:, order]), road(x)[:, order], **NEAR)
     torch.manual_seed(problem.seed)
-    layer = MultiHeadAttention(4 * problem.h, problem.h, n_kv_heads=problem.g)
+    layer = GroupedQueryAttention(4 * problem.h, problem.h, problem.g)
     x = problem.numbers(problem.B, problem.T, 4 * problem.h)
-    out, weights = layer(x, need_weights=True)
-    moved, moved_weights = layer(x[:, order], need_weights=True)
+    out, weights = with_weights(layer, x)
+    moved, moved_weights = with_weights(layer, x[:, order])
     assert_close(moved, out[:, order], **NEAR)
     assert_close(moved_weights, weights[:, :, order][..., order], **NEAR)
     assert_close(layer(x[:, order]), layer(x)[:, order], **NEAR)
@@ -337,8 +351,9 @@ def test_rotary_scores_depend_on_distance_only(pairs, shift, interleaved, seed):
     d_k, layout = 2 * pairs, "interleaved" if interleaved else "half"
     rotary, draw = Rotary(d_k, 64, layout=layout), torch.Generator().manual_seed(seed)
     q, k = (torch.randn(2, 3, 7, d_k, generator=draw) for _ in range(2))
-    here, there = rotary(q, k), rotary(q, k, start=shift)
-    assert here[2] is None and torch.equal(rotary(q, k, start=0)[0], here[0])
+    here = rotary.turn(q), rotary.turn(k)
+    there = rotary.turn(q, shift), rotary.turn(k, shift)
+    assert torch.equal(rotary.turn(q, torch.arange(shift, shift + 7)), there[0])
     assert_close(there[0] @ there[1].mT, here[0] @ here[1].mT, atol=5e-5, rtol=5e-5)
     assert_close(here[0].norm(dim=-1), q.norm(dim=-1), **NEAR)
     cos, sin = rotary_table(64, d_k)[:, :7]
@@ -353,8 +368,9 @@ def test_both_rotary_layouts_give_one_attention(pairs, heads, seed):
     split = lambda w: (x @ w.mT).unflatten(-1, (heads, d_k)).transpose(1, 2)
     turned = [rotary_layout(w, d_k, "interleaved") for w in both]
     assert torch.equal(rotary_layout(turned[0], d_k, "half"), both[0])
-    q, k, _ = Rotary(d_k, 16)(*map(split, both))
-    other_q, other_k, _ = Rotary(d_k, 16, layout="interleaved")(*map(split, turned))
+    q, k = (Rotary(d_k, 16).turn(split(w)) for w in both)
+    interleaved = Rotary(d_k, 16, layout="interleaved")
+    other_q, other_k = (interleaved.turn(split(w)) for w in turned)
     assert_close(q @ k.mT, other_q @ other_k.mT, atol=5e-5, rtol=5e-5)
 
 
@@ -366,11 +382,9 @@ def test_distance_biases_depend_on_distance_only(heads, T, start, trained, seed)
     positions = RelativeBias(heads, 1 + seed % 5) if trained else ALiBi(heads)
     if trained:
         positions.table.data.normal_()
-    q = torch.zeros(1, heads, T, 2)
-    bias = positions(q, q, start)[2]
+    bias = positions.bias(T, start + T)
     assert bias.shape == (1, heads, T, start + T)
-    long = torch.zeros(1, heads, start + T, 2)
-    whole = positions(long, long)[2]
+    whole = positions.bias(start + T, start + T)
     assert torch.equal(bias, whole[:, :, start:])  # the last queries of the whole
     for by in range(-(start + T) + 1, start + T):
         along = whole.diagonal(by, -2, -1)
@@ -378,13 +392,13 @@ def test_distance_biases_depend_on_distance_only(heads, T, start, trained, seed)
 
 
 @cases(5, layers(), st.lists(st.integers(1, 3), min_size=1, max_size=5), st.booleans())
-def test_pieces_through_a_cache_equal_the_whole(layer, pieces, need_weights):
-    x, cache, start = torch.randn(2, sum(pieces), layer.d_model), LayerCache(), 0
+def test_pieces_through_a_cache_equal_the_whole(layer, pieces, fused):
+    x, start = torch.randn(2, sum(pieces), layer.d_model), 0
+    cache = LayerCache(attend=attention if fused else written)
     whole = layer(x, is_causal=True)
     for n in pieces:
-        here, how = slice(start, start + n), dict(is_causal=True, cache=cache)
-        piece = layer(x[:, here], **how, need_weights=need_weights)
-        assert_close(piece[0] if need_weights else piece, whole[:, here], **NEAR)
+        here = slice(start, start + n)
+        assert_close(layer(x[:, here], cache, is_causal=True), whole[:, here], **NEAR)
         start += n
 
 

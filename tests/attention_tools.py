@@ -1,0 +1,36 @@
+"""What tests of attention share: the formula written out, positions around a layer, its weights."""
+
+from functools import partial
+
+import torch.nn.functional as F
+from torch import nn
+
+from former_nb.attention import attention, attention_weights
+from former_nb.guards import repeat_kv
+from former_nb.recording import Recorder
+
+
+def written(q, k, v, mask=None, is_causal=False, dropout=0.0):
+    "Attention written out, as `attention` is called."
+    weights = attention_weights(q, k, mask, is_causal)
+    return F.dropout(weights, dropout) @ repeat_kv(v, q)
+
+
+class Placed(nn.Module):
+    "A layer with positions around what it calls, as a stack puts them there."
+
+    def __init__(self, layer, positions):
+        super().__init__()
+        self.layer, self.positions = layer, positions
+
+    def forward(self, x, attend=attention, **options):
+        if self.positions is not None:
+            attend = partial(self.positions, attend)
+        return self.layer(x, attend, **options)
+
+
+def with_weights(layer, x, attend=written, **options):
+    "What a layer gives, and the weights of its heads."
+    weights = []
+    y = layer(x, Recorder(weights.append, attend), **options)
+    return y, weights[0]
