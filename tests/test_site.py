@@ -220,6 +220,7 @@ TEXTS = {
     r"by $\sqrt{d_k}$": r"by :math:`\sqrt{d_k}`",
     f"[Vaswani]({PAPER})": f"`Vaswani <{PAPER}>`__",
     "2**32 or *args": r"2\*\*32 or \*args",
+    "not how *often*, 2**3 and (*a, *b)": r"not how *often*, 2\*\*3 and (\*a, \*b)",
 }
 
 

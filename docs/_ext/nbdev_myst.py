@@ -499,12 +499,13 @@ def write_api_pages(app):
 
 KEYWORDS = inspect.Parameter.VAR_KEYWORD  # what docments gives as the type of **kwargs
 INLINE = re.compile(
-    r"``.+?``|`([^`]+)`|\$([^$\n]+)\$|\[([^\]]+)\]\((https?://[^)\s]+)\)|([*\\|]|\w_(?!\w))"
+    r"``.+?``|(?<![\w*])\*\w(?:[^*\n]*\w)?\*(?![\w*])"  # stay as they are
+    r"|`([^`]+)`|\$([^$\n]+)\$|\[([^\]]+)\]\((https?://[^)\s]+)\)|([*\\|]|\w_(?!\w))"
 )
 
 
 def to_rst(line):
-    """The Markdown of a docstring as reStructuredText: code, math and links; stars stay stars."""
+    """The Markdown of a docstring as reStructuredText: code, math, links; lone stars stay stars."""
 
     def inline(match):
         code, math, words, url, special = match.groups()
