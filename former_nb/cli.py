@@ -146,7 +146,7 @@ def one_sentence(
             remark(f"Error: {' '.join(str(error).split())}")
             raise typer.Exit(2) from None
         except OverflowError as error:
-            remark(f"Error: a number is too large: {error}")
+            remark(f"Error: a number is too large: {error.args[-1]}")
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             saved = " What was saved is whole and can be used; --resume goes on from there."

@@ -281,7 +281,7 @@ def test_without_end_until_someone_has_read_enough_or_stops_it(run):
     assert process.returncode == 130 and said == b"Stopped.\n"
 
 
-def test_a_number_beyond_all_bounds_gets_one_sentence():
+def test_a_number_beyond_all_bounds_gets_one_sentence(capsys):
     @cli.one_sentence
     def too_large():
         return 2.0**10_000
@@ -289,6 +289,8 @@ def test_a_number_beyond_all_bounds_gets_one_sentence():
     with pytest.raises(typer.Exit) as stop:
         too_large()
     assert stop.value.exit_code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Error: a number is too large: ") and "(" not in said
     refused(former("translate", "--length-penalty", "100000", "eins", *CPU))
 
 
