@@ -39,7 +39,7 @@ bench: $(STAMP) ## Time our modules beside what you would use instead; NAME=gene
 	$(BIN)/python -m benchmarks $(NAME)
 
 clean: ## Remove what was built: the site, caches and both environments, not runs/
-	rm -rf .venv .lab _site .doctrees jupyter_execute build dist *.egg-info .pytest_cache .hypothesis .ruff_cache
+	rm -rf .venv .lab _site _docs _proc .doctrees jupyter_execute build dist *.egg-info .pytest_cache .hypothesis .ruff_cache
 
 $(STAMP): settings.ini constraints.txt setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

@@ -4,6 +4,7 @@ python -m benchmarks                        every workload: some ten minutes on 
 python -m benchmarks attention/512 generate   those whose names begin so
 python -m benchmarks --threads 1 2          all of it with one thread, then with two
 python -m benchmarks --table                what was measured, as a table in Markdown
+python -m benchmarks --readme               write what README.md shows of it into nbs/index.ipynb
 
 Contenders take turns in one run. Ours runs twice, and "ours again" shows how far chance alone moves
 a ratio. Below 1 ours is faster. A peer that is not installed, or is of a version that does not fit,
@@ -12,13 +13,15 @@ machine would need if nothing but its measured rate of products or its memory he
 
 It computes on a GPU where there is one; FORMER_NB_DEVICE=cpu keeps it on the CPU. Real lengths of
 reviews and captions are taken from FORMER_NB_DATA or a download, else from generated sentences.
-Results are written after each workload, so a run that is cut off keeps what it has.
+Results are written after each workload, so a run that is cut off keeps what it has. Each kind of
+machine has a file of its own.
 """
 
 import argparse
 import json
 import os
 import platform
+import re
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -32,6 +35,7 @@ from . import chart, peers, start, timing
 from .workloads import WORKLOADS
 
 RESULTS = Path(__file__).parent / "results"
+INDEX = Path(__file__).parents[1] / "nbs" / "index.ipynb"
 NAMES = [*WORKLOADS, *start.NAMES]
 PACKAGES = "torch", "transformers", "x-transformers", "former-nb"
 
@@ -85,14 +89,25 @@ def versions():
     return found
 
 
-def machine(device):
-    "The device in words."
+def machine(device, cpuinfo=Path("/proc/cpuinfo")):
+    "The device in words. Processors of one name differ, so where it is known the model follows."
     if device.type == "cuda":
         return torch.cuda.get_device_name()
-    cpu = Path("/proc/cpuinfo")
-    names = cpu.read_text().split("model name") if cpu.exists() else []
-    name = names[1].split("\n")[0].strip("\t :") if names[1:] else platform.processor()
-    return f"{device.type}, {name or platform.machine()}"
+    text = cpuinfo.read_text() if cpuinfo.exists() else ""
+    known = dict(re.findall(r"^(model name|cpu family|model)[ \t]*: *(.+)$", text, re.M))
+    name = known.get("model name") or platform.processor() or platform.machine()
+    if "model" in known:
+        name += f", family {known.get('cpu family', '?')}, model {known['model']}"
+    return f"{device.type}, {name}"
+
+
+def results_file(folder, words, threads):
+    "Where the results of a machine are kept, by what `machine` says of it."
+    kind, _, name = words.partition(", ")
+    if not name:  # a GPU says its name alone
+        kind, name = "cuda", words
+    name = re.sub("[^a-z0-9]+", "-", re.sub(r"\(\w+\)", "", name).lower()).strip("-")
+    return folder / f"{kind}-{threads}-{name}.json"
 
 
 def is_there(device):
@@ -106,7 +121,7 @@ def is_there(device):
 
 def measure_all(chosen, args, device, threads):
     "Each workload, results kept after each."
-    file = args.out / f"{device.type}-{threads}.json"
+    file = results_file(args.out, machine(device), threads)
     results = json.loads(file.read_text()) if file.exists() else {"workloads": {}}
     results |= {"device": machine(device), "threads": threads, "versions": versions()}
     results["limits"] = {}
@@ -133,6 +148,7 @@ def parse(argv):
     p.add_argument("names", nargs="*", help="beginnings of names of workloads; all if left out")
     p.add_argument("--list", action="store_true", help="print the names and stop")
     p.add_argument("--table", action="store_true", help="print what was measured and stop")
+    p.add_argument("--readme", action="store_true", help="write README's table and stop")
     p.add_argument("--memory", action="store_true", help="and peak memory of all: slow")
     p.add_argument(
         "--seconds", type=float, default=3.0,
@@ -152,8 +168,9 @@ def parse(argv):
 
 def main(argv=None):
     args = parse(argv)
-    if args.table:
-        sys.exit(print(chart.table([json.loads(f.read_text()) for f in args.out.glob("*.json")])))
+    if args.table or args.readme:
+        several = [json.loads(file.read_text()) for file in sorted(args.out.glob("*.json"))]
+        sys.exit(write_readme(several) if args.readme else print(chart.table(several)))
     chosen = [n for n in NAMES if n.startswith(tuple(args.names)) or not args.names]
     if args.list or not chosen:
         print("\n".join(NAMES))
@@ -164,6 +181,19 @@ def main(argv=None):
         torch.set_num_threads(n)
         os.environ["OMP_NUM_THREADS"] = str(n)  # of the processes that we start
         measure_all(chosen, args, pick_device(), n)
+
+
+def write_readme(several, index=INDEX):
+    "Put the table in the place of the one that `nbs/index.ipynb` has."
+    page = json.loads(index.read_text(encoding="utf-8"))
+    for cell in page["cells"]:
+        text = "".join(cell["source"])
+        if chart.README_HEAD in text:
+            text = chart.README_TABLE.sub(lambda found: chart.readme(several), text)
+            cell["source"] = text.splitlines(keepends=True)
+    text = json.dumps(page, indent=1, ensure_ascii=False) + "\n"
+    index.write_text(text, encoding="utf-8", newline="\n")
+    print(f"{index.name} has the table; python tools/readme.py writes README.md")
 
 
 def print_peak(name, who, threads):

@@ -1,4 +1,17 @@
-"""What was measured as a picture and as a table."""
+"""What was measured as a picture, as a table, and as README.md tells it."""
+
+import re
+
+README = {  # what README.md calls a workload -> the workload and the peer
+    "train a generator, 10.8 M, bf16": ("train_generator/10.8M/bfloat16", "Hugging Face GPT-2"),
+    "train a classifier": ("train_classifier", "BERT, our buckets"),
+    "train a translator": ("train_translator/buckets", "Hugging Face BART"),
+    "write 1 text, 10.8 M": ("write/10.8M/1", "Hugging Face GPT-2"),
+    "write 16 texts, 10.8 M": ("write/10.8M/16", "Hugging Face GPT-2"),
+    "translate with 4 beams": ("translate/4", "Hugging Face BART"),
+}
+README_HEAD = "| | rival | CPU, one thread | H100 |\n"
+README_TABLE = re.compile(re.escape(README_HEAD) + r"(?:\|.*\n)+")
 
 
 def draw(results: dict, file) -> None:
@@ -45,7 +58,9 @@ def cell(found: dict | None, who: str) -> str:
 def table(several: list[dict]) -> str:
     "Ratios in Markdown, a column per run; what it was measured on stands below."
     several = sorted(several, key=lambda run: (run["device"], run["threads"]))
-    heads = [f"{run['device'].split(',')[0]}, {run['threads']} thread(s)" for run in several]
+    heads = [
+        f"{run['device'].removeprefix('cpu, ')}, {run['threads']} thread(s)" for run in several
+    ]
     lines = ["| work | ours against | " + " | ".join(heads) + " |"]
     lines.append("|---" * (2 + len(heads)) + "|")
     names = dict.fromkeys(name for run in several for name in run["workloads"])
@@ -59,3 +74,26 @@ def table(several: list[dict]) -> str:
         said = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
         lines.append(f"\n{run['device']}, {run['threads']} thread(s): {said}.")
     return "\n".join(lines)
+
+
+def span(several: list[dict], name: str, who: str) -> str:
+    "The median of a ratio; from the least to the largest where several machines measured it."
+    ratios = [run["workloads"][name]["ratio"] for run in several if name in run["workloads"]]
+    medians = sorted(ratio[who][1] for ratio in ratios if who in ratio)
+    if not medians:
+        return "–"
+    ends = (f"{median:.2f}".lstrip("0") for median in (medians[0], medians[-1]))
+    return " to ".join(dict.fromkeys(ends))  # one number where both are alike
+
+
+def readme(several: list[dict]) -> str:
+    "The table of README.md. What nobody has measured has no row."
+    single = [run for run in several if run["threads"] == 1]
+    cpus = [run for run in single if run["device"].startswith("cpu")]
+    gpus = [run for run in single if "H100" in run["device"]]
+    lines = [README_HEAD, "|---|---|---|---|\n"]
+    for words, (name, who) in README.items():
+        cells = [span(runs, name, who) for runs in (cpus, gpus)]
+        if set(cells) != {"–"}:
+            lines.append(f"| {words} | {who} | {cells[0]} | {cells[1]} |\n")
+    return "".join(lines)

@@ -135,6 +135,16 @@ def bart(c: TransformerConfig):
     )  # fmt: skip
 
 
+def endless(model):
+    """Let a model write on to `max_new_tokens`: no token ends a text.
+
+    `min_new_tokens` would do that too, but it changes all logits at each step. It adds 12 % to the
+    operations of GPT-2 with 10.8 M weights, 19 % to BART's with one beam and 8 % with four.
+    """
+    model.generation_config.eos_token_id = None
+    return model
+
+
 def cross_entropy(logits, targets):
     "The loss as a peer's user would write it."
     return F.cross_entropy(logits.flatten(0, -2).float(), targets.flatten(), ignore_index=-100)

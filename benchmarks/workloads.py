@@ -3,6 +3,8 @@
 Every contender has the same sizes and does the same amount of work: one call is one step, one
 forward pass or one whole generation. What a workload imports from a peer, it imports by name, so
 that a peer which is not installed costs only its own line.
+
+Who changes what a workload does gives it another name: results keep what was measured by its name.
 """
 
 import sys
@@ -17,6 +19,7 @@ from torch import nn
 
 import former_nb.optimization as optimization
 from former_nb.attention import attention
+from former_nb.batches import make_batches
 from former_nb.beam_search import beam_search
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
@@ -27,8 +30,8 @@ from former_nb.generator import LanguageModel
 from former_nb.labels import collate_labels, label_batches
 from former_nb.losses import call
 from former_nb.multi_head import MultiHeadAttention, mha_to_torch
-from former_nb.number_words import greedy_decode
 from former_nb.sampling import Sampling
+from former_nb.settings import PairData
 from former_nb.text import BOS, EOS, PAD, SPECIALS, UNK
 from former_nb.two_stacks import CrossAttentionCache
 
@@ -223,37 +226,56 @@ def train_classifier(device):
     return Work(steps(models, mixed, device), flops)
 
 
-def captions(n, vocab_size, device):
-    "A batch of pairs as long as real captions, or number words where there are none."
+def captions(n, vocab_size):
+    "Pairs as long as real captions, or number words where there are none: `n` of them, or all."
     pairs = load_translations()[0]["train"]
-    sides = (ragged([p[i] for p in pairs], 100, vocab_size, n) for i in (0, 1))
-    (src, tgt), targets = collate_pairs(list(zip(*sides)))
-    return (src.to(device), tgt.to(device)), targets.to(device)
+    sides = ([pair[i] for pair in pairs] for i in (0, 1))
+    return list(zip(*(ragged(side, 100, vocab_size, n or len(side)) for side in sides)))
 
 
 TRANSLATOR = TransformerConfig(5000, 128, 256, 4, 3, 1024, dropout=0.0)
 
 
-@workload("train_translator")
-def train_translator(device):
-    (src, tgt), targets = captions(128, TRANSLATOR.vocab_size, device)
-    real, ours, c = (src != PAD).long(), EncoderDecoder(TRANSLATOR), TRANSLATOR
-    theirs = lambda m, x: m(x[0], attention_mask=real, decoder_input_ids=x[1]).logits
+def translator_batches(kind):
+    """Pairs of a size, on the CPU.
+
+    "buckets": four of the batches that `former-nb train multi30k` makes, sorted by the longer side
+    and of at most 2,500 tokens. They lie at one, three, five and seven eighths of that order.
+    "unsorted": 128 pairs as they come, with the pads of the longest.
+    """
+    if kind == "unsorted":
+        return [collate_pairs(captions(128, TRANSLATOR.vocab_size))]
+    rows = captions(None, TRANSLATOR.vocab_size)
+    how = dict(max_tokens=PairData.batch_tokens, length=lambda row: max(map(len, row)))
+    order = make_batches(rows, collate=collate_pairs, **how).batch_sampler.batches()
+    chosen = (order[(2 * i + 1) * len(order) // 8] for i in range(4))
+    return [collate_pairs([rows[j] for j in batch]) for batch in chosen]
+
+
+@workload("train_translator", ("buckets",), ("unsorted",))
+def train_translator(kind, device):
+    batches, ours, c = translator_batches(kind), EncoderDecoder(TRANSLATOR), TRANSLATOR
+    theirs = lambda m, x: (
+        m(x[0], attention_mask=(x[0] != PAD).long(), decoder_input_ids=x[1]).logits
+    )
     models = {
         "ours": lambda: (ours, call),
         "nn.Transformer": lambda: (peers.TorchTranslator(c), call),
         "Hugging Face BART": lambda: (peers.bart(c), theirs),
     }
-    read, write = ((t != PAD).sum(1).tolist() for t in (src, tgt))
+    read, write = (
+        torch.cat([(x[side] != PAD).sum(1) for x, _ in batches]).tolist() for side in (0, 1)
+    )
     pairs = sum(s * s + t * t // 2 + s * t for s, t in zip(read, write)) * c.n_layers
     moved = 2 * c.n_layers * c.d_model**2  # keys and values of the memory meet its tokens
     flops = step_flops(weights_of(ours.encoder) + moved, sum(read), pairs, c.d_model)
     weights = weights_of(ours.decoder) - moved + c.vocab_size * c.d_model
     flops += step_flops(weights, sum(write), 0, 0)
-    return Work(steps(models, [((src, tgt), targets)], device), flops)
+    place = lambda x, targets: (tuple(t.to(device) for t in x), targets.to(device))
+    return Work(steps(models, [place(*batch) for batch in batches], device), flops)
 
 
-@workload("generate", *product(SIZES, (1, 16)))
+@workload("write", *product(SIZES, (1, 16)))
 def generation(size, B, device, n=128, before=16):
     c = TransformerConfig(65, dropout=0.0, **SIZES[size])
     prompt = torch.randint(len(SPECIALS), 65, (B, before), device=device)
@@ -263,9 +285,8 @@ def generation(size, B, device, n=128, before=16):
     runs = {"ours": lambda: generate(ours, prompt, n, greedy, **how)}
 
     def theirs():
-        model = peers.gpt2(c).to(device).eval()
-        how = dict(do_sample=False, min_new_tokens=n, max_new_tokens=n, use_cache=True)
-        how |= dict(attention_mask=torch.ones_like(prompt))
+        model = peers.endless(peers.gpt2(c).to(device).eval())
+        how = dict(do_sample=False, max_new_tokens=n, attention_mask=torch.ones_like(prompt))
         return peers.no_grad(lambda: model.generate(prompt, **how))
 
     weights, kept = weights_of(ours.stack), 2 * c.n_layers * c.d_model * (before + n / 2)
@@ -273,26 +294,26 @@ def generation(size, B, device, n=128, before=16):
     return Work(runs, 2 * B * n * (weights + kept), 4 * n * (weights + B * kept))
 
 
-@workload("translate", ("greedy", 1), ("beam", 4))
-def translation(kind, num_beams, device, n=32):
-    (src, _), _ = captions(64, TRANSLATOR.vocab_size, device)
+@workload("translate", (1,), (4,))
+def translation(num_beams, device, n=32):
+    "The search of `translate`, which is greedy with one beam."
+    (src, _), _ = collate_pairs(captions(64, TRANSLATOR.vocab_size))
+    src = src.to(device)
     ours = EncoderDecoder(TRANSLATOR).to(device).eval()
     starts = torch.full((len(src), 1), BOS, device=device)
 
-    def beams():
+    def search():
         memory, mask = ours.encode(src), src[:, None, None] != PAD
         decode = lambda tokens, cache: ours.decode(tokens, memory, mask, cache)
-        cache = CrossAttentionCache(TRANSLATOR.n_layers)
-        beam_search(
-            decode, starts, num_beams, n, eos_token_ids=None, cache=cache,
-            suppress_tokens=(PAD, BOS, UNK, EOS),
-        )  # fmt: skip
+        cache, never = CrossAttentionCache(TRANSLATOR.n_layers), (PAD, BOS, UNK, EOS)
+        how = dict(eos_token_ids=None, cache=cache, suppress_tokens=never)
+        return [found[0][0] for found in beam_search(decode, starts, num_beams, n, **how)]
 
     def theirs():
-        model = peers.bart(TRANSLATOR).to(device).eval()
-        how = dict(do_sample=False, num_beams=num_beams, min_new_tokens=n, max_new_tokens=n)
+        model = peers.endless(peers.bart(TRANSLATOR).to(device).eval())
+        how = dict(do_sample=False, num_beams=num_beams, max_new_tokens=n)
         how |= dict(attention_mask=(src != PAD).long())
         return peers.no_grad(lambda: model.generate(src, **how))
 
-    own = beams if num_beams > 1 else lambda: greedy_decode(ours, src, n)
-    return Work({"ours": peers.no_grad(own)} | peers.available({"Hugging Face BART": theirs}))
+    runs = {"ours": peers.no_grad(search)}
+    return Work(runs | peers.available({"Hugging Face BART": theirs}))

@@ -33,6 +33,11 @@ def read_text(
         content = path.read_bytes()
         content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
         text = normalise(content.decode("utf-8-sig").replace("\r\n", "\n"))
+    except UnicodeDecodeError as error:
+        lines, byte = error.object[: error.start].split(b"\n"), error.object[error.start]
+        place = f"in position {len(lines[-1])} of line {len(lines)}"
+        why = f"byte 0x{byte:x} {place} cannot be decoded"
+        raise ValueError(f"file: {str(file)!r} cannot be read as UTF-8 text: {why}") from None
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise ValueError(f"file: {str(file)!r} cannot be read as UTF-8 text: {error}") from None
     before, nul, _ = text.partition("\0")

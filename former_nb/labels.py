@@ -125,7 +125,7 @@ def _encode(text, tokenizer):
         note = f"only the first and the last {half:,} of {n:,} characters were read"
     try:
         if unknown := tokenizer.unknown(text):
-            note = f"unknown characters: {unknown[:20]}"
+            note = f"unknown characters: {unknown[:20]!r}"
         return encode_texts([text], tokenizer)[0], note if text.strip() else "empty text"
     except (TypeError, ValueError) as error:
         return None, str(error)

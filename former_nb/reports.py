@@ -83,7 +83,7 @@ def report_names(model, folder, say, tokenizer, texts, rows, seed) -> dict:
         figure.savefig(whole / "attention.png", dpi=120)
     plt.close(figure)
     say(f"Attention weights of each head on {texts[2][0]!r}: {folder / 'attention.png'}")
-    more = f" --prompt {prompts[0]}" if prompts else ""
+    more = f" {prompts[0]}" if prompts else ""
     say(f"The model is in {folder}. Try: former-nb generate --model {folder}{more}")
     return {"held_out_nats_per_character": losses}
 
@@ -97,7 +97,7 @@ def report_toy(model, folder, say, texts, rows, collate) -> dict:
     share = exact_match(model, bar(make_batches(rows[2], 500, collate=collate), "batch"))
     say(f"Right from end to end: {share:.1%} of {len(texts[2]):,} held-out questions")
     question = texts[2][0].split(SEPARATOR)[0] + SEPARATOR
-    use = f"former-nb generate --model {folder} --prompt {question} --temperature 0 --n 1"
+    use = f"former-nb generate --model {folder} {question} --temperature 0 --n 1"
     say(f"The model is in {folder}. Try: {use}")
     return {"held_out_exact_match": share}
 

@@ -32,7 +32,14 @@ def normalise(
 ) -> str:
     "One spelling (NFC). `ValueError` for half a surrogate pair, which is no character."
     check_type("text", text, str)
-    text.encode()  # raises UnicodeEncodeError for half a surrogate pair
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        at, half = error.start + 1, ord(text[error.start])
+        came = f"half a surrogate pair, 0x{half:x}"
+        if 0xDC80 <= half <= 0xDCFF:  # where Python read what is not UTF-8
+            came = f"byte 0x{half - 0xDC00:x}, which UTF-8 cannot decode"
+        raise ValueError(f"text: expected characters, got {came}, at character {at}") from None
     text = re.sub(r"<br\s*/?>", "\n", text, flags=re.IGNORECASE) if strip_html else text
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)
 

@@ -87,7 +87,7 @@ def _read(line, tokenizer, limit):
         pieces = split_text(line, tokenizer, limit)
     except (TypeError, ValueError) as error:
         return [], f"not translated: {error}"
-    notes = [f"characters that the model does not know: {unknown}"] if unknown else []
+    notes = [f"characters that the model does not know: {unknown!r:.80}"] if unknown else []
     notes += [f"too long, so translated in {len(pieces)} pieces"] if len(pieces) > 1 else []
     return encode_texts(pieces, tokenizer), "; ".join(notes)
 

@@ -1,7 +1,6 @@
 """The benchmarks name what is left out, and keep what they have measured."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,12 @@ import torch
 import benchmarks.__main__ as command
 from benchmarks import chart, peers, start, timing, workloads
 from benchmarks.__main__ import main
+from former_nb.settings import PairData
+from former_nb.text import PAD
 
+PEER = {"write": "Hugging Face GPT-2", "translate": "Hugging Face BART"}
 CPU = torch.device("cpu")
 ROOT = Path(__file__).resolve().parents[1]
-TOLD = {  # what README.md says of a workload, by its words there
-    "train a generator, 10.8 M, bf16": "train_generator/10.8M/bfloat16",
-    "train a translator": "train_translator",
-    "write 16 texts, 10.8 M": "generate/10.8M/16",
-    "translate with 4 beams": "translate/beam/4",
-}
 QUICK = ["--seconds", "0"]
 
 
@@ -42,16 +38,93 @@ def test_a_missing_peer_or_one_of_another_version_is_named_and_left_out(capsys):
         peers.that_run({"ours": broken, "theirs": lambda: 1})
 
 
+def results():
+    files = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
 def test_the_readme_tells_what_was_measured():
-    text, row = (ROOT / "README.md").read_text(encoding="utf-8"), "| {} | {} | {} | {} |"
-    there = re.findall(r"^\| .+ \| (?:Hugging Face|nn\.|x-).+ \| [\d.]+ \| [\d.]+ \|$", text, re.M)
-    files = [ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("cpu-1", "cuda-1")]
-    found = [json.loads(file.read_text(encoding="utf-8"))["workloads"] for file in files]
-    for said, (words, workload) in zip(there, TOLD.items()):
-        peer = said.split(" | ")[1]
-        ratios = (f"{works[workload]['ratio'][peer][1]:.2f}".lstrip("0") for works in found)
-        assert said == row.format(words, peer, *ratios)
-    assert len(there) == len(TOLD)
+    (table,) = chart.README_TABLE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert table == chart.readme(results()) and table.count("\n") > 3
+
+
+def test_no_result_is_of_a_workload_that_is_no_more():
+    assert {name for run in results() for name in run["workloads"]} <= {*command.NAMES}
+    assert {name for name, _ in chart.README.values()} <= {*command.NAMES}
+
+
+def run_of(device, **medians):
+    works = {name: {"ratio": {"peer": [0, median, 9]}} for name, median in medians.items()}
+    return {"device": device, "threads": 1, "workloads": works}
+
+
+def test_the_readme_gives_a_range_and_leaves_out_what_nobody_measured(monkeypatch, tmp_path):
+    known = {word: (word, "peer") for word in ("one", "some", "none", "gpu")}
+    monkeypatch.setattr(chart, "README", known)
+    several = [
+        run_of("cpu, a", some=0.9, one=1.05),
+        run_of("cpu, b", some=0.72),
+        run_of("cpu, c", some=0.8),
+    ]
+    several += [run_of("NVIDIA H100", gpu=0.5), run_of("NVIDIA T4", some=0.1)]
+    several += [run_of("cpu, a", some=0.1) | {"threads": 2}]
+    rows = [
+        "| one | peer | 1.05 | – |",
+        "| some | peer | .72 to .90 | – |",
+        "| gpu | peer | – | .50 |",
+    ]
+    assert chart.readme(several).splitlines()[2:] == rows
+    old = "before\n\n" + chart.README_HEAD + "|---|---|---|---|\n| old | x | .1 | .2 |\n\nafter ·"
+    index = tmp_path / "index.ipynb"
+    index.write_text(json.dumps({"cells": [{"source": old.splitlines(keepends=True)}]}))
+    command.write_readme(several, index)
+    (cell,) = json.loads(index.read_text(encoding="utf-8"))["cells"]
+    assert "".join(cell["source"]) == f"before\n\n{chart.readme(several)}\nafter ·"
+
+
+def test_writing_the_table_that_is_there_changes_no_byte(tmp_path):
+    index = tmp_path / "index.ipynb"
+    index.write_bytes((ROOT / "nbs" / "index.ipynb").read_bytes())
+    command.write_readme(results(), index)
+    assert index.read_bytes() == (ROOT / "nbs" / "index.ipynb").read_bytes()
+
+
+def test_processors_of_one_name_have_files_of_their_own(tmp_path):
+    told = (
+        "processor\t: 0\ncpu family\t: 6\nmodel\t\t: {}\nmodel name\t: Intel(R) Xeon(R) Processor\n"
+    )
+    files = set()
+    for model in (143, 207):
+        (tmp_path / "cpuinfo").write_text(told.format(model))
+        said = command.machine(CPU, tmp_path / "cpuinfo")
+        assert said == f"cpu, Intel(R) Xeon(R) Processor, family 6, model {model}"
+        files.add(command.results_file(tmp_path, said, 2).name)
+    assert files == {f"cpu-2-intel-xeon-processor-family-6-model-{n}.json" for n in (143, 207)}
+    assert command.results_file(tmp_path, "NVIDIA H100 80GB HBM3", 1).name[:7] == "cuda-1-"
+    assert command.machine(CPU, tmp_path / "none").startswith("cpu, ")
+
+
+def test_the_translator_is_timed_in_the_batches_of_its_recipe():
+    pads = {}
+    for kind in ("buckets", "unsorted"):
+        sides = [t for x, _ in workloads.translator_batches(kind) for t in x]
+        pads[kind] = sum((t == PAD).sum().item() for t in sides) / sum(t.numel() for t in sides)
+        assert all(t.numel() <= PairData.batch_tokens for t in sides)
+    assert len(sides) == 2 and pads["buckets"] < 0.15 < 0.25 < pads["unsorted"]
+
+
+def test_everyone_writes_to_the_end_and_nobody_rewrites_logits_for_it(monkeypatch):
+    pytest.importorskip("transformers")
+    from transformers import MinNewTokensLengthLogitsProcessor as Rewrites
+
+    monkeypatch.setattr(Rewrites, "__call__", lambda *args: pytest.fail("logits are rewritten"))
+    new = {"write": 128, "translate": 32}
+    for name in ("write/0.8M/1", "translate/1", "translate/4"):
+        runs = workloads.WORKLOADS[name](CPU).runs
+        assert runs.keys() == {"ours", PEER[name.split("/")[0]]}
+        for who, run in runs.items():
+            begin = 16 if name.startswith("write") else 1
+            assert {len(row) for row in run()} == {begin + new[name.split("/")[0]]}, (name, who)
 
 
 def test_every_contender_of_the_smallest_workloads_runs():
@@ -72,7 +145,7 @@ def test_what_does_not_fit_in_memory_is_left_out(monkeypatch, capsys):
 def test_the_command_measures_and_keeps(tmp_path, monkeypatch):
     monkeypatch.setenv("FORMER_NB_DEVICE", "cpu")
     name, kept = "attention/128/full/forward", {"ratio": {}, "seconds": {}, "limit": None}
-    file = tmp_path / "cpu-1.json"
+    file = command.results_file(tmp_path, command.machine(CPU), 1)
     file.write_text(json.dumps({"workloads": {"an older one": kept}}))
     main([name, *QUICK, "--out", str(tmp_path)])
     results = json.loads(file.read_text())
@@ -94,11 +167,12 @@ def test_a_workload_that_fails_is_left_out_and_a_lost_device_stops(monkeypatch, 
     monkeypatch.setattr(command, "measure", lost)
     main([*names, *QUICK, "--out", str(tmp_path)])
     assert f"{names[1]} is left out: out of memory\n" in capsys.readouterr().err
-    (tmp_path / "cpu-1.json").unlink()
+    file = command.results_file(tmp_path, command.machine(CPU), 1)
+    file.unlink()
     monkeypatch.setattr(command, "is_there", lambda device: False)
     with pytest.raises(SystemExit, match="cpu is gone; what was measured is in"):
         main([*names, *QUICK, "--out", str(tmp_path)])
-    assert json.loads((tmp_path / "cpu-1.json").read_text())["workloads"].keys() == {names[0]}
+    assert json.loads(file.read_text())["workloads"].keys() == {names[0]}
 
 
 def test_the_table_has_a_column_per_run_and_a_row_per_peer():
@@ -107,7 +181,7 @@ def test_the_table_has_a_column_per_run_and_a_row_per_peer():
     one = run | {"threads": 1, "workloads": {"work": {"ratio": ratio, "limit": 0.5}}}
     two = run | {"threads": 2, "workloads": {}}
     lines = chart.table([two, one]).splitlines()
-    assert lines[0] == "| work | ours against | cpu, 1 thread(s) | cpu, 2 thread(s) |"
+    assert lines[0] == "| work | ours against | a core, 1 thread(s) | a core, 2 thread(s) |"
     assert "| work | ours again | 1.00 (0.99–1.02); 50% of the limit | – |" in lines
     assert "| work | theirs | 0.60 (0.50–0.70) | – |" in lines
     assert lines[-1] == "cpu, a core, 2 thread(s): torch 2.13."

@@ -94,7 +94,7 @@ def test_same_seed_same_model_and_same_names(model, names, tmp_path):
         (["--prompt", ""], "prompt"),
         (["--prompt", "a" * 500], "prompt"),
         (["--prompt", "on\udcff"], "prompt"),
-        (["--temperature", "-1"], "temperature"),
+        (["--top-p", "0"], "top_p"),
     ],
 )
 def test_generate_refuses(model, options, word):
@@ -106,7 +106,7 @@ TOO_LARGE = ("names", "n_layers"), ("copy", "length"), ("copy", "rows"), ("text"
 
 
 def test_numbers_without_bounds_are_refused_at_once(model, own):
-    for odd in ("nan", "1e300"):
+    for odd in ("nan", "1e300", "-1"):
         no_option(former("generate", "--model", model, "--temperature", odd), "--temperature")
     huge = 1_000_000_000
     for task, name in TOO_LARGE:

@@ -114,6 +114,41 @@ def name_faults(nb):
             yield f"cell {n} uses {name}, which no shown cell has made"
 
 
+# ---------------------------------------------------------------- what nbdev runs as it renders
+
+
+def import_faults(nb):
+    """One sentence for each cell with imports that nbdev cannot run, or that computes, in its docs.
+
+    Where a page exports, `nbdev_docs` and `nbdev_readme` run the exports and every cell that
+    imports, and no other. So imports stand together, and computing stands apart from them.
+    """
+    if not any(is_exported(cell) for _, cell in code_cells(nb)):
+        return
+    known, first = {*dir(builtins), "get_ipython"}, True
+    for n, cell in code_cells(nb):
+        if directives(cell).get("eval") == "false":
+            continue
+        tree = order.cell_tree(cell.source, f"cell {n}")
+        imports = any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in ast.walk(tree))
+        if not imports and not is_exported(cell):
+            continue
+        made, used, _ = names(cell.source, f"cell {n}")
+        known |= made
+        if is_exported(cell) or first_cell.is_install(cell):
+            continue
+        if unknown := sorted(used - known):
+            yield f"cell {n} imports and uses {', '.join(unknown)}, which nbdev has not made"
+        elif not first and any(not isinstance(x, (ast.Import, ast.ImportFrom)) for x in tree.body):
+            yield f"cell {n} imports and computes: move its imports to the first cell that imports"
+        first = False
+
+
+@pytest.mark.parametrize("path", first_cell.pages(), ids=lambda path: path.stem)
+def test_imports_stand_apart_from_what_computes(path):
+    assert list(import_faults(nbformat.read(path, 4))) == []
+
+
 # ---------------------------------------------------------------- anatomy
 
 
@@ -280,6 +315,27 @@ def test_a_page_that_is_right_has_no_fault(folder):
 def test_a_page_that_does_not_run_as_shown_is_told_so(cell, fault):
     (said,) = page_faults(lesson(cell))
     assert said.startswith("cell 6 ") and fault in said
+
+
+@pytest.mark.parametrize(
+    "cell, fault",
+    [
+        ("import math\n\nmath.log(x)", "cell 7 imports and uses x,"),
+        ("import math\n\nmath.log(2)", "cell 7 imports and computes"),
+        ("def half(x):\n    import math\n\n    return x / 2", "cell 7 imports and computes"),
+        ("#| eval: false\nimport math\n\nmath.log(x)", None),
+        ("#| export\nimport math\n\nE = math.e", None),
+        ("import math", None),
+        ("x + 1", None),
+    ],
+)
+def test_a_cell_that_imports_and_computes_is_told_so(cell, fault):
+    said = list(import_faults(lesson(code("x = 1"), code(cell))))
+    assert [words[: len(fault)] for words in said] == [fault] if fault else said == []
+    assert (
+        not list(import_faults(new_notebook(cells=[code("x = 1"), code(cell)])))
+        or "#| export" in cell
+    )
 
 
 def test_names_of_hidden_and_unrun_cells_are_not_known():

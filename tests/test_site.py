@@ -13,6 +13,7 @@ import json
 import os
 import posixpath
 import re
+import runpy
 import struct
 import sys
 import threading
@@ -220,6 +221,7 @@ TEXTS = {
     r"by $\sqrt{d_k}$": r"by :math:`\sqrt{d_k}`",
     f"[Vaswani]({PAPER})": f"`Vaswani <{PAPER}>`__",
     "2**32 or *args": r"2\*\*32 or \*args",
+    "not how *often*, 2**3 and (*a, *b)": r"not how *often*, 2\*\*3 and (\*a, \*b)",
 }
 
 
@@ -291,10 +293,12 @@ def test_a_plain_module_has_its_docstrings_on_its_reference_page():
 
 # ---------------------------------------------------------------- the pages, in a browser
 
+MADE = {path.relative_to(SITE).with_suffix("").as_posix() for path in SITE.rglob("*.html")}
+MOVED = {ext.unnumbered(page) for page in MADE if ext.unnumbered(page) != page}
 PAGES = sorted(
-    page.as_posix()
-    for page in (path.relative_to(SITE) for path in SITE.rglob("*.html"))
-    if page.parts[0] not in ("_static", "slides") and page.name != "404.html"
+    f"{page}.html"
+    for page in MADE - MOVED - {"404"}
+    if not page.startswith(("_static/", "slides/"))
 )
 EVERY = os.environ.get("FORMER_NB_PAGES") == "all"
 GENERATED = [[p for p in PAGES if p.startswith(folder)] for folder in ("api/", "_modules/")]
@@ -468,6 +472,53 @@ def test_css_keeps_what_pages_use():
 
 
 ATTRIBUTE = re.compile(r'\s(id|href|src|data)="([^"]*)"')
+FORWARD = re.compile(r'location\.replace\("([^"]*)" \+ location\.hash\)')
+
+
+@in_browser[1]
+def test_every_link_of_nbdevs_index_leads_to_the_cell_that_exports_the_name():
+    """Other sites made with nbdev link to names of this package by its index."""
+    index = runpy.run_path(ROOT / "former_nb" / "_modidx.py")["d"]["syms"]
+    links = {link for names in index.values() for link, _ in names.values()}
+    texts, dead = {}, []
+    for link in sorted(links):
+        page, _, anchor = link.partition("#")
+        if page not in texts:
+            text = (SITE / page).read_text(encoding="utf-8") if (SITE / page).exists() else ""
+            if to := FORWARD.search(text):
+                assert f'content="0; url={to[1]}"' in text  # where scripts are off
+                there = posixpath.join(posixpath.dirname(page), to[1])
+                text = (SITE / there).read_text(encoding="utf-8")
+            texts[page] = {value for kind, value in ATTRIBUTE.findall(text) if kind == "id"}
+        dead += [link] * (anchor not in texts[page])
+    assert len(links) > 100 and dead == []
+
+
+def test_an_export_is_found_by_the_names_of_nbdevs_index():
+    from docutils import nodes
+
+    source = (
+        "X = 1\nclass A:\n    def f(self): ...\n    class B: ...\nasync def a(): ...\ndef C(): ..."
+    )
+    assert [*ext.index_names(source)] == ["a", "a.f", "a.b", "a", "c"]
+    cells = [nodes.container("", classes=["cell", tag]) for tag in ("tag_export", "other")]
+    for cell in cells:
+        cell += nodes.literal_block(source, source)
+    tree = nodes.Element("", nodes.section("", ids=["c"]), *cells)
+    ext.anchor_exports(None, tree)
+    assert [cell["ids"] for cell in cells] == [["a", "a.f", "a.b"], []]
+
+
+OLD = {"02_b": "b", "deeper/04_Z_z": "deeper/z_z", "library/core": "library/core", "1a_b_c": "b_c"}
+
+
+@pytest.mark.parametrize("page, old", OLD.items())
+def test_a_page_is_found_without_its_number(page, old):
+    doclinks = pytest.importorskip("nbdev.doclinks")
+    assert ext.unnumbered(page) == old
+    assert doclinks._nbpath2html(Path(f"{page}.ipynb")) == Path(f"{old}.html")
+
+
 LOADED = re.compile(
     r'<(?:script|img|iframe|object|source)\b[^>]*\s(?:src|data)="(?:https?:|//)[^>]*>'
 )
@@ -536,6 +587,17 @@ CONTROLS = {
     "deeper/11_sampling.html": "input[name=temperature]",
 }
 
+SHIFTS = """
+window.shifted = 0; // the cumulative layout shift
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifted += entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+PAINTED = """
+const done = arguments[0], next = requestAnimationFrame;
+next(() => next(() => setTimeout(() => done(window.shifted), 100)));
+"""
+
 
 class TestPages:
     pytestmark = in_browser
@@ -578,7 +640,7 @@ class TestPages:
         assert int(count.split()[0]) >= len(pages) == 20 and at("03 ") < 3
         assert "Solutions" not in "".join(pages[:9]) and "multiheadatt" in "".join(texts).lower()
         assert any("is_causal" in text for text in search("is_causal")[2])
-        assert search("f\u00fcnf")[1] == search("FUNF")[1] != []
+        assert search("M\u00e4nner")[1] == search("MANNER")[1] != []
         assert search("perplexity")[1][0] == "Notation and terms \u203a perplexity"
         assert search("masks")[1][0] == search("Masks")[1][0]
         assert search("<b>nowhere</b> qqqq")[0].startswith("No page has all")
@@ -658,6 +720,45 @@ class TestPages:
             for page in ("index.html", "13_number_words.html"):
                 browser.get(site + page)
                 assert text() == ext.UNSEEN
+
+    @pytest.mark.parametrize("base", ["http", "file"])
+    def test_a_link_of_nbdevs_index_leads_to_the_export(self, browser, site, base):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        start = site if base == "http" else SITE.resolve().as_uri() + "/"
+        there = lambda page: WebDriverWait(browser, 10, 0.05).until(
+            lambda b: b.current_url == start + page
+        )
+        browser.get(f"{start}multi_head.html#multiheadattention.forward")
+        there("03_multi_head.html#multiheadattention.forward")
+        code = "return document.querySelector(':target').closest('.cell').textContent"
+        assert "class MultiHeadAttention" in browser.execute_script(code)
+        with without_scripts(browser):
+            browser.get(f"{start}deeper/flash.html")
+            there("deeper/04_flash.html")
+
+    @pytest.mark.parametrize("page", ["index.html", "13_number_words.html"])
+    @pytest.mark.parametrize("width", [1280, 1000, 768, 390])
+    def test_nothing_moves_when_the_model_comes(self, browser, site, page, width):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        command = browser.execute_cdp_cmd
+        fast = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        slow = fast | {"latency": 40, "downloadThroughput": 1.25e6}
+        set_screen(browser, width)
+        command("Network.enable", {})
+        command("Network.setCacheDisabled", {"cacheDisabled": True})
+        command("Network.emulateNetworkConditions", slow)
+        try:
+            with before_scripts(browser, SHIFTS):
+                visit(browser, site + page)
+                there = "return !!document.querySelector('.live-out')?.textContent"
+                WebDriverWait(browser, 20, 0.05).until(lambda b: b.execute_script(there))
+                assert browser.execute_async_script(PAINTED) < 0.05  # from 0.1 on it is poor
+        finally:
+            command("Network.emulateNetworkConditions", fast)
+            command("Network.setCacheDisabled", {"cacheDisabled": False})
+            set_screen(browser)
 
     def test_the_home_page_writes_names_links_its_map_and_keeps_ticks(self, browser, site):
         from selenium.webdriver.support.ui import WebDriverWait

@@ -357,7 +357,7 @@ def test_an_empty_batch_and_empty_rows():
 # ---- bad input
 
 TEXTS, TEXT = (TypeError, "texts: expected"), (TypeError, "text: expected")
-HALVES = (UnicodeEncodeError, "", "position 2: surrogates not allowed")
+HALVES = (ValueError, "text: expected characters", "half a surrogate pair")
 FLAG, NONE = (TypeError, "lowercase: expected"), (ValueError, "texts: expected")
 BELOW, ROW = (ValueError, "ids: expected"), (TypeError, "")
 ALPHABET, PAIRS = (ValueError, "alphabet: expected"), ((TypeError, ValueError), "")

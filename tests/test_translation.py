@@ -72,7 +72,7 @@ def test_what_is_odd_costs_its_own_line_only(fixed):
     assert "text: expected" in found[3].note and "surrogate" in found[4].note
     assert found[3].text == found[4].text == ""
     assert "pieces" in found[5].note and found[5].text
-    assert "does not know: 日本語" in found[7].note and "<unk>" not in found[7].text
+    assert "does not know: '日本語'" in found[7].note and "<unk>" not in found[7].text
 
 
 def test_a_stream_is_read_as_it_is_needed(fixed):

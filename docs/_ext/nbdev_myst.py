@@ -223,6 +223,27 @@ def exported_names(source, module):
     return [name for name, _ in definitions(source) if name in public_names(module)]
 
 
+def index_names(source):
+    """What nbdev's index calls the functions, classes and methods of a cell: ids of its page."""
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    for node in ast.parse(source).body:
+        if isinstance(node, functions | ast.ClassDef):
+            yield node.name.lower()
+        if isinstance(node, ast.ClassDef):
+            inner = functions | ast.ClassDef
+            yield from (f"{node.name}.{x.name}".lower() for x in node.body if isinstance(x, inner))
+
+
+def anchor_exports(app, doctree):
+    """doctree-read: what nbdev's index links to, at the cells that export it."""
+    taken = {name for node in doctree.findall(nodes.Element) for name in node.get("ids", [])}
+    for cell in doctree.findall(nodes.container):
+        if "tag_export" in cell["classes"]:
+            names = index_names(next(cell.findall(nodes.literal_block)).astext())
+            cell["ids"] += [name for name in dict.fromkeys(names) if name not in taken]
+            taken.update(cell["ids"])
+
+
 def export_links(names, module):
     """One line that leads from a cell to the reference entries of what it exports."""
     links = ", ".join(f"{{py:obj}}`{name} <{LIB}.{module}.{name}>`" for name in names)
@@ -234,17 +255,22 @@ def export_links(names, module):
 LIVE = re.compile(r'<div class="live" data-model="(\w+)">')
 UNSEEN = "Without scripts no model runs here; this was recorded."
 SAYS = "The model's answer to one input, and what its heads look at."
-STILL = rf"\g<0><noscript><p>{UNSEEN}</p>" + (
+STILL = rf'\g<0><div class="live-place"></div><noscript><p>{UNSEEN}</p>' + (
     rf'<img src="_static/live_\1.png" alt="{SAYS}"></noscript>'
 )
 MODULE = re.compile(rf"\]\(((?:\.\./)*)\.\./{LIB}/(\w+)\.py\)")  # a link to a file of the package
 NUMBERED = re.compile(r"# (\d\d) · .*\n")
+HOME = re.compile(r'\A(# .*\n)(?=(?s:.*)<div class="live"(?s:.*)images/transformer\.svg)')
 SOLUTIONS = re.compile(r"\]\((\S*?)(solutions/\w+\.ipynb)\)")
 PREDICT = re.compile(r"(?m)^\*\*(\S+) Predict[.:](?:.+\n?)+")
 
 
 def show_map(source):
-    """A lesson's head with the map after its title, the part of this lesson lit."""
+    """A lesson's head with the map after its title, the part of this lesson lit.
+
+    On the home page a place for it: `course.js` moves the map there where there is room for it.
+    """
+    source = HOME.sub(r'\1\n<div class="home-map"></div>\n', source)
     title = NUMBERED.match(source)
     picture = f"images/transformer_{title[1]}.svg" if title else None
     if not title or not (NBS / picture).exists():
@@ -430,6 +456,19 @@ MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Not fou
 """
 
 
+MOVED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
+<meta name="robots" content="noindex"><link rel="canonical" href="{page}">
+<script>location.replace("{page}" + location.hash)</script>
+<noscript><meta http-equiv="refresh" content="0; url={page}"></noscript>
+<main><h1>{title}</h1><p><a href="{page}">The page is here.</a></p></main></html>
+"""
+
+
+def unnumbered(page):
+    """Where nbdev's index looks for a page: without the number before its name."""
+    return re.sub(r"(^|/)\d+[a-zA-Z0-9]*_([^/]*)$", r"\1\2", page).lower()
+
+
 def list_pages(app, exception):
     """build-finished: the pages for machines, and what stands where there is none."""
     if exception or app.builder.format != "html":
@@ -446,6 +485,10 @@ def list_pages(app, exception):
     )
     text = f"# {SETTINGS['title']}\n\n> {SETTINGS['description']}\n\n" + "\n".join(about) + "\n"
     files = {"sitemap.xml": site, "llms.txt": text, "404.html": MISSING.format(home=home)}
+    for page in pages:
+        if (old := unnumbered(page)) != page:
+            to = {"page": f"{page.rpartition('/')[2]}.html", "title": env.titles[page].astext()}
+            files[f"{old}.html"] = MOVED.format(**{k: html.escape(v) for k, v in to.items()})
     for name, content in files.items():
         (out / name).write_text(content, encoding="utf-8")
 
@@ -499,12 +542,13 @@ def write_api_pages(app):
 
 KEYWORDS = inspect.Parameter.VAR_KEYWORD  # what docments gives as the type of **kwargs
 INLINE = re.compile(
-    r"``.+?``|`([^`]+)`|\$([^$\n]+)\$|\[([^\]]+)\]\((https?://[^)\s]+)\)|([*\\|]|\w_(?!\w))"
+    r"``.+?``|(?<![\w*])\*\w(?:[^*\n]*\w)?\*(?![\w*])"  # stay as they are
+    r"|`([^`]+)`|\$([^$\n]+)\$|\[([^\]]+)\]\((https?://[^)\s]+)\)|([*\\|]|\w_(?!\w))"
 )
 
 
 def to_rst(line):
-    """The Markdown of a docstring as reStructuredText: code, math and links; stars stay stars."""
+    """The Markdown of a docstring as reStructuredText: code, math, links; lone stars stay stars."""
 
     def inline(match):
         code, math, words, url, special = match.groups()
@@ -651,6 +695,7 @@ def write_mathjax(target):
 
 ICONS = r'<script defer src="[^"]*scripts/fontawesome\.js[^"]*"></script>\n?'
 SEARCH = r'<script src="[^"]*(?:searchtools|language_data|searchindex)\.js"></script>\n?'
+DRAWING = re.compile(r'(<img alt="[^"]*" src="[^"]*_images/(\w+\.svg)")(?! width)')
 PRINTED = re.compile(r'(class="onlyprint">\s*)<h1>(.*?)</h1>', re.S)  # a title of its own
 RULE = re.compile(r"([^{}]*)\{((?:[^{}]|\{[^{}]*\})*)\}")  # of minified CSS, at most one in another
 
@@ -677,8 +722,19 @@ def prune(css, words):
     return RULE.sub(rule, re.sub(r"/\*.*?\*/", "", css, flags=re.S))
 
 
+def sized(match):
+    """An image tag with the size of its drawing, so that the page need not move when it comes."""
+    if not (path := NBS / "images" / match[2]).exists():  # drawn by a cell
+        return match[1]
+    size = re.search(r'width="\d+" height="\d+"', path.read_text(encoding="utf-8"))
+    return f"{match[1]} {size[0]}"
+
+
 def lighten(app, exception):
-    """Leave out what a page loads and does not use: scripts for icons and search, rules of CSS."""
+    """Leave out what a page loads and does not use: scripts for icons and search, rules of CSS.
+
+    And give drawings their size.
+    """
     if exception or app.builder.format != "html":
         return
     out, words = Path(app.outdir), set()
@@ -686,6 +742,7 @@ def lighten(app, exception):
         text = path.read_text(encoding="utf-8")
         unused = ICONS if path.name == "search.html" else f"{ICONS}|{SEARCH}"
         light = PRINTED.sub(r'\1<p class="h1">\2</p>', re.sub(unused, "", text))
+        light = DRAWING.sub(sized, light)
         if light != text:
             path.write_text(light, encoding="utf-8")
         for names in set(re.findall(r'class="([^"]*)"', text)):
@@ -704,6 +761,7 @@ def setup(app):
     app.connect("builder-inited", write_api_pages)
     app.connect("builder-inited", write_assets)
     app.connect("doctree-read", number_lesson, priority=900)
+    app.connect("doctree-read", anchor_exports)
     app.connect("doctree-read", keep_subtitle)
     app.connect("doctree-read", offer_to_run, priority=950)  # after the search has read the page
     app.connect("env-get-outdated", outdated)

@@ -72,11 +72,10 @@
     for (const image of document.querySelectorAll('img[src$="_images/transformer.svg"]')) {
       const map = document.createElement("object");
       Object.assign(map, { type: "image/svg+xml", data: image.src, title: image.alt });
+      map.style.aspectRatio = `${image.getAttribute("width")} / ${image.getAttribute("height")}`;
       (image.closest("a") ?? image).replaceWith(map);
-      const title = document.querySelector("h1");
-      if (innerWidth < 1000 || !document.querySelector(".live")) continue;
-      map.className = "home-map"; // beside the model, in the first screen
-      title.after(map);
+      const place = document.querySelector(".home-map"); // beside the model, in the first screen
+      if (innerWidth >= 1000) place?.append(map);
     }
   }
 

@@ -1,0 +1,98 @@
+"""nbdev's own commands run to their end here and leave nothing that git sees.
+
+Quarto is no Python package, so a stand-in takes its place: what nbdev asks Quarto to render, it
+writes where Quarto would, without a look at the text. All that nbdev itself does is real.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nbdev")
+from nbdev.config import get_config
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sysconfig.get_path("scripts"))
+FEW = ["index.ipynb", "02_attention.ipynb", "solutions/02_attention.ipynb"]
+QUARTO = """#!{python}
+import sys
+from pathlib import Path
+
+command, *args = sys.argv[1:]
+if command == "render":
+    page = Path(next((arg for arg in args if arg.endswith(".ipynb")), "index.ipynb")).resolve()
+    page.read_text(encoding="utf-8")  # it must be there
+    name = args[args.index("-o") + 1] if "-o" in args else "index.html"
+    out = Path("_docs") / page.relative_to(Path.cwd()).parent / name
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text("written by quarto")
+"""
+
+pytestmark = [
+    pytest.mark.skipif(not shutil.which("git"), reason="git is missing"),
+    pytest.mark.skipif(os.name == "nt", reason="the stand-in for Quarto needs a POSIX shell"),
+    pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git repository"),
+]
+
+
+def git(root, *args):
+    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *args]
+    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    "A copy of what git has here, committed, and an environment in which commands find Quarto."
+    root, tools = tmp_path / "project", tmp_path / "bin"
+    for name in git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard").splitlines():
+        if (ROOT / name).is_file():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, root / name)
+    tools.mkdir()
+    (tools / "quarto").write_text(QUARTO.format(python=sys.executable))
+    (tools / "quarto").chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(tools), str(BIN), os.environ["PATH"]]))
+    monkeypatch.setenv("PYTHONPATH", str(root))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    return root
+
+
+def commit(root):
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "before")
+
+
+def run(root, *command):
+    "Run a command of nbdev; it must end well and leave no change that git sees."
+    done = subprocess.run([str(BIN / command[0]), *command[1:]], cwd=root, capture_output=True)
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()[-3000:]
+    assert git(root, "status", "--porcelain") == "", command
+
+
+def test_docs_readme_and_preview_end_and_leave_no_diff(project):
+    commit(project)
+    run(project, "nbdev_docs", "--n_workers", "2")
+    assert (project / "_docs" / "index.html").exists()
+    made = {page.relative_to(project / "_proc") for page in (project / "_proc").rglob("*.ipynb")}
+    pages = (page.relative_to(project / "nbs") for page in (project / "nbs").rglob("*.ipynb"))
+    assert made == {*pages}
+    run(project, "nbdev_readme")  # and README.md is still what tools/readme.py wrote
+    run(project, "nbdev_preview", "--no_browser", "--n_workers", "2")
+
+
+def test_prepare_ends_and_leaves_no_diff(project):
+    "On a few pages: it runs every notebook, which `make test` does, too."
+    few = [*FEW, get_config(path=project).readme_nb]
+    for page in (project / "nbs").rglob("*.ipynb"):
+        if page.relative_to(project / "nbs").as_posix() not in few:
+            page.unlink()
+    commit(project)
+    for page in (project / "nbs").rglob("*.ipynb"):
+        os.utime(page)  # newer than README.md, so that nbdev makes this again
+    run(project, "nbdev_prepare")
