@@ -751,7 +751,7 @@ def test_any_callable_can_be_searched():
             self.read, self.orders = self.read[rows], self.orders + 1
 
     def sums(tokens, cache):  # each step sees the sum of all tokens read
-        if cache is None:
+        if cache is attention:
             total = tokens.cumsum(1)
         else:
             total = tokens.cumsum(1) if cache.read is None else cache.read[:, None] + tokens
