@@ -12,7 +12,7 @@ from torch import nn
 from .attention import attention
 from .block import Block, Embedding, Stack
 from .config import TransformerConfig
-from .guards import check_attended, check_ids, check_tensor, check_type
+from .guards import check_attended, check_ids, check_tensor, check_that, check_type
 from .masks import padding_mask
 from .multi_head import MultiHeadAttention
 from .saving import Pretrained
@@ -98,7 +98,9 @@ class Decoder(Stack):
         attend_memory=attention,  # as for `DecoderBlock`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Run the blocks in order."
-        memories = memory if isinstance(memory, list) else [memory] * len(self.blocks)
+        n = len(self.blocks)
+        memories = memory if isinstance(memory, list) else [memory] * n
+        check_that(len(memories) == n, "memory", f"keys and values for {n} blocks", len(memories))
         attends = self.attend_by_block(attend)
         for block, read, attend_here in zip(self.blocks, memories, attends):
             x = block(x, read, memory_mask, attend_here, attend_memory)
@@ -117,14 +119,17 @@ class EncoderDecoder(nn.Module, Pretrained):
         check_type("config", config, TransformerConfig)
         self.config = config
         self.tgt_config = tgt_config or config
-        unit = dict(std=config.d_model**-0.5, scale=config.embed_scale)  # rows of length 1
+        d_model = config.d_model
+        same = self.tgt_config.d_model == d_model
+        check_that(same, "tgt_config", f"d_model = {d_model}", self.tgt_config.d_model)
+        unit = dict(std=d_model**-0.5, scale=config.embed_scale)  # rows of length 1
         self.src_embed = Embedding(config, **unit)
         self.tgt_embed = Embedding(self.tgt_config, **unit)
         if tgt_config is None:
             self.src_embed.tokens = self.tgt_embed.tokens  # one vocabulary, one matrix
         self.encoder = Stack(config)
         self.decoder = Decoder(self.tgt_config)
-        self.head = nn.Linear(config.d_model, self.tgt_config.vocab_size, bias=False)
+        self.head = nn.Linear(d_model, self.tgt_config.vocab_size, bias=False)
         self.head.weight = self.tgt_embed.tokens.weight  # one matrix for both
 
     def encode(
