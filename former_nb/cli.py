@@ -627,7 +627,8 @@ def load(
         from former_nb.saving import load_model
 
         found = load_model(folder, pick_device(device.value))
-    kind = type(found[0]).__name__
+    kinds = [kind.__name__ for kind in type(found[0]).__mro__]  # itself, then what it inherits from
+    kind = next((name for name in kinds if name in KINDS), kinds[0])
     if wanted not in (kind, None):
         command, holds = KINDS.get(kind, ("", f"a {kind}"))
         use = f", or use: former-nb {command}" if command else ""

@@ -21,6 +21,7 @@ from torch import nn
 from .bart import BartEncoderDecoder
 from .bert import BertClassifier, BertMaskedLanguageModel
 from .checkpoints import atomic_write
+from .core import tied_names
 from .families import BIAS, FAMILIES, PARTED
 from .family_configs import read_config, write_config
 from .files import check_path
@@ -43,16 +44,6 @@ class Route(NamedTuple):
 UNUSED = ("encoder.head.", "encoder.pool.linear.")  # of a classifier that finds hidden tokens
 
 
-def _twins(model):
-    "Name of each weight that another name has, too -> that other name."
-    first, twins = {}, {}
-    for name, weight in model.named_parameters(remove_duplicate=False):
-        if id(weight) in first:
-            twins[name] = first[id(weight)]
-        first.setdefault(id(weight), name)
-    return twins
-
-
 def _name(family, place):
     "What our tensor at `place` is called there, in parts; {i} is the number of the layer."
     if place in family.modules:
@@ -65,7 +56,7 @@ def _name(family, place):
 def _routes(model, family):
     "A route for each tensor of `model` that the family has."
     masked = isinstance(model, BertMaskedLanguageModel)
-    twins = _twins(model)
+    twins = tied_names(model)
     for ours, t in model.state_dict().items():
         if ours in twins:
             continue
@@ -75,7 +66,7 @@ def _routes(model, family):
             continue
         names = [name.format(i=number) for name in _name(family, place)]
         third = None
-        if re.fullmatch(family.thirds, names[0].rpartition(".")[0]):
+        if re.fullmatch(family.thirds, names[0]):
             third = ["w_q", "w_k", "w_v"].index(ours.split(".")[-2])
         n = len(t) if third is None else 3 * len(t)
         sizes = [n // len(names)] * len(names)
@@ -215,7 +206,7 @@ def _build(saved, found, get):  # what `_open` gives
             model = kind(BertClassifier(config, **args))
         else:
             model = kind(config, **args)
-    twins = _twins(model)
+    twins = tied_names(model)
     routes = list(_routes(model, family))
     names, state = _match(found, routes, family), {}
     for name, t in model.state_dict().items():
@@ -227,8 +218,9 @@ def _build(saved, found, get):  # what `_open` gives
         parts = [t.cpu().float().T if route.transposed else t.cpu().float() for t in parts]
         whole = torch.cat([t[route.skipped :] for t in parts])
         if route.third is not None:
-            whole = whole.chunk(3)[route.third]
+            whole = whole.chunk(3)[route.third].clone()  # of its own, not a part of theirs
         state[route.ours] = whole.reshape(state[route.ours].shape).contiguous()
+    state |= {name: state[first] for name, first in twins.items()}
     model.load_state_dict(state, assign=True)
     for name, first in twins.items():  # what was one weight is one again
         module, _, leaf = name.rpartition(".")

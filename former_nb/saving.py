@@ -29,6 +29,7 @@ from .checkpoints import atomic_write, read_tensors, write_tensors
 from .core import eval_mode
 from .files import check_path
 from .guards import check_choice, check_that, check_type
+from .second_edition import is_second_edition, kind_today, rename_tensors
 from .sharding import gather_model
 from .tokenization import TextTokenizer, load_tokenizer
 
@@ -47,25 +48,30 @@ def plain_weights(
     return model
 
 
+def _as_plain(arguments):
+    "The same with configurations as dicts, for JSON."
+    return {k: asdict(v) if is_dataclass(v) else v for k, v in arguments.items()}
+
+
 class Pretrained(PyTorchModelHubMixin):
     "Saves and loads our models through the Hugging Face hub: safetensors and JSON, atomically."
 
     def __new__(cls, *args, **kwargs):
         "Note what `__init__` takes beside `config`, to be saved with it."
         model = super().__new__(cls, *args, **kwargs)
-        given = inspect.signature(cls.__init__).bind_partial(model, *args, **kwargs)
+        try:
+            given = inspect.signature(cls.__init__).bind(model, *args, **kwargs)
+        except TypeError:  # `__init__` says what is wrong; a copy brings its own
+            return model
         given.apply_defaults()
-        model.init_args = {
-            name: asdict(value) if is_dataclass(value) else value
-            for name, value in list(given.arguments.items())[1:]
-            if name != "config"
-        }
+        _, *arguments = given.arguments.items()  # without the model
+        model.init_args = {name: value for name, value in arguments if name != "config"}
         return model
 
     def save_pretrained(self, save_directory: str | Path, **kwargs):
         "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."
         kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
-        kwargs.setdefault("config", asdict(self.config) | self.init_args)
+        kwargs.setdefault("config", asdict(self.config) | _as_plain(self.init_args))
         with atomic_write(save_directory) as folder:
             try:
                 result = super().save_pretrained(folder, **kwargs)
@@ -103,8 +109,13 @@ class Pretrained(PyTorchModelHubMixin):
             file = hf_hub_download(model_id, file.name, **hub)
         config = type(kwargs.get("config"))
         kwargs = {k: config(**v) if isinstance(v, dict) else v for k, v in kwargs.items()}
-        model = cls(**kwargs)
-        safetensors.load_model(model, file)
+        model, tensors = cls(**kwargs), safetensors.load_file(file)
+        if is_second_edition(tensors):
+            model.load_state_dict(rename_tensors(tensors, model))
+            read = "was saved by version 0.1 and is read under the names of today"
+            warnings.warn(f"model: {str(model_id)!r} {read}; save it again to keep them", stacklevel=2)
+        else:
+            safetensors.load_model(model, file)
         return model.eval()
 
 # %% ../nbs/library/saving.ipynb #f48e68f8
@@ -214,11 +225,13 @@ def load_model(
     if "model_type" in config:  # Hugging Face's name for a kind of model
         found = import_module("former_nb.hugging_face").load_folder(folder, config)
         return found._replace(model=found.model.to(device))
-    _, tied = read_tensors("model", folder / "model.safetensors")
+    tensors, tied = read_tensors("model", folder / "model.safetensors")
     for name, found in tied.items():
         if not (folder / name).is_file() or _hash(folder / name) != found:
             raise ValueError(f"model: {name} in {str(folder)!r} does not belong to these weights")
     [kind] = config["architectures"]
+    if is_second_edition(tensors):
+        kind = kind_today(kind, config)
     model = getattr(import_module(f"former_nb.{KINDS[kind]}"), kind).from_pretrained(folder)
     labels = json.loads((folder / LABELS).read_text(encoding="utf-8")) if LABELS in tied else None
     tokenizer = load_tokenizer(folder)

@@ -26,14 +26,14 @@ from .files import read_text
 from .guards import check_int, check_that, check_type
 from .masks import padding_mask
 from .saving import check_pair
-from .text import encode_texts, pad_rows
+from .text import PAD, encode_texts, pad_rows
 from .tokenization import TextTokenizer
 from .two_stacks import attend_beams
 
 # %% ../nbs/library/translating.ipynb #3163e777
 def _search(model, src, start, num_beams, n_best, **kwargs):
     "The best texts of each row of `src`, special tokens included, and their scores."
-    mask = padding_mask(src, model.config.pad_token_id)
+    mask = padding_mask(src, getattr(model, "pad", PAD))
     memory = model.decoder.project(model.encode(src))  # keys and values for each block
     cache, begin = KVCache(model.tgt_config.n_layers), [list(start)] * len(src)
 
@@ -100,11 +100,8 @@ def _search_rows(model, rows, search, max_tokens):
     "What `search` finds for each (place, row), by place."
     length = lambda row: len(row[1])
     most, found = max([max_tokens, *map(length, rows)]), {}
-    how = dict(
-        max_tokens=most,
-        collate=partial(_collate_places, pad=model.config.pad_token_id),
-        length=length,
-    )
+    collate = partial(_collate_places, pad=getattr(model, "pad", PAD))
+    how = dict(max_tokens=most, collate=collate, length=length)
     with eval_mode(model), torch.no_grad():
         for src, places in make_batches(rows, **how) if rows else []:
             found |= zip(places, search(model, src.to(model.head.weight.device)))

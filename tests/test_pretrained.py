@@ -15,6 +15,7 @@ from torch.testing import assert_close
 from typer.testing import CliRunner
 
 from former_nb.beam_search import beam_search
+from former_nb.bert import BertClassifier, BertMaskedLanguageModel
 from former_nb.caches import KVCache, stream_text
 from former_nb.classifier import Classifier
 from former_nb.cli import app
@@ -23,7 +24,6 @@ from former_nb.decoding import generate, generate_text
 from former_nb.generator import LanguageModel
 from former_nb.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.labels import predict
-from former_nb.masked_language import MaskedLanguageModel
 from former_nb.recording import record_attention
 from former_nb.sampling import Sampling, filter_logits
 from former_nb.saving import load_model, save_model
@@ -133,7 +133,7 @@ def run_both(ours, theirs, tokens, mask, **kwargs):
     hidden, blocks = [], getattr(ours, "encoder", ours).stack.blocks
     seen = [b.register_forward_pre_hook(lambda m, args: hidden.append(args[0])) for b in blocks]
     with record_attention(ours) as weights:
-        if isinstance(ours, MaskedLanguageModel):
+        if isinstance(ours, BertMaskedLanguageModel):
             places = torch.arange(tokens.shape[1]).expand_as(tokens)
             logits = ours(tokens, places, **kwargs)
         else:
@@ -182,7 +182,7 @@ def test_an_encoder_gives_the_same_numbers(encoder, segments):
     kwargs = {} if segments is None else {"segments": segments}
     (logits, weights, hidden), found = run_both(ours, encoder, TOKENS, mask, **kwargs)
     real = mask.bool()
-    pooled = isinstance(ours, Classifier)
+    pooled = isinstance(ours, BertClassifier)
     rows = slice(None) if pooled else real
     far = [same(logits[rows], found.logits[rows])]
     both = mask[:, None, :, None].bool().expand(-1, 3, -1, 7)
@@ -259,6 +259,7 @@ def test_a_model_of_ours_is_one_of_theirs(changes, tmp_path):
         lambda: LanguageModel(TransformerConfig(**OURS, positions="alibi")),
         lambda: LanguageModel(TransformerConfig(**OURS, norm_first=False)),
         lambda: Classifier(TransformerConfig(**OURS, norm_first=False), 2),
+        lambda: BertClassifier(TransformerConfig(**OURS), 2),
         lambda: torch.nn.Linear(2, 2),
     ],
 )
