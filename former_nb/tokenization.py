@@ -66,7 +66,10 @@ def check_alphabet(alphabet, prepare) -> None:
 
 def check_rows(rows) -> list[torch.Tensor]:
     "Each row as a tensor of whole numbers, unchanged where it is one. Raises for other rows."
-    rows = [row if isinstance(row, torch.Tensor) else torch.tensor(row) for row in rows]
+    try:
+        rows = [row if isinstance(row, torch.Tensor) else torch.tensor(row) for row in rows]
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise TypeError(f"rows: expected rows of whole numbers, got {rows!r:.80}") from None
     for row in rows:
         check_tensor("rows", row if row.numel() else row.long(), "T", int)
     return rows
@@ -165,7 +168,7 @@ class SubwordTokenizer(TextTokenizer):
         strip_html: bool = False,  # `<br />` becomes a line end, here and in `encode`
     ) -> "SubwordTokenizer":
         "Learn the frequent pieces of `texts` (Sennrich et al. 2016)."
-        check_int("vocab_size", vocab_size, len(SPECIALS) + 256)
+        check_int("vocab_size", vocab_size, len(SPECIALS) + 256, most=None)
         bytes_alone = cls([], lowercase, strip_html)
         texts = [bytes_alone.normalise(text) for text in check_texts(texts)]
         check_that(any(texts), "texts", "at least one character", texts)
