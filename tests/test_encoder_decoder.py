@@ -550,7 +550,7 @@ TABLE = {
         ("empty", lambda: CrossAttentionCache(2).reorder(torch.tensor([0])), lambda _: True),
     ],
     "collate_pairs": [
-        ("a word", lambda: collate_pairs([("ab", "cd")]), (TypeError, "", "str")),
+        ("a word", lambda: collate_pairs([("ab", "cd")]), (TypeError, "rows: expected", "ab")),
         ("nothing", lambda: collate_pairs([([], [1, 2])]), lambda b: b[0][0].shape == (1, 0)),
     ],
     "greedy_decode": [
