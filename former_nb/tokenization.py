@@ -49,8 +49,10 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 KINDS = {}  # the "type" in tokenizer.json -> its class
 
 
-def check_texts(texts) -> list:
+def check_texts(texts, *tokenizers) -> list:
     "`texts` as a list. `TypeError` for one string, which Python takes for a list of letters."
+    for tokenizer in tokenizers:  # none, or the one that is to read them
+        check_type("tokenizer", tokenizer, TextTokenizer)
     several = isinstance(texts, Iterable) and not isinstance(texts, (str, bytes))
     check_that(several, "texts", "a list of strings", texts, TypeError)
     return list(texts)
@@ -64,8 +66,9 @@ def check_alphabet(alphabet, prepare) -> None:
     check_that(not other, "alphabet", "characters that `normalise` leaves as they are", other)
 
 
-def check_rows(rows) -> list[torch.Tensor]:
+def check_rows(rows, value=PAD) -> list[torch.Tensor]:
     "Each row as a tensor of whole numbers, unchanged where it is one. Raises for other rows."
+    check_int("value", value, least=None)  # what fills them
     try:
         rows = [row if isinstance(row, torch.Tensor) else torch.tensor(row) for row in rows]
     except (TypeError, ValueError, RuntimeError, OverflowError):
