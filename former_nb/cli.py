@@ -290,16 +290,17 @@ def read_run(
     argument: str,  # that named the folder
 ) -> dict:  # task and settings
     "What is written down in the folder of a run. Raises `ValueError` if there is nothing."
+    from former_nb.files import read_json
     from former_nb.recipes import TASKS
     from former_nb.settings import task_settings
 
     try:
-        run = json.loads((folder / RUN).read_text(encoding="utf-8"))
+        run = read_json(argument, folder / RUN)
         task, settings = TASKS[run["task"]], dict(run["settings"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         wanted = f"the folder of a run, with a readable {RUN}"
         why = f"{str(folder)!r} has none"
-        why += "" if isinstance(error, FileNotFoundError) else f" ({type(error).__name__})"
+        why += f" ({type(error).__name__})" if (folder / RUN).exists() else ""
         raise ValueError(f"{argument}: expected {wanted}; {why}") from None
     if lost := sorted(task_settings(task).keys() - settings.keys()):
         raise ValueError(f"{argument}: {str(folder / RUN)!r} lacks the setting {lost[0]}")
@@ -880,11 +881,12 @@ def read_report(
     folder: Path,
 ) -> dict:  # empty if there is none
     "What was found out at the end of a run."
+    from former_nb.files import read_json
+
     try:
-        found = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return read_json("model", folder / "training.json")
+    except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def judged_on(folder) -> float:

@@ -316,7 +316,8 @@ class HuggingFaceTokenizer(TextTokenizer):
         "Read JSON and text, no pickle. Raises `ValueError` for a tokenizer that does not fit."
         file = Path(folder, "tokenizer.json")
         with reading("tokenizer", f"one of Hugging Face's for the model in {str(folder)!r}"):
-            saved = read_json(file.name, file) if file.exists() else _byte_level(folder)
+            old = Path(folder, "vocab.json").exists() and not file.exists()
+            saved = _byte_level(folder) if old else read_json(file.name, file)
             return cls(saved, *args, **kwargs)
 
     def encode(

@@ -35,13 +35,8 @@ COURSE = """
 14_subwords
 15_translation      translation_ablations alignments attention_maps pretrained fine_tuning
 """
-<<<<<<< HEAD
-SHARED = ["core.py", "guards.py", "exercises.py", "library/tokenization", "library/files"]
+SHARED = ["core.py", "guards.py", "exercises.py", "library/files", "library/tokenization"]
 USED = {  # what comes before a lesson in the way of imports, wherever it is read
-=======
-SHARED = [f"library/{page}" for page in "core guards exercises files tokenization".split()]
-USED = {  # pages that come before a lesson in the way of imports, wherever they are read
->>>>>>> 4a60776 (One door for what is read from disk: regular files of a size in reason, JSON that is not deep, keys and numbers that are known)
     "04_masks": ["library/recording", "library/ablation"],
     "06_block": ["library/config"],
     "deeper/07_data_sets": ["toy_data.py"],
