@@ -226,7 +226,7 @@ def load_model(
 ) -> Loaded:  # model, tokenizer, labels
     """A trained model and what belongs to it. Raises `ValueError` where a file is of another model.
     The sums that tie the files are against accidents, not against people: whoever forges a folder
-    forges them too, or ties nothing. What is read can do no harm, but it may be anybody's."""
+    forges them too, or ties nothing. Nothing of what is read is run."""
     folder = find_model(folder)
     with reading("model", f"a whole model in {str(folder)!r}"):
         saved = read_json("config.json", folder / "config.json")
