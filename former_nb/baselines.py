@@ -54,9 +54,8 @@ class BagOfEmbeddings(Classifier):
         n_classes: int,  # 2 or more
         embed_dropout: float = 0.0,  # as for `Classifier`
         n_bigrams: int = 0,  # as for `Classifier`; without them order has no part in the answer
-        n_segments: int = 0,  # as for `Classifier`
     ):
-        super().__init__(config, n_classes, embed_dropout, n_bigrams, n_segments)
+        super().__init__(config, n_classes, embed_dropout, n_bigrams)
         self.positions = self.stack = None
 
     def encode(

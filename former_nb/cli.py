@@ -597,6 +597,8 @@ def find_folder(
 ) -> Path:  # its folder
     """Where a model is, found before PyTorch is imported. Raises `ValueError` where there is none,
     or none yet."""
+    from former_nb.files import read_json
+
     folder = Path(model)
     if not folder.is_dir():
         known = sorted(file.parent.name for file in MODELS.glob("*/config.json"))
@@ -607,8 +609,8 @@ def find_folder(
     written = [(folder / name).exists() for name in ("model.safetensors", "training.json")]
     if (folder / RUN).is_file() and not any(written):
         try:
-            task = str(json.loads((folder / RUN).read_text(encoding="utf-8"))["task"])[:40]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            task = str(read_json("model", folder / RUN)["task"])[:40]
+        except (ValueError, KeyError):
             task = "TASK"
         said = f"the run in {str(folder)!r} did not end, and there is no model yet"
         on = f"former-nb train {task} --resume {shlex.quote(str(folder))}"

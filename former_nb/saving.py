@@ -103,7 +103,14 @@ def _make(cls, folder, saved):  # what its config.json holds
     takes = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
     fields = list(TransformerConfig.__dataclass_fields__) if "config" in takes else []
     own = [name for name in takes if name != "config"]
-    check_keys("config.json", saved, ["architectures", *fields, *own])
+    kinds = [
+        kind for kind in cls.__mro__ if issubclass(kind, Pretrained) and kind is not Pretrained
+    ]
+    written = dict.fromkeys(
+        n for kind in kinds for n in inspect.signature(kind.__init__).parameters
+    )
+    others = [name for name in written if name not in ("self", "config")]  # its base class's, too
+    check_keys("config.json", saved, ["architectures", *fields, *others])
     args = {name: saved[name] for name in own if name in saved}
     odd = [name for name, value in args.items() if isinstance(value, int) and value > size]
     check_that(not odd, "config.json", f"numbers that fit {size:,} bytes of weights", odd)
