@@ -8,9 +8,9 @@ __all__ = ['app', 'learn', 'train', 'ON', 'MEMORY', 'RUN', 'SMALL', 'KINDS', 'MO
            'stream_lines', 'find_texts', 'growing', 'is_typed', 'note_odd', 'prepare_folder', 'note_run', 'read_run',
            'recall_run', 'dry_run', 'claim_folder', 'write_report', 'make_callbacks', 'full_disk', 'say_time',
            'choose_threads', 'run_task', 'train_options', 'setting_option', 'add_task', 'add_tasks', 'start',
-           'find_folder', 'load', 'read_prompts', 'generate', 'draw_texts', 'known_names', 'classify', 'read_report',
-           'judged_on', 'evaluate_names', 'evaluate_numbers', 'evaluate', 'translate', 'check_lines', 'bleu', 'view',
-           'main']
+           'find_folder', 'load', 'read_prompts', 'generate_command', 'draw_texts', 'known_names', 'classify',
+           'read_report', 'judged_on', 'evaluate_names', 'evaluate_numbers', 'evaluate_command', 'translate_command',
+           'check_lines', 'bleu', 'view_command', 'main']
 
 # %% ../nbs/library/cli.ipynb #228fbdd4
 import errno
@@ -667,9 +667,9 @@ def _no_option(context: typer.Context, text: str | None):
 BARE = typer.Option("--text", hidden=True, is_eager=True, callback=_no_option)
 
 
-@app.command(epilog="Example: former-nb generate Jo --temperature 0.8 --seed 0")
+@app.command("generate", epilog="Example: former-nb generate Jo --temperature 0.8 --seed 0")
 @one_sentence
-def generate(
+def generate_command(
     texts: Annotated[
         list[str] | None,
         typer.Argument(help="How each text begins; - reads it from standard input."),
@@ -922,9 +922,9 @@ def evaluate_numbers(model, tokenizer) -> None:
     echo(f"Right from end to end, greedy: {right:,} of {len(pairs):,} held-out numbers")
 
 
-@app.command(epilog="Example: former-nb evaluate --model runs/imdb")
+@app.command("evaluate", epilog="Example: former-nb evaluate --model runs/imdb")
 @one_sentence
-def evaluate(
+def evaluate_command(
     model: Annotated[
         str, typer.Option(help="Folder of a run; names and numbers ship with the package.")
     ] = "names",
@@ -953,10 +953,11 @@ def evaluate(
 
 # %% ../nbs/library/cli.ipynb #569d571f
 @app.command(
-    epilog="Example: former-nb translate einundzwanzig. Or: … --model runs/multi30k < german.txt"
+    "translate",
+    epilog="Example: former-nb translate einundzwanzig. Or: … --model runs/multi30k < german.txt",
 )
 @one_sentence
-def translate(
+def translate_command(
     model: Annotated[
         str,
         typer.Option(
@@ -1037,9 +1038,11 @@ def bleu(
         echo(f"{found['difference']:+.2f}\tBLEU against {than}, {spread}; {sign}")
 
 # %% ../nbs/library/cli.ipynb #5e1f0a12
-@app.command(epilog="Example: former-nb view Jonas Jonė. Or: … --model numbers einundzwanzig")
+@app.command(
+    "view", epilog="Example: former-nb view Jonas Jonė. Or: … --model numbers einundzwanzig"
+)
 @one_sentence
-def view(
+def view_command(
     texts: Annotated[list[str], typer.Argument(help="A text, or two to compare.")],
     model: Annotated[
         str, typer.Option(help="Folder of a trained model; names and numbers ship.")
