@@ -18,7 +18,7 @@ import torch
 
 from .attention import attention
 from .batches import make_batches
-from .beam_search import beam_search
+from .beam_search import beam_search, length_score
 from .caches import KVCache
 from .core import eval_mode
 from .encoder_decoder import EncoderDecoder
@@ -51,6 +51,9 @@ def split_text(
     limit: int,  # tokens of a piece, at most
 ) -> list[str]:  # pieces without the space between them; none if the text is empty
     "Cut a text that is too long: between sentences if that is enough, then words, then anywhere."
+    check_type("text", text, str)
+    check_type("tokenizer", tokenizer, TextTokenizer)
+    check_int("limit", limit)
     fits = lambda some: len(tokenizer.encode(some)) <= limit
     pieces = [text.strip()]
     for between, gap in ((r"(?<=[.!?…])\s+", " "), (r"\s+", " "), (r"(?<=.)(?=.)", "")):
@@ -140,7 +143,9 @@ def stream_translations(
         check_int(name, n)
     most = f"at most max_tokens = {max_tokens}"
     check_that(num_beams <= max_tokens, "num_beams", most, num_beams)
-    check_that(not isinstance(lines, (str, bytes)), "lines", "several strings", lines, TypeError)
+    several = isinstance(lines, Iterable) and not isinstance(lines, (str, bytes))
+    check_that(several, "lines", "several strings", lines, TypeError)
+    length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
     how = dict(length_penalty=length_penalty, convention=convention, **tokenizer.stops)
     how |= dict(start=tokenizer.start, num_beams=num_beams, n_best=num_return_sequences)
     search = partial(_search, **how)

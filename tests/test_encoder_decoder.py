@@ -569,7 +569,7 @@ TABLE = {
         ),
     ],
     "collate_pairs": [
-        ("a word", lambda: collate_pairs([("ab", "cd")]), (TypeError, "", "str")),
+        ("a word", lambda: collate_pairs([("ab", "cd")]), (TypeError, "rows: expected", "ab")),
         ("nothing", lambda: collate_pairs([([], [1, 2])]), lambda b: b[0][0].shape == (1, 0)),
     ],
     "greedy_decode": [

@@ -35,7 +35,7 @@ COURSE = """
 14_subwords
 15_translation      translation_ablations alignments attention_maps pretrained fine_tuning
 """
-SHARED = ["core.py", "guards.py", "exercises.py", "library/tokenization", "library/files"]
+SHARED = ["core.py", "guards.py", "exercises.py", "library/files", "library/tokenization"]
 USED = {  # what comes before a lesson in the way of imports, wherever it is read
     "04_masks": ["library/recording", "library/ablation"],
     "06_block": ["library/config"],
