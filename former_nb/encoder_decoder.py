@@ -44,6 +44,7 @@ class CrossAttention(MultiHeadAttention):
     ) -> torch.Tensor:  # (B, T, d_model)
         "Read the memory with all heads at once."
         sizes = check_tensor("x", x, "B T d_model", d_model=self.w_q.in_features)
+        check_type("memory", memory, (torch.Tensor, tuple))
         if isinstance(memory, torch.Tensor):
             check_tensor("memory", memory, "B S d_model", B=sizes["B"], d_model=sizes["d_model"])
             memory = self.project(memory)

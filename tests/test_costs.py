@@ -168,7 +168,7 @@ def test_the_formula_of_caches_is_what_they_keep(window, n_kv_heads):
     with torch.no_grad():
         for i in range(length):
             model(tokens(3, length)[:, i : i + 1], cache)
-    kept = sum(t.nbytes for layer in cache.layers for t in (layer.k, layer.v))
+    kept = sum(t.nbytes for layer in cache for t in (layer.buffer.k, layer.buffer.v))
     assert kept == cache_bytes(model.config, 3, length, window)
 
 
