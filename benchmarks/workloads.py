@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import former_nb.optimization as optimization
 from former_nb.attention import attention
 from former_nb.batches import make_batches
 from former_nb.beam_search import beam_search
+from former_nb.caches import KVCache
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.data_sets import load_reviews, load_translations
@@ -28,12 +28,15 @@ from former_nb.decoding import generate
 from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
 from former_nb.generator import LanguageModel
 from former_nb.labels import collate_labels, label_batches
-from former_nb.losses import call
-from former_nb.multi_head import MultiHeadAttention, mha_to_torch
+from former_nb.losses import call, token_loss
+from former_nb.masks import padding_mask
+from former_nb.multi_head import MultiHeadAttention
+from former_nb.packing import packed
 from former_nb.sampling import Sampling
 from former_nb.settings import PairData
-from former_nb.text import BOS, EOS, PAD, SPECIALS, UNK
-from former_nb.two_stacks import CrossAttentionCache
+from former_nb.text import BOS, EOS, IGNORE, PAD, SPECIALS, UNK
+from former_nb.torch_layers import mha_to_torch
+from former_nb.two_stacks import attend_beams
 
 from . import peers, timing
 
@@ -158,13 +161,25 @@ def training_step(model, batches, loss, logits, dtype, device):
     return step
 
 
+def without_pads(model, inputs, targets):
+    "Our logits and their targets. On a CPU pads are skipped, and of two stacks the logits there."
+    if targets.device.type != "cpu" or isinstance(model, LanguageModel):
+        return call(model, inputs), targets
+    with packed(model) as ask:
+        if isinstance(model, EncoderDecoder):
+            ask(targets)
+            targets = targets[targets != IGNORE]
+        return call(model, inputs), targets
+
+
 def steps(models: dict, batches, device, dtype=torch.float32) -> dict:
     "Training steps of models by name, each with what calls it and, if it has them, own batches."
-    ours, found = (optimization.token_loss, optimization.call_at_targets), {}
+    found = {}
     for name, (model, logits, *own) in peers.available(models).items():
-        theirs = peers.cross_entropy, peers.call_with(logits)
-        how = (*(ours if name == "ours" else theirs), dtype, device)
-        found[name] = training_step(model, *(own or [batches]), *how)
+        how = peers.cross_entropy, peers.call_with(logits)
+        if name == "ours":
+            how = token_loss, without_pads
+        found[name] = training_step(model, *(own or [batches]), *how, dtype, device)
     return found
 
 
@@ -303,9 +318,9 @@ def translation(num_beams, device, n=32):
     starts = torch.full((len(src), 1), BOS, device=device)
 
     def search():
-        memory, mask = ours.encode(src), src[:, None, None] != PAD
-        decode = lambda tokens, cache: ours.decode(tokens, memory, mask, cache)
-        cache, never = CrossAttentionCache(TRANSLATOR.n_layers), (PAD, BOS, UNK, EOS)
+        memory, mask = ours.decoder.project(ours.encode(src)), padding_mask(src)
+        decode = lambda tokens, cache: ours.decode(tokens, memory, mask, cache, attend_beams)
+        cache, never = KVCache(TRANSLATOR.n_layers), (PAD, BOS, UNK, EOS)
         how = dict(eos_token_ids=None, cache=cache, suppress_tokens=never)
         return [found[0][0] for found in beam_search(decode, starts, num_beams, n, **how)]
 

@@ -34,7 +34,7 @@ class BatchOrder(Sampler):
             raise ValueError(f"batch_size, max_tokens: expected one of them, {got}")
         named = {"batch_size": batch_size, "max_tokens": max_tokens}
         check_ints(**{name: size for name, size in named.items() if size is not None})
-        check_int("seed", seed, least=0)
+        check_int("seed", seed, least=0, most=None)
         for name, value in (("shuffle", shuffle), ("by_length", by_length)):
             check_choice(name, value, (True, False))
         self.lengths = list(lengths.tolist() if hasattr(lengths, "tolist") else lengths)
@@ -99,6 +99,9 @@ def make_batches(
 ) -> DataLoader:  # of batches; `loader.batch_sampler.set_epoch(e)` chooses the epoch
     "Batches of `rows`, padded to the longest of each batch; shuffled anew each epoch if asked."
     check_type("collate", collate, Callable)
+    check_type("length", length, Callable)
+    sequence = hasattr(rows, "__len__") and hasattr(rows, "__getitem__")
+    check_that(sequence, "rows", "a sequence", rows, TypeError)
     lengths = [length(rows[i]) for i in range(len(rows))]
     order = BatchOrder(lengths, batch_size, max_tokens, shuffle, by_length, seed)
     generator = torch.Generator(torch.get_default_device())  # torch's own numbers stay as they are

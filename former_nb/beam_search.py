@@ -18,7 +18,14 @@ from torch import nn
 from .attention import attention
 from .caches import KVCache
 from .core import eval_mode
-from .guards import check_choice, check_int, check_ints, check_that, check_type
+from former_nb.guards import (
+    check_choice,
+    check_int,
+    check_ints,
+    check_number,
+    check_that,
+    check_type,
+)
 from .prompts import prompt_rows, stop_tokens, upload
 from .text import BOS, EOS, PAD, UNK
 
@@ -32,13 +39,13 @@ CONVENTIONS = {  # what a sum of log-probabilities is divided by, for a text of 
 def length_score(
     total: float,  # sum of log-probabilities of the new tokens, 0 or less
     length: int,  # how many they are: the end counts, the prompt does not
-    length_penalty: float = 1.0,  # 0 or more; 0 leaves the sum, more favours longer texts
+    length_penalty: float = 1.0,  # 0 to 10; 0 leaves the sum, more favours longer texts
     convention: str = "mean",  # 'mean': length ** penalty; 'gnmt': ((5 + length) / 6) ** penalty
 ) -> float:  # higher is better
     "What a text is ranked by ('gnmt': Wu et al. 2016, equation 14)."
     check_choice("convention", convention, CONVENTIONS)
-    fits = 0 <= length_penalty < math.inf
-    check_that(fits, "length_penalty", "a number of 0 or more", length_penalty)
+    check_int("length", length)
+    check_number("length_penalty", length_penalty, 0, 10)  # 100 ** 300 is no float
     return total / CONVENTIONS[convention](length, length_penalty)
 
 # %% ../nbs/deeper/11_beam_search.ipynb #6c648e57
@@ -126,7 +133,7 @@ def _search(model, fed, texts, steps, never, score, n_best, early_stop, cache):
 def beam_search(
     model: Callable,  # (tokens (N, T), attend) -> logits (N, T, V)
     prompts: torch.Tensor | list,  # (T,) integers, or a batch of equally long rows
-    num_beams: int,  # how many texts are followed at a time
+    num_beams: int,  # how many texts are followed at a time, at most 10,000
     max_new_tokens: int,  # 1 or more; at most so many are added
     *,
     length_penalty: float = 1.0,  # as for `length_score`
@@ -141,7 +148,12 @@ def beam_search(
     "Follow the likeliest beginnings until as many are finished and none that grows is better."
     check_type("prompts", prompts, (torch.Tensor, list, tuple))
     check_ints(num_return_sequences=num_return_sequences, max_new_tokens=max_new_tokens)
-    check_int("num_beams", num_beams, num_return_sequences)
+    check_int("num_beams", num_beams, num_return_sequences, most=10_000)
+    check_that(callable(model), "model", "a model or a function", model, TypeError)
+    reorders = cache is None or hasattr(cache, "reorder")
+    check_that(reorders, "cache", "None or one with `reorder`", cache, TypeError)
+    for name, value in (("use_cache", use_cache), ("early_stop", early_stop)):
+        check_choice(name, value, (True, False))
     length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
     score = lambda total, length: total / CONVENTIONS[convention](length, length_penalty)
     config, first = getattr(model, "config", None), next(iter(prompts), ())

@@ -16,11 +16,12 @@ import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import torch
 from safetensors import SafetensorError
 from safetensors import torch as safetensors
 
-from .files import check_path
+from .files import check_path, parse_json, read_bytes
 
 # %% ../nbs/deeper/08_checkpoints.ipynb #77d1ca44
 def _sync(path):
@@ -120,20 +121,22 @@ def write_checkpoint(
 def read_tensors(
     name: str,  # what errors call it
     file: Path,
+    most: int | None = None,  # bytes; None accepts what this machine's memory holds
 ) -> tuple[dict[str, torch.Tensor], dict]:  # tensors on the CPU, and metadata
     "What `write_tensors` wrote. Raises `ValueError` unless all of it is as it was written."
+    most = psutil.virtual_memory().total if most is None else most
+    raw = read_bytes(name, file, most)  # opened once: a run may put another in its place meanwhile
     try:
-        raw = file.read_bytes()  # opened once: a run may put another in its place meanwhile
-        header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+        header = parse_json(name, raw[8 : 8 + int.from_bytes(raw[:8], "little")], file)
         about, tensors = header.get("__metadata__", {}), safetensors.load(raw)
         metadata = about.get("metadata", "")
         whole = {"format": "pt", "version": VERSION, "metadata": metadata}
         whole["sha256"] = checksum(tensors, metadata)
     except Exception as error:
-        raise ValueError(f"{name}: {str(file)!r} is absent or not whole: {error}") from None
+        raise ValueError(f"{name}: {str(file)!r} is not whole: {error}") from None
     if odd := [key for key in whole | about if about.get(key) != whole.get(key)]:
         raise ValueError(f"{name}: {str(file)!r} is not as it was written, see its {odd[0]}")
-    return tensors, json.loads(metadata)
+    return tensors, parse_json(name, metadata, file)
 
 
 def read_checkpoint(

@@ -8,9 +8,9 @@ __all__ = ['app', 'learn', 'train', 'ON', 'MEMORY', 'RUN', 'SMALL', 'KINDS', 'MO
            'stream_lines', 'find_texts', 'growing', 'is_typed', 'note_odd', 'prepare_folder', 'note_run', 'read_run',
            'recall_run', 'dry_run', 'claim_folder', 'write_report', 'make_callbacks', 'full_disk', 'say_time',
            'choose_threads', 'run_task', 'train_options', 'setting_option', 'add_task', 'add_tasks', 'start',
-           'find_folder', 'load', 'read_prompts', 'generate', 'draw_texts', 'known_names', 'classify', 'read_report',
-           'judged_on', 'evaluate_names', 'evaluate_numbers', 'evaluate', 'translate', 'check_lines', 'bleu', 'view',
-           'main']
+           'find_folder', 'load', 'read_prompts', 'generate_command', 'draw_texts', 'known_names', 'classify',
+           'read_report', 'judged_on', 'evaluate_names', 'evaluate_numbers', 'evaluate_command', 'translate_command',
+           'check_lines', 'bleu', 'view_command', 'main']
 
 # %% ../nbs/library/cli.ipynb #228fbdd4
 import errno
@@ -290,16 +290,17 @@ def read_run(
     argument: str,  # that named the folder
 ) -> dict:  # task and settings
     "What is written down in the folder of a run. Raises `ValueError` if there is nothing."
+    from former_nb.files import read_json
     from former_nb.recipes import TASKS
     from former_nb.settings import task_settings
 
     try:
-        run = json.loads((folder / RUN).read_text(encoding="utf-8"))
+        run = read_json(argument, folder / RUN)
         task, settings = TASKS[run["task"]], dict(run["settings"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         wanted = f"the folder of a run, with a readable {RUN}"
         why = f"{str(folder)!r} has none"
-        why += "" if isinstance(error, FileNotFoundError) else f" ({type(error).__name__})"
+        why += f" ({type(error).__name__})" if (folder / RUN).exists() else ""
         raise ValueError(f"{argument}: expected {wanted}; {why}") from None
     if lost := sorted(task_settings(task).keys() - settings.keys()):
         raise ValueError(f"{argument}: {str(folder / RUN)!r} lacks the setting {lost[0]}")
@@ -596,6 +597,8 @@ def find_folder(
 ) -> Path:  # its folder
     """Where a model is, found before PyTorch is imported. Raises `ValueError` where there is none,
     or none yet."""
+    from former_nb.files import read_json
+
     folder = Path(model)
     if not folder.is_dir():
         known = sorted(file.parent.name for file in MODELS.glob("*/config.json"))
@@ -606,8 +609,8 @@ def find_folder(
     written = [(folder / name).exists() for name in ("model.safetensors", "training.json")]
     if (folder / RUN).is_file() and not any(written):
         try:
-            task = str(json.loads((folder / RUN).read_text(encoding="utf-8"))["task"])[:40]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            task = str(read_json("model", folder / RUN)["task"])[:40]
+        except (ValueError, KeyError):
             task = "TASK"
         said = f"the run in {str(folder)!r} did not end, and there is no model yet"
         on = f"former-nb train {task} --resume {shlex.quote(str(folder))}"
@@ -627,7 +630,8 @@ def load(
         from former_nb.saving import load_model
 
         found = load_model(folder, pick_device(device.value))
-    kind = type(found[0]).__name__
+    kinds = [kind.__name__ for kind in type(found[0]).__mro__]  # itself, then what it inherits from
+    kind = next((name for name in kinds if name in KINDS), kinds[0])
     if wanted not in (kind, None):
         command, holds = KINDS.get(kind, ("", f"a {kind}"))
         use = f", or use: former-nb {command}" if command else ""
@@ -664,9 +668,9 @@ def _no_option(context: typer.Context, text: str | None):
 BARE = typer.Option("--text", hidden=True, is_eager=True, callback=_no_option)
 
 
-@app.command(epilog="Example: former-nb generate Jo --temperature 0.8 --seed 0")
+@app.command("generate", epilog="Example: former-nb generate Jo --temperature 0.8 --seed 0")
 @one_sentence
-def generate(
+def generate_command(
     texts: Annotated[
         list[str] | None,
         typer.Argument(help="How each text begins; - reads it from standard input."),
@@ -880,11 +884,12 @@ def read_report(
     folder: Path,
 ) -> dict:  # empty if there is none
     "What was found out at the end of a run."
+    from former_nb.files import read_json
+
     try:
-        found = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return read_json("model", folder / "training.json")
+    except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def judged_on(folder) -> float:
@@ -918,9 +923,9 @@ def evaluate_numbers(model, tokenizer) -> None:
     echo(f"Right from end to end, greedy: {right:,} of {len(pairs):,} held-out numbers")
 
 
-@app.command(epilog="Example: former-nb evaluate --model runs/imdb")
+@app.command("evaluate", epilog="Example: former-nb evaluate --model runs/imdb")
 @one_sentence
-def evaluate(
+def evaluate_command(
     model: Annotated[
         str, typer.Option(help="Folder of a run; names and numbers ship with the package.")
     ] = "names",
@@ -949,10 +954,11 @@ def evaluate(
 
 # %% ../nbs/library/cli.ipynb #569d571f
 @app.command(
-    epilog="Example: former-nb translate einundzwanzig. Or: … --model runs/multi30k < german.txt"
+    "translate",
+    epilog="Example: former-nb translate einundzwanzig. Or: … --model runs/multi30k < german.txt",
 )
 @one_sentence
-def translate(
+def translate_command(
     model: Annotated[
         str,
         typer.Option(
@@ -1033,9 +1039,11 @@ def bleu(
         echo(f"{found['difference']:+.2f}\tBLEU against {than}, {spread}; {sign}")
 
 # %% ../nbs/library/cli.ipynb #5e1f0a12
-@app.command(epilog="Example: former-nb view Jonas Jonė. Or: … --model numbers einundzwanzig")
+@app.command(
+    "view", epilog="Example: former-nb view Jonas Jonė. Or: … --model numbers einundzwanzig"
+)
 @one_sentence
-def view(
+def view_command(
     texts: Annotated[list[str], typer.Argument(help="A text, or two to compare.")],
     model: Annotated[
         str, typer.Option(help="Folder of a trained model; names and numbers ship.")

@@ -25,6 +25,7 @@ __all__ = [
     "keep_memory",
     "shared",
     "eval_mode",
+    "tied_names",
     "Settings",
     "COLORS",
     "plot_weights",
@@ -118,6 +119,19 @@ def eval_mode(
     finally:
         for part, mode in modes.items():
             part.training = mode
+
+
+def tied_names(
+    model: torch.nn.Module,
+) -> dict[str, str]:  # name of a weight that another name has, too -> that other, earlier name
+    "Which weights of a model are one."
+    first, tied = {}, {}
+    for name, weight in model.named_parameters(remove_duplicate=False):
+        if id(weight) in first:
+            tied[name] = first[id(weight)]
+        else:
+            first[id(weight)] = name
+    return tied
 
 
 class Settings:

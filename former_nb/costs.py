@@ -238,8 +238,9 @@ def activation_bytes(
     A pre-norm block of width $d$ with $h$ heads keeps these numbers for each token:
 
     - the stream before each norm, with mean and deviation: $2d + 4$, always in float32
-    - what each norm returned: $2d$
-    - queries, keys and values: $3d$
+    - what each norm returned: $2d$, in bf16 $4d$, because each of the three projections makes a
+      copy of its own
+    - queries, keys and values, shared heads repeated: $3d$
     - what the heads found: $d$
     - attention, fused, the sum under each softmax: $h$, always in float32
     - attention, written out, two tables of weights, because a causal mask makes a second: $2hT$
@@ -251,16 +252,14 @@ def activation_bytes(
     """
     d = config.d_model
     h = config.n_heads
-    g = config.n_kv_heads or h
-    d_k = config.head_width
+    heads = h * config.head_width  # d, if the width of a head is not chosen by itself
     itemsize = 2 if bf16 else 4  # bytes of what is computed in bf16
     norm = 2 if config.norm == "layer" else 1 + d  # RMSNorm keeps what it has divided, too
     units = {"relu": 1, "swiglu": 4}.get(config.activation, 2) * config.d_ff
-    spread = 2 * h if g < h else 0  # heads that are shared
-    qkv = (h + 2 * g + spread if fused else 3 * h) * d_k
+    normed = 4 * d if bf16 else 2 * d
     table = 0 if fused else 2 * h * length
     exact = 2 * (d + norm) + (h if fused else 0)
-    block = 4 * exact + itemsize * (2 * d + qkv + h * d_k + units + table)
+    block = 4 * exact + itemsize * (normed + 4 * heads + units + table)
     layers = 4 * d * config.n_layers + block if checkpointing else block * config.n_layers
     return rows * length * layers
 

@@ -239,7 +239,7 @@ def split(
     if len(shares) < 2 or not min(shares) > 0 or not abs(sum(shares) - 1) < 1e-6:
         raise ValueError(f"shares: expected two or more above 0, together 1, got {shares!r}")
     if seed is not None:
-        check_int("seed", seed, 0)
+        check_int("seed", seed, 0, most=None)
         check_type("rows", rows, (list, tuple))
     rng = None if seed is None else random.Random(int(seed))
     if group is None and stratify is None:

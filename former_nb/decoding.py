@@ -8,7 +8,7 @@ __all__ = ['generate', 'generate_text']
 # %% ../nbs/11_decoding.ipynb #0932eabf
 import torch
 
-from .caches import stream
+from .caches import check_writer, stream
 from .generator import LanguageModel
 from .guards import check_int
 from .prompts import append_columns, as_rows, encode_prompt
@@ -42,7 +42,8 @@ def generate_text(
     **kwargs,  # as for `generate`
 ) -> list[str]:  # n texts, each starting with the prompt
     "Write `n` continuations of `prompt`. Raises `ValueError` for one the model cannot read."
-    check_int("n", n)
+    check_int("n", n, most=1_000_000)
+    check_writer(model, sampling)
     ids = encode_prompt(tokenizer, prompt)
     most = model.config.max_len if max_new_tokens is None else max_new_tokens
     found = generate(model, [ids] * n, most, sampling, **tokenizer.stops | kwargs)

@@ -12,7 +12,7 @@ from torch import nn
 from .attention import attention
 from .block import Block, Embedding, Stack
 from .config import TransformerConfig
-from .guards import check_attended, check_ids, check_tensor, check_type
+from .guards import check_attended, check_ids, check_tensor, check_that, check_type
 from .masks import padding_mask
 from .multi_head import MultiHeadAttention
 from .saving import Pretrained
@@ -23,8 +23,10 @@ def collate_pairs(
     rows: list[tuple[list[int], list[int]]],  # source and target, each from BOS to EOS
 ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:  # (src (B, S), tgt (B, T)), targets
     "A batch: `tgt` is the target without its last token, `targets` without its first."
-    src, tgt = pad_rows([a for a, _ in rows]), pad_rows([b[:-1] for _, b in rows])
-    return (src, tgt), pad_rows([b[1:] for _, b in rows], IGNORE)
+    src = pad_rows([source for source, target in rows])
+    tgt = pad_rows([target[:-1] for source, target in rows])
+    targets = pad_rows([target[1:] for source, target in rows], IGNORE)
+    return (src, tgt), targets
 
 # %% ../nbs/12_encoder_decoder.ipynb #0acec886
 class CrossAttention(MultiHeadAttention):
@@ -42,6 +44,7 @@ class CrossAttention(MultiHeadAttention):
     ) -> torch.Tensor:  # (B, T, d_model)
         "Read the memory with all heads at once."
         sizes = check_tensor("x", x, "B T d_model", d_model=self.w_q.in_features)
+        check_type("memory", memory, (torch.Tensor, tuple))
         if isinstance(memory, torch.Tensor):
             check_tensor("memory", memory, "B S d_model", B=sizes["B"], d_model=sizes["d_model"])
             memory = self.project(memory)
@@ -70,15 +73,13 @@ class DecoderBlock(Block):
     ) -> torch.Tensor:  # (B, T, d_model)
         "Attend to what was written, then to the memory, then run the network."
         dropout = self.dropout.p if self.training else 0.0  # of the weights
-        x = self.add(
-            x, self.norm_attention, self.attention, attend, is_causal=True, dropout=dropout
-        )
-        x = self.add(
-            x, self.norm_cross, self.cross, memory, attend_memory, mask=memory_mask, dropout=dropout
-        )
+        own = dict(is_causal=True, dropout=dropout)
+        other = dict(mask=memory_mask, dropout=dropout)
+        x = self.add(x, self.norm_attention, self.attention, attend, **own)
+        x = self.add(x, self.norm_cross, self.cross, memory, attend_memory, **other)
         return self.add(x, self.norm_ff, self.ff)
 
-
+# %% ../nbs/12_encoder_decoder.ipynb #b12stack
 class Decoder(Stack):
     "Decoder blocks, one after another."
 
@@ -98,8 +99,11 @@ class Decoder(Stack):
         attend_memory=attention,  # as for `DecoderBlock`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Run the blocks in order."
-        memories = memory if isinstance(memory, list) else [memory] * len(self.blocks)
-        for block, read, attend_here in zip(self.blocks, memories, self.attend_by_block(attend)):
+        n = len(self.blocks)
+        memories = memory if isinstance(memory, list) else [memory] * n
+        check_that(len(memories) == n, "memory", f"keys and values for {n} blocks", len(memories))
+        attends = self.attend_by_block(attend)
+        for block, read, attend_here in zip(self.blocks, memories, attends):
             x = block(x, read, memory_mask, attend_here, attend_memory)
         return self.norm(x)
 
@@ -116,14 +120,17 @@ class EncoderDecoder(nn.Module, Pretrained):
         check_type("config", config, TransformerConfig)
         self.config = config
         self.tgt_config = tgt_config or config
-        unit = dict(std=config.d_model**-0.5, scale=config.embed_scale)  # rows of length 1
+        d_model = config.d_model
+        same = self.tgt_config.d_model == d_model
+        check_that(same, "tgt_config", f"d_model = {d_model}", self.tgt_config.d_model)
+        unit = dict(std=d_model**-0.5, scale=config.embed_scale)  # rows of length 1
         self.src_embed = Embedding(config, **unit)
         self.tgt_embed = Embedding(self.tgt_config, **unit)
         if tgt_config is None:
             self.src_embed.tokens = self.tgt_embed.tokens  # one vocabulary, one matrix
         self.encoder = Stack(config)
         self.decoder = Decoder(self.tgt_config)
-        self.head = nn.Linear(config.d_model, self.tgt_config.vocab_size, bias=False)
+        self.head = nn.Linear(d_model, self.tgt_config.vocab_size, bias=False)
         self.head.weight = self.tgt_embed.tokens.weight  # one matrix for both
 
     def encode(
@@ -163,7 +170,9 @@ def make_model(
     **sizes,  # of `TransformerConfig`; those of the paper's base model if left out
 ) -> EncoderDecoder:
     "An encoder–decoder for two vocabularies."
-    paper = dict(max_len=512, d_model=512, n_heads=8, n_layers=6, d_ff=2048, norm_first=False)
-    paper |= dict(activation="relu", positions="sinusoidal")
-    src, tgt = (TransformerConfig(vocab, **paper | sizes) for vocab in [src_vocab, tgt_vocab])
-    return EncoderDecoder(src, tgt_config=tgt)
+    paper = dict(max_len=512, d_model=512, n_heads=8, n_layers=6, d_ff=2048)
+    paper.update(norm_first=False, activation="relu", positions="sinusoidal")
+    paper.update(sizes)
+    src_config = TransformerConfig(src_vocab, **paper)
+    tgt_config = TransformerConfig(tgt_vocab, **paper)
+    return EncoderDecoder(src_config, tgt_config)

@@ -30,7 +30,7 @@ class Family(NamedTuple):
     spare: str  # tensors that are of no use to us
     copies: dict = {}  # tensors that repeat others in a model with one matrix -> these others
     usual: dict = {}  # in config.json -> what is meant where it is absent
-    thirds: str = "$^"  # modules that hold queries, keys and values in one tensor
+    thirds: str = "$^"  # tensors that hold queries, keys and values
     transposed: str = "$^"  # tensors that are kept the other way round
     skipped: int = 0  # so many rows of a table of positions are never read
     absent: dict = {}  # tensors that a file may lack -> what makes one of a shape
@@ -98,7 +98,7 @@ GPT2 = Family(
     spare=r".*\.attn\.(masked_)?bias",
     copies={"lm_head.weight": "transformer.wte.weight"},
     usual={"resid_pdrop": 0.1, "layer_norm_epsilon": 1e-5},
-    thirds=r".*\.c_attn",
+    thirds=r".*\.c_attn\..*",
     transposed=r"transformer\.h\.\d+\.(attn|mlp)\..*weight",
 )
 

@@ -32,13 +32,7 @@ class LowRank(nn.Module):
 def add_low_rank(
     model: nn.Module,  # changed in place: all it has is frozen
     rank: int,  # at most so wide is any of the layers
-    layers: tuple[str, ...] = (
-        "attention.w_q",
-        "attention.w_v",
-        "attention.w_o",
-        "ff.w_in",
-        "ff.w_out",
-    ),
+    layers: tuple[str, ...] = ("w_q", "w_k", "w_v", "w_o", "w_in", "w_out"),
 ) -> None:
     "Let every linear layer whose name ends so learn a difference of low rank, and nothing else."
     check_int("rank", rank)

@@ -9,7 +9,7 @@ __all__ = ['block_attention']
 import torch
 from torch.autograd.function import once_differentiable
 
-from .guards import check_attention, check_int
+from .guards import check_attention, check_int, check_that, repeat_kv
 
 # %% ../nbs/deeper/04_flash.ipynb #f1a5000a
 def _tiles(T, S, is_causal, size):
@@ -40,12 +40,14 @@ def _forward(q, k, v, is_causal, size):
         for keys in columns:
             scores = _scores(q, k, rows, keys, is_causal)  # (..., t, s)
             new = torch.maximum(largest, scores.amax(dim=-1, keepdim=True))
-            factor, powers = (largest - new).exp(), (scores - new).exp()
+            factor = (largest - new).exp()
+            powers = (scores - new).exp()
             total = factor * total + powers.sum(dim=-1, keepdim=True)
             part = factor * part + powers @ v[..., keys, :]
             largest = new
         total = total.clamp(min=1)
-        y[..., rows, :], log_sums[..., rows, :] = part / total, largest + total.log()
+        y[..., rows, :] = part / total
+        log_sums[..., rows, :] = largest + total.log()
     return y, log_sums
 
 # %% ../nbs/deeper/04_flash.ipynb #f1a50013
@@ -54,18 +56,19 @@ class _BlockAttention(torch.autograd.Function):
     def forward(ctx, q, k, v, is_causal, size):
         y, log_sums = _forward(q, k, v, is_causal, size)
         ctx.save_for_backward(q, k, v, y, log_sums)
-        ctx.how = is_causal, size
+        ctx.is_causal = is_causal
+        ctx.size = size
         return y
 
     @staticmethod
     @once_differentiable  # a gradient of the gradient raises
     def backward(ctx, dy):
-        (q, k, v, y, log_sums), (is_causal, size) = ctx.saved_tensors, ctx.how
-        dq, dk, dv = (torch.zeros_like(t) for t in (q, k, v))
+        q, k, v, y, log_sums = ctx.saved_tensors
+        dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         means = (dy * y).sum(dim=-1, keepdim=True)  # (..., T, 1)
-        for rows, columns in _tiles(q.shape[-2], k.shape[-2], is_causal, size):
+        for rows, columns in _tiles(q.shape[-2], k.shape[-2], ctx.is_causal, ctx.size):
             for keys in columns:
-                scores = _scores(q, k, rows, keys, is_causal)
+                scores = _scores(q, k, rows, keys, ctx.is_causal)
                 weights = (scores - log_sums[..., rows, :]).exp()  # (..., t, s)
                 dweights = dy[..., rows, :] @ v[..., keys, :].mT  # (..., t, s)
                 dscores = weights * (dweights - means[..., rows, :]) / q.shape[-1] ** 0.5
@@ -79,10 +82,15 @@ def block_attention(
     q: torch.Tensor,  # (B, T, d_k) or (B, h, T, d_k)
     k: torch.Tensor,  # (B, S, d_k) or (B, h, S, d_k)
     v: torch.Tensor,  # (B, S, d_v) or (B, h, S, d_v)
+    mask: None = None,  # tiles know no mask
     is_causal: bool = False,  # query i may attend to key j only if j <= i + S - T
+    dropout: float = 0.0,  # nor dropout
     block_size: int = 256,  # queries, and keys, of a tile
 ) -> torch.Tensor:  # (B, T, d_v) or (B, h, T, d_v)
-    "Attention by tiles, which keeps O(T + S) numbers, not T · S (Dao 2023)."
+    "`attention` by tiles, which keeps O(T + S) numbers, not T · S (Dao 2023)."
+    check_that(mask is None, "mask", "None, since tiles have only the rule is_causal", mask)
+    check_that(dropout == 0, "dropout", "0, since tiles drop no weights", dropout)
+    k, v = repeat_kv(k, q), repeat_kv(v, q)
     check_attention(q, k, v)
     check_int("block_size", block_size)
     wide = torch.promote_types(q.dtype, torch.float32)  # sums need the digits

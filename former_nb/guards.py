@@ -5,15 +5,18 @@ everything that people import checks what it is given, once, where it is called;
 trust it. Every error names the argument, what was expected and what came.
 """
 
+import math
 from contextlib import nullcontext
-from numbers import Integral
+from numbers import Integral, Real
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 __all__ = [
     "check_that",
+    "LARGEST",
     "check_int",
+    "check_number",
     "check_ints",
     "check_multiple",
     "check_share",
@@ -44,17 +47,36 @@ def check_that(
         raise error(f"{name}: expected {wanted}, got {value!r:.200}")
 
 
+LARGEST = 2**63 - 1  # what PyTorch's integers hold
+
+
 def check_int(
     name: str,  # what the error calls it
     value,  # what came
     least: int | None = 1,  # the smallest number that is accepted; None accepts any
+    most: int | None = LARGEST,  # the largest; None accepts any
 ) -> None:
-    "Raise `TypeError` unless `value` is a whole number, `ValueError` if it is below `least`."
+    "Raise `TypeError` unless `value` is a whole number, `ValueError` outside `least` to `most`."
     # torch.SymInt is a size that torch.export leaves open
     whole = isinstance(value, (Integral, torch.SymInt)) and not isinstance(value, bool)
     fits = whole and (least is None or value >= least)
     wanted = "a whole number" if least is None else f"a whole number of {least} or more"
+    if fits and most is not None and isinstance(value, Integral) and abs(value) > most:
+        fits, wanted = False, f"{wanted}, at most {most:,}"
     check_that(fits, name, wanted, value, ValueError if whole else TypeError)
+
+
+def check_number(
+    name: str,  # what the error calls it
+    value,  # what came
+    least: float = -math.inf,  # the smallest number that is accepted
+    most: float = math.inf,  # the largest
+) -> None:
+    "Raise `TypeError` unless `value` is a number, `ValueError` for NaN, or one outside the range."
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    wanted = f"a number from {least:g} to {most:g}"
+    error = ValueError if number else TypeError
+    check_that(number and least <= value <= most, name, wanted, value, error)
 
 
 def check_ints(

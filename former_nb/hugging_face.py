@@ -8,6 +8,7 @@ __all__ = ['UNUSED', 'INDEX', 'WEIGHTS', 'Route', 'from_hugging_face', 'to_huggi
 # %% ../nbs/library/hugging_face.ipynb #48a3ea46
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -21,9 +22,10 @@ from torch import nn
 from .bart import BartEncoderDecoder
 from .bert import BertClassifier, BertMaskedLanguageModel
 from .checkpoints import atomic_write
+from .core import tied_names
 from .families import BIAS, FAMILIES, PARTED
 from .family_configs import read_config, write_config
-from .files import check_path
+from .files import check_path, open_regular, read_json, reading
 from .generator import LanguageModel
 from .guards import check_that
 from .saving import Loaded, check_pair, plain_weights
@@ -43,16 +45,6 @@ class Route(NamedTuple):
 UNUSED = ("encoder.head.", "encoder.pool.linear.")  # of a classifier that finds hidden tokens
 
 
-def _twins(model):
-    "Name of each weight that another name has, too -> that other name."
-    first, twins = {}, {}
-    for name, weight in model.named_parameters(remove_duplicate=False):
-        if id(weight) in first:
-            twins[name] = first[id(weight)]
-        first.setdefault(id(weight), name)
-    return twins
-
-
 def _name(family, place):
     "What our tensor at `place` is called there, in parts; {i} is the number of the layer."
     if place in family.modules:
@@ -65,7 +57,7 @@ def _name(family, place):
 def _routes(model, family):
     "A route for each tensor of `model` that the family has."
     masked = isinstance(model, BertMaskedLanguageModel)
-    twins = _twins(model)
+    twins = tied_names(model)
     for ours, t in model.state_dict().items():
         if ours in twins:
             continue
@@ -75,7 +67,7 @@ def _routes(model, family):
             continue
         names = [name.format(i=number) for name in _name(family, place)]
         third = None
-        if re.fullmatch(family.thirds, names[0].rpartition(".")[0]):
+        if re.fullmatch(family.thirds, names[0]):
             third = ["w_q", "w_k", "w_v"].index(ours.split(".")[-2])
         n = len(t) if third is None else 3 * len(t)
         sizes = [n // len(names)] * len(names)
@@ -137,31 +129,23 @@ def _same(there, copy, whole, found, get):
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 
 
-def _read_json(file):
-    "A dict from a JSON file, with a sentence for what is none."
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"source: expected JSON in {str(file)!r}: {error}") from None
-    check_that(isinstance(found, dict), "source", f"a JSON object in {str(file)!r}", found)
-    return found
-
-
 def _shards(folder):
     "Name of each tensor -> its shape and its file. Raises `ValueError` where the folder lacks one."
     listed, files = None, [WEIGHTS]
-    if (folder / INDEX).is_file():
-        listed = _read_json(folder / INDEX).get("weight_map")
+    if (folder / INDEX).exists():
+        listed = read_json("source", folder / INDEX).get("weight_map")
         check_that(isinstance(listed, dict), "source", f"a weight_map in {INDEX}", listed)
         files = sorted({str(file) for file in listed.values()})
     odd = [f for f in files if Path(f).name != f or not f.endswith(".safetensors")]
     check_that(not odd, "source", f"names of safetensors files in {INDEX}", odd)
-    if lost := [file for file in files if not (folder / file).is_file()]:
+    if lost := [file for file in files if not (folder / file).exists()]:
         pickles = [p.name for end in ("bin", "pt", "pth", "ckpt") for p in folder.glob(f"*.{end}")]
         why = f"; {pickles[0]} could run code and is not read" if pickles else ""
         raise ValueError(f"source: {str(folder)!r} lacks {', '.join(lost)}{why}")
     found = {}
     for file in files:
+        with open_regular("source", folder / file, sys.maxsize):
+            pass  # refuses pipes and devices; the library opens it itself
         try:
             with safe_open(folder / file, "pt") as tensors:
                 found |= {n: (tensors.get_slice(n).get_shape(), file) for n in tensors.keys()}
@@ -179,7 +163,7 @@ def _open(source, revision=None, saved=None):
         state = source.state_dict()
         saved = source.config.to_dict() | {"architectures": [type(source).__name__]}
         return saved, {name: t.shape for name, t in state.items()}, state.__getitem__
-    folder = check_path("source", source)
+    folder = Path(source)
     if revision is not None:
         files = ["config.json", "generation_config.json", INDEX, "model*.safetensors"]
         files += ["tokenizer.json", "vocab.json", "merges.txt"]
@@ -192,7 +176,7 @@ def _open(source, revision=None, saved=None):
         with safe_open(folder / shards[name][1], "pt") as tensors:
             return tensors.get_tensor(name)
 
-    saved = saved or _read_json(folder / "config.json")
+    saved = saved or read_json("source", folder / "config.json")
     return saved, {name: shape for name, (shape, _) in shards.items()}, get
 
 # %% ../nbs/library/hugging_face.ipynb #89a39408
@@ -201,7 +185,11 @@ def from_hugging_face(
     revision: str | None = None,  # of a name on the hub, such as 'main'; None reads no hub
 ) -> nn.Module:  # LanguageModel, Classifier, MaskedLanguageModel or EncoderDecoder, in eval mode
     "The same function in our modules. Raises `ValueError` or `TypeError` for what it cannot be."
-    return _build(*_open(source, revision))
+    if isinstance(source, nn.Module):
+        return _build(*_open(source))
+    check_path("source", source)
+    with reading("source", f"a model that ours can be in {str(source)!r}"):
+        return _build(*_open(source, revision))
 
 
 def _build(saved, found, get):  # what `_open` gives
@@ -215,7 +203,7 @@ def _build(saved, found, get):  # what `_open` gives
             model = kind(BertClassifier(config, **args))
         else:
             model = kind(config, **args)
-    twins = _twins(model)
+    twins = tied_names(model)
     routes = list(_routes(model, family))
     names, state = _match(found, routes, family), {}
     for name, t in model.state_dict().items():
@@ -223,12 +211,15 @@ def _build(saved, found, get):  # what `_open` gives
     get_any = lambda n, shape: get(names[n]).detach() if n in names else family.absent[n](*shape)
     for route in routes:
         parts = [get_any(name, shape) for name, shape in route.theirs.items()]
-        check_that(parts[0].is_floating_point(), "source", "numbers", parts[0].dtype)
+        for name, part in zip(route.theirs, parts):
+            real = part.is_floating_point()
+            check_that(real, "source", f"floating-point numbers in {name}", part.dtype)
         parts = [t.cpu().float().T if route.transposed else t.cpu().float() for t in parts]
         whole = torch.cat([t[route.skipped :] for t in parts])
         if route.third is not None:
-            whole = whole.chunk(3)[route.third]
+            whole = whole.chunk(3)[route.third].clone()  # of its own, not a part of theirs
         state[route.ours] = whole.reshape(state[route.ours].shape).contiguous()
+    state |= {name: state[first] for name, first in twins.items()}
     model.load_state_dict(state, assign=True)
     for name, first in twins.items():  # what was one weight is one again
         module, _, leaf = name.rpartition(".")
@@ -278,7 +269,7 @@ def _special(folder, saved):
     "The tokens that end a text, and those with which a translation begins."
     file = folder / "generation_config.json"
     said = FAMILIES[saved["model_type"]].usual
-    for some in (saved, _read_json(file) if file.is_file() else {}):
+    for some in (saved, read_json("source", file) if file.exists() else {}):
         said = said | {name: value for name, value in some.items() if value is not None}
     ends, pad = said.get("eos_token_id"), said.get("pad_token_id")
     special = dict(eos_token_ids=[ends] if isinstance(ends, int) else ends or [])

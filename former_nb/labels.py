@@ -12,6 +12,7 @@ import math
 import random
 from collections import Counter
 from functools import partial
+from contextlib import ExitStack
 from operator import index
 from pathlib import Path
 
@@ -181,13 +182,17 @@ def gradient_times_input(
 ) -> torch.Tensor:  # (B, T): positive speaks for the class, negative for the others
     "What each token adds to the logit of `target` over the mean of others (Simonyan et al. 2014)."
     check_choice("target", target, range(model.n_classes))
-    found = []
-    seen = model.embed.register_forward_hook(lambda module, inputs, x: found.append(x))
-    with seen, eval_mode(model), torch.enable_grad():
+    vectors = []  # each (B, T, d_model): of the tokens, of pairs, of segments; not the positions
+    with ExitStack() as hooks, eval_mode(model), torch.enable_grad():
+        for part in model.embed.children():
+            if isinstance(part, nn.Embedding):
+                hook = part.register_forward_hook(lambda module, inputs, x: vectors.append(x))
+                hooks.enter_context(hook)
         logits = model(tokens)  # (B, n_classes)
     others = (logits.sum(dim=-1) - logits[:, target]) / (model.n_classes - 1)
-    (slope,) = torch.autograd.grad((logits[:, target] - others).sum(), found[0])
-    return (slope * found[0]).sum(dim=-1).detach()  # (B, T)
+    slopes = torch.autograd.grad((logits[:, target] - others).sum(), vectors)
+    scores = [(slope * x).sum(dim=-1) for slope, x in zip(slopes, vectors)]
+    return sum(scores).detach()  # (B, T)
 
 # %% ../nbs/library/labels.ipynb #7961137f
 def read_labeled_csv(

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .core import eval_mode
-from .guards import check_choice, check_share, check_tensor
+from .guards import check_choice, check_share, check_tensor, check_that, check_type
 from .text import IGNORE, PAD
 
 # %% ../nbs/deeper/08_losses.ipynb #cde0a6f4
@@ -25,6 +25,9 @@ def token_loss(
     pad: int | None = PAD,  # the token that gets none of it; None where every class can be right
 ) -> torch.Tensor:  # nats
     "Cross-entropy over the last axis; ignored targets count for nothing (Szegedy et al. 2016)."
+    check_tensor("logits", logits, None)
+    some = logits.ndim > 0 and logits.shape[-1] > 0
+    check_that(some, "logits", "at least one token", tuple(logits.shape))
     sizes = {f"axis_{i}": n for i, n in enumerate(logits.shape[:-1])}
     check_tensor("targets", targets, " ".join(sizes), int, **sizes)
     check_choice("reduction", reduction, ("mean", "sum"))
@@ -47,6 +50,7 @@ def find_device(
     model: nn.Module,
 ) -> torch.device:
     "Where the weights are, or the buffers; the CPU for a model without either."
+    check_type("model", model, nn.Module)
     return next(chain(model.parameters(), model.buffers()), torch.zeros((), device="cpu")).device
 
 

@@ -7,7 +7,7 @@ at the last `order - 1` tokens and asks how often each token came after them.
 from collections import Counter, defaultdict
 from math import log
 
-from .guards import check_ints, check_that
+from .guards import check_int, check_number, check_that
 
 __all__ = [
     "NGram",
@@ -16,7 +16,8 @@ __all__ = [
 
 def _check_rows(rows):
     "Raise `ValueError` unless there are rows of two tokens or more."
-    fits = [isinstance(row, (list, tuple)) and len(row) > 1 for row in rows]
+    some = rows if isinstance(rows, (list, tuple)) else []
+    fits = [isinstance(row, (list, tuple)) and len(row) > 1 for row in some]
     check_that(fits and all(fits), "rows", "lists of at least two tokens", rows)
 
 
@@ -49,8 +50,9 @@ class NGram:
         vocab_size: int,  # tokens that can follow
         discount: float = 0.75,  # taken from each count and given to shorter contexts
     ):
-        check_ints(order=order, vocab_size=vocab_size)
-        check_that(0 <= discount <= 1, "discount", "a number, 0 to 1", discount)
+        check_int("order", order, most=1000)
+        check_int("vocab_size", vocab_size)
+        check_number("discount", discount, 0, 1)
         _check_rows(rows)
         self.order = order
         self.vocab_size = vocab_size

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from tqdm import TqdmWarning
 
 from .block import Block
-from .guards import check_int, check_type
+from .guards import check_int, check_that, check_type
 from .losses import call, find_device, to_device, token_loss
 from .text import IGNORE
 
@@ -33,8 +33,10 @@ def split_batch(
     n: int,  # how many parts
 ) -> list:  # n batches that hold each row once
     "Cut a batch between its rows; a part that gets none holds the first, with nothing to predict."
-    check_int("n", n)
+    check_int("n", n, most=65_536)
     check_type("batch", batch, (tuple, list))
+    pair = len(batch) == 2 and isinstance(batch[1], torch.Tensor)
+    check_that(pair, "batch", "(inputs, targets)", batch, TypeError)
     inputs, targets = batch
     if not (B := len(targets)):
         raise ValueError(f"targets: expected at least one row, got shape {tuple(targets.shape)}")

@@ -41,27 +41,29 @@ class PackedRows:
         **options,  # for `attention`
     ) -> torch.Tensor:  # (1, h, N, d_k)
         "Attend to all rows of one shape at once, and lay what comes out end to end."
-        n_queries = [n * T for (T, S), n in self.counts.items()]
-        n_keys = [n * S for (T, S), n in self.counts.items()]
-        groups = zip(q[0].split(n_queries, 1), k[0].split(n_keys, 1), v[0].split(n_keys, 1))
+        shapes = list(self.counts.items())
+        n_queries = [n * T for (T, S), n in shapes]
+        n_keys = [n * S for (T, S), n in shapes]
+        groups = zip(shapes, q[0].split(n_queries, 1), k[0].split(n_keys, 1), v[0].split(n_keys, 1))
         parts = []
-        for ((T, S), n), (q_rows, k_rows, v_rows) in zip(self.counts.items(), groups):
-            y = attention(
-                _cut(q_rows, n, T), _cut(k_rows, n, S), _cut(v_rows, n, S), **options
-            )  # (n, h, T, d_k)
+        for ((T, S), n), q_rows, k_rows, v_rows in groups:
+            q_rows = _stand_up(q_rows, n, T)  # (n, h, T, d_k)
+            k_rows = _stand_up(k_rows, n, S)
+            v_rows = _stand_up(v_rows, n, S)
+            y = attention(q_rows, k_rows, v_rows, **options)  # (n, h, T, d_k)
             parts.append(y.transpose(1, 2).flatten(0, 1))  # (n * T, h, d_k)
         return torch.cat(parts).transpose(0, 1)[None]
 
 
-def _cut(t, n, length):  # (h, n * length, d) -> (n, h, length, d)
+def _stand_up(t, n, length):  # n rows, (h, n * length, d) -> (n, h, length, d)
     return t.unflatten(1, (n, length)).transpose(0, 1)
 
 # %% ../nbs/deeper/07_packing.ipynb #1f5c578e
 def row_lengths(
     real: torch.Tensor,  # (B, T) boolean, False = padding
-) -> list[int] | None:  # tokens of each row; None on a device, compiled, or with pads elsewhere
+) -> list[int] | None:  # tokens of each row; None on a device, compiled, or with other pads
     "How long the rows are, if pads stand only on their right and no device has to be waited for."
-    if real.device.type != "cpu" or torch.compiler.is_compiling():
+    if real.device.type != "cpu" or torch.compiler.is_compiling() or len(real) == 0:
         return None
     lengths = real.sum(dim=1)
     position = torch.arange(real.shape[1], device="cpu")
@@ -120,30 +122,41 @@ def decode_packed(
     return _lay_back(y, places, x)
 
 # %% ../nbs/deeper/07_packing.ipynb #b07packed
+def _rows_of(mask, x):  # (B, S) booleans if `mask` is a padding mask for the rows of x, else None
+    fits = mask is not None and mask.dtype == torch.bool and mask.ndim == 4
+    return mask[:, 0, 0] if fits and mask.shape[:3] == (len(x), 1, 1) else None
+
+
 @contextmanager
 def packed(
-    model: nn.Module,  # with stacks of ours; in training within `with`
-):  # a function that is called with the targets of the next batch
-    """Within `with`, stacks skip padding. With targets, a decoder also skips what comes behind the
-    last of a row, and `model.head` gives logits (N, vocab_size) where there is one."""
-    wanted = None  # (B, T) boolean
+    model: nn.Module,  # with stacks of ours
+):  # a function that takes the targets (B, T) of the next call
+    """Within `with`, the stacks of a model in training skip padding. If you name the targets before
+    a call, a decoder also skips what comes behind the last of a row, and `model.head` gives logits
+    (N, vocab_size) where there is one."""
+    wanted = None  # (B, T) booleans
 
-    def ask(targets):  # (B, T) integers
+    def ask(targets):
         nonlocal wanted
         wanted = targets != IGNORE
 
     def encode(stack, x, attend=attention, mask=None, **options):
-        if mask is None or attend is not attention or options:
+        real = _rows_of(mask, x)
+        if real is None or attend is not attention or options or not stack.training:
             return type(stack).forward(stack, x, attend, mask=mask, **options)
-        return encode_packed(stack, x, mask[:, 0, 0])
+        return encode_packed(stack, x, real)
 
     def decode(decoder, x, memory, memory_mask=None, attend=attention, attend_memory=attention):
-        if wanted is None or memory_mask is None or attend is not attention:
+        real = _rows_of(memory_mask, x)
+        usual = attend is attention and attend_memory is attention and decoder.training
+        if wanted is None or real is None or not usual:
             return type(decoder).forward(decoder, x, memory, memory_mask, attend, attend_memory)
-        return decode_packed(decoder, x, memory, memory_mask[:, 0, 0], wanted)
+        return decode_packed(decoder, x, memory, real, wanted)
 
     def only_wanted(head, inputs):
-        return inputs if wanted is None else (inputs[0][wanted],)
+        nonlocal wanted
+        at, wanted = wanted, None  # for this call alone
+        return inputs if at is None else (inputs[0][at],)
 
     stacks = [part for part in model.modules() if isinstance(part, Stack)]
     for stack in stacks:

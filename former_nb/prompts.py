@@ -8,7 +8,7 @@ from numbers import Integral
 
 import torch
 
-from .guards import check_tensor, check_that
+from .guards import check_int, check_tensor, check_that, check_type
 from .text import PAD, SPECIALS
 from .tokenization import TextTokenizer, check_rows
 
@@ -72,13 +72,23 @@ def stop_tokens(
     vocab_size: int,
 ) -> tuple[set[int], list[int]]:  # the first as a set; the second without what no logit stands for
     "Both in one form. Raises `ValueError` for what is no token."
-    ends = {eos_token_ids} if isinstance(eos_token_ids, Integral) else set(eos_token_ids or ())
-    never = set(suppress_tokens)
-    tokens = range(max(vocab_size, len(SPECIALS)))
-    for name, given in (("eos_token_ids", ends), ("suppress_tokens", never)):
-        wrong = [t for t in given if t not in tokens]
-        check_that(not wrong, name, f"tokens below {len(tokens)}", wrong)
+    check_int("vocab_size", vocab_size)
+    known = range(max(vocab_size, len(SPECIALS)))
+    ends = _token_set("eos_token_ids", eos_token_ids, known)
+    never = _token_set("suppress_tokens", suppress_tokens, known)
     return ends, sorted(t for t in never if t < vocab_size)
+
+
+def _token_set(name, given, known):
+    "None, one token or several as a set. Raises `ValueError` for what is no token."
+    if given is None:
+        return set()
+    several = isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
+    tokens = list(given) if several else [given]
+    whole = lambda t: isinstance(t, Integral) and not isinstance(t, bool)
+    odd = [t for t in tokens if not whole(t) or t not in known]
+    check_that(not odd, name, f"tokens below {len(known)}", odd)
+    return set(tokens)
 
 
 def encode_prompt(
@@ -86,6 +96,8 @@ def encode_prompt(
     prompt: str,
 ) -> list[int]:  # BOS, if the tokenizer has one, and the tokens of the prompt
     "A text as a row of tokens. Raises `ValueError` for letters that the model has never seen."
+    check_type("tokenizer", tokenizer, TextTokenizer)
+    check_type("prompt", prompt, str)
     unknown = tokenizer.unknown(prompt)
     if unknown:
         raise ValueError(

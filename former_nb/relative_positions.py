@@ -132,7 +132,7 @@ class Rotary(nn.Module):
         check_int("start", at, least=0)
         end = at + t.shape[2]
         if end <= self.max_len:
-            return self.table[:, at:end]
+            return [part[at:end] for part in self.table]  # each (T, d_k / 2)
         check_that(endless, "q", f"at most max_len = {self.max_len} positions", end)
         position = torch.arange(at, end, dtype=torch.float64, device="cpu")
         return rotary_rows(position, self.d_k, self.base, self.scale).to(t.device)

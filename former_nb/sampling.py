@@ -12,7 +12,7 @@ from numbers import Integral, Real
 
 import torch
 
-from .guards import check_that
+from .guards import check_ids, check_number, check_tensor, check_that, check_type
 
 # %% ../nbs/deeper/11_sampling.ipynb #ec2755bf
 SETTINGS = {  # of each setting: its kind, what is expected, whether a value fits
@@ -55,11 +55,20 @@ class Sampling:
         return [torch.Generator(device).manual_seed((self.seed + i) % 2**64) for i in range(B)]
 
 # %% ../nbs/deeper/11_sampling.ipynb #142f68d5
+def _check_logits(logits, sampling, axes=None):
+    "Raise `TypeError` or `ValueError` unless there is a token to choose."
+    check_tensor("logits", logits, axes)
+    some = logits.ndim > 0 and logits.shape[-1] > 0
+    check_that(some, "logits", "at least one token", tuple(logits.shape))
+    check_type("sampling", sampling, Sampling)
+
+
 def filter_logits(
     logits: torch.Tensor,  # (..., vocab_size)
     sampling: Sampling,  # of which top_k, top_p and min_p count
 ) -> torch.Tensor:  # (..., vocab_size), -inf where a filter rules out; the likeliest always stays
     "Keep what every filter keeps (Fan et al. 2018, Holtzman et al. 2020, Nguyen et al. 2024)."
+    _check_logits(logits, sampling)
     size, k, p = logits.shape[-1], sampling.top_k, sampling.top_p or 1.0
     kept = logits
     if sampling.min_p:
@@ -91,6 +100,10 @@ def sample_next(
     generators=None,  # as `Sampling.generators` gives them; a row whose entry is None draws nothing
 ) -> torch.Tensor:  # (B,) one token each; -1 where logits are NaN, infinite or all ruled out
     "Draw a token: the first of V exponential clocks to ring, each as fast as its token is likely."
+    _check_logits(logits, sampling, "B vocab_size")
+    check_type("generators", generators, (torch.Generator, list, type(None)))
+    rows = not isinstance(generators, list) or len(generators) == len(logits)
+    check_that(rows, "generators", f"one for each of {len(logits)} rows", generators)
     logits = logits.float()
     if sampling.temperature < 1e-6:  # in single precision it may be 0
         best, token = logits.max(dim=-1)
@@ -109,6 +122,10 @@ def apply_repetition_penalty(
     penalty: float,  # above 1 makes what was seen less likely, 1 changes nothing
 ) -> torch.Tensor:  # (B, vocab_size)
     "Divide the logits of `seen` by `penalty`, multiply negative ones (Keskar et al. 2019, 4.1)."
+    sizes = check_tensor("logits", logits, "B vocab_size")
+    check_ids("seen", seen, sizes["vocab_size"], B=sizes["B"])
+    check_number("penalty", penalty, 0)
+    penalty = float(penalty)
     old = logits.gather(-1, seen)  # (B, T)
     return logits.scatter(-1, seen, torch.where(old > 0, old / penalty, old * penalty))
 

@@ -71,8 +71,8 @@ def encode_texts(
     tokenizer: TextTokenizer,
 ) -> list[list[int]]:  # each starts with BOS and ends with EOS
     "Numbers for each text, with its beginning and its end marked."
-    bos, eos = tokenizer.before, tokenizer.after  # [BOS] and [EOS] in our tokenizers
-    return [[*bos, *tokenizer.encode(text), *eos] for text in check_texts(texts)]
+    texts = check_texts(texts, tokenizer)
+    return [[*tokenizer.before, *tokenizer.encode(text), *tokenizer.after] for text in texts]
 
 # %% ../nbs/07_text.ipynb #d7e1ab4a
 IGNORE = -100  # a target that counts for nothing, the default of `F.cross_entropy`
@@ -83,7 +83,7 @@ def pad_rows(
     value: int = PAD,  # what fills the short ones
 ) -> torch.Tensor:  # (B, T) int64, T the longest length
     "Rows as a rectangle, filled on the right."
-    rows = check_rows(rows)
+    rows = check_rows(rows, value)
     padded = torch.full((len(rows), max(map(len, rows), default=0)), value, dtype=torch.int64)
     for i, row in enumerate(rows):
         padded[i, : len(row)] = row

@@ -18,7 +18,7 @@ import torch
 
 from .attention import attention
 from .batches import make_batches
-from .beam_search import beam_search
+from .beam_search import beam_search, length_score
 from .caches import KVCache
 from .core import eval_mode
 from .encoder_decoder import EncoderDecoder
@@ -26,14 +26,14 @@ from .files import read_text
 from .guards import check_int, check_that, check_type
 from .masks import padding_mask
 from .saving import check_pair
-from .text import encode_texts, pad_rows
+from .text import PAD, encode_texts, pad_rows
 from .tokenization import TextTokenizer
 from .two_stacks import attend_beams
 
 # %% ../nbs/library/translating.ipynb #3163e777
 def _search(model, src, start, num_beams, n_best, **kwargs):
     "The best texts of each row of `src`, special tokens included, and their scores."
-    mask = padding_mask(src, model.config.pad_token_id)
+    mask = padding_mask(src, getattr(model, "pad", PAD))
     memory = model.decoder.project(model.encode(src))  # keys and values for each block
     cache, begin = KVCache(model.tgt_config.n_layers), [list(start)] * len(src)
 
@@ -51,6 +51,9 @@ def split_text(
     limit: int,  # tokens of a piece, at most
 ) -> list[str]:  # pieces without the space between them; none if the text is empty
     "Cut a text that is too long: between sentences if that is enough, then words, then anywhere."
+    check_type("text", text, str)
+    check_type("tokenizer", tokenizer, TextTokenizer)
+    check_int("limit", limit)
     fits = lambda some: len(tokenizer.encode(some)) <= limit
     pieces = [text.strip()]
     for between, gap in ((r"(?<=[.!?…])\s+", " "), (r"\s+", " "), (r"(?<=.)(?=.)", "")):
@@ -100,11 +103,8 @@ def _search_rows(model, rows, search, max_tokens):
     "What `search` finds for each (place, row), by place."
     length = lambda row: len(row[1])
     most, found = max([max_tokens, *map(length, rows)]), {}
-    how = dict(
-        max_tokens=most,
-        collate=partial(_collate_places, pad=model.config.pad_token_id),
-        length=length,
-    )
+    collate = partial(_collate_places, pad=getattr(model, "pad", PAD))
+    how = dict(max_tokens=most, collate=collate, length=length)
     with eval_mode(model), torch.no_grad():
         for src, places in make_batches(rows, **how) if rows else []:
             found |= zip(places, search(model, src.to(model.head.weight.device)))
@@ -143,7 +143,9 @@ def stream_translations(
         check_int(name, n)
     most = f"at most max_tokens = {max_tokens}"
     check_that(num_beams <= max_tokens, "num_beams", most, num_beams)
-    check_that(not isinstance(lines, (str, bytes)), "lines", "several strings", lines, TypeError)
+    several = isinstance(lines, Iterable) and not isinstance(lines, (str, bytes))
+    check_that(several, "lines", "several strings", lines, TypeError)
+    length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
     how = dict(length_penalty=length_penalty, convention=convention, **tokenizer.stops)
     how |= dict(start=tokenizer.start, num_beams=num_beams, n_best=num_return_sequences)
     search = partial(_search, **how)

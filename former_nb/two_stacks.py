@@ -51,9 +51,11 @@ def block_from_torch(
     cross = isinstance(theirs, nn.TransformerDecoderLayer)
     known = {f: name for name, (f, _) in ACTIVATIONS.items()}
     dropouts = {part.p for part in theirs.children() if isinstance(part, nn.Dropout)}
+    layers = [part for part in theirs.children() if isinstance(part, nn.MultiheadAttention)]
+    dropouts |= {layer.dropout for layer in layers}  # of the weights
     usual = theirs.linear1.bias is not None and theirs.norm1.eps == 1e-5 and len(dropouts) == 1
     if theirs.activation not in known or not usual:
-        wanted = "ReLU or GELU, biases, layer_norm_eps=1e-5, one dropout outside attention"
+        wanted = "ReLU or GELU, biases, layer_norm_eps=1e-5, one dropout everywhere"
         raise ValueError(f"theirs: expected {wanted}")
     sizes = dict(d_model=theirs.self_attn.embed_dim, n_heads=theirs.self_attn.num_heads)
     sizes |= dict(d_ff=theirs.linear1.out_features, vocab_size=1, max_len=1)

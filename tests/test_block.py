@@ -10,6 +10,7 @@ run, with new models each time and every variant of the block:
 import os
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import pytest
@@ -23,11 +24,14 @@ from torch import nn
 from torch.func import functional_call
 from torch.testing import assert_close
 
-from former_nb.block import Block, Stack
+from former_nb.attention import attention
+from former_nb.block import Block, Embedding, Stack
 from former_nb.config import ACTIVATIONS, NORMS
+from former_nb.encoder_decoder import Decoder, DecoderBlock
 from former_nb.leaks import assert_no_leak
+from former_nb.mask_patterns import masked_attention
 from former_nb.masks import causal_mask, combine_masks, padding_mask
-from former_nb.stack import block_from_torch
+from former_nb.two_stacks import block_from_torch
 
 LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 30))
@@ -39,14 +43,12 @@ KINDS = {"encoder": nn.TransformerEncoderLayer, "decoder": nn.TransformerDecoder
 
 
 def their_layer(kind, dropout=0.0, **kwargs):
-    "A layer with biases, gains and shifts that show, and without dropout of attention weights."
+    "A layer with biases, gains and shifts that show."
     torch.manual_seed(0)
     theirs = KINDS[kind](12, 3, 20, dropout=dropout, batch_first=True, **kwargs)
     for name, p in theirs.named_parameters():
         if p.ndim == 1:
             nn.init.normal_(p, float("norm" in name and "weight" in name), 0.3)
-    for attention in (theirs.self_attn, getattr(theirs, "multihead_attn", theirs.self_attn)):
-        attention.dropout = 0.0
     return theirs
 
 
@@ -66,9 +68,10 @@ def masks_for(names, B, T, S):
 
 
 def our_run(ours, x, memory, mask, real):
-    if ours.cross is None:
-        return ours(x, mask)
-    return ours(x, mask, memory=memory, memory_mask=None if real is None else real[:, None, None])
+    if not isinstance(ours, DecoderBlock):
+        return ours(x, mask=mask)
+    attend = attention if mask is None else masked_attention(mask)
+    return ours(x, memory, None if real is None else real[:, None, None], attend)
 
 
 def their_run(theirs, x, memory, masks, real):
@@ -88,7 +91,12 @@ def under_our_names(theirs):
 
 MASKS = {
     "encoder": [(), ("causal",), ("padding",), ("causal", "padding")],
-    "decoder": [(), ("causal",), ("memory padding",), ("causal", "padding", "memory padding")],
+    "decoder": [  # ours is always causal
+        ("causal",),
+        ("causal", "padding"),
+        ("causal", "memory padding"),
+        ("causal", "padding", "memory padding"),
+    ],
 }
 WALL = [
     (kind, first, activation, mode, masks)
@@ -130,18 +138,31 @@ def test_the_block_is_the_fast_path_of_pytorchs_encoder(norm_first, activation):
     mask, their_masks, _ = masks_for(("padding",), 3, 5, 7)
     real = mask[:, 0, 0]
     with torch.inference_mode():
-        mine, yours = ours(x, mask), theirs(x, src_key_padding_mask=their_masks["key_padding_mask"])
+        mine = ours(x, mask=mask)
+        yours = theirs(x, src_key_padding_mask=their_masks["key_padding_mask"])
     assert_close(mine[real], yours[real], **NEAR)  # what stands at padding is left open
+
+
+def attend_to_all(q, k, v, is_causal, **options):
+    "Attention that is deaf to the flag."
+    return attention(q, k, v, **options)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_causal_flag_is_the_causal_mask_and_weights_keep_their_type(kind):
     ours = block_from_torch(their_layer(kind, norm_first=True).double())
     assert {p.dtype for p in ours.parameters()} == {torch.float64}
-    x, memory = n(2, 5, 12).double(), {}
-    if kind == "decoder":
-        memory = {"memory": n(2, 7, 12).double()}
-    assert_close(ours(x, is_causal=True, **memory), ours(x, causal_mask(5), **memory))
+    x, memory = n(2, 5, 12).double(), n(2, 7, 12).double()
+    if kind == "encoder":
+        flagged = ours(x, is_causal=True)
+        masked = ours(x, mask=causal_mask(5))
+        open_to_all = ours(x)
+    else:  # a decoder's block sets the flag by itself
+        flagged = ours(x, memory)
+        masked = ours(x, memory, attend=masked_attention(causal_mask(5), attend_to_all))
+        open_to_all = ours(x, memory, attend=attend_to_all)
+    assert_close(flagged, masked)
+    assert not torch.allclose(flagged, open_to_all)
 
 
 def test_a_stack_is_pytorchs_decoder_with_a_last_norm_only_after_pre_norm():
@@ -150,13 +171,13 @@ def test_a_stack_is_pytorchs_decoder_with_a_last_norm_only_after_pre_norm():
         theirs = nn.TransformerDecoder(layer, 3, norm=nn.LayerNorm(12) if first else None)
         for p in theirs.parameters():
             nn.init.normal_(p, std=0.5)  # no two layers alike: a wrong order would show
-        ours = Stack(replace(CONFIG, norm_first=first, activation="relu"), cross=True)
+        ours = Decoder(replace(CONFIG, norm_first=first, activation="relu"))
         ours.blocks = nn.ModuleList(map(block_from_torch, theirs.layers))
         assert isinstance(ours.norm, nn.LayerNorm if first else nn.Identity)
         ours.norm = theirs.norm or ours.norm
         x, memory = n(2, 5, 12), n(2, 7, 12)
         wanted = theirs(x, memory, tgt_mask=~causal_mask(5)[0, 0])
-        assert_close(ours(x, is_causal=True, memory=memory), wanted, rtol=1e-4, atol=1e-4)
+        assert_close(ours(x, memory), wanted, rtol=1e-4, atol=1e-4)
 
 
 # ---- gradients by finite differences
@@ -180,15 +201,15 @@ def variant(norm_first, norm, activation, **more):
 def test_gradients_are_those_of_finite_differences(norm_first, norm, activation, cross):
     torch.manual_seed(0)
     config = variant(norm_first, norm, activation, d_model=4, n_heads=2, d_ff=2)
-    block = Block(config, cross).double()
+    block = (DecoderBlock if cross else Block)(config).double()
     weights = dict(block.named_parameters())
     lengths = (2, 3) if cross else (2,)
     inputs = [torch.randn(1, T, 4, dtype=torch.float64, requires_grad=True) for T in lengths]
 
     def run(*values):
-        more = {"is_causal": True} | ({"memory": values[1]} if cross else {})
         given_weights = dict(zip(weights, values[len(inputs) :], strict=True))
-        return functional_call(block, given_weights, (values[0],), more)
+        more = {} if cross else {"is_causal": True}  # a decoder's block is causal by itself
+        return functional_call(block, given_weights, values[: len(inputs)], more)
 
     assert torch.autograd.gradcheck(run, (*inputs, *weights.values()))
 
@@ -206,13 +227,14 @@ GRAPHS = {
 def test_one_graph_when_compiled(changes, cross):
     torch._dynamo.reset()
     torch.manual_seed(0)
-    stack, memory = Stack(replace(CONFIG, n_layers=1, **changes), cross), {}
+    stack = (Decoder if cross else Stack)(replace(CONFIG, n_layers=1, **changes))
+    more = dict(is_causal=True)
     if cross:
         real = padding_mask(torch.tensor([[1] * 7, [1] * 4 + [0] * 3]))
-        memory = dict(memory=n(2, 7, 12), memory_mask=real)
+        more = dict(memory=n(2, 7, 12), memory_mask=real)
     compiled, results = torch.compile(stack, fullgraph=True, backend="aot_eager"), []
     for run in (stack, compiled):
-        out = run(n(2, 5, 12), is_causal=True, **memory)
+        out = run(n(2, 5, 12), **more)
         results.append((out, torch.autograd.grad(out.square().sum(), list(stack.parameters()))))
     assert_close(*results, **NEAR)
 
@@ -220,14 +242,14 @@ def test_one_graph_when_compiled(changes, cross):
 def test_an_exported_stack_takes_other_lengths():
     torch.manual_seed(0)
     config = replace(CONFIG, n_layers=1, norm="rms", activation="swiglu", positions="rotary")
-    stack = Stack(config, cross=True).eval()
+    stack = Decoder(config).eval()
     B, T, S = (torch.export.Dim(name, min=2, max=9) for name in "BTS")
-    how = dict(x={0: B, 1: T}, is_causal=None, memory={0: B, 1: S})
-    given_ = dict(is_causal=True, memory=n(2, 7, 12))
-    program = torch.export.export(stack, (n(2, 5, 12),), given_, dynamic_shapes=how).module()
+    axes = dict(x={0: B, 1: T}, memory={0: B, 1: S})
+    example = n(2, 5, 12), n(2, 7, 12)
+    program = torch.export.export(stack, example, dynamic_shapes=axes).module()
     for b, t, s in ((2, 5, 7), (3, 8, 4), (4, 2, 9)):
-        x, given_ = n(b, t, 12), dict(is_causal=True, memory=n(b, s, 12))
-        assert_close(program(x, **given_), stack(x, **given_), **NEAR)
+        x, memory = n(b, t, 12), n(b, s, 12)
+        assert_close(program(x, memory), stack(x, memory), **NEAR)
 
 
 # ---- which token may attend to which
@@ -238,42 +260,102 @@ def test_an_exported_stack_takes_other_lengths():
 )
 def test_a_decoder_attends_to_no_word_to_come_and_no_padding_of_the_source(norm_first, positions):
     torch.manual_seed(0)
-    stack = Stack(replace(CONFIG, norm_first=norm_first, positions=positions), cross=True)
+    stack = Decoder(replace(CONFIG, norm_first=norm_first, positions=positions))
     real = padding_mask(torch.tensor([[1, 1, 1], [1, 1, 0]]))
-    run = lambda x, memory: stack(x, is_causal=True, memory=memory, memory_mask=real)
+    run = lambda x, memory: stack(x, memory, real)
     assert_no_leak(lambda x: run(x, n(2, 3, 12)), n(2, 4, 12), causal_mask(4), draws=4)
     assert_no_leak(lambda memory: run(n(2, 4, 12), memory), n(2, 3, 12), real, draws=4)
 
 
-def test_each_block_has_its_own_cache_and_keeps_keys_and_values_of_the_memory():
-    class Recorder:
-        length = 0
+def test_a_list_gives_each_block_its_own_attend_and_projected_memory_its_own_keys():
+    def keep(i, q, k, v, **options):
+        seen[i] = k
+        return attention(q, k, v, **options)
 
-        def update(self, k, v):
-            self.seen = k
-            return k, v
+    seen = {}
+    decoder, x, memory = Decoder(CONFIG), n(2, 5, 12), n(2, 7, 12)
+    wanted = decoder(x, memory)
+    attend = [partial(keep, i) for i in range(CONFIG.n_layers)]
+    assert torch.equal(decoder(x, memory, attend=attend), wanted)
+    assert len({k.sum().item() for k in seen.values()}) == CONFIG.n_layers
+    projected = decoder.project(memory)
+    assert len({k.sum().item() for k, v in projected}) == CONFIG.n_layers
+    assert_close(decoder(x, projected), wanted)
 
-    decoder, x, memory = Stack(CONFIG, cross=True), n(2, 5, 12), n(2, 7, 12)
-    cache = [Recorder() for _ in decoder.blocks]
-    wanted = decoder(x, is_causal=True, memory=memory)
-    assert torch.equal(decoder(x, is_causal=True, cache=cache, memory=memory), wanted)
-    assert len({layer.seen.sum().item() for layer in cache}) == len(cache)
-    for layer, block in zip(cache, decoder.blocks):
-        layer.memory_kv = block.cross.project_kv(memory)
-    assert_close(decoder(x, is_causal=True, cache=cache), wanted)
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi", "relative"])
+def test_positions_are_put_around_what_each_block_calls(positions):
+    torch.manual_seed(0)
+    stack = Stack(replace(CONFIG, positions=positions))
+    for p in stack.positions.parameters():
+        nn.init.normal_(p)
+    x, by_hand = n(2, 5, 12), n(2, 5, 12)
+    for block in stack.blocks:
+        by_hand = block(by_hand, partial(stack.positions, attention), is_causal=True)
+    by_hand = stack.norm(by_hand)
+    assert torch.equal(stack(x, is_causal=True), by_hand)
+    same_for_all = [attention] * CONFIG.n_layers
+    assert torch.equal(stack(x, same_for_all, is_causal=True), by_hand)
+    assert not torch.allclose(by_hand, stack(x.flip(1), is_causal=True).flip(1))
+
+
+def test_the_weights_of_attention_are_dropped_in_training_only():
+    dropped = []
+
+    def keep(q, k, v, dropout, **options):
+        dropped.append(dropout)
+        return attention(q, k, v, **options)
+
+    config, memory = replace(CONFIG, dropout=0.3, n_layers=1), n(2, 7, 12)
+    for training in (True, False):
+        Stack(config).train(training)(X, keep)
+        Decoder(config).train(training)(X, memory, attend=keep, attend_memory=keep)
+    assert dropped == [0.3] * 3 + [0.0] * 3
+
+
+# ---- embeddings
+
+
+def test_an_embedding_is_a_vector_for_each_token_and_its_position():
+    tokens = torch.tensor([[3, 7, 3], [10, 0, 1]])
+    for positions in ("learned", "sinusoidal", "rotary"):
+        torch.manual_seed(0)
+        embed = Embedding(replace(CONFIG, positions=positions), scale=3.0)
+        wanted = 3.0 * embed.tokens.weight[tokens]
+        if embed.positions is not None:
+            wanted = embed.positions(wanted)
+        assert_close(embed(tokens), wanted)
+        assert (embed.positions is None) == (positions == "rotary")
+        assert_close(embed(tokens[:, 1:], 1), embed(tokens)[:, 1:])
+
+
+def test_an_embedding_starts_as_wide_as_asked_for_and_drops_in_training_only():
+    config = replace(CONFIG, vocab_size=500, d_model=48, dropout=0.3)
+    for std in (0.02, 0.5):
+        embed = Embedding(config, std=std)
+        assert abs(embed.tokens.weight.std() / std - 1) < 0.02
+    assert embed.dropout.p == 0.3 and Embedding(config, 0.0).dropout.p == 0.0
+    tokens = torch.arange(9)[None]
+    assert (embed(tokens) == 0).any() and not (embed.eval()(tokens) == 0).any()
 
 
 # ---- bad input: each guard once, and what is empty or broken
 
-BLOCK, DECODER = Block(CONFIG), Block(CONFIG, cross=True)
+BLOCK, DECODER = Block(CONFIG), DecoderBlock(CONFIG)
 X, MEMORY = n(2, 5, 12), n(2, 7, 12)
-SHORT = Block(replace(CONFIG, positions="rotary"))
+SHORT = Stack(replace(CONFIG, positions="rotary"))
 
 
 def other_dropout():
     "A layer of PyTorch's in which one part was changed after it was built."
     theirs = their_layer("encoder")
     theirs.dropout.p = 0.5
+    return theirs
+
+
+def other_dropout_of_weights():
+    theirs = their_layer("decoder", dropout=0.3)
+    theirs.multihead_attn.dropout = 0.0
     return theirs
 
 
@@ -284,18 +366,23 @@ def refused(what, theirs, kind=ValueError):
 TABLE = {
     "Block": [
         *words(Block(replace(CONFIG, norm_first=False))),
-        *words(lambda memory: DECODER(X, memory=memory), name="memory"),
+        *words(lambda memory: DECODER(X, memory), name="memory"),
         ("T = 0", lambda: BLOCK(n(2, 0, 12)), shape(2, 0, 12)),
         ("B = 0", lambda: BLOCK(n(0, 5, 12)), shape(0, 5, 12)),
-        ("S = 0", lambda: DECODER(X, memory=n(2, 0, 12)), shape(2, 5, 12)),
+        ("S = 0", lambda: DECODER(X, n(2, 0, 12)), shape(2, 5, 12)),
         ("NaN in one sentence", lambda: BLOCK(spoilt(X, 1, 2)), nan_only_at(1)),
-        ("nothing allowed", lambda: BLOCK(X, ~yes(5, 5)), shape(2, 5, 12)),
-        ("no memory", lambda: DECODER(X, memory=MEMORY, memory_mask=~yes(5, 7)), shape(2, 5, 12)),
-        ("a bias for a mask", lambda: BLOCK(X, n(5, 5)), shape(2, 5, 12)),
-        ("a mask that does not fit", lambda: BLOCK(X, yes(4, 5)), (ValueError, "mask:", "(4, 5)")),
-        ("memory without cross", lambda: BLOCK(X, memory=MEMORY), (ValueError, "memory:")),
-        ("cross, and no memory", lambda: DECODER(X), (ValueError, "memory: expected", "None")),
-        ("another batch", lambda: DECODER(X, memory=n(4, 7, 12)), (ValueError, "memory:", "(4, 7")),
+        ("nothing allowed", lambda: BLOCK(X, mask=~yes(5, 5)), shape(2, 5, 12)),
+        ("no memory", lambda: DECODER(X, MEMORY, ~yes(5, 7)), shape(2, 5, 12)),
+        ("a bias for a mask", lambda: BLOCK(X, mask=n(5, 5)), shape(2, 5, 12)),
+        (
+            "a mask that does not fit",
+            lambda: BLOCK(X, mask=yes(4, 5)),
+            (ValueError, "mask:", "(4, 5)"),
+        ),
+        ("memory for a block", lambda: BLOCK(X, memory=MEMORY), (TypeError, "", "'memory'")),
+        ("a decoder, and no memory", lambda: DECODER(X), (TypeError, "", "'memory'")),
+        ("nothing for a memory", lambda: DECODER(X, None), (TypeError, "memory: expected", "None")),
+        ("another batch", lambda: DECODER(X, n(4, 7, 12)), (ValueError, "memory:", "(4, 7")),
         ("beyond the positions", lambda: SHORT(n(2, 10, 12)), (ValueError, "q:", "got 10")),
     ],
     "block_from_torch": [
@@ -304,6 +391,7 @@ TABLE = {
         refused("another eps", their_layer("encoder", layer_norm_eps=1e-6)),
         refused("another activation", their_layer("decoder", activation=F.elu)),
         refused("another dropout", other_dropout()),
+        refused("another dropout of weights", other_dropout_of_weights()),
         refused("an approximate GELU", their_layer("encoder", activation=nn.GELU("tanh"))),
         refused("our own block", BLOCK, TypeError),
     ],
@@ -319,20 +407,20 @@ def test_bad_input_gets_one_clear_sentence_or_a_defined_result(call, wanted):
 
 
 class Model(nn.Module):
-    "Embedding, positions, stack, logits: as the lessons build it."
+    "Embedding, stack, logits: as the lessons build it."
 
     def __init__(self, config, cross):
         super().__init__()
-        self.embed = nn.Embedding(config.vocab_size, config.d_model)
-        self.positions = config.build_positions("input") or nn.Identity()
-        self.stack, self.logits = Stack(config, cross), nn.Linear(config.d_model, config.vocab_size)
+        self.embed = Embedding(config)
+        self.stack = (Decoder if cross else Stack)(config)
+        self.logits = nn.Linear(config.d_model, config.vocab_size)
 
     def forward(self, tokens, source, mask, is_causal, memory_mask):
-        memory = {}
-        if source is not None:
-            memory = dict(memory=self.positions(self.embed(source)), memory_mask=memory_mask)
-        x = self.positions(self.embed(tokens))
-        return self.logits(self.stack(x, mask, is_causal, **memory))
+        x = self.embed(tokens)
+        if source is None:
+            return self.logits(self.stack(x, mask=mask, is_causal=is_causal))
+        attend = attention if mask is None else masked_attention(mask)
+        return self.logits(self.stack(x, self.embed(source), memory_mask, attend))
 
 
 MASK_KINDS = ["none", "causal", "padding", "causal and padding", "nothing for some"]

@@ -681,17 +681,17 @@ def test_what_is_missing_or_not_whole_is_named(saved, tmp_path):
     raw, text = weights.read_bytes(), config.read_text()
     for cut in range(0, len(raw), 9):
         weights.write_bytes(raw[:cut])
-        broken(folder, "cannot be loaded")
-    weights.unlink(), broken(folder, "lacks model.safetensors")
+        broken(folder, "expected a whole model")
+    weights.unlink(), broken(folder, "model.safetensors", "No such file")
     torch.save(saved[0].state_dict(), folder / "pytorch_model.bin")  # a pickle is no substitute
-    broken(folder, "lacks model.safetensors")
+    broken(folder, "model.safetensors", "No such file")
     weights.write_bytes(raw)
     for bad in ("", "{", "[]", "null", "{}", '{"width": 4}', '{"width": "x"}', '{"wdth": 3}'):
         config.write_text(bad)
-        broken(folder, "cannot be loaded")
-    config.unlink(), broken(folder, "lacks config.json")
-    weights.unlink(), broken(folder, "lacks config.json and model.safetensors")
-    broken(tmp_path / "no such folder", "is no folder here")
+        broken(folder, "expected a whole model")
+    config.unlink(), broken(folder, "config.json", "No such file")
+    weights.unlink(), broken(folder, "config.json", "No such file")
+    broken(tmp_path / "no such folder", "expected a folder, or a name on the hub with its revision")
     config.write_text(text), weights.write_bytes(raw), Small.from_pretrained(folder)
 
 
@@ -703,7 +703,7 @@ def test_weights_that_are_not_all_there(saved):
         if model.head.weight is model.embed.weight and "head.weight" not in bad:
             continue  # one of two tied weights is enough
         save_file(bad, folder / "model.safetensors")
-        broken(folder, "cannot be loaded")
+        broken(folder, "expected a whole model")
 
 
 def test_the_hub_is_asked_for_safetensors_only(saved):
@@ -713,13 +713,10 @@ def test_the_hub_is_asked_for_safetensors_only(saved):
         asked.append(name)
         return str(saved[1] / name)
 
-    config = lambda repo_id, filename, **more: str(saved[1] / filename)
-    with (
-        patch("former_nb.saving.hf_hub_download", download),
-        patch("huggingface_hub.hub_mixin.hf_hub_download", config),
-    ):
-        assert same(Small.from_pretrained("someone/small").state_dict(), saved[0].state_dict())
-    assert asked == ["model.safetensors"]
+    with patch("former_nb.saving.hf_hub_download", download):
+        again = Small.from_pretrained("someone/small", revision="main")
+    assert same(again.state_dict(), saved[0].state_dict())
+    assert asked == ["config.json", "model.safetensors"]
 
 
 # ---------------------------------------------------------------- bad input

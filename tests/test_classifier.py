@@ -13,16 +13,17 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.batches import make_batches
+from former_nb.bigrams import BigramClassifier
 from former_nb.classifier import Classifier, pool_tokens
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.labels import collate_labels, label_batches, label_rows
 from former_nb.losses import token_loss
-from former_nb.multi_head import mha_to_torch
 from former_nb.resuming import Checkpoint
 from former_nb.saving import load_model, save_model
 from former_nb.text import CharTokenizer, pad_rows
 from former_nb.tokenization import BOS, EOS, PAD
+from former_nb.torch_layers import mha_to_torch
 from former_nb.training import TrainingConfig, fit
 
 CONFIG = TransformerConfig(vocab_size=40, max_len=16, d_model=12, n_heads=3, n_layers=2, d_ff=20)
@@ -33,9 +34,10 @@ QUIET = dict(device="cpu", progress=False)
 def model(n_classes=3, seed=0, config=CONFIG, **kwargs):
     "Untrained, with a head that is not zero, in eval mode."
     set_seed(seed)
-    made = Classifier(config, n_classes, **kwargs)
+    kind = BigramClassifier if "n_bigrams" in kwargs else Classifier
+    made = kind(config, n_classes, **kwargs)
     nn.init.normal_(made.head.weight)
-    if made.embed.bigrams is not None:
+    if getattr(made.embed, "bigrams", None) is not None:
         nn.init.normal_(made.embed.bigrams.weight)
     return made.eval()
 
@@ -46,16 +48,18 @@ def tokens(lengths, T=0):
     return nn.functional.pad(padded, (0, max(0, T - padded.shape[1])))
 
 
+@pytest.mark.parametrize("more", [{}, dict(n_bigrams=50)], ids=["plain", "pairs"])
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "alibi", "relative"])
-def test_padding_changes_nothing(positions):
+def test_padding_changes_nothing(positions, more):
     "Alone or padded to any length: the same logits, and no gradient for the pad's vector."
-    m = model(config=replace(CONFIG, positions=positions), n_bigrams=50)
+    m = model(config=replace(CONFIG, positions=positions), **more)
     batch = tokens([3, 9, 1, 16])
     for row, n, logits in zip(batch, (3, 9, 1, 16), m(batch)):
         assert_close(m(row[None, :n])[0], logits, rtol=1e-4, atol=1e-5)
     assert_close(m(tokens([3, 9, 1], T=16)), m(tokens([3, 9, 1])), rtol=1e-4, atol=1e-5)
     m(tokens([3, 9])).square().sum().backward()
-    assert not m.embed.weight.grad[PAD].any() and m.embed.weight.grad.any()
+    gradient = m.embed.tokens.weight.grad
+    assert not gradient[PAD].any() and gradient.any()
 
 
 def test_rows_without_tokens_and_batches_without_rows():
@@ -98,7 +102,7 @@ def test_it_is_a_transformer_encoder_and_our_mean():
         ):
             other.load_state_dict(mine.state_dict())
     batch = tokens([5, 2])
-    x = ours.positions(ours.embed(batch))
+    x = ours.embed(batch)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fast path is a prototype, it says
         for mode in (theirs.train(), theirs.eval()):
@@ -126,6 +130,19 @@ def test_pairs_see_the_order_of_neighbours():
     assert not torch.allclose(paired(ab).sum(1), paired(ba).sum(1))
     assert_close(bare(ab).sum(1), bare(ba).sum(1))
     assert torch.equal(paired(ab.int()), paired(ab))  # no overflow where tokens are int32
+
+
+def test_without_vectors_for_pairs_it_is_a_classifier():
+    plain, none = model(seed=3), model(n_bigrams=0)
+    none.load_state_dict(plain.state_dict())
+    assert torch.equal(none(tokens([3, 9])), plain(tokens([3, 9])))
+
+
+def test_new_vectors_of_pairs_change_nothing_until_they_are_trained():
+    plain, paired = model(seed=3), BigramClassifier(CONFIG, 3, n_bigrams=50).eval()
+    assert not paired.embed.bigrams.weight.any()
+    paired.load_state_dict(plain.state_dict(), strict=False)
+    assert torch.equal(paired(tokens([3, 9])), plain(tokens([3, 9])))
 
 
 def test_a_resumed_run_ends_alike(tmp_path):
@@ -162,7 +179,7 @@ def test_saved_and_loaded_whole(tmp_path):
     loaded, tokenizer, labels = load_model(tmp_path / "mine")
     assert labels == ["bad", "gut ü"] and tokenizer.to_dict() == LETTERS.to_dict()
     assert (loaded.config, loaded.init_args) == (m.config, m.init_args) and not loaded.training
-    assert loaded.dropout.p == 0.25
+    assert type(loaded) is BigramClassifier and loaded.embed.dropout.p == 0.25
     batch = tokens([4, 9]) % LETTERS.vocab_size
     assert torch.equal(loaded(batch), m(batch))
     Classifier(CONFIG, 4).save_pretrained(tmp_path / "bare")  # a model without a tokenizer
@@ -171,7 +188,7 @@ def test_saved_and_loaded_whole(tmp_path):
 
 BAD = {
     "one class": (ValueError, "n_classes", lambda: Classifier(CONFIG, 1)),
-    "pairs": (ValueError, "n_bigrams", lambda: Classifier(CONFIG, 2, n_bigrams=-1)),
+    "pairs": (ValueError, "n_bigrams", lambda: BigramClassifier(CONFIG, 2, n_bigrams=-1)),
     "one row": (ValueError, "tokens", lambda: model()(torch.tensor([5, 6]))),
     "fractions": (TypeError, "tokens", lambda: model()(torch.zeros(1, 2))),
     "a token": (ValueError, "tokens", lambda: model()(torch.tensor([[40]]))),

@@ -22,6 +22,9 @@ from former_nb.config import (
     scale_frequencies,
     swiglu,
 )
+from former_nb.encoder_decoder import Decoder
+from former_nb.grouped_query import GroupedQueryAttention
+from former_nb.multi_head import MultiHeadAttention
 
 CONFIG = TransformerConfig(
     vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0
@@ -137,10 +140,10 @@ def test_gelu_is_the_exact_one_and_norms_have_the_eps_of_pytorchs_layers():
 @pytest.mark.parametrize("cross", [False, True])
 def test_layers_that_write_to_the_stream_start_smaller(cross):
     torch.manual_seed(0)
-    stack = Stack(replace(CONFIG, d_model=192, d_ff=256, n_layers=5), cross)
+    stack = (Decoder if cross else Stack)(replace(CONFIG, d_model=192, d_ff=256, n_layers=5))
     small = 0.02 / ((3 if cross else 2) * 5) ** 0.5  # so many layers write
     for name, p in stack.named_parameters():
-        writes = name.endswith(("attention.out.weight", "cross.out.weight", "ff.w_out.weight"))
+        writes = name.endswith(("attention.w_o.weight", "cross.w_o.weight", "ff.w_out.weight"))
         if p.ndim > 1:
             assert abs(p.std() / (small if writes else 0.02) - 1) < 0.05, name
         else:
@@ -159,21 +162,31 @@ def test_weights_start_in_embeddings_and_layers_without_a_bias_too():
 @pytest.mark.parametrize(
     ("bias", "with_one"),
     [
-        ("all", {"qkv", "out", "w_in", "w_out"}),
-        ("attention", {"qkv", "out"}),
-        ("qkv", {"qkv"}),
+        ("all", {"w_q", "w_k", "w_v", "w_o", "w_in", "w_out"}),
+        ("attention", {"w_q", "w_k", "w_v", "w_o"}),
+        ("qkv", {"w_q", "w_k", "w_v"}),
         ("none", set()),
     ],
 )
 @pytest.mark.parametrize("cross", [False, True])
-def test_only_named_layers_have_a_bias_and_heads_have_the_width_asked_for(bias, with_one, cross):
-    stack = Stack(replace(CONFIG, bias=bias, d_k=5, n_kv_heads=1), cross)
+def test_only_named_layers_have_a_bias(bias, with_one, cross):
+    stack = (Decoder if cross else Stack)(replace(CONFIG, bias=bias))
     layers = [(n, m) for n, m in stack.named_modules() if isinstance(m, nn.Linear)]
     assert {n.split(".")[-1] for n, m in layers if m.bias is not None} == with_one
     x = torch.randn(2, 4, 12)
-    assert stack(x, memory=x if cross else None).shape == x.shape
-    shapes = {n.split(".")[-1]: tuple(m.weight.shape) for n, m in layers}
-    assert shapes["qkv"] == ((3 + 2) * 5, 12) and shapes["out"] == (12, 3 * 5)
+    assert stack(x, *[x] * cross).shape == x.shape
+
+
+def test_heads_have_the_number_and_the_width_asked_for():
+    layer = replace(CONFIG, d_k=5, n_kv_heads=1).build_attention()
+    shapes = {name: tuple(part.weight.shape) for name, part in layer.named_children()}
+    keys = dict.fromkeys(["w_k", "w_v"], (5, 12))
+    assert shapes == {"w_q": (3 * 5, 12), **keys, "w_o": (12, 3 * 5)}
+    for changes in (dict(d_k=5), dict(n_kv_heads=1)):
+        config = replace(CONFIG, **changes)
+        assert type(config.build_attention()) is GroupedQueryAttention
+        assert Stack(config)(torch.randn(2, 4, 12)).shape == (2, 4, 12)
+    assert type(CONFIG.build_attention()) is MultiHeadAttention
 
 
 def test_a_norm_has_the_eps_asked_for():

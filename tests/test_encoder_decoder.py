@@ -21,19 +21,21 @@ from fit_tools import fit
 from torch import nn
 from torch.testing import assert_close
 
+from former_nb.attention import attention
+from former_nb.bart import BartEncoderDecoder
 from former_nb.batches import make_batches
 from former_nb.beam_search import beam_search, length_score
+from former_nb.caches import KVCache
 from former_nb.config import ACTIVATIONS, TransformerConfig
-from former_nb.encoder_decoder import EncoderDecoder, collate_pairs, make_model
+from former_nb.encoder_decoder import CrossAttention, EncoderDecoder, collate_pairs, make_model
 from former_nb.leaks import LeakError, assert_no_leak
 from former_nb.losses import exact_match, token_loss
 from former_nb.masks import causal_mask, padding_mask
-from former_nb.multi_head import MultiHeadAttention
 from former_nb.number_words import greedy_decode
 from former_nb.optimization import make_optimizers
 from former_nb.text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
 from former_nb.training import TrainingConfig
-from former_nb.two_stacks import CrossAttentionCache, transformer_from_torch
+from former_nb.two_stacks import attend_beams, transformer_from_torch
 
 CASES = int(os.environ.get("FORMER_NB_CASES", 24))
 FIRST = int(time.time()) if "FORMER_NB_CASES" in os.environ else 0  # of the seeds
@@ -41,11 +43,16 @@ SCHEMES = ["learned", "sinusoidal", "rotary", "alibi", "relative"]
 NEAR = dict(rtol=1e-5, atol=1e-5)
 
 
+def build(config, tied=True):
+    "One matrix for source, target and logits, or three."
+    return EncoderDecoder(config) if tied else BartEncoderDecoder(config, tied=False)
+
+
 def new_model(seed=0, V=19, max_len=16, tied=True, loud=0.3, dtype=torch.float64, **kwargs):
     "A model whose weights are large enough for its answers to differ from place to place."
     kwargs = dict(d_model=16, n_heads=4, n_layers=2, d_ff=24, dropout=0.3) | kwargs
     torch.manual_seed(seed)
-    model = EncoderDecoder(TransformerConfig(V, max_len, **kwargs), tied)
+    model = build(TransformerConfig(V, max_len, **kwargs), tied)
     for weight in model.parameters():
         nn.init.normal_(weight, std=loud)
     return model.to(dtype).eval()
@@ -74,8 +81,8 @@ def spelt_out(model, src, tgt):
     c, w = model.config, dict(model.named_parameters()) | dict(model.named_buffers())
     d, h = c.d_model, c.n_heads
 
-    def linear(x, name, rows=slice(None)):
-        return x @ w[f"{name}.weight"][rows].T + w[f"{name}.bias"][rows]
+    def linear(x, name):
+        return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
 
     def norm(x, name):
         if c.norm == "layer":
@@ -83,20 +90,22 @@ def spelt_out(model, src, tgt):
         x = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * w[f"{name}.weight"]
         return x + w[f"{name}.bias"] if c.norm == "layer" else x
 
-    def heads(layer, name, x, m, causal):
-        g, k, bias = layer.n_kv_heads, d // h, 0.0
-        part = lambda x, start, n: (
-            linear(x, f"{name}.qkv", slice(start, start + n)).view(1, -1, n // k, k).transpose(1, 2)
-        )
-        q, keys, values = part(x, 0, d), part(m, d, g * k), part(m, d + g * k, g * k)
-        if layer.positions is not None:
-            q, keys, bias = layer.positions(q, keys, 0)
-            bias = 0.0 if bias is None else bias
-        keys, values = (t.repeat_interleave(h // g, 1) for t in (keys, values))
-        scores = q @ keys.mT / k**0.5 + bias
+    def split(x, name):
+        x = linear(x, name)
+        return x.view(1, -1, x.shape[-1] // (d // h), d // h).transpose(1, 2)
+
+    def heads(name, x, m, positions=None, causal=False):
+        q, keys, values = (split(t, f"{name}.w_{n}") for t, n in zip((x, m, m), "qkv"))
+        bias = 0.0
+        if c.positions == "rotary" and positions is not None:
+            q, keys = positions.turn(q), positions.turn(keys)
+        elif positions is not None:
+            bias = positions.bias(q.shape[2], keys.shape[2])
+        keys, values = (t.repeat_interleave(h // t.shape[1], 1) for t in (keys, values))
+        scores = q @ keys.mT / (d // h) ** 0.5 + bias
         if causal:
             scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -math.inf)
-        return linear((scores.softmax(-1) @ values).transpose(1, 2).flatten(2), f"{name}.out")
+        return linear((scores.softmax(-1) @ values).transpose(1, 2).flatten(2), f"{name}.w_o")
 
     def feed(name, x):
         x = linear(x, f"{name}.w_in")
@@ -107,28 +116,26 @@ def spelt_out(model, src, tgt):
         return linear(x, f"{name}.w_out")
 
     def run(stack, name, x, memory=None):
-        for i, block in enumerate(stack.blocks):
+        for i in range(len(stack.blocks)):
             here, past = f"{name}.blocks.{i}.", memory is not None
-            parts = {"attention": lambda t: heads(block.attention, here + "attention", t, t, past)}
-            if past:
-                parts["cross"] = lambda t: heads(block.cross, here + "cross", t, memory, False)
+            own, at = f"{here}attention", stack.positions
+            parts = {"attention": lambda t: heads(own, t, t, at, past)}
+            if past:  # no positions: places of two texts
+                parts["cross"] = lambda t: heads(f"{here}cross", t, memory)
             parts["ff"] = lambda t: feed(here + "ff", t)
             for n, part in parts.items():
                 n = f"{here}norm_{n}"
                 x = x + part(norm(x, n)) if c.norm_first else norm(x + part(x), n)
         return norm(x, f"{name}.norm") if c.norm_first else x
 
-    def embed(table, side, tokens):
-        x = w[table][tokens] * d**0.5
+    def embed(side, tokens):
+        x = getattr(model, f"{side}_embed").tokens.weight[tokens] * d**0.5
         if c.positions in ("learned", "sinusoidal"):
-            x = x + w[f"{side}_positions.table"][: tokens.shape[1]]
+            x = x + w[f"{side}_embed.positions.table"][: tokens.shape[1]]
         return x
 
-    tables = (
-        ("embed.weight",) * 2 if model.init_args["tied"] else ("src_embed.weight", "out.weight")
-    )
-    memory = run(model.encoder, "encoder", embed(tables[0], "src", src))
-    return run(model.decoder, "decoder", embed("embed.weight", "tgt", tgt), memory) @ w[tables[1]].T
+    memory = run(model.encoder, "encoder", embed("src", src))
+    return run(model.decoder, "decoder", embed("tgt", tgt), memory) @ model.head.weight.T
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -160,8 +167,9 @@ def test_parity_with_torchs_transformer(norm_first, activation, padded):
     masks |= dict(tgt_mask=theirs.generate_square_subsequent_mask(5))
     for train in (False, True):
         wanted, mask = theirs.train(train)(src, tgt, **masks), real[:, None, None]
-        got = decoder(tgt, is_causal=True, memory=encoder(src, mask), memory_mask=mask)
+        got = decoder(tgt, encoder(src, mask=mask), mask)
         assert_close(got, wanted, **NEAR)
+        assert_close(decoder(tgt, decoder.project(encoder(src, mask=mask)), mask), got)
     ours = [*encoder.parameters(), *decoder.parameters()]
     runs = (got, ours), (wanted, list(theirs.parameters()))
     grads = [torch.autograd.grad(out.square().sum(), weights) for out, weights in runs]
@@ -176,10 +184,10 @@ def test_the_start_is_what_a_unit_stream_says():
     for tied, wanted in ((False, apart), (True, shared)):
         torch.manual_seed(0)
         sizes = dict(d_model=256, n_heads=4, n_layers=2, d_ff=64)
-        model = EncoderDecoder(TransformerConfig(1000, 12, **sizes), tied).eval()
+        model = build(TransformerConfig(1000, 12, **sizes), tied).eval()
         src, tgt = torch.randint(4, 1000, (16, 9)), torch.randint(4, 1000, (16, 12))
         assert abs(token_loss(model(src, tgt), torch.randint(4, 1000, (16, 12))) - wanted) < 0.15
-        assert abs(model.embed_tokens(model.embed, None, tgt).var() - 1) < 0.05
+        assert abs(model.tgt_embed(tgt).var() - 1) < 0.05
 
 
 def test_it_can_be_exported_with_open_sizes():
@@ -201,13 +209,11 @@ def test_it_can_be_exported_with_open_sizes():
 def test_saved_and_loaded_it_says_the_same(tmp_path, tied, positions):
     model = new_model(tied=tied, positions=positions, dtype=torch.float32)
     model.save_pretrained(tmp_path)
-    again, src = EncoderDecoder.from_pretrained(tmp_path), torch.randint(4, 19, (2, 7))
+    again, src = type(model).from_pretrained(tmp_path), torch.randint(4, 19, (2, 7))
     assert torch.equal(again(src, src[:, :5]), model(src, src[:, :5])) and not again.training
-    assert again.config == model.config and again.init_args["tied"] is tied
-    names = {name for name in again.state_dict() if "blocks" not in name}
-    tables = {name for name in names if name.endswith(("embed.weight", "out.weight"))}
-    others = set() if tied else {"src_embed.weight", "out.weight"}
-    assert tables == {"embed.weight"} | others
+    assert again.config == model.config
+    tables = again.src_embed.tokens.weight, again.tgt_embed.tokens.weight, again.head.weight
+    assert len({id(table) for table in tables}) == (1 if tied else 3)
 
 
 def test_a_shared_matrix_is_one_parameter_and_learns_from_three_sides():
@@ -215,10 +221,10 @@ def test_a_shared_matrix_is_one_parameter_and_learns_from_three_sides():
     groups = [g for o in make_optimizers(model, 1e-3, 0.02, 0.1) for g in o.param_groups]
     held = [id(p) for group in groups for p in group["params"]]
     assert len(held) == len(set(held)) == len(list(model.parameters()))
-    sides, state = ("embed.weight", "src_embed.weight", "out.weight"), model.state_dict()
-    other.load_state_dict(state | {name: state["embed.weight"] for name in sides})
+    other.load_state_dict(model.state_dict())  # one matrix under three names
+    sides = "src_embed.tokens.weight", "tgt_embed.tokens.weight", "head.weight"
     src, tgt, targets = (torch.randint(4, 19, (2, n)) for n in (7, 5, 5))
-    [whole] = torch.autograd.grad(token_loss(model(src, tgt), targets), [model.embed.weight])
+    [whole] = torch.autograd.grad(token_loss(model(src, tgt), targets), [model.head.weight])
     tables = [other.get_parameter(name) for name in sides]
     parts = torch.autograd.grad(token_loss(other(src, tgt), targets), tables)
     assert all(part.any() for part in parts)
@@ -256,24 +262,23 @@ def test_no_mask_leaks(how):
 
 def read(model):
     "The encoder, with the pads of `SRC` hidden whatever stands there."
-    embed = lambda src: model.embed_tokens(model.embed, model.src_positions, src)
-    return lambda src: model.encoder(embed(src), padding_mask(SRC))
+    return lambda src: model.encoder(model.src_embed(src), mask=padding_mask(SRC))
 
 
 class NoMask(EncoderDecoder):  # cross-attention without the mask
-    def decode(self, tgt, memory, src_mask=None, cache=None, logits_at=None):
-        return super().decode(tgt, memory, None, cache)
+    def decode(self, tgt, memory, memory_mask=None):
+        return super().decode(tgt, memory, None)
 
 
 class WrongSide(EncoderDecoder):  # the pads of the target where those of the source belong
-    def decode(self, tgt, memory, src_mask=None, cache=None, logits_at=None):
-        return super().decode(tgt, memory, padding_mask(tgt), cache)
+    def decode(self, tgt, memory, memory_mask=None):
+        return super().decode(tgt, memory, padding_mask(tgt))
 
 
 class ReadsAhead(EncoderDecoder):  # a decoder that is not causal
-    def decode(self, tgt, memory, src_mask=None, cache=None, logits_at=None):
-        x = self.embed_tokens(self.embed, self.tgt_positions, tgt)
-        return self.decoder(x, memory=memory, memory_mask=src_mask) @ self.embed.weight.T
+    def decode(self, tgt, memory, memory_mask=None):
+        see_all = lambda q, k, v, is_causal, **options: attention(q, k, v, **options)
+        return super().decode(tgt, memory, memory_mask, see_all)
 
 
 @pytest.mark.parametrize("mutant", [NoMask, WrongSide, ReadsAhead])
@@ -292,13 +297,12 @@ def test_the_meter_is_red_on_mutants(mutant):
 # ---- two vocabularies, two depths
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_source_and_target_may_differ(tmp_path, tied):
+def test_source_and_target_may_differ(tmp_path):
     torch.manual_seed(0)
     sizes = dict(d_model=16, n_heads=4, d_ff=24, dropout=0.0)
     src_config = TransformerConfig(23, 12, n_layers=3, positions="sinusoidal", **sizes)
     tgt_config = TransformerConfig(11, 7, n_layers=1, positions="rotary", **sizes)
-    model = EncoderDecoder(src_config, tied, tgt_config).double().eval()
+    model = EncoderDecoder(src_config, tgt_config).double().eval()
     assert (len(model.encoder.blocks), len(model.decoder.blocks)) == (3, 1)
     src = torch.tensor([[22, 20, 21, 5, 4, 9, 8, 7, 6], [22, 6, 5, PAD, PAD, PAD, PAD, PAD, PAD]])
     tgt = torch.tensor([[BOS, 5, 6, 7], [BOS, 10, 9, PAD]])
@@ -308,11 +312,8 @@ def test_source_and_target_may_differ(tmp_path, tied):
     assert max(map(len, said)) <= 1 + 7
     model.save_pretrained(tmp_path)
     again = EncoderDecoder.from_pretrained(tmp_path).double()
-    assert (again.config, again.tgt_config, again.init_args["tied"]) == (
-        src_config,
-        tgt_config,
-        tied,
-    )
+    assert (again.config, again.tgt_config) == (src_config, tgt_config)
+    assert again.head.weight is again.tgt_embed.tokens.weight
     assert torch.equal(again(src, tgt), model(src, tgt))
     with pytest.raises(ValueError, match="tgt: expected"):
         model(src, src)
@@ -334,10 +335,11 @@ def test_the_model_of_the_paper():
 def decoder_of(model, src):
     "The decoder with its memory bound, as `beam_search` wants it, whatever the number of rows."
     memory, mask = model.encode(src), padding_mask(src)
+    kept = model.decoder.project(memory)
 
     def decode(tokens, cache):
         if cache is not None:
-            return model.decode(tokens, memory, mask, cache=cache)
+            return model.decode(tokens, kept, mask, cache, attend_beams)
         times = len(tokens) // len(src)
         return model.decode(tokens, *(t.repeat_interleave(times, 0) for t in (memory, mask)))
 
@@ -362,7 +364,7 @@ def test_beam_search_works_on_it(seed):
     start, n = torch.full((len(sources), 1), BOS), draw.randint(1, 9)
     how = dict(num_beams=draw.randint(2, 6), length_penalty=draw.choice([0, 0.6, 1.0]))
     how |= dict(convention=draw.choice(["mean", "gnmt"]), num_return_sequences=2, max_new_tokens=n)
-    cached = lambda: dict(cache=CrossAttentionCache(model.config.n_layers))
+    cached = lambda: dict(cache=KVCache(model.config.n_layers))
     with torch.no_grad():
         decode = decoder_of(model, src)
         greedy = [best[0][0] for best in beam_search(decode, start, 1, n, **cached())]
@@ -394,7 +396,7 @@ def test_beams_enough_find_what_trying_everything_finds(convention):
         return length_score(total, len(text), penalty, convention)
 
     with torch.no_grad():
-        cache = CrossAttentionCache(2)
+        cache = KVCache(2)
         found = beam_search(decode, torch.full((2, 1), BOS), 64, n, **how, cache=cache)
         for source, best in zip(sources, found):
             everything = sorted(([score(source, t), [BOS, *t]] for t in texts), reverse=True)[:3]
@@ -402,34 +404,33 @@ def test_beams_enough_find_what_trying_everything_finds(convention):
             assert_close([s for _, s in best], [s for s, _ in everything], **NEAR)
 
 
-def test_the_memory_is_projected_once_and_moved_only_when_rows_change_source(monkeypatch):
+def test_the_memory_is_projected_once(monkeypatch):
     model, calls = new_model(), []
-    plain = MultiHeadAttention.project_kv
-    monkeypatch.setattr(
-        MultiHeadAttention,
-        "project_kv",
-        lambda self, memory, **known: calls.append(len(memory)) or plain(self, memory, **known),
-    )
+    plain = CrossAttention.project
+    count = lambda self, memory: calls.append(len(memory)) or plain(self, memory)
+    monkeypatch.setattr(CrossAttention, "project", count)
     greedy_decode(model, SRC, 9)
     assert calls == [2, 2]  # once in each of two layers
-    cache, memory = CrossAttentionCache(2), model.encode(SRC)
+
+
+def test_texts_about_one_source_share_its_keys_and_values():
+    model, mask = new_model(), padding_mask(SRC)
+    cache = KVCache(2)
     with torch.no_grad():
-        model.decode(TGT[:, :1], memory, padding_mask(SRC), cache=cache)
-        kept = cache[0].memory_kv[0]
-        cache.reorder(torch.tensor([0, 1]))
-        assert cache[0].memory_kv[0] is kept
+        memory = model.decoder.project(model.encode(SRC))
+        before = [t.clone() for pair in memory for t in pair]
+        decode = lambda tokens, kept, real: model.decode(tokens, kept, real, cache, attend_beams)
+        decode(TGT[:, :1], memory, mask)
         cache.reorder([0, 0, 0, 1, 1, 1])  # further queries of the same two memories
         cache.reorder(torch.tensor([2, 0, 0, 5, 5, 3]))  # beams trade places within a source
-        assert cache[0].memory_kv[0] is kept and len(cache.src_mask) == 2
         six = torch.tensor([[8], [5], [6], [8], [5], [6]])
-        step = model.decode(six, memory, cache=cache)
+        step = decode(six, memory, mask)
         texts = torch.cat([TGT[[0, 0, 0, 1, 1, 1], :1], six], dim=1)
         assert_close(step, model(SRC[[0, 0, 0, 1, 1, 1]], texts)[:, 1:], **NEAR)
-        cache.reorder(torch.tensor([3, 0]))
-        assert torch.equal(cache[0].memory_kv[0], kept[[1, 0]]) and torch.equal(
-            cache.src_mask, padding_mask(SRC)[[1, 0]]
-        )
-        step = model.decode(torch.tensor([[8], [5]]), memory, cache=cache)
+        assert all(map(torch.equal, before, [t for pair in memory for t in pair]))
+        cache.reorder(torch.tensor([3, 0]))  # one text of each source, in the other order
+        turned = [(k[[1, 0]], v[[1, 0]]) for k, v in memory]
+        step = decode(torch.tensor([[8], [5]]), turned, mask[[1, 0]])
         texts = torch.tensor([[BOS, 8, 8], [BOS, 8, 5]])
         whole = model(SRC[[1, 0]], texts)[:, 2:]
     assert_close(step, whole, **NEAR)
@@ -479,7 +480,7 @@ def test_fit_learns_and_what_it_keeps_says_the_same(tmp_path, tied):
     train, held = make_batches(rows, 32, shuffle=True, **how), make_batches(rows[:40], 32, **how)
     torch.manual_seed(0)
     sizes = dict(d_model=32, n_heads=2, n_layers=1, d_ff=64, dropout=0.0)
-    model = EncoderDecoder(TransformerConfig(9, 8, **sizes), tied)
+    model = build(TransformerConfig(9, 8, **sizes), tied)
     keep = lambda best: best.save_pretrained(tmp_path)
     history = fit(model, train, held, TrainingConfig(epochs=4, lr=1e-2), on_best=keep)
     assert history["valid"].iloc[-1] < history["valid"].iloc[0]
@@ -488,7 +489,7 @@ def test_fit_learns_and_what_it_keeps_says_the_same(tmp_path, tied):
     said = greedy_decode(model.double(), src, 8)
     exact = sum(row == target for row, (_, target) in zip(said, rows)) / 40
     assert exact == exact_match(model, held)
-    assert greedy_decode(EncoderDecoder.from_pretrained(tmp_path).double(), src, 8) == said
+    assert greedy_decode(type(model).from_pretrained(tmp_path).double(), src, 8) == said
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
@@ -503,9 +504,13 @@ MODEL = new_model()
 MEMORY = MODEL.encode(SRC).detach()
 
 
+KEPT = MODEL.decoder.project(MEMORY)
+NARROW = TransformerConfig(19, 16, d_model=8, n_heads=2, n_layers=1, d_ff=8)
+
+
 def filled():
-    cache = CrossAttentionCache(2)
-    MODEL.decode(TGT[:, :1], MEMORY, cache=cache)
+    cache = KVCache(2)
+    MODEL.decode(TGT[:, :1], MEMORY, attend=cache)
     return cache
 
 
@@ -521,6 +526,11 @@ def greedy(src=SRC, n=3, model=MODEL):
 TABLE = {
     "EncoderDecoder": [
         ("no configuration", lambda: EncoderDecoder({}), (TypeError, "config:", "dict")),
+        (
+            "two widths",
+            lambda: EncoderDecoder(MODEL.config, NARROW),
+            (ValueError, "tgt_config:", "8"),
+        ),
         ("one axis", lambda: MODEL.encode(SRC[0]), (ValueError, "src:", "(5,)")),
         ("too high", lambda: MODEL(SRC + 10, TGT), (ValueError, "src:", "got")),
         ("below zero", lambda: MODEL(SRC, TGT - 1), (ValueError, "tgt:", "-1")),
@@ -536,21 +546,30 @@ TABLE = {
         ("no source", lambda: MODEL(SRC[:, :0], TGT), lambda out: out.isfinite().all()),
         ("no target", lambda: MODEL(SRC, TGT[:, :0]), lambda out: out.shape == (2, 0, 19)),
     ],
-    "CrossAttentionCache": [
+    "Decoder": [
         (
-            "another memory",
-            lambda: MODEL.decode(TGT[:, :1], MEMORY.clone(), cache=filled()),
-            (ValueError, "memory:", "another"),
+            "other rows after a cache",
+            lambda: MODEL.decode(TGT[:1, :1], MEMORY[:1], attend=filled()),
+            (ValueError, "tokens:", "1"),
         ),
         (
-            "other rows",
-            lambda: MODEL.decode(TGT[:1, :1], MEMORY, cache=filled()),
-            (ValueError, "tgt:", "1"),
+            "keys and values of other rows",
+            lambda: MODEL.decode(TGT[:1], KEPT),
+            (ValueError, "k:", "(2, 4, 5, 4)"),
         ),
-        ("empty", lambda: CrossAttentionCache(2).reorder(torch.tensor([0])), lambda _: True),
+        (
+            "keys and values of one block of two",
+            lambda: MODEL.decode(TGT, KEPT[:1]),
+            (ValueError, "memory:", "got 1"),
+        ),
+        (
+            "a memory that is not the layer's",
+            lambda: MODEL.decode(TGT, MEMORY, attend_memory=lambda q, k, v, **_: v),
+            (ValueError, "attend:", "(2, 4, 5, 4)"),
+        ),
     ],
     "collate_pairs": [
-        ("a word", lambda: collate_pairs([("ab", "cd")]), (TypeError, "", "str")),
+        ("a word", lambda: collate_pairs([("ab", "cd")]), (TypeError, "rows: expected", "ab")),
         ("nothing", lambda: collate_pairs([([], [1, 2])]), lambda b: b[0][0].shape == (1, 0)),
     ],
     "greedy_decode": [

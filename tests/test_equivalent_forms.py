@@ -10,6 +10,7 @@ from former_nb.equivalent_forms import (
     multi_head_token_by_token,
     self_attention_einops,
 )
+from former_nb.grouped_query import GroupedQueryAttention
 from former_nb.multi_head import MultiHeadAttention
 from former_nb.self_attention import self_attention
 
@@ -22,15 +23,15 @@ def test_forms_that_take_grouped_heads_agree():
     torch.manual_seed(0)
     x = numbers(3, 5, 24)
     for g in (1, 2):
-        layer = MultiHeadAttention(24, 6, n_kv_heads=g)
+        layer = GroupedQueryAttention(24, 6, g)
         assert_close(multi_head_token_by_token(layer, x), layer(x, is_causal=True))
     assert_close(self_attention_einops(x), self_attention(x))
 
 
 def test_a_growing_cache_keeps_the_heads_of_keys_only():
-    cache, layer = GrowingCache(), MultiHeadAttention(24, 6, n_kv_heads=2)
+    cache, layer = GrowingCache(), GroupedQueryAttention(24, 6, 2)
     assert cache.length == 0
-    layer(numbers(3, 5, 24), cache=cache)
+    layer(numbers(3, 5, 24), cache)
     assert cache.length == 5 and cache.keys[0].shape == (3, 2, 5, 4)
 
 
@@ -43,10 +44,10 @@ def test_costs_counted_by_hand():
     assert count_cost(lambda: a.add_(a[:1].expand(3, 4))) == (12, 4 * (12 + 4 + 12), 1)
 
 
-def test_the_fused_layer_starts_three_operations_and_writes_no_table_of_scores():
+def test_the_fused_layer_starts_five_operations_and_writes_no_table_of_scores():
     torch.manual_seed(0)
     layer, x = MultiHeadAttention(12, 2, bias=False), numbers(3, 5, 12)
-    assert count_cost(layer, x) == (20_880, 9_624, 3)
+    assert count_cost(layer, x) == (20_880, 11_064, 5)
     for T in (64, 256):
         q = numbers(1, 4, T, 32)
         fused = count_cost(lambda q=q: torch.nn.functional.scaled_dot_product_attention(q, q, q))

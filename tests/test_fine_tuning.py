@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from former_nb.bert import BertClassifier
 from former_nb.callbacks import SaveBest
-from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.fine_tuning import add_low_rank, merge_low_rank
 from former_nb.generator import LanguageModel
@@ -28,7 +28,7 @@ TOKENS = torch.tensor([[7, 3, 9, 4, 8, 5, 11], [6, 2, 7, 1, 0, 0, 0], [5, 8, 30,
 def small_model(kind="generator"):
     torch.manual_seed(0)
     c = TransformerConfig(**SIZES, dropout=0.1, positions="rotary", n_kv_heads=1)
-    return LanguageModel(c) if kind == "generator" else Classifier(c, 2, n_segments=2)
+    return LanguageModel(c) if kind == "generator" else BertClassifier(c, 2)
 
 
 @pytest.mark.parametrize("kind", ["generator", "classifier"])
@@ -39,7 +39,7 @@ def test_low_rank_training_leaves_the_rest_as_it_was_and_merges_exactly(kind, tm
     add_low_rank(model, 3)
     assert_close(model(TOKENS), first, rtol=0, atol=0)  # B starts at 0
     small = {n for n, p in model.named_parameters() if p.requires_grad}
-    assert len(small) == 2 * 4 * 2 and all(n.endswith((".0.a", ".0.b")) for n in small)
+    assert len(small) == 2 * 6 * 2 and all(n.endswith((".0.a", ".0.b")) for n in small)
     if kind == "classifier":
         model.head.requires_grad_(True)
     targets = TOKENS.masked_fill(TOKENS == 0, -100) if kind == "generator" else TOKENS[:, 0] % 2
@@ -68,7 +68,7 @@ def test_a_rank_fits_the_narrowest_layer(rank):
 
 
 def test_layers_that_are_not_there_are_refused():
-    with pytest.raises(ValueError, match="^layers: expected.*attention.qkv"):
+    with pytest.raises(ValueError, match="^layers: expected.*attention.w_q"):
         add_low_rank(small_model(), 2, ("q_proj", "v_proj"))
 
 
@@ -101,7 +101,7 @@ def test_what_is_saved_before_the_merge_is_merged_and_the_model_stays_as_it_is(t
     best = SaveBest(lambda model: save_model(tmp_path / "best", model, letters))
     rows = torch.randint(4, letters.vocab_size, (3, 6))
     fit(model, [(rows, rows)], [(rows, rows)], plan, callbacks=[best], progress=False, device="cpu")
-    assert sum(p.requires_grad for p in model.parameters()) == 2 * 4 * 2  # it can go on
+    assert sum(p.requires_grad for p in model.parameters()) == 2 * 6 * 2  # it can go on
     assert_close(load_model(tmp_path / "best").model(rows), model.eval()(rows), rtol=0, atol=0)
 
 
@@ -203,7 +203,7 @@ def test_a_pretrained_folder_becomes_a_classifier_that_is_trained_saved_and_load
     save_model(tmp_path / "ours", encoder, tokenizer, ["bad", "good"])
     model, tokenizer, names = load_model(tmp_path / "ours")
     assert model.state_dict().keys() == start.keys() and names == ["bad", "good"]
-    assert torch.equal(model.state_dict()["embed.weight"], start["embed.weight"])
+    assert torch.equal(model.state_dict()["embed.tokens.weight"], start["embed.tokens.weight"])
     for text, row in zip(texts[:2], rows):
         p = predict(model, tokenizer, [text], names)["p(good)"][0]
         alone = encoder.eval()(torch.tensor([row[0]])).softmax(-1)[0, 1]

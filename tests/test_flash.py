@@ -12,9 +12,11 @@ from process_tools import succeeds
 from torch.nn.attention.bias import causal_lower_right
 from torch.testing import assert_close
 
-from former_nb.attention import attention
+from former_nb.attention import attention, attention_weights
+from former_nb.config import TransformerConfig
 from former_nb.equivalent_forms import count_cost
 from former_nb.flash import block_attention
+from former_nb.generator import LanguageModel
 from former_nb.mask_patterns import document_mask
 from former_nb.masks import causal_mask
 
@@ -34,7 +36,7 @@ def with_gradients(f, inputs):
 
 
 def written_out(q, k, v, is_causal=False):
-    return attention(q, k, v, is_causal=is_causal, need_weights=True)[0]
+    return attention_weights(q, k, is_causal=is_causal) @ v
 
 
 LENGTHS = [0, 1, 2, 5, 9]
@@ -46,7 +48,9 @@ def test_outputs_and_gradients_are_those_of_attention_at_every_length(is_causal)
         inputs = qkv(T, S)
         expected = with_gradients(lambda *t: written_out(*t, is_causal), inputs)
         for size in (1, 3, 4, 16):
-            found = with_gradients(lambda *t, n=size: block_attention(*t, is_causal, n), inputs)
+            found = with_gradients(
+                lambda *t, n=size: block_attention(*t, is_causal=is_causal, block_size=n), inputs
+            )
             assert_close(found, expected, msg=lambda m: f"{T}, {S}, {size}: {m}")
 
 
@@ -54,7 +58,7 @@ def test_the_fused_kernel_agrees_where_no_block_divides_the_lengths():
     for T, S, batch in [(70, 101, (2,)), (33, 33, (2, 3)), (1, 50, (1, 2))]:
         inputs = qkv(T, S, batch, dtype=torch.float32)
         bias = causal_lower_right(T, S)
-        ours = with_gradients(lambda *t: block_attention(*t, True, 16), inputs)
+        ours = with_gradients(lambda *t: block_attention(*t, is_causal=True, block_size=16), inputs)
         fused = with_gradients(lambda *t: F.scaled_dot_product_attention(*t, bias), inputs)
         assert_close(ours, fused, atol=2e-5, rtol=1e-4)
 
@@ -63,12 +67,16 @@ def test_the_fused_kernel_agrees_where_no_block_divides_the_lengths():
 def test_the_backward_pass_is_the_derivative(T, S):
     for is_causal in (False, True):
         inputs = qkv(T, S, (2,), 3, 2)
-        assert torch.autograd.gradcheck(lambda *t: block_attention(*t, is_causal, 3), inputs)
+        assert torch.autograd.gradcheck(
+            lambda *t: block_attention(*t, is_causal=is_causal, block_size=3), inputs
+        )
 
 
 def test_a_query_with_nothing_to_attend_to_gives_zeros_and_has_no_gradient():
     inputs = qkv(9, 4)
-    y, dq, dk, dv = with_gradients(lambda *t: block_attention(*t, True, 3), inputs)
+    y, dq, dk, dv = with_gradients(
+        lambda *t: block_attention(*t, is_causal=True, block_size=3), inputs
+    )
     assert (y[..., :5, :] == 0).all() and (dq[..., :5, :] == 0).all()
     assert all(t.isfinite().all() for t in (y, dq, dk, dv)) and (y[..., 5:, :] != 0).all()
 
@@ -78,13 +86,13 @@ def test_large_scores_do_not_overflow():
     for shift in (-1e5, 0, 1e5):  # all scores of a row far below zero or above
         far = 300 * q, k + shift * q.mean(dim=-2, keepdim=True), v
         assert (far[0] @ far[1].mT).abs().max() > 2000  # the exponential overflows from 710 on
-        assert_close(block_attention(*far, False, 7), written_out(*far))
+        assert_close(block_attention(*far, block_size=7), written_out(*far))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_summed_in_float32_and_returned_as_it_came(dtype):
     inputs = qkv(70, 70, dtype=dtype)
-    found = with_gradients(lambda *t: block_attention(*t, True, 16), inputs)
+    found = with_gradients(lambda *t: block_attention(*t, is_causal=True, block_size=16), inputs)
     exact = [t.detach().double().requires_grad_() for t in inputs]
     expected = with_gradients(lambda *t: written_out(*t, True), exact)
     for ours, theirs in zip(found, expected):
@@ -96,7 +104,7 @@ def test_inputs_may_be_views_and_only_some_may_need_a_gradient():
     q, k, v = qkv(9, 9, grad=False)
     k = k[:, :1].expand(2, 3, 9, 5)  # heads that share their keys
     v = v.mT.contiguous().mT.requires_grad_()
-    y = block_attention(q, k, v, True, 4)
+    y = block_attention(q, k, v, is_causal=True, block_size=4)
     assert_close(y, written_out(q, k, v, True))
     (dv,) = torch.autograd.grad(y.sum(), v, retain_graph=True)
     assert_close(dv, torch.autograd.grad(written_out(q, k, v, True).sum(), v)[0])
@@ -106,7 +114,7 @@ def test_inputs_may_be_views_and_only_some_may_need_a_gradient():
 
 def test_a_gradient_of_the_gradient_is_refused():
     inputs = qkv(5, 5)
-    y = block_attention(*inputs, True, 2)
+    y = block_attention(*inputs, is_causal=True, block_size=2)
     (dq,) = torch.autograd.grad(y.square().sum(), inputs[0], create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         dq.sum().backward()
@@ -128,6 +136,26 @@ def test_bad_input_gets_one_sentence(change, error, words):
         block_attention(**given)
 
 
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_a_model_attends_by_tiles_and_computes_what_it_did(positions):
+    torch.manual_seed(0)
+    sizes = dict(d_model=24, n_heads=4, n_kv_heads=2, n_layers=2, d_ff=16, dropout=0.0)
+    model = LanguageModel(TransformerConfig(11, 50, positions=positions, **sizes))
+    tokens = torch.randint(11, (3, 50))
+    tiles = lambda *heads, **options: block_attention(*heads, block_size=16, **options)
+    weights = list(model.parameters())
+    found, expected = (
+        with_gradients(lambda *_, a=a: model(tokens, a), weights) for a in (tiles, attention)
+    )
+    assert_close(found, expected, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("options", [dict(mask=causal_mask(5)), dict(dropout=0.1)])
+def test_what_tiles_cannot_do_is_refused(options):
+    with pytest.raises(ValueError, match=f"{next(iter(options))}: expected"):
+        block_attention(*qkv(5, 5), **options)
+
+
 # ---------------------------------------------------------------- memory and work
 
 
@@ -135,13 +163,16 @@ def test_what_is_kept_for_the_backward_pass_is_five_tensors():
     inputs, kept = qkv(50, 60, (2, 3)), []
     note = lambda t: kept.append(tuple(t.shape)) or t
     with torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
-        block_attention(*inputs, True, 16)
+        block_attention(*inputs, is_causal=True, block_size=16)
     assert kept == [*[tuple(t.shape) for t in inputs], (2, 3, 50, 6), (2, 3, 50, 1)]
 
 
 def test_tiles_above_the_diagonal_are_not_computed():
     inputs = qkv(64, 64, (1, 2), 32, 32, grad=False)
-    whole, causal = (count_cost(lambda *t, c=c: block_attention(*t, c, 8), *inputs) for c in (0, 1))
+    whole, causal = (
+        count_cost(lambda *t, c=c: block_attention(*t, is_causal=c, block_size=8), *inputs)
+        for c in (0, 1)
+    )
     assert abs(causal.flops / whole.flops - 36 / 64) < 0.02
 
 
@@ -202,5 +233,5 @@ def test_a_compiled_rule_keeps_packed_documents_apart():
     assert_close(y, attention(q, k, v, mask), atol=1e-5, rtol=1e-4)
     for start in range(0, 300, 70):
         own = slice(start, start + 70)
-        alone = block_attention(*(t[..., own, :] for t in (q, k, v)), True)
+        alone = block_attention(*(t[..., own, :] for t in (q, k, v)), is_causal=True)
         assert_close(y[..., own, :], alone, atol=1e-5, rtol=1e-4)

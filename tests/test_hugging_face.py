@@ -1,15 +1,20 @@
 """Masks and positions against Hugging Face's models: tiny ones, made from a configuration and run,
 never downloaded."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.testing import assert_close
 
+from former_nb.attention import attention
 from former_nb.caches import LayerCache
+from former_nb.grouped_query import GroupedQueryAttention
 from former_nb.mask_formats import from_attention_mask, to_attention_mask
 from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
 from former_nb.masks import causal_mask, combine_masks, padding_mask
 from former_nb.multi_head import MultiHeadAttention
+from former_nb.recording import Recorder
 from former_nb.relative_positions import (
     ALiBi,
     Rotary,
@@ -130,22 +135,23 @@ def test_rotary_and_grouped_heads_equal_llamas_layer(theta):
     model = tiny("Llama", rope_parameters=dict(rope_type="default", rope_theta=theta))
     theirs = model.layers[0].self_attn
     x, out, weights = inside(model, "layers.0.self_attn")
-    ours = MultiHeadAttention(24, 4, bias=False, n_kv_heads=2, positions=Rotary(6, 16, base=theta))
-    q, k, v = (getattr(theirs, f"{n}_proj").weight.detach() for n in "qkv")
+    ours, rotary = GroupedQueryAttention(24, 4, 2, bias=False), Rotary(6, 16, base=theta)
+    seen = []
     with torch.no_grad():
-        ours.qkv.weight.copy_(torch.cat([q, k, v]))
-        ours.out.weight.copy_(theirs.o_proj.weight)
-        got, got_weights = ours(x, is_causal=True, need_weights=True)
-        assert_close(got_weights, weights, **NEAR)
+        for name in "qkvo":
+            mine = getattr(ours, f"w_{name}")
+            mine.weight.copy_(getattr(theirs, f"{name}_proj").weight)
+        got = ours(x, partial(rotary, Recorder(seen.append)), is_causal=True)
+        assert_close(seen[0], weights, **NEAR)
         assert_close(got, out, **NEAR)
-        assert_close(ours(x, is_causal=True), out, **NEAR)
-        cache = LayerCache()
-        pieces = [ours(x[:, i : i + 2], is_causal=True, cache=cache) for i in range(0, 6, 2)]
+        assert_close(ours(x, partial(rotary, attention), is_causal=True), out, **NEAR)
+        attend = partial(rotary, LayerCache())
+        pieces = [ours(x[:, i : i + 2], attend, is_causal=True) for i in range(0, 6, 2)]
         assert_close(torch.cat(pieces, dim=1), out, **NEAR)
-        other = [rotary_layout(w, 6, "interleaved") for w in (q, k)]
-        ours.qkv.weight.copy_(torch.cat([*other, v]))
-        ours.positions = Rotary(6, 16, base=theta, layout="interleaved")
-        assert_close(ours(x, is_causal=True), out, **NEAR)
+        for layer in (ours.w_q, ours.w_k):
+            layer.weight.copy_(rotary_layout(layer.weight, 6, "interleaved"))
+        attend = partial(Rotary(6, 16, base=theta, layout="interleaved"), attention)
+        assert_close(ours(x, attend, is_causal=True), out, **NEAR)
 
 
 def test_interleaved_rotary_equals_gptjs():
@@ -154,7 +160,7 @@ def test_interleaved_rotary_equals_gptjs():
     sin, cos = gptj.create_sinusoidal_positions(16, 8)[None, 2:9].chunk(2, dim=-1)
     # theirs has heads after tokens
     theirs = gptj.apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
-    assert_close(Rotary(8, 16, layout="interleaved")(q, q, start=2)[0], theirs, **NEAR)
+    assert_close(Rotary(8, 16, layout="interleaved").turn(q, 2), theirs, **NEAR)
     cos, sin = rotary_table(16, 8)[:, 2:9]
     assert_close(rotate(q, cos, sin, "interleaved"), theirs, **NEAR)
 
@@ -173,11 +179,12 @@ def test_alibi_equals_blooms_layer(heads):
     x, _, weights = inside(model, "h.0.self_attention")
     # its rows: for each head its queries, keys and values
     theirs = model.h[0].self_attention.query_key_value
-    ours = MultiHeadAttention(24, heads, positions=ALiBi(heads))
+    ours, seen = MultiHeadAttention(24, heads), []
     with torch.no_grad():
         for name in ("weight", "bias"):
             rows = getattr(theirs, name).detach().unflatten(0, (heads, 3, 24 // heads))
-            getattr(ours.qkv, name).copy_(rows.transpose(0, 1).flatten(0, 2))
-        got = ours(x, is_causal=True, need_weights=True)[1]
+            for i, layer in enumerate([ours.w_q, ours.w_k, ours.w_v]):
+                getattr(layer, name).copy_(rows[:, i].flatten(0, 1))
+        ours(x, partial(ALiBi(heads), Recorder(seen.append)), is_causal=True)
     # theirs adds slope times place: in each row a constant away from minus slope times distance
-    assert_close(got, weights, **NEAR)
+    assert_close(seen[0], weights, **NEAR)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from test_classifier import CONFIG, LETTERS, model, tokens
 from torch.testing import assert_close
 
+from former_nb.bigrams import BigramEmbedding
 from former_nb.core import set_seed
 from former_nb.labels import (
     LONGEST_TEXT,
-    BigramEmbedding,
     classification_report,
     collate_labels,
     gradient_times_input,
@@ -204,11 +204,22 @@ def test_balance_and_report():
     assert list(classification_report([], []).columns) == ["texts", "precision", "recall", "f1"]
 
 
+class WithoutBlocks(torch.nn.Module):
+    def forward(self, x, attend, mask):
+        return x
+
+
+def test_attribution_is_to_the_token_and_not_to_its_position():
+    m, batch = model(2, config=replace(CONFIG, positions="learned")), tokens([9])
+    m.stack = WithoutBlocks()
+    scores = gradient_times_input(m, batch, 1)
+    assert_close(gradient_times_input(m, batch.flip(1), 1), scores.flip(1))
+
+
 def test_attribution_sums_to_the_logit_where_the_model_is_linear():
     "Mean pool, no blocks: gradient times input is exact."
     m, batch = model(2, n_bigrams=30, config=replace(CONFIG, positions="alibi")), tokens([4, 9])
-    m.stack = torch.nn.Module()
-    m.stack.forward = lambda x, mask: x
+    m.stack = WithoutBlocks()
     scores, logits = gradient_times_input(m, batch, 1), m(batch) - m.head.bias
     assert_close(scores.sum(-1), logits[:, 1] - logits[:, 0], rtol=1e-4, atol=1e-5)
     assert not scores[0, 4:].any()
@@ -231,7 +242,7 @@ BAD = {
         "word_dropout:",
         lambda: label_batches([([1], 0)], 1, word_dropout=1.0),
     ),
-    "below zero": (ValueError, "n_bigrams:", lambda: BigramEmbedding(9, 2, -1)),
+    "below zero": (ValueError, "n_bigrams:", lambda: BigramEmbedding(CONFIG, -1)),
     "one class": (ValueError, "labels:", lambda: label_names(["a", "a"])),
     "no class": (ValueError, "labels:", lambda: label_names([])),
     "a string": (TypeError, "", lambda: label_names("ab")),

@@ -11,6 +11,7 @@ from torch import nn
 
 from former_nb.caches import KVCache
 from former_nb.config import TransformerConfig
+from former_nb.encoder_decoder import CrossAttention
 from former_nb.equivalent_forms import GrowingCache
 from former_nb.generator import LanguageModel
 from former_nb.leak_tools import Edits, outputs_of
@@ -137,7 +138,7 @@ def in_pieces(layer, x, ahead=0, size=2):
     for piece in x.split(size, dim=1):
         n, keys = piece.shape[1], kept.length + piece.shape[1]
         mask = torch.ones(1, 1, n, keys, dtype=torch.bool).tril(keys - n + ahead)
-        outs.append(layer(piece, mask=mask, cache=kept))
+        outs.append(layer(piece, kept, mask=mask))
     return torch.cat(outs, dim=1)
 
 
@@ -156,7 +157,7 @@ def test_the_course_s_own_cache_does_not_leak_token_by_token():
 
     def cached(tokens, size=1):
         cache = KVCache(model.config.n_layers)
-        return torch.cat([model(piece, cache=cache) for piece in tokens.split(size, dim=1)], dim=1)
+        return torch.cat([model(piece, cache) for piece in tokens.split(size, dim=1)], dim=1)
 
     def late(tokens):  # each token is read one step after its turn
         return torch.cat([cached(tokens)[:, 1:], cached(tokens)[:, -1:]], dim=1)
@@ -177,7 +178,8 @@ def test_attended_padding_is_caught():
 
 
 def test_padding_of_the_wrong_side_is_caught_in_cross_attention():
-    layer, memory = ours(), numbers(B, T, D, seed=1)
+    torch.manual_seed(0)
+    layer, memory = CrossAttention(D, 2), numbers(B, T, D, seed=1)
 
     def cross(mask):
         return lambda memory: layer(X, memory, mask=mask)

@@ -5,6 +5,7 @@ writes where Quarto would, without a look at the text. All that nbdev itself doe
 """
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -73,6 +74,17 @@ def run(root, *command):
     done = subprocess.run([str(BIN / command[0]), *command[1:]], cwd=root, capture_output=True)
     assert done.returncode == 0, (done.stdout + done.stderr).decode()[-3000:]
     assert git(root, "status", "--porcelain") == "", command
+
+
+def test_no_name_of_nbdevs_index_means_two_things():
+    "A name in backticks leads to the first module that has it, by the alphabet."
+    index, homes = runpy.run_path(ROOT / "former_nb" / "_modidx.py")["d"]["syms"], {}
+    for module, names in index.items():
+        for name in names:
+            short = name.removeprefix(f"{module}.")
+            if "." not in short and not short.startswith("_"):
+                homes.setdefault(short, []).append(module)
+    assert homes and [name for name, modules in homes.items() if len(modules) > 1] == []
 
 
 def test_docs_readme_and_preview_end_and_leave_no_diff(project):

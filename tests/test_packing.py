@@ -5,13 +5,17 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from former_nb.attention import attention
+from former_nb.bart import BartEncoderDecoder
 from former_nb.block import Stack
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
-from former_nb.encoder_decoder import EncoderDecoder
-from former_nb.losses import call_at_targets, token_loss, total_loss
-from former_nb.packing import decode_packed, encode_packed, row_lengths
+from former_nb.encoder_decoder import Decoder, EncoderDecoder
+from former_nb.generator import LanguageModel
+from former_nb.losses import token_loss, total_loss
+from former_nb.masks import padding_mask
+from former_nb.packing import decode_packed, encode_packed, packed, row_lengths
 from former_nb.recording import record_attention
 from former_nb.text import IGNORE, PAD
 
@@ -34,9 +38,9 @@ def rows(lengths, width=None):
     return torch.arange(T) < torch.tensor(lengths, dtype=torch.int64)[:, None]
 
 
-def stack_of(cross=False, **kwargs):
+def stack_of(kind=Stack, **kwargs):
     set_seed(0)
-    return Stack(TransformerConfig(9, 20, **SIZES | kwargs), cross).double()
+    return kind(TransformerConfig(9, 20, **SIZES | kwargs)).double()
 
 
 def numbers(*shape):
@@ -64,59 +68,131 @@ def test_an_encoder_gives_what_it_gives_under_a_mask(name, kind):
     real, stack = rows(LENGTHS[name], WIDTH.get(name)), stack_of(**kind)
     x = numbers(*real.shape, 16)
     found = encode_packed(stack, x, real)
-    expected = stack(x, real[:, None, None]) if real.numel() else x
+    expected = stack(x, mask=real[:, None, None]) if real.numel() else x
     assert found.shape == x.shape
     agree(found[real], expected[real], x, *stack.parameters())
 
 
 @pytest.mark.parametrize("source", ["ragged", "full", "an empty row"])
-@pytest.mark.parametrize("kind", KINDS[:2] + KINDS[-1:], ids=str)
+@pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_decoder_gives_what_it_gives_under_masks(source, kind):
     lengths = {"full": [4] * 5, "an empty row": [2, 0, 5, 1, 1]}.get(source, LENGTHS[source])
-    real, decoder = rows(lengths), stack_of(cross=True, **kind)
+    real, decoder = rows(lengths), stack_of(Decoder, **kind)
     at = torch.rand(5, 6) < torch.tensor([0.5, 1.0, 0.0, 0.2, 0.7])[:, None]
     x, memory = numbers(5, 6, 16), numbers(*real.shape, 16)
-    mask = None if source == "full" else real[:, None, None]
-    expected = decoder(x, is_causal=True, memory=memory, memory_mask=mask)
-    for found, wanted in [
-        (decode_packed(decoder, x, memory, mask, at=at), expected[at]),
-        (decode_packed(decoder, x, memory, mask), expected),
-    ]:
-        agree(found, wanted, x, memory, *decoder.parameters())
+    expected = decoder(x, memory, real[:, None, None])
+    for wanted in (at, torch.ones(5, 6, dtype=torch.bool)):
+        found = decode_packed(decoder, x, memory, real, wanted)
+        assert found.shape == x.shape
+        agree(found[wanted], expected[wanted], x, memory, *decoder.parameters())
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("tied", [True, False])
-def test_a_translator_has_the_same_loss_and_gradients(tied, smoothing):
+def translator(tied=True, **kwargs):
+    "A model, ragged sources and targets, and what is asked for: not everywhere in the middle."
     set_seed(1)
-    model = EncoderDecoder(TransformerConfig(30, 20, **SIZES), tied).double()
+    config = TransformerConfig(30, 20, **SIZES | kwargs)
+    model = (EncoderDecoder(config) if tied else BartEncoderDecoder(config, tied=False)).double()
     src = torch.randint(4, 30, (5, 7)).masked_fill(~rows([3, 7, 1, 3, 5]), PAD)
     there = rows([4, 2, 6, 1, 6])
     tgt = torch.randint(4, 30, (5, 6)).masked_fill(~there, PAD)
     targets = torch.randint(4, 30, (5, 6)).masked_fill(~there | (tgt % 5 == 0), IGNORE)
-    logits, asked = call_at_targets(model, (src, tgt), targets)
-    assert logits.shape == (len(asked), 30) and len(asked) == (targets != IGNORE).sum()
-    whole = model(src, tgt)
-    assert whole.shape == (5, 6, 30)
-    losses = [token_loss(z, y, "sum", smoothing) for z, y in ((logits, asked), (whole, targets))]
+    return model, src, tgt, targets
+
+
+def ask_packed(model, src, tgt, targets):
+    with packed(model) as ask:
+        ask(targets)
+        return model(src, tgt)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("kind", [{}, {"positions": "rotary"}, {"positions": "alibi"}], ids=str)
+def test_a_translator_has_the_same_loss_and_gradients(tied, smoothing, kind):
+    model, src, tgt, targets = translator(tied, **kind)
+    counts = targets != IGNORE
+    whole, logits = model(src, tgt), ask_packed(model, src, tgt, targets)
+    assert whole.shape == (5, 6, 30) and logits.shape == (counts.sum(), 30)
+    both = [(logits, targets[counts]), (whole, targets)]
+    losses = [token_loss(z, y, "sum", smoothing) for z, y in both]
     assert_close(*losses)
     weights = list(model.parameters())
     assert_close(*(torch.autograd.grad(loss, weights) for loss in losses))
-    nats, count = total_loss(model, [((src, tgt), targets)]).tolist()
-    assert count == len(asked) and abs(nats - token_loss(whole, targets, "sum").item()) < 1e-9
 
 
-@pytest.mark.parametrize("asked", [0.0, 1.0])
-def test_logits_everywhere_where_all_targets_count_or_none(asked):
-    model, tokens = EncoderDecoder(TransformerConfig(30, 20, **SIZES)), torch.full((2, 3), 5)
-    targets = tokens if asked else torch.full_like(tokens, IGNORE)
-    logits, same = call_at_targets(model, (tokens, tokens), targets)
-    assert logits.shape == (2, 3, 30) and same is targets
+def count_tokens(model, *inputs):
+    "How many vectors go through the feed-forward networks of encoder and decoder."
+    seen = []
+    blocks = [model.encoder.blocks[0], model.decoder.blocks[0]]
+    hooks = [
+        b.ff.register_forward_hook(lambda m, x, y: seen.append(y[..., 0].numel())) for b in blocks
+    ]
+    try:
+        model(*inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return seen
 
 
-def test_a_model_without_the_argument_is_called_as_before():
-    logits, targets = call_at_targets(nn.Identity(), torch.zeros(2, 3), torch.tensor([1, IGNORE]))
-    assert logits.shape == (2, 3) and targets.shape == (2,)
+def test_no_pad_is_computed_nor_what_follows_the_last_target():
+    model, src, tgt, targets = translator()
+    counts = targets != IGNORE
+    last = [row.nonzero().max().item() + 1 if row.any() else 0 for row in counts]
+    assert count_tokens(model, src, tgt) == [35, 30]
+    with packed(model) as ask:
+        assert count_tokens(model, src, tgt) == [19, 30]  # without targets, all of the decoder
+        ask(targets)
+        assert count_tokens(model, src, tgt) == [19, sum(last)]
+        assert model(src, tgt).shape == (5, 6, 30)  # the targets were those of one call
+    assert count_tokens(model, src, tgt) == [35, 30]
+
+
+def test_around_a_model_that_is_evaluated_nothing_changes():
+    model, src, tgt, targets = translator()
+    expected = total_loss(model, [((src, tgt), targets)])
+    model.eval()
+    with packed(model):
+        assert count_tokens(model, src, tgt) == [35, 30]
+        assert torch.equal(total_loss(model, [((src, tgt), targets)]), expected)
+    assert "forward" not in vars(model.encoder) | vars(model.decoder)
+
+
+def test_an_error_within_takes_the_wrapper_off():
+    model, src, tgt, targets = translator()
+    with pytest.raises(ValueError, match="src: expected"), packed(model) as ask:
+        ask(targets)
+        model(src[0], tgt)
+    assert model(src, tgt).shape == (5, 6, 30) and "forward" not in vars(model.encoder)
+
+
+def test_what_is_no_padding_mask_goes_its_old_way():
+    "A mask with a row for each query, one for all rows of the batch, an attend of one's own."
+    stack, real = stack_of(), rows([3, 5, 2])
+    x, pads = numbers(3, 5, 16), real[:, None, None]
+    model = nn.Module()
+    model.stack, model.head = stack, nn.Identity()
+    past = torch.ones(5, 5, dtype=torch.bool).tril()
+    calls = [dict(mask=pads & past), dict(mask=pads[:1]), dict(), dict(is_causal=True)]
+    calls += [dict(mask=torch.where(pads, 0.0, -1.0)), dict(mask=pads, is_causal=True)]
+    calls += [dict(mask=pads, attend=lambda q, k, v, **o: attention(q, k, v, **o))]
+    with packed(model):
+        found = [stack(x, **call) for call in calls]
+    for y, call in zip(found, calls):
+        assert torch.equal(y, stack(x, **call))
+
+
+def test_a_classifier_and_a_generator_can_be_wrapped_too():
+    tokens = torch.tensor([[5, 6, PAD, PAD], [7, 8, 9, 4], [6, PAD, PAD, PAD]])
+    targets = tokens.masked_fill(tokens == PAD, IGNORE)
+    reader = Classifier(TransformerConfig(10, 8, **SIZES), 2).double()
+    writer = LanguageModel(TransformerConfig(10, 8, **SIZES)).double()
+    with packed(reader), packed(writer) as ask:
+        found = reader(tokens)
+        ask(targets)
+        logits = writer(tokens)
+    assert_close(found, reader(tokens))
+    assert_close(logits, writer(tokens)[targets != IGNORE])
 
 
 @pytest.mark.parametrize("side", ["left", "middle"])
@@ -126,17 +202,7 @@ def test_pads_elsewhere_are_left_to_the_mask(side):
     stack = stack_of(positions="rotary")
     x = numbers(*real.shape, 16)
     assert row_lengths(real) is None
-    assert_close(encode_packed(stack, x, real), stack(x, real[:, None, None]))
-
-
-def test_where_nothing_is_padded_there_is_no_mask():
-    class Plain(nn.Module):
-        def forward(self, x, *masks, **kwargs):
-            assert not masks and not kwargs
-            return x
-
-    x = numbers(3, 4, 16)
-    assert encode_packed(Plain(), x, rows([4, 4, 4])) is x
+    assert_close(encode_packed(stack, x, real), stack(x, mask=real[:, None, None]))
 
 
 def test_compiled_and_on_a_device_rows_keep_their_pads(monkeypatch):
@@ -148,16 +214,16 @@ def test_compiled_and_on_a_device_rows_keep_their_pads(monkeypatch):
 
 def test_recorded_weights_stand_in_padded_rows():
     tokens = torch.tensor([[5, 6, PAD, PAD], [7, 8, 9, 4], [6, PAD, PAD, PAD]])
-    model, real = Classifier(TransformerConfig(10, 8, **SIZES), 2), tokens != PAD
-    with record_attention(model) as packed:
+    model, real = Classifier(TransformerConfig(10, 8, **SIZES), 2).eval(), tokens != PAD
+    with packed(model), record_attention(model) as weights:
         model(tokens)
     with record_attention(model) as alone:
         model(tokens[:1, :2])
-    assert len(packed) == 2
-    for name, weights in packed.items():
-        assert weights.shape == (3, 4, 4, 4)
-        assert_close(weights[0, :, :2, :2], alone[name][0])
-        assert_close(weights.sum(-1), real[:, None].expand(-1, 4, -1).float())
+    assert len(weights) == 2
+    for name, w in weights.items():
+        assert w.shape == (3, 4, 4, 4)
+        assert_close(w[0, :, :2, :2], alone[name][0])
+        assert (w * ~real[:, None, None]).max() == 0
 
 
 def test_dropout_is_drawn_in_training_alone():
@@ -165,12 +231,18 @@ def test_dropout_is_drawn_in_training_alone():
     x = numbers(3, 5, 16)
     assert not encode_packed(stack, x, real).equal(encode_packed(stack, x, real))
     stack.eval()
-    assert_close(encode_packed(stack, x, real), stack(x, real[:, None, None]), rtol=0, atol=0)
+    expected = stack(x, mask=real[:, None, None])
+    assert_close(encode_packed(stack, x, real)[real], expected[real], rtol=0, atol=1e-12)
 
 
 def test_bf16_stays_bf16():
     stack, real = stack_of().float(), rows([3, 5, 2])
     with torch.autocast("cpu", torch.bfloat16):
         found = encode_packed(stack, torch.randn(3, 5, 16), real)
-        expected = stack(torch.randn(3, 5, 16), real[:, None, None])
+        expected = stack(torch.randn(3, 5, 16), mask=real[:, None, None])
     assert found.dtype == expected.dtype
+
+
+def test_a_mask_of_pads_is_what_the_wrapper_knows():
+    "The models make it by `padding_mask`; if that changed its shape, nothing would be packed."
+    assert padding_mask(torch.tensor([[5, PAD]])).shape == (1, 1, 1, 2)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from attention_tools import Placed
 from torch import nn
 from torch.testing import assert_close
 
@@ -29,7 +30,7 @@ def numbers(*shape):
 
 def layer_with(name):
     torch.manual_seed(0)
-    layer = MultiHeadAttention(12, 3, positions=SCHEMES[name]())
+    layer = Placed(MultiHeadAttention(12, 3), SCHEMES[name]())
     for table in layer.positions.parameters():
         nn.init.normal_(table)
     return layer.requires_grad_(False)
@@ -51,7 +52,7 @@ def test_the_sinusoids_are_those_of_the_formula_to_the_last_digit_of_float32(d_m
 def test_a_relative_bias_clips_distances_at_max_distance_and_not_before(max_distance, start):
     positions, T = RelativeBias(2, max_distance), 5
     nn.init.normal_(positions.table)
-    bias = positions(numbers(1, 2, T, 4), numbers(1, 1, T, 4), start)[2]
+    bias = positions.bias(T, start + T)
     assert bias.shape == (1, 2, T, start + T)
     for query in range(start, start + T):
         for key in range(start + T):
@@ -61,8 +62,7 @@ def test_a_relative_bias_clips_distances_at_max_distance_and_not_before(max_dist
 
 @pytest.mark.parametrize("n_heads", [1, 2, 3, 8, 12, 16])
 def test_alibi_takes_slope_times_distance(n_heads):
-    q = numbers(1, n_heads, 4, 2)
-    bias, slopes = ALiBi(n_heads)(q, q, 2)[2], alibi_slopes(n_heads)
+    bias, slopes = ALiBi(n_heads).bias(4, 6), alibi_slopes(n_heads)
     power = 1 << (n_heads.bit_length() - 1)
     wanted = [2 ** (-8 * (i + 1) / power) for i in range(power)]
     wanted += [2 ** (-8 * (i + 0.5) / power) for i in range(n_heads - power)]
@@ -77,7 +77,7 @@ def test_alibi_takes_slope_times_distance(n_heads):
 def test_a_layer_built_without_memory_computes_what_it_should(name, way):
     right, x = layer_with(name), numbers(2, 5, 12)
     with torch.device("cpu" if way == "loaded" else "meta"):
-        layer = MultiHeadAttention(12, 3, positions=SCHEMES[name]()).requires_grad_(False)
+        layer = Placed(MultiHeadAttention(12, 3), SCHEMES[name]()).requires_grad_(False)
     if way == "given memory":
         layer.to_empty(device="cpu")
     layer.load_state_dict(right.state_dict(), assign=way == "given tensors")
@@ -100,12 +100,16 @@ def test_rotary_turns_each_pair_from_its_first_feature_to_its_second(layout):
     second = [2, 3] if layout == "half" else [1, 3]
     x = torch.zeros(1, 1, 2, 4)
     x[..., first] = 1.0
-    q, k, _ = Rotary(4, 9, base=100.0, layout=layout)(x, x, 0)
-    angle = torch.tensor([1.0, 0.1])
-    for turned in (q, k):
-        assert_close(turned[0, 0, 0], x[0, 0, 0])
-        assert_close(turned[0, 0, 1, first], angle.cos())
-        assert_close(turned[0, 0, 1, second], angle.sin())
+    rotary, angle = Rotary(4, 9, base=100.0, layout=layout), torch.tensor([1.0, 0.1])
+
+    def see(q, k, v):  # what attention is called with
+        for turned in (q, k, rotary.turn(x)):
+            assert_close(turned[0, 0, 0], x[0, 0, 0])
+            assert_close(turned[0, 0, 1, first], angle.cos())
+            assert_close(turned[0, 0, 1, second], angle.sin())
+        return v
+
+    assert rotary(see, x, x, x) is x  # values are not turned
 
 
 def test_layers_share_one_rotary_table():
@@ -114,7 +118,7 @@ def test_layers_share_one_rotary_table():
     with torch.device("meta"):
         loaded = LanguageModel(c)
     loaded.load_state_dict(model.state_dict(), assign=True)
-    tables = lambda model: [b.attention.positions.table for b in model.stack.blocks]
+    tables = lambda model: [model.stack.positions.table]
     assert len({id(t) for m in (model, loaded, LanguageModel(c)) for t in tables(m)}) == 1
     kept = tables(model)[0].clone()
     twin = copy.deepcopy(model).double()  # moved: shared again, and still float32

@@ -323,6 +323,17 @@ def test_a_page_may_not_import_ahead(course, capsys, page, line):
     assert f"nbs/{page}.ipynb, cell 2" in capsys.readouterr().err
 
 
+def test_a_page_may_show_what_is_listed_of_a_later_lesson_and_its_module_may_not(
+    course, monkeypatch
+):
+    monkeypatch.setitem(order.AHEAD, "02_attention", ["04_masks"])
+    save(course / "nbs" / "02_attention.ipynb", code("from former_nb.masks import f"))
+    assert check_order(course) == 0
+    with open(course / "former_nb" / "attention.py", "a") as f:
+        f.write("from .masks import f\n")
+    assert check_order(course) == 1
+
+
 def test_an_exported_module_may_not_import_ahead(course, capsys):
     with open(course / "former_nb" / "attention.py", "a") as f:
         f.write("from .masks import f\n")

@@ -35,8 +35,9 @@ COURSE = """
 14_subwords
 15_translation      translation_ablations alignments attention_maps pretrained fine_tuning
 """
-SHARED = ["core.py", "guards.py", "exercises.py", "library/tokenization", "library/files"]
+SHARED = ["core.py", "guards.py", "exercises.py", "library/files", "library/tokenization"]
 USED = {  # what comes before a lesson in the way of imports, wherever it is read
+    "deeper/03_equivalent_forms": ["torch_layers.py", "grouped_query.py"],
     "04_masks": ["library/recording", "library/ablation"],
     "06_block": ["library/config"],
     "deeper/07_data_sets": ["toy_data.py"],
@@ -65,6 +66,10 @@ ABOVE = [  # the course does not import them
     "library/reports",
     "library/cli",
 ]
+AHEAD = {  # what the cells of a page, not its module, show of later lessons
+    "deeper/04_mask_patterns": ["library/config", "10_generator"],  # a mask in a whole model
+    "deeper/04_flash": ["library/config", "10_generator"],
+}
 TOUR = "00_tour"
 
 ROWS = [line.split() for line in COURSE.strip().splitlines()]
@@ -162,8 +167,10 @@ def pages(nbs):
 def import_faults(page, lib, nbs, modules):
     "One sentence for each import of a page, or of its module, that does not come before it."
     names = public_names(lib)
-    before = {*SHARED, *READ[: READ.index(page)]}
     for where, tree in trees(page, lib, nbs, modules):
+        before = {*SHARED, *READ[: READ.index(page)]}
+        if where.startswith("nbs/"):
+            before.update(AHEAD.get(page, []))
         for line, name in dict.fromkeys(imported(tree, modules, names)):
             if modules[name] not in before:
                 what = f"imports {LIB}.{name} ({modules[name]}), which does not come before {page}"

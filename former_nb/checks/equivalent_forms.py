@@ -46,8 +46,11 @@ def folded_with(
     mistake: str = "",  # a value of `FOLDING`; none if left out
 ) -> torch.Tensor:  # (B, T, d_model)
     "Multi-head attention with folded heads and padding, with one mistake made on purpose."
-    h = layer.n_heads
-    q, k, v = (rearrange(t, "B h T d -> (B h) T d") for t in layer.project_qkv(x))
+    q, k, v = (
+        rearrange(layer.split(w(x)), "B h T d -> (B h) T d")
+        for w in (layer.w_q, layer.w_k, layer.w_v)
+    )
+    h = len(q) // len(x)
     real = keep.repeat(h, 1) if mistake == "repeat" else keep.repeat_interleave(h, dim=0)
     real = real[:, :, None] if mistake == "queries" else real[:, None]  # (B * h, 1, T)
     hidden = real if mistake == "inverted" else ~real
@@ -57,7 +60,7 @@ def folded_with(
     weights = scores.softmax(dim=-1)
     weights = weights.masked_fill(hidden, 0) if mistake == "after" else weights
     back = "(h B)" if mistake == "unfolded" else "(B h)"
-    return layer.out(rearrange(weights @ v, f"{back} T d -> B T (h d)", h=h))
+    return layer.w_o(rearrange(weights @ v, f"{back} T d -> B T (h d)", h=h))
 
 
 FOLDING = {  # what an answer says about itself, and the mistake that makes it

@@ -1,0 +1,459 @@
+"""Folders that somebody forged, in our own format and in Hugging Face's: each is refused with one
+sentence, before it takes time or memory."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from cli_tools import former, refused
+from safetensors.torch import load_file, save_file
+from test_pretrained import DECODERS, GPT2, NONE, bytes_bpe, change_config, make, with_tokenizer
+from test_pretrained_translators import PAIRS
+from tokenizers import Regex, normalizers
+
+from former_nb.checkpoints import CHECKPOINT, read_checkpoint, write_tensors
+from former_nb.classifier import Classifier
+from former_nb.config import TransformerConfig
+from former_nb.encoder_decoder import EncoderDecoder
+from former_nb.files import DEEPEST, parse_json, read_bytes, read_json
+from former_nb.generator import LanguageModel
+from former_nb.hugging_face import from_hugging_face
+from former_nb.saving import _hash, load_model, save_model
+from former_nb.text import CharTokenizer
+from former_nb.tokenization import HuggingFaceTokenizer, load_tokenizer
+
+transformers = pytest.importorskip("transformers")
+POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has neither these pipes nor devices")
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+DEEP = "[" * 100_000
+
+
+@pytest.fixture
+def own(tmp_path):
+    "A model of ours in a folder, with files that nobody forged."
+    tokenizer = CharTokenizer("abc")
+    config = TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8)
+    save_model(tmp_path / "own", LanguageModel(config), tokenizer)
+    load_model(tmp_path / "own")
+    return tmp_path / "own"
+
+
+@pytest.fixture
+def theirs(tmp_path):
+    "A GPT-2 in a folder as Hugging Face writes it."
+    sizes = GPT2 | dict(vocab_size=300)
+    config = transformers.GPT2Config(**sizes, **NONE)
+    with_tokenizer(tmp_path / "theirs", "GPT2LMHeadModel", config, bytes_bpe())
+    load_model(tmp_path / "theirs")
+    return tmp_path / "theirs"
+
+
+def tie(folder, metadata=None, change=dict):
+    "Write the weights again, with sums that are right for what the folder holds now."
+    tensors = change(load_file(folder / WEIGHTS))
+    if metadata is None:
+        metadata = {file.name: _hash(file) for file in folder.glob("*.json")}
+    text = metadata if isinstance(metadata, str) else json.dumps(metadata)
+    write_tensors(folder / WEIGHTS, tensors, text)
+
+
+def config(**changes):
+    def spoil(folder):
+        change_config(folder, **changes)
+        tie(folder)
+
+    return spoil
+
+
+def text(name, content):
+    def spoil(folder):
+        (folder / name).write_text(content)
+        tie(folder)
+
+    return spoil
+
+
+def cast(dtype):
+    def change(tensors):
+        name = "stack.norm.weight"
+        return tensors | {name: tensors[name].to(dtype)}
+
+    return lambda folder: tie(folder, change=change)
+
+
+def tie_another(name):
+    "A sum of a file elsewhere, which is right."
+
+    def spoil(folder):
+        (folder.parent / "other.json").write_text("{}")
+        tie(folder, {name: _hash(folder / name)})
+
+    return spoil
+
+
+def no_tensor(tensors):
+    return {name: t for name, t in tensors.items() if name != "stack.norm.weight"}
+
+
+FORGED = {
+    "facts in a list": (lambda f: tie(f, [1, 2]), ["a JSON object"]),
+    "facts that are a word": (lambda f: tie(f, '"abc"'), ["a JSON object"]),
+    "facts without end": (lambda f: tie(f, DEEP), ["expected JSON", WEIGHTS]),
+    "no facts": (lambda f: tie(f, ""), ["expected JSON", WEIGHTS]),
+    "no architecture": (config(architectures="absent"), ["architectures", "None"]),
+    "an architecture of ours that is none": (config(architectures=["Evil"]), ["'Evil'"]),
+    "a name of Python's": (config(architectures=["__class__"]), ["'__class__'"]),
+    "two architectures": (config(architectures=["LanguageModel"] * 2), ["architectures"]),
+    "an architecture that is a word": (config(architectures="LanguageModel"), ["architectures"]),
+    "labels without end": (text("labels.json", DEEP), ["labels.json", "expected JSON"]),
+    "labels that are an object": (text("labels.json", "{}"), ["labels.json", "a JSON list"]),
+    "labels of a model without": (text("labels.json", '["a"]'), ["labels"]),
+    "a key that is not known": (config(n_wings=2), ["'n_wings'", "n_heads", "n_layers"]),
+    "a configuration in a configuration": (config(config={}), ["'config'"]),
+    "a configuration without end": (text(CONFIG, DEEP), [CONFIG, "expected JSON"]),
+    "a configuration that is deep": (
+        text(CONFIG, '{"a":' + "[" * 60 + "]" * 60 + "}"),
+        [CONFIG, f"at most {DEEPEST} deep"],
+    ),
+    "a configuration that is a list": (text(CONFIG, "[]"), [CONFIG, "a JSON object"]),
+    "a configuration in another encoding": (
+        lambda f: (f / CONFIG).write_bytes(b"\xff\xfe{\0}\0"),
+        [CONFIG, "expected JSON"],
+    ),
+    "a configuration of 128 MB": (lambda f: os.truncate(f / CONFIG, 2**27), [CONFIG, "more than"]),
+    "no sizes": (text(CONFIG, '{"architectures": ["LanguageModel"]}'), ["vocab_size"]),
+    "a size that is a word": (config(n_layers="two"), ["n_layers", "'two'"]),
+    "a vocabulary of gigabytes": (config(vocab_size=10**8), ["bytes of weights"]),
+    "layers of gigabytes": (config(n_layers=10**6), [" GB"]),
+    "whole numbers": (cast(torch.int32), ["stack.norm.weight", "torch.int32"]),
+    "complex numbers": (cast(torch.complex64), ["stack.norm.weight", "torch.complex64"]),
+    "booleans": (cast(torch.bool), ["stack.norm.weight", "torch.bool"]),
+    "a tensor too few": (lambda f: tie(f, change=no_tensor), ["also stack.norm.weight"]),
+    "a tensor too many": (
+        lambda f: tie(f, change=lambda t: t | {"more": torch.ones(1)}),
+        ["only tensors of this model", "'more'"],
+    ),
+    "a tensor of another shape": (
+        lambda f: tie(f, change=lambda t: t | {"stack.norm.weight": torch.ones(1, 8)}),
+        ["stack.norm.weight", "(8,)", "(1, 8)"],
+    ),
+    "a sum of a file elsewhere": (
+        tie_another(str(Path(__file__).resolve())),
+        ["sums of JSON files in its folder"],
+    ),
+    "a sum of a file above": (tie_another("../other.json"), ["sums of JSON files in its folder"]),
+    "weights of a terabyte": (lambda f: os.truncate(f / WEIGHTS, 2**40), [WEIGHTS, "more than"]),
+    "no configuration": (lambda f: (f / CONFIG).unlink(), [CONFIG, "No such file"]),
+    "no weights": (lambda f: (f / WEIGHTS).unlink(), [WEIGHTS, "No such file"]),
+    "a folder for weights": (
+        lambda f: ((f / WEIGHTS).unlink(), (f / WEIGHTS).mkdir()),
+        [WEIGHTS, "cannot be read"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_a_forged_folder_is_one_sentence(own, case):
+    spoil, words = FORGED[case]
+    spoil(own)
+    with pytest.raises(ValueError, match="^model: ") as error:
+        load_model(own)
+    assert all(word in str(error.value) for word in words), str(error.value)
+    refused(former("generate", "--model", own), "Error: model: ", *words)
+
+
+@pytest.mark.parametrize("name", ["n_classes", "n_bigrams", "n_segments"])
+def test_a_classifier_with_absurd_sizes_is_refused(name, tmp_path):
+    tokenizer = CharTokenizer("abc")
+    model = Classifier(TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8), 2)
+    save_model(tmp_path, model, tokenizer, ["good", "bad"])
+    config(**{name: 10**12})(tmp_path)
+    with pytest.raises(ValueError, match=f"^model: .*numbers that fit .*{name}"):
+        load_model(tmp_path)
+
+
+def test_a_second_configuration_is_read_as_strictly_as_the_first(tmp_path):
+    sizes = dict(max_len=8, d_model=8, n_heads=2, n_layers=1, d_ff=8)
+    pair = [TransformerConfig(n, **sizes) for n in (7, 8)]
+    EncoderDecoder(pair[0], tgt_config=pair[1]).save_pretrained(tmp_path)
+    saved = json.loads((tmp_path / CONFIG).read_text())
+    assert EncoderDecoder.from_pretrained(tmp_path).tgt_config == pair[1]
+    change_config(tmp_path, tgt_config=saved["tgt_config"] | {"n_wings": 2})
+    with pytest.raises(ValueError, match="^model: .*tgt_config: expected only .*got 'n_wings'"):
+        EncoderDecoder.from_pretrained(tmp_path)
+
+
+def test_weights_of_half_precision_are_read(own):
+    model = load_model(own).model
+    tie(own, change=lambda tensors: {n: t.half() for n, t in tensors.items()})
+    for name, t in load_model(own).model.state_dict().items():
+        assert torch.equal(t, model.state_dict()[name].half().float())
+
+
+# ---- what is no file
+
+
+SPECIAL = {
+    "a pipe": lambda file: os.mkfifo(file),
+    "a device without end": lambda file: file.symlink_to("/dev/zero"),
+    "a link to itself": lambda file: file.symlink_to(file.name),
+}
+
+
+@POSIX
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("name", [CONFIG, WEIGHTS, TOKENIZER])
+def test_what_is_no_file_is_refused_before_it_is_read(own, theirs, name, kind):
+    for folder in (own, theirs):
+        (folder / name).unlink()
+        SPECIAL[kind](folder / name)
+        with pytest.raises(ValueError, match=f"^model: .*{name}"):
+            load_model(folder)
+        refused(former("generate", "--model", folder), "Error: model: ", name)
+    if name != TOKENIZER:
+        with pytest.raises(ValueError, match=f"^model: .*{name}"):
+            LanguageModel.from_pretrained(own)
+        with pytest.raises(ValueError, match=f"^source: .*{name}"):
+            from_hugging_face(theirs)
+    else:
+        with pytest.raises(ValueError, match=f"^folder: .*{name}"):
+            load_tokenizer(own)
+
+
+@POSIX
+@pytest.mark.parametrize("kind", ["a pipe", "a device without end"])
+@pytest.mark.parametrize("name", ["model.safetensors.index.json", "generation_config.json"])
+def test_the_same_for_files_that_only_theirs_has(theirs, name, kind):
+    (theirs / name).unlink(missing_ok=True)
+    SPECIAL[kind](theirs / name)
+    refused(former("generate", "--model", theirs), "Error: model: ", name, "no regular file")
+
+
+@POSIX
+@pytest.mark.parametrize("kind", ["a pipe", "a device without end"])
+def test_a_checkpoint_that_is_no_file_is_refused(kind, tmp_path):
+    SPECIAL[kind](tmp_path / CHECKPOINT)
+    with pytest.raises(ValueError, match=f"^folder: .*{CHECKPOINT}.*no regular file"):
+        read_checkpoint(tmp_path)
+
+
+@POSIX
+@pytest.mark.parametrize("kind", ["a pipe", "a device without end"])
+def test_a_run_file_that_is_no_file_is_refused(own, kind):
+    SPECIAL[kind](own / "run.json")
+    refused(former("evaluate", "--model", own), "model: ", "run.json")
+
+
+def test_links_to_files_are_read_as_the_cache_of_the_hub_has_them(own, tmp_path):
+    (tmp_path / "linked").mkdir()
+    for file in own.iterdir():
+        (tmp_path / "linked" / file.name).symlink_to(file)
+    load_model(tmp_path / "linked")
+
+
+def test_a_file_that_another_replaces_while_it_is_read_is_read_whole(tmp_path, monkeypatch):
+    file, longer = tmp_path / "a", tmp_path / "b"
+    file.write_bytes(b"short"), longer.write_bytes(b"much longer")
+    stat = os.stat(file)
+    monkeypatch.setattr(Path, "stat", lambda *args, **kwargs: stat)
+    os.replace(longer, file)
+    assert read_bytes("file", file) == b"much longer"
+
+
+def test_json_of_a_depth_in_reason_is_read(tmp_path):
+    for depth in (1, DEEPEST - 1):
+        nested = "[" * depth + "]" * depth
+        (tmp_path / "a.json").write_text('{"a": ' + nested + "}")
+        assert json.dumps(read_json("file", tmp_path / "a.json")["a"]) == nested
+    assert parse_json("file", "[1]", "here", list) == [1]
+    with pytest.raises(ValueError, match="^file: expected JSON in 'here'"):
+        parse_json("file", '{"a": 1' + "0" * 5000 + "}", "here")  # more digits than Python reads
+
+
+# ---- Hugging Face's folders
+
+
+def change_tensor(folder, name, dtype):
+    tensors = load_file(folder / WEIGHTS)
+    tensors[name] = tensors[name].to(dtype)
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+
+
+FOLDERS = {
+    "a configuration without end": (
+        lambda f: (f / CONFIG).write_text('{"model_type": ' + DEEP),
+        [CONFIG, "expected JSON"],
+    ),
+    "a configuration that is deep": (
+        lambda f: change_config(f, more=json.loads("[" * 60 + "]" * 60)),
+        [CONFIG, f"at most {DEEPEST} deep"],
+    ),
+    "labels that are a list": (lambda f: change_config(f, id2label=["a", "b"]), None),
+    "ends that are an object": (lambda f: change_config(f, eos_token_id={"a": 1}), ["tokenizer"]),
+    "an index without end": (
+        lambda f: (f / "model.safetensors.index.json").write_text(DEEP),
+        ["index.json", "expected JSON"],
+    ),
+    "generation without end": (
+        lambda f: (f / "generation_config.json").write_text(DEEP),
+        ["generation_config.json", "expected JSON"],
+    ),
+    "a tokenizer without end": (
+        lambda f: (f / TOKENIZER).write_text(DEEP),
+        [TOKENIZER, "expected JSON"],
+    ),
+    "a tokenizer that is a list": (lambda f: (f / TOKENIZER).write_text("[]"), [TOKENIZER]),
+    "weights of a terabyte": (lambda f: os.truncate(f / WEIGHTS, 2**40), [WEIGHTS, "not whole"]),
+    "whole numbers": (
+        lambda f: change_tensor(f, "transformer.ln_f.weight", torch.int32),
+        ["floating-point numbers in transformer.ln_f.weight", "int32"],
+    ),
+    "complex numbers": (
+        lambda f: change_tensor(f, "transformer.h.0.ln_1.bias", torch.complex64),
+        ["floating-point numbers in transformer.h.0.ln_1.bias", "complex64"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FOLDERS)
+def test_a_spoilt_folder_of_theirs_is_one_sentence(theirs, case):
+    spoil, words = FOLDERS[case]
+    spoil(theirs)
+    if words is None:  # what a generator has no use for
+        load_model(theirs)
+    else:
+        refused(former("generate", "--model", theirs), "Error: model: ", *words)
+
+
+def test_each_part_of_a_joined_tensor_is_looked_at(tmp_path):
+    make(*DECODERS["llama"]).save_pretrained(tmp_path)
+    change_tensor(tmp_path, "model.layers.1.self_attn.k_proj.weight", torch.int8)
+    with pytest.raises(ValueError, match="floating-point numbers in .*k_proj.weight, got.*int8"):
+        from_hugging_face(tmp_path)
+
+
+def test_a_translator_without_its_start_is_one_sentence(tmp_path):
+    make(*PAIRS["bart"]).save_pretrained(tmp_path)
+    change_config(tmp_path, decoder_start_token_id=["a"])
+    bytes_bpe().save(str(tmp_path / TOKENIZER))
+    refused(former("translate", "--model", tmp_path, "a"), "Error: model: ", "tokenizer")
+
+
+# ---- tokenizers that multiply letters
+
+
+def growing(*steps):
+    "A normalizer of these steps, as JSON has it."
+    return json.loads(normalizers.Sequence(list(steps)).__getstate__())
+
+
+def replace(old, new):
+    return normalizers.Replace(old, new)
+
+
+TEN_TIMES = [replace("l", "l" * 10) for _ in range(8)]
+TEMPLATE = {"type": "TemplateProcessing", "pair": [], "special_tokens": {}}
+LETTER = {"Sequence": {"id": "A", "type_id": 0}}
+END = {"SpecialToken": {"id": "E", "type_id": 0}}
+ENDS = {"E": {"id": "E", "ids": [1] * 1000, "tokens": ["a"] * 1000}}
+NESTED = {"type": "Sequence", "normalizers": [growing(*TEN_TIMES)] * 3}
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+TOKENIZERS = {
+    "letters times ten, eight times": ("normalizer", growing(*TEN_TIMES), "times as long"),
+    "the same within another": ("normalizer", NESTED, "times as long"),
+    "one letter by many": ("normalizer", growing(replace("h", "x" * 17)), "at most 16 characters"),
+    "many in front": ("normalizer", growing(normalizers.Prepend("x" * 17)), "16 characters"),
+    "a letter everywhere": (
+        "normalizer",
+        growing(*[replace(Regex(""), "x") for _ in range(30)]),
+        "times as long",
+    ),
+    "bytes of bytes": (
+        "normalizer",
+        growing(*[normalizers.ByteLevel() for _ in range(30)]),
+        "times as long",
+    ),
+    "one letter that is eighteen": (
+        "normalizer",
+        growing(*[step for _ in range(9) for step in (replace("a", "\ufdfa"), normalizers.NFKC())]),
+        "times as long",
+    ),
+    "very many": (
+        "normalizer",
+        growing(*[replace("ab", "ba") for _ in range(200)]),
+        "at most 100 steps",
+    ),
+    "pieces of pieces": (
+        "pre_tokenizer",
+        {"type": "Sequence", "pretokenizers": [BYTES] * 30},
+        "times as long",
+    ),
+    "the text again and again": (
+        "post_processor",
+        {"type": "Sequence", "processors": [TEMPLATE | {"single": [LETTER] * 10}] * 9},
+        "times as long",
+    ),
+    "ends without end": (
+        "post_processor",
+        TEMPLATE | {"single": [LETTER, END], "special_tokens": ENDS},
+        "at most 100 special tokens",
+    ),
+    "on the way back": (
+        "decoder",
+        {"type": "Sequence", "decoders": growing(*TEN_TIMES)["normalizers"]},
+        "times as long",
+    ),
+    "a table": (
+        "normalizer",
+        {"type": "Precompiled", "precompiled_charsmap": "AAAAAHh4" + "eHh4" * 5000},
+        "times as long",
+    ),
+    "no letter a": ("normalizer", growing(replace(Regex("a"), "")), "tokens for the letter a"),
+}
+
+
+@pytest.mark.parametrize("case", TOKENIZERS)
+def test_a_tokenizer_that_multiplies_letters_is_refused(theirs, case):
+    part, steps, word = TOKENIZERS[case]
+    saved = json.loads((theirs / TOKENIZER).read_text("utf-8")) | {part: steps}
+    (theirs / TOKENIZER).write_text(json.dumps(saved), encoding="utf-8")
+    result = former("generate", "--model", theirs, "--prompt", "hello")
+    refused(result, "Error: model: ", "tokenizer: expected", word)
+    assert "StopIteration" not in result.stderr
+
+
+def test_so_is_one_within_our_own_format(theirs, tmp_path):
+    save_model(tmp_path / "ours", *load_model(theirs))
+    load_model(tmp_path / "ours")
+    saved = json.loads((tmp_path / "ours" / TOKENIZER).read_text("utf-8"))
+    saved["backend"]["normalizer"] = growing(*TEN_TIMES)
+    text(TOKENIZER, json.dumps(saved))(tmp_path / "ours")
+    refused(former("generate", "--model", tmp_path / "ours"), "model: ", "times as long")
+
+
+def test_usual_normalizers_are_accepted():
+    usual = [
+        growing(normalizers.Prepend("\u2581"), replace(" ", "\u2581")),  # Llama 2
+        growing(normalizers.NFC(), replace(Regex(r"\s+"), " "), normalizers.Lowercase()),  # CLIP
+        growing(
+            replace("``", '"'), replace("''", '"'), normalizers.NFKD(), normalizers.Lowercase()
+        ),
+        {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+        | {"strip_accents": None, "lowercase": True},
+    ]
+    for normalizer in usual:
+        backend = json.loads(bytes_bpe().to_str()) | {"normalizer": normalizer}
+        assert HuggingFaceTokenizer(backend, 300, []).encode("cat")
+
+
+# ---- a folder that is not there
+
+
+@pytest.mark.parametrize("name", ["runs/typo", "./typo", "/no/such/folder", "typo", "../a/b"])
+def test_a_folder_that_is_not_there_is_no_name_on_the_hub(name, monkeypatch):
+    ask = lambda *args, **kwargs: pytest.fail("asked the hub")
+    monkeypatch.setattr("former_nb.saving.hf_hub_download", ask)
+    with pytest.raises(ValueError, match="^model: expected a folder, or a name on the hub with"):
+        LanguageModel.from_pretrained(name)
