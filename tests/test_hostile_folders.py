@@ -14,6 +14,8 @@ from test_pretrained_translators import PAIRS
 from tokenizers import Regex, normalizers
 
 from former_nb.checkpoints import CHECKPOINT, read_checkpoint, write_tensors
+from former_nb.bert import BertClassifier
+from former_nb.bigrams import BigramClassifier
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.encoder_decoder import EncoderDecoder
@@ -164,10 +166,17 @@ def test_a_forged_folder_is_one_sentence(own, case):
     refused(former("generate", "--model", own), "Error: model: ", *words)
 
 
-@pytest.mark.parametrize("name", ["n_classes", "n_bigrams", "n_segments"])
-def test_a_classifier_with_absurd_sizes_is_refused(name, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Classifier, "n_classes"),
+        (BigramClassifier, "n_bigrams"),
+        (BertClassifier, "n_segments"),
+    ],
+)
+def test_a_classifier_with_absurd_sizes_is_refused(kind, name, tmp_path):
     tokenizer = CharTokenizer("abc")
-    model = Classifier(TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8), 2)
+    model = kind(TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8), 2)
     save_model(tmp_path, model, tokenizer, ["good", "bad"])
     config(**{name: 10**12})(tmp_path)
     with pytest.raises(ValueError, match=f"^model: .*numbers that fit .*{name}"):
