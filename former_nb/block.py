@@ -13,6 +13,7 @@ from torch import nn
 
 from .attention import attention
 from .config import ACTIVATIONS, TransformerConfig, init_weights
+from .guards import check_that
 
 # %% ../nbs/06_block.ipynb #32eaf0c3
 class FeedForward(nn.Module):
@@ -88,12 +89,14 @@ class Stack(nn.Module):
 
     def attend_by_block(self, attend):
         "What each block calls: one function for all, or one of a list, and positions around it."
-        functions = attend if isinstance(attend, list) else [attend] * len(self.blocks)
+        n = len(self.blocks)
+        functions = attend if isinstance(attend, list) else [attend] * n
+        check_that(len(functions) == n, "attend", f"{n} functions, one a block", len(functions))
         if self.positions is None:
             return functions
         return [partial(self.positions, function) for function in functions]
 
-# %% ../nbs/06_block.ipynb #b06embed
+# %% ../nbs/07_text.ipynb #b06embed
 class Embedding(nn.Module):
     "A vector for each token, its position added if positions act there."
 

@@ -11,8 +11,8 @@ import io
 import math
 import random
 from collections import Counter
-from functools import partial
 from contextlib import ExitStack
+from functools import partial
 from operator import index
 from pathlib import Path
 
@@ -184,7 +184,7 @@ def gradient_times_input(
     check_choice("target", target, range(model.n_classes))
     vectors = []  # each (B, T, d_model): of the tokens, of pairs, of segments; not the positions
     with ExitStack() as hooks, eval_mode(model), torch.enable_grad():
-        for part in model.embed.children():
+        for part in model.embed.modules():
             if isinstance(part, nn.Embedding):
                 hook = part.register_forward_hook(lambda module, inputs, x: vectors.append(x))
                 hooks.enter_context(hook)

@@ -383,6 +383,7 @@ TABLE = {
         ("a decoder, and no memory", lambda: DECODER(X), (TypeError, "", "'memory'")),
         ("nothing for a memory", lambda: DECODER(X, None), (TypeError, "memory: expected", "None")),
         ("another batch", lambda: DECODER(X, n(4, 7, 12)), (ValueError, "memory:", "(4, 7")),
+        ("too few functions", lambda: SHORT(X, [attention]), (ValueError, "attend:", "2", "got 1")),
         ("beyond the positions", lambda: SHORT(n(2, 10, 12)), (ValueError, "q:", "got 10")),
     ],
     "block_from_torch": [
