@@ -16,6 +16,7 @@ from torch import nn
 from .attention import attention
 from .block import Stack
 from .encoder_decoder import Decoder
+from .multi_head import MultiHeadAttention
 from .relative_positions import DistanceBias
 from .text import IGNORE
 
@@ -127,6 +128,13 @@ def _rows_of(mask, x):  # (B, S) booleans if `mask` is a padding mask for the ro
     return mask[:, 0, 0] if fits and mask.shape[:3] == (len(x), 1, 1) else None
 
 
+def _is_watched(stack):
+    "Whether hooks look into its attention: what they see are rows apart, with their pads."
+    layers = [part for part in stack.modules() if isinstance(part, MultiHeadAttention)]
+    parts = [part for layer in layers for part in layer.modules()]
+    return any(part._forward_hooks or part._forward_pre_hooks for part in parts)
+
+
 @contextmanager
 def packed(
     model: nn.Module,  # with stacks of ours
@@ -142,14 +150,15 @@ def packed(
 
     def encode(stack, x, attend=attention, mask=None, **options):
         real = _rows_of(mask, x)
-        if real is None or attend is not attention or options or not stack.training:
+        usual = attend is attention and not options and stack.training
+        if real is None or not usual or _is_watched(stack):
             return type(stack).forward(stack, x, attend, mask=mask, **options)
         return encode_packed(stack, x, real)
 
     def decode(decoder, x, memory, memory_mask=None, attend=attention, attend_memory=attention):
         real = _rows_of(memory_mask, x)
         usual = attend is attention and attend_memory is attention and decoder.training
-        if wanted is None or real is None or not usual:
+        if wanted is None or real is None or not usual or _is_watched(decoder):
             return type(decoder).forward(decoder, x, memory, memory_mask, attend, attend_memory)
         return decode_packed(decoder, x, memory, real, wanted)
 

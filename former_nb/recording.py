@@ -89,14 +89,20 @@ class Recorder:
     def __call__(
         self,
         q: torch.Tensor,  # (B, h, T, d_k)
-        k: torch.Tensor,  # (B, g, S, d_k)
+        k: torch.Tensor,  # (B, g, S, d_k), or fewer rows for `attend_beams`
         v: torch.Tensor,  # (B, g, S, d_v)
         mask: torch.Tensor | None = None,  # as in `attention`
         is_causal: bool = False,  # as in `attention`
-        dropout: float = 0.0,  # as in `attention`; the weights are those before it
+        **options,  # for `attend`; the weights are those before dropout
     ) -> torch.Tensor:  # (B, h, T, d_v)
-        self.keep(attention_weights(q, k, mask, is_causal))
-        return self.attend(q, k, v, mask=mask, is_causal=is_causal, dropout=dropout)
+        keys, holes = k, mask
+        beams = len(q) // max(1, len(k))
+        if beams > 1:  # that share a source
+            keys = k.repeat_interleave(beams, dim=0)
+            if mask is not None and len(mask) == len(k):
+                holes = mask.repeat_interleave(beams, dim=0)
+        self.keep(attention_weights(q, keys, holes, is_causal))
+        return self.attend(q, k, v, mask=mask, is_causal=is_causal, **options)
 
 
 def wrap_innermost(
@@ -104,11 +110,11 @@ def wrap_innermost(
     wrap: Callable,  # a function -> what stands in its place
 ):  # as `attend`, around `wrap(function)`
     "Put `wrap` around the innermost function, inside of positions and caches."
-    if isinstance(attend, partial) and attend.args:  # positions around a function
+    if isinstance(attend, partial) and not attend.args:  # options of a function
+        return partial(wrap_innermost(attend.func, wrap), **attend.keywords)
+    if isinstance(attend, partial) and callable(attend.args[0]):  # positions around a function
         inner, *rest = attend.args
         return partial(attend.func, wrap_innermost(inner, wrap), *rest, **attend.keywords)
-    if isinstance(attend, partial):  # options of a function
-        return partial(wrap_innermost(attend.func, wrap), **attend.keywords)
     if hasattr(attend, "attend"):  # a cache: its copy writes to the same buffer
         outer = copy(attend)
         outer.attend = wrap_innermost(attend.attend, wrap)

@@ -82,7 +82,8 @@ class Pretrained(PyTorchModelHubMixin):
     def save_pretrained(self, save_directory: str | Path, **kwargs):
         "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."
         kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
-        kwargs.setdefault("config", asdict(self.config) | _as_plain(self.init_args))
+        sizes = asdict(self.config) if hasattr(self, "config") else {}
+        kwargs.setdefault("config", sizes | _as_plain(getattr(self, "init_args", {})))
         with atomic_write(save_directory) as folder:
             try:
                 result = super().save_pretrained(folder, **kwargs)
@@ -158,7 +159,7 @@ OLD = ("tied", "n_bigrams", "n_segments", "tgt_config")  # what classes of versi
 
 def _tensors_today(tensors, model, folder):
     "The weights under the names of today; a warning says so where version 0.1 saved them."
-    if not is_second_edition(tensors):
+    if not is_second_edition(tensors) or "embed.weight" in model.state_dict():
         return tensors
     read = "was saved by version 0.1 and is read under the names of today"
     warnings.warn(f"model: {str(folder)!r} {read}; save it again to keep them", stacklevel=2)

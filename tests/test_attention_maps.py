@@ -1,6 +1,8 @@
 """Attention is recorded, and heads are changed, in our models, in PyTorch's layers and in those of
 Hugging Face's Transformers; outputs stay what they were, and nothing is left behind."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -9,20 +11,27 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.ablation import ablate_heads, edit_heads, find_heads, rank_heads, record_heads
+from former_nb.attention import attention, attention_weights
 from former_nb.attention_maps import induction_scores
-from former_nb.caches import KVCache
+from former_nb.caches import KVCache, LayerCache
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.generator import LanguageModel
+from former_nb.masks import padding_mask
 from former_nb.multi_head import MultiHeadAttention
+from former_nb.packing import packed
 from former_nb.recording import (
+    Recorder,
     attention_table,
     find_attention,
     record_attention,
     summarize_heads,
+    wrap_innermost,
 )
+from former_nb.relative_positions import ALiBi, Rotary
+from former_nb.two_stacks import attend_beams
 
 NEAR = dict(atol=1e-5, rtol=1e-5)
 
@@ -103,7 +112,10 @@ def test_any_model_is_recorded_and_stays_what_it_was(case):
     model, args, kwargs = READERS[case]()
     before, state = run(model, args, kwargs), {m: set(m.__dict__) for m in model.modules()}
     with record_attention(model) as weights:
-        assert_close(run(model, args, kwargs), before, **NEAR)
+        recorded = run(model, args, kwargs)
+    assert_close(recorded, before, **NEAR)
+    if args:  # ours compute as they did, with weights beside it
+        assert torch.equal(recorded, before)
     layers = find_attention(model)
     assert list(weights) == [layer.name for layer in layers]
     for layer in layers:
@@ -120,17 +132,113 @@ def test_any_model_is_recorded_and_stays_what_it_was(case):
 
 def test_rows_that_lie_end_to_end_in_training_are_recorded_as_a_rectangle():
     model = ours(Classifier, n_layers=1)
-    plain, packed = ({}, {})
-    for found, mode in ((plain, False), (packed, True)):
-        for part in model.modules():
-            part.training = mode and not isinstance(part, nn.Dropout)
-        with record_attention(model) as weights:
-            model(PADDED)
-        found |= weights
-    for name, w in packed.items():
+    with record_attention(model) as plain:
+        wanted = model(PADDED)
+    with packed(model), record_attention(model) as weights:
+        assert_close(model(PADDED), wanted, **NEAR)
+    for name, w in weights.items():
         assert w.shape == (2, 4, 6, 6)
         assert_close(w[0], plain[name][0], **NEAR)
         assert_close(w[1, :, :4], plain[name][1, :, :4], **NEAR)
+    translator, tgt = ours(EncoderDecoder), PADDED[:, :4]
+    with record_attention(translator) as plain:
+        wanted = translator(PADDED, tgt)
+    with packed(translator) as ask, record_attention(translator) as weights:
+        targets = torch.tensor([[3, 9, 4, 2], [2, 7, -100, -100]])
+        ask(targets)
+        assert_close(translator(PADDED, tgt), wanted[targets != -100], **NEAR)
+    assert {name: w.shape for name, w in weights.items()} == {n: w.shape for n, w in plain.items()}
+    assert all(torch.equal(w, plain[name]) for name, w in weights.items())
+
+
+def test_heads_are_changed_in_packed_rows_as_in_padded_ones():
+    model = ours(Classifier)
+    with ablate_heads(model, [("self", 2, 2)]):
+        wanted = model(PADDED)
+    with packed(model), ablate_heads(model, [("self", 2, 2)]):
+        assert_close(model(PADDED), wanted, **NEAR)
+    assert (model(PADDED) - wanted).abs().max() > 0.01
+
+
+# ---- a recorder is an attend
+
+
+def heads(T=5, B=2, h=4):
+    return (torch.randn(B, h, T, 6) for _ in range(3))
+
+
+def test_a_recorder_stands_inside_of_positions_options_and_a_cache():
+    set_seed(0)
+    q, k, v = heads()
+    mask, seen = torch.rand(5, 5) > 0.3, []
+    inside = partial(wrap_innermost, wrap=partial(Recorder, seen.append))
+    bias = ALiBi(4).bias(5, 5)
+    turned = [Rotary(6, 9).turn(t) for t in (q, k)]
+    for attend, options, wanted in [
+        (attention, {}, attention_weights(q, k)),
+        (attention, dict(mask=mask), attention_weights(q, k, mask)),
+        (partial(attention, mask=mask), {}, attention_weights(q, k, mask)),
+        (partial(Rotary(6, 9), attention), {}, attention_weights(*turned)),
+        (
+            partial(ALiBi(4), partial(attention, is_causal=True)),
+            {},
+            attention_weights(q, k, bias, is_causal=True),
+        ),
+    ]:
+        assert torch.equal(inside(attend)(q, k, v, **options), attend(q, k, v, **options))
+        assert_close(seen.pop(), wanted)
+    cache, other = (partial(Rotary(6, 9), LayerCache()) for _ in range(2))
+    for t in range(5):  # each call finds what those before it have left
+        new = [x[:, :, t : t + 1] for x in (q, k, v)]
+        assert torch.equal(inside(cache)(*new), other(*new))
+        wanted = attention_weights(*turned, is_causal=True)[:, :, t : t + 1, : t + 1]
+        assert_close(seen.pop(), wanted)
+    assert not seen
+
+
+def test_another_function_is_recorded_with_options_of_its_own():
+    set_seed(0)
+    (q, k, v), seen = heads(), []
+
+    def moved(q, k, v, mask=None, is_causal=False, shift=0.0):
+        return attention(q, k, v, mask, is_causal) + shift
+
+    def times(factor, q, k, v, **options):
+        return factor * attention(q, k, v, **options)
+
+    for attend in (moved, partial(moved, shift=1.0), partial(times, 0.5)):
+        got = wrap_innermost(attend, partial(Recorder, seen.append))(q, k, v, is_causal=True)
+        assert torch.equal(got, attend(q, k, v, is_causal=True))
+        assert_close(seen.pop(), attention_weights(q, k, is_causal=True))
+
+
+def test_recorders_nest_and_each_sees_every_call():
+    model = ours(LanguageModel, positions="rotary")
+    with record_attention(model) as outer, record_attention(model) as inner:
+        model(TOKENS)
+    assert len(outer) == 2 and all(torch.equal(outer[name], inner[name]) for name in outer)
+    with record_attention(model) as weights:
+        with pytest.raises(ValueError, match="tokens"):
+            model(torch.tensor([[99]]))
+        model(TOKENS)
+    assert all(torch.equal(weights[name], outer[name]) for name in outer)
+
+
+def test_beams_about_one_source_are_recorded_as_texts_of_their_own():
+    model, src = ours(EncoderDecoder), PADDED
+    tgt = torch.tensor([[1, 5, 4], [1, 7, 7], [1, 9, 3], [1, 4, 8]])  # two about each source
+    with torch.no_grad():
+        memory, mask = model.encode(src), padding_mask(src)
+        rows, holes = memory.repeat_interleave(2, 0), mask.repeat_interleave(2, 0)
+        with record_attention(model) as apart:
+            wanted = model.decode(tgt, rows, holes)
+        with record_attention(model) as weights:
+            shared = model.decoder.project(memory)
+            got = model.decode(tgt, shared, mask, attend_memory=attend_beams)
+    assert_close(got, wanted, **NEAR)
+    assert weights.keys() == apart.keys() and len(weights) == 4  # the encoder was not called
+    for name, w in weights.items():
+        assert_close(w, apart[name], **NEAR)
 
 
 @pytest.mark.parametrize("name", ["GPT2", "Bert"])
@@ -299,7 +407,7 @@ def columns(out, head, h):
 @pytest.mark.parametrize(
     "make, part, args",
     [
-        (lambda: ours(LanguageModel), "stack.blocks.1.attention.out", (TOKENS,)),
+        (lambda: ours(LanguageModel), "stack.blocks.1.attention.w_o", (TOKENS,)),
         (lambda: theirs("GPT2"), "h.1.attn.c_proj", (TOKENS,)),
         (lambda: theirs("Bert"), "encoder.layer.1.attention.output.dense", (TOKENS,)),
         (encoder, "layers.1.self_attn.out_proj", (torch.randn(1, 5, 12),)),

@@ -4,12 +4,14 @@ and processes killed while they write."""
 import importlib
 import json
 import os
+import pickle
 import random
 import re
 import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from unittest.mock import patch
 
@@ -21,6 +23,10 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import former_nb
+from former_nb.bart import BartEncoderDecoder
+from former_nb.baselines import BagOfEmbeddings
+from former_nb.bert import BertClassifier
+from former_nb.bigrams import BigramClassifier
 from former_nb.checkpoints import (
     CHECKPOINT,
     atomic_write,
@@ -30,8 +36,11 @@ from former_nb.checkpoints import (
 )
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
+from former_nb.core import tied_names
+from former_nb.encoder_decoder import EncoderDecoder
+from former_nb.generator import LanguageModel
 from former_nb.results import make_once
-from former_nb.saving import Pretrained, load_model, save_model
+from former_nb.saving import KINDS, Pretrained, load_model, save_model
 from former_nb.text import CharTokenizer
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
@@ -841,3 +850,116 @@ def test_what_cannot_be_a_pair_is_refused(kept, tmp_path):
         with pytest.raises(kind, match=f"^{name}: "):
             save_model(tmp_path / "never", *args)
     assert not (tmp_path / "never").exists()
+
+
+# ---- every kind of model
+
+LETTERS = CharTokenizer("abcd")  # 8 tokens
+SMALL = TransformerConfig(LETTERS.vocab_size, 9, 8, 2, 1, d_ff=8, dropout=0.0)
+ROTARY = TransformerConfig(
+    8, 9, 8, 4, 1, d_ff=8, dropout=0.0, positions="rotary", n_kv_heads=2, norm="rms", bias="none"
+)
+APART = TransformerConfig(8, 9, 8, 2, 1, d_ff=8, tied_head=False, positions="alibi")
+WIDER = TransformerConfig(11, 7, 8, 4, 2, d_ff=8, positions="sinusoidal")
+BART = TransformerConfig(
+    8, 9, 8, 2, 1, d_ff=8, norm_first=False, embed_norm=True, logits_bias=True, pad_token_id=3
+)
+MODELS = {
+    "generator": lambda: LanguageModel(SMALL),
+    "generator, shared heads": lambda: LanguageModel(ROTARY),
+    "generator, two matrices": lambda: LanguageModel(config=APART),
+    "classifier": lambda: Classifier(SMALL, 2, embed_dropout=0.25),
+    "classifier, pairs": lambda: BigramClassifier(SMALL, n_classes=2, n_bigrams=5),
+    "classifier, BERT": lambda: BertClassifier(SMALL, 2, n_segments=3),
+    "bag": lambda: BagOfEmbeddings(SMALL, 2, 0.5, 5),
+    "translator": lambda: EncoderDecoder(SMALL),
+    "translator, two vocabularies": lambda: EncoderDecoder(SMALL, WIDER),
+    "translator, BART": lambda: BartEncoderDecoder(BART),
+    "translator, three matrices": lambda: BartEncoderDecoder(BART, tied=False),
+}
+
+
+def made(name):
+    "An untrained model whose numbers are all random, in eval mode."
+    torch.manual_seed(3)
+    model = MODELS[name]().eval()
+    for weight in model.parameters():
+        nn.init.normal_(weight)
+    return model
+
+
+def logits_of(model):
+    tokens = torch.tensor([[4, 5, 6, 2], [7, 4, 0, 0]])
+    return model(tokens, tokens[:, :2]) if isinstance(model, EncoderDecoder) else model(tokens)
+
+
+def equal(a, b):
+    "The same class, settings, numbers and shared matrices."
+    settings = lambda model: (type(model), model.config, model.init_args, tied_names(model))
+    return settings(a) == settings(b) and torch.equal(logits_of(a), logits_of(b))
+
+
+def test_each_kind_that_is_saved_is_tested():
+    assert {type(make()).__name__ for make in MODELS.values()} == set(KINDS)
+    tied = {name for name in MODELS if tied_names(made(name))}
+    apart = {"generator, two matrices", "translator, three matrices"}
+    assert tied == {n for n in MODELS if n.startswith(("generator", "translator"))} - apart
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_kind_is_saved_and_comes_back(name, tmp_path):
+    model = made(name)
+    labels = ["bad", "good"] if isinstance(model, Classifier) else None
+    save_model(tmp_path / "m", model, LETTERS, labels)
+    assert equal(load_model(tmp_path / "m").model, model)
+    stored = sum(t.numel() for t in load_file(tmp_path / "m" / "model.safetensors").values())
+    once = {t.data_ptr(): t.numel() for t in model.state_dict().values()}
+    assert stored == sum(once.values())  # a shared matrix once
+    model.save_pretrained(tmp_path / "bare")
+    assert equal(type(model).from_pretrained(tmp_path / "bare"), model)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_copies_know_what_they_were_made_from(name, tmp_path):
+    model = made(name)
+    for copied in (deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert equal(copied, model)
+        with torch.no_grad():
+            copied.head.weight.mul_(2)
+        assert not equal(copied, model)
+        copied.save_pretrained(tmp_path)
+        assert equal(type(model).from_pretrained(tmp_path), copied)
+
+
+def test_what_a_model_is_not_made_from_is_refused_as_ever():
+    with pytest.raises(TypeError, match=r"EncoderDecoder.__init__\(\) got an unexpected .*'tied'"):
+        EncoderDecoder(SMALL, tied=False)
+    with pytest.raises(TypeError, match=r"Classifier.__init__\(\) missing .*'n_classes'"):
+        Classifier(SMALL)
+
+
+CUT = """
+import sys
+
+import test_checkpoints as tests
+import torch
+from former_nb.saving import load_model, save_model
+from former_nb.sharding import gather_model, is_sharded, shard_model
+
+store = torch.distributed.HashStore()
+torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
+for name in tests.MODELS:
+    whole, cut = tests.made(name), tests.made(name)
+    shard_model(cut, 1, torch.device("cpu"))
+    assert is_sharded(cut) and cut.init_args == whole.init_args
+    assert tests.equal(gather_model(cut), whole), name
+    labels = ["bad", "good"] if hasattr(whole, "n_classes") else None
+    save_model(sys.argv[1], cut, tests.LETTERS, labels)
+    assert tests.equal(load_model(sys.argv[1]).model, whole), name
+torch.distributed.destroy_process_group()
+"""
+
+
+@POSIX
+def test_every_kind_is_saved_whole_where_its_weights_are_cut(tmp_path):
+    succeeds(CUT, tmp_path)

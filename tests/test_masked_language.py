@@ -13,6 +13,8 @@ from torch.testing import assert_close
 
 from former_nb.baselines import BagOfEmbeddings
 from former_nb.batches import make_batches
+from former_nb.bert import BertClassifier, BertMaskedLanguageModel
+from former_nb.bigrams import BigramClassifier
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
@@ -29,7 +31,8 @@ CONFIG = TransformerConfig(V, 16, d_model=12, n_heads=3, n_layers=2, d_ff=20, **
 def reader(seed=0, config=CONFIG, kind=Classifier, **kwargs):
     "Untrained, with weights large enough for its answers to differ, in eval mode."
     set_seed(seed)
-    made = MaskedLanguageModel(kind(config, 3, **kwargs))
+    asked = BertMaskedLanguageModel if kind is BertClassifier else MaskedLanguageModel
+    made = asked(kind(config, 3, **kwargs))
     for weight in made.parameters():
         nn.init.normal_(weight, std=0.5)
     return made.eval()
@@ -133,9 +136,12 @@ def test_a_seed_gives_the_same_questions_again_and_another_gives_others():
     assert not torch.equal(*(mask_tokens(texts([30]), 40, 0.3)[0][0] for _ in range(2)))
 
 
-@pytest.mark.parametrize("n_bigrams", [0, 50])
-def test_a_ragged_batch_is_told_what_its_rows_are_told(n_bigrams):
-    model = reader(n_bigrams=n_bigrams).double()
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [(Classifier, {}), (BigramClassifier, dict(n_bigrams=50)), (BertClassifier, {})],
+)
+def test_a_ragged_batch_is_told_what_its_rows_are_told(kind, sizes):
+    model = reader(kind=kind, **sizes).double()
     (tokens, positions), answers = mask_tokens(texts([1, 5, 9, 11, 0]), 16, 0.4)
     logits = model(tokens, positions)
     for row, at, right, own in zip(tokens, positions, answers, logits):
@@ -156,7 +162,9 @@ def test_places_may_come_in_any_order_and_twice():
 def test_logits_are_those_of_scores_everywhere():
     model = reader().double()
     (tokens, positions), answers = mask_tokens(texts([10, 4, 7]), 16, 0.3)
-    everywhere = model.encoder.encode(tokens) @ model.encoder.embed.weight.T + model.bias  # (B,T,V)
+    everywhere = (
+        model.encoder.encode(tokens) @ model.encoder.embed.tokens.weight.T + model.bias
+    )  # (B,T,V)
     labels = torch.full_like(tokens, IGNORE).scatter(1, positions, answers)
     loss = lambda logits, y: F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=IGNORE)
     ours, theirs = loss(model(tokens, positions), answers), loss(everywhere, labels)
@@ -174,7 +182,7 @@ def test_the_answer_depends_on_all_tokens():
     assert (depends[0, :, 0, :] > 0).all()  # attention looks both ways
 
 
-@pytest.mark.parametrize("kind, n_bigrams", [(Classifier, 997), (BagOfEmbeddings, 0)])
+@pytest.mark.parametrize("kind, n_bigrams", [(BigramClassifier, 997), (BagOfEmbeddings, 0)])
 def test_noise_stays_noise(kind, n_bigrams):
     set_seed(0)
     config = TransformerConfig(30, 16, d_model=32, n_heads=2, n_layers=1, d_ff=64, **SIZES)
@@ -216,7 +224,7 @@ def test_what_is_learned_stays_in_the_encoder_and_a_run_repeats_itself():
 
 
 def test_it_has_a_bias_for_each_token_beside_the_encoder_and_all_but_the_head_learns():
-    model = reader(n_bigrams=50)
+    model = reader(kind=BigramClassifier, n_bigrams=50)
     own, whole = (sum(p.numel() for p in thing.parameters()) for thing in (model, model.encoder))
     assert own == whole + V
     (tokens, positions), _ = mask_tokens(texts([9, 5]), 16, 0.3)
@@ -243,6 +251,11 @@ TABLE = {
     ],
     "MaskedLanguageModel": [
         ("no encoder", lambda: MaskedLanguageModel(nn.Linear(2, 2)), (TypeError, "encoder:")),
+        (
+            "no BERT",
+            lambda: BertMaskedLanguageModel(Classifier(CONFIG, 2)),
+            (TypeError, "encoder: expected BertClassifier", "Classifier"),
+        ),
         ("one text", lambda: ask([5, 6], [[0]]), (ValueError, "tokens:", "(2,)")),
         ("one axis", lambda: ask([[5, 6]], [0]), (ValueError, "positions:", "(1,)")),
         ("few rows", lambda: ask([[5, 6], [7, 8]], [[0]]), (ValueError, "positions:", "(1, 1)")),
