@@ -161,9 +161,10 @@ def _tensors_today(tensors, model, folder):
     "The weights under the names of today; a warning says so where version 0.1 saved them."
     if not is_second_edition(tensors) or "embed.weight" in model.state_dict():
         return tensors
+    renamed = rename_tensors(tensors, model)  # refuses what is another function
     read = "was saved by version 0.1 and is read under the names of today"
     warnings.warn(f"model: {str(folder)!r} {read}; save it again to keep them", stacklevel=2)
-    return rename_tensors(tensors, model)
+    return renamed
 
 
 def _fill(model, tensors):
