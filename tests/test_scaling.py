@@ -66,6 +66,16 @@ class Batches(list):
             yield batch
 
 
+class Accident(Callback):
+    """Makes it happen in the run, not while `Checkpoint` reads the rows to know them again."""
+
+    def __init__(self, batches, accidents):
+        self.batches, self.accidents = batches, accidents
+
+    def on_start(self, run):
+        self.batches.accidents = self.accidents
+
+
 def stop():
     raise Stop
 
@@ -106,7 +116,6 @@ def train(folder, name, config={}, resume=False, size=33, accident=None, save=Fa
     collate = toy_data.collate_answers(*tokenizer.encode(toy_data.SEPARATOR))
     rows = rows[: 300 * size // 33 + 60]
     batches = Batches(make_batches(rows[:-60], size, shuffle=True, collate=collate))
-    batches.accidents = {5: globals()[accident]} if accident else {}
     valid = Batches(make_batches(rows[-60:], 25, collate=collate))  # 3: no multiple of 2
     set_seed(0)
     config_of = TransformerConfig(tokenizer.vocab_size, 22, 16, 2, layers, 32, dropout=0.0)
@@ -116,6 +125,7 @@ def train(folder, name, config={}, resume=False, size=33, accident=None, save=Fa
     where = Path(folder, name) if resume else None
     try:
         callbacks = [resuming.Checkpoint(where, resume=True)] if resume else []
+        callbacks += [Accident(batches, {5: globals()[accident]})] if accident else []
         if save:
             keep = SaveBest(lambda model: saving.save_model(Path(folder, name), model, tokenizer))
             callbacks += [keep, Count(folder)]
