@@ -9,7 +9,7 @@ __all__ = ['ACTIVATIONS', 'NORMS', 'POSITIONS', 'SCALINGS', 'BIASES', 'SIZES', '
 # %% ../nbs/library/config.ipynb #850b0bad
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 
 import psutil
 import torch
@@ -17,11 +17,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from .core import Settings
-from .guards import check_choice, check_heads, check_int, check_share, check_that
 from .grouped_query import GroupedQueryAttention
+from .guards import check_choice, check_heads, check_int, check_share, check_that
 from .multi_head import MultiHeadAttention
-from .positions import LearnedPositions, SinusoidalPositions
-from .relative_positions import ALiBi, RelativeBias, Rotary
+from .positions import LearnedPositions, Rotary, SinusoidalPositions
+from .relative_positions import ALiBi, RelativeBias, ScaledRotary
 
 # %% ../nbs/library/config.ipynb #3dd941d8
 def swiglu(
@@ -43,10 +43,7 @@ NORMS = {"layer": partial(nn.LayerNorm, eps=1e-5), "rms": partial(nn.RMSNorm, ep
 POSITIONS = {  # where they act, and how they are built from a configuration
     "learned": ("input", lambda c: LearnedPositions(c.max_len, c.d_model)),
     "sinusoidal": ("input", lambda c: SinusoidalPositions(c.max_len, c.d_model)),
-    "rotary": (
-        "attention",
-        lambda c: Rotary(c.head_width, c.max_len, c.rope_base, scale=c.rope_scale),
-    ),
+    "rotary": ("attention", lambda c: c.build_rotary()),
     "alibi": ("attention", lambda c: ALiBi(c.n_heads)),
     "relative": ("attention", lambda c: RelativeBias(c.n_heads)),
 }
@@ -80,11 +77,6 @@ def scale_frequencies(
     circles = length * frequency / (2 * math.pi)  # of each pair in the old length
     kept = ((circles - low) / (high - low)).clamp(0, 1)  # 0 below `low`, 1 above `high`
     return frequency * (kept + (1 - kept) / factor)
-
-
-@lru_cache
-def _scale(*items):  # the same function for the same numbers, so that layers share a table
-    return partial(scale_frequencies, scaling=dict(items))
 
 # %% ../nbs/library/config.ipynb #1cb06ef9
 BIASES = {  # which linear layers of a block have none
@@ -124,7 +116,7 @@ class TransformerConfig(Settings):
     d_k: int | None = _rare(default=None)  # width of a head; None is d_model / n_heads
     bias: str = _rare(default="all")  # or 'attention', 'qkv', 'none': linear layers that have one
     norm_eps: float = _rare(default=1e-5)  # added under the root of a norm
-    rope_base: float = _rare(default=10_000.0)  # as for `rotary_table`
+    rope_base: float = _rare(default=10_000.0)  # as for `Rotary`
     rope_scaling: dict | None = _rare(default=None)  # as for `scale_frequencies`
     tied_head: bool = _rare(default=True)  # a generator's embeddings give its logits, too
     embed_norm: bool = _rare(default=False)  # a norm on embeddings with their positions, as BART
@@ -177,10 +169,12 @@ class TransformerConfig(Settings):
         "What a translator's embeddings are multiplied by; a norm would divide by it again."
         return 1.0 if self.embed_norm else self.d_model**0.5
 
-    @property
-    def rope_scale(self):
-        "What changes the frequencies of rotary positions; None where nothing does."
-        return self.rope_scaling and _scale(*self.rope_scaling.items())
+    def build_rotary(self) -> Rotary:
+        "Rotary positions, their frequencies scaled if this configuration says so."
+        if self.rope_scaling is None:
+            return Rotary(self.head_width, self.max_len, self.rope_base)
+        scale = partial(scale_frequencies, scaling=self.rope_scaling)
+        return ScaledRotary(self.head_width, self.max_len, self.rope_base, scale)
 
     def build_positions(
         self,

@@ -11,7 +11,6 @@ import platform
 import random
 from contextlib import contextmanager
 from dataclasses import asdict
-from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -23,7 +22,7 @@ __all__ = [
     "in_test",
     "pick_device",
     "keep_memory",
-    "shared",
+    "FixedTable",
     "eval_mode",
     "tied_names",
     "Settings",
@@ -84,28 +83,27 @@ def keep_memory() -> bool:  # whether the C library took the advice; only glibc'
     return bool(mapped and trimmed)
 
 
-_SHARED = WeakValueDictionary()  # the key of a call -> its tensor, as long as someone holds it
+class FixedTable(torch.nn.Module):
+    """A module with a `table` that follows from its settings; an heir's `make_table` computes it.
 
-
-def shared(
-    make,  # a function of `args` that gives a tensor; the same function for the same tensor
-    *args,  # fit for a key of a dict
-    device: torch.device | str | None = None,
-) -> torch.Tensor:  # not to be changed in place
-    """`make(*args)` on a device, one tensor for all that ask for it.
-
-    What a module computes from its settings alone, such as a table of angles, need not exist once
-    for each layer. The tensor goes when the last of them does.
+    The table moves to other devices with the model. It is not saved, since it can be computed
+    again, and it keeps its precision where a model is converted to another one.
     """
-    here = torch.empty(0, device=device)
-    if type(here) is not torch.Tensor:  # only pretended, where memory is counted
-        return make(*args).to(here.device)
-    key = make, args, here.device, here.is_inference()
-    tensor = _SHARED.get(key)
-    if tensor is None:
-        tensor = make(*args).to(here.device)
-        _SHARED[key] = tensor
-    return tensor
+
+    def keep_table(self) -> None:
+        "Compute `self.table`; for the end of `__init__`."
+        here = torch.empty(0).device
+        self.register_buffer("table", self.make_table().to(here), persistent=False)
+
+    def _apply(self, fn, recurse=True):
+        super()._apply(fn, recurse)  # moved, converted, or given memory: computed again
+        self.table = self.make_table().to(self.table.device)
+        return self
+
+    def _load_from_state_dict(self, *args):
+        super()._load_from_state_dict(*args)
+        if self.table.is_meta:  # built without memory, then given weights
+            self.keep_table()
 
 
 @contextmanager

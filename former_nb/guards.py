@@ -29,6 +29,7 @@ __all__ = [
     "check_attention",
     "merge_masks",
     "repeat_kv",
+    "check_self_attention",
     "check_attended",
     "full_mask",
     "masked_kernels",
@@ -289,6 +290,16 @@ def repeat_kv(
         return t
     shared = q.shape[1] // t.shape[1]  # heads of queries that share one of keys and values
     return t.repeat_interleave(shared, dim=1) if shared > 1 else t
+
+
+def check_self_attention(
+    q,  # what came, (B, n_heads, T, d_k)
+    k,  # the same of the same tokens, (B, n_kv_heads, T, d_k)
+    **sizes: int,  # of the axes of q that are known already
+) -> None:
+    "Raise `TypeError` or `ValueError` unless `q` and `k` are heads of the same tokens."
+    sizes = check_tensor("q", q, "B n_heads T d_k", **sizes)
+    check_tensor("k", k, "B n_kv_heads T d_k", q.dtype, **sizes)
 
 
 def check_attended(

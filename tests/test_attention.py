@@ -28,8 +28,9 @@ from former_nb.mask_formats import to_torch_mha
 from former_nb.mask_patterns import document_mask, sliding_window_mask
 from former_nb.masks import causal_mask, combine_masks, padding_mask
 from former_nb.multi_head import MultiHeadAttention
+from former_nb.positions import Rotary
 from former_nb.recording import Recorder, record_attention
-from former_nb.relative_positions import ALiBi, RelativeBias, Rotary
+from former_nb.relative_positions import ALiBi, InterleavedRotary, RelativeBias
 from former_nb.torch_layers import mha_from_torch, mha_to_torch
 
 SHAPES = [  # B, h, T, S, d_k, d_v
@@ -275,7 +276,7 @@ def scheme(name, heads=4, d_k=6):
     return {
         "none": lambda: None,
         "rotary": lambda: Rotary(d_k, 32),
-        "rotary interleaved": lambda: Rotary(d_k, 32, layout="interleaved"),
+        "rotary interleaved": lambda: InterleavedRotary(d_k, 32),
         "alibi": lambda: ALiBi(heads),
         "relative": lambda: RelativeBias(heads, 3),
     }[name]()

@@ -11,12 +11,12 @@ import torch
 from process_tools import succeeds
 
 from former_nb.core import (
+    FixedTable,
     Settings,
     eval_mode,
     pick_device,
     plot_weights,
     set_seed,
-    shared,
     use_altair,
 )
 from former_nb.exercises import MistakeError, call_answer, check, diagnose, exercise, hint
@@ -76,17 +76,26 @@ print(without, fresh_pages(20))
     assert without > 5 * pages / 4 and kept < 20 * pages / 4
 
 
-def test_what_is_made_alike_is_one_tensor_as_long_as_somebody_holds_it():
-    made = []
+class Squares(FixedTable):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(2))
+        self.keep_table()
 
-    def ones(n):
-        made.append(n)
-        return torch.ones(n)
+    def make_table(self):
+        return torch.arange(4.0, device="cpu") ** 2
 
-    first, same, other = shared(ones, 2), shared(ones, 2), shared(ones, 3)
-    assert first is same and first is not other and made == [2, 3]
-    del first, same
-    assert shared(ones, 2).tolist() == [1, 1] and made == [2, 3, 2]
+
+def test_a_fixed_table_is_neither_saved_nor_converted_nor_lost():
+    right, saved = torch.tensor([0.0, 1.0, 4.0, 9.0]), Squares().state_dict()
+    assert list(saved) == ["weight"]
+    assert torch.equal(Squares().bfloat16().table, right) and Squares().bfloat16().weight[0] == 1
+    assert torch.equal(Squares().to_empty(device="cpu").table, right)
+    with torch.device("meta"):
+        empty = Squares()
+    assert empty.table.is_meta and empty.to("meta").table.is_meta
+    empty.load_state_dict(saved, assign=True)
+    assert torch.equal(empty.table, right)
 
 
 def test_eval_mode_restores_every_part_also_after_an_error():

@@ -14,14 +14,14 @@ from former_nb.mask_formats import from_attention_mask, to_attention_mask
 from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
 from former_nb.masks import causal_mask, combine_masks, padding_mask
 from former_nb.multi_head import MultiHeadAttention
+from former_nb.positions import Rotary
 from former_nb.recording import Recorder
 from former_nb.relative_positions import (
     ALiBi,
-    Rotary,
+    InterleavedRotary,
     alibi_slopes,
     rotary_layout,
-    rotary_table,
-    rotate,
+    rotate_interleaved,
 )
 
 transformers = pytest.importorskip("transformers")
@@ -150,7 +150,7 @@ def test_rotary_and_grouped_heads_equal_llamas_layer(theta):
         assert_close(torch.cat(pieces, dim=1), out, **NEAR)
         for layer in (ours.w_q, ours.w_k):
             layer.weight.copy_(rotary_layout(layer.weight, 6, "interleaved"))
-        attend = partial(Rotary(6, 16, base=theta, layout="interleaved"), attention)
+        attend = partial(InterleavedRotary(6, 16, base=theta), attention)
         assert_close(ours(x, attend, is_causal=True), out, **NEAR)
 
 
@@ -160,9 +160,9 @@ def test_interleaved_rotary_equals_gptjs():
     sin, cos = gptj.create_sinusoidal_positions(16, 8)[None, 2:9].chunk(2, dim=-1)
     # theirs has heads after tokens
     theirs = gptj.apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
-    assert_close(Rotary(8, 16, layout="interleaved").turn(q, 2), theirs, **NEAR)
-    cos, sin = rotary_table(16, 8)[:, 2:9]
-    assert_close(rotate(q, cos, sin, "interleaved"), theirs, **NEAR)
+    assert_close(InterleavedRotary(8, 16).turn(q, 2), theirs, **NEAR)
+    cos, sin = Rotary(8, 16).table[:, 2:9]
+    assert_close(rotate_interleaved(q, cos, sin), theirs, **NEAR)
 
 
 @pytest.mark.parametrize("heads", range(1, 18))

@@ -32,14 +32,13 @@ from former_nb.mask_formats import (
 )
 from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
 from former_nb.masks import causal_mask, combine_masks, padding_mask
-from former_nb.positions import SinusoidalPositions
+from former_nb.positions import Rotary, SinusoidalPositions, rotate
 from former_nb.relative_positions import (
     ALiBi,
+    InterleavedRotary,
     RelativeBias,
-    Rotary,
     rotary_layout,
-    rotary_table,
-    rotate,
+    rotate_interleaved,
 )
 from former_nb.self_attention import (
     self_attention,
@@ -139,7 +138,7 @@ def layers(draw):
     schemes = [
         lambda: None,
         lambda: Rotary(d_k, 64),
-        lambda: Rotary(d_k, 64, layout="interleaved"),
+        lambda: InterleavedRotary(d_k, 64),
         lambda: ALiBi(h),
         lambda: RelativeBias(h, 3),
     ]
@@ -348,16 +347,16 @@ def test_masks_survive_a_trip_through_every_format(problem):
 
 @cases(2, st.integers(1, 4), st.integers(0, 40), st.booleans(), st.integers(0, 2**40))
 def test_rotary_scores_depend_on_distance_only(pairs, shift, interleaved, seed):
-    d_k, layout = 2 * pairs, "interleaved" if interleaved else "half"
-    rotary, draw = Rotary(d_k, 64, layout=layout), torch.Generator().manual_seed(seed)
+    d_k, draw = 2 * pairs, torch.Generator().manual_seed(seed)
+    rotary = (InterleavedRotary if interleaved else Rotary)(d_k, 64)
     q, k = (torch.randn(2, 3, 7, d_k, generator=draw) for _ in range(2))
     here = rotary.turn(q), rotary.turn(k)
     there = rotary.turn(q, shift), rotary.turn(k, shift)
     assert torch.equal(rotary.turn(q, torch.arange(shift, shift + 7)), there[0])
     assert_close(there[0] @ there[1].mT, here[0] @ here[1].mT, atol=5e-5, rtol=5e-5)
     assert_close(here[0].norm(dim=-1), q.norm(dim=-1), **NEAR)
-    cos, sin = rotary_table(64, d_k)[:, :7]
-    assert torch.equal(rotate(q, cos, sin, layout), here[0])
+    cos, sin = Rotary(d_k, 64).table[:, :7]
+    assert torch.equal((rotate_interleaved if interleaved else rotate)(q, cos, sin), here[0])
 
 
 @cases(2, st.integers(1, 3), st.integers(1, 3), st.integers(0, 2**40))
@@ -369,7 +368,7 @@ def test_both_rotary_layouts_give_one_attention(pairs, heads, seed):
     turned = [rotary_layout(w, d_k, "interleaved") for w in both]
     assert torch.equal(rotary_layout(turned[0], d_k, "half"), both[0])
     q, k = (Rotary(d_k, 16).turn(split(w)) for w in both)
-    interleaved = Rotary(d_k, 16, layout="interleaved")
+    interleaved = InterleavedRotary(d_k, 16)
     other_q, other_k = (interleaved.turn(split(w)) for w in turned)
     assert_close(q @ k.mT, other_q @ other_k.mT, atol=5e-5, rtol=5e-5)
 

@@ -13,12 +13,12 @@ from torch.testing import assert_close
 from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
 from former_nb.multi_head import MultiHeadAttention
-from former_nb.positions import sinusoid_table
-from former_nb.relative_positions import ALiBi, RelativeBias, Rotary, alibi_slopes, rotary_table
+from former_nb.positions import Rotary, rotary_frequencies, rotary_table, sinusoid_table
+from former_nb.relative_positions import ALiBi, InterleavedRotary, RelativeBias, alibi_slopes
 
 SCHEMES = {
     "half": lambda: Rotary(4, 9),
-    "interleaved": lambda: Rotary(4, 9, base=500.0, layout="interleaved"),
+    "interleaved": lambda: InterleavedRotary(4, 9, base=500.0),
     "alibi": lambda: ALiBi(3),
     "relative": lambda: RelativeBias(3, 2),
 }
@@ -89,7 +89,7 @@ def test_a_half_precision_layer_keeps_its_angles_and_slopes(name):
     layer, x = layer_with(name).bfloat16(), numbers(2, 5, 12).bfloat16()
     assert layer(x).dtype == torch.bfloat16
     if "table" in dict(layer.positions.named_buffers()):
-        assert torch.equal(layer.positions.table, rotary_table(9, 4, layer.positions.base))
+        assert torch.equal(layer.positions.table, SCHEMES[name]().table)
     assert_close(layer(x).float(), layer_with(name)(x.float()), atol=0.03, rtol=0.03)
 
 
@@ -100,7 +100,8 @@ def test_rotary_turns_each_pair_from_its_first_feature_to_its_second(layout):
     second = [2, 3] if layout == "half" else [1, 3]
     x = torch.zeros(1, 1, 2, 4)
     x[..., first] = 1.0
-    rotary, angle = Rotary(4, 9, base=100.0, layout=layout), torch.tensor([1.0, 0.1])
+    kind = Rotary if layout == "half" else InterleavedRotary
+    rotary, angle = kind(4, 9, base=100.0), torch.tensor([1.0, 0.1])
 
     def see(q, k, v):  # what attention is called with
         for turned in (q, k, rotary.turn(x)):
@@ -112,21 +113,55 @@ def test_rotary_turns_each_pair_from_its_first_feature_to_its_second(layout):
     assert rotary(see, x, x, x) is x  # values are not turned
 
 
-def test_layers_share_one_rotary_table():
+@pytest.mark.parametrize("d_k", [2, 6])
+def test_the_angles_are_those_of_the_formula_to_the_last_digit_of_float32(d_k):
+    table = rotary_table(torch.arange(700), rotary_frequencies(d_k, 500.0))
+    assert table.dtype == torch.float32 and table.shape == (2, 700, d_k // 2)
+    assert torch.equal(Rotary(d_k, 700, 500.0).table, table)
+    for position in (0, 1, 57, 699):
+        for i in range(d_k // 2):
+            angle = position / 500 ** (2 * i / d_k)
+            assert_close(table[0, position, i].item(), math.cos(angle), rtol=0, atol=1e-7)
+            assert_close(table[1, position, i].item(), math.sin(angle), rtol=0, atol=1e-7)
+
+
+def test_tokens_are_where_attend_says():
+    rotary, q = Rotary(4, 9), numbers(1, 1, 9, 4)
+
+    def see(q, k, v):
+        return torch.cat([q, k], dim=1)
+
+    whole = rotary(see, q, q, q)
+    see.length = 5  # as a cache that has kept five tokens
+    assert torch.equal(rotary(see, q[:, :, 5:], q[:, :, 5:], None), whole[:, :, 5:])
+    see.positions = torch.tensor([3, 0, 8])  # rows that lie end to end
+    assert torch.equal(rotary(see, *[q[:, :, see.positions]] * 2, None), whole[:, :, see.positions])
+
+
+def test_beyond_the_table_only_a_window_goes_on():
+    rotary, longer, t = Rotary(4, 9), Rotary(4, 30), numbers(1, 1, 5, 4)
+
+    def see(q, k, v):
+        return q
+
+    see.length = 20
+    with pytest.raises(ValueError, match="q: expected at most max_len = 9 positions, got 25"):
+        rotary(see, t, t, t)
+    see.window = 3
+    assert torch.equal(rotary(see, t, t, t), longer.turn(t, 20))
+
+
+def test_the_layers_of_a_model_share_one_rotary_table():
     c = TransformerConfig(7, 64, 12, 2, 3, 8, positions="rotary", rope_scaling=SLOW)
     model = LanguageModel(c)
     with torch.device("meta"):
         loaded = LanguageModel(c)
     loaded.load_state_dict(model.state_dict(), assign=True)
-    tables = lambda model: [model.stack.positions.table]
-    assert len({id(t) for m in (model, loaded, LanguageModel(c)) for t in tables(m)}) == 1
-    kept = tables(model)[0].clone()
-    twin = copy.deepcopy(model).double()  # moved: shared again, and still float32
-    assert len({id(t) for t in tables(twin)}) == 1
-    assert torch.equal(tables(twin)[0], kept) and torch.equal(tables(model)[0], kept)
-    with torch.inference_mode():
-        assert tables(LanguageModel(c))[0].is_inference()
-    model(torch.ones(2, 5, dtype=torch.int64)).sum().backward()  # its own table trains
+    twin = copy.deepcopy(model).double()  # still float32
+    for m in (model, loaded, twin):
+        assert [part for part in m.modules() if isinstance(part, Rotary)] == [m.stack.positions]
+        assert torch.equal(m.stack.positions.table, first_table(c))
+        assert not any("table" in name for name in m.state_dict())
     others = [c, replace(c, max_len=32), replace(c, rope_base=9.0), replace(c, rope_scaling=None)]
     assert len({tuple(t.shape) + tuple(t[0, 5].tolist()) for t in map(first_table, others)}) == 4
 

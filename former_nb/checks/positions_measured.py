@@ -9,7 +9,8 @@ __all__ = ['judge_positions_measured_1', 'judge_positions_measured_2', 'judge_po
 import torch
 
 from ..exercises import diagnose, exercise
-from ..relative_positions import alibi_slopes, rotary_table
+from ..positions import rotary_frequencies, rotary_table
+from ..relative_positions import alibi_slopes
 
 # %% ../../nbs/solutions/05_positions_measured.ipynb #9d1fb664
 @exercise(
@@ -46,15 +47,14 @@ def judge_positions_measured_1(answer):
 # %% ../../nbs/solutions/05_positions_measured.ipynb #94cb9f67
 def _table_at(place, d_k, base=10000.0):
     "Cosines and sines, (2, T, d_k / 2), for positions that need not be whole numbers."
-    angle = place.double()[:, None] * base ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / d_k)
-    return torch.stack([angle.cos(), angle.sin()]).float()
+    return rotary_table(place, rotary_frequencies(d_k, base))
 
 
 @exercise(
     "positions_measured.2",
-    "`rotary_table` multiplies a column of positions by a row of rates. Only the column "
+    "`rotary_table` multiplies a column of positions by a row of frequencies. Only the column "
     "changes, and it need not hold whole numbers.",
-    "`position = torch.arange(max_len) * trained / max_len`; the rest is as in `rotary_table`.",
+    "`position = torch.arange(max_len) * trained / max_len`; `rotary_table` does the rest.",
 )
 def judge_positions_measured_2(answer):
     for max_len, d_k, trained in ((12, 6, 5), (7, 4, 2)):
@@ -64,9 +64,7 @@ def judge_positions_measured_2(answer):
             answer(max_len, d_k, trained),
             right,
             {
-                "these are the positions as they were; nothing was squeezed": rotary_table(
-                    max_len, d_k
-                ),
+                "these are the positions as they were; nothing was squeezed": _table_at(place, d_k),
                 "you stretched the positions: multiply by trained / "
                 "max_len, not by max_len / trained": _table_at(place * max_len / trained, d_k),
                 "you rounded the positions, so neighbours share "

@@ -9,7 +9,8 @@ __all__ = ['judge_relative_positions_1', 'judge_relative_positions_2', 'judge_re
 import torch
 
 from ..exercises import diagnose, exercise
-from ..relative_positions import ALiBi, alibi_slopes, rotary_table, rotate
+from ..positions import rotary_frequencies, rotary_table, rotate
+from ..relative_positions import ALiBi, alibi_slopes, rotate_interleaved
 
 # %% ../../nbs/solutions/05_relative_positions.ipynb #5e14f438
 @exercise(
@@ -50,10 +51,8 @@ def judge_relative_positions_1(answer):
 )
 def judge_relative_positions_2(answer):
     generator = torch.Generator().manual_seed(5)
-    x, (cos, sin) = (
-        torch.randn(2, 3, 5, 10, generator=generator),
-        rotary_table(5, 6),
-    )  # n = 3: six of ten features
+    x = torch.randn(2, 3, 5, 10, generator=generator)
+    cos, sin = rotary_table(torch.arange(5), rotary_frequencies(6))  # n = 3: six of ten features
     part, rest = x[..., :6], x[..., 6:]
     across = torch.cat([x[..., :3], x[..., 5:8]], dim=-1)  # i with i + d_k / 2
     turned = rotate(across, cos, sin)
@@ -64,7 +63,7 @@ def judge_relative_positions_2(answer):
         {
             "you turned in the interleaved layout; the exercise "
             "pairs feature i with i + n": torch.cat(
-                [rotate(part, cos, sin, "interleaved"), rest], dim=-1
+                [rotate_interleaved(part, cos, sin), rest], dim=-1
             ),
             "you turned backwards: a cos - b sin comes first, a sin + b cos second": torch.cat(
                 [rotate(part, cos, -sin), rest], dim=-1
