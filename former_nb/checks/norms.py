@@ -9,8 +9,8 @@ __all__ = ['judge_norms_1', 'judge_norms_2']
 import torch
 import torch.nn.functional as F
 
-from ..block import Block
 from ..config import TransformerConfig
+from ..encoder_decoder import DecoderBlock
 from ..exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/06_norms.ipynb #13c99d90
@@ -26,7 +26,7 @@ def judge_norms_1(answer):
     d, h, d_ff = 12, 3, 40
     sizes = dict(vocab_size=2, max_len=2, d_model=d, n_heads=h, activation="swiglu", norm="rms")
     count = lambda d_ff=d_ff: sum(
-        p.numel() for p in Block(TransformerConfig(d_ff=d_ff, **sizes), cross=True).parameters()
+        p.numel() for p in DecoderBlock(TransformerConfig(d_ff=d_ff, **sizes)).parameters()
     )
     right = torch.tensor(count())
     attention, matrices, norms = 4 * d * d + 4 * d, 8 * d * d + 3 * d * d_ff, 3 * d
