@@ -47,20 +47,32 @@ USED = {  # what comes before a lesson in the way of imports, wherever it is rea
         *("deeper/08_losses", "deeper/08_optimization"),
         *("training_config.py", "deeper/08_runs"),
     ],
-    "09_classifier": ["results.py", "library/saving", "library/labels", "ngrams.py"],
+    "09_classifier": [
+        "results.py",
+        "second_edition.py",
+        "library/saving",
+        "library/labels",
+        "ngrams.py",
+    ],
     "11_decoding": [
         *("prompts.py", "deeper/11_sampling", "deeper/11_caches"),
         *("costs.py", "deeper/08_scaling"),  # its models are those of lesson 10
     ],
     "12_encoder_decoder": [
-        "library/two_stacks",
         *("long_text_data.py", "deeper/08_speed"),  # its ladder climbs over lessons 09 to 11
     ],
+    "deeper/09_baselines": ["bigrams.py"],
+    "13_number_words": ["two_stacks.py", "deeper/07_packing"],  # a wrapper around two stacks
     "15_translation": ["scores.py", "library/translating", "library/viewer"],
-    "deeper/15_pretrained": ["library/families", "library/family_configs", "library/hugging_face"],
+    "deeper/15_pretrained": [
+        "bart.py",
+        "bert.py",
+        "library/families",
+        "library/family_configs",
+        "library/hugging_face",
+    ],
 }
 ABOVE = [  # the course does not import them
-    "library/multi_head_tools",
     "library/settings",
     "library/recipes",
     "library/reports",
@@ -69,6 +81,8 @@ ABOVE = [  # the course does not import them
 AHEAD = {  # what the cells of a page, not its module, show of later lessons
     "deeper/04_mask_patterns": ["library/config", "10_generator"],  # a mask in a whole model
     "deeper/04_flash": ["library/config", "10_generator"],
+    "library/recording": ["deeper/05_relative_positions"],
+    "12_encoder_decoder": ["two_stacks.py"],  # its check against PyTorch
 }
 TOUR = "00_tour"
 
