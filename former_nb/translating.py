@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import torch
 
-from .attention import attention
 from .batches import make_batches
 from .beam_search import beam_search, length_score
 from .caches import KVCache
@@ -35,14 +34,15 @@ def _search(model, src, start, num_beams, n_best, **kwargs):
     "The best texts of each row of `src`, special tokens included, and their scores."
     mask = padding_mask(src, getattr(model, "pad", PAD))
     memory = model.decoder.project(model.encode(src))  # keys and values for each block
-    cache, begin = KVCache(model.tgt_config.n_layers), [list(start)] * len(src)
 
-    def step(tokens, cache):  # beams are neighbours, and share the memory of their source
-        return model.decode(tokens, memory, mask, cache or attention, attend_beams)
+    def step(tokens, cache):
+        return model.decode(tokens, memory, mask, cache, attend_beams)
 
-    most, kwargs = model.tgt_config.max_len, kwargs | dict(num_return_sequences=n_best)
-    begin = torch.tensor(begin, device=src.device)
-    return beam_search(step, begin, num_beams, most + 1 - len(start), cache=cache, **kwargs)
+    begin = torch.tensor([list(start)] * len(src), device=src.device)
+    most = model.tgt_config.max_len + 1 - len(start)
+    cache = KVCache(model.tgt_config.n_layers)
+    kwargs["num_return_sequences"] = n_best
+    return beam_search(step, begin, num_beams, most, cache=cache, **kwargs)
 
 # %% ../nbs/library/translating.ipynb #e84964f6
 def split_text(

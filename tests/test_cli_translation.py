@@ -11,7 +11,7 @@ import sacrebleu
 import torch
 from cli_tools import SMALL, done, former, process, refused
 
-from former_nb.encoder_decoder import EncoderDecoder
+from former_nb.bart import BartEncoderDecoder
 from former_nb.recipes import hold_out
 from former_nb.saving import load_model, save_model
 from former_nb.toy_data import number_pairs
@@ -35,7 +35,7 @@ def fixed(numbers):
     "A model with weights made by chance, so large that no rounding decides between two words."
     model, tokenizer, _ = load_model(numbers[0] / "model")
     torch.manual_seed(2)
-    model = EncoderDecoder(model.config, tied=False)
+    model = BartEncoderDecoder(model.config, tied=False)
     for weight in model.parameters():
         if weight.ndim > 1:
             torch.nn.init.normal_(weight, std=0.4)

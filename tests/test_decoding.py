@@ -738,7 +738,7 @@ def test_two_conventions_rank_differently():
 def test_any_callable_can_be_searched():
     table = torch.randn(9, 9, generator=torch.Generator().manual_seed(0))
     plain, how = table.clone(), dict(use_cache=False, num_return_sequences=3)
-    best = beam_search(lambda tokens, cache: table[tokens], [4], 3, 5, **how)
+    best = beam_search(lambda tokens, attend: table[tokens], [4], 3, 5, **how)
     assert len(best) == 3 and [x for _, x in best] == sorted((x for _, x in best), reverse=True)
 
     class Counting:
@@ -761,7 +761,7 @@ def test_any_callable_can_be_searched():
     cache = Counting()
     kept = beam_search(sums, [4], 3, 5, cache=cache)
     assert kept == beam_search(sums, [4], 3, 5, use_cache=False) and cache.orders
-    beam_search(lambda tokens, cache: table[None, tokens[0]], [4], 1, 5, use_cache=False)
+    beam_search(lambda tokens, attend: table[None, tokens[0]], [4], 1, 5, use_cache=False)
     assert torch.equal(table, plain)  # what a model hands out is its own
 
 
@@ -788,7 +788,7 @@ def test_bad_searches_are_named_before_any_work(error, name, how):
 
 def test_a_bare_function_of_few_tokens():
     table = torch.tensor([[0.0, 2, 1], [1, 0, 3], [0, 1, 2]])
-    search = lambda **how: beam_search(lambda tokens, cache: table[tokens], [1], 1, 3, **how)
+    search = lambda **how: beam_search(lambda tokens, attend: table[tokens], [1], 1, 3, **how)
     refused(ValueError, "suppress_tokens", search)  # UNK is 3
     [(text, _)] = search(suppress_tokens=(), eos_token_ids=None)
     assert text == [1, 2, 2, 2]

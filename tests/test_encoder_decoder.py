@@ -337,9 +337,9 @@ def decoder_of(model, src):
     memory, mask = model.encode(src), padding_mask(src)
     kept = model.decoder.project(memory)
 
-    def decode(tokens, cache):
-        if cache is not None:
-            return model.decode(tokens, kept, mask, cache, attend_beams)
+    def decode(tokens, attend):
+        if attend is not attention:  # a cache
+            return model.decode(tokens, kept, mask, attend, attend_beams)
         times = len(tokens) // len(src)
         return model.decode(tokens, *(t.repeat_interleave(times, 0) for t in (memory, mask)))
 

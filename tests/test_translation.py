@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 
+from former_nb.bart import BartEncoderDecoder
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder
@@ -39,7 +40,7 @@ def fixed():
     so that no rounding decides between two words."""
     set_seed(3)
     sizes = dict(d_model=32, n_heads=4, n_layers=1, d_ff=48, positions="rotary")
-    model = EncoderDecoder(TransformerConfig(TOKENIZER.vocab_size, 60, **sizes), tied=False)
+    model = BartEncoderDecoder(TransformerConfig(TOKENIZER.vocab_size, 60, **sizes), tied=False)
     for weight in model.parameters():
         if weight.ndim > 1:
             torch.nn.init.normal_(weight, std=0.4)
