@@ -20,11 +20,15 @@ def pair_rows(
 ) -> list[tuple[list[int], list[int]]]:  # rows for `collate_pairs`
     "Tokens of both sides, without pairs that have an empty side or are too long for the model."
     check_int("max_len", max_len)
-    rows = zip(*(encode_texts([pair[i] for pair in pairs], tokenizer) for i in (0, 1)))
-    fit = [(a, b) for a, b in rows if 2 < len(a) <= max_len and 2 < len(b) <= max_len + 1]
-    if not fit:
+    sources = encode_texts([source for source, _ in pairs], tokenizer)
+    targets = encode_texts([target for _, target in pairs], tokenizer)
+    rows = []
+    for source, target in zip(sources, targets):  # the last token of a target is never read
+        if 2 < len(source) <= max_len and 2 < len(target) <= max_len + 1:
+            rows.append((source, target))
+    if not rows:
         raise ValueError(f"pairs: expected one with sides of 1 to {max_len - 2} tokens, got none")
-    return fit
+    return rows
 
 # %% ../nbs/15_translation.ipynb #001013aa
 def average_weights(

@@ -19,11 +19,11 @@ from ..text import BOS, PAD
 def _writer():
     "A model in double precision whose answers differ from row to row, and two sources."
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)  # one of a few where each mistake gives tokens of its own
+        torch.manual_seed(23)  # one of a few where each mistake gives tokens of its own
         config = TransformerConfig(19, 16, 16, 4, 2, 24, 0.0, "sinusoidal")
-        model = EncoderDecoder(config, tied=False)
+        model = EncoderDecoder(config)
         for _, weight in sorted(model.named_parameters()):
-            nn.init.normal_(weight, std=0.5)
+            nn.init.normal_(weight, std=0.3)
         return model.double().eval(), torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, PAD, PAD]])
 
 
