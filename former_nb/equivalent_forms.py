@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from .attention import attention
+from .guards import check_that
 from .multi_head import MultiHeadAttention
 
 # %% ../nbs/deeper/03_equivalent_forms.ipynb #f329d433
@@ -34,12 +35,15 @@ def multi_head_folded(
     x: torch.Tensor,  # (B, T, d_model)
 ) -> torch.Tensor:  # (B, T, d_model), what `layer(x)` gives
     "Multi-head attention with the heads folded into the batch."
+    h = layer.w_q.out_features // layer.d_k
+    h_kv = layer.w_k.out_features // layer.d_k
+    check_that(h_kv == h, "layer", f"as many heads of keys as of queries, {h}", h_kv)
     q = rearrange(layer.split(layer.w_q(x)), "B h T d -> (B h) T d")
     k = rearrange(layer.split(layer.w_k(x)), "B h T d -> (B h) T d")
     v = rearrange(layer.split(layer.w_v(x)), "B h T d -> (B h) T d")
     weights = (torch.bmm(q, k.mT) / layer.d_k**0.5).softmax(dim=-1)  # (B * h, T, T)
     y = torch.bmm(weights, v)  # (B * h, T, d_k)
-    return layer.w_o(rearrange(y, "(B h) T d -> B T (h d)", B=len(x)))
+    return layer.w_o(rearrange(y, "(B h) T d -> B T (h d)", h=h))
 
 # %% ../nbs/deeper/03_equivalent_forms.ipynb #e995f0bf
 class GrowingCache:

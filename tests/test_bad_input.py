@@ -5,9 +5,12 @@ A row of the table: what is wrong, the call, and either an error (its type, how 
 what else it says) or a check of the result.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
+from attention_tools import Placed, written
 from bad_input_table import (
     INF,
     NAN,
@@ -29,8 +32,10 @@ from former_nb.attention import (
     AttentionHead,
     attention,
     attention_loops,
+    attention_weights,
     masked_softmax,
 )
+from former_nb.encoder_decoder import CrossAttention
 from former_nb.equivalent_forms import (
     Cost,
     GrowingCache,
@@ -39,7 +44,9 @@ from former_nb.equivalent_forms import (
     multi_head_token_by_token,
     self_attention_einops,
 )
+from former_nb.grouped_query import GroupedQueryAttention
 from former_nb.guards import (
+    check_attended,
     check_attention,
     check_choice,
     check_heads,
@@ -48,6 +55,7 @@ from former_nb.guards import (
     check_ints,
     check_multiple,
     check_over,
+    check_self_attention,
     check_share,
     check_tensor,
     check_that,
@@ -55,34 +63,38 @@ from former_nb.guards import (
     full_mask,
     merge_masks,
 )
-from former_nb.multi_head import (
-    MultiHeadAttention,
-    SeparateHeads,
-    WideMultiHeadAttention,
-    mha_from_torch,
-    mha_to_torch,
+from former_nb.multi_head import MultiHeadAttention
+from former_nb.positions import (
+    LearnedPositions,
+    Rotary,
+    SinusoidalPositions,
+    rotary_frequencies,
+    rotary_table,
+    rotate,
+    sinusoid_table,
 )
-from former_nb.positions import LearnedPositions, SinusoidalPositions, sinusoid_table
 from former_nb.recording import record_attention
 from former_nb.relative_positions import (
     ALiBi,
     DistanceBias,
+    InterleavedRotary,
     RelativeBias,
-    Rotary,
+    ScaledRotary,
     alibi_slopes,
     rotary_layout,
-    rotary_table,
-    rotate,
+    rotate_interleaved,
 )
+from former_nb.torch_layers import mha_from_torch, mha_to_torch
 
 # ---- 02 and 03
 
 Q, K, V = n(2, 3, 5, 8), n(2, 3, 7, 8, seed=1), n(2, 3, 7, 4, seed=2)
 X = n(2, 5, 12)
 LAYER = MultiHeadAttention(12, 3)
-GROUPED = MultiHeadAttention(12, 6, n_kv_heads=2)
-TURNED = MultiHeadAttention(12, 3, positions=Rotary(4, 6))
-BIASED = MultiHeadAttention(12, 3, positions=ALiBi(3))
+GROUPED = GroupedQueryAttention(12, 6, 2)
+TURNED = Placed(LAYER, Rotary(4, 6))
+BIASED = Placed(LAYER, ALiBi(3))
+CROSS = CrossAttention(12, 3, bias=False)
 HEAD, ROTARY = AttentionHead(12, 4), Rotary(4, 9)
 
 
@@ -128,14 +140,6 @@ def fine(result):
     return result is None
 
 
-def fused(*args, **kwargs):
-    return attention(*args, **kwargs)
-
-
-def written(*args, **kwargs):
-    return attention(*args, **kwargs, need_weights=True)[0]
-
-
 def layer_edges(call, width=12):
     """Sizes of zero and NaN for a layer (B, T, d_model) -> (B, T, d_model) whose words see one
     another."""
@@ -152,8 +156,8 @@ def theirs(**kwargs):
 
 def cached(layer, x, batch):
     cache = GrowingCache()
-    layer(n(batch, 2, 12), cache=cache)
-    return layer(x, cache=cache)
+    layer(n(batch, 2, 12), cache)
+    return layer(x, cache)
 
 
 # ---- 05
@@ -173,30 +177,47 @@ def positions(kind):
     ]
 
 
-def heads_with_places(layer):
-    "Rotary and distance biases: called with q, k and start, of three heads."
+def heads_with_places(positions, attend=written):
+    "Rotary and distance biases around attention written out, with three heads."
+    layer = partial(positions, attend)
     q, k_refused = n(2, 3, 5, 4), (ValueError, "k: expected")
     return [
-        ("q of rank 3", lambda: layer(q[0], q), (ValueError, "q: expected")),
-        ("another batch", lambda: layer(q, n(4, 3, 5, 4)), k_refused),
-        ("more keys than queries", lambda: layer(q, n(2, 3, 6, 4)), k_refused),
-        ("another width of keys", lambda: layer(q, n(2, 3, 5, 6)), k_refused),
-        *counts("start", lambda value: layer(q, q, value), least=0),
-        ("T = 0", lambda: layer(q[:, :, :0], q[:, :, :0])[0], shape(2, 3, 0, 4)),
-        ("B = 0", lambda: layer(q[:0], q[:0])[0], shape(0, 3, 5, 4)),
-        ("NaN in one word", lambda: layer(spoilt(q, 1, 2, 3), q), nan_only_at(1, 2, 3)),
+        ("q of rank 3", lambda: layer(q[0], q, q), (ValueError, "q: expected")),
+        ("another batch", lambda: layer(q, n(4, 3, 5, 4), q), k_refused),
+        ("more keys than queries", lambda: layer(q, n(2, 3, 6, 4), q), k_refused),
+        ("another width of keys", lambda: layer(q, n(2, 3, 5, 6), q), k_refused),
+        ("T = 0", lambda: layer(*[q[:, :, :0]] * 3), shape(2, 3, 0, 4)),
+        ("B = 0", lambda: layer(*[q[:0]] * 3), shape(0, 3, 5, 4)),
+        ("NaN in one word", lambda: layer(spoilt(q, 1, 2, 3), q, q), nan_only_at(1, 2, 3)),
+        ("grouped keys", lambda: layer(q, q[:, :1], q[:, :1]), shape(2, 3, 5, 4)),
+    ]
+
+
+def rotary(layer, few):
+    "Rotary positions of heads of width 4; `few` has five positions."
+    q, at_most = n(2, 3, 5, 4), (ValueError, "q: expected at most max_len = 5", "got 6")
+    return [
+        *heads_with_places(layer),
+        *counts("at", lambda value: layer.turn(q, value), least=0),
+        ("width", lambda: layer(attention, *[n(2, 3, 5, 6)] * 3), (ValueError, "q: expected")),
+        ("too long", lambda: few(attention, *[n(2, 3, 6, 4)] * 3), at_most),
+        ("too late", lambda: few.turn(q, 1), at_most),
+        ("T = 0 at the end", lambda: few.turn(q[:, :, :0], 5), shape(2, 3, 0, 4)),
     ]
 
 
 def distance_bias(layer):
-    q, four = n(2, 3, 5, 4), n(2, 4, 5, 4)
+    four = [n(2, 4, 5, 4)] * 3
     return [
         *heads_with_places(layer),
-        ("heads", lambda: layer(four, four), (ValueError, "q: expected", "n_heads = 3")),
-        ("T = 0 after others", lambda: layer(q[:, :, :0], q[:, :, :0], 4)[2], shape(1, 3, 0, 4)),
-        ("B = 0 has a bias", lambda: layer(q[:0], q[:0])[2], shape(1, 3, 5, 5)),
-        ("grouped keys", lambda: layer(q, q[:, :1])[2], shape(1, 3, 5, 5)),
+        ("heads", lambda: layer(attention, *four), (ValueError, "q: expected", "n_heads = 3")),
+        ("T = 0 after others", lambda: layer.bias(0, 4), shape(1, 3, 0, 4)),
+        ("S = 0", lambda: layer.bias(0, 0), shape(1, 3, 0, 0)),
     ]
+
+
+def half(frequency):
+    return frequency / 2
 
 
 class Counting(DistanceBias):
@@ -205,7 +226,6 @@ class Counting(DistanceBias):
 
 
 EVEN = ValueError, "d_k: expected an even width"
-cos, sin = rotary_table(5, 4)
 
 TABLE = {
     "attention_loops": [
@@ -271,6 +291,16 @@ TABLE = {
         ("another", lambda: check_type("c", 3, (str, list)), (TypeError, "c: expected", "int")),
         ("the type", lambda: check_type("c", "a", str), fine),
     ],
+    "check_self_attention": [
+        ("q", lambda: check_self_attention(Q, Q, n_heads=4), (ValueError, "q:", "n_heads = 4")),
+        ("k", lambda: check_self_attention(Q, K), (ValueError, "k: expected", "T = 5")),
+        ("grouped keys", lambda: check_self_attention(Q, Q[:, :1]), fine),
+    ],
+    "check_attended": [
+        ("an output", lambda: check_attended(Q, Q), fine),
+        ("a pair", lambda: check_attended((Q, Q), Q), (TypeError, "attend: expected", "tuple")),
+        ("keys", lambda: check_attended(K, Q), (ValueError, "attend: expected", "(2, 3, 7, 8)")),
+    ],
     "check_share": [
         ("a boolean", lambda: check_share("p", True), (TypeError, "p: expected", "True")),
         ("negative", lambda: check_share("p", -0.1), (ValueError, "p: expected", "-0.1")),
@@ -289,30 +319,34 @@ TABLE = {
     ],
     "attention": [
         ("q of rank 2", lambda: attention(n(5, 8), K, V), (ValueError, "q: expected")),
-        *attention_edges(fused),
+        *attention_edges(attention),
         *attention_edges(written),
+    ],
+    "attention_weights": [
+        ("q of rank 2", lambda: attention_weights(n(5, 8), K), (ValueError, "q: expected")),
+        ("k", lambda: attention_weights(Q, n(4, 3, 7, 8)), (ValueError, "k: expected", "B = 2")),
+        ("mask", lambda: attention_weights(Q, K, yes(7, 5)), (ValueError, "mask: expected")),
+        ("T = 0", lambda: attention_weights(Q[:, :, :0], K), shape(2, 3, 0, 7)),
+        ("S = 0", lambda: attention_weights(Q, K[:, :, :0]), shape(2, 3, 5, 0)),
+        ("nothing allowed", lambda: attention_weights(Q, K, ~yes(2, 1, 5, 7)), zeros(2, 3, 5, 7)),
     ],
     "AttentionHead": [
         ("T = 0", lambda: HEAD(n(2, 0, 12)), shape(2, 0, 4)),
-        ("mask", lambda: HEAD(X, yes(4, 5)), (ValueError, "mask: expected", "(4, 5)")),
+        ("B = 0", lambda: HEAD(n(0, 5, 12)), shape(0, 5, 4)),
     ],
-    "SeparateHeads": [("B = 0", lambda: SeparateHeads(12, 3, 5)(n(0, 5, 12)), shape(0, 5, 12))],
-    "WideMultiHeadAttention": words(WideMultiHeadAttention(12, 5)),
     "MultiHeadAttention": [
         *words(LAYER),
         *layer_edges(LAYER),
         *layer_edges(TURNED),
-        *words(lambda memory: LAYER(X, memory), name="memory"),
-        ("batch", lambda: LAYER(X, n(4, 7, 12)), (ValueError, "memory: expected", "B = 2")),
-        ("pair", lambda: LAYER(X, LAYER.project_kv(n(4, 7, 12))), (ValueError, "k:", "B = 2")),
-        ("S = 0", lambda: LAYER(X, n(2, 0, 12), need_weights=True)[1], shape(2, 3, 5, 0)),
+        ("another shape", lambda: LAYER(X, lambda q, k, v: v[..., 1:]), (ValueError, "attend: ")),
+        ("no output", lambda: LAYER(X, lambda *qkv: None), (TypeError, "attend: ", "NoneType")),
+        ("an option", lambda: LAYER(X, need_weights=True), (TypeError, "", "need_weights")),
         ("mask", lambda: LAYER(X, mask=yes(2, 5, 5)), (ValueError, "mask: expected", "4 axes")),
         (
             "a mask read two ways",
             lambda: BIASED(n(5, 5, 12), mask=yes(5, 5)),
             (ValueError, "mask:"),
         ),
-        ("positions", lambda: TURNED(X, X), (ValueError, "memory: expected None", "positions")),
         ("too long", lambda: TURNED(n(2, 7, 12)), (ValueError, "q: expected at most", "got 7")),
         (
             "a cache of another batch",
@@ -320,9 +354,23 @@ TABLE = {
             (RuntimeError, "Sizes of tensors", "3"),
         ),
         ("heads", lambda: MultiHeadAttention(12, 5), (ValueError, "d_model: expected", "got 12")),
-        ("groups", lambda: MultiHeadAttention(12, 6, n_kv_heads=4), (ValueError, "n_heads:", "4")),
         *counts("n_heads", lambda value: MultiHeadAttention(12, value)),
-        ("dropout", lambda: MultiHeadAttention(12, 3, 1.0), (ValueError, "dropout:", "1.0")),
+        ("dropout", lambda: LAYER(X, dropout=1.0), (ValueError, "dropout:", "1.0")),
+    ],
+    "GroupedQueryAttention": [
+        *words(GROUPED),
+        *layer_edges(GROUPED),
+        ("groups", lambda: GroupedQueryAttention(12, 6, 4), (ValueError, "n_heads:", "4")),
+        *counts("n_kv_heads", lambda value: GroupedQueryAttention(12, 6, value)),
+        *counts("d_k", lambda value: GroupedQueryAttention(12, 6, d_k=value)),
+    ],
+    "CrossAttention": [
+        *words(lambda x: CROSS(x, n(2, 7, 12))),
+        *words(lambda memory: CROSS(X, memory), name="memory"),
+        ("batch", lambda: CROSS(X, n(4, 7, 12)), (ValueError, "memory: expected", "B = 2")),
+        ("pair", lambda: CROSS(X, CROSS.project(n(4, 7, 12))), (ValueError, "k:", "B = 2")),
+        ("S = 0", lambda: CROSS(X, n(2, 0, 12)), zeros(2, 5, 12)),
+        ("no output", lambda: CROSS(X, X, lambda *qkv: None), (TypeError, "attend: ", "NoneType")),
     ],
     "record_attention": [
         (
@@ -342,14 +390,16 @@ TABLE = {
     ],
     "mha_to_torch": [
         ("grouped heads", lambda: mha_to_torch(GROUPED), (ValueError, "ours: expected")),
-        ("positions", lambda: mha_to_torch(TURNED), (ValueError, "ours: expected", "positions")),
-        ("wide", lambda: mha_to_torch(WideMultiHeadAttention(12, 3)), (ValueError, "ours:")),
+        (
+            "wide",
+            lambda: mha_to_torch(GroupedQueryAttention(12, 3, d_k=5)),
+            (ValueError, "ours: expected"),
+        ),
         ("torch's layer", lambda: mha_to_torch(theirs()), (TypeError, "ours: expected")),
     ],
     "multi_head_folded": [
         *layer_edges(lambda x: multi_head_folded(LAYER, x)),
         ("grouped heads", lambda: multi_head_folded(GROUPED, X), (ValueError, "layer:")),
-        ("positions of its own", lambda: multi_head_folded(TURNED, X), (ValueError, "layer:")),
     ],
     "self_attention_einops": [("T = 0", lambda: self_attention_einops(n(2, 0, 3)), shape(2, 0, 3))],
     "multi_head_token_by_token": [
@@ -361,7 +411,7 @@ TABLE = {
         ),
     ],
     "GrowingCache": [
-        ("T = 0", lambda: GrowingCache().update(*[n(2, 3, 0, 4)] * 2)[1], shape(2, 3, 0, 4)),
+        ("T = 0", lambda: GrowingCache()(*[n(2, 3, 0, 4)] * 3), shape(2, 3, 0, 4)),
     ],
     "count_cost": [
         ("a function that fails", lambda: count_cost(LAYER, n(5, 12)), (ValueError, "x: expected")),
@@ -371,20 +421,29 @@ TABLE = {
     "LearnedPositions": positions(LearnedPositions),
     "SinusoidalPositions": positions(SinusoidalPositions),
     "sinusoid_table": [("an odd width", lambda: sinusoid_table(9, 7), shape(9, 7))],
+    "rotary_frequencies": [
+        *counts("d_k", rotary_frequencies, least=2),
+        ("an odd width", lambda: rotary_frequencies(5), EVEN),
+        ("base of 0", lambda: rotary_frequencies(4, 0.0), (ValueError, "base: expected", "0.0")),
+        ("base of NaN", lambda: rotary_frequencies(4, NAN), (ValueError, "base: expected")),
+    ],
     "rotary_table": [
-        *counts("max_len", lambda value: rotary_table(value, 4)),
-        ("an odd width", lambda: rotary_table(9, 5), EVEN),
-        ("base of 0", lambda: rotary_table(9, 4, base=0.0), (ValueError, "base: expected", "0.0")),
-        ("base of NaN", lambda: rotary_table(9, 4, base=NAN), (ValueError, "base: expected")),
+        ("T = 0", lambda: rotary_table(i(0), rotary_frequencies(4)), shape(2, 0, 2)),
     ],
     "rotate": [("T = 0", lambda: rotate(n(2, 3, 0, 4), n(0, 2), n(0, 2)), shape(2, 3, 0, 4))],
     "Rotary": [
-        *heads_with_places(ROTARY),
-        ("width", lambda: ROTARY(n(2, 3, 5, 6), n(2, 3, 5, 6)), (ValueError, "q: expected")),
-        ("too long", lambda: ROTARY(*[n(2, 3, 10, 4)] * 2), (ValueError, "q: expected at most")),
-        ("too late", lambda: ROTARY(*[n(2, 3, 5, 4)] * 2, 5), (ValueError, "q: expected at most")),
+        *rotary(ROTARY, Rotary(4, 5)),
+        *counts("max_len", lambda value: Rotary(4, value)),
         ("an odd width of heads", lambda: Rotary(5, 9), EVEN),
-        ("layout", lambda: Rotary(4, 9, layout="gptj"), (ValueError, "layout:", "'gptj'")),
+        ("base", lambda: Rotary(4, 9, 0.0), (ValueError, "base: expected")),
+    ],
+    "rotate_interleaved": [
+        ("T = 0", lambda: rotate_interleaved(n(2, 0, 4), n(0, 2), n(0, 2)), shape(2, 0, 4)),
+    ],
+    "InterleavedRotary": rotary(InterleavedRotary(4, 9), InterleavedRotary(4, 5)),
+    "ScaledRotary": [
+        *rotary(ScaledRotary(4, 9, 1e4, half), ScaledRotary(4, 5, 1e4, half)),
+        ("an odd width of heads", lambda: ScaledRotary(5, 9, 1e4, half), EVEN),
     ],
     "rotary_layout": [
         ("rows", lambda: rotary_layout(n(10, 12), 4, "half"), (RuntimeError, "unflatten")),
