@@ -19,7 +19,7 @@ def self_attention_loops(
         for i in range(T):  # the query
             scores = torch.stack([x[b, i] @ x[b, j] for j in range(T)])  # (T,)
             weights = scores.softmax(dim=0)  # over the keys
-            y[b, i] = sum(w * x[b, j] for j, w in enumerate(weights))  # (d_model,)
+            y[b, i] = weights @ x[b]  # (d_model,), the weighted sum of all words
     return y
 
 # %% ../nbs/01_self_attention.ipynb #76d4eeb3
