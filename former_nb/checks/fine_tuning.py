@@ -30,8 +30,8 @@ def judge_fine_tuning_1(answer):
 # %% ../../nbs/solutions/15_fine_tuning.ipynb #49e6c94c
 @exercise(
     "fine_tuning.2",
-    "A layer from d_in to d_out gets r * d_in and r * d_out numbers. Which four layers are there?",
-    "qkv gives 1 + 3, out 1 + 1, w_in and w_out 1 + 4 each, times rank * d_model * n_layers.",
+    "A layer from d_in to d_out gets r * d_in and r * d_out numbers. Which six layers are there?",
+    "W_q, W_k, W_v and W_o give 1 + 1 each, w_in and w_out 1 + 4, times rank * d_model * n_layers.",
 )
 def judge_fine_tuning_2(answer):
     cases = [(12, 2, 5), (768, 12, 8), (10, 1, 1)]
@@ -39,14 +39,14 @@ def judge_fine_tuning_2(answer):
     of = lambda n: torch.tensor([float(n * d * layers * r) for d, layers, r in cases])
     whole = torch.tensor([float(12 * d * d * layers) for d, layers, r in cases])
     mistakes = {
-        "queries, keys and values are one layer here, from d_model to 3 d_model": of(18),
-        "that is A alone; B has numbers, too": of(7),
-        "that is B alone; A has numbers, too": of(9),
-        "the layers of the feed-forward network count, too": of(6),
+        "queries, keys and values are three layers here, each with an A of its own": of(16),
+        "that is A alone, or B alone; both have numbers": of(9),
+        "the layers of the feed-forward network count, too": of(8),
         "the layers of attention count, too": of(10),
+        "that is W_q and W_v alone, as in the paper": of(4),
         "those are the weights that stay frozen": whole,
     }
-    return diagnose(result, of(16), mistakes)
+    return diagnose(result, of(18), mistakes)
 
 # %% ../../nbs/solutions/15_fine_tuning.ipynb #b5c71e32
 @exercise(
