@@ -8,6 +8,7 @@ __all__ = ['find_family', 'read_config', 'write_config']
 # %% ../nbs/library/family_configs.ipynb #ef85a1b2
 from torch import nn
 
+from .bert import BertMaskedLanguageModel
 from .config import TransformerConfig
 from .encoder_decoder import EncoderDecoder
 from former_nb.families import (
@@ -22,7 +23,6 @@ from former_nb.families import (
 )
 from .generator import LanguageModel
 from .guards import check_that
-from .bert import BertMaskedLanguageModel
 
 # %% ../nbs/library/family_configs.ipynb #6f793c96
 def find_family(saved):

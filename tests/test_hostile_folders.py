@@ -13,9 +13,9 @@ from test_pretrained import DECODERS, GPT2, NONE, bytes_bpe, change_config, make
 from test_pretrained_translators import PAIRS
 from tokenizers import Regex, normalizers
 
-from former_nb.checkpoints import CHECKPOINT, read_checkpoint, write_tensors
 from former_nb.bert import BertClassifier
 from former_nb.bigrams import BigramClassifier
+from former_nb.checkpoints import CHECKPOINT, read_checkpoint, write_tensors
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.encoder_decoder import EncoderDecoder
