@@ -63,9 +63,8 @@ USED = {  # what comes before a lesson in the way of imports, wherever it is rea
     ],
     "deeper/09_baselines": ["bigrams.py"],
     "13_number_words": ["two_stacks.py", "deeper/07_packing"],  # a wrapper around two stacks
-    "15_translation": ["scores.py", "library/translating", "library/viewer"],
+    "15_translation": ["bart.py", "scores.py", "library/translating", "library/viewer"],
     "deeper/15_pretrained": [
-        "bart.py",
         "bert.py",
         "library/families",
         "library/family_configs",
