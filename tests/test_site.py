@@ -599,6 +599,76 @@ next(() => next(() => setTimeout(() => done(window.shifted), 100)));
 """
 
 
+ASK = {  # what the page's model says, and the weights of all heads
+    "names": "m.next([1, ...m.encode(arguments[1])])",
+    "numbers": "m.say(m.read([1, ...m.encode(arguments[1]), 2]), [1, 12, 13])",
+}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    "A page with the two live models and nothing else, as an address."
+    folder = tmp_path_factory.mktemp("live")
+    boxes = "".join(f'<div class="live" data-model="{name}"></div>' for name in ASK)
+    (folder / "live.js").write_text((ROOT / "docs/_static/live.js").read_text("utf-8"), "utf-8")
+    for name in ASK:
+        ext.write_model(ROOT / "former_nb" / "models" / name, folder / f"live_{name}.js")
+    page = f'<!doctype html><meta charset="utf-8"><script src="live.js"></script>{boxes}'
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    return (folder / "index.html").as_uri()
+
+
+@pytest.mark.skipif(not (BROWSER and DRIVER), reason="Chromium or chromedriver is missing")
+class TestLive:
+    def ask(self, browser, page, name, text, off=()):
+        "Logits, NaN for what never follows, and weights of each head: name -> (h, T, S)."
+        torch = pytest.importorskip("torch")
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        browser.get(page)
+        ready = lambda b: b.execute_script("return !!window.formerLive?.[arguments[0]]", name)
+        WebDriverWait(browser, 10, 0.05).until(ready)
+        code = f"""
+        const m = formerLive[arguments[0]];
+        m.off = new Set(arguments[2]);
+        const said = {ASK[name]}.map((l) => (l === -Infinity ? null : l));
+        const square = (row, n) => [...row, ...new Array(n - row.length).fill(0)];
+        for (const heads of Object.values(m.seen))
+          for (const rows of heads) rows.forEach((row, i) => {{
+            rows[i] = square(row, rows[rows.length - 1].length);
+          }});
+        return [said, m.seen];
+        """
+        said, seen = browser.execute_script(code, name, text, list(off))
+        said = torch.tensor([float("nan") if x is None else x for x in said])
+        return said, {at: torch.tensor(heads) for at, heads in seen.items()}
+
+    @pytest.mark.parametrize("name", ASK)
+    @pytest.mark.parametrize("off", [False, True])
+    def test_the_model_in_the_page_computes_what_pytorch_computes(self, browser, alone, name, off):
+        torch = pytest.importorskip("torch")
+        from former_nb import load_model
+        from former_nb.ablation import ablate_heads
+        from former_nb.recording import find_attention, record_attention
+
+        model, tokenizer, _ = load_model(name, "cpu")
+        text = {"names": "jona", "numbers": "neunundneunzig"}[name]
+        tokens = [1, *tokenizer.encode(text)]
+        inputs = [tokens] if name == "names" else [[*tokens, 2], [1, 12, 13]]
+        layer = find_attention(model)[-1]
+        said, seen = self.ask(browser, alone, name, text, [f"{layer.name}.1"] if off else ())
+        without = [(layer.kind, layer.layer, 2)] if off else []
+        with torch.no_grad(), ablate_heads(model, without), record_attention(model) as weights:
+            logits = model(*(torch.tensor([row]) for row in inputs))[0, -1]
+        shown = ~said.isnan()
+        assert shown.sum() == len(said) - 3  # all but three special tokens
+        near = dict(rtol=0, atol=1e-4)
+        torch.testing.assert_close(said[shown].softmax(-1), logits[shown].softmax(-1), **near)
+        assert seen.keys() == weights.keys()
+        for at, w in weights.items():
+            torch.testing.assert_close(seen[at], w[0], **near)
+
+
 class TestPages:
     pytestmark = in_browser
 
@@ -673,41 +743,6 @@ class TestPages:
             wait(lambda: drawn() != before)
         set_screen(browser)
         assert not there(".vega-chart .error")
-
-    @pytest.mark.parametrize(
-        "name, page", [("names", "index.html"), ("numbers", "13_number_words.html")]
-    )
-    def test_the_model_in_the_page_computes_what_pytorch_computes(self, browser, site, name, page):
-        torch = pytest.importorskip("torch")
-        from selenium.webdriver.support.ui import WebDriverWait
-
-        from former_nb import load_model
-
-        model, tokenizer, _ = load_model(name, "cpu")
-        text = {"names": "jona", "numbers": "neunundneunzig"}[name]
-        tokens = [1, *tokenizer.encode(text)]
-        visit(browser, site + page)
-        ready = lambda b: b.execute_script("return !!window.formerLive?.[arguments[0]]", name)
-        WebDriverWait(browser, 10, 0.05).until(ready)
-        ask = {
-            "names": "const said = m.next([1, ...m.encode(arguments[1])]);",
-            "numbers": "const source = [1, ...m.encode(arguments[1]), 2];"
-            " const said = m.say(m.read(source), [1, 12, 13]);",
-        }[name]
-        finite = "return said.map((l) => (l === -Infinity ? null : l));"
-        found = browser.execute_script(
-            f"const m = formerLive[arguments[0]]; {ask} {finite}", name, text
-        )
-        with torch.no_grad():
-            if name == "names":
-                logits = model.eval()(torch.tensor([tokens]))[0, -1]
-            else:
-                logits = model.eval()(torch.tensor([[*tokens, 2]]), torch.tensor([[1, 12, 13]]))[
-                    0, -1
-                ]
-        shown = [i for i, value in enumerate(found) if value is not None]
-        p = torch.tensor([found[i] for i in shown]).softmax(-1)
-        torch.testing.assert_close(p, logits[shown].softmax(-1), rtol=0, atol=1e-4)
 
     def test_the_model_in_the_page_needs_scripts_and_no_webassembly(self, browser, site):
         from selenium.webdriver.support.ui import WebDriverWait

@@ -46,6 +46,7 @@
     constructor({ config, alphabet, weights }) {
       this.c = config;
       this.w = readTensors(decode(weights));
+      this.table = this.w["embed.tokens.weight"] ?? this.w["head.weight"]; // one matrix, kept once
       this.letters = [...alphabet];
       this.off = new Set(); // heads that are switched off, as "layer.head"
       this.causal = true;
@@ -59,15 +60,14 @@
       return tokens.map((t) => this.letters[t - 4] ?? "").join("");
     }
 
-    linear(x, name, from = 0, to = undefined) { // rows `from` to `to` of the matrix
+    linear(x, name) {
       const w = this.w[`${name}.weight`], b = this.w[`${name}.bias`], n = x[0].length;
-      to ??= b.length;
       return x.map((row) => {
-        const y = new Array(to - from);
-        for (let o = from; o < to; o++) {
+        const y = new Array(b.length);
+        for (let o = 0; o < b.length; o++) {
           let s = b[o];
           for (let i = 0, at = o * n; i < n; i++) s += w[at + i] * row[i];
-          y[o - from] = s;
+          y[o] = s;
         }
         return y;
       });
@@ -95,8 +95,8 @@
 
     attend(x, memory, name, causal) { // and note the weights of each head
       const { d_model: d, n_heads: n } = this.c, width = d / n, own = memory === x;
-      let q = this.linear(x, `${name}.qkv`, 0, d), k = this.linear(memory, `${name}.qkv`, d, 2 * d);
-      const v = this.linear(memory, `${name}.qkv`, 2 * d, 3 * d);
+      let q = this.linear(x, `${name}.w_q`), k = this.linear(memory, `${name}.w_k`);
+      const v = this.linear(memory, `${name}.w_v`);
       if (own && this.c.positions === "rotary") [q, k] = [q, k].map((t) => t.map((r, i) => this.rotate(r, i)));
       const weights = [], y = x.map(() => new Array(d).fill(0));
       for (let h = 0; h < n; h++) {
@@ -115,7 +115,7 @@
         }));
       }
       this.seen[name] = weights;
-      return this.linear(y, `${name}.out`);
+      return this.linear(y, `${name}.w_o`);
     }
 
     stack(x, name, memory, causal) {
@@ -132,16 +132,16 @@
     }
 
     embed(tokens, scale) {
-      const d = this.c.d_model, table = this.w["positions.table"];
+      const d = this.c.d_model, positions = this.w["embed.positions.table"];
       return tokens.map((t, place) => Array.from(
-        { length: d }, (_, i) => this.w["embed.weight"][t * d + i] * scale + (table ? table[place * d + i] : 0)
+        { length: d }, (_, i) => this.table[t * d + i] * scale + (positions ? positions[place * d + i] : 0)
       ));
     }
 
     logits(x) { // of the last place; the matrix that embeds gives them, too
       const d = this.c.d_model, row = x[x.length - 1];
       return Array.from({ length: this.c.vocab_size }, (_, t) =>
-        row.reduce((s, v, i) => s + v * this.w["embed.weight"][t * d + i], 0));
+        row.reduce((s, v, i) => s + v * this.table[t * d + i], 0));
     }
 
     next(tokens) { // what may follow: nats of each token, those that never follow at -infinity
