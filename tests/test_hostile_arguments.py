@@ -27,7 +27,6 @@ from former_nb.sampling import Sampling, apply_repetition_penalty, filter_logits
 from former_nb.scores import compare_translations
 from former_nb.text import CharTokenizer, collate, encode_texts, pad_rows
 from former_nb.translating import split_text, translate
-from former_nb.two_stacks import CrossAttentionCache
 
 CONFIG = TransformerConfig(30, 12, 16, 2, 1, d_ff=16)
 MODEL, TRANSLATOR = LanguageModel(CONFIG).eval(), EncoderDecoder(CONFIG).eval()
@@ -44,7 +43,6 @@ CALLS = [  # what is called, with arguments of which each is exchanged in turn, 
     (length_score, dict(length=3, length_penalty=1.0, convention="mean"), dict(total=-1.0)),
     (LayerCache, dict(window=None)),
     (KVCache, dict(n_layers=2, window=None)),
-    (CrossAttentionCache, dict(n_layers=2)),
     (stream, dict(model=MODEL, prompts=[[1, 5]], max_new_tokens=2, sampling=Sampling(), window=2)),
     (stream, WRITING, dict(model=MODEL, prompts=[[1, 5]], max_new_tokens=2)),
     (stream_text, PROMPT),

@@ -40,7 +40,10 @@ def test_the_stacks_of_the_paper_have_44_million_weights_and_its_matrix_makes_65
     )
     model = make_model(8000, 6000)
     count = lambda *parts: sum(p.numel() for part in parts for p in part.parameters())
-    stacks, matrices = count(model.encoder, model.decoder), count(model.embed, model.src_embed)
+    stacks, matrices = (
+        count(model.encoder, model.decoder),
+        count(model.src_embed.tokens, model.tgt_embed.tokens),
+    )
     assert (round(stacks / 1e6), round(matrices / 1e6)) == (44, 7)
     assert "The paper states 65 million" in text and "37,000 tokens" in text
     assert 62e6 < stacks + 37_000 * model.config.d_model < 66e6  # with one matrix for both sides
