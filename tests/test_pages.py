@@ -1,15 +1,18 @@
-"""The pages of the path: each runs as a reader sees it and has the anatomy of a lesson.
+"""The pages of the path: each runs as a reader sees it, has the anatomy of a lesson, and what it
+exports is what it shows.
 
-A page that hides no code is run as shown by `nbdev_test`, cell by cell; here it is enough that no
-shown cell uses a name that no shown cell made. With FORMER_NB_PAGES=all each page is also executed
-as rendered, in an empty kernel.
+`nbdev_test` runs every cell of a page. What a reader sees runs as well if no shown cell uses a name
+that no shown cell made, nor one that only a fold made. With FORMER_NB_PAGES=all each page is also
+executed as rendered, in an empty kernel.
 """
 
 import ast
 import builtins
+import inspect
 import os
 import re
 import symtable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -22,12 +25,22 @@ from nbformat.v4 import new_notebook, new_output
 
 ROOT = Path(__file__).resolve().parents[1]
 NBS = ROOT / "nbs"
-WORDS, LINES, MINUTES, PITFALLS = 1400, 120, 20, 2
-TOUR_MINUTES = 10
+PITFALLS = 2
 LAST = ["Exercises", "Recap", "References"]
+IMPORTS = "What this page imports"
+MINUTES = r"\*\*Read \d+ \u00b7 work \d+ minutes\*\*"
 
 order, first_cell = tool("order"), tool("first_cell")
 PAGES = [order.TOUR, *order.PATH]
+NOT_YET = [  # lessons as they were; one that is rewritten leaves this list
+    *("08_training", "09_classifier", "12_encoder_decoder", "13_number_words"),
+    *("14_subwords", "15_translation"),
+]
+BELOW = {  # what modules of the path import of deep dives, which those lessons name in a sentence
+    "training": {"losses", "optimization", "runs"},
+    "decoding": {"caches", "sampling"},
+    "number_words": {"caches"},
+}
 
 # ---------------------------------------------------------------- what a reader sees of a page
 
@@ -63,6 +76,25 @@ def is_folded(cell):
 
 def is_exported(cell):
     return bool({"export", "exports", "exporti"} & set(directives(cell)))
+
+
+def body(cell):
+    "The statements of a code cell, without shell and magic lines."
+    return order.cell_tree(cell.source, "a cell").body
+
+
+def importing(cell):
+    "The statements of a cell that import."
+    return [s for s in body(cell) if isinstance(s, (ast.Import, ast.ImportFrom))]
+
+
+def is_module_head(cell):
+    "Is this the hidden cell with the imports of the module that a page exports, and nothing else?"
+    return is_exported(cell) and len(importing(cell)) == len(body(cell))
+
+
+def is_import_fold(cell):
+    return is_folded(cell) and directives(cell).get("code-summary") == IMPORTS.lower()
 
 
 def shown_and_run(nb):
@@ -104,17 +136,19 @@ def names(source, where):
 
 
 def name_faults(nb):
-    "One sentence for each name that a shown cell uses and no shown cell made."
-    cells = [(n, *names(cell.source, f"cell {n}")) for n, cell in shown_and_run(nb)]
-    known = {*dir(builtins), "__name__", "__file__", "display", "get_ipython"}
-    ever = known.union(*(made for _, made, _, _ in cells))
-    for n, made, used, later in cells:
-        known |= made
-        for name in sorted(used - known | later - ever):
+    "One sentence for each name that a shown cell uses and no shown cell made, or only a fold."
+    cells = [(n, cell, *names(cell.source, f"cell {n}")) for n, cell in shown_and_run(nb)]
+    builtin = {*dir(builtins), "__name__", "__file__", "display", "get_ipython"}
+    closed = {n for n, cell, *_ in cells if is_folded(cell) and not is_import_fold(cell)}
+    opened = builtin.union(*(made for n, _, made, *_ in cells if n not in closed))
+    maker = dict.fromkeys(builtin, 0)  # name -> the cell that made it last
+    for n, _, made, used, later in cells:
+        maker |= dict.fromkeys(made, n)
+        for name in sorted(used - maker.keys() | later - opened - made):
             yield f"cell {n} uses {name}, which no shown cell has made"
-
-
-# ---------------------------------------------------------------- what nbdev runs as it renders
+        for name in sorted(used & maker.keys()):
+            if maker[name] in closed - {n}:
+                yield f"cell {n} uses {name}, which cell {maker[name]}, a fold, has made"
 
 
 def import_faults(nb):
@@ -155,13 +189,17 @@ def test_imports_stand_apart_from_what_computes(path):
 def page_faults(nb):
     "One sentence for each way in which a page does not run as shown."
     for n, cell in code_cells(nb):
-        if is_hidden(cell) and cell.source != first_cell.CELL:  # the one exception to the rule
+        fine = cell.source == first_cell.CELL or is_module_head(cell)
+        if is_hidden(cell) and not fine:  # those two are the exceptions to the rule
             yield f"cell {n} is hidden"
         if is_folded(cell) and is_exported(cell):
             yield f"cell {n} is exported and folded"
         pictures = [m for o in cell.outputs for m in o.get("data", {}) if is_picture(m)]
         if pictures and not directives(cell).get("fig-alt"):
             yield f"cell {n} draws and has no fig-alt"
+    first, *others = [n for n, cell in shown_and_run(nb) if importing(cell)] or [0]
+    for n in others:
+        yield f"cell {n} imports; cell {first} is the one for it"
     yield from name_faults(nb)
 
 
@@ -169,35 +207,27 @@ def is_picture(mime):
     return mime.startswith(("image/", "application/vnd.vegalite"))
 
 
-def size(nb):
-    "Words, and lines of code that stand open on the page."
-    text = [cell.source for cell in nb.cells if cell.cell_type == "markdown"]
-    shown = [cell for _, cell in code_cells(nb) if not is_hidden(cell) and not is_folded(cell)]
-    return len("\n".join(text).split()), sum(len(lines(cell)) for cell in shown)
-
-
-def shape_faults(nb, page, folder, most_minutes=MINUTES):
-    "One sentence for each way in which a page of the path is not begun, drawn or measured so."
+def shape_faults(nb, page, folder):
+    "One sentence for each way in which a page of the path is not begun or drawn so."
     text = "\n\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
-    number, (words, open_lines) = page[:2], size(nb)
-    minutes = words / 200 + open_lines / 12
-    if not re.match(rf"# {number} \u00b7 .+\n\n> .+", text):
-        yield f"it begins with {text[:40]!r}, expected '# {number} \u00b7 Title' and '> subtitle'"
-    for what, most, got in [("words", WORDS, words), ("lines of code", LINES, open_lines)]:
-        if got > most:
-            yield f"{got} {what}, expected at most {most}"
-    if round(minutes) > most_minutes:
-        yield f"{minutes:.1f} minutes, expected at most {most_minutes}"
-    stated = re.search(r"\*\*(\d+) minutes\*\*", text)
-    if not stated or abs(int(stated[1]) - round(minutes)) > 1:
-        said = stated[0] if stated else "no **N minutes**"
-        yield f"says {said}, expected {words} / 200 + {open_lines} / 12 = {round(minutes)}"
+    if not re.match(rf"# {page[:2]} \u00b7 .+\n\n> .+", text):
+        yield f"it begins with {text[:40]!r}, expected '# {page[:2]} \u00b7 Title' and '> subtitle'"
     drawings = re.findall(r"!\[[^\]]+\]\(([^):]+\.svg)\)", text)
     if not any((folder / drawing).is_file() for drawing in drawings):
         yield f"no drawing: expected a local SVG, got {drawings}"
     pitfalls = len(re.findall(r"^> \*\*(?:\u26a0\ufe0f? )?Pitfall", text, re.M))
     if pitfalls > PITFALLS:
         yield f"{pitfalls} pitfalls, expected at most {PITFALLS}"
+
+
+def form_faults(nb):
+    "One sentence for each way in which a lesson does not begin as lessons do."
+    text = "\n\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
+    if not re.search(MINUTES, text):
+        yield "says no **Read N \u00b7 work M minutes**"
+    first = next((cell for _, cell in shown_and_run(nb) if importing(cell)), None)
+    if first is not None and not is_import_fold(first):
+        yield f"its imports are not folded under {IMPORTS!r}"
 
 
 def lesson_faults(nb, page, folder):
@@ -217,22 +247,80 @@ def lesson_faults(nb, page, folder):
 def test_a_page_runs_as_shown_and_has_the_anatomy_of_a_lesson(page):
     nb = nbformat.read(NBS / f"{page}.ipynb", 4)
     faults = [*page_faults(nb), *(lesson_faults(nb, page, NBS) if page in order.PATH else [])]
-    assert faults == []
+    form = [*form_faults(nb)] if page in order.PATH else []
+    if page in NOT_YET:
+        assert faults + form, f"{page} is rewritten: take it off the list NOT_YET"
+    else:
+        assert faults + form == []
 
 
-def test_the_tour_is_short_names_each_lesson_and_ends_at_the_first():
+def test_the_tour_names_each_lesson_and_ends_at_the_first():
     nb = nbformat.read(NBS / f"{order.TOUR}.ipynb", 4)
-    assert list(shape_faults(nb, order.TOUR, NBS, TOUR_MINUTES)) == []
+    assert list(shape_faults(nb, order.TOUR, NBS)) == []
     text = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
     assert {*order.PATH} <= {*re.findall(r"\]\((\w+)\.ipynb\)", text)}
     assert f"]({order.PATH[0]}.ipynb)" in nb.cells[-1].source
 
 
+# ---------------------------------------------------------------- what is typed is what is imported
+
+
+def exports(nb):
+    "(module, cell) for each cell that a page exports."
+    [default] = [directives(c)["default_exp"] for c in nb.cells if "default_exp" in directives(c)]
+    for _, cell in code_cells(nb):
+        if is_exported(cell):
+            yield directives(cell)["export"] or default, cell
+
+
+def defined(cell):
+    "The functions and classes of a cell."
+    kinds = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
+    return [s.name for s in body(cell) if isinstance(s, kinds)]
+
+
+@pytest.mark.parametrize("page", order.PATH)
+def test_what_a_lesson_derives_is_what_people_import(page):
+    "The source of each class and function is a cell of the page, open, and the page speaks of it."
+    nb = nbformat.read(NBS / f"{page}.ipynb", 4)
+    for module, cell in exports(nb):
+        for name in defined(cell):
+            there = inspect.getsource(getattr(import_module(f"former_nb.{module}"), name))
+            assert there.strip() in cell.source, f"{module}.{name} is not what the page shows"
+            assert not is_hidden(cell) and not is_folded(cell), f"{name} is not to be seen"
+            text = "\n".join(c.source for c in nb.cells)
+            assert len(re.findall(rf"\b{name}\b", text)) > 1, f"{name} is defined, and no more"
+
+
+def path_modules():
+    "Each module that lessons export -> the names of its functions and classes in their cells."
+    found = {}
+    for page in order.PATH:
+        for module, cell in exports(nbformat.read(NBS / f"{page}.ipynb", 4)):
+            found.setdefault(module, []).extend(defined(cell))
+    return found
+
+
+def test_a_module_of_the_path_holds_nothing_that_no_lesson_shows():
+    for name, shown in path_modules().items():
+        tree = ast.parse((ROOT / "former_nb" / f"{name}.py").read_text(encoding="utf-8"))
+        kinds = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
+        assert [s.name for s in tree.body if isinstance(s, kinds)] == shown, name
+
+
+def test_the_path_imports_nothing_from_deep_dives_but_what_is_listed():
+    lib = ROOT / "former_nb"
+    modules, public = order.sources(lib), order.public_names(lib)
+    found = {}
+    for name in path_modules():
+        tree = ast.parse((lib / f"{name}.py").read_text(encoding="utf-8"))
+        dives = {m for _, m in order.imported(tree, modules, public) if modules[m] in order.DIVES}
+        if dives:
+            found[name] = dives
+    assert found == BELOW
+
+
 # ---------------------------------------------------------------- executed as rendered
-
-
-def hides_code(page):
-    return any(is_hidden(cell) for _, cell in code_cells(nbformat.read(NBS / f"{page}.ipynb", 4)))
 
 
 def execute(nb, folder):
@@ -249,10 +337,8 @@ def execute(nb, folder):
                 pytest.fail(f"cell {n}: {error.ename}: {error.evalue}", pytrace=False)
 
 
-EXECUTED = PAGES if os.environ.get("FORMER_NB_PAGES") == "all" else [*filter(hides_code, PAGES)]
-
-
-@pytest.mark.parametrize("page", EXECUTED)
+@pytest.mark.skipif(os.environ.get("FORMER_NB_PAGES") != "all", reason="FORMER_NB_PAGES=all asks")
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_executes_as_rendered(page, monkeypatch):
     monkeypatch.setenv("IN_TEST", "1")
     execute(nbformat.read(NBS / f"{page}.ipynb", 4), NBS)
@@ -261,7 +347,7 @@ def test_a_page_executes_as_rendered(page, monkeypatch):
 # ---------------------------------------------------------------- do these tests see?
 
 PNG = new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
-TITLE = "# 07 \u00b7 Text\n\n> Letters into rows\n\n**1 minutes** \u00b7 after lesson 06"
+TITLE = "# 07 \u00b7 Text\n\n> Letters into rows\n\n**Read 1 \u00b7 work 5 minutes**"
 DRAWING = "![Letters become numbers.](images/07.svg)"
 END = "## Exercises\n\n**07.2 Predict.**\n\n## Recap\n\n## References"
 
@@ -269,10 +355,10 @@ END = "## Exercises\n\n**07.2 Predict.**\n\n## Recap\n\n## References"
 def lesson(*cells, title=TITLE, drawing=DRAWING, end=END):
     "A lesson that is right, with more cells in its middle."
     install = code(first_cell.CELL)
-    first = code("#| default_exp text\n#| export\nimport torch")
+    first = code("#| hide\n#| default_exp text\n#| export\nimport torch")
     mine = code('def mine(x): ...\n\n\ncheck("07.1", mine);')
-    imports = code("from former_nb.exercises import check")
-    cells = [prose(title), install, prose(drawing), first, imports, *cells, mine, prose(end)]
+    fold = code(FOLD + "import torch\n\nfrom former_nb.exercises import check\n\ncheck")
+    cells = [prose(title), install, prose(drawing), first, fold, *cells, mine, prose(end)]
     return new_notebook(cells=cells)
 
 
@@ -283,9 +369,12 @@ def folder(tmp_path):
     return tmp_path
 
 
-FIGURE = "#| fig-alt: A line.\n#| code-fold: true\ntorch.ones(2)"
+FOLD = "#| code-fold: true\n#| code-summary: What this page imports\n"
+FIGURE = "#| fig-alt: A line.\n#| code-fold: true\ny = torch.ones(2)\ny"
 FINE = [
     code(FIGURE, outputs=[PNG]),
+    code(FIGURE, outputs=[PNG]),
+    code("y = 1\ny"),
     code("%%time\nx = torch.ones(2)\n!ls\nx[0]"),
     code("def f(a, *b):\n    return [g(c) for c in b] + [a]"),
     code("def g(c):\n    global later\n    later = c\n    return c"),
@@ -297,6 +386,7 @@ FINE = [
 def test_a_page_that_is_right_has_no_fault(folder):
     assert list(page_faults(lesson(*FINE))) == []
     assert list(lesson_faults(lesson(*FINE), "07_text", folder)) == []
+    assert list(form_faults(lesson(*FINE))) == []
 
 
 @pytest.mark.parametrize(
@@ -304,17 +394,31 @@ def test_a_page_that_is_right_has_no_fault(folder):
     [
         (code("#| hide\n1"), "is hidden"),
         (code("#| echo: false\n1"), "is hidden"),
+        (code("#| hide\nimport os"), "is hidden"),
+        (code("#| hide\n#| export\nimport os\n\nx = 1"), "is hidden"),
+        (code("import os"), "imports; cell 5 is the one for it"),
         (code("1", metadata={"tags": ["remove-cell"]}), "is hidden"),
         (code("#| export\n#| fold What it is\nx = 1"), "is exported and folded"),
         (code("torch.ones(2)", outputs=[PNG]), "draws and has no fig-alt"),
         (code("unknown"), "uses unknown"),
         (code("def f():\n    return unknown"), "uses unknown"),
         (code("[unknown for x in range(2)]"), "uses unknown"),
+        (code("made"), "uses made, which cell 6, a fold, has made"),
+        (code("def f():\n    return made"), "uses made, which no shown cell has made"),
+        (code("#| code-fold: true\nmade"), "uses made, which cell 6, a fold, has made"),
     ],
 )
 def test_a_page_that_does_not_run_as_shown_is_told_so(cell, fault):
-    (said,) = page_faults(lesson(cell))
-    assert said.startswith("cell 6 ") and fault in said
+    fold = code("#| code-fold: true\nmade = 1")
+    (said,) = page_faults(lesson(fold, cell))
+    assert said.startswith("cell 7 ") and fault in said
+
+
+def test_a_fold_that_takes_an_open_name_is_named():
+    page = lesson(code("made = 1"), code("#| code-fold: true\nfor made in [2]:\n    made"))
+    assert list(page_faults(page)) == []
+    page.cells.insert(-2, code("made"))
+    assert list(page_faults(page)) == ["cell 8 uses made, which cell 7, a fold, has made"]
 
 
 @pytest.mark.parametrize(
@@ -351,11 +455,8 @@ PITFALL = "> **Pitfall: the wrong axis.** Look.\n\n"
     "spoilt, fault",
     [
         (lesson(title=TITLE.replace("07", "08")), "it begins with"),
-        (lesson(prose("word " * 1400)), "words, expected at most"),
-        (lesson(code("x = 1\n" * 121)), "lines of code, expected at most"),
-        (lesson(code("x = 1\n" * 120), prose("word " * 2100)), "minutes, expected at most 20"),
-        (lesson(prose("word " * 600)), "says **1 minutes**"),
-        (lesson(title=TITLE.replace("minutes", "hours")), "says no **N minutes**"),
+        (lesson(title=TITLE.replace("work", "rest")), "says no **Read N"),
+        (lesson(title=TITLE.replace("Read 1 \u00b7 work 5", "1")), "says no **Read N"),
         (lesson(drawing="![A drawing.](images/none.svg)"), "no drawing"),
         (lesson(drawing="![A drawing.](https://a.org/b.svg)"), "no drawing"),
         (lesson(prose(PITFALL * 2 + PITFALL.replace("P", "\u26a0 P"))), "3 pitfalls"),
@@ -364,7 +465,14 @@ PITFALL = "> **Pitfall: the wrong axis.** Look.\n\n"
     ],
 )
 def test_a_lesson_that_lacks_something_is_told_so(folder, spoilt, fault):
-    assert fault in "; ".join(lesson_faults(spoilt, "07_text", folder))
+    faults = [*lesson_faults(spoilt, "07_text", folder), *form_faults(spoilt)]
+    assert fault in "; ".join(faults)
+
+
+def test_imports_that_stand_open_are_named(folder):
+    page = lesson()
+    page.cells[4].source = page.cells[4].source.removeprefix(FOLD)
+    assert list(form_faults(page)) == ["its imports are not folded under 'What this page imports'"]
 
 
 def test_an_exercise_at_the_end_only_is_not_enough(folder):
