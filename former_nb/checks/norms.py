@@ -25,10 +25,12 @@ from ..exercises import diagnose, exercise
 def judge_norms_1(answer):
     d, h, d_ff = 12, 3, 40
     sizes = dict(vocab_size=2, max_len=2, d_model=d, n_heads=h, activation="swiglu", norm="rms")
-    count = lambda d_ff=d_ff: sum(
-        p.numel() for p in DecoderBlock(TransformerConfig(d_ff=d_ff, **sizes)).parameters()
-    )
-    right = torch.tensor(count())
+
+    def count(d_ff):
+        block = DecoderBlock(TransformerConfig(d_ff=d_ff, **sizes))
+        return sum(p.numel() for p in block.parameters())
+
+    right = torch.tensor(count(d_ff))
     attention, matrices, norms = 4 * d * d + 4 * d, 8 * d * d + 3 * d * d_ff, 3 * d
     return diagnose(
         answer,
