@@ -17,6 +17,8 @@ from nbformat.v4 import new_code_cell as code
 from nbformat.v4 import new_markdown_cell as prose
 from nbformat.v4 import new_notebook, new_output
 
+from former_nb.saving import SHIPPED, load_model
+
 ROOT = Path(__file__).resolve().parents[1]
 run, readme, order = tool("run"), tool("readme"), tool("order")
 
@@ -404,6 +406,30 @@ def test_the_course_is_fifteen_lessons_and_no_name_stands_twice():
     assert [lesson[:2] for lesson in order.PATH] == [f"{n:02}" for n in range(1, 16)]
     pages = {*order.READ, *order.LIBRARY}
     assert len({re.sub(r"^(.*/)?(\d\d_)?", "", page) for page in pages}) == len(pages)
+
+
+# ---------------------------------------------------------------- models
+
+
+@pytest.mark.parametrize("name", ["names", "numbers"])
+def test_the_models_that_ship_can_be_made_again(name, tmp_path, monkeypatch, capsys):
+    "As tools/models.py makes them, but for the steps: two, and few numbers."
+    models = tool("models")
+    monkeypatch.setattr(models, "FOLDER", tmp_path)
+    whole, choose, few = models.number_rows(), models.choose_settings, (200, 20, 10)
+    monkeypatch.setattr(models, "number_rows", lambda: [p[:n] for p, n in zip(whole, few)])
+    monkeypatch.setattr(models, "choose_settings", lambda *args: choose(*args) | {"steps": 2})
+    monkeypatch.setattr(models, "fit", lambda *args: None)  # of the numbers
+    models.ship(name)
+    made, ours = (load_model(folder / name).model for folder in (tmp_path, SHIPPED))
+    assert type(made) is type(ours) and made.config == ours.config
+    assert made.state_dict().keys() == ours.state_dict().keys()
+    said = capsys.readouterr().out
+    assert "held-out" in said and said.count("->") == {"names": 2, "numbers": 3}[name]
+    card = (tmp_path / name / "README.md").read_text(encoding="utf-8")
+    there = (SHIPPED / name / "README.md").read_text(encoding="utf-8")
+    parameters = f"{sum(p.numel() for p in made.parameters()):,} parameters"
+    assert parameters in card and parameters in there
 
 
 # ---------------------------------------------------------------- tests

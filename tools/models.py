@@ -22,7 +22,7 @@ from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
 from former_nb.losses import evaluate
 from former_nb.recipes import TASKS, name_texts
 from former_nb.saving import load_model, save_model
-from former_nb.settings import choose_settings
+from former_nb.settings import build, choose_settings
 from former_nb.text import CharTokenizer, collate, encode_texts
 from former_nb.toy_data import english_number, german_number, number_pairs
 from former_nb.training import TrainingConfig, fit
@@ -69,7 +69,9 @@ def make_names(folder):
     "Train by the command line's own recipe; model, tokenizer, measure and what the data are."
     settings = choose_settings(TASKS["names"], {}, {})
     (_, valid, test), source = name_texts(settings)
-    run_task("names", settings, folder, False, True, "cpu", save_every=None, tensorboard=False)
+    plan = build(TrainingConfig, settings)
+    how = dict(resume=False, overwrite=True, device="cpu", save_every=None, tensorboard=False)
+    run_task("names", settings, plan, folder, **how)
     model, tokenizer, _ = load_model(folder)
     parts = {"validation": valid, "held-out": test}
 
