@@ -643,6 +643,10 @@ def test_a_classifier_of_theirs_gives_its_labels(tmp_path):
         for p, text in zip(found["p(good)"], ["the cat", "a film to forget"]):
             logits = theirs(torch.tensor([own.encode(text).ids])).logits
             assert abs(p - logits.softmax(-1)[0, 1].item()) < 1e-5
+    arguments = ["classify", "--model", str(tmp_path), "--device", "cpu", "a film to forget"]
+    said = CliRunner().invoke(app, arguments)
+    assert said.exit_code == 0, said.output
+    assert f"{found['label'][1]}" in said.stdout  # a BERT is a classifier
 
 
 def test_the_encoder_of_lesson_14_reads_the_merges_of_gpt_2(tmp_path):
