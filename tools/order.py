@@ -82,6 +82,7 @@ AHEAD = {  # what the cells of a page, not its module, show of later lessons
     "deeper/04_flash": ["library/config", "10_generator"],
     "library/recording": ["deeper/05_relative_positions"],
     "12_encoder_decoder": ["two_stacks.py"],  # its check against PyTorch
+    "deeper/08_speed": ["deeper/07_packing"],  # a rung of its ladder
 }
 TOUR = "00_tour"
 
