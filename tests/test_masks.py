@@ -5,6 +5,9 @@ import pytest
 import torch
 from bad_input_table import cases, counts, i, judge, n, shape, yes, zeros
 
+from former_nb.attention import attention
+from former_nb.classifier import Classifier
+from former_nb.config import TransformerConfig
 from former_nb.mask_formats import (
     from_additive,
     from_attention_mask,
@@ -13,7 +16,12 @@ from former_nb.mask_formats import (
     to_attention_mask,
     to_torch_mha,
 )
-from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
+from former_nb.mask_patterns import (
+    document_mask,
+    masked_attention,
+    prefix_mask,
+    sliding_window_mask,
+)
 from former_nb.masks import causal_mask, combine_masks, padding_mask
 
 CAUSAL, SHAPE = causal_mask(4), (2, 3, 5, 7)
@@ -189,3 +197,22 @@ def test_patterns_equal_their_rules_pair_by_pair():
                 assert masks[0][b, 0, query, key] == (key <= query or key < open_to_all)
                 assert masks[1][b, 0, query, key] == (documents[b][query] == documents[b][key])
     assert prefix_mask(T, 2).equal(prefix_mask(T, torch.tensor([2])))
+
+
+def test_one_more_mask_for_a_whole_model_leaves_the_models_own():
+    torch.manual_seed(0)
+    q, extra, pads = n(2, 3, 5, 4), sliding_window_mask(5, 2), padding_mask(TOKENS)
+    attend = masked_attention(extra)
+    assert attend(q, q, q, pads).equal(attention(q, q, q, combine_masks(extra, pads)))
+    added = masked_attention(n(5, 5), masked_attention(n(5, 5), attend))
+    wanted = attention(q, q, q, (2 * n(5, 5)).masked_fill(~extra, -torch.inf))
+    torch.testing.assert_close(added(q, q, q), wanted)
+    model = Classifier(TransformerConfig(9, 5, 8, 2, 2, 16, dropout=0.0), 2)
+    torch.nn.init.normal_(model.head.weight)
+    text, padded = TOKENS[1:, :2], TOKENS[1:]
+    assert padded[0, 2:].eq(0).all()  # padding stays hidden behind another mask
+    everything = masked_attention(torch.ones(5, 5, dtype=torch.bool))
+    torch.testing.assert_close(model(padded, everything), model(text))
+
+
+TOKENS = torch.tensor([[1, 2, 3, 4, 5], [7, 8, 0, 0, 0]])
