@@ -6,6 +6,8 @@
 __all__ = ['sliding_window_mask', 'masked_attention', 'prefix_mask', 'document_mask']
 
 # %% ../nbs/deeper/04_mask_patterns.ipynb #c950b64d
+from functools import partial
+
 import torch
 
 from .attention import attention
@@ -31,11 +33,11 @@ def masked_attention(
     attend=attention,  # what is called with both masks
 ):  # a function that is called as `attention`
     "What a whole model attends by, so that each of its layers is under one more mask."
+    return partial(_attend_masked, attend, extra)
 
-    def attend_masked(q, k, v, mask=None, **options):
-        return attend(q, k, v, mask=merge_masks(mask, extra), **options)
 
-    return attend_masked
+def _attend_masked(attend, extra, q, k, v, mask=None, **options):
+    return attend(q, k, v, mask=merge_masks(mask, extra), **options)
 
 # %% ../nbs/deeper/04_mask_patterns.ipynb #265e9af7
 def prefix_mask(

@@ -19,6 +19,7 @@ from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.generator import LanguageModel
+from former_nb.mask_patterns import masked_attention
 from former_nb.masks import padding_mask
 from former_nb.multi_head import MultiHeadAttention
 from former_nb.packing import packed
@@ -180,6 +181,12 @@ def test_a_recorder_stands_inside_of_positions_options_and_a_cache():
         (attention, {}, attention_weights(q, k)),
         (attention, dict(mask=mask), attention_weights(q, k, mask)),
         (partial(attention, mask=mask), {}, attention_weights(q, k, mask)),
+        (masked_attention(mask), {}, attention_weights(q, k, mask)),
+        (
+            partial(Rotary(6, 9), masked_attention(mask)),
+            dict(is_causal=True),
+            attention_weights(*turned, mask, is_causal=True),
+        ),
         (partial(Rotary(6, 9), attention), {}, attention_weights(*turned)),
         (
             partial(ALiBi(4), partial(attention, is_causal=True)),
