@@ -255,7 +255,7 @@ def course(tmp_path):
     "Two lessons and the deep dives behind them, plain modules, pages above, and a solution."
     pages = {
         "library/config": "config",
-        "library/multi_head_tools": "multi_head_tools",
+        "library/recipes": "recipes",
         "02_attention": "attention",
         "03_multi_head": "multi_head",
         "deeper/03_equivalent_forms": "equivalent_forms",
@@ -315,8 +315,8 @@ def test_a_page_may_import_what_came_before(course, page, line):
         ("03_multi_head", "from former_nb.flash import f"),
         ("deeper/03_equivalent_forms", "from former_nb.flash import f"),
         ("deeper/03_equivalent_forms", "from former_nb.masks import f"),
-        ("04_masks", "from former_nb.multi_head_tools import f"),
-        ("library/config", "from former_nb.multi_head_tools import f"),
+        ("04_masks", "from former_nb.recipes import f"),
+        ("library/config", "from former_nb.recipes import f"),
     ],
 )
 def test_a_page_may_not_import_ahead(course, capsys, page, line):
@@ -369,7 +369,7 @@ def test_plain_modules_are_linted_and_formatted_as_any_code(course, capsys):
 
 
 def test_pages_outside_the_course_may_import_everything(course):
-    for page in ("solutions/03_multi_head", "library/multi_head_tools", "00_tour"):
+    for page in ("solutions/03_multi_head", "library/recipes", "00_tour"):
         save(course / "nbs" / f"{page}.ipynb", code("from former_nb.masks import f"))
     assert check_order(course) == 0
 
@@ -393,7 +393,7 @@ def test_the_site_follows_the_order_and_says_so_when_it_does_not(course, capsys)
     words = re.findall(r"(?:caption|file|glob): (.*)", toc.read_text(encoding="utf-8"))
     path = ["00_tour", "02_attention", "03_multi_head", "04_masks"]
     dives = ["deeper/03_equivalent_forms", "deeper/04_flash"]
-    library = ["library/config", "library/multi_head_tools"]
+    library = ["library/config", "library/recipes"]
     rest = ["Solutions", "solutions/*", "API", "api/*"]
     assert words == ["The path", *path, "Deep dives", *dives, "Library", *library, *rest]
     save(course / "nbs" / "05_positions.ipynb", code("1"))
