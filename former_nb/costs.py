@@ -83,6 +83,10 @@ def _without_numbers(model, batch):
         twins[id(parameter)] = nn.Parameter(_fake(parameter), parameter.requires_grad)
     for buffer in model.buffers():
         twins[id(buffer)] = _fake(buffer)
+    for part in model.modules():  # tensors that are neither, such as rotary frequencies
+        for value in vars(part).values():
+            if isinstance(value, torch.Tensor):
+                twins[id(value)] = _fake(value)
     return copy.deepcopy(model, twins), tree_map_only(torch.Tensor, _fake, batch)
 
 
