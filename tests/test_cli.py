@@ -283,7 +283,7 @@ def test_what_is_refused_leaves_the_run_that_is_there(model, names, tmp_path, mo
 @POSIX
 def test_a_full_disk_gets_one_sentence_and_leaves_nothing_half_written(names, tmp_path):
     limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-    limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))"
+    limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (26_000, 26_000))"
     refused(process(*names, "--out", tmp_path / "out", *TINY, before=limit), "checkpoint")
     assert not [file for file in (tmp_path / "out").iterdir() if file.name.startswith(".")]
     load_model(tmp_path / "out")  # its files were small enough, and are whole
