@@ -698,7 +698,7 @@ class TestPages:
         found = lambda css: [e.text for e in browser.find_elements("css selector", css)]
         links, excerpts = "#search-results a", "#search-results p"
         assert found(links)[0] == "02 \u00b7 Queries, keys and values"
-        assert "a query for what it looks for" in found(excerpts)[0]
+        assert "query says what it looks for" in found(excerpts)[0]
 
         def search(words):
             type_in = "const i = document.querySelector('main input'); i.value = arguments[0];"
