@@ -31,10 +31,9 @@ from former_nb.labels import collate_labels, label_batches
 from former_nb.losses import call, token_loss
 from former_nb.masks import padding_mask
 from former_nb.multi_head import MultiHeadAttention
-from former_nb.packing import packed
 from former_nb.sampling import Sampling
 from former_nb.settings import PairData
-from former_nb.text import BOS, EOS, IGNORE, PAD, SPECIALS, UNK
+from former_nb.text import BOS, EOS, PAD, SPECIALS, UNK
 from former_nb.torch_layers import mha_to_torch
 from former_nb.two_stacks import attend_beams
 
@@ -161,15 +160,9 @@ def training_step(model, batches, loss, logits, dtype, device):
     return step
 
 
-def without_pads(model, inputs, targets):
-    "Our logits and their targets. On a CPU pads are skipped, and of two stacks the logits there."
-    if targets.device.type != "cpu" or isinstance(model, LanguageModel):
-        return call(model, inputs), targets
-    with packed(model) as ask:
-        if isinstance(model, EncoderDecoder):
-            ask(targets)
-            targets = targets[targets != IGNORE]
-        return call(model, inputs), targets
+def as_fit(model, inputs, targets):
+    "Our logits and their targets, as `fit` has them: pads and all."
+    return call(model, inputs), targets
 
 
 def steps(models: dict, batches, device, dtype=torch.float32) -> dict:
@@ -178,7 +171,7 @@ def steps(models: dict, batches, device, dtype=torch.float32) -> dict:
     for name, (model, logits, *own) in peers.available(models).items():
         how = peers.cross_entropy, peers.call_with(logits)
         if name == "ours":
-            how = token_loss, without_pads
+            how = token_loss, as_fit
         found[name] = training_step(model, *(own or [batches]), *how, dtype, device)
     return found
 
