@@ -70,12 +70,12 @@ def test_a_text_given_as_an_option_is_told_where_it_belongs(command):
 def test_without_a_model_there_is_one_that_ships_or_the_way_to_one():
     refused(former("classify", "a film"), "model: ", "former-nb train imdb")
     said = {name: done("evaluate", "--model", name, *CPU) for name in ("names", "numbers")}
-    assert {folder.name for folder in cli.MODELS.iterdir()} == set(said)
+    assert {folder.name for folder in cli.SHIPPED.iterdir()} == set(said)
     assert done("evaluate", *CPU) == said["names"]
     assert "  1.528  transformer\n" in said["names"] and "Kneser–Ney" in said["names"]
     right, of = said["numbers"].split(": ")[1].replace(",", "").split(" held-out")[0].split(" of ")
     assert 990 <= int(right) <= int(of) == 1000
-    assert not (cli.MODELS / "names" / "attention.png").exists()
+    assert not (cli.SHIPPED / "names" / "attention.png").exists()
 
 
 def test_a_run_that_has_no_model_yet_says_how_to_go_on(tmp_path):

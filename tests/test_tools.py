@@ -17,7 +17,8 @@ from nbformat.v4 import new_code_cell as code
 from nbformat.v4 import new_markdown_cell as prose
 from nbformat.v4 import new_notebook, new_output
 
-from former_nb.saving import SHIPPED, load_model
+from former_nb.files import SHIPPED
+from former_nb.saving import load_model
 
 ROOT = Path(__file__).resolve().parents[1]
 run, readme, order = tool("run"), tool("readme"), tool("order")
