@@ -38,12 +38,16 @@ class BatchOrder(Sampler):
         for name, value in (("shuffle", shuffle), ("by_length", by_length)):
             check_choice(name, value, (True, False))
         self.lengths = list(lengths.tolist() if hasattr(lengths, "tolist") else lengths)
-        ends, most = [f(self.lengths) for f in (min, max) if self.lengths], max_tokens or math.inf
+        most = max_tokens or math.inf
+        ends = [min(self.lengths), max(self.lengths)] if self.lengths else []
         fits = ends and 0 <= ends[0] <= ends[1] <= most  # else one batch could hold all rows
         check_that(fits, "lengths", f"at least one, all from 0 to {most}", ends)
-        self.batch_size, self.max_tokens = batch_size, max_tokens
-        self.shuffle, self.by_length = shuffle, by_length or max_tokens is not None
-        self.seed, self.epoch = seed, 0
+        self.batch_size = batch_size
+        self.max_tokens = max_tokens
+        self.shuffle = shuffle
+        self.by_length = by_length or max_tokens is not None
+        self.seed = seed
+        self.epoch = 0
         self.n_batches = len(self.batches())  # the same in every epoch: sorted lengths read alike
 
     def set_epoch(

@@ -187,9 +187,9 @@ def stream_lines(
     "Line after line; what is not UTF-8 comes as half characters. Raises `ValueError` for no text."
     import gzip
 
-    name, how = str(file or "standard input"), dict(encoding="utf-8", errors="surrogateescape")
+    name = str(file or "standard input")
     opener = gzip.open if file and file.suffix == ".gz" else open
-    opened = partial(opener, file, "rt", **how)
+    opened = partial(opener, file, "rt", encoding="utf-8", errors="surrogateescape")
     try:
         with nullcontext(standard_input()) if file is None else opened() as lines:
             for n, line in enumerate(lines, start=1):
@@ -746,8 +746,9 @@ def draw_texts(
     from former_nb.decoding import generate_text
 
     longest = model.config.max_len if max_new_tokens is None else max_new_tokens
-    most, drawn = max(1, TOKENS // max(1, longest)), 0
+    most = max(1, TOKENS // max(1, longest))  # rows at once
     rows = min(n, 16, most)
+    drawn = 0
     while True:
         seed = None if sampling.seed is None else sampling.seed + drawn
         how = replace(sampling, seed=seed)
@@ -788,7 +789,10 @@ REMEMBERED = 100_000  # texts that are not written again
 def _write_new(n, drawn, tokenizer, known, sampling):
     "Write n of the drawn texts, none that is known and none twice, and say what was left out."
     likeliest = sampling.temperature == 0 or sampling.top_k == 1  # there is one such text
-    found, vain, seen, left_out = 0, 0, {}, Counter()
+    found = 0
+    vain = 0  # texts in a row that brought nothing new
+    seen = {}  # hashes of the texts written, the oldest first
+    left_out = Counter()  # how many for each reason
     for text in drawn:
         key = tokenizer.normalise(text)
         if key in known and not likeliest:
@@ -802,7 +806,8 @@ def _write_new(n, drawn, tokenizer, known, sampling):
             vain += 1
         else:
             echo(text)
-            found, vain = found + 1, 0
+            found += 1
+            vain = 0
             seen[hash(key)] = None
             if len(seen) > REMEMBERED:
                 del seen[next(iter(seen))]
