@@ -32,7 +32,8 @@ from former_nb.labels import (
     windows,
 )
 from former_nb.text import CharTokenizer
-from former_nb.tokenization import BOS, EOS, PAD, SubwordTokenizer
+from former_nb.tokenization import SubwordTokenizer
+from former_nb.tokens import BOS, EOS, PAD
 
 
 def small(**kwargs):

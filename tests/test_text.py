@@ -32,11 +32,8 @@ from former_nb.text import (
     encode_texts,
     pad_rows,
 )
-from former_nb.tokenization import (
-    SubwordTokenizer,
-    load_tokenizer,
-    normalise,
-)
+from former_nb.tokenization import SubwordTokenizer, load_tokenizer
+from former_nb.tokens import normalise
 
 HALF = "\ud800"  # half of a surrogate pair: in Python a string, in Unicode nothing
 PROSE = [

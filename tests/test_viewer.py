@@ -32,7 +32,7 @@ from former_nb.generator import LanguageModel
 from former_nb.recording import find_attention, record_attention
 from former_nb.saving import load_model
 from former_nb.text import CharTokenizer
-from former_nb.tokenization import BOS
+from former_nb.tokens import BOS
 from former_nb.viewer import MAX_TOKENS, plot_heads, plot_lines, view
 
 TRICKY = [
