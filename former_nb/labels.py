@@ -12,6 +12,7 @@ import io
 import math
 import random
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
 from operator import index
@@ -152,8 +153,9 @@ def label_batches(
         left = round((1 - word_dropout) * len(row[0]))
         return min(max_len, left) if max_len else left
 
-    options = {"by_length": True, "collate": collate, "length": length}
-    return make_batches(rows, batch_size, shuffle, seed, **options)
+    return make_batches(
+        rows, batch_size, shuffle, seed, by_length=True, collate=collate, length=length
+    )
 
 
 # ---- predictions
@@ -196,10 +198,11 @@ def _average(model, pieces, n, max_tokens):
     "Probabilities (n, n_classes) of n texts from those of their pieces; NaN without a piece."
     device = next(model.parameters()).device
     total = torch.zeros(n, model.n_classes + 1, device=device)  # the last column counts pieces
-    batches = []
+    batches: Iterable = []
     if pieces:
-        options = {"max_tokens": max_tokens, "length": _piece_length, "collate": collate_labels}
-        batches = make_batches(pieces, **options)
+        batches = make_batches(
+            pieces, max_tokens=max_tokens, length=_piece_length, collate=collate_labels
+        )
     with eval_mode(model):
         for batch in batches:
             tokens, text = to_device(batch, device)
@@ -210,7 +213,7 @@ def _average(model, pieces, n, max_tokens):
 
 
 def predict(
-    model: nn.Module,  # a `Classifier`, or a model with its `config` and `n_classes`
+    model,  # a `Classifier`, or a model with its `config` and `n_classes`
     tokenizer: TextTokenizer,
     texts: list[str],  # of any length; what is no text gets no label
     labels: list[str] | None = None,  # the names of the classes; their numbers if left out
@@ -245,7 +248,7 @@ def predict(
 
 
 def gradient_times_input(
-    model: nn.Module,  # a `Classifier`
+    model,  # a `Classifier`
     tokens: torch.Tensor,  # (B, T) integers
     target: int,  # the class whose logit is asked about
 ) -> torch.Tensor:  # (B, T): positive speaks for the class, negative for the others

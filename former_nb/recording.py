@@ -119,8 +119,8 @@ def find_attention(
     kinds = "layers of former_nb, PyTorch or Transformers"
     check_that(bool(names), "model", f"one with attention, {kinds}", type(model).__name__)
     cross = {name for name in names if _is_cross(name, names)}
-    layers = []
-    counts = {}  # kind -> how many layers so far
+    layers: list[AttentionLayer] = []
+    counts: dict[str, int] = {}  # kind -> how many layers so far
     for name in names:
         if not cross:
             kind = "self"

@@ -17,6 +17,7 @@ that says more than `save` writes.
 
 import base64
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -126,7 +127,7 @@ class SubwordTokenizer(TextTokenizer):
         return super().to_dict() | {"merges": [f"{a} {b}" for a, b in self.merges]}
 
     @classmethod
-    def from_dict(cls, saved: dict) -> "SubwordTokenizer":
+    def from_dict(cls, saved: dict) -> TextTokenizer:
         "The tokenizer that `to_dict` described."
         return super().from_dict(saved | {"merges": [pair.split(" ") for pair in saved["merges"]]})
 
@@ -239,9 +240,9 @@ class HuggingFaceTokenizer(TextTokenizer):
         self,
         backend: dict,  # what their tokenizer.json holds
         vocab_size: int,  # of the model, which may have room for more tokens
-        eos_token_ids: list[int],  # tokens that end a text
-        start: list[int] = (),  # tokens that a translation begins with
-        suppress_tokens: list[int] = (),  # tokens that are never written
+        eos_token_ids: Sequence[int],  # tokens that end a text
+        start: Sequence[int] = (),  # tokens that a translation begins with
+        suppress_tokens: Sequence[int] = (),  # tokens that are never written
     ):
         super().__init__()
         _check_growth(backend)

@@ -1,7 +1,7 @@
 """What all tokenizers share: one spelling, the special tokens, and the base class.
 
 A tokenizer turns text into the numbers that a model is given. Lesson 07 derives one for characters,
-`CharTokenizer`; `former_nb.tokenization` has those for pieces of words. This module stands below
+`CharTokenizer`; `former_nb.tokenization` has those for pieces of words. This module is below
 both and knows neither: a kind of tokenizer inherits from `TextTokenizer`, and so enters itself in
 `KINDS`, where `load_tokenizer` finds it.
 
@@ -20,10 +20,9 @@ applies them, and `save` writes them down.
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from pathlib import Path
-from typing import ClassVar
 
 import torch
 
@@ -114,11 +113,11 @@ class TextTokenizer:
 
     kind = ""  # what tokenizer.json calls it
     vocab_size: int  # how many different tokens there are, the special ones included
-    before: tuple[int, ...] | list[int] = (BOS,)  # what a text begins with
-    after: tuple[int, ...] | list[int] = (EOS,)  # what it ends with
-    start: tuple[int, ...] = (BOS,)  # what a translation begins with
-    names: ClassVar[dict[int, str]] = dict(enumerate(SPECIALS))  # of the special tokens
-    stops: ClassVar[dict] = {"eos_token_ids": EOS, "suppress_tokens": (PAD, BOS, UNK)}  # `stream`'s
+    before: Sequence[int] = (BOS,)  # what a text begins with
+    after: Sequence[int] = (EOS,)  # what it ends with
+    start: Sequence[int] = (BOS,)  # what a translation begins with
+    names: dict[int, str] = dict(enumerate(SPECIALS))  # of the special tokens
+    stops: dict = {"eos_token_ids": EOS, "suppress_tokens": (PAD, BOS, UNK)}  # `stream`'s
 
     def __init_subclass__(cls):
         KINDS[cls.kind] = cls
@@ -160,7 +159,7 @@ class TextTokenizer:
         self,
         ids: list[int],  # each below `vocab_size`; negative ones and special tokens leave no trace
     ) -> list[int]:  # counted from the first token that is not special
-        "The tokens among `ids` that stand for text."
+        "The tokens among `ids` that spell text."
         if isinstance(ids, torch.Tensor):
             ids = ids.tolist()
         numbers = [index(i) for i in ids]

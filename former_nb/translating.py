@@ -95,7 +95,7 @@ def split_text(
 
     pieces = [text.strip()]
     for boundary, gap in CUTS:
-        shorter = []
+        shorter: list[str] = []
         for piece in pieces:
             shorter += [piece] if fits(piece) else _join(re.split(boundary, piece), gap, fits)
         pieces = shorter

@@ -21,7 +21,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -269,7 +269,7 @@ class Panel:
         if len(labels) == 1:
             labels = [*labels, *labels]
         self.labels = [list(label[:MAX_TOKENS]) for label in labels[:2]]
-        self.layers = []
+        self.layers: list[_Shown] = []
         for layer in find_attention(model):
             if layer.name in weights:
                 self._add(layer, weights[layer.name][0].float(), labels)
@@ -406,13 +406,12 @@ def view(
 ) -> View:  # shows itself in a notebook; `save` writes a file
     "What every head attends to while the model reads. Raises `ValueError` for what it cannot read."
     find_attention(model)
-    if not isinstance(inputs, list):
-        inputs = [inputs]
-        tokens = [tokens]
-    tokens = tokens or [None] * len(inputs)
-    check_that(0 < len(inputs) < 3, "inputs", "one input, or a list of two", len(inputs))
-    check_that(len(tokens) == len(inputs), "tokens", "a list for each input", len(tokens))
-    panels = [_run(model, one, tokenizer, labels) for one, labels in zip(inputs, tokens)]
+    several = inputs if isinstance(inputs, list) else [inputs]
+    labels: Any = tokens if isinstance(inputs, list) else [tokens]
+    labels = labels or [None] * len(several)
+    check_that(0 < len(several) < 3, "inputs", "one input, or a list of two", len(several))
+    check_that(len(labels) == len(several), "tokens", "a list for each input", len(labels))
+    panels = [_run(model, one, tokenizer, texts) for one, texts in zip(several, labels)]
     n = sum(p.numel() for p in model.parameters())
     return View(f"{type(model).__name__}, {n:,} parameters", panels)
 
@@ -476,8 +475,8 @@ def plot_lines(
     fig, ax = plt.subplots(figsize=size, layout="constrained")
     for i, j in (w > 0.02).nonzero().tolist():
         x = w[i, j].item()
-        style = {"color": COLORS["query"], "alpha": min(1.0, x), "linewidth": 0.5 + 2 * x}
-        ax.plot([0, 1], [-i, -j], **style)
+        width = 0.5 + 2 * x
+        ax.plot([0, 1], [-i, -j], color=COLORS["query"], alpha=min(1.0, x), linewidth=width)
     _write_side(ax, "query", queries, -0.03, "right")
     _write_side(ax, "key", keys, 1.03, "left")
     ax.set(xlim=(-0.5, 1.5), title=f"{kind}, layer {layer}, head {head}")
