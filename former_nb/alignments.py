@@ -15,7 +15,7 @@ from .guards import check_that, check_type
 from .recording import attention_table, record_attention
 from .saving import check_pair
 from .text import BOS, EOS, encode_texts
-from .tokenization import TextTokenizer
+from .tokens import TextTokenizer
 
 # %% ../nbs/deeper/15_alignments.ipynb #000713cc
 def _labels(row, tokenizer):

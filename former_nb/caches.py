@@ -20,7 +20,7 @@ from .mask_patterns import sliding_window_mask
 from .prompts import encode_prompt, prompt_rows, stop_tokens, upload
 from .sampling import Sampler, Sampling
 from .text import BOS, EOS, PAD, UNK, pad_rows
-from .tokenization import TextTokenizer
+from .tokens import TextTokenizer
 
 # %% ../nbs/deeper/11_caches.ipynb #ffda4c37
 class KVBuffer:

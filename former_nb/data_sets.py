@@ -22,7 +22,7 @@ from pathlib import Path
 import former_nb
 from .files import read_names, read_text
 from .guards import check_int, check_type
-from .tokenization import normalise
+from .tokens import normalise
 from .toy_data import number_pairs, small_reviews
 
 # %% ../nbs/deeper/07_data_sets.ipynb #5e1f07a2

@@ -14,7 +14,7 @@ from .guards import check_int
 from .prompts import append_columns, as_rows, encode_prompt
 from .sampling import Sampling
 from .text import pad_rows
-from .tokenization import TextTokenizer
+from .tokens import TextTokenizer
 
 # %% ../nbs/11_decoding.ipynb #93ab5f41
 def generate(

@@ -11,7 +11,8 @@ from .files import read_text
 from .guards import check_type
 from .long_texts import TextWindows, text_windows
 from .text import SPECIALS, CharTokenizer
-from .tokenization import SubwordTokenizer, TextTokenizer
+from .tokenization import SubwordTokenizer
+from .tokens import TextTokenizer
 
 __all__ = [
     "encode_bytes",

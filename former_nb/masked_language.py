@@ -15,7 +15,7 @@ from torch import nn
 from .classifier import Classifier
 from .guards import check_ids, check_int, check_that, check_type
 from .text import IGNORE, SPECIALS, UNK, pad_rows
-from .tokenization import check_rows
+from .tokens import check_rows
 
 # %% ../nbs/deeper/09_masked_language.ipynb #bf50d506
 def mask_tokens(

@@ -10,7 +10,7 @@ import torch
 
 from .guards import check_int, check_tensor, check_that, check_type
 from .text import PAD, SPECIALS
-from .tokenization import TextTokenizer, check_rows
+from .tokens import TextTokenizer, check_rows
 
 __all__ = [
     "as_rows",

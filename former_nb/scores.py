@@ -13,7 +13,7 @@ import pandas as pd
 
 from .guards import check_int, check_that
 from .subwords import bleu_counts, bleu_from_counts
-from .tokenization import check_texts
+from .tokens import check_texts
 
 __all__ = [
     "score_translations",

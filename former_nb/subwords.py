@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from tokenizers.pre_tokenizers import ByteLevel
 
-from .tokenization import check_texts
+from .tokens import check_texts
 
 # %% ../nbs/14_subwords.ipynb #e8cfbba7
 def merge(

@@ -8,8 +8,8 @@ __all__ = ['IGNORE', 'CharTokenizer', 'encode_texts', 'pad_rows', 'collate']
 # %% ../nbs/07_text.ipynb #93210341
 import torch
 
-from .tokenization import BOS, EOS, PAD, SPECIALS, UNK, TextTokenizer
-from .tokenization import check_alphabet, check_rows, check_texts
+from .tokens import BOS, EOS, PAD, SPECIALS, UNK, TextTokenizer
+from .tokens import check_alphabet, check_rows, check_texts
 
 # %% ../nbs/07_text.ipynb #89e11e32
 class CharTokenizer(TextTokenizer):

@@ -10,7 +10,7 @@ import torch
 
 from .guards import check_int
 from .text import encode_texts
-from .tokenization import TextTokenizer
+from .tokens import TextTokenizer
 
 # %% ../nbs/15_translation.ipynb #000913aa
 def pair_rows(

@@ -354,6 +354,16 @@ def test_a_translator_of_pytorch_has_three_kinds():
     assert shapes == {"encoder": [4, 4], "decoder": [2, 2], "cross": [2, 4]}
 
 
+def test_layers_are_named_and_counted_among_those_of_their_kind():
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(12, 3, batch_first=True), 2)
+    assert [layer[:3] for layer in find_attention(decoder)] == [
+        ("decoder", 1, "layers.0.self_attn"),
+        ("cross", 1, "layers.0.multihead_attn"),
+        ("decoder", 2, "layers.1.self_attn"),
+        ("cross", 2, "layers.1.multihead_attn"),
+    ]
+
+
 # ---- tables
 
 

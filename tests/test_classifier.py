@@ -22,7 +22,7 @@ from former_nb.losses import token_loss
 from former_nb.resuming import Checkpoint
 from former_nb.saving import load_model, save_model
 from former_nb.text import CharTokenizer, pad_rows
-from former_nb.tokenization import BOS, EOS, PAD
+from former_nb.tokens import BOS, EOS, PAD
 from former_nb.torch_layers import mha_to_torch
 from former_nb.training import TrainingConfig, fit
 

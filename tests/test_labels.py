@@ -32,11 +32,26 @@ from former_nb.labels import (
     windows,
 )
 from former_nb.text import CharTokenizer
-from former_nb.tokenization import BOS, EOS, PAD, SubwordTokenizer
+from former_nb.tokenization import SubwordTokenizer
+from former_nb.tokens import BOS, EOS, PAD
 
 
 def small(**kwargs):
     return model(2, config=replace(CONFIG, vocab_size=LETTERS.vocab_size), **kwargs)
+
+
+def test_texts_get_the_numbers_of_their_classes():
+    names = label_names(["good", "bad", "good"])
+    rows = label_rows(["fun", "no fun"], ["good", "bad"], LETTERS, names)
+    assert names == ["bad", "good"] and [label for _, label in rows] == [1, 0]
+    assert rows[0][0] == [BOS, *LETTERS.encode("fun"), EOS]
+
+
+def test_a_row_is_cut_in_the_middle_or_into_windows_that_overlap():
+    row = list(range(10, 20))
+    assert truncate(row, 6) == [10, 11, 16, 17, 18, 19]
+    assert truncate(row, 6, "head") == [10, 11, 12, 13, 14, 15]
+    assert windows(row, 4) == [[10, 11, 12, 13], [13, 14, 15, 16], [16, 17, 18, 19]]
 
 
 @settings(max_examples=60, deadline=None)
@@ -252,6 +267,7 @@ BAD = {
     "one text": (TypeError, "texts:", lambda: predict(M, T, "good")),
     "few names": (ValueError, "labels:", lambda: predict(M, T, ["good"], ["a"])),
     "tokenizer": (ValueError, "tokenizer:", lambda: predict(M, CharTokenizer("ab"), ["a"])),
+    "no classes": (ValueError, "model:", lambda: predict(torch.nn.Linear(2, 2), T, ["a"])),
     "no model": (ValueError, "model:", lambda: predict(None, T, ["a"])),
     "nothing there": (ValueError, "file:", lambda: read_labeled_csv("no such")),
     "fewer said": (ValueError, "", lambda: classification_report(["a"], [])),

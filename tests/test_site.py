@@ -294,7 +294,7 @@ def test_a_plain_module_has_its_docstrings_on_its_reference_page():
 # ---------------------------------------------------------------- the pages, in a browser
 
 MADE = {path.relative_to(SITE).with_suffix("").as_posix() for path in SITE.rglob("*.html")}
-MOVED = {ext.unnumbered(page) for page in MADE if ext.unnumbered(page) != page}
+MOVED = {old for old, _ in ext.old_addresses(MADE)}
 PAGES = sorted(
     f"{page}.html"
     for page in MADE - MOVED - {"404"}
@@ -305,7 +305,7 @@ GENERATED = [[p for p in PAGES if p.startswith(folder)] for folder in ("api/", "
 LONGEST = [max(pages, key=lambda p: (SITE / p).stat().st_size) for pages in GENERATED if pages]
 OPENED = PAGES if EVERY else sorted({*PAGES} - {*sum(GENERATED, [])} | {*LONGEST})
 KINDS = """index.html 02_attention.html 13_number_words.html deeper/05_positions_measured.html
-library/viewer.html solutions/02_attention.html api/attention.html _modules/former_nb/attention.html
+solutions/02_attention.html api/attention.html _modules/former_nb/attention.html
 search.html 404.html slides/02_attention.html""".split()
 LIGHTS, WIDTHS = ["light", "dark"], [1280, 390]
 CHARTS = [p for p in PAGES if 'class="vega-chart"' in (SITE / p).read_text(encoding="utf-8")]
@@ -517,6 +517,12 @@ def test_a_page_is_found_without_its_number(page, old):
     doclinks = pytest.importorskip("nbdev.doclinks")
     assert ext.unnumbered(page) == old
     assert doclinks._nbpath2html(Path(f"{page}.ipynb")) == Path(f"{old}.html")
+
+
+def test_a_page_of_the_library_leads_to_the_reference_of_its_plain_module():
+    pages = ["index", "02_attention", "api/viewer", "api/attention", "api/nothing", "deeper/viewer"]
+    olds = {("attention", "02_attention"), ("library/viewer", "api/viewer")}
+    assert set(ext.old_addresses(pages)) == olds
 
 
 LOADED = re.compile(

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import BpeTrainer
 
 from former_nb.text import (
@@ -32,11 +33,8 @@ from former_nb.text import (
     encode_texts,
     pad_rows,
 )
-from former_nb.tokenization import (
-    SubwordTokenizer,
-    load_tokenizer,
-    normalise,
-)
+from former_nb.tokenization import HuggingFaceTokenizer, SubwordTokenizer, load_tokenizer
+from former_nb.tokens import normalise
 
 HALF = "\ud800"  # half of a surrogate pair: in Python a string, in Unicode nothing
 PROSE = [
@@ -103,6 +101,14 @@ def test_a_normal_spelling_stays_as_it_is(text, lowercase):
     assert normalise(unicodedata.normalize("NFD", text)) == normalise(text)
 
 
+def test_a_letter_of_two_code_points_is_the_letter_of_one():
+    one, two = "adel\u0117", "adele\u0307"
+    assert one != two and normalise(two) == one == normalise("ADELE\u0307", lowercase=True)
+    broken = "Good.<br /><br />Very good."
+    assert normalise(broken) == broken
+    assert normalise(broken, strip_html=True) == "Good.\n\nVery good."
+
+
 def test_letters_are_composed_after_their_capitals_are_folded():
     assert normalise("H\u0331", lowercase=True) == "\u1e96"  # only the small letter has a code
     assert normalise("T\u0308J\u030c", lowercase=True) == "\u1e97\u01f0"
@@ -158,6 +164,65 @@ def test_text_is_prepared_at_use_as_in_training(tmp_path):
         assert "<" not in json.dumps(tokenizer.to_dict())
         plain = kind.train(texts)
         assert plain.decode(plain.encode(texts[0])) == texts[0]
+
+
+# ---- kinds of tokenizers
+
+HEIRS = """
+from former_nb import tokens
+assert tokens.KINDS == {}
+from former_nb import text
+assert tokens.KINDS == {"char": text.CharTokenizer}
+from former_nb import tokenization
+assert list(tokens.KINDS) == ["char", "subword", "hugging_face"]
+class Lengths(tokens.TextTokenizer):
+    kind = "lengths"
+assert tokens.KINDS["lengths"] is Lengths
+"""
+
+
+def test_each_kind_enters_itself_and_the_base_class_knows_none():
+    subprocess.run([sys.executable, "-c", HEIRS], check=True)
+
+
+def template(single, **special):
+    "A tokenizer of Hugging Face's library for the letters, with special tokens around a text."
+    pieces = [*special, *"<end>a"]
+    made = Tokenizer(BPE({piece: i for i, piece in enumerate(dict.fromkeys(pieces))}, []))
+    made.add_special_tokens(list(special))
+    if single:
+        named = [(name, i) for i, name in enumerate(special)]
+        made.post_processor = TemplateProcessing(single=single, special_tokens=named)
+    return made
+
+
+@pytest.mark.parametrize(
+    "single, before, after",
+    [
+        (None, [], [7]),  # what ends a text is taken from the model
+        ("[S] $A", [0], [7]),
+        ("[S] $A [E]", [0], [1]),
+        ("[S] [E] $A [S] [E]", [0, 1], [0, 1]),
+    ],
+)
+def test_what_a_tokenizer_from_elsewhere_puts_around_a_text_is_found(single, before, after):
+    backend = json.loads(template(single, **{"[S]": 0, "[E]": 1}).to_str())
+    tokenizer = HuggingFaceTokenizer(backend, 20, [7])
+    assert (list(tokenizer.before), list(tokenizer.after)) == (before, after)
+    assert tokenizer.encode("aa") == 2 * tokenizer.encode("a")
+
+
+def test_a_tokenizer_that_knows_no_letter_a_is_refused():
+    backend = json.loads(Tokenizer(BPE({"b": 0}, [])).to_str())
+    with pytest.raises(ValueError, match="^tokenizer: expected tokens for the letter a"):
+        HuggingFaceTokenizer(backend, 20, [7])
+
+
+def test_their_reading_ends_with_a_token_where_ours_spells_it():
+    theirs = template(None, **{"<end>": 0})
+    ours = HuggingFaceTokenizer(json.loads(theirs.to_str()), 9, [0])
+    assert theirs.encode("a<end>").ids[-1] == 0 and 0 not in ours.encode("a<end>")
+    assert len(ours.encode("a<end>")) == 6
 
 
 # ---- training

@@ -28,11 +28,12 @@ from torch import nn
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
+from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.generator import LanguageModel
 from former_nb.recording import find_attention, record_attention
 from former_nb.saving import load_model
 from former_nb.text import CharTokenizer
-from former_nb.tokenization import BOS
+from former_nb.tokens import BOS, EOS
 from former_nb.viewer import MAX_TOKENS, plot_heads, plot_lines, view
 
 TRICKY = [
@@ -116,6 +117,51 @@ def test_classifiers_layers_of_pytorch_and_transformers_are_shown():
     for name, inputs in (("GPT2", ids), ("Bert", dict(input_ids=ids)), ("Bart", (ids, ids[:, :2]))):
         panel = data(view(theirs(name), inputs))["panels"][0]
         assert panel["texts"][0] == ["5", "7", "2"] and len(panel["layers"]) in (2, 6)
+
+
+class Theirs:
+    "As a tokenizer of Transformers."
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def __call__(self, text):
+        return {"input_ids": [1, *self.tokenizer.encode(text)]}
+
+    def convert_ids_to_tokens(self, ids):
+        return [f"#{i}" for i in ids]
+
+
+def test_one_adapter_for_each_kind_of_model_reads_the_same_from_texts_tokens_and_arguments():
+    tokenizer, ids = CharTokenizer("abcdefg"), torch.tensor([[BOS, 4, 5, 5, 4]])
+    model, classifier, two = (ours(kind) for kind in (LanguageModel, Classifier, EncoderDecoder))
+    shown = lambda *args, **how: heads(data(view(*args, **how))["panels"][0])
+    same = lambda a, b: a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
+    plain = shown(model, ids)
+    assert same(plain, shown(model, "abba", tokenizer))  # a text that goes on has no end
+    assert same(plain, shown(model, "abba", Theirs(tokenizer)))
+    assert same(plain, shown(model, dict(tokens=ids), tokens=list("<abba")))
+    whole = torch.cat([ids, torch.tensor([[EOS]])], dim=1)
+    assert same(shown(classifier, whole), shown(classifier, "abba", tokenizer))
+    assert same(shown(two, (whole, ids)), shown(two, ("abba", "abba"), tokenizer))
+    gpt = theirs("GPT2")
+    assert same(shown(gpt, ids), shown(gpt, dict(input_ids=ids)))
+    bart = theirs("Bart")
+    sides = dict(input_ids=whole, decoder_input_ids=ids)
+    assert same(shown(bart, (whole, ids)), shown(bart, sides))
+    panel = data(view(model, "abba", Theirs(tokenizer)))["panels"][0]
+    assert panel["texts"][0] == ["#1", "#4", "#5", "#5", "#4"]
+
+
+def test_each_side_of_a_translator_has_a_length_and_a_vocabulary():
+    sizes = dict(d_model=8, n_heads=2, n_layers=1, d_ff=8)
+    model = EncoderDecoder(TransformerConfig(20, 9, **sizes), TransformerConfig(11, 4, **sizes))
+    ids = torch.tensor([[5, 7, 2]])
+    view(model.eval(), (ids + 10, ids))
+    with pytest.raises(ValueError, match="inputs: expected ids below 11, got 17"):
+        view(model, (ids, ids + 10))
+    with pytest.raises(ValueError, match="inputs: expected 4 tokens at most"):
+        view(model, (ids, ids.repeat(1, 2)))
 
 
 def small(n):

@@ -35,12 +35,12 @@ COURSE = """
 14_subwords
 15_translation      translation_ablations alignments attention_maps pretrained fine_tuning
 """
-SHARED = ["core.py", "guards.py", "exercises.py", "library/files", "library/tokenization"]
+SHARED = ["core.py", "guards.py", "exercises.py", "library/files", "tokens.py"]
 USED = {  # what comes before a lesson in the way of imports, wherever it is read
     "deeper/03_equivalent_forms": ["torch_layers.py", "grouped_query.py"],
-    "04_masks": ["library/recording", "library/ablation"],
+    "04_masks": ["recording.py", "ablation.py"],
     "06_block": ["library/config"],
-    "deeper/07_data_sets": ["toy_data.py"],
+    "deeper/07_data_sets": ["tokenization.py", "toy_data.py"],
     "deeper/04_leaks": ["leak_tools.py"],
     "08_training": [
         *("sharding.py", "callbacks.py"),
@@ -51,7 +51,7 @@ USED = {  # what comes before a lesson in the way of imports, wherever it is rea
         "results.py",
         "second_edition.py",
         "library/saving",
-        "library/labels",
+        "labels.py",
         "ngrams.py",
     ],
     "11_decoding": [
@@ -63,7 +63,7 @@ USED = {  # what comes before a lesson in the way of imports, wherever it is rea
     ],
     "deeper/09_baselines": ["bigrams.py"],
     "13_number_words": ["two_stacks.py", "deeper/07_packing"],  # a wrapper around two stacks
-    "15_translation": ["bart.py", "scores.py", "library/translating", "library/viewer"],
+    "15_translation": ["bart.py", "scores.py", "translating.py", "viewer.py"],
     "deeper/15_pretrained": [
         "bert.py",
         "library/families",
@@ -80,7 +80,6 @@ ABOVE = [  # the course does not import them
 AHEAD = {  # what the cells of a page, not its module, show of later lessons
     "deeper/04_mask_patterns": ["library/config", "10_generator"],  # a mask in a whole model
     "deeper/04_flash": ["library/config", "10_generator"],
-    "library/recording": ["deeper/05_relative_positions"],
     "12_encoder_decoder": ["two_stacks.py"],  # its check against PyTorch
     "deeper/08_speed": ["deeper/07_packing"],  # a rung of its ladder
 }

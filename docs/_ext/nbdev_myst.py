@@ -8,6 +8,7 @@ import ast
 import html
 import inspect
 import json
+import posixpath
 import re
 import shutil
 import textwrap
@@ -469,6 +470,17 @@ def unnumbered(page):
     return re.sub(r"(^|/)\d+[a-zA-Z0-9]*_([^/]*)$", r"\1\2", page).lower()
 
 
+def old_addresses(pages):
+    """(where a page was found before, the page): by nbdev's index, without its number, and as a
+    notebook of the library that is a plain module today."""
+    for page in pages:
+        folder, _, module = page.rpartition("/")
+        if unnumbered(page) != page:
+            yield unnumbered(page), page
+        elif folder == "api" and module in api_modules() and not lesson_of(module):
+            yield f"library/{module}", page
+
+
 def list_pages(app, exception):
     """build-finished: the pages for machines, and what stands where there is none."""
     if exception or app.builder.format != "html":
@@ -485,12 +497,14 @@ def list_pages(app, exception):
     )
     text = f"# {SETTINGS['title']}\n\n> {SETTINGS['description']}\n\n" + "\n".join(about) + "\n"
     files = {"sitemap.xml": site, "llms.txt": text, "404.html": MISSING.format(home=home)}
-    for page in pages:
-        if (old := unnumbered(page)) != page:
-            to = {"page": f"{page.rpartition('/')[2]}.html", "title": env.titles[page].astext()}
-            files[f"{old}.html"] = MOVED.format(**{k: html.escape(v) for k, v in to.items()})
+    for old, page in old_addresses(pages):
+        link = posixpath.relpath(f"{page}.html", posixpath.dirname(old) or ".")
+        title = html.escape(env.titles[page].astext())
+        files[f"{old}.html"] = MOVED.format(page=html.escape(link), title=title)
     for name, content in files.items():
-        (out / name).write_text(content, encoding="utf-8")
+        file = out / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(content, encoding="utf-8")
 
 
 # ---------------------------------------------------------------- API pages
