@@ -35,8 +35,10 @@ class CharTokenizer(TextTokenizer):
     ) -> "CharTokenizer":
         "A tokenizer that knows every character of `texts`."
         prepare = TextTokenizer(**kwargs).normalise
-        known = {c for text in check_texts(texts) for c in prepare(text)}
-        return cls("".join(sorted(known)), **kwargs)
+        characters = set()
+        for text in check_texts(texts):
+            characters.update(prepare(text))
+        return cls("".join(sorted(characters)), **kwargs)
 
     @property
     def vocab_size(self) -> int:
@@ -84,7 +86,8 @@ def pad_rows(
 ) -> torch.Tensor:  # (B, T) int64, T the longest length
     "Rows as a rectangle, filled on the right."
     rows = check_rows(rows, value)
-    padded = torch.full((len(rows), max(map(len, rows), default=0)), value, dtype=torch.int64)
+    longest = max((len(row) for row in rows), default=0)
+    padded = torch.full((len(rows), longest), value, dtype=torch.int64)
     for i, row in enumerate(rows):
         padded[i, : len(row)] = row
     return padded
@@ -95,4 +98,6 @@ def collate(
 ) -> tuple[torch.Tensor, torch.Tensor]:  # inputs, targets (B, T), filled with PAD and IGNORE
     "A batch of rows; each target is the token that comes next."
     rows = check_rows(rows)
-    return pad_rows([row[:-1] for row in rows]), pad_rows([row[1:] for row in rows], IGNORE)
+    inputs = pad_rows([row[:-1] for row in rows])
+    targets = pad_rows([row[1:] for row in rows], IGNORE)
+    return inputs, targets
