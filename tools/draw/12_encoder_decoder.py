@@ -21,7 +21,7 @@ d = Drawing(
     f"causal, with {sum(map(sum, causal))} of {T * T} cells open. Its cross-attention has a "
     f"query for each of {T} target positions "
     f"and a key for each of {S} source positions, and hides the pads of the source. A linear layer "
-    f"gives logits for each position, which the loss compares with the targets {' '.join(TARGETS)}. "
+    f"gives logits for each position. The loss compares them with the targets {' '.join(TARGETS)}. "
     "Add and norm after each part are left out.",
 )
 L, R, W, ROW = 16, 212, 176, 14
