@@ -67,6 +67,8 @@ _BPE_MISTAKES = {
     "rarest": "that merges the rarest pair; take the one that occurs most",
     "across": "a pair joins the end of a word and the beginning of the next; count word by word",
     "presence": "a word that has a pair twice counts twice",
+    "distinct": "each word was counted once; a word that is there three times counts three times",
+    "rows": "those are the words, cut into pieces; return the merges",
     "again": "the same pair comes again; the rows have to be merged before you count again",
     "first": "that is one merge; repeat it, up to `n_merges` times",
     "more": "that is one merge too many; `n_merges` is the most that you may make",
@@ -83,6 +85,8 @@ def bpe_with_mistake(
     "Byte pair encoding of letters, with one mistake made on purpose."
     if mistake == "across":
         words = ["".join(words)]
+    if mistake == "distinct":
+        words = list(dict.fromkeys(words))
     if mistake == "first":
         n_merges = min(n_merges, 1)
     if mistake == "more":
@@ -108,6 +112,8 @@ def bpe_with_mistake(
             rows = [merge(row, pair) for row in rows]
     if mistake == "reversed":
         return merges[::-1]
+    if mistake == "rows":
+        return rows
     if mistake == "joined":
         return ["".join(pair) for pair in merges]
     return merges
@@ -159,8 +165,8 @@ def judge_14_2(
         pairs = [tuple(pair) if isinstance(pair, list) else pair for pair in given]
         for mistake, sentence in _BPE_MISTAKES.items():
             wrong = bpe_with_mistake(words, n_merges, mistake)
-            if pairs == wrong and pairs != bpe_with_mistake(words, n_merges):
-                if mistake == "joined" or not _is_bpe(words, n_merges, pairs):
+            if wrong in (given, pairs) and pairs != bpe_with_mistake(words, n_merges):
+                if mistake in ("joined", "rows") or not _is_bpe(words, n_merges, pairs):
                     return sentence
         if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
             return "expected pairs, tuples of two strings"

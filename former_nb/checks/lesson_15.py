@@ -21,6 +21,7 @@ _RUN_MISTAKES = {
     "once": "each run was counted once; a run that both texts have twice counts twice",
     "order": "the runs were cut into sets of words; the order of the words in a run counts, too",
     "words": "those are single words; a run has `n` of them, one after another",
+    "up to": "all lengths up to `n` were added; asked for are the runs of exactly `n` words",
     "reference": "the second number is about the reference; how many runs has the translation?",
     "length": "the second number is that of the words; T words have T − n + 1 runs",
     "short": "the last run is missing; T words have T − n + 1 runs",
@@ -54,6 +55,11 @@ def shared_with_mistake(
         total = right.total()
     if mistake == "length":
         total = len(hypothesis)
+    if mistake == "up to":
+        for k in range(1, n):
+            runs_k = count_runs(hypothesis, k)
+            shared += (runs_k & count_runs(reference, k)).total()
+            total += runs_k.total()
     if mistake == "turned":
         return total, shared
     if mistake == "share":
