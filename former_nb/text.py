@@ -37,7 +37,8 @@ class CharTokenizer(TextTokenizer):
         prepare = TextTokenizer(**kwargs).normalise
         characters = set()
         for text in check_texts(texts):
-            characters.update(prepare(text))
+            for character in prepare(text):
+                characters.add(character)
         return cls("".join(sorted(characters)), **kwargs)
 
     @property
