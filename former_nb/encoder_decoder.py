@@ -73,10 +73,10 @@ class DecoderBlock(Block):
     ) -> torch.Tensor:  # (B, T, d_model)
         "Attend to what was written, then to the memory, then run the network."
         dropout = self.dropout.p if self.training else 0.0  # of the weights
-        own = dict(is_causal=True, dropout=dropout)
-        other = dict(mask=memory_mask, dropout=dropout)
-        x = self.add(x, self.norm_attention, self.attention, attend, **own)
-        x = self.add(x, self.norm_cross, self.cross, memory, attend_memory, **other)
+        to_target = dict(is_causal=True, dropout=dropout)
+        to_memory = dict(mask=memory_mask, dropout=dropout)
+        x = self.add(x, self.norm_attention, self.attention, attend, **to_target)
+        x = self.add(x, self.norm_cross, self.cross, memory, attend_memory, **to_memory)
         return self.add(x, self.norm_ff, self.ff)
 
 # %% ../nbs/12_encoder_decoder.ipynb #b12stack

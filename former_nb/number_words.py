@@ -42,4 +42,7 @@ def greedy_decode(
             tokens = torch.cat([tokens, logits.argmax(dim=-1, keepdim=True)], dim=1)
             if (tokens == EOS).any(dim=1).all():
                 break
-    return [row[: row.index(EOS) + 1] if EOS in row else row for row in tokens.tolist()]
+    rows = []
+    for row in tokens.tolist():
+        rows.append(row[: row.index(EOS) + 1] if EOS in row else row)
+    return rows

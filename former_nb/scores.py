@@ -1,6 +1,6 @@
 """BLEU and chrF with their signatures, and how sure a difference is.
 
-Lesson 14 counts BLEU by hand. These functions take translations as they are printed and let
+Lesson 15 counts BLEU by hand. These functions take translations as they are printed and let
 `sacrebleu` cut them, so that others can compare.
 
 - Post (2018), [A Call for Clarity in Reporting BLEU Scores](https://aclanthology.org/W18-6319/).
@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from .guards import check_int, check_that
-from .subwords import bleu_counts, bleu_from_counts
 from .tokens import check_texts
+from .translation import bleu_counts, bleu_from_counts
 
 __all__ = [
     "score_translations",

@@ -35,8 +35,11 @@ class CharTokenizer(TextTokenizer):
     ) -> "CharTokenizer":
         "A tokenizer that knows every character of `texts`."
         prepare = TextTokenizer(**kwargs).normalise
-        known = {c for text in check_texts(texts) for c in prepare(text)}
-        return cls("".join(sorted(known)), **kwargs)
+        characters = set()
+        for text in check_texts(texts):
+            for character in prepare(text):
+                characters.add(character)
+        return cls("".join(sorted(characters)), **kwargs)
 
     @property
     def vocab_size(self) -> int:

@@ -32,10 +32,6 @@ MINUTES = r"\*\*Read \d+ \u00b7 work \d+ minutes\*\*"
 
 order, first_cell = tool("order"), tool("first_cell")
 PAGES = [order.TOUR, *order.PATH]
-NOT_YET = [  # lessons as they were; one that is rewritten leaves this list
-    *("12_encoder_decoder", "13_number_words"),
-    *("14_subwords", "15_translation"),
-]
 BELOW = {  # what modules of the path import of deep dives, which those lessons name in a sentence
     "training": {"losses", "optimization", "runs"},
     "decoding": {"caches", "sampling"},
@@ -248,10 +244,7 @@ def test_a_page_runs_as_shown_and_has_the_anatomy_of_a_lesson(page):
     nb = nbformat.read(NBS / f"{page}.ipynb", 4)
     faults = [*page_faults(nb), *(lesson_faults(nb, page, NBS) if page in order.PATH else [])]
     form = [*form_faults(nb)] if page in order.PATH else []
-    if page in NOT_YET:
-        assert faults + form, f"{page} is rewritten: take it off the list NOT_YET"
-    else:
-        assert faults + form == []
+    assert faults + form == []
 
 
 def test_the_tour_names_each_lesson_and_ends_at_the_first():

@@ -16,8 +16,9 @@ from sacrebleu.metrics import BLEU
 from tokenizers.decoders import ByteLevel
 
 from former_nb.scores import compare_translations, score_translations
-from former_nb.subwords import apply_bpe, bleu_counts, bleu_from_counts, cut_words, merge, train_bpe
+from former_nb.subwords import apply_bpe, cut_words, merge, train_bpe
 from former_nb.tokenization import SubwordTokenizer
+from former_nb.translation import bleu_counts, bleu_from_counts
 
 # ---- byte pairs
 

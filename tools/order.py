@@ -63,7 +63,8 @@ USED = {  # what comes before a lesson in the way of imports, wherever it is rea
     ],
     "deeper/09_baselines": ["bigrams.py"],
     "13_number_words": ["two_stacks.py", "deeper/07_packing"],  # a wrapper around two stacks
-    "15_translation": ["bart.py", "scores.py", "translating.py", "viewer.py"],
+    "15_translation": ["bart.py", "translating.py", "viewer.py"],
+    "deeper/15_translation_ablations": ["scores.py"],  # counts as lesson 15 does
     "deeper/15_pretrained": [
         "bert.py",
         "library/families",
@@ -82,6 +83,7 @@ AHEAD = {  # what the cells of a page, not its module, show of later lessons
     "deeper/04_flash": ["library/config", "10_generator"],
     "12_encoder_decoder": ["two_stacks.py"],  # its check against PyTorch
     "deeper/08_speed": ["deeper/07_packing"],  # a rung of its ladder
+    "15_translation": ["scores.py"],  # what it counts by hand, with a signature
 }
 TOUR = "00_tour"
 

@@ -17,7 +17,7 @@ from ..text import IGNORE
 # %% ../../nbs/solutions/10_generator.ipynb #87dcf9b2
 @exercise(
     "10.1",
-    "The probability of a name is a product over its places; what is its logarithm?",
+    "The probability of a name is a product over its positions; what is its logarithm?",
     "`F.cross_entropy(..., reduction='none')` gives one number per target, and 0 where the "
     "target is IGNORE.",
 )
@@ -41,29 +41,29 @@ def judge_10_1(answer):
         {
             "you took the mean of each name; a product of probabilities becomes a sum": right
             / real.sum(-1),
-            "you divided by T, pads included; the places of a name are added up": right / T,
+            "you divided by T, pads included; the positions of a name are added up": right / T,
             "pads are counted; IGNORE marks them": each.sum(-1),
             "the softmax runs over time; the tokens are the last axis": (over_time * real).sum(-1),
             "the sign is wrong: nats are -ln P, and positive": -right,
             "the softmax is missing: logits are no logarithms of probabilities yet": (
                 raw * real
             ).sum(-1),
-            "you summed over the names; keep the batch axis and sum over the places": (
+            "you summed over the names; keep the batch axis and sum over the positions": (
                 each * real
             ).sum(0),
             "one number for the whole batch; each name needs its own": right.sum(),
             "that is the mean over the batch; each name needs its own number, the sum over "
-            "its places": right.sum() / real.sum(),
+            "its positions": right.sum() / real.sum(),
             "that is P; the surprise is -ln P": (-right).exp(),
             "those are bits; nats are natural logarithms": right / log(2),
-            "the sum over the places is missing": each * real,
+            "the sum over the positions is missing": each * real,
         },
     )
 
 # %% ../../nbs/solutions/10_generator.ipynb #13b113c0
 @exercise(
     "10.2",
-    "Which of the eight targets can be known from what stands before them?",
+    "Which of the eight targets can be known from what comes before them?",
     "The first of a pair costs ln 10, the second nothing. The loss is a mean.",
 )
 def judge_10_2(answer):
@@ -83,7 +83,7 @@ def judge_10_2(answer):
         "the first letter is a target too, so there are eight of them": 3 * log(10) / 7,
         "that is the best that a counter of pairs can do; a model that reads the whole "
         "beginning knows which of a pair comes next": (log(10) + 7 * surprise(43 / 70)) / 8,
-        "the letter comes again half of the time, but the place tells a model when": surprise(0.55),
+        "it comes again half of the time, but the position tells a model when": surprise(0.55),
         "that is the perplexity; the loss is its logarithm": 10**0.5,
     }
     if isinstance(answer, (int, float)):  # two decimals are enough
@@ -96,7 +96,7 @@ def judge_10_2(answer):
 @exercise(
     "10.3",
     "Take one row and one token. Its column of logits becomes T shares that sum to one.",
-    "If the token stands at n places, each of them gets at best 1/n.",
+    "If the token is at n positions, each of them gets at best 1/n.",
     "n ln n for each row and token, averaged over B·V.",
 )
 def judge_10_3(answer):
@@ -118,7 +118,7 @@ def judge_10_3(answer):
             "you summed; the loss is a mean over B·V": each.sum(),
             "the mean over the rows is missing": each.sum() / V,
             "the mean over the vocabulary is missing": each.sum() / B,
-            "each of the n places costs ln n, so a token costs n ln n": counts.clamp(min=1)
+            "each of the n positions costs ln n, so a token costs n ln n": counts.clamp(min=1)
             .log()
             .sum()
             / (B * V),

@@ -111,7 +111,7 @@ def judge_12_2(answer):
         return "expected three masks: the encoder's, the decoder's own, that of cross-attention"
     (B, S), T = src.shape, tgt.shape[1]
     pads, own, ahead = padding_mask(src).cpu(), padding_mask(tgt).cpu(), causal_mask(T).cpu()
-    nothing = "is missing; its keys are a text with pads or a text that lies ahead"
+    nothing = "is missing; each of the three attentions has keys to hide, pads or what lies ahead"
     names = "the encoder's mask", "the decoder's own mask", "the mask of cross-attention"
     sizes, queries = [(S, S), (T, T), (T, S)], [src, tgt, tgt]
     known = [
@@ -164,7 +164,7 @@ def judge_12_2(answer):
     "For each model ask: what may it read when it is asked for a "
     "letter, and is that letter among it?",
     "(a) reads the source, which shows half of the letters. (b) has just read the letter it "
-    "is asked for. (c) reads the next place of the target. (d) has nothing but what it wrote.",
+    "is asked for. (c) reads the next position of the target. (d) has nothing but what it wrote.",
 )
 def judge_12_3(answer):
     right = (0.5 * log(8), 0.0, 0.0, log(8))
@@ -184,36 +184,28 @@ def judge_12_3(answer):
         return "those are whole targets; the loss is per letter"
     if all(near(x, 20 / 21 * y) for x, y in zip(answer, right)):
         return "<eos> is no letter: the loss is per letter"
+    half, whole = 0.5 * log(8), log(8)  # of the letters shown, and none
+    last = (
+        "(c) the last letter is read, too: what is fed ends with it, and after it only <eos> is "
+        "asked for"
+    )
+    ahead = "(c) sees all of the target; the letter it is asked for is one position further on"
     usual = (
         {
-            log(8): "(a) the source shows half of the letters",
+            whole: "(a) the source shows half of the letters",
             0.0: "(a) half of the letters are shown nowhere",
             0.5: "(a) a hidden letter costs ln 8, not 1",
-            exp(0.5 * log(8)): "(a) that is the perplexity",
-            log(
-                4.5
-            ): "(a) the mean of losses is asked for, not the loss of a mean number of choices",
+            exp(half): "(a) that is the perplexity",
+            log(4.5): "(a) the mean of losses is asked for, not the loss of a mean number of "
+            "choices",
         },
         {
-            0.5
-            * log(8): "(b) reads the very letter that it is asked for; the source is not needed",
-            log(8): "(b) reads the very letter that it is asked for",
+            half: "(b) reads the very letter that it is asked for; the source is not needed",
+            whole: "(b) reads the very letter that it is asked for",
         },
+        {half: ahead, whole: ahead, whole / 20: last, whole / 21: last},
         {
-            0.5
-            * log(
-                8
-            ): "(c) sees all of the target, and the letter it is asked for stands one place on",
-            log(
-                8
-            ): "(c) sees all of the target, and the letter it is asked for stands one place on",
-            log(8) / 20: "(c) the last letter is read, too: what is fed ends with it, and after it "
-            "only <eos> is asked for",
-            log(8) / 21: "(c) the last letter is read, too: what is fed ends with it, and after it "
-            "only <eos> is asked for",
-        },
-        {
-            0.5 * log(8): "(d) sees no source, and the letters are independent",
+            half: "(d) sees no source, and the letters are independent",
             0.0: "(d) what is written already tells nothing about the next letter",
         },
     )
@@ -278,4 +270,5 @@ def judge_12_4(answer):
             ),
             None,
         )
-        return found or f"for V = {V} and d = {d} it is not {got:.4g}"
+        size = "large" if got > right else "small"
+        return found or f"for V = {V} and d = {d} it is not {got:.4g}, which is too {size}"

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ..exercises import diagnose, exercise
-from ..subwords import bleu_counts, bleu_from_counts
+from ..translation import bleu_counts, bleu_from_counts
 
 # %% ../../nbs/solutions/15_translation_ablations.ipynb #00055bbb
 @exercise(

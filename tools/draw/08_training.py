@@ -28,7 +28,7 @@ d = Drawing(
     "The data are split into three sets, train, validation and test, here "
     f"{', '.join(str(n) for _, n, _ in SETS)} parts of 100. A loop takes a batch from the "
     "training set; the model turns it into logits; the loss compares them with the targets, at "
-    "the places that count; "
+    "the positions that count; "
     "its gradient says how each weight moves the loss; the optimizer takes a step; the schedule "
     f"sets the size of the next step: it rises over the first {WARMUP} of {STEPS} steps to its "
     f"peak, is {rate(55):.0%} of it at step 55, and falls to {rate(STEPS):.0%}. "

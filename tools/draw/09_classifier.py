@@ -1,4 +1,4 @@
-"""A classifier: tokens, a stack, the mean over the places that are real, logits."""
+"""A classifier: tokens, a stack, the mean over the positions that are real, logits."""
 
 from svg import Drawing, matmul
 
@@ -16,7 +16,7 @@ d = Drawing(
     "09_classifier",
     "A classifier: tokens, encoder stack, masked mean pooling, logits",
     f"The text {' '.join(WORDS)} is embedded and goes through an encoder of N blocks whose "
-    f"attention hides the pads. It hands on a vector for each of {len(WORDS)} places, the pads "
+    f"attention hides the pads. It hands on a vector for each of {len(WORDS)} positions, the pads "
     "too. "
     f"Masked mean pooling averages the vectors of the {sum(REAL)} real words only; the rows of "
     f"the {len(WORDS) - sum(REAL)} pads are greyed out and crossed. A linear layer makes of the "
@@ -47,7 +47,7 @@ for i, real in enumerate(REAL):
             d.cross(LEFT + j * C, 190 + i * HIGH, C, HIGH)
 d.label(16, 222, "x", "", "")
 d.text(16, 240, "a vector per")
-d.text(16, 256, "place")
+d.text(16, 256, "position")
 d.text(16, 274, "(B, T, d_{model})")
 d.line(f"M{LEFT + D_MODEL * C + 6} 190h6v{HIGH * sum(REAL)}h-6")
 d.text(LEFT + D_MODEL * C + 18, 190 + HIGH * sum(REAL) / 2 - 2, "mean", "note")

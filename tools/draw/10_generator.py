@@ -17,14 +17,14 @@ SHOWN = 2
 
 d = Drawing(
     "10_generator",
-    "A language model: at each place it says which token comes next",
+    "A language model: at each position it says which token comes next",
     f"The inputs are {' '.join(inputs)}, the targets the same row shifted by one, "
-    f"{' '.join(targets)}. A stack of N blocks with a causal mask reads them: place {SHOWN}, "
+    f"{' '.join(targets)}. A stack of N blocks with a causal mask reads them: position {SHOWN}, "
     f"{inputs[SHOWN]}, is framed and "
     f"may attend to {' '.join(inputs[: SHOWN + 1])}, {sum(map(sum, causal))} of {T * T} cells in "
-    "all. A linear layer gives, at each place, one logit for each token of the vocabulary, here "
+    "all. A linear layer gives, at each position, one logit for each token of the vocabulary, here "
     f"{' '.join(VOCAB)}; the column of its target is to be the largest. "
-    "One pass gives a loss at every place.",
+    "One pass gives a loss at every position.",
 )
 C, LEFT = 46, 110
 MID = LEFT + T * C / 2

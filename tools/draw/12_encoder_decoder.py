@@ -15,13 +15,13 @@ d = Drawing(
     "12_encoder_decoder",
     "Encoder and decoder side by side, with their three masks",
     f"The source, {' '.join(SOURCE)}, is read by the encoder: its self-attention hides the "
-    f"{SOURCE.count('pad')} pads, so {sum(map(sum, padding))} of {S * S} places are open. Its "
+    f"{SOURCE.count('pad')} pads, so {sum(map(sum, padding))} of {S * S} cells are open. Its "
     "output is the memory. "
     f"The decoder reads the target shifted right, {' '.join(INPUTS)}: its self-attention is "
-    f"causal, with {sum(map(sum, causal))} of {T * T} places open. Its cross-attention has a "
-    f"query for each of {T} target places "
-    f"and a key for each of {S} source places, and hides the pads of the source. A linear layer "
-    f"gives logits for each place, which the loss compares with the targets {' '.join(TARGETS)}. "
+    f"causal, with {sum(map(sum, causal))} of {T * T} cells open. Its cross-attention has a "
+    f"query for each of {T} target positions "
+    f"and a key for each of {S} source positions, and hides the pads of the source. A linear layer "
+    f"gives logits for each position. The loss compares them with the targets {' '.join(TARGETS)}. "
     "Add and norm after each part are left out.",
 )
 L, R, W, ROW = 16, 212, 176, 14

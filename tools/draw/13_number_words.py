@@ -1,4 +1,4 @@
-"""einundzwanzig and twenty-one: ones and tens change places, so cross-attention turns round."""
+"""einundzwanzig and twenty-one: ones and tens swap, so cross-attention turns round."""
 
 from svg import Drawing
 
