@@ -37,7 +37,7 @@ NOT_YET = [  # lessons as they were; one that is rewritten leaves this list
     *("14_subwords", "15_translation"),
 ]
 BELOW = {  # what modules of the path import of deep dives, which those lessons name in a sentence
-    "training": {"losses", "optimization", "runs"},
+    "training": {"losses"},
     "decoding": {"caches", "sampling"},
     "number_words": {"caches"},
 }
