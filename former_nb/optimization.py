@@ -33,7 +33,8 @@ def split_batch(
     pair = len(batch) == 2 and isinstance(batch[1], torch.Tensor)
     check_that(pair, "batch", "(inputs, targets)", batch, TypeError)
     inputs, targets = batch
-    if not (B := len(targets)):
+    B = len(targets)
+    if B == 0:
         raise ValueError(f"targets: expected at least one row, got shape {tuple(targets.shape)}")
 
     def cut(x, rows):
@@ -43,12 +44,15 @@ def split_batch(
             raise ValueError(f"inputs: expected {B} rows, as in targets, got {len(x)}")
         return x[rows]
 
-    ends = [B * i // n for i in range(n + 1)]
-    nothing = torch.full_like(targets[:1], IGNORE)
-    return [
-        (cut(inputs, slice(a, b)), targets[a:b]) if b > a else (cut(inputs, slice(1)), nothing)
-        for a, b in zip(ends, ends[1:])
-    ]
+    parts = []
+    for i in range(n):
+        rows = slice(B * i // n, B * (i + 1) // n)
+        if rows.stop > rows.start:
+            parts.append((cut(inputs, rows), targets[rows]))
+        else:
+            nothing = torch.full_like(targets[:1], IGNORE)
+            parts.append((cut(inputs, slice(1)), nothing))
+    return parts
 
 # %% ../nbs/deeper/08_optimization.ipynb #6fb86aa7
 def count_targets(

@@ -45,7 +45,8 @@ def read_epoch(
     for part in (batches, *samplers, getattr(samplers[1], "sampler", None)):
         if hasattr(part, "set_epoch"):
             part.set_epoch(epoch)
-        if isinstance(generator := getattr(part, "generator", None), torch.Generator):
+        generator = getattr(part, "generator", None)
+        if isinstance(generator, torch.Generator):
             generator.manual_seed(seed_for(seed, "order", epoch))
     reseed(seed_for(seed, "order", epoch))
     n = 0
