@@ -244,6 +244,8 @@ class Run:
     ) -> None:
         "Add up what the batch has cost, and count the step."
         count = count_targets(batch[1])
+        if isinstance(count, torch.Tensor):  # of a batch that is on some device
+            count = count.to(self.nats.device)
         self.nats += loss.to(self.nats) * count / self.accelerator.num_processes
         self.targets += count
         self.optimizers.zero_grad()  # whose memory an evaluation can use
