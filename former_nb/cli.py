@@ -445,8 +445,8 @@ def run_task(
 ) -> None:
     "From settings to a trained, judged and saved model."
     from former_nb.core import set_seed
+    from former_nb.processes import start_processes
     from former_nb.recipes import prepare
-    from former_nb.runs import start_processes
     from former_nb.training import fit
 
     set_seed(config.seed)  # refuses one that is too large, before anything is written

@@ -8,7 +8,7 @@ formulas below it say why a step takes that much.
 import copy
 import weakref
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import torch
@@ -23,9 +23,10 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
 
 from .config import TransformerConfig
-from .optimization import checkpoint_blocks, make_optimizers, split_batch, train_step
-from .runs import STEP_SETTINGS
+from .optimization import checkpoint_blocks, make_optimizers, split_batch
+from .training import batch_loss, train_step
 from .training_config import TrainingConfig
+from .training_run import wrap_loss
 
 __all__ = [
     "TrainingCost",
@@ -170,22 +171,17 @@ def _count_flops():
     return counter
 
 
-_ALONE = SimpleNamespace(  # one process, as `train_step` sees it
-    num_processes=1,
-    no_sync=nullcontext,
-    backward=torch.Tensor.backward,
-    clip_grad_norm_=nn.utils.clip_grad_norm_,
-)
+_ALONE = SimpleNamespace(process_index=0, num_processes=1, no_sync=nullcontext)
 
 
-def _one_step(model, parts, optimizers, config, saved):
+def _one_step(model, batch, optimizers, config, saved):
     "A training step on fake tensors, what it keeps for backward shown to `saved`: its FLOPs."
-    kwargs = {name: getattr(config, name) for name in STEP_SETTINGS}
+    loss = wrap_loss(batch_loss, config, _ALONE, count=torch.numel)
     for p in model.parameters():
         saved.add(p, count=False)
     with torch.autograd.graph.saved_tensors_hooks(saved.add, lambda t: t):
         with _count_flops() as counter:
-            train_step(model, parts, 1, optimizers, _ALONE, **kwargs)
+            train_step(model, batch, optimizers, loss, config.max_grad_norm)
     return counter.get_total_flops()
 
 
@@ -211,14 +207,17 @@ def training_cost(
             optimizers = make_optimizers(model, config.lr, config.muon_lr, config.weight_decay)
             update, gradients, states = _first_update(model, optimizers)
             alive.most = alive.now
-            parts = split_batch(batch, processes * cuts)[-min(2, cuts) :]  # the largest
-            flops = _one_step(model, parts, optimizers, config, saved) - update
+            few = min(2, cuts)  # parts that are watched, the largest
+            rows = sum(len(targets) for _, targets in split_batch(batch, processes * cuts)[-few:])
+            last = tree_map_only(torch.Tensor, lambda t: t[-rows:], batch)
+            shorter = replace(config, gradient_accumulation_steps=few)
+            flops = _one_step(model, last, optimizers, shorter, saved) - update
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise ValueError(f"model: expected shapes that depend on no number, got {error}") from None
     buckets = gradients if processes > 1 else 0
     return TrainingCost(
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
-        flops=flops * len(batch[1]) // sum(len(targets) for _, targets in parts),
+        flops=flops * len(batch[1]) // rows,
         update_flops=update,
         weights=_bytes([*model.parameters(), *model.buffers()]),
         gradients=gradients,

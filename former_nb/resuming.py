@@ -24,8 +24,9 @@ from .callbacks import Callback
 from .checkpoints import CHECKPOINT, checksum, read_checkpoint, write_checkpoint
 from .files import check_path
 from .guards import check_choice, check_int
-from .runs import Run, read_epoch
+from .runs import read_epoch
 from .sharding import cut_like, gather_tensors
+from .training_run import Run
 
 # %% ../nbs/deeper/08_resuming.ipynb #2bb3be59
 def _weights(run):
@@ -40,9 +41,9 @@ def _tensors(batch):
     return [t.detach().cpu() for t in tree_leaves(batch) if isinstance(t, torch.Tensor)]
 
 
-def _first_batch(batches, seed):
+def _batch_digits(batch):
     "A few digits that tell whether two runs begin with the same batch: its order, how it is made."
-    tensors = _tensors(next(read_epoch(batches, seed)))
+    tensors = _tensors(batch)
     return checksum({str(i): t for i, t in enumerate(tensors)})[:16]
 
 
@@ -94,7 +95,7 @@ def describe_run(
     for name in ("train", "valid"):
         data[f"batches of {name}"] = len(getattr(run, name))
         data[f"rows of {name}"] = _all_rows(getattr(run, name), run.config.seed)
-        data[f"first batch of {name}"] = _first_batch(getattr(run, name), run.config.seed)
+        data[f"first batch of {name}"] = _batch_digits(run.first_batches[name])
     return asdict(run.config) | data | weights
 
 

@@ -21,36 +21,43 @@ __all__ = [
 ]
 
 
+def _is_whole(x):
+    return type(x) is int
+
+
 def _is_number(x):
     return type(x) in (int, float) and abs(x) < 1e300
 
 
-RULES = {  # what is expected: as a test, and of which fields
-    "a whole number of 1 or more": (
-        lambda x: type(x) is int and x >= 1,
-        ("epochs", "steps", "eval_every", "patience", "gradient_accumulation_steps"),
-    ),
-    "a whole number of 0 or more": (lambda x: type(x) is int and x >= 0, ("pad", "seed")),
-    "a number above 0": (
-        lambda x: _is_number(x) and x > 0,
-        ("minutes", "lr", "muon_lr", "max_grad_norm"),
-    ),
-    "a number of 0 or more": (lambda x: _is_number(x) and x >= 0, ("weight_decay",)),
-    "a number from 0 to below 1": (
-        lambda x: _is_number(x) and 0 <= x < 1,
-        ("warmup", "label_smoothing"),
-    ),
+_ONE_OR_MORE = "a whole number of 1 or more", lambda x: _is_whole(x) and x >= 1
+_ZERO_OR_MORE = "a whole number of 0 or more", lambda x: _is_whole(x) and x >= 0
+_ABOVE_0 = "a number above 0", lambda x: _is_number(x) and x > 0
+_NOT_BELOW_0 = "a number of 0 or more", lambda x: _is_number(x) and x >= 0
+_SHARE = "a number from 0 to below 1", lambda x: _is_number(x) and 0 <= x < 1
+
+RULES = {  # field -> what is expected, in words and as a test
+    "epochs": _ONE_OR_MORE,
+    "steps": _ONE_OR_MORE,
+    "minutes": _ABOVE_0,
+    "lr": _ABOVE_0,
+    "muon_lr": _ABOVE_0,
+    "weight_decay": _NOT_BELOW_0,
+    "warmup": _SHARE,
+    "max_grad_norm": _ABOVE_0,
+    "label_smoothing": _SHARE,
+    "pad": _ZERO_OR_MORE,
+    "gradient_accumulation_steps": _ONE_OR_MORE,
+    "eval_every": _ONE_OR_MORE,
+    "patience": _ONE_OR_MORE,
+    "seed": _ZERO_OR_MORE,
 }
-CHOICES = {
+CHOICES = {  # field -> what it may be
     "schedule": SCHEDULES,
-    "precision": ("auto", "no", "bf16"),
     "activation_checkpointing": (True, False),
+    "precision": ("auto", "no", "bf16"),
     "compile": (True, False),
 }
-_RULE = {}  # field -> what is expected, in words and as a test
-for _expected, (_fits, _names) in RULES.items():
-    for _name in _names:
-        _RULE[_name] = (_expected, _fits)
+_MAY_BE_NONE = ("epochs", "steps", "minutes", "muon_lr", "pad", "eval_every", "patience")
 
 
 @dataclass(frozen=True)
@@ -81,19 +88,29 @@ class TrainingConfig(Settings):
     seed: int = 0  # of dropout, and of the order of batches that have no seed of their own
 
     def __post_init__(self):
-        if self.epochs is self.steps is self.minutes is None:
-            object.__setattr__(self, "epochs", 10)
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if isinstance(value, np.generic):
+        if self.epochs is None and self.steps is None and self.minutes is None:
+            self._set("epochs", 10)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.generic):  # JSON knows the numbers of Python only
                 value = value.item()
-            object.__setattr__(self, f.name, value)
-            if f.name in CHOICES:
-                check_choice(f.name, value, CHOICES[f.name])
-            elif value is not None or not isinstance(None, f.type):
-                expected, fits = _RULE[f.name]
-                if not fits(value):
-                    raise ValueError(f"{f.name}: expected {expected}, got {value!r}")
+                self._set(field.name, value)
+            self._check(field.name, value)
+
+    def _set(self, name, value):
+        "Give a field its value while the settings are made; afterwards they are frozen."
+        object.__setattr__(self, name, value)
+
+    def _check(self, name, value):
+        "Raise `ValueError` unless a field may have this value."
+        if name in CHOICES:
+            check_choice(name, value, CHOICES[name])
+            return
+        if value is None and name in _MAY_BE_NONE:
+            return
+        expected, fits = RULES[name]
+        if not fits(value):
+            raise ValueError(f"{name}: expected {expected}, got {value!r}")
 
     @property
     def seconds(self) -> float:
@@ -103,5 +120,9 @@ class TrainingConfig(Settings):
     def rate(self, step: int, steps: float, seconds: float) -> float:
         "The share of the peak rates: the schedule by steps or by the clock, whichever is lower."
         schedule = SCHEDULES[self.schedule]
-        ways = ((step, steps), (seconds, self.seconds))
-        return min(schedule(now, end, self.warmup) for now, end in ways if end < math.inf)
+        shares = []
+        if steps < math.inf:
+            shares.append(schedule(step, steps, self.warmup))
+        if self.seconds < math.inf:
+            shares.append(schedule(seconds, self.seconds, self.warmup))
+        return min(shares)

@@ -261,7 +261,7 @@ def test_what_does_not_fit_gets_one_sentence(monkeypatch, names, tmp_path):
         def step(*_, **__):
             raise error
 
-        monkeypatch.setattr("former_nb.runs.train_step", step)
+        monkeypatch.setattr("former_nb.training.train_step", step)
         return former(*names, "--out", tmp_path / "out", "--overwrite", *TINY)
 
     for error in (MemoryError(), RuntimeError("can't allocate memory: you tried 4 bytes.")):
@@ -291,10 +291,10 @@ def test_a_full_disk_gets_one_sentence_and_leaves_nothing_half_written(names, tm
 
 STOPPED = """
 import os, signal
-from former_nb import runs
+from former_nb import training
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in background
-steps, make_step = [], runs.train_step
+steps, make_step = [], training.train_step
 
 def train_step(*words, **how):
     steps.append(1)
@@ -302,7 +302,7 @@ def train_step(*words, **how):
         os.kill(os.getpid(), {stop})
     return make_step(*words, **how)
 
-runs.train_step = train_step
+training.train_step = train_step
 """  # stops in the middle of a step, however fast it is
 SHORT = ["--rows", 250, "--length", 5, "--symbols", 8, "--eval-every", 20, *SMALL]
 

@@ -25,11 +25,10 @@ from former_nb.losses import token_loss
 from former_nb.optimization import (
     checkpoint_blocks,
     make_optimizers,
-    split_batch,
-    train_step,
 )
-from former_nb.training import fit
+from former_nb.training import batch_loss, fit, train_step
 from former_nb.training_config import TrainingConfig
+from former_nb.training_run import wrap_loss
 
 KINDS = {
     "plain": {},
@@ -61,10 +60,13 @@ def alone_with(model, batch, config):
     "A function that makes one step, and the optimizers it uses."
     optimizers = make_optimizers(model, config.lr, config.muon_lr, config.weight_decay)
     one = Accelerator(device_placement=False, cpu=True)
-    names = ("max_grad_norm", "precision", "label_smoothing", "pad")
-    how = {name: getattr(config, name) for name in names}
-    parts = split_batch(batch, config.gradient_accumulation_steps)
-    return lambda: train_step(model, parts, 1, optimizers, one, **how), optimizers
+    loss = wrap_loss(batch_loss, config, one)
+
+    def step():
+        train_step(model, batch, optimizers, loss, config.max_grad_norm)
+        optimizers.zero_grad()
+
+    return step, optimizers
 
 
 def measured_peak(step, folder):
@@ -200,15 +202,16 @@ import resource, sys, torch
 from accelerate import Accelerator
 from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
-from former_nb.optimization import make_optimizers, train_step
+from former_nb.optimization import make_optimizers
+from former_nb.training import train_step
 
 model = LanguageModel(TransformerConfig(50, 16_384, 16, 1, 1, 32, dropout=0.0))
 tokens = torch.randint(50, (1, 16_384))
-optimizers, one = make_optimizers(model, 1e-3, None, 0.1), Accelerator(cpu=True)
+optimizers = make_optimizers(model, 1e-3, None, 0.1)
 most = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 before = most()
-nats = train_step(model, [(tokens, tokens)], tokens.numel(), optimizers, one)
-assert 2 < nats / tokens.numel() < 6
+nats = train_step(model, (tokens, tokens), optimizers)
+assert 2 < nats < 6
 print((most() - before) * (1 if sys.platform == "darwin" else 1024))
 """
 

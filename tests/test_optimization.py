@@ -3,8 +3,8 @@
 import os
 import socket
 from collections import Counter
+from contextlib import contextmanager
 from copy import deepcopy
-from functools import partial
 
 import pytest
 import torch
@@ -20,14 +20,17 @@ from former_nb.generator import LanguageModel
 from former_nb.losses import call, evaluate, token_loss, total_loss
 from former_nb.optimization import (
     SCHEDULES,
-    Accelerator,
+    in_parts,
     make_optimizers,
+    smoothed,
     split_batch,
-    train_step,
+    to_model,
     warmup_cosine,
     warmup_inverse_sqrt,
+    with_precision,
 )
 from former_nb.text import IGNORE, PAD
+from former_nb.training import batch_loss, train_step
 
 NAN, INF = float("nan"), float("inf")
 EXACT = dict(rtol=1e-12, atol=1e-12)
@@ -310,16 +313,16 @@ def test_a_tied_matrix_is_the_embeddings_and_a_computed_one_is_left():
 def test_the_optimizers_step_and_their_states_can_be_loaded(muon_lr):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(7, 8), nn.Linear(8, 7))
-    optimizers, accelerator = make_optimizers(model, 1e-2, muon_lr, 0.1), alone()
+    optimizers = make_optimizers(model, 1e-2, muon_lr, 0.1)
     batch = tokens(6, 4), tokens(6, 4, seed=1)
-    losses = [train_step(model, [batch], 24, optimizers, accelerator).item() for _ in range(20)]
+    losses = [24 * train_step(model, batch, optimizers).item() for _ in range(20)]
     assert losses[-1] < losses[0] - 1
     twin = deepcopy(model)
     again = make_optimizers(twin, 1e-2, muon_lr, 0.1)
     for a, b in zip(again, optimizers):
         a.load_state_dict(deepcopy(b.state_dict()))
     for m, o in ((model, optimizers), (twin, again)):
-        train_step(m, [batch], 24, o, accelerator)
+        train_step(m, batch, o)
     assert_close(twin.state_dict(), model.state_dict(), rtol=0, atol=0)
 
 
@@ -342,10 +345,6 @@ def test_a_cut_holds_each_row_once(B, n, seed):
     assert all(t.eq(IGNORE).all() and x[0].equal(inputs[:1]) for x, t in empty)
     sizes = [len(t) for _, t in real]
     assert max(sizes) - min(sizes) <= 1
-
-
-def alone():
-    return Accelerator(device_placement=False, cpu=True)
 
 
 def small(dtype=torch.float64):
@@ -384,11 +383,10 @@ def test_a_step_in_parts_is_the_step(B, n, ignored, smoothing, pad, max_grad_nor
         model = Pair() if pair else small()
         return model, torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
 
-    how = dict(label_smoothing=smoothing, pad=pad)
     for parts in (1, n):
         model, optimizer = made()
-        step = partial(train_step, model, split_batch(batch, parts), count, [optimizer], alone())
-        nats = [step(max_grad_norm, **how) for _ in range(3)]
+        loss = in_parts(smoothed(batch_loss, smoothing, pad), parts)
+        nats = [train_step(model, batch, optimizer, loss, max_grad_norm) for _ in range(3)]
         ends.append([torch.stack(nats), *(p.detach() for p in model.parameters())])
     assert_close(*ends, **EXACT)
     if max_grad_norm == INF:  # and it is the step that PyTorch makes by hand
@@ -403,13 +401,12 @@ def test_a_step_in_parts_is_the_step(B, n, ignored, smoothing, pad, max_grad_nor
 
 def test_muon_and_adamw_step_alike_in_parts():
     batch, ends = (tokens(11, 6), tokens(11, 6, seed=1, ignored=0.4)), []
-    count = int((batch[1] != IGNORE).sum())
     for n in (1, 4, 30):
         # in float64: what rounds differently in float32, Muon would round to bfloat16 and enlarge
         model = small()
         optimizers = make_optimizers(model, 1e-2, 0.02, 0.1)
         for _ in range(3):
-            train_step(model, split_batch(batch, n), count, optimizers, alone())
+            train_step(model, batch, optimizers, in_parts(batch_loss, n))
         ends.append([p.detach() for p in model.parameters()])
     for other in ends[1:]:
         assert_close(other, ends[0], rtol=1e-9, atol=1e-9)
@@ -419,9 +416,9 @@ def test_muon_and_adamw_step_alike_in_parts():
 def test_the_clip_holds_for_the_whole_batch(max_grad_norm):
     for n in (1, 3):
         model, before = small(), [p.detach().clone() for p in small().parameters()]
-        parts = split_batch((tokens(6, 4), tokens(6, 4, seed=1)), n)
+        batch = tokens(6, 4), tokens(6, 4, seed=1)
         optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
-        train_step(model, parts, 24, [optimizer], alone(), max_grad_norm)
+        train_step(model, batch, optimizer, in_parts(batch_loss, n), max_grad_norm)
         moved = [(p.detach() - b).flatten() for p, b in zip(model.parameters(), before)]
         moved = torch.cat(moved).norm() / 100
         assert moved <= max_grad_norm * (1 + 1e-6)
@@ -430,26 +427,30 @@ def test_the_clip_holds_for_the_whole_batch(max_grad_norm):
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_processes_talk_once_in_a_step(n):
-    accelerator, quiet, slopes = alone(), [], []
-    no_sync, backward = accelerator.no_sync, accelerator.backward
-    accelerator.no_sync = lambda model: (quiet.append(len(slopes)), no_sync(model))[1]
-    accelerator.backward = lambda loss: (slopes.append(loss.detach()), backward(loss))[1]
-    step(parts=split_batch((tokens(6, 4), tokens(6, 4, seed=1)), n), accelerator=accelerator)
-    assert len(slopes) == n and quiet == list(range(n - 1))  # all but the last part are silent
+    slopes, silent = [], []
+    model = small()
+    model[3].weight.register_hook(lambda slope: slopes.append(len(silent) % 2))
+
+    @contextmanager
+    def quiet(model):
+        silent.append("begins")
+        yield
+        silent.append("ends")
+
+    step(model=model, loss=in_parts(batch_loss, n, quiet))
+    assert slopes == [1] * (n - 1) + [0]  # all but the last part are silent
 
 
 def test_what_an_interrupted_step_left_is_forgotten():
     batch, ends = (tokens(6, 4), tokens(6, 4, seed=1)), []
     for dirt in (None, 1e6):
         model = small()
-        # of some weights only: the others' slopes must not pile up
-        optimizers = [torch.optim.SGD(model[3].parameters(), lr=0.5)]
+        optimizers = make_optimizers(model, 0.5, 0.1, 0.1)
         for _ in range(3):
             if dirt:
                 for p in model.parameters():
                     p.grad = torch.full_like(p, dirt)
-            train_step(model, [batch], 24, optimizers, alone())
-        assert all(p.grad is None for p in model.parameters())
+            train_step(model, batch, optimizers)
         ends.append([p.detach() for p in model.parameters()])
     assert_close(*ends, rtol=0, atol=0)
 
@@ -466,7 +467,7 @@ def test_what_sixteen_bits_touch(precision):
     model[3].register_forward_hook(lambda layer, given, out: seen.append(out.dtype))
     model[3].weight.register_hook(lambda slope: seen.append(slope.dtype))
     optimizers = make_optimizers(model, 1e-3, None, 0.0)
-    nats = step(model=model, optimizers=optimizers, precision=precision)
+    nats = step(model=model, optimizer=optimizers, loss=with_precision(batch_loss, precision))
     states = [t.dtype for o in optimizers for state in o.state.values() for t in state.values()]
     assert seen == [torch.bfloat16 if precision == "bf16" else torch.float32, torch.float32]
     assert {nats.dtype, *(p.dtype for p in model.parameters()), *states} == {torch.float32}
@@ -476,21 +477,21 @@ STEPS = """
 import sys, torch
 from torch import nn
 from former_nb.text import IGNORE
-from former_nb.optimization import Accelerator, split_batch, train_step
+from former_nb.optimization import in_parts, over_processes, smoothed
+from former_nb.processes import Accelerator
+from former_nb.training import batch_loss, train_step
 
 def steps(each):  # parts on each process
     accelerator = Accelerator(device_placement=False, cpu=True)
-    rank, world = accelerator.process_index, accelerator.num_processes
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(7, 6), nn.Linear(6, 7)).double()
     trained, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=0.01))
-    how = dict(max_grad_norm=0.1, label_smoothing=0.1)
+    loss = over_processes(smoothed(batch_loss, 0.1, 0), accelerator)
+    loss = in_parts(loss, each, accelerator.no_sync)
     for _ in range(4):
         inputs, targets = torch.randint(7, (5, 3)), torch.randint(7, (5, 3))  # alike everywhere
         targets[torch.rand(5, 3) < 0.4] = IGNORE
-        parts = split_batch((inputs, targets), world * each)[rank * each :][:each]
-        count = (targets != IGNORE).sum().item()
-        train_step(trained, parts, count, [optimizer], accelerator, **how)
+        train_step(trained, (inputs, targets), optimizer, loss, max_grad_norm=0.1)
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 """
 
@@ -522,12 +523,11 @@ BATCH = tokens(4, 3), tokens(4, 3)
 
 def step(**kwargs):
     model = small()
+    model = kwargs.get("model", model)
     given = dict(
         model=model,
-        parts=[BATCH],
-        count=12,
-        optimizers=[torch.optim.SGD(model.parameters(), lr=0.1)],
-        accelerator=alone(),
+        batch=BATCH,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
     )
     return train_step(**(given | kwargs))
 
@@ -548,6 +548,26 @@ BAD = {
     "n of 0": (ValueError, "n", lambda: split_batch(BATCH, 0)),
     "no pair": (TypeError, "batch", lambda: split_batch(BATCH[1][:2], 2)),
     "no rows": (ValueError, "targets", lambda: split_batch((BATCH[0][:0], BATCH[1][:0]), 2)),
+    "a loss that is a number": (
+        TypeError,
+        "loss",
+        lambda: to_model(lambda m, b: 3.0)(small(), BATCH),
+    ),
+    "a loss for each target": (
+        TypeError,
+        "loss",
+        lambda: to_model(lambda m, b: m(b[0]).mean(-1))(small(), BATCH),
+    ),
+    "a loss without a gradient": (
+        TypeError,
+        "loss",
+        lambda: to_model(lambda m, b: batch_loss(m, b).detach())(small(), BATCH),
+    ),
+    "a loss that cannot be smoothed": (
+        ValueError,
+        "label_smoothing",
+        lambda: smoothed(lambda m, b: 3.0, 0.1, 0),
+    ),
     "more inputs": (ValueError, "inputs", lambda: split_batch((BATCH[0], BATCH[1][:3]), 2)),
 }
 
@@ -567,5 +587,5 @@ def test_a_target_that_is_no_token_is_refused(bad):
 def test_what_is_defined_at_the_edge():
     assert token_loss(L, Y, pad=99).isfinite() and token_loss(L * NAN, Y).isnan()
     assert token_loss(L[:0], Y[:0]) == 0 and total_loss(small(), []).tolist() == [0, 0]
-    assert step(parts=[(BATCH[0], BATCH[1] * 0 + IGNORE)], count=0) == 0
+    assert step(batch=(BATCH[0], BATCH[1] * 0 + IGNORE)) == 0
     assert SCHEDULES == {"cosine": warmup_cosine, "inverse_sqrt": warmup_inverse_sqrt}

@@ -33,7 +33,7 @@ MINUTES = r"\*\*Read \d+ \u00b7 work \d+ minutes\*\*"
 order, first_cell = tool("order"), tool("first_cell")
 PAGES = [order.TOUR, *order.PATH]
 BELOW = {  # what modules of the path import of deep dives, which those lessons name in a sentence
-    "training": {"losses", "optimization", "runs"},
+    "training": {"losses"},
     "decoding": {"caches", "sampling"},
     "number_words": {"caches"},
 }

@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,11 +19,13 @@ from process_tools import Fork, succeeds
 from torch import nn
 
 from former_nb.checkpoints import read_checkpoint
-from former_nb.runs import make_run, start_processes
+from former_nb.processes import start_processes
 from former_nb.saving import load_model
 from former_nb.scaling import all_reduce_bytes, sharded_bytes, step_seconds
 from former_nb.sharding import sharding_wanted
+from former_nb.training import batch_loss
 from former_nb.training_config import TrainingConfig
+from former_nb.training_run import Run
 
 processes = pytest.mark.skipif(
     os.name == "nt", reason="the signals and limits of these tests are those of Linux and macOS"
@@ -36,7 +39,6 @@ import json, os, signal, sys, time
 from pathlib import Path
 
 import former_nb.resuming as resuming
-import former_nb.runs as runs
 import former_nb.saving as saving
 import former_nb.toy_data as toy_data
 import former_nb.training as training
@@ -46,6 +48,7 @@ from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.generator import LanguageModel
 from former_nb.text import CharTokenizer, encode_texts
+from former_nb.training_config import TrainingConfig
 
 RANK = os.environ.get("RANK", "0")
 
@@ -121,7 +124,7 @@ def train(folder, name, config={}, resume=False, size=33, accident=None, save=Fa
     config_of = TransformerConfig(tokenizer.vocab_size, 22, 16, 2, layers, 32, dropout=0.0)
     model = LanguageModel(config_of).double()
     usual = {"steps": 8, "eval_every": 1, "lr": 1e-2, "muon_lr": None}
-    config = runs.TrainingConfig(**{**usual, **config})
+    config = TrainingConfig(**{**usual, **config})
     where = Path(folder, name) if resume else None
     try:
         callbacks = [resuming.Checkpoint(where, resume=True)] if resume else []
@@ -365,11 +368,12 @@ def test_options_of_fsdp_that_would_change_nothing_are_refused(name, value, said
 
 
 def test_muon_needs_whole_matrices(monkeypatch):
-    two = SimpleNamespace(num_processes=2)
-    monkeypatch.setattr("former_nb.runs.start_processes", lambda device: (two, device))
-    monkeypatch.setattr("former_nb.runs.sharding_wanted", lambda: True)
+    two = SimpleNamespace(process_index=0, num_processes=2, no_sync=nullcontext)
+    monkeypatch.setattr("former_nb.training_run.start_processes", lambda device: (two, device))
+    monkeypatch.setattr("former_nb.training_run.sharding_wanted", lambda: True)
+    batch = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
     with pytest.raises(ValueError, match="muon_lr: expected None where weights are cut"):
-        make_run(nn.Linear(2, 2), [], [], TrainingConfig(), "cpu")
+        Run(nn.Linear(2, 2), [batch], [batch], TrainingConfig(), batch_loss, device="cpu")
 
 
 def test_processes_that_do_not_know_of_each_other_are_refused(monkeypatch):

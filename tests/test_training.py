@@ -29,7 +29,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from former_nb import checkpoints, resuming, runs
+from former_nb import checkpoints, resuming, training, training_run
 from former_nb.batches import make_batches
 from former_nb.callbacks import Callback, ProgressBar, TensorBoard, plot_history
 from former_nb.checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
@@ -37,11 +37,12 @@ from former_nb.core import set_seed
 from former_nb.long_texts import text_windows
 from former_nb.losses import evaluate, token_loss
 from former_nb.resuming import Checkpoint, lock_folder
-from former_nb.runs import make_run, seed_for, take_step
+from former_nb.runs import seed_for
 from former_nb.text import EOS, IGNORE, CharTokenizer, encode_texts
 from former_nb.toy_data import TOYS, collate_answers, toy_texts
-from former_nb.training import exact_match
+from former_nb.training import batch_loss, exact_match
 from former_nb.training_config import TrainingConfig
+from former_nb.training_run import Run
 
 NAN, INF = math.nan, math.inf
 V = 7  # tokens
@@ -200,7 +201,7 @@ def test_a_rate_by_the_clock_rises_and_falls_whatever_the_number_of_steps():
 
 
 def test_minutes_end_the_run_with_a_rate_near_zero(monkeypatch):
-    monkeypatch.setattr(runs, "time", Clock())
+    monkeypatch.setattr(training_run, "time", Clock())
     _, history = run(TrainingConfig(minutes=2, lr=1.0, eval_every=5))
     assert 120 <= history["seconds"].iloc[-1] < 130
     assert history["lr"].iloc[-1] < 1e-3 < history["lr"].iloc[0]
@@ -212,7 +213,7 @@ def test_minutes_end_the_run_with_a_rate_near_zero(monkeypatch):
 
 
 def test_minutes_count_on_after_an_interruption(monkeypatch, tmp_path):
-    monkeypatch.setattr(runs, "time", Clock())
+    monkeypatch.setattr(training_run, "time", Clock())
     config = TrainingConfig(minutes=2, lr=1.0, eval_every=5)
     _, straight = run(config, folder=tmp_path / "straight", save_every=15)
     _, history = stopped_and_resumed(config, tmp_path / "stopped", at=40, save_every=15)
@@ -234,20 +235,20 @@ class SlowBatches(list):
 
 def test_minutes_count_from_the_first_second(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(runs, "time", clock)
+    monkeypatch.setattr(training_run, "time", clock)
     _, history = run(TrainingConfig(minutes=2, steps=1), train=SlowBatches(batches(), clock))
     assert 60 <= history["seconds"].item() < 70  # a look at the data, and the first step
 
 
 def test_a_first_step_that_takes_all_the_time_is_the_last(monkeypatch):
-    clock, step = Clock(), runs.train_step
+    clock, step = Clock(), training.train_step
 
     def slow_step(*args, **kwargs):
         clock.now += 150
         return step(*args, **kwargs)
 
-    monkeypatch.setattr(runs, "time", clock)
-    monkeypatch.setattr(runs, "train_step", slow_step)
+    monkeypatch.setattr(training_run, "time", clock)
+    monkeypatch.setattr(training, "train_step", slow_step)
     _, history = run(TrainingConfig(minutes=0.2))
     assert history["step"].tolist() == [1] and history["seconds"].iloc[-1] > 150
 
@@ -438,12 +439,11 @@ def test_a_place_has_its_own_seed():
 
 def test_each_process_draws_its_own_dropout(monkeypatch):
     drawn = []
-    monkeypatch.setattr(runs, "reseed", lambda seed, kind="cpu": drawn.append(seed))
+    monkeypatch.setattr(training_run, "reseed", lambda seed, kind="cpu": drawn.append(seed))
     for rank in (0, 1):
-        one = make_run(model(), batches(), VALID, TrainingConfig(epochs=1), "cpu")
-        how = dict(backward=torch.Tensor.backward, clip_grad_norm_=nn.utils.clip_grad_norm_)
-        one.accelerator = SimpleNamespace(process_index=rank, num_processes=2, **how)
-        take_step(one, next(iter(batches())))
+        one = Run(model(), batches(), VALID, TrainingConfig(epochs=1), batch_loss, device="cpu")
+        one.accelerator = SimpleNamespace(process_index=rank, num_processes=2)
+        one.begin_step(next(iter(batches())))
     assert drawn == [seed_for(0, "step", 0, 0), seed_for(0, "step", 0, 1)] and drawn[0] != drawn[1]
 
 
@@ -930,6 +930,100 @@ def test_a_length_that_is_too_long_is_noticed_and_one_that_is_too_short_ends_the
     assert history["step"].tolist() == [3, 6]
 
 
+# ---- a loss of one's own
+
+
+def distillation(m, batch):
+    "How far a model is from a larger one, as a mean over the targets that count."
+    inputs, targets = batch
+    with torch.no_grad():
+        taught = model(seed=5, dropout=0.0)(inputs).softmax(-1)
+    surprise = -(taught * m(inputs).log_softmax(-1)).sum(-1)
+    counts = targets != IGNORE
+    return (surprise * counts).sum() / counts.sum().clamp(min=1)
+
+
+def test_a_loss_of_ones_own_is_what_a_run_makes_small():
+    m, plan = model(dropout=0.0), TrainingConfig(epochs=4, lr=0.05)
+    _, history = run(plan, m, loss=distillation)
+    assert history["train"].is_monotonic_decreasing
+    taught = [distillation(m, batch).item() for batch in batches()]
+    untaught = [distillation(run(plan)[0].eval(), batch).item() for batch in batches()]
+    assert max(taught) < min(untaught)
+    assert history["valid"].min() == pytest.approx(evaluate(m, VALID), rel=1e-6)  # as ever
+
+
+def test_a_loss_of_ones_own_may_be_cut_and_rounded_too():
+    plan = TrainingConfig(epochs=2, lr=0.05, muon_lr=None)
+    whole, history = run(plan, model(dropout=0.0), loss=distillation)
+    cut = replace(plan, gradient_accumulation_steps=3)
+    parts, again = run(cut, model(dropout=0.0), loss=distillation)
+    torch.testing.assert_close(parts.state_dict(), whole.state_dict(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        again["train"].tolist(), history["train"].tolist(), rtol=1e-5, atol=0
+    )
+    _, rough = run(replace(plan, precision="bf16"), model(dropout=0.0), loss=distillation)
+    near = abs(rough["train"] - history["train"]).max()
+    assert 0 < near < 0.02
+
+
+def test_the_loss_that_fit_uses_may_be_named():
+    assert alike(run(TrainingConfig(epochs=1), loss=batch_loss), run(TrainingConfig(epochs=1)))
+
+
+NO_LOSSES = {
+    "a number": lambda m, batch: 3.0,
+    "nothing": lambda m, batch: None,
+    "a number per token": lambda m, batch: m(batch[0]).logsumexp(-1),
+    "no gradient": lambda m, batch: batch_loss(m, batch).detach(),
+}
+
+
+@pytest.mark.parametrize("loss", NO_LOSSES.values(), ids=NO_LOSSES)
+def test_what_is_no_loss_is_refused_and_leaves_the_model_as_it_was(loss):
+    m = model()
+    before = weights(m)
+    with pytest.raises(TypeError, match="^loss: expected a scalar tensor with a gradient, got "):
+        run(TrainingConfig(epochs=1), m, loss=loss)
+    assert same(m, before)
+
+
+def test_a_loss_of_ones_own_is_smoothed_only_if_it_can_be():
+    smooth = TrainingConfig(epochs=1, label_smoothing=0.1)
+    with pytest.raises(ValueError, match="^label_smoothing: expected 0 for a loss of your own"):
+        run(smooth, loss=distillation)
+    takes_it = lambda m, batch, **kwargs: batch_loss(m, batch, **kwargs)
+    assert alike(run(smooth, loss=takes_it), run(smooth))
+
+
+class Reads:
+    "Batches that count how often they are read."
+
+    def __init__(self, batches):
+        self.dataset = [*batches]
+        self.reads = 0
+
+    def __len__(self):
+        return len(self.dataset)
+
+    def __iter__(self):
+        self.reads += 1
+        return iter(self.dataset)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_the_first_batches_are_read_once_before_the_first_step(tmp_path, kept):
+    train, valid, reads = Reads(batches()), Reads(VALID), []
+
+    class Watch(Callback):
+        def on_step_end(self, run):
+            reads.append((train.reads, valid.reads))
+
+    folder = {"folder": tmp_path} if kept else {}
+    run(TrainingConfig(epochs=1), train=train, valid=valid, callbacks=[Watch()], **folder)
+    assert reads[0] == (2, 1) and reads[-1] == (2, 2)  # the steps read `train` once more
+
+
 # ---- what is shown
 
 
@@ -1105,6 +1199,7 @@ BAD = {
     "nothing to train": (TypeError, "model", lambda: fit(nn.Identity(), VALID, VALID, CONFIG)),
     "no shapes yet": (TypeError, "model", lambda: fit(LAZY, VALID, VALID, CONFIG)),
     "more state": (TypeError, "model", lambda: fit(MoreState(2, 2), VALID, VALID, CONFIG)),
+    "no function": (TypeError, "loss", lambda: fit(model(), VALID, VALID, CONFIG, loss=3.0)),
     "empty train": (TypeError, "train", lambda: fit(model(), [], VALID, CONFIG)),
     "empty valid": (TypeError, "valid", lambda: fit(model(), VALID, [], CONFIG)),
     "fewer than claimed": (ValueError, "batches", lambda: fit(model(), Empty(), VALID, CONFIG)),

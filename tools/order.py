@@ -45,7 +45,7 @@ USED = {  # what comes before a lesson in the way of imports, wherever it is rea
     "08_training": [
         *("sharding.py", "callbacks.py"),
         *("deeper/08_losses", "deeper/08_optimization"),
-        *("training_config.py", "deeper/08_runs"),
+        *("training_config.py", "deeper/08_runs", "processes.py", "training_run.py"),
     ],
     "09_classifier": [
         "results.py",
@@ -82,6 +82,8 @@ AHEAD = {  # what the cells of a page, not its module, show of later lessons
     "deeper/04_mask_patterns": ["library/config", "10_generator"],  # a mask in a whole model
     "deeper/04_flash": ["library/config", "10_generator"],
     "12_encoder_decoder": ["two_stacks.py"],  # its check against PyTorch
+    "deeper/08_optimization": ["08_training"],  # which is read before them
+    "deeper/08_runs": ["08_training"],
     "deeper/08_speed": ["deeper/07_packing"],  # a rung of its ladder
     "15_translation": ["scores.py"],  # what it counts by hand, with a signature
 }
