@@ -181,9 +181,13 @@ def find_exercise(
     "The exercise called `number`. Raises `ValueError` if there is none."
     if number not in EXERCISES:
         page = str(number).partition(".")[0]
-        module = f"lesson_{page}" if page.isdigit() else page
+        module = f"checks.{page}"
+        if page.isdigit():
+            module = f"checks.lesson_{page}"
+        elif page in ("A", "B", "C"):
+            module = f"builds.build_{page.lower()}"
         try:
-            import_module(f"former_nb.checks.{module}")
+            import_module(f"former_nb.{module}")
         except ModuleNotFoundError:
             pass
     if number not in EXERCISES:
@@ -204,8 +208,8 @@ def _blame(error, answer):
 
 
 def check(
-    number: str,  # such as '03.2'
-    answer,  # a function or a value, as the exercise says
+    number: str,  # such as '03.2', or 'A' for a build
+    answer,  # a function or a value, as the exercise says; for build A the name of your file
 ) -> bool:  # whether the answer is right
     """Judge an answer: print that it is right, or what it looks like and how to get a hint.
 

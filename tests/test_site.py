@@ -206,6 +206,13 @@ def test_a_deep_dive_leads_back_to_the_path(page, expected):
     assert ext.neighbours(page, dict.fromkeys(pages)) == expected
 
 
+def test_the_last_build_ends_the_path():
+    pages = dict.fromkeys(["00_tour", "01_a", "02_b", "build_a", "build_c", "deeper/02_x"])
+    assert ext.neighbours("02_b", pages) == ext.neighbours("build_a", pages) == {}
+    assert ext.neighbours("deeper/02_x", pages) == {"prev": "02_b", "next": "build_c"}
+    assert ext.neighbours("build_c", pages) == {"next": None}
+
+
 @pytest.mark.parametrize("page", ["02_b", "deeper/02_b", "library/b", "solutions/02_b"])
 def test_a_reference_page_leads_to_the_page_that_wrote_it(tmp_path, monkeypatch, page):
     monkeypatch.setattr(ext, "PACKAGE", tmp_path)
@@ -419,7 +426,7 @@ def test_next_and_previous_follow_the_path_and_a_deep_dive_leads_back_to_its_doo
         link = re.search(rf'class="{way}[^"]*"\s+href="([^"#]*)', text)
         return link and posixpath.normpath(posixpath.join(posixpath.dirname(page), link[1]))
 
-    path = ["index"] + [page for page in [order.TOUR, *order.PATH] if f"{page}.html" in PAGES]
+    path = ["index"] + [page for page in order.STEPS if f"{page}.html" in PAGES]
     for before, after in zip(path, path[1:]):
         assert turn(before, "right-next") == f"{after}.html"
         assert turn(after, "left-prev") == f"{before}.html"

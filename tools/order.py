@@ -35,6 +35,7 @@ COURSE = """
 14_subwords
 15_translation      translation_ablations alignments attention_maps pretrained fine_tuning
 """
+BUILDS = {"06_block": "build_a", "15_translation": "build_c"}  # lesson -> the build after it
 SHARED = ["core.py", "guards.py", "exercises.py", "library/files", "tokens.py"]
 USED = {  # what comes before a lesson in the way of imports, wherever it is read
     "deeper/03_equivalent_forms": ["torch_layers.py", "grouped_query.py"],
@@ -77,6 +78,7 @@ ABOVE = [  # the course does not import them
     "library/recipes",
     "library/reports",
     "library/cli",
+    *("builds/process.py", "builds/build_a.py", "builds/build_c.py"),
 ]
 AHEAD = {  # what the cells of a page, not its module, show of later lessons
     "deeper/04_mask_patterns": ["library/config", "10_generator"],  # a mask in a whole model
@@ -96,6 +98,13 @@ READ = [*SHARED, *(page for lesson in PATH for page in [lesson, *BEHIND[lesson]]
 for lesson, pages in USED.items():
     READ = [page for page in READ if page not in pages]
     READ[READ.index(lesson) : READ.index(lesson)] = pages
+for lesson, build in BUILDS.items():
+    READ.insert(READ.index([lesson, *BEHIND[lesson]][-1]) + 1, build)
+STEPS = [TOUR]  # the pages of the path in their order: the tour, lessons and builds
+for lesson in PATH:
+    STEPS.append(lesson)
+    if lesson in BUILDS:
+        STEPS.append(BUILDS[lesson])
 LIBRARY = [page for page in [*READ, *ABOVE] if page.startswith("library/")]
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -242,7 +251,7 @@ def toc(nbs):
     there = set(pages(nbs))
     glossary = ["file: glossary"] if (nbs / "glossary.md").exists() else []
     parts = {
-        "The path": [f"file: {page}" for page in [TOUR, *PATH] if page in there] + glossary,
+        "The path": [f"file: {page}" for page in STEPS if page in there] + glossary,
         "Deep dives": [f"file: {page}" for page in DIVES if page in there],
         "Library": [f"file: {page}" for page in LIBRARY if page in there],
         "Solutions": ["glob: solutions/*"],

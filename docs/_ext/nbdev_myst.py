@@ -353,17 +353,24 @@ def number_lesson(app, doctree):
             node.insert(0, nodes.Text(f"{lesson[1]} \u00b7 "))
 
 
+LAST_BUILD = "build_c"
+
+
 def neighbours(page, pages):
     """Previous and next of a page where the order of the site is not what a reader wants.
 
-    A deep dive leads back to its door and on along the path; the last lesson ends the path.
+    A deep dive leads back to its door and on along the path. The last build ends the path, or the
+    last lesson if no build comes after it.
     """
     path = sorted(name for name in pages if re.match(r"\d\d_", name))
+    if page == LAST_BUILD:
+        return {"next": None}
     lesson = LESSON.match(page)
     doors = [i for i, name in enumerate(path) if lesson and name.startswith(lesson[1])]
     if not doors:
         return {}
-    after = path[doors[0] + 1] if doors[0] + 1 < len(path) else None
+    ending = LAST_BUILD if LAST_BUILD in pages else None
+    after = path[doors[0] + 1] if doors[0] + 1 < len(path) else ending
     if page in path:
         return {} if after else {"next": None}
     return {"prev": path[doors[0]], "next": after}

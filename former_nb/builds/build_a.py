@@ -1,0 +1,927 @@
+"""Build A: twelve tests of an encoder that a reader has written in one file.
+
+Each test compares with former_nb or with PyTorch's own layers on copied weights. If the numbers
+differ, it computes what the likely mistakes give and names the one that matches.
+"""
+
+import inspect
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..attention import attention, attention_weights
+from ..exercises import MistakeError, call_answer, diagnose, exercise
+from ..multi_head import MultiHeadAttention
+from .process import Test, run_file, show_results
+
+__all__ = [
+    "SIGNATURES",
+    "TESTS",
+    "judge_a",
+]
+
+# All sizes of a test differ, so that no axis is taken for another.
+B = 2  # rows
+H = 3  # heads
+T = 5  # queries
+S = 7  # keys
+D_K = 4
+D_V = 6
+D_MODEL = 12
+D_FF = 20
+VOCAB = 11
+MAX_LEN = 9
+N_LAYERS = 3
+
+SIGNATURES = {  # what a file defines, and how it is called
+    "attention_weights": "(q, k, mask=None, is_causal=False)",
+    "attention": "(q, k, v, mask=None, is_causal=False)",
+    "MultiHeadAttention": "(d_model, n_heads)",
+    "Block": "(d_model, n_heads, d_ff, dropout=0.0)",
+    "Stack": "(n_layers, d_model, n_heads, d_ff, dropout=0.0)",
+    "Encoder": "(vocab_size, max_len, n_layers, d_model, n_heads, d_ff, dropout=0.0)",
+}
+
+
+# ---------------------------------------------------------------- what a file defines
+
+
+def _find(module, name):
+    "What the file calls `name`. Raises `MistakeError` if it has no such name."
+    if not hasattr(module, name):
+        raise MistakeError(f"your file defines no {name}{SIGNATURES[name]}")
+    return getattr(module, name)
+
+
+def _line(thing):
+    "Where a function or class begins, in words."
+    try:
+        return f" (line {inspect.getsourcelines(thing)[1]})"
+    except (OSError, TypeError):
+        return ""
+
+
+def _check_call(thing, name, signature, *args, **options):
+    "Raise `MistakeError` unless `thing` can be called so."
+    try:
+        mine = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return
+    try:
+        mine.bind(*args, **options)
+    except TypeError:
+        sentence = f"{name}: expected the arguments {signature}, yours has {mine}"
+        raise MistakeError(sentence + _line(thing)) from None
+
+
+def _call(module, name, *tensors, **options):
+    "Call a function of the file on copies of `tensors`."
+    function = _find(module, name)
+    _check_call(function, name, SIGNATURES[name], *tensors, **options)
+    return call_answer(partial(function, **options), *tensors)
+
+
+def _forward(layer, name, first, *tensors, **options):
+    "Call a layer of the file on copies of `tensors`."
+    if not isinstance(layer, nn.Module):
+        raise MistakeError(f"{name} is no nn.Module; write `class {name}(nn.Module)`")
+    signature = f"({first}, mask=None, is_causal=False)"
+    if name == "Encoder":
+        signature = f"({first}, is_causal=False)"
+    _check_call(layer.forward, f"{name}.forward", signature, *tensors, **options)
+    return call_answer(partial(layer, **options), *tensors)
+
+
+def _make(module, name, *sizes, seed=0):
+    "A layer of the file whose weights are large enough to tell mistakes apart."
+    cls = _find(module, name)
+    _check_call(cls, name, SIGNATURES[name], *sizes)
+    torch.manual_seed(seed)
+    layer = cls(*sizes)
+    if not isinstance(layer, nn.Module):
+        raise MistakeError(f"{name} is no nn.Module; write `class {name}(nn.Module)`{_line(cls)}")
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.randn(parameter.shape) * 0.5)
+    return layer
+
+
+def _part(layer, name, part):
+    "A part of a layer. Raises `MistakeError` if the layer has no part of that name."
+    if not hasattr(layer, part):
+        parts = [key for key, _ in [*layer.named_children(), *layer.named_parameters()]]
+        names = ", ".join(key for key in parts if "." not in key) or "no part at all"
+        raise MistakeError(f"{name} has no part called {part}; it has {names}{_line(type(layer))}")
+    return getattr(layer, part)
+
+
+def _check_weights(part, what, shape):
+    "Raise `MistakeError` unless a linear layer or norm has weights of this shape, and a bias."
+    weight = getattr(part, "weight", None)
+    if not isinstance(weight, torch.Tensor) or tuple(weight.shape) != shape:
+        got = tuple(weight.shape) if isinstance(weight, torch.Tensor) else type(part).__name__
+        raise MistakeError(f"{what}: expected weights of shape {shape}, got {got}")
+    if getattr(part, "bias", None) is None:
+        raise MistakeError(f"{what} has no bias; leave out bias=False")
+
+
+def _copy(to, part, what):
+    "Copy weight and bias of a reader's linear layer or norm into ours."
+    _check_weights(part, what, tuple(to.weight.shape))
+    with torch.no_grad():
+        to.weight.copy_(part.weight)
+        to.bias.copy_(part.bias)
+
+
+def _name(answer, right, mistakes):
+    "None if the answer is right, the sentence of the mistake that gives it, or how it differs."
+    if isinstance(answer, torch.Tensor) and answer.shape == right.shape:
+        if torch.allclose(answer, right, rtol=1e-4, atol=1e-5):
+            return None
+    for sentence, wrong in mistakes:
+        if diagnose(answer, wrong) is None:
+            return sentence
+    return diagnose(answer, right)
+
+
+def _first(*problems):
+    "The first problem that is one. Each is a function, so that the next is computed if needed."
+    for problem in problems:
+        sentence = problem()
+        if sentence is not None:
+            return sentence
+    return None
+
+
+# ---------------------------------------------------------------- attention
+
+
+def _random(*shape):
+    return torch.randn(shape)
+
+
+def _queries_keys():
+    torch.manual_seed(1)
+    return _random(B, H, T, D_K), _random(B, H, S, D_K)
+
+
+def _some_mask():  # (B, 1, T, S), with True and False in each row
+    torch.manual_seed(2)
+    mask = torch.rand(B, 1, T, S) < 0.6
+    mask[..., 1] = True
+    mask[..., 2] = False
+    return mask
+
+
+def _padding():  # (B, 1, 1, S), the first row ends in three pads
+    mask = torch.ones(B, 1, 1, S, dtype=torch.bool)
+    mask[0, ..., 4:] = False
+    return mask
+
+
+def _past(shift=0):  # (T, S); 0 is the bottom right
+    return torch.ones(T, S, dtype=torch.bool).tril(S - T + shift)
+
+
+def _hide(scores, allowed):
+    "Weights of the allowed keys, and zeros for a query that has none."
+    hidden = scores.masked_fill(~allowed, float("-inf"))
+    return hidden.softmax(dim=-1).nan_to_num(0.0)
+
+
+def judge_weights(module):
+    "Scores, their scale, and the axis of the softmax."
+    q, k = _queries_keys()
+    dot = q @ k.mT
+    scores = dot / D_K**0.5
+    mistakes = [
+        ("the scores are not divided by √d_k", dot.softmax(-1)),
+        ("you divide by d_k; it's the root, √d_k", (dot / D_K).softmax(-1)),
+        (
+            "you divide by √d_model, the width of all heads; a dot product has d_k terms",
+            (dot / (H * D_K) ** 0.5).softmax(-1),
+        ),
+        ("you multiply by √d_k; divide", (dot * D_K**0.5).softmax(-1)),
+        ("you divide by the root of the number of keys; it's √d_k", (dot / S**0.5).softmax(-1)),
+        ("you divide by the root of the number of queries; it's √d_k", (dot / T**0.5).softmax(-1)),
+        ("you divide by √d_k after the softmax; divide the scores", dot.softmax(-1) / D_K**0.5),
+        ("the softmax runs over the queries; the keys are the last axis", scores.softmax(-2)),
+        ("the softmax runs over the heads; the keys are the last axis", scores.softmax(1)),
+        ("the softmax runs over the batch; the keys are the last axis", scores.softmax(0)),
+        ("those are the scores; the softmax is still to come", scores),
+        ("those are the scores, not divided; the softmax is still to come", dot),
+        ("those are logarithms of the weights; softmax, not log_softmax", scores.log_softmax(-1)),
+        ("queries and keys are exchanged; a row belongs to a query", scores.mT.softmax(-1)),
+        (
+            "the future is hidden, although is_causal is False",
+            _hide(scores, _past()),
+        ),
+    ]
+    return _name(_call(module, "attention_weights", q, k), attention_weights(q, k), mistakes)
+
+
+def judge_mask(module):
+    "A boolean mask, True = may attend."
+    q, k = _queries_keys()
+    scores = q @ k.mT / D_K**0.5
+    plain = scores.softmax(-1)
+
+    def problem(mask):
+        ones = mask.float()
+        weights = _hide(scores, mask)
+        fewer = (q @ k.mT).masked_fill(~mask, float("-inf")).softmax(-1)
+        mistakes = [
+            ("the mask is inverted; True means may attend", _hide(scores, ~mask)),
+            ("the mask is not used", plain),
+            (
+                "you add the mask to the scores, as if True were 1; fill them with -inf where it's "
+                "False",
+                (scores + ones).softmax(-1),
+            ),
+            (
+                "a hidden score becomes 0, and e^0 is 1; fill it with -inf",
+                (scores * ones).softmax(-1),
+            ),
+            (
+                "you hide weights after the softmax, so a row no longer sums to 1; hide the scores",
+                plain * ones,
+            ),
+            (
+                "you hide the allowed weights after the softmax; hide the other scores, before it",
+                plain * (1 - ones),
+            ),
+            ("the scores are not divided by √d_k if there is a mask", fewer.nan_to_num(0.0)),
+        ]
+        given = _call(module, "attention_weights", q, k, mask=mask)
+        if isinstance(given, torch.Tensor):  # rows without a key are another test's
+            given = given.nan_to_num(0.0)
+        return _name(given, weights, mistakes)
+
+    def wide():
+        sentence = problem(_padding())
+        return sentence and f"with a mask (B, 1, 1, S): {sentence}"
+
+    return _first(lambda: problem(_some_mask()), wide)
+
+
+def _causal_mistakes(give):
+    "Sentences and what `give(allowed)` makes of wrong tables of the past, (T, S)."
+    return [
+        ("is_causal is not used", give(torch.ones(T, S, dtype=torch.bool))),
+        (
+            "is_causal is aligned at the top left; the last query is at the last key, so "
+            "tril(S - T)",
+            give(_past(T - S)),
+        ),
+        ("the diagonal is missing; a query may attend to its own position", give(_past(-1))),
+        ("one key too many: query i may attend to key j only if j <= i + S - T", give(_past(1))),
+        ("the past is hidden and the future open; tril, not triu", give(~_past(-1))),
+        ("the past and the position itself are hidden; the mask is inverted", give(~_past())),
+        (
+            "the past is hidden and the future open, and aligned at the top left",
+            give(~_past(T - S - 1)),
+        ),
+        ("the mask is inverted, and aligned at the top left", give(~_past(T - S))),
+    ]
+
+
+def judge_causal(module):
+    "`is_causal`, with as many keys as queries, with more, and beside a mask."
+    q, k = _queries_keys()
+    scores = q @ k.mT / D_K**0.5
+    mask = _some_mask()
+
+    def more_keys():
+        given = _call(module, "attention_weights", q, k, is_causal=True)
+        if isinstance(given, torch.Tensor):
+            given = given.nan_to_num(0.0)
+        right = _hide(scores, _past())
+        return _name(given, right, _causal_mistakes(lambda allowed: _hide(scores, allowed)))
+
+    def beside_a_mask():
+        given = _call(module, "attention_weights", q, k, mask=mask, is_causal=True)
+        if isinstance(given, torch.Tensor):
+            given = given.nan_to_num(0.0)
+        mistakes = [
+            ("beside is_causal your mask is forgotten; both hold", _hide(scores, _past())),
+            ("beside a mask is_causal is forgotten; both hold", _hide(scores, mask)),
+            ("a key must pass both rules, not one: & instead of |", _hide(scores, mask | _past())),
+        ]
+        return _name(given, _hide(scores, mask & _past()), mistakes)
+
+    return _first(more_keys, beside_a_mask)
+
+
+def judge_empty(module):
+    "A query that may attend to nothing: weights of 0, and no NaN in the gradient."
+    q, k = _queries_keys()
+    mask = _some_mask()
+    mask[1, :, 3] = False
+    scores = q @ k.mT / D_K**0.5
+    given = _call(module, "attention_weights", q, k, mask=mask)
+    if given.isnan().any():
+        return (
+            "a query that may attend to nothing gets NaN: a softmax over -inf alone is 0/0; "
+            "its weights are 0"
+        )
+    even = scores.masked_fill(~mask, -1e9).softmax(-1)
+    mistakes = [("a query that may attend to nothing gets even weights; they are 0", even)]
+    sentence = _name(given, _hide(scores, mask), mistakes)
+    if sentence is not None:
+        return sentence
+    torch.manual_seed(3)
+    learning = q.clone().requires_grad_()
+    weights = _find(module, "attention_weights")(learning, k, mask=mask)
+    if not weights.requires_grad:
+        return "no gradient passes through your weights; leave out detach, .data and no_grad"
+    (weights * torch.randn_like(weights)).sum().backward()
+    if learning.grad.isnan().any():
+        return (
+            "the weights are right, yet the gradient is NaN: the softmax has seen a row of -inf; "
+            "fill that row with 0 before the softmax and the weights with 0 after it"
+        )
+    return None
+
+
+def judge_attention(module):
+    "Weights times values, with every option passed on."
+    q, k = _queries_keys()
+    v = _random(B, H, S, D_V)
+    scores = q @ k.mT / D_K**0.5
+    mask = _some_mask()
+    empty = mask.clone()
+    empty[1, :, 3] = False
+
+    def plain():
+        mistakes = [
+            ("those are the weights; multiply them by the values", scores.softmax(-1)),
+            ("you multiply the keys by the weights; take the values", scores.softmax(-1) @ k),
+            ("the values are multiplied by scores; take the weights", scores @ v),
+            ("the scores are not divided by √d_k", (q @ k.mT).softmax(-1) @ v),
+            ("the future is hidden, although is_causal is False", _hide(scores, _past()) @ v),
+        ]
+        return _name(_call(module, "attention", q, k, v), attention(q, k, v), mistakes)
+
+    def masked():
+        mistakes = [
+            ("the mask is not passed on to the weights", scores.softmax(-1) @ v),
+            ("the mask is inverted; True means may attend", _hide(scores, ~mask) @ v),
+            ("you add the mask as if True were 1", (scores + mask.float()).softmax(-1) @ v),
+        ]
+        given = _call(module, "attention", q, k, v, mask=mask)
+        return _name(given, attention(q, k, v, mask), mistakes)
+
+    def causal():
+        mistakes = _causal_mistakes(lambda allowed: _hide(scores, allowed) @ v)
+        mistakes[0] = ("is_causal is not passed on to the weights", mistakes[0][1])
+        given = _call(module, "attention", q, k, v, is_causal=True)
+        return _name(given, attention(q, k, v, is_causal=True), mistakes)
+
+    def nothing():
+        given = _call(module, "attention", q, k, v, mask=empty)
+        if given.isnan().any():
+            return "a query that may attend to nothing gets NaN; its output is 0"
+        even = scores.masked_fill(~empty, -1e9).softmax(-1) @ v
+        sentence = "a query that may attend to nothing gets the mean of all values; its output is 0"
+        return _name(given, attention(q, k, v, empty), [(sentence, even)])
+
+    return _first(plain, masked, causal, nothing)
+
+
+# ---------------------------------------------------------------- many heads
+
+
+def _split(x):  # (B, T, d_model) -> (B, h, T, d_k)
+    return x.unflatten(-1, (H, D_K)).transpose(1, 2)
+
+
+def _merge(y):  # (B, h, T, d_k) -> (B, T, d_model)
+    return y.transpose(1, 2).flatten(2)
+
+
+def _our_heads(layer):
+    "Our layer with the weights of a reader's."
+    ours = MultiHeadAttention(D_MODEL, H)
+    for name in ["w_q", "w_k", "w_v", "w_o"]:
+        part = _part(layer, "MultiHeadAttention", name)
+        _copy(getattr(ours, name), part, f"MultiHeadAttention.{name}")
+    return ours.requires_grad_(False)
+
+
+def judge_heads(module):
+    "Split, attend, merge, mix."
+    layer = _make(module, "MultiHeadAttention", D_MODEL, H)
+    ours = _our_heads(layer)
+    x = _random(B, T, D_MODEL)
+    q = ours.w_q(x)  # (B, T, d_model)
+    k = ours.w_k(x)
+    v = ours.w_v(x)
+
+    def interleave(t):  # a head takes every third feature
+        return t.unflatten(-1, (D_K, H)).permute(0, 3, 1, 2)
+
+    def cut_flat(t):
+        return t.reshape(B, H, T, D_K)
+
+    def heads(split=_split, q=q, k=k, v=v):
+        return attention(split(q), split(k), split(v))  # (B, h, T, d_k)
+
+    def by_scale(scale):
+        return F.scaled_dot_product_attention(_split(q), _split(k), _split(v), scale=scale)
+
+    y = heads()
+    dot = _split(q) @ _split(k).mT
+    over_heads = (dot / D_K**0.5).softmax(1) @ _split(v)
+    mixed = ours.w_o
+    mistakes = [
+        (
+            "heads are cut without a transpose: reshape to (B, T, h, d_k), then exchange T and h",
+            mixed(_merge(heads(cut_flat))),
+        ),
+        (
+            "heads are cut and joined without a transpose, so words are mixed up with features",
+            mixed(heads(cut_flat).reshape(B, T, D_MODEL)),
+        ),
+        (
+            "heads are joined without a transpose: exchange h and T, then flatten",
+            mixed(y.reshape(B, T, D_MODEL)),
+        ),
+        ("w_o is missing; it mixes the heads at the end", _merge(y)),
+        ("the heads are not split: that's one head of width d_model", mixed(attention(q, k, v))),
+        (
+            "a head takes every h-th feature; it takes d_k in a row, so unflatten to (h, d_k)",
+            mixed(heads(interleave).permute(0, 2, 3, 1).flatten(2)),
+        ),
+        (
+            "a head takes every h-th feature: you unflatten to (d_k, h), it's (h, d_k)",
+            mixed(_merge(heads(interleave))),
+        ),
+        ("you divide by √d_model; a head is d_k wide", mixed(_merge(by_scale(D_MODEL**-0.5)))),
+        ("the scores are not divided by √d_k", mixed(_merge(by_scale(1.0)))),
+        ("the softmax runs over the heads; the keys are the last axis", mixed(_merge(over_heads))),
+        ("the keys are made by w_q; use w_k", mixed(_merge(heads(k=q)))),
+        ("the queries are made by w_k; use w_q", mixed(_merge(heads(q=k)))),
+        ("the values are made by w_k; use w_v", mixed(_merge(heads(v=k)))),
+        ("the values are made by w_q; use w_v", mixed(_merge(heads(v=q)))),
+        ("queries and keys are exchanged", mixed(_merge(heads(q=k, k=q)))),
+        ("keys and values are exchanged", mixed(_merge(heads(k=v, v=k)))),
+        ("x itself is attended to; project it by w_v", mixed(_merge(heads(v=x)))),
+        ("x is added to the output; that is the block's part", x + mixed(_merge(y))),
+        (
+            "the future is hidden, although is_causal is False",
+            ours(x, is_causal=True),
+        ),
+    ]
+    given = _forward(layer, "MultiHeadAttention", "x", x)
+    return _name(given, ours(x), mistakes)
+
+
+def _row_padding():  # (B, 1, 1, T), the first row ends in two pads
+    mask = torch.ones(B, 1, 1, T, dtype=torch.bool)
+    mask[0, ..., 3:] = False
+    return mask
+
+
+def _judge_options(layer, name, right):
+    "Do a mask and is_causal arrive? `right(x, **options)` is what they should give."
+    x = _random(B, T, D_MODEL)
+    mask = _row_padding()
+
+    def given(**options):
+        return _forward(layer, name, "x", x, **options)
+
+    def masked():
+        mistakes = [
+            ("the mask is not passed on", right(x)),
+            ("the mask is inverted on its way", right(x, mask=~mask)),
+        ]
+        return _name(given(mask=mask), right(x, mask=mask), mistakes)
+
+    def causal():
+        mistakes = [("is_causal is not passed on", right(x))]
+        return _name(given(is_causal=True), right(x, is_causal=True), mistakes)
+
+    def both():
+        mistakes = [
+            ("with is_causal the mask is not passed on", right(x, is_causal=True)),
+            ("with a mask is_causal is not passed on", right(x, mask=mask)),
+        ]
+        options = dict(mask=mask, is_causal=True)
+        return _name(given(**options), right(x, **options), mistakes)
+
+    return _first(masked, causal, both)
+
+
+def judge_heads_options(module):
+    "The layer passes mask and is_causal on."
+    layer = _make(module, "MultiHeadAttention", D_MODEL, H)
+    return _judge_options(layer, "MultiHeadAttention", _our_heads(layer))
+
+
+# ---------------------------------------------------------------- the block
+
+
+def _two_linears(ff):
+    "The two linear layers of a reader's feed-forward network, the wide one first."
+    linears = [part for part in ff.modules() if isinstance(part, nn.Linear)]
+    shapes = sorted(tuple(part.weight.shape) for part in linears)
+    if shapes != [(D_MODEL, D_FF), (D_FF, D_MODEL)]:
+        pairs = [f"{part.in_features} to {part.out_features}" for part in linears]
+        raise MistakeError(
+            "Block.ff: expected nn.Linear(d_model, d_ff) and nn.Linear(d_ff, d_model), with "
+            f"d_model = {D_MODEL}, d_ff = {D_FF} yours are {', '.join(pairs) or 'none'}"
+        )
+    if len(linears[0].weight) == D_MODEL:
+        linears.reverse()
+    return linears
+
+
+def _their_block(block):
+    "PyTorch's layer, norm first, with the weights of a reader's block."
+    theirs = nn.TransformerEncoderLayer(
+        D_MODEL, H, D_FF, 0.0, "gelu", batch_first=True, norm_first=True
+    )
+    heads = _our_heads(_part(block, "Block", "attention"))
+    rows = [heads.w_q, heads.w_k, heads.w_v]
+    with torch.no_grad():
+        theirs.self_attn.in_proj_weight.copy_(torch.cat([layer.weight for layer in rows]))
+        theirs.self_attn.in_proj_bias.copy_(torch.cat([layer.bias for layer in rows]))
+    _copy(theirs.self_attn.out_proj, heads.w_o, "MultiHeadAttention.w_o")
+    wide, narrow = _two_linears(_part(block, "Block", "ff"))
+    _copy(theirs.linear1, wide, "the first linear layer of Block.ff")
+    _copy(theirs.linear2, narrow, "the second linear layer of Block.ff")
+    _copy(theirs.norm1, _part(block, "Block", "norm_attention"), "Block.norm_attention")
+    _copy(theirs.norm2, _part(block, "Block", "norm_ff"), "Block.norm_ff")
+    return theirs.requires_grad_(False)
+
+
+def _block_mistakes(theirs, heads, x):
+    "Sentences and what they give, from the four parts of a block."
+    norm_1 = theirs.norm1
+    norm_2 = theirs.norm2
+
+    def network(t, activation=F.gelu):
+        return theirs.linear2(activation(theirs.linear1(t)))
+
+    y = x + heads(norm_1(x))
+    post = norm_1(x + heads(x))
+    mistakes = [
+        (
+            "the norms come after the sums; here each comes before its part, on the branch",
+            norm_2(post + network(post)),
+        ),
+        (
+            "each norm comes after its part; it comes before",
+            x + norm_1(heads(x)) + norm_2(network(x + norm_1(heads(x)))),
+        ),
+        (
+            "the second sum starts from x; it starts from what attention has added to",
+            x + network(norm_2(y)),
+        ),
+        (
+            "both parts read x; the network reads what attention has added to",
+            y + network(norm_2(x)),
+        ),
+        ("the sums are missing; add what each part gives", network(norm_2(heads(norm_1(x))))),
+        ("what the network gives is not added to the stream", network(norm_2(y))),
+        (
+            "what attention gives is not added to the stream",
+            heads(norm_1(x)) + network(norm_2(heads(norm_1(x)))),
+        ),
+        ("the norms are missing", x + heads(x) + network(x + heads(x))),
+        ("the network lacks its norm", y + network(y)),
+        ("attention lacks its norm", x + heads(x) + network(norm_2(x + heads(x)))),
+        (
+            "the two norms are exchanged",
+            x + heads(norm_2(x)) + network(norm_1(x + heads(norm_2(x)))),
+        ),
+        ("both parts read the same norm", y + network(norm_1(y))),
+        (
+            "you add to the normed stream; add to x itself",
+            norm_1(x) + heads(norm_1(x)) + network(norm_2(norm_1(x) + heads(norm_1(x)))),
+        ),
+        (
+            "you add to the normed stream; add to x itself",
+            norm_2(norm_1(x) + heads(norm_1(x))) + network(norm_2(norm_1(x) + heads(norm_1(x)))),
+        ),
+        (
+            "the network comes first; attention does",
+            x + network(norm_2(x)) + heads(norm_1(x + network(norm_2(x)))),
+        ),
+        ("the network is still to come", y),
+        ("attention is missing", x + network(norm_2(x))),
+    ]
+    activations = [
+        ("the activation is missing; without it two linear layers are one", lambda t: t),
+        ("the activation is ReLU; here it's GELU", F.relu),
+        ("the activation is SiLU; here it's GELU", F.silu),
+        ("the activation is tanh; here it's GELU", torch.tanh),
+        ("the activation is GELU by tanh; here it's the exact one", _gelu_by_tanh),
+    ]
+    for sentence, activation in activations:
+        mistakes.append((sentence, y + network(norm_2(y), activation)))
+    late = F.gelu(network(norm_2(y), lambda t: t))
+    mistakes.append(("the activation comes last; it's between the two linear layers", y + late))
+    inner = network(norm_2(y)) + norm_2(y)
+    mistakes.append(("the network adds its own input; the block adds once, to x", y + inner))
+    return mistakes
+
+
+def _gelu_by_tanh(x):
+    return F.gelu(x, approximate="tanh")
+
+
+def judge_block(module):
+    "Pre-norm, as PyTorch's own layer has it with norm_first=True."
+    block = _make(module, "Block", D_MODEL, H, D_FF, 0.0)
+    theirs = _their_block(block)
+    heads = _our_heads(block.attention)
+    x = _random(B, T, D_MODEL)
+    later = torch.ones(T, T, dtype=torch.bool).triu(1)
+
+    def right(x, mask=None, is_causal=False):
+        pads = None if mask is None else ~mask[:, 0, 0]
+        hidden = later if is_causal else None
+        return theirs(x, src_mask=hidden, src_key_padding_mask=pads)
+
+    def plain():
+        given = _forward(block.eval(), "Block", "x", x)
+        return _name(given, right(x), _block_mistakes(theirs, heads, x))
+
+    def training():
+        if torch.allclose(block.train()(x), right(x), rtol=1e-4, atol=1e-5):
+            return None
+        return "with dropout=0.0 something is dropped in training; pass dropout on to nn.Dropout"
+
+    return _first(plain, training, lambda: _judge_options(block, "Block", right))
+
+
+def judge_dropout(module):
+    "Dropout: in training alone, and on the branches."
+    block = _make(module, "Block", D_MODEL, H, D_FF, 0.5)
+    exact = _make(module, "Block", D_MODEL, H, D_FF, 0.0).eval()
+    x = _random(B, T, D_MODEL)
+    with torch.no_grad():
+        block.eval()
+        right = exact(x)
+        if not torch.allclose(block(x), block(x)):
+            return (
+                "you drop while evaluating; nn.Dropout stops there by itself, F.dropout needs "
+                "training=self.training"
+            )
+        if not torch.allclose(block(x), right, rtol=1e-4, atol=1e-5):
+            return "while evaluating, dropout=0.5 gives other numbers than dropout=0.0"
+        block.train()
+        if torch.allclose(block(x), block(x)):
+            return "dropout=0.5 drops nothing in training"
+        _, narrow = _two_linears(block.ff)
+        for last in [block.attention.w_o, narrow]:  # now both branches give 0
+            last.weight.zero_()
+            last.bias.zero_()
+        if not torch.allclose(block(x), x, rtol=1e-4, atol=1e-5):
+            return "you drop numbers of the stream; drop what a part gives, before it's added"
+    return None
+
+
+# ---------------------------------------------------------------- a stack, an encoder
+
+
+def _their_stack(stack, blocks):
+    "PyTorch's encoder with the weights of a reader's stack, as a function."
+    norm = nn.LayerNorm(D_MODEL)
+    _copy(norm, _part(stack, "Stack", "norm"), "Stack.norm")
+    first = _their_block(blocks[0])
+    theirs = nn.TransformerEncoder(first, N_LAYERS, norm, enable_nested_tensor=False)
+    theirs.layers = nn.ModuleList(_their_block(block) for block in blocks)
+    theirs.requires_grad_(False)
+    later = torch.ones(T, T, dtype=torch.bool).triu(1)
+
+    def right(x, mask=None, is_causal=False):
+        pads = None if mask is None else ~mask[:, 0, 0]
+        return theirs(x, mask=later if is_causal else None, src_key_padding_mask=pads)
+
+    return right, norm
+
+
+def _check_blocks(stack):
+    "The blocks of a reader's stack. Raises `MistakeError` unless there are three, all its own."
+    blocks = list(_part(stack, "Stack", "blocks"))
+    if len(blocks) != N_LAYERS:
+        raise MistakeError(
+            f"Stack.blocks: expected n_layers = {N_LAYERS} blocks, got {len(blocks)}"
+        )
+    if len({id(block) for block in blocks}) < N_LAYERS:
+        raise MistakeError("all blocks are one and the same; each has weights of its own")
+    registered = {id(parameter) for parameter in stack.parameters()}
+    weights = [parameter for block in blocks for parameter in block.parameters()]
+    if any(id(parameter) not in registered for parameter in weights):
+        raise MistakeError(
+            "the stack doesn't know the weights of its blocks; put them in an nn.ModuleList"
+        )
+    return blocks
+
+
+def judge_stack(module):
+    "Blocks in a row and a last norm, as PyTorch's nn.TransformerEncoder has them."
+    stack = _make(module, "Stack", N_LAYERS, D_MODEL, H, D_FF, 0.0).eval()
+    blocks = _check_blocks(stack)
+    right, norm = _their_stack(stack, blocks)
+    x = _random(B, T, D_MODEL)
+    mask = _row_padding()
+
+    @torch.no_grad()
+    def run(x, order=blocks, **options):
+        for block in order:
+            x = block(x, **options)
+        return x
+
+    @torch.no_grad()
+    def plain():
+        y = run(x)
+        normed = x
+        for block in blocks:
+            normed = norm(block(normed))
+        mistakes = [
+            ("the last norm is missing; no norm has touched the stream of pre-norm blocks", y),
+            ("the norm comes first; it comes last", run(norm(x))),
+            ("there is a norm after each block; one at the end is enough", normed),
+            ("the blocks run in reverse order", norm(run(x, blocks[::-1]))),
+            ("only the first block runs", norm(run(x, blocks[:1]))),
+            (
+                "only the last block counts; each block reads what the one before gave",
+                norm(run(x, blocks[-1:])),
+            ),
+            ("the first block runs each time", norm(run(x, blocks[:1] * N_LAYERS))),
+            ("x is added once more; the blocks have added already", norm(x + y)),
+            ("x is added once more; the blocks have added already", x + norm(y)),
+            (
+                "the blocks' outputs are summed; each block reads what the one before gave",
+                norm(sum(block(x) for block in blocks)),
+            ),
+        ]
+        return _name(_forward(stack, "Stack", "x", x), right(x), mistakes)
+
+    @torch.no_grad()
+    def first_only():
+        y = norm(run(run(x, blocks[:1], mask=mask), blocks[1:]))
+        given = _forward(stack, "Stack", "x", x, mask=mask)
+        return "only the first block gets the mask" if torch.allclose(given, y) else None
+
+    return _first(plain, first_only, lambda: _judge_options(stack, "Stack", right))
+
+
+def _tokens():  # (B, T), the first row ends in two pads
+    return torch.tensor([[3, 9, 4, 0, 0], [7, 1, 2, 10, 5]])
+
+
+def _position_table(encoder):
+    "The table of positions, (max_len, d_model)."
+    positions = _part(encoder, "Encoder", "positions")
+    if isinstance(positions, nn.Embedding):
+        positions = positions.weight
+    if isinstance(positions, torch.Tensor) and not isinstance(positions, nn.Parameter):
+        raise MistakeError(
+            "Encoder.positions is a plain tensor, which nobody trains or saves; make it an "
+            "nn.Parameter"
+        )
+    if not isinstance(positions, nn.Parameter) or tuple(positions.shape) != (MAX_LEN, D_MODEL):
+        got = getattr(positions, "shape", None)
+        got = type(positions).__name__ if got is None else tuple(got)
+        raise MistakeError(
+            f"Encoder.positions: expected an nn.Parameter (max_len, d_model), got {got}"
+        )
+    return positions.detach()
+
+
+def _make_encoder(module):
+    sizes = (VOCAB, MAX_LEN, N_LAYERS, D_MODEL, H, D_FF, 0.0)
+    return _make(module, "Encoder", *sizes).eval()
+
+
+def judge_encoder(module):
+    "Vectors, positions, and pads that nobody attends to."
+    encoder = _make_encoder(module)
+    table = _position_table(encoder)
+    embedding = _part(encoder, "Encoder", "tokens")
+    if not isinstance(embedding, nn.Embedding) or embedding.weight.shape != (VOCAB, D_MODEL):
+        raise MistakeError("Encoder.tokens: expected an nn.Embedding(vocab_size, d_model)")
+    stack = _part(encoder, "Encoder", "stack")
+    tokens = _tokens()
+    real = (tokens != 0)[:, None, None]  # (B, 1, 1, T)
+    vectors = embedding.weight.detach()[tokens]  # (B, T, d_model)
+
+    @torch.no_grad()
+    def plain():
+        x = vectors + table[:T]
+        mistakes = [
+            ("the pads are attended to; hand the stack a mask of them", stack(x)),
+            ("the mask of the pads is inverted; True means may attend", stack(x, mask=~real)),
+            (
+                "you hide the pads as queries; the mask is about keys, (B, 1, 1, T)",
+                stack(x, mask=real.mT),
+            ),
+            (
+                "you hide the pads as queries, too; the mask is about keys, (B, 1, 1, T)",
+                stack(x, mask=real & real.mT),
+            ),
+            ("the positions are not added", stack(vectors, mask=real)),
+            (
+                "the positions start at 1; the first row of the table is for the first token",
+                stack(vectors + table[1 : T + 1], mask=real),
+            ),
+            (
+                "all tokens get the position of the first",
+                stack(vectors + table[0], mask=real),
+            ),
+            (
+                "the token vectors are not used",
+                stack(table[:T].expand(B, T, D_MODEL), mask=real),
+            ),
+            (
+                "the token vectors are multiplied by √d_model; here they are not",
+                stack(vectors * D_MODEL**0.5 + table[:T], mask=real),
+            ),
+            ("the positions are added after the stack", stack(vectors, mask=real) + table[:T]),
+            ("the positions are multiplied; add them", stack(vectors * table[:T], mask=real)),
+            ("the stack is still to come", x),
+            (
+                "the future is hidden, although is_causal is False",
+                stack(x, mask=real, is_causal=True),
+            ),
+            (
+                "pads lose their positions or vectors; the mask alone keeps them out",
+                stack(x * real[:, 0, 0, :, None], mask=real),
+            ),
+        ]
+        return _name(_forward(encoder, "Encoder", "tokens", tokens), stack(x, mask=real), mistakes)
+
+    @torch.no_grad()
+    def causal():
+        x = vectors + table[:T]
+        mistakes = [
+            ("is_causal is not passed on to the stack", stack(x, mask=real)),
+            ("with is_causal the pads are attended to", stack(x, is_causal=True)),
+        ]
+        given = _forward(encoder, "Encoder", "tokens", tokens, is_causal=True)
+        return _name(given, stack(x, mask=real, is_causal=True), mistakes)
+
+    return _first(plain, causal)
+
+
+def judge_learning(module):
+    "Each weight gets a gradient, a text is the same alone and in company, and no future leaks."
+    encoder = _make_encoder(module)
+    tokens = _tokens()
+    y = encoder(tokens)
+    if not y.requires_grad:
+        return "nothing learns: no gradient leaves the output; leave out detach, .data and no_grad"
+    (y * torch.randn_like(y)).sum().backward()
+    unused = [name for name, weight in encoder.named_parameters() if weight.grad is None]
+    if unused:
+        return (
+            f"{unused[0]} gets no gradient: the output doesn't depend on it, or detach, .data or "
+            "no_grad cuts the way"
+        )
+    with torch.no_grad():
+        alone = encoder(tokens[:1, :3])
+        if not torch.allclose(alone, y[:1, :3], rtol=1e-4, atol=1e-5):
+            return "a text alone gets other vectors than in a batch with pads"
+        before = encoder(tokens, is_causal=True)
+        changed = tokens.clone()
+        changed[1, 3] = 6
+        after = encoder(changed, is_causal=True)
+        if not torch.allclose(before[1, :3], after[1, :3], rtol=1e-4, atol=1e-5):
+            return "with is_causal a later token changes the vectors of earlier ones"
+        if torch.allclose(before[1, 3:], after[1, 3:]):
+            return "with is_causal a token doesn't change its own vector"
+    return None
+
+
+TESTS = [
+    Test("attention_weights", judge_weights),
+    Test("attention_weights, mask", judge_mask, (1,)),
+    Test("attention_weights, is_causal", judge_causal, (1, 2)),
+    Test("attention_weights, a row with nothing", judge_empty, (1, 2)),
+    Test("attention", judge_attention, (1, 2, 3, 4)),
+    Test("MultiHeadAttention", judge_heads, (1,)),
+    Test("MultiHeadAttention, mask and is_causal", judge_heads_options, (5, 6)),
+    Test("Block, beside PyTorch's", judge_block, (7,)),
+    Test("Block, dropout", judge_dropout, (8,)),
+    Test("Stack, beside PyTorch's", judge_stack, (8,)),
+    Test("Encoder", judge_encoder, (10,)),
+    Test("Encoder, what learns and what leaks", judge_learning, (11,)),
+]
+
+
+@exercise(
+    "A",
+    "Begin with the first test that doesn't pass. The ones below wait for it.",
+    "Lessons 02 and 04 have attention, 03 the heads, 05 the positions, 06 the block and the stack. "
+    "Look, close the page, and write from memory.",
+    "The solutions page has a whole file.",
+)
+def judge_a(answer):
+    "Judge a file that holds an encoder."
+    return show_results(TESTS, run_file(answer, __name__))
