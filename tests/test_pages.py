@@ -38,7 +38,6 @@ NOT_YET = [  # lessons as they were; one that is rewritten leaves this list
 ]
 BELOW = {  # what modules of the path import of deep dives, which those lessons name in a sentence
     "training": {"losses", "optimization", "runs"},
-    "decoding": {"caches", "sampling"},
     "number_words": {"caches"},
 }
 
