@@ -325,8 +325,9 @@ def generate_text(
     if max_new_tokens is None:
         max_new_tokens = _config(model).max_len
     rows = [encode_prompt(tokenizer, prompt)] * n
-    kwargs = {**tokenizer.stops, **kwargs}
-    columns = list(stream_rows(model, rows, max_new_tokens, sampling, **kwargs))
+    settings = dict(tokenizer.stops)  # what ends a text, and what it never has
+    settings.update(kwargs)
+    columns = list(stream_rows(model, rows, max_new_tokens, sampling, **settings))
     begun = len(tokenizer.decode(rows[0]))
     return [prompt + tokenizer.decode(row)[begun:] for row in append_columns(rows, columns)]
 
@@ -344,8 +345,9 @@ def stream_text(
     if max_new_tokens is None:
         max_new_tokens = _config(model).max_len
     ids = encode_prompt(tokenizer, prompt)
-    kwargs = {**tokenizer.stops, **kwargs}
-    columns = stream_rows(model, [ids], max_new_tokens, sampling, **kwargs)
+    settings = dict(tokenizer.stops)
+    settings.update(kwargs)
+    columns = stream_rows(model, [ids], max_new_tokens, sampling, **settings)
     return _pieces(tokenizer, columns, ids[-1])
 
 
