@@ -24,7 +24,7 @@ from former_nb.generator import LanguageModel
 from former_nb.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.labels import predict
 from former_nb.recording import record_attention
-from former_nb.sampling import Sampling, with_top_k, with_top_p
+from former_nb.sampling import Sampling
 from former_nb.saving import load_model, save_model
 from former_nb.subwords import apply_bpe
 from former_nb.tokenization import HuggingFaceTokenizer, SubwordTokenizer
@@ -304,8 +304,8 @@ def test_filtered_probabilities_are_theirs(decoder):
     for k, p in [(5, None), (None, 0.6), (20, 0.9)]:
         theirs = process.TopKLogitsWarper(k)(row, logits) if k else logits
         theirs = process.TopPLogitsWarper(p)(row, theirs) if p else theirs
-        look = lambda logits: logits
-        kept = with_top_k(with_top_p(look, p), k)(mine)  # theirs filter one after another
+        pick = Sampling(top_p=p).filter(lambda logits: logits)
+        kept = Sampling(top_k=k).filter(pick)(mine)  # theirs filter one after another
         assert_close(kept.softmax(-1), theirs.softmax(-1), **NEAR)
 
 
