@@ -11,10 +11,11 @@ from . import peers, timing
 
 NAMES = ["import", "first_token"]
 OURS = """
-from former_nb import load_model, generate, Sampling
+from former_nb import load_model, Sampling
+from former_nb.caches import generate_rows
 import torch
 model, tokenizer, _ = load_model({folder!r})
-generate(model, [[1]], 1, Sampling(seed=0))
+generate_rows(model, [[1]], 1, Sampling(seed=0))
 """
 THEIRS = """
 import torch

@@ -20,11 +20,10 @@ from torch import nn
 from former_nb.attention import attention
 from former_nb.batches import make_batches
 from former_nb.beam_search import beam_search
-from former_nb.caches import KVCache
+from former_nb.caches import KVCache, generate_rows
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.data_sets import load_reviews, load_translations
-from former_nb.decoding import generate
 from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
 from former_nb.generator import LanguageModel
 from former_nb.labels import collate_labels, label_batches
@@ -290,7 +289,7 @@ def generation(size, B, device, n=128, before=16):
     ours = LanguageModel(c).to(device).eval()
     greedy, never = Sampling(temperature=0), (PAD, BOS, EOS, UNK)
     how = dict(eos_token_ids=None, suppress_tokens=never)
-    runs = {"ours": lambda: generate(ours, prompt, n, greedy, **how)}
+    runs = {"ours": lambda: generate_rows(ours, prompt, n, greedy, **how)}
 
     def theirs():
         model = peers.endless(peers.gpt2(c).to(device).eval())

@@ -24,7 +24,7 @@ _HOME = {  # name -> module; imported when it is first asked for
     "predict": "labels",
     "Sampling": "sampling",
     "generate": "decoding",
-    "generate_text": "decoding",
+    "generate_text": "caches",
     "translate": "translating",
     "record_attention": "recording",
     "view": "viewer",

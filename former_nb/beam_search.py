@@ -9,7 +9,6 @@ __all__ = ['CONVENTIONS', 'length_score', 'beam_search']
 import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from functools import partial
 from numbers import Integral
 
 import torch
@@ -51,83 +50,106 @@ def length_score(
 # %% ../nbs/deeper/11_beam_search.ipynb #6c648e57
 def _likeliest(logits, sums, never, n):
     "The n best continuations of each prompt, best first: totals, parents and tokens, (3, B, n)."
-    (B, w), V = sums.shape, logits.shape[-1]
+    B, w = sums.shape
     logits = logits.float().index_fill(1, never, -math.inf)  # (B * w, V), a copy
-    top, token = logits.topk(min(n, V), dim=1)  # both (B * w, m); no text can give more than n
+    m = min(n, logits.shape[1])  # no text can give more than n of the best
+    top, token = logits.topk(m, dim=1)  # both (B * w, m)
     mass = logits.sub_(top[:, :1]).exp_().sum(dim=1, keepdim=True)  # in place: a row may be long
     total = top - top[:, :1] - mass.log() + sums.view(-1, 1)  # (B * w, m)
-    m = total.shape[1]
-    best, at = total.view(B, w * m).topk(min(n, w * m), dim=1)  # both (B, n)
-    token = token.view(B, w * m).gather(1, at)
-    return torch.stack([best, (at // m).float(), token.float()])  # exact below 2 ** 24
+    best, place = total.view(B, w * m).topk(min(n, w * m), dim=1)  # both (B, n)
+    token = token.view(B, w * m).gather(1, place)
+    return torch.stack([best, (place // m).float(), token.float()])  # exact below 2 ** 24
 
 # %% ../nbs/deeper/11_beam_search.ipynb #aaaae12c
 class _Texts:
     "The texts of one prompt: those that grow, best first, and those that are finished."
 
-    def __init__(self, prompt, num_beams, ends):
-        self.growing, self.sums, self.found, self.over = [prompt], [0.0], [], False
-        self.num_beams, self.ends = num_beams, ends
+    def __init__(self, prompt, num_beams, ends, score, steps):
+        self.num_beams = num_beams
+        self.ends = ends
+        self.score = score  # of a sum and a length
+        self.steps = steps  # the greatest length
+        self.growing = [prompt]
+        self.sums = [0.0]  # of the log-probabilities of each
+        self.finished = []  # (text, score)
+        self.over = False
 
-    def grow(self, totals, parents, tokens, score):
+    def grow(self, totals, parents, tokens, step):
         "Take candidates, best first; `num_beams` go on, those of the best that end are finished."
         if math.isnan(totals[0]):
             raise ValueError("logits: expected numbers, at least one in each row, got NaN")
-        going = []
-        candidates = zip(totals, map(int, parents), map(int, tokens))
-        for rank, (total, parent, token) in enumerate(candidates):
+        going = []  # (text, sum, parent)
+        for rank, total in enumerate(totals):
+            parent = int(parents[rank])
+            token = int(tokens[rank])
             text = [*self.growing[parent], token]
             if token not in self.ends:
                 going.append((text, total, parent))
             elif rank < self.num_beams and total > -math.inf and not self.over:
-                self.found.append((text, score(total)))
-        nothing = ([*self.growing[0], PAD], -math.inf, 0)  # of a small vocabulary, at first
-        going = (going + [nothing] * self.num_beams)[: self.num_beams]
-        self.growing, self.sums, parents = zip(*going)
-        return parents
+                self.finished.append((text, self.score(total, step)))
+        while len(going) < self.num_beams:  # of a small vocabulary, at first
+            going.append(([*self.growing[0], PAD], -math.inf, 0))
+        going = going[: self.num_beams]
+        self.growing = [text for text, _, _ in going]
+        self.sums = [total for _, total, _ in going]
+        return [parent for _, _, parent in going]
 
-    def rank(self, now, limit, n, early_stop):
-        "Sort what is finished; over when the best that grows scores too little, now or ever."
-        self.found.sort(key=lambda text: -text[1])
-        better = lambda m, bound: len(self.found) >= m and self.found[m - 1][1] >= bound
-        self.over = limit == -math.inf or better(self.num_beams, now)
-        self.over |= early_stop and better(n, limit)
+    def stop(self, step, n, early_stop):
+        "The texts are over when the best that grows scores too little, by its length or by any."
+        self.finished.sort(key=lambda text: -text[1])
+        now = self.score(self.sums[0], step)
+        bound = self.score(self.sums[0], self.steps)  # the most that can come of it
+        if bound == -math.inf or self.reached(now, self.num_beams):
+            self.over = True
+        if early_stop and self.reached(bound, n):
+            self.over = True
 
-    def cut(self, score):
+    def reached(self, score, n):
+        "Do n finished texts score as much, or more?"
+        return len(self.finished) >= n and self.finished[n - 1][1] >= score
+
+    def cut(self):
         "At the greatest length, texts that grow count as they are."
-        pairs = zip(self.growing, self.sums)
-        cut = [(text, score(total)) for text, total in pairs if total > -math.inf]
-        self.found = sorted(self.found + cut, key=lambda text: -text[1])
+        for text, total in zip(self.growing, self.sums):
+            if total > -math.inf:
+                self.finished.append((text, self.score(total, self.steps)))
+        self.finished.sort(key=lambda text: -text[1])
 
 # %% ../nbs/deeper/11_beam_search.ipynb #62b3049f
 @torch.no_grad()
-def _search(model, fed, texts, steps, never, score, n_best, early_stop, cache):
+def _search(model, tokens, texts, never, n_best, early_stop, cache):
     "Let all texts grow together, a token in each step, until all are over or cut."
+    device = tokens.device
+    attend = attention if cache is None else cache
     n = texts[0].num_beams * (1 + len(texts[0].ends))  # enough for `num_beams` to go on
-    for step in range(1, steps + 1):
-        logits = model(fed, attention if cache is None else cache)[:, -1]  # (B * w, V)
+    for step in range(1, texts[0].steps + 1):
+        logits = model(tokens, attend)[:, -1]  # (B * w, V)
         if step == 1:  # a bare function says only now how many tokens it knows
-            odd = [t for t in never if t >= logits.shape[1]]
-            check_that(not odd, "suppress_tokens", f"tokens below {logits.shape[1]}", odd)
-            never = torch.tensor(never, dtype=torch.int64, device=fed.device)
-        sums = upload([t.sums for t in texts], fed.device)  # (B, w): 1, then num_beams
-        candidates = _likeliest(logits, sums, never, n).tolist()  # the one wait of a step
-        rows, w = [], sums.shape[1]
-        for b, (text, *found) in enumerate(zip(texts, *candidates)):
-            parents = text.grow(*found, partial(score, length=step))
-            rows += [b * w + parent for parent in parents]
-            if not text.over:  # the best sum, at the greatest length, is the most that can come
-                now, limit = (score(text.sums[0], length) for length in (step, steps))
-                text.rank(now, limit, n_best, early_stop)
+            beyond = [t for t in never if t >= logits.shape[1]]
+            check_that(not beyond, "suppress_tokens", f"tokens below {logits.shape[1]}", beyond)
+            never = torch.tensor(never, dtype=torch.int64, device=device)
+        sums = upload([text.sums for text in texts], device)  # (B, w): 1, then num_beams
+        w = sums.shape[1]
+        best = _likeliest(logits, sums, never, n)  # (3, B, n)
+        totals, parents, chosen = best.tolist()  # the one wait of a step
+        rows = []  # of the cache: which one each text continues
+        for b, text in enumerate(texts):
+            continued = text.grow(totals[b], parents[b], chosen[b], step)
+            rows += [b * w + parent for parent in continued]
+            if not text.over:
+                text.stop(step, n_best, early_stop)
         if all(text.over for text in texts):
             return
+        grown = []  # B * num_beams rows
+        for text in texts:
+            grown += text.growing
         if cache is not None:
             cache.reorder(rows)
-        new = [row[-1:] if cache is not None else row for t in texts for row in t.growing]
-        fed = upload(new, fed.device)  # (B * num_beams, 1), or all tokens
+            grown = [row[-1:] for row in grown]  # the rest is in the cache
+        tokens = upload(grown, device)
     for text in texts:
         if not text.over:
-            text.cut(partial(score, length=steps))
+            text.cut()
 
 # %% ../nbs/deeper/11_beam_search.ipynb #bfcb7f13
 def beam_search(
@@ -152,23 +174,37 @@ def beam_search(
     check_that(callable(model), "model", "a model or a function", model, TypeError)
     reorders = cache is None or hasattr(cache, "reorder")
     check_that(reorders, "cache", "None or one with `reorder`", cache, TypeError)
-    for name, value in (("use_cache", use_cache), ("early_stop", early_stop)):
-        check_choice(name, value, (True, False))
+    check_choice("use_cache", use_cache, (True, False))
+    check_choice("early_stop", early_stop, (True, False))
     length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
-    score = lambda total, length: total / CONVENTIONS[convention](length, length_penalty)
-    config, first = getattr(model, "config", None), next(iter(prompts), ())
-    V, limit = (config.vocab_size, config.max_len) if config else (2**24, 2**63)
+
+    vocab_size = 2**24
+    limit = 2**63
+    config = getattr(model, "config", None)  # a bare function has none
+    if config is not None:
+        vocab_size = config.vocab_size
+        limit = config.max_len
+    first = next(iter(prompts), ())
     single = isinstance(first, Integral) or getattr(first, "ndim", 1) == 0
-    ends, never = stop_tokens(eos_token_ids, suppress_tokens, V)
-    rows = prompt_rows([prompts] if single else prompts, V, limit, never)
-    cache = KVCache(config.n_layers) if use_cache and config and cache is None else cache
-    module = isinstance(model, nn.Module)
-    device = next(model.parameters()).device if module else getattr(prompts, "device", None)
-    fed = torch.tensor(rows, dtype=torch.int64, device=device)
+    ends, never = stop_tokens(eos_token_ids, suppress_tokens, vocab_size)
+    rows = prompt_rows([prompts] if single else prompts, vocab_size, limit, never)
+
+    def score(total, length):
+        return total / CONVENTIONS[convention](length, length_penalty)
+
     steps = min(max_new_tokens, limit + 1 - len(rows[0]))  # the last token is never read
-    texts, n = [_Texts(row, num_beams, ends) for row in rows], num_return_sequences
-    with eval_mode(model) if module else nullcontext():
-        wanted = steps, never, score, n, early_stop, cache if use_cache else None
-        _search(model, fed, texts, *wanted)  # fed (B, T)
-    best = [text.found[:n] for text in texts]
+    texts = [_Texts(row, num_beams, ends, score, steps) for row in rows]
+    if not use_cache:
+        cache = None
+    elif cache is None and config is not None:
+        cache = KVCache(config.n_layers)
+    device = getattr(prompts, "device", None)
+    evaluating = nullcontext()
+    if isinstance(model, nn.Module):
+        device = next(model.parameters()).device
+        evaluating = eval_mode(model)
+    tokens = torch.tensor(rows, dtype=torch.int64, device=device)  # (B, T)
+    with evaluating:
+        _search(model, tokens, texts, never, num_return_sequences, early_stop, cache)
+    best = [text.finished[:num_return_sequences] for text in texts]
     return best[0] if single else best

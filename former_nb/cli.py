@@ -743,7 +743,7 @@ def draw_texts(
     "Draw texts side by side: at most 16 at first, then more."
     from dataclasses import replace
 
-    from former_nb.decoding import generate_text
+    from former_nb.caches import generate_text
 
     longest = model.config.max_len if max_new_tokens is None else max_new_tokens
     most = max(1, TOKENS // max(1, longest))  # rows at once

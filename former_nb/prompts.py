@@ -13,13 +13,32 @@ from .text import PAD, SPECIALS
 from .tokens import TextTokenizer, check_rows
 
 __all__ = [
+    "check_writing",
     "as_rows",
+    "check_prompts",
     "prompt_rows",
     "append_columns",
     "stop_tokens",
     "encode_prompt",
     "upload",
 ]
+
+
+def check_writing(
+    model,  # what came; a function of tokens and `attend`
+    prompts,  # (B, T) integers
+    max_new_tokens,  # a whole number, 0 or more
+    pick,  # a function of logits
+    attend,  # a function that is called as `attention`, or a list with one for each layer
+) -> None:
+    "Raise `TypeError` or `ValueError` for the first of these that a loop could not use."
+    check_that(callable(model), "model", "a model or a function", model, TypeError)
+    check_tensor("prompts", prompts, "B T", int)
+    check_that(prompts.numel() > 0, "prompts", "at least one token", tuple(prompts.shape))
+    check_int("max_new_tokens", max_new_tokens, 0)
+    check_that(callable(pick), "pick", "a function of logits", pick, TypeError)
+    attends = callable(attend) or isinstance(attend, list) and all(map(callable, attend))
+    check_that(attends, "attend", "a function such as `attention`, or a cache", attend, TypeError)
 
 
 def as_rows(
@@ -35,14 +54,13 @@ def as_rows(
         raise TypeError(f"prompts: expected rows of integers, got {prompts!r:.80}") from None
 
 
-def prompt_rows(
-    prompts: torch.Tensor | list[list[int]],  # as for `as_rows`
+def check_prompts(
+    rows: list[list[int]],  # as `as_rows` gives them
     vocab_size: int,
     limit: int,  # the most tokens that the model reads
     never: Iterable[int] = (PAD,),  # tokens that no row has; of these PAD counts
-) -> list[list[int]]:
-    "As `as_rows`. Raises `ValueError` for a row that the model could not read, before it is run."
-    rows = as_rows(prompts)
+) -> None:
+    "Raise `ValueError` for a row that the model could not read, before it is run."
     least = PAD + 1 if PAD in never else 0  # in another vocabulary 0 may be a word
     for i, row in enumerate(rows or [[]]):
         if not 1 <= len(row) <= limit or not all(least <= t < vocab_size for t in row):
@@ -50,6 +68,17 @@ def prompt_rows(
                 f"prompts[{i}]: expected 1 to {limit} tokens from {least} to {vocab_size - 1}, "
                 f"without padding, got {len(row)}: {row!r:.60}"
             )
+
+
+def prompt_rows(
+    prompts: torch.Tensor | list[list[int]],  # as for `as_rows`
+    vocab_size: int,
+    limit: int,  # as for `check_prompts`
+    never: Iterable[int] = (PAD,),  # as for `check_prompts`
+) -> list[list[int]]:
+    "As `as_rows`, and checked."
+    rows = as_rows(prompts)
+    check_prompts(rows, vocab_size, limit, never)
     return rows
 
 
@@ -73,21 +102,21 @@ def stop_tokens(
 ) -> tuple[set[int], list[int]]:  # the first as a set; the second without what no logit stands for
     "Both in one form. Raises `ValueError` for what is no token."
     check_int("vocab_size", vocab_size)
-    known = range(max(vocab_size, len(SPECIALS)))
-    ends = _token_set("eos_token_ids", eos_token_ids, known)
-    never = _token_set("suppress_tokens", suppress_tokens, known)
+    vocabulary = range(max(vocab_size, len(SPECIALS)))
+    ends = _token_set("eos_token_ids", eos_token_ids, vocabulary)
+    never = _token_set("suppress_tokens", suppress_tokens, vocabulary)
     return ends, sorted(t for t in never if t < vocab_size)
 
 
-def _token_set(name, given, known):
+def _token_set(name, given, vocabulary):
     "None, one token or several as a set. Raises `ValueError` for what is no token."
     if given is None:
         return set()
     several = isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
     tokens = list(given) if several else [given]
-    whole = lambda t: isinstance(t, Integral) and not isinstance(t, bool)
-    odd = [t for t in tokens if not whole(t) or t not in known]
-    check_that(not odd, name, f"tokens below {len(known)}", odd)
+    for token in tokens:
+        whole = isinstance(token, Integral) and not isinstance(token, bool)
+        check_that(whole and token in vocabulary, name, f"tokens below {len(vocabulary)}", [token])
     return set(tokens)
 
 

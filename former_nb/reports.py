@@ -37,7 +37,7 @@ def new_names(
     "Draw names that start with `prompt` until `n` are new, or forty times as many were drawn."
     from dataclasses import replace
 
-    from former_nb.decoding import generate_text
+    from former_nb.caches import generate_text
     from former_nb.sampling import Sampling
 
     found, sampling = {}, sampling or Sampling(temperature=0.8, seed=0)
@@ -128,7 +128,7 @@ def long_losses(model, data, length) -> dict[str, float]:
 
 def report_long(model, folder, say, data, settings, tested) -> dict:
     "Losses beside models that count, and a sample."
-    from former_nb.decoding import generate_text
+    from former_nb.caches import generate_text
     from former_nb.long_texts import bits_per_character
     from former_nb.sampling import Sampling
 

@@ -16,11 +16,12 @@ import typer
 from cli_tools import POSIX, SMALL, contents, done, former, refused
 from process_tools import OFFLINE
 
-from former_nb import cli, decoding
+from former_nb import caches, cli
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.data_sets import load_names
 from former_nb.recipes import TASKS
+from former_nb.sampling import Sampling
 from former_nb.saving import load_model, save_model
 from former_nb.settings import choose_settings
 from former_nb.text import CharTokenizer
@@ -240,18 +241,18 @@ def test_where_nothing_new_is_left_it_ends(run):
 
 def test_many_texts_are_drawn_a_few_at_a_time(run, monkeypatch):
     trained, tokenizer, _ = load_model(run)
-    sizes, draw = [], decoding.generate_text
+    sizes, draw = [], caches.generate_text
 
     def generate_text(model, tokenizer, prompt, n, *words, **how):
         sizes.append(n)
         return draw(model, tokenizer, prompt, n, *words, **how)
 
-    monkeypatch.setattr(decoding, "generate_text", generate_text)
-    sampling = decoding.Sampling(seed=3)
+    monkeypatch.setattr(caches, "generate_text", generate_text)
+    sampling = Sampling(seed=3)
     drawn = list(islice(cli.draw_texts(10**30, trained, tokenizer, "", 4, sampling), 6000))
     assert sizes[:3] == [16, 64, 256] and max(sizes) * 4 <= cli.TOKENS and len(sizes) < 10
     for i in (0, 20, 5000):  # each as if it were drawn alone
-        how = decoding.Sampling(seed=3 + i)
+        how = Sampling(seed=3 + i)
         assert draw(trained, tokenizer, "", 1, 4, how)[0].capitalize() == drawn[i]
     wide = cli.draw_texts(10**30, trained, tokenizer, "", 10**6, sampling)
     next(wide)

@@ -23,14 +23,33 @@ from torch.testing import assert_close
 from former_nb import caches, decoding
 from former_nb.attention import attention
 from former_nb.beam_search import beam_search, length_score
-from former_nb.caches import KVBuffer, KVCache, stream_text
+from former_nb.caches import (
+    KVBuffer,
+    KVCache,
+    SlidingWindow,
+    generate_rows,
+    generate_text,
+    stream_text,
+)
 from former_nb.config import TransformerConfig
 from former_nb.core import eval_mode
-from former_nb.decoding import generate_text
+from former_nb.decoding import greedy, next_tokens, sample
 from former_nb.generator import LanguageModel
 from former_nb.mask_patterns import masked_attention, sliding_window_mask
 from former_nb.prompts import append_columns, as_rows, encode_prompt, prompt_rows, stop_tokens
-from former_nb.sampling import Sampling, apply_repetition_penalty, filter_logits, sample_next
+from former_nb.sampling import (
+    FollowPrompts,
+    RepetitionPenalty,
+    Sampling,
+    SeededSample,
+    apply_repetition_penalty,
+    checked,
+    with_min_p,
+    with_temperature,
+    with_top_k,
+    with_top_p,
+    without_tokens,
+)
 from former_nb.text import BOS, EOS, PAD, UNK, CharTokenizer
 from former_nb.tokenization import SubwordTokenizer
 
@@ -48,16 +67,23 @@ def sampled(call):
 
     def asked(*args, **how):
         sampling = Sampling(**{name: how.pop(name) for name in NAMES & set(how)})
-        return call(*args, sampling=sampling, **how)
+        return call(*args, pick=sampling, **how)
 
     return asked
 
 
-generate, stream = sampled(decoding.generate), sampled(caches.stream)
+generate, stream = sampled(generate_rows), sampled(caches.stream)
+CPU = torch.device("cpu")
 
 
 def keep(logits, **how):
-    return filter_logits(logits, Sampling(**how))
+    "The logits that are left by the filters."
+    return Sampling(**how).filter(lambda left: left)(logits)
+
+
+def pick_of(B, **how):
+    "The pick that `Sampling` makes for B rows."
+    return Sampling(**how).pick([[BOS]] * B, CPU)
 
 
 def language_model(
@@ -196,7 +222,7 @@ def test_threads_may_write_beyond_max_len_with_one_model():
     model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=None, seed=0)
     lengths = [30, 60, 90, 45] * 2
     alone = [generate(model, [[5, 6]], n, **how) for n in lengths]
-    with ThreadPoolExecutor(4) as pool, eval_mode(model):  # else each thread sets the mode
+    with ThreadPoolExecutor(8) as pool, eval_mode(model):  # else each thread sets the mode
         found = list(pool.map(lambda n: generate(model, [[5, 6]], n, **how), lengths))
     assert found == alone
     too_long(model)
@@ -364,6 +390,134 @@ def test_a_generator_can_stand_for_a_seed():
     assert first == second != other
 
 
+# ---- picks
+
+
+def write(model, prompts, most, pick, attend=attention):
+    "The loop of lesson 11 for prompts of one length, in eval mode."
+    with eval_mode(model):
+        return decoding.generate(model, torch.tensor(prompts), most, pick, attend)
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+def test_the_loop_of_the_lesson_writes_the_same_with_a_cache_and_without(positions):
+    model, prompts = language_model(0, positions), [[5, 6, 7], [8, 9, 10]]
+    never = torch.tensor([PAD, BOS, UNK])
+    for make in (lambda: greedy, lambda: SeededSample(3, prompts, CPU)):
+        texts = write(model, prompts, 9, make())
+        assert write(model, prompts, 9, make(), KVCache(2)).equal(texts)
+        rows = generate_rows(model, prompts, 9, without_tokens(make(), never), eos_token_ids=None)
+        assert rows == write(model, prompts, 9, without_tokens(make(), never)).tolist()
+    near = write(model, prompts, 9, greedy, SlidingWindow(3))
+    assert near.equal(write(model, prompts, 9, greedy, KVCache(2, 3)))
+
+
+def test_the_loop_of_the_lesson_goes_on_where_it_was_asked_last():
+    model = language_model().eval()
+    prompts = torch.tensor([[5, 6]])
+    steps = next_tokens(model, prompts, greedy, KVCache(2))
+    first = [next(steps).item() for _ in range(3)]
+    assert torch.is_grad_enabled()
+    more = [next(steps).item() for _ in range(3)]
+    assert decoding.generate(model, prompts, 6).tolist() == [[5, 6, *first, *more]]
+    assert decoding.generate(model, prompts, 0).equal(prompts)
+
+
+BAD_WRITING = [
+    (TypeError, "model", dict(model=None)),
+    (TypeError, "prompts", dict(prompts=[[5, 6]])),
+    (ValueError, "prompts", dict(prompts=torch.zeros(2, 0, dtype=torch.int64))),
+    (ValueError, "max_new_tokens", dict(max_new_tokens=-1)),
+    (TypeError, "pick", dict(pick=Sampling())),
+    (TypeError, "attend", dict(attend=None)),
+    (TypeError, "attend", dict(attend=[attention, None])),
+]
+
+
+@pytest.mark.parametrize(("error", "name", "how"), BAD_WRITING, ids=range(len(BAD_WRITING)))
+def test_what_the_loop_of_the_lesson_cannot_use_is_named(error, name, how):
+    how = dict(model=MODEL, prompts=torch.tensor([[5, 6]]), max_new_tokens=2) | how
+    refused(error, name, lambda: decoding.generate(**how))
+
+
+def test_wrappers_nest_as_the_settings_do():
+    logits = 3 * torch.randn(6, 40, generator=torch.Generator().manual_seed(0))
+    prompts = [[5, 6], [7, 8, 9], [5], [6], [7, 7], [9]]
+    for how in (dict(), dict(repetition_penalty=1.7)):
+        settings = dict(temperature=0.7, top_k=9, top_p=0.8, min_p=0.02, seed=4) | how
+        pick = with_min_p(with_top_k(SeededSample(4, prompts, CPU), 9), 0.02)
+        pick = checked(with_temperature(with_top_p(pick, 0.8), 0.7))
+        if how:
+            begun = torch.tensor([row[:1] for row in prompts])
+            pick = RepetitionPenalty(FollowPrompts(pick, prompts, CPU), 1.7, begun)
+        other = Sampling(**settings).pick(prompts, CPU)
+        for _ in range(5):
+            assert other(logits).equal(pick(logits))
+
+
+def test_a_penalty_counts_the_tokens_that_the_rows_get():
+    "Row 1 still reads its prompt: what is drawn in its place must not count."
+    prompts = [[1], [1, 4, 4]]
+    pick = RepetitionPenalty(
+        FollowPrompts(greedy, prompts, CPU), 4.0, torch.tensor([[row[0]] for row in prompts])
+    )
+    logits = torch.tensor([[0.0, 0.0, 0.9, 2.0, 2.5, 4.0]]).expand(2, 6)
+    texts = torch.stack([pick(logits) for _ in range(4)], dim=1)
+    assert texts.tolist() == [[5, 4, 3, 5], [4, 4, 5, 3]]
+    assert pick.tokens.tolist() == [[1, 5, 4, 3, 5], [1, 4, 4, 5, 3]]
+
+
+def test_a_pick_of_the_readers_own_goes_with_rows_of_any_length():
+    def second(logits):
+        return logits.topk(2).indices[:, 1]
+
+    model, prompts = language_model(), [[5, 6], [7, 8, 9, 10]]
+    rows = generate_rows(model, prompts, 6, second)
+    assert rows != generate(model, prompts, 6, temperature=0)
+    assert rows == generate_rows(model, prompts, 6, second, use_cache=False)
+    assert rows == [generate_rows(model, [row], 6, second)[0] for row in prompts]
+
+
+BAD_WRAPPERS = [
+    *((with_temperature, "temperature", x) for x in (-1, NAN, None)),
+    *((with_top_k, "top_k", x) for x in (0, 1.5)),
+    *((with_top_p, "top_p", x) for x in (0, 1.01)),
+    (with_min_p, "min_p", -0.1),
+]
+
+
+@pytest.mark.parametrize(("wrapper", "name", "value"), BAD_WRAPPERS, ids=range(len(BAD_WRAPPERS)))
+def test_wrappers_name_a_setting_that_nothing_can_be_drawn_with(wrapper, name, value):
+    refused(ValueError, name, lambda: wrapper(greedy, value))
+    tokens = torch.tensor([[1]])
+    refused(ValueError, "repetition_penalty", lambda: RepetitionPenalty(greedy, 0, tokens))
+
+
+# ---- many texts of one model at the same time
+
+
+def test_two_suspended_texts_of_one_model_are_those_written_alone():
+    samplings = Sampling(seed=0), Sampling(seed=1, repetition_penalty=1.3)
+    alone = [list(stream_text(MODEL, LETTERS, "ab", sampling=s)) for s in samplings]
+    first, second = (stream_text(MODEL, LETTERS, "ab", sampling=s) for s in samplings)
+    found = [], []
+    for _ in range(40):
+        for pieces, running in zip(found, (first, second)):
+            pieces += [piece for piece in [next(running, None)] if piece is not None]
+    assert list(found) == alone and alone[0] != alone[1]
+
+
+def test_eight_threads_that_write_with_one_model_write_what_each_writes_alone():
+    model = language_model(0, "rotary").eval()
+    row = lambda i: [[5 + i, 6], [7] * (2 + i)]
+    how = dict(top_p=0.9, repetition_penalty=1.2, eos_token_ids=None)
+    call = lambda i: generate(model, row(i), 15, seed=i, window=4 if i % 2 else None, **how)
+    alone = [call(i) for i in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(3):
+            assert list(pool.map(call, range(8))) == alone
+
+
 # ---- filters
 
 
@@ -448,9 +602,8 @@ DRAWS = [
 @pytest.mark.parametrize("how", DRAWS, ids=str)
 def test_draws_follow_the_filtered_softmax(how):
     logits, own = torch.tensor([0.4, -1.0, 1.5, 0.0, 2.0]), torch.Generator().manual_seed(0)
-    sampling = Sampling(**how)
-    expected = 20_000 * filter_logits(logits / sampling.temperature, sampling).softmax(-1)
-    seen = sample_next(logits.expand(20_000, 5), sampling, own).bincount(minlength=5)
+    expected = 20_000 * keep(logits / how.get("temperature", 1), **how).softmax(-1)
+    seen = pick_of(20_000, **how, seed=own)(logits.expand(20_000, 5)).bincount(minlength=5)
     assert not seen[expected == 0].any()
     assert ((seen - expected) ** 2 / expected)[expected > 0].sum() < 40
 
@@ -458,18 +611,21 @@ def test_draws_follow_the_filtered_softmax(how):
 def test_extreme_temperatures():
     logits = torch.tensor([[1.0, 2.0, -INF], [3e38, -3e38, 0.0]])
     for small in (0, 1e-300, 1e-7, 1e-3):
-        assert sample_next(logits, Sampling(small)).tolist() == [1, 0]
+        assert pick_of(2, temperature=small)(logits).tolist() == [1, 0]
     for half in (torch.float16, torch.bfloat16):
-        assert sample_next(torch.tensor([[6e4, -6e4]], dtype=half), Sampling(1e-6)).tolist() == [0]
+        tiny = pick_of(1, temperature=1e-6)
+        assert tiny(torch.tensor([[6e4, -6e4]], dtype=half)).tolist() == [0]
     for large in (1e38, 1e39, 1e300):  # beyond single precision, too: any of those that are left
-        drawn = sample_next(logits[:1].expand(500, 3), Sampling(large, seed=0))
+        drawn = pick_of(500, temperature=large, seed=0)(logits[:1].expand(500, 3))
         assert set(drawn.tolist()) == {0, 1}
 
 
 def test_logits_that_nothing_can_be_drawn_from():
     bad = torch.tensor([[NAN, 1.0], [INF, 1.0], [-INF, -INF], [0.0, -INF]])
-    for sampling in (Sampling(), Sampling(0), Sampling(0.5, top_k=1, min_p=0.1)):
-        assert sample_next(bad, sampling).tolist() == [-1, -1, -1, 0]
+    for how in (dict(), dict(temperature=0), dict(temperature=0.5, top_k=1, min_p=0.1)):
+        assert pick_of(4, **how)(bad).tolist() == [-1, -1, -1, 0]
+    for pick in (greedy, sample):
+        assert checked(pick)(bad).tolist() == [-1, -1, -1, 0]
     broken = language_model(0)
     with torch.no_grad():
         broken.embed.tokens.weight[7] = NAN
@@ -519,13 +675,13 @@ class Idle(torch.nn.Module):
 
 
 def test_prompts_that_can_be_read_once_and_small_integers():
-    how = dict(max_new_tokens=4, sampling=Sampling(seed=0))
-    rows = decoding.generate(MODEL, CAN, **how)
-    assert decoding.generate(MODEL, iter(CAN), **how) == rows
+    how = dict(max_new_tokens=4, pick=Sampling(seed=0))
+    rows = generate_rows(MODEL, CAN, **how)
+    assert generate_rows(MODEL, iter(CAN), **how) == rows
     wide = language_model(0, V=300)
     tokens = torch.tensor([[5, 6]])
-    found = decoding.generate(wide, tokens.to(torch.uint8), **how)
-    assert found.tolist() == decoding.generate(wide, tokens, **how).tolist()  # also above 255
+    found = generate_rows(wide, tokens.to(torch.uint8), **how)
+    assert found.tolist() == generate_rows(wide, tokens, **how).tolist()  # also above 255
 
 
 BAD_CALLS = [
@@ -545,13 +701,15 @@ BAD_CALLS = [
     (TypeError, "prompts", dict(prompts=[b"Jo"])),
     (TypeError, "prompts", dict(prompts=[{5, 6}])),
     (TypeError, "prompts", dict(prompts=[iter([5, 6])])),
+    (TypeError, "pick", dict(pick="greedy")),
+    (ValueError, "window", dict(window=0, use_cache=False)),
 ]
 
 
 @pytest.mark.parametrize(("error", "name", "how"), BAD_CALLS, ids=range(len(BAD_CALLS)))
 def test_bad_calls_are_named_before_any_work(error, name, how):
     how = dict(prompts=CAN, max_new_tokens=3) | how
-    refused(error, name, lambda: decoding.generate(Idle(), **how))
+    refused(error, name, lambda: generate_rows(Idle(), **how))
     refused(error, name, lambda: caches.stream(Idle(), **how))  # before the first is asked for
 
 

@@ -14,10 +14,10 @@ from process_tools import succeeds
 
 from former_nb.batches import make_batches
 from former_nb.beam_search import beam_search
+from former_nb.caches import generate_rows
 from former_nb.classifier import Classifier
 from former_nb.config import TransformerConfig
 from former_nb.core import pick_device
-from former_nb.decoding import generate
 from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
 from former_nb.generator import LanguageModel
 from former_nb.labels import collate_labels, predict
@@ -139,7 +139,9 @@ def see_decoding(kind):
             return (many - few) / 20
 
         for sampling in (Sampling(), Sampling(seed=3, top_p=0.9), Sampling(temperature=0)):
-            assert per_token(lambda n, s=sampling: generate(model, prompts, n, s, **never)) <= 1
+            assert (
+                per_token(lambda n, s=sampling: generate_rows(model, prompts, n, s, **never)) <= 1
+            )
         assert per_token(lambda n: beam_search(model, prompts[0], 3, n, **never)) <= 1
         assert per_token(lambda n: beam_search(model, prompts[:1] * 2, 3, n, **never)) <= 1
         texts = ["abc", "hgfedcba", "ab"]

@@ -12,9 +12,16 @@ import torch
 
 from former_nb.batches import BatchOrder, make_batches
 from former_nb.beam_search import beam_search, length_score
-from former_nb.caches import KVCache, LayerCache, stream, stream_text
+from former_nb.caches import (
+    KVCache,
+    LayerCache,
+    generate_rows,
+    generate_text,
+    stream,
+    stream_text,
+)
 from former_nb.config import TransformerConfig
-from former_nb.decoding import generate, generate_text
+from former_nb.decoding import generate, greedy
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.generator import LanguageModel
 from former_nb.guards import check_int, check_number
@@ -23,7 +30,14 @@ from former_nb.masks import causal_mask, padding_mask
 from former_nb.ngrams import NGram
 from former_nb.optimization import split_batch
 from former_nb.prompts import encode_prompt, stop_tokens
-from former_nb.sampling import Sampling, apply_repetition_penalty, filter_logits, sample_next
+from former_nb.sampling import (
+    Sampling,
+    apply_repetition_penalty,
+    checked,
+    with_temperature,
+    with_top_k,
+    with_top_p,
+)
 from former_nb.scores import compare_translations
 from former_nb.text import CharTokenizer, collate, encode_texts, pad_rows
 from former_nb.translating import split_text, translate
@@ -43,14 +57,17 @@ CALLS = [  # what is called, with arguments of which each is exchanged in turn, 
     (length_score, dict(length=3, length_penalty=1.0, convention="mean"), dict(total=-1.0)),
     (LayerCache, dict(window=None)),
     (KVCache, dict(n_layers=2, window=None)),
-    (stream, dict(model=MODEL, prompts=[[1, 5]], max_new_tokens=2, sampling=Sampling(), window=2)),
+    (stream, dict(model=MODEL, prompts=[[1, 5]], max_new_tokens=2, pick=Sampling(), window=2)),
     (stream, WRITING, dict(model=MODEL, prompts=[[1, 5]], max_new_tokens=2)),
     (stream_text, PROMPT),
-    (generate, dict(model=MODEL, prompts=[[1]], max_new_tokens=2, sampling=Sampling())),
+    (generate, dict(model=MODEL, prompts=IDS, max_new_tokens=2, pick=greedy)),
+    (generate_rows, dict(model=MODEL, prompts=[[1]], max_new_tokens=2, pick=Sampling())),
     (generate_text, PROMPT),
     (generate_text, dict(n=1), dict(model=MODEL, tokenizer=LETTERS, max_new_tokens=1)),
-    (filter_logits, dict(logits=LOGITS, sampling=Sampling(top_k=2))),
-    (sample_next, dict(logits=LOGITS, sampling=Sampling(), generators=None)),
+    (with_temperature, dict(temperature=1.0), dict(pick=greedy)),
+    (with_top_k, dict(top_k=2), dict(pick=greedy)),
+    (with_top_p, dict(top_p=0.5), dict(pick=greedy)),
+    (checked(greedy), dict(logits=LOGITS)),
     (apply_repetition_penalty, dict(logits=LOGITS, seen=IDS, penalty=1.1)),
     (stop_tokens, dict(eos_token_ids=2, suppress_tokens=(0,), vocab_size=9)),
     (encode_prompt, dict(tokenizer=LETTERS, prompt="a")),
@@ -182,14 +199,13 @@ def test_length_penalty_has_bounds_that_keep_scores_numbers(penalty, limits):
 @pytest.mark.parametrize("tokens", [1.5, 2.0, True, "a", [None], [2, 30], [[2]], object()])
 def test_what_is_no_token_is_refused(tokens):
     for name in ("eos_token_ids", "suppress_tokens"):
-        refused(ValueError, name, generate, MODEL, [[1, 5]], 2, **{name: tokens})
+        refused(ValueError, name, generate_rows, MODEL, [[1, 5]], 2, **{name: tokens})
 
 
 def test_a_token_is_drawn_from_at_least_one():
     for logits in (torch.zeros(1, 0), torch.zeros(())):
-        refused(ValueError, "logits", filter_logits, logits, Sampling())
-        refused(ValueError, "logits", sample_next, logits)
-    refused(ValueError, "generators", sample_next, LOGITS, generators=[None])
+        refused(ValueError, "logits", checked(greedy), logits)
+        refused(ValueError, "logits", Sampling().pick([[1]], "cpu"), logits)
 
 
 def test_whole_numbers_and_numbers_have_bounds():

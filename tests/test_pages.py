@@ -36,7 +36,6 @@ BUILDS = [*order.BUILDS.values()]
 BUILD_PARTS = ["What you build", "What you are given", "What `check` tries"]
 BELOW = {  # what modules of the path import of deep dives, which those lessons name in a sentence
     "training": {"losses"},
-    "decoding": {"caches", "sampling"},
     "number_words": {"caches"},
 }
 

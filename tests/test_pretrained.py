@@ -16,16 +16,15 @@ from typer.testing import CliRunner
 
 from former_nb.beam_search import beam_search
 from former_nb.bert import BertClassifier, BertMaskedLanguageModel
-from former_nb.caches import KVCache, stream_text
+from former_nb.caches import KVCache, generate_rows, generate_text, stream_text
 from former_nb.classifier import Classifier
 from former_nb.cli import app
 from former_nb.config import TransformerConfig
-from former_nb.decoding import generate, generate_text
 from former_nb.generator import LanguageModel
 from former_nb.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.labels import predict
 from former_nb.recording import record_attention
-from former_nb.sampling import Sampling, filter_logits
+from former_nb.sampling import Sampling
 from former_nb.saving import load_model, save_model
 from former_nb.subwords import apply_bpe
 from former_nb.tokenization import HuggingFaceTokenizer, SubwordTokenizer
@@ -286,7 +285,7 @@ def their_texts(theirs, row, n, **kwargs):
 
 def test_greedy_texts_and_beams_are_token_for_token_theirs(decoder):
     ours = from_hugging_face(decoder)
-    found = generate(ours, PROMPTS, 20, Sampling(temperature=0), **FREE)
+    found = generate_rows(ours, PROMPTS, 20, Sampling(temperature=0), **FREE)
     assert found == [their_texts(decoder, row, 20)[0] for row in PROMPTS]
     row = PROMPTS[1]
     beams = their_texts(decoder, row, 8, num_beams=3, num_return_sequences=3, length_penalty=0.0)
@@ -305,8 +304,8 @@ def test_filtered_probabilities_are_theirs(decoder):
     for k, p in [(5, None), (None, 0.6), (20, 0.9)]:
         theirs = process.TopKLogitsWarper(k)(row, logits) if k else logits
         theirs = process.TopPLogitsWarper(p)(row, theirs) if p else theirs
-        kept = filter_logits(mine, Sampling(top_k=k))  # theirs filter one after another
-        kept = filter_logits(kept, Sampling(top_p=p))
+        pick = Sampling(top_p=p).filter(lambda logits: logits)
+        kept = Sampling(top_k=k).filter(pick)(mine)  # theirs filter one after another
         assert_close(kept.softmax(-1), theirs.softmax(-1), **NEAR)
 
 

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from huggingface_hub import try_to_load_from_cache
 from torch.testing import assert_close
 
+from former_nb.caches import generate_rows
 from former_nb.data_sets import load_reviews, load_shakespeare, load_translations
-from former_nb.decoding import generate
 from former_nb.sampling import Sampling
 from former_nb.saving import load_model
 from former_nb.subwords import apply_bpe
@@ -89,5 +89,7 @@ def test_the_real_gpt2():
         assert_close(*losses, atol=1e-5, rtol=1e-5)
     how = dict(attention_mask=torch.ones_like(row), do_sample=False, max_new_tokens=50)
     wanted = theirs.generate(row, **how, pad_token_id=50256)
-    assert torch.equal(generate(ours, row, 50, Sampling(temperature=0), **tokenizer.stops), wanted)
+    assert torch.equal(
+        generate_rows(ours, row, 50, Sampling(temperature=0), **tokenizer.stops), wanted
+    )
     print(f" perplexity {losses[0].exp():.3f}: {tokenizer.decode(wanted[0].tolist())}")

@@ -56,9 +56,10 @@ USED = {  # what comes before a lesson in the way of imports, wherever it is rea
         "ngrams.py",
     ],
     "11_decoding": [
-        *("prompts.py", "deeper/11_sampling", "deeper/11_caches"),
+        "prompts.py",
         *("costs.py", "deeper/08_scaling"),  # its models are those of lesson 10
     ],
+    "deeper/11_beam_search": ["deeper/11_caches"],
     "12_encoder_decoder": [
         *("long_text_data.py", "deeper/08_speed"),  # its ladder climbs over lessons 09 to 11
     ],
@@ -83,6 +84,7 @@ ABOVE = [  # the course does not import them
 AHEAD = {  # what the cells of a page, not its module, show of later lessons
     "deeper/04_mask_patterns": ["library/config", "10_generator"],  # a mask in a whole model
     "deeper/04_flash": ["library/config", "10_generator"],
+    "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],  # its settings and its cache
     "12_encoder_decoder": ["two_stacks.py"],  # its check against PyTorch
     "deeper/08_optimization": ["08_training"],  # which is read before them
     "deeper/08_runs": ["08_training"],
