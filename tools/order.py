@@ -35,11 +35,11 @@ COURSE = """
 14_subwords
 15_translation      translation_ablations alignments attention_maps pretrained fine_tuning
 """
-SHARED = ["core.py", "guards.py", "exercises.py", "library/files", "library/tokenization"]
+SHARED = ["core.py", "guards.py", "exercises.py", "files.py", "library/tokenization"]
 USED = {  # what comes before a lesson in the way of imports, wherever it is read
     "deeper/03_equivalent_forms": ["torch_layers.py", "grouped_query.py"],
     "04_masks": ["library/recording", "library/ablation"],
-    "06_block": ["library/config"],
+    "06_block": ["config.py", "hub_config.py"],
     "deeper/07_data_sets": ["toy_data.py"],
     "deeper/04_leaks": ["leak_tools.py"],
     "08_training": [
@@ -48,11 +48,9 @@ USED = {  # what comes before a lesson in the way of imports, wherever it is rea
         *("training_config.py", "deeper/08_runs"),
     ],
     "09_classifier": [
-        "results.py",
-        "second_edition.py",
-        "library/saving",
-        "library/labels",
-        "ngrams.py",
+        *("results.py", "second_edition.py"),
+        *("deeper/15_fine_tuning", "pretrained.py"),  # what is saved is saved merged
+        *("library/labels", "ngrams.py"),
     ],
     "11_decoding": [
         *("prompts.py", "deeper/11_sampling", "deeper/11_caches"),
@@ -64,12 +62,7 @@ USED = {  # what comes before a lesson in the way of imports, wherever it is rea
     "deeper/09_baselines": ["bigrams.py"],
     "13_number_words": ["two_stacks.py", "deeper/07_packing"],  # a wrapper around two stacks
     "15_translation": ["bart.py", "scores.py", "library/translating", "library/viewer"],
-    "deeper/15_pretrained": [
-        "bert.py",
-        "library/families",
-        "library/family_configs",
-        "library/hugging_face",
-    ],
+    "deeper/15_pretrained": ["bert.py", "families.py", "hugging_face.py", "saving.py"],
 }
 ABOVE = [  # the course does not import them
     "library/settings",
@@ -78,12 +71,17 @@ ABOVE = [  # the course does not import them
     "library/cli",
 ]
 AHEAD = {  # what the cells of a page, not its module, show of later lessons
-    "deeper/04_mask_patterns": ["library/config", "10_generator"],  # a mask in a whole model
-    "deeper/04_flash": ["library/config", "10_generator"],
+    "deeper/04_mask_patterns": ["config.py", "10_generator"],  # a mask in a whole model
+    "deeper/04_flash": ["config.py", "10_generator"],
     "library/recording": ["deeper/05_relative_positions"],
     "12_encoder_decoder": ["two_stacks.py"],  # its check against PyTorch
     "deeper/08_speed": ["deeper/07_packing"],  # a rung of its ladder
+    "deeper/15_fine_tuning": [  # it trains what others have trained; its module needs no model
+        *("09_classifier", "library/labels", "deeper/09_masked_language"),
+        *("10_generator", "hugging_face.py"),
+    ],
 }
+SHOWN = ["saving.py"]  # the cells of any page may save and load a model
 TOUR = "00_tour"
 
 ROWS = [line.split() for line in COURSE.strip().splitlines()]
@@ -184,7 +182,7 @@ def import_faults(page, lib, nbs, modules):
     for where, tree in trees(page, lib, nbs, modules):
         before = {*SHARED, *READ[: READ.index(page)]}
         if where.startswith("nbs/"):
-            before.update(AHEAD.get(page, []))
+            before.update(SHOWN, AHEAD.get(page, []))
         for line, name in dict.fromkeys(imported(tree, modules, names)):
             if modules[name] not in before:
                 what = f"imports {LIB}.{name} ({modules[name]}), which does not come before {page}"
