@@ -9,6 +9,7 @@ __all__ = ['BatchOrder', 'make_batches']
 import math
 import random
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Sampler
@@ -40,7 +41,7 @@ class BatchOrder(Sampler):
         self.lengths = list(lengths.tolist() if hasattr(lengths, "tolist") else lengths)
         most = max_tokens or math.inf
         ends = [min(self.lengths), max(self.lengths)] if self.lengths else []
-        fits = ends and 0 <= ends[0] <= ends[1] <= most  # else one batch could hold all rows
+        fits = bool(ends) and 0 <= ends[0] <= ends[1] <= most  # else one batch could hold all rows
         check_that(fits, "lengths", f"at least one, all from 0 to {most}", ends)
         self.batch_size = batch_size
         self.max_tokens = max_tokens
@@ -66,7 +67,7 @@ class BatchOrder(Sampler):
             rng.shuffle(order)
         if self.by_length:
             order.sort(key=self.lengths.__getitem__)  # rows of one length stay in shuffled order
-        batches = [[]]
+        batches: list[list[int]] = [[]]
         for i in order:
             n = len(batches[-1])
             full = (
@@ -109,4 +110,5 @@ def make_batches(
     lengths = [length(rows[i]) for i in range(len(rows))]
     order = BatchOrder(lengths, batch_size, max_tokens, shuffle, by_length, seed)
     generator = torch.Generator(torch.get_default_device())  # torch's own numbers stay as they are
-    return DataLoader(rows, batch_sampler=order, collate_fn=collate, generator=generator)
+    given: Any = rows  # a `Dataset` or any other sequence
+    return DataLoader(given, batch_sampler=order, collate_fn=collate, generator=generator)

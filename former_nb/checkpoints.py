@@ -69,7 +69,7 @@ def checksum(
     seen = hashlib.sha256(json.dumps([VERSION, metadata]).encode())
     for name, t in sorted(tensors.items()):
         seen.update(json.dumps([name, str(t.dtype), t.shape]).encode())
-        seen.update(t.contiguous().flatten().view(torch.uint8).numpy())
+        seen.update(t.contiguous().flatten().view(torch.uint8).numpy().data)
     return seen.hexdigest()
 
 # %% ../nbs/deeper/08_checkpoints.ipynb #48beeec2

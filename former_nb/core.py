@@ -90,6 +90,12 @@ class FixedTable(torch.nn.Module):
     again, and it keeps its precision where a model is converted to another one.
     """
 
+    table: torch.Tensor
+
+    def make_table(self) -> torch.Tensor:
+        "Compute the table."
+        raise NotImplementedError(f"{type(self).__name__} has no make_table")
+
     def keep_table(self) -> None:
         "Compute `self.table`; for the end of `__init__`."
         here = torch.empty(0).device
@@ -123,7 +129,8 @@ def tied_names(
     model: torch.nn.Module,
 ) -> dict[str, str]:  # name of a weight that another name has, too -> that other, earlier name
     "Which weights of a model are one."
-    first, tied = {}, {}
+    first: dict[int, str] = {}
+    tied: dict[str, str] = {}
     for name, weight in model.named_parameters(remove_duplicate=False):
         if id(weight) in first:
             tied[name] = first[id(weight)]
@@ -137,7 +144,7 @@ class Settings:
 
     def to_json(self) -> str:
         "All settings, as JSON."
-        return json.dumps(asdict(self), indent=2)
+        return json.dumps(asdict(self), indent=2)  # type: ignore[call-overload]
 
     @classmethod
     def from_json(

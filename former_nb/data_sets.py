@@ -14,19 +14,19 @@ import random
 import re
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 
+import former_nb
 from .files import read_names, read_text
 from .guards import check_int, check_type
 from .tokenization import normalise
 from .toy_data import number_pairs, small_reviews
 
 # %% ../nbs/deeper/07_data_sets.ipynb #5e1f07a2
-SHIPPED_NAMES = Path(import_module("former_nb").__file__).parent / "data" / "names" / "vardai.csv"
+SHIPPED_NAMES = Path(former_nb.__path__[0]) / "data" / "names" / "vardai.csv"
 
 
 def load_names() -> tuple[list[str], str]:  # the names, and one line that says where they come from
@@ -228,7 +228,7 @@ def _cut(rows, shares, rng, label=None):
 
 
 def split(
-    rows: list,  # with seed=None also a string, bytes or a tensor
+    rows: Sequence,  # a list or a tuple; with seed=None also a string, bytes or a tensor
     shares: tuple[float, ...] = (0.9, 0.1),  # of the parts, training first; together 1
     seed: int | None = 0,  # of the shuffling; None cuts `rows` in their order
     *,
@@ -244,14 +244,15 @@ def split(
     rng = None if seed is None else random.Random(int(seed))
     if group is None and stratify is None:
         return _cut(rows, shares, rng)
-    members, strata = {}, {}  # key -> its rows, label -> its keys
+    members: dict = {}  # key -> its rows
+    strata: dict = {}  # label -> its keys
     for i, row in enumerate(rows):
         key = i if group is None else group(row)
         keys = strata.setdefault(stratify(row) if stratify else None, [])
         if key not in members:  # else its first row has said where it belongs
             keys.append(key)
         members.setdefault(key, []).append(row)
-    parts = [[] for _ in shares]
+    parts: list[list] = [[] for _ in shares]
     for label in sorted(strata):
         for part, keys in zip(parts, _cut(strata[label], shares, rng, label)):
             part += [row for key in keys for row in members[key]]

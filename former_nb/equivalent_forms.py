@@ -84,6 +84,10 @@ def _results(*args, out_shape, **kwargs):
     return out_shape.numel()
 
 
+def _numbers(a, *args, **kwargs):
+    return a.numel()
+
+
 def _inner_products(a, b, *args, **kwargs):
     return 2 * a.numel()
 
@@ -93,9 +97,15 @@ def _attention_products(q, k, v, *args, **kwargs):
 
 
 _aten = torch.ops.aten
-_EXTRA_FLOPS = {op: _results for op in (_aten.mul, _aten.mul_, _aten.add, _aten.add_)}
-_EXTRA_FLOPS |= {_aten.sum: lambda a, *args, **kwargs: a.numel()}
-_EXTRA_FLOPS |= {_aten.dot: _inner_products, _aten.mv: _inner_products}
+_EXTRA_FLOPS: dict = {  # operation -> what counts its FLOPs, for what PyTorch does not count
+    _aten.mul: _results,
+    _aten.mul_: _results,
+    _aten.add: _results,
+    _aten.add_: _results,
+    _aten.sum: _numbers,
+    _aten.dot: _inner_products,
+    _aten.mv: _inner_products,
+}
 _KERNELS = "flash_attention_for_cpu", "attention_math_for_mps"  # PyTorch counts those of CUDA
 for _kernel in _KERNELS:
     if hasattr(_aten, f"_scaled_dot_product_{_kernel}"):
@@ -136,8 +146,9 @@ def count_cost(
     *inputs,  # its arguments
 ) -> Cost:  # FLOPs, bytes, operations
     "Run `function(*inputs)` and count what it does."
-    inputs = [t.detach() if isinstance(t, torch.Tensor) else t for t in inputs]
-    counter, traffic = FlopCounterMode(display=False, custom_mapping=_EXTRA_FLOPS), _Traffic()
+    detached = [t.detach() if isinstance(t, torch.Tensor) else t for t in inputs]
+    counter = FlopCounterMode(display=False, custom_mapping=_EXTRA_FLOPS)
+    traffic = _Traffic()
     with torch.no_grad(), counter, traffic:
-        function(*inputs)
+        function(*detached)
     return Cost(counter.get_total_flops(), traffic.bytes, traffic.operations)

@@ -6,6 +6,8 @@
 __all__ = ['LowRank', 'add_low_rank', 'merge_low_rank']
 
 # %% ../nbs/deeper/15_fine_tuning.ipynb #922e48ec
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn.utils.parametrize import is_parametrized, register_parametrization
@@ -38,7 +40,7 @@ def add_low_rank(
     check_int("rank", rank)
     linear = {n: m for n, m in model.named_modules() if isinstance(m, nn.Linear)}
     found = [layer for name, layer in linear.items() if name.endswith(layers)]
-    check_that(found, "layers", f"ends of these names: {list(linear)[:9]}", layers)
+    check_that(len(found) > 0, "layers", f"ends of these names: {list(linear)[:9]}", layers)
     most = min(min(layer.weight.shape) for layer in found)
     check_that(rank <= most, "rank", f"at most {most}, the narrowest layer", rank)
     model.requires_grad_(False)
@@ -54,6 +56,7 @@ def merge_low_rank(
         if isinstance(layer, nn.Linear) and is_parametrized(layer, "weight"):
             weight = layer.weight.detach()
             del layer.parametrizations
-            layer.__class__ = type(layer).__base__  # copies of the model share the other class
+            plain: Any = type(layer).__base__  # copies of the model share the other class
+            layer.__class__ = plain
             layer.weight = nn.Parameter(weight)
     model.requires_grad_(True)

@@ -8,6 +8,7 @@ trust it. Every error names the argument, what was expected and what came.
 import math
 from contextlib import nullcontext
 from numbers import Integral, Real
+from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -60,7 +61,7 @@ def check_int(
     "Raise `TypeError` unless `value` is a whole number, `ValueError` outside `least` to `most`."
     # torch.SymInt is a size that torch.export leaves open
     whole = isinstance(value, (Integral, torch.SymInt)) and not isinstance(value, bool)
-    fits = whole and (least is None or value >= least)
+    fits = whole and (least is None or value >= least)  # type: ignore[operator]
     wanted = "a whole number" if least is None else f"a whole number of {least} or more"
     if fits and most is not None and isinstance(value, Integral) and abs(value) > most:
         fits, wanted = False, f"{wanted}, at most {most:,}"
@@ -138,7 +139,7 @@ def check_choice(
 def check_type(
     name: str,  # what the error calls it
     value,  # what came
-    kind: type | tuple[type, ...],  # what it should be, or one of several
+    kind,  # the type that it should be, or several in a tuple
 ) -> None:
     "Raise `TypeError` unless `value` is of this type."
     if not isinstance(value, kind):
@@ -166,7 +167,7 @@ def check_tensor(
     name: str,  # what the error calls it
     t,  # what came
     axes: str | None,  # a word for each axis, such as 'B T d_model'; None takes any shape
-    dtype: torch.dtype | type | None = None,  # None takes any floating point type, int any integers
+    dtype: Any = None,  # a torch.dtype; None takes any floating point type, int any integers
     **sizes: int,  # of the axes that are known already
 ) -> dict[str, int]:  # the size of each axis, these and those
     """Raise `TypeError` or `ValueError` unless `t` is a tensor of this type with these axes.
@@ -179,7 +180,11 @@ def check_tensor(
     if sizes_fit and (axes is None or t.ndim == len(words)):
         return sizes | dict(zip(words, t.shape))
     shape = ", ".join(f"{word} = {sizes[word]}" if word in sizes else word for word in words)
-    numbers = {None: "floating point numbers", int: "integers"}.get(dtype, dtype)
+    numbers = dtype
+    if dtype is None:
+        numbers = "floating point numbers"
+    if dtype is int:
+        numbers = "integers"
     extent = "any shape" if axes is None else f"shape ({shape})"
     error = ValueError if kind else TypeError
     raise error(f"{name}: expected {numbers} of {extent}, got {_came(t)}")

@@ -78,6 +78,7 @@ def long_text_data(
 ) -> LongTextData:
     "Cut, encode and window a text. The alphabet is that of the part to learn from."
     parts = split(text, shares, seed=None)
+    tokenizer: TextTokenizer
     if isinstance(text, bytes):
         tokenizer = SubwordTokenizer([])
         rows = [encode_bytes(part) for part in parts]
@@ -93,7 +94,7 @@ def long_text_data(
     return LongTextData(tokenizer, rows, train, valid)
 
 
-LONG_TEXTS = {  # what loads a text, and how it is usually cut
+LONG_TEXTS: dict = {  # what loads a text, and how it is usually cut
     "shakespeare": (load_shakespeare, (0.9, 0.1)),
     "enwik8": (load_enwik8, (0.9, 0.05, 0.05)),
 }
@@ -105,6 +106,7 @@ def load_long_text(
     "A long text by its name. Raises `ValueError`, naming the file, where it cannot be read."
     if name in LONG_TEXTS:
         load, shares = LONG_TEXTS[name]
-        return *load(), shares
+        text, origin = load()
+        return text, origin, shares
     text = read_text(name)
     return text, f"{Path(name).name}, {len(text):,} characters", (0.9, 0.05, 0.05)

@@ -19,6 +19,8 @@ from .text import BOS, IGNORE, PAD
 class TextWindows:
     "Batches of inputs and targets, with a length; an epoch that is read again is the same."
 
+    dataset: torch.Tensor  # all tokens of the part, for a checkpoint to know it by
+
     def __init__(self, ids, length, batch_size, shuffle, seed, context):
         self.ids, self.length, self.batch_size = ids, length, batch_size
         self.shuffle, self.seed, self.context, self.epoch = shuffle, seed, context, 0

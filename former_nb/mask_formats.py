@@ -70,8 +70,9 @@ def from_torch_mha(
 ) -> torch.Tensor | None:  # (B or 1, h or 1, T or 1, S), True = may attend; None if both are
     "The mask that these arguments of `nn.MultiheadAttention` amount to."
     pairs, keys, sizes = None, None, {}
-    if getattr(attn_mask, "ndim", 2) == 3:
+    if attn_mask is not None and getattr(attn_mask, "ndim", 2) == 3:
         check_multiple("attn_mask", len(attn_mask), "n_heads", n_heads)
+        assert n_heads is not None  # or the line above has raised
         pairs, sizes = _read_mha("attn_mask", attn_mask, "B·h T S")
         sizes["B"] = len(pairs) // n_heads
         pairs = pairs.unflatten(0, (-1, n_heads))  # (B, h, T, S)

@@ -26,9 +26,11 @@ def mask_tokens(
     "Hide tokens at random and ask for them (Devlin et al. 2019). A missing answer is IGNORE."
     check_int("max_len", max_len)
     check_that(0 < share < 1, "share", "a number, 0 < share < 1", share)
-    rows = check_rows(rows)
-    starts = [int(torch.randint(max(1, len(row) - max_len + 1), ())) for row in rows]
-    tokens = pad_rows([row[start : start + max_len] for row, start in zip(rows, starts)])  # (B, T)
+    stretches = []
+    for row in check_rows(rows):
+        start = int(torch.randint(max(1, len(row) - max_len + 1), ()))
+        stretches.append(row[start : start + max_len])
+    tokens = pad_rows(stretches)  # (B, T)
     real = tokens >= len(SPECIALS)  # (B, T)
     exact = [share * (1 - 1e-12) * n for n in real.sum(-1).tolist()]  # 0.07 of 100 are 7
     many = [math.ceil(n) for n in exact]  # where floating point says 7.000000000000001

@@ -169,8 +169,9 @@ def packed(
 
     stacks = [part for part in model.modules() if isinstance(part, Stack)]
     for stack in stacks:
-        stack.forward = partial(decode if isinstance(stack, Decoder) else encode, stack)
-    handle = model.head.register_forward_pre_hook(only_wanted)
+        around = partial(decode if isinstance(stack, Decoder) else encode, stack)
+        stack.forward = around  # type: ignore[method-assign]
+    handle = model.get_submodule("head").register_forward_pre_hook(only_wanted)
     try:
         yield ask
     finally:

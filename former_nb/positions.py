@@ -17,6 +17,8 @@ from .guards import check_int, check_self_attention, check_tensor, check_that
 class Positions(nn.Module):
     "Adds a row of `table` to each token; a subclass brings the table, (max_len, d_model)."
 
+    table: torch.Tensor
+
     def __init__(
         self,
         max_len: int,  # number of positions in the table

@@ -86,6 +86,13 @@ class DistanceBias(nn.Module):
         check_int("n_heads", n_heads)
         self.n_heads = n_heads
 
+    def by_distance(
+        self,
+        distance: torch.Tensor,  # integers of any shape, 0 or less: key minus query
+    ) -> torch.Tensor:  # (h, ...)
+        "What each head adds to a score at this distance; an heir says it."
+        raise NotImplementedError(f"{type(self).__name__} has no by_distance")
+
     def bias(
         self,
         T: int,  # number of queries

@@ -106,6 +106,7 @@ def cut_like(
     whole = whole.to(tensor.device)
     if not hasattr(tensor, "full_tensor"):
         return whole
-    from torch.distributed.tensor import distribute_tensor
+    from torch.distributed.tensor import DTensor, distribute_tensor
 
+    assert isinstance(tensor, DTensor)  # what has a full_tensor is one
     return distribute_tensor(whole, tensor.device_mesh, tensor.placements, src_data_rank=None)

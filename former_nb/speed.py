@@ -44,7 +44,9 @@ def interleave(
     "Time functions in turns, so that what slows the machine for a while slows all of them."
     calls = {name: max(1, round(0.02 / seconds(run, device))) for name, run in runs.items()}
     gc.collect()
-    found, names, start = {name: [] for name in runs}, list(runs), time.perf_counter()
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    names = list(runs)
+    start = time.perf_counter()
     while len(found[names[0]]) < rounds or time.perf_counter() < start + budget:
         for name in names:
             found[name].append(seconds(runs[name], device, calls[name]))
@@ -133,7 +135,9 @@ class EnergyMeter(Callback):
         device: torch.device,
         folder: str | Path = "/sys/class/powercap",  # where Linux keeps counters of energy
     ):
-        self.gpu, self.joules, self.watts = device.type == "cuda", None, []
+        self.gpu = device.type == "cuda"
+        self.joules: float | None = None
+        self.watts: list[float] = []
         self.counters = [] if self.gpu else sorted(Path(folder).glob("*-rapl:?"))
 
     def read(self, name: str) -> list[int]:

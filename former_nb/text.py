@@ -79,13 +79,14 @@ IGNORE = -100  # a target that counts for nothing, the default of `F.cross_entro
 
 
 def pad_rows(
-    rows: list[list[int]],  # of different lengths; lists, arrays or tensors
+    rows: list,  # of different lengths: lists of integers, arrays or tensors
     value: int = PAD,  # what fills the short ones
 ) -> torch.Tensor:  # (B, T) int64, T the longest length
     "Rows as a rectangle, filled on the right."
-    rows = check_rows(rows, value)
-    padded = torch.full((len(rows), max(map(len, rows), default=0)), value, dtype=torch.int64)
-    for i, row in enumerate(rows):
+    tensors = check_rows(rows, value)
+    longest = max(map(len, tensors), default=0)
+    padded = torch.full((len(tensors), longest), value, dtype=torch.int64)
+    for i, row in enumerate(tensors):
         padded[i, : len(row)] = row
     return padded
 
@@ -94,5 +95,7 @@ def collate(
     rows: list[list[int]],  # of tokens
 ) -> tuple[torch.Tensor, torch.Tensor]:  # inputs, targets (B, T), filled with PAD and IGNORE
     "A batch of rows; each target is the token that comes next."
-    rows = check_rows(rows)
-    return pad_rows([row[:-1] for row in rows]), pad_rows([row[1:] for row in rows], IGNORE)
+    tensors = check_rows(rows)
+    inputs = pad_rows([row[:-1] for row in tensors])
+    targets = pad_rows([row[1:] for row in tensors], IGNORE)
+    return inputs, targets

@@ -98,7 +98,7 @@ def small_reviews() -> dict[str, list[tuple[str, int]]]:  # 'train', 'test': tex
     it round. Of *was good*, *was not good*, *was bad* and *was not bad*, no sum over words gets all
     four right, and so a model has to attend.
     """
-    parts = {"train": [], "test": []}
+    parts: dict[str, list[tuple[str, int]]] = {"train": [], "test": []}
     for label in (0, 1):
         clauses = [
             f"{thing} {verb} {word}"
@@ -210,7 +210,7 @@ def toy_texts(
     check_that(fits, "symbols, length", expected, (symbols, length))
     rng = random.Random(f"{task} {seed}")
     letters = string.ascii_lowercase[:symbols]
-    texts = {}  # by question, so that no two are alike
+    texts: dict[str, str] = {}  # by question, so that no two are alike
     while len(texts) < n:
         question = "".join(rng.choices(letters, k=length))
         texts[question] = f"{question}{SEPARATOR}{TOYS[task](question)}"

@@ -57,13 +57,19 @@ def block_from_torch(
     if theirs.activation not in known or not usual:
         wanted = "ReLU or GELU, biases, layer_norm_eps=1e-5, one dropout everywhere"
         raise ValueError(f"theirs: expected {wanted}")
-    sizes = dict(d_model=theirs.self_attn.embed_dim, n_heads=theirs.self_attn.num_heads)
-    sizes |= dict(d_ff=theirs.linear1.out_features, vocab_size=1, max_len=1)
-    more = dict(dropout=theirs.dropout1.p, activation=known[theirs.activation])
-    config = TransformerConfig(**sizes, **more, norm_first=theirs.norm_first)
+    config = TransformerConfig(
+        vocab_size=1,
+        max_len=1,
+        d_model=theirs.self_attn.embed_dim,
+        n_heads=theirs.self_attn.num_heads,
+        d_ff=theirs.linear1.out_features,
+        dropout=theirs.dropout1.p,
+        activation=known[theirs.activation],
+        norm_first=theirs.norm_first,
+    )
     ours = (DecoderBlock if cross else Block)(config).to(theirs.linear1.weight)
     ours.attention = mha_from_torch(theirs.self_attn)
-    if cross:
+    if isinstance(theirs, nn.TransformerDecoderLayer):
         ours.cross = mha_from_torch(theirs.multihead_attn, CrossAttention)
     for mine, other in (CROSS_NAMES if cross else NAMES).items():
         ours.get_submodule(mine).load_state_dict(theirs.get_submodule(other).state_dict())
