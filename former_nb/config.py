@@ -7,6 +7,7 @@ the block, and in the deep dives on relative positions and on norms. What only w
 elsewhere ask for is in an heir, `HubConfig`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -49,7 +50,10 @@ ACTIVATIONS = {  # the function, and how many inputs each of its outputs takes
     "silu": (F.silu, 1),  # Marian's
     "swiglu": (swiglu, 2),
 }
-NORMS = {"layer": partial(nn.LayerNorm, eps=1e-5), "rms": partial(nn.RMSNorm, eps=1e-5)}
+NORMS: dict[str, Callable[..., nn.Module]] = {
+    "layer": partial(nn.LayerNorm, eps=1e-5),
+    "rms": partial(nn.RMSNorm, eps=1e-5),
+}
 POSITIONS = {  # where they act, and how they are built from a configuration
     "learned": ("input", lambda c: LearnedPositions(c.max_len, c.d_model)),
     "sinusoidal": ("input", lambda c: SinusoidalPositions(c.max_len, c.d_model)),
@@ -176,5 +180,6 @@ def init_weights(
             nn.init.normal_(module.weight, std=std)
             if name.endswith(BIASES[bias]):
                 module.register_parameter("bias", None)
-            if getattr(module, "bias", None) is not None:
-                nn.init.zeros_(module.bias)
+            start = getattr(module, "bias", None)
+            if start is not None:
+                nn.init.zeros_(start)

@@ -8,6 +8,7 @@ it; `make_config` gives the lessons' `TransformerConfig` where it says all that 
 import math
 from dataclasses import asdict, dataclass, fields
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -52,7 +53,7 @@ def scale_frequencies(
     covered = isinstance(scaling, dict) and scaling.get("rope_type") in SCALINGS
     check_that(covered, "rope_scaling", f"a dict with a 'rope_type' of {list(SCALINGS)}", scaling)
     names = SCALINGS[scaling["rope_type"]]
-    numbers = [scaling.get(name) for name in names]
+    numbers: list[Any] = [scaling.get(name) for name in names]
     fits = scaling.keys() == {"rope_type", *names}
     fits = fits and all(type(n) in (int, float) and 0 < n < math.inf for n in numbers)
     if fits and len(numbers) > 1:

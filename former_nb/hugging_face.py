@@ -74,10 +74,13 @@ def find_family(
     name = saved.get("architectures")
     if name and isinstance(name, list):
         name = str(name[0])
-    family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
-    covered = sorted({name for family in FAMILIES.values() for name in family.architectures})
-    fits = family is not None and str(name) in family.architectures
-    check_that(fits, "architectures", f"one of {', '.join(covered)}", name or model_type)
+    family = FAMILIES.get(str(model_type))
+    if family is None or str(name) not in family.architectures:
+        covered: set[str] = set()
+        for each in FAMILIES.values():
+            covered.update(each.architectures)
+        expected = f"one of {', '.join(sorted(covered))}"
+        raise ValueError(f"architectures: expected {expected}, got {name or model_type!r:.200}")
     for field, value in (family.fixed | family.covered).items():
         came = saved.get(field, family.defaults.get(field, value))
         check_that(came == value, field, repr(value), came)
@@ -218,7 +221,7 @@ def write_config(
 ) -> dict:  # what config.json holds
     "Their configuration for ours. Raises `ValueError` for a model that none of theirs is."
     whole = _with_config(model)
-    config = getattr(whole, "config", None)
+    config: Any = getattr(whole, "config", None)
     model_type, family = _family_of(model, config)
     name = type(model).__name__
     architectures = [theirs for theirs, ours in family.architectures.items() if ours == name]
@@ -412,7 +415,7 @@ def _shards(folder):
     return shards
 
 
-def _open_model(model: nn.Module) -> Source:
+def _open_model(model) -> Source:
     state = model.state_dict()
     saved = {**model.config.to_dict(), "architectures": [type(model).__name__]}
     shapes = {name: t.shape for name, t in state.items()}
@@ -530,7 +533,7 @@ def to_hugging_face(
     state = model.state_dict()
     family = FAMILIES[saved["model_type"]]
     tensors = {}
-    thirds = {}  # their name -> queries, keys and values
+    thirds: dict[str, list] = {}  # their name -> queries, keys and values
     for route in _routes(model, family):
         t = state[route.ours].detach().cpu()
         if route.third is None:

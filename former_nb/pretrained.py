@@ -17,7 +17,7 @@ import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 import torch
@@ -275,17 +275,19 @@ def check_pair(
 ) -> None:
     "Raise `TypeError` or `ValueError` unless a model, a tokenizer and labels may belong together."
     check_choice("model", type(model).__name__, MODEL_CLASSES)
-    has_config = isinstance(getattr(model, "config", None), TransformerConfig)
+    config: Any = getattr(model, "config", None)
+    has_config = isinstance(config, TransformerConfig)
     check_that(has_config, "model", "one that is made from a `config`", type(model).__name__)
     check_type("tokenizer", tokenizer, TextTokenizer)
-    V = model.config.vocab_size
+    V = config.vocab_size
     if tokenizer.vocab_size != V:
         raise ValueError(f"tokenizer: expected the model's {V}, got {tokenizer.vocab_size} tokens")
     n_classes = getattr(model, "n_classes", None)
     if labels is not None or n_classes is not None:
         check_type("labels", labels, (list, tuple))
-        names = {name for name in labels if isinstance(name, str)}
-        fits = len(labels) == len(names) == n_classes
+        given = list(labels or [])
+        names = {name for name in given if isinstance(name, str)}
+        fits = len(given) == len(names) == n_classes
         expected = "None for a model without classes"
         if n_classes:
             expected = f"{n_classes} different strings"

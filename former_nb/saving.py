@@ -21,9 +21,11 @@ import re
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import torch as safetensors
+from torch import nn
 
 # each of these modules enters its models
 from . import baselines, bigrams, classifier, encoder_decoder, generator  # noqa: F401
@@ -37,7 +39,6 @@ from .pretrained import (
     MODEL_CLASSES,
     WEIGHTS,
     Loaded,
-    Pretrained,
     build_model,
     check_pair,
     fill_model,
@@ -55,27 +56,27 @@ LABELS = "labels.json"
 
 def save_model(
     folder: str | Path,  # made where it is missing
-    model: Pretrained,
+    model: nn.Module,  # of a class that enters itself as `Pretrained`
     tokenizer: TextTokenizer,
     labels: list[str] | None = None,  # of a classifier, in the order of their numbers
 ) -> None:
     """Write all that `load_model` needs, each file whole. A `README.md` that is there stays. Where
     weights are cut between processes, all of them call this."""
-    model = gather_model(model)
-    if model is None:  # the first process writes
+    whole: Any = gather_model(model)
+    if whole is None:  # the first process writes
         return
-    check_pair(model, tokenizer, labels)
+    check_pair(whole, tokenizer, labels)
     with atomic_write(folder) as temporary:
         card = Path(folder, "README.md")
         if card.exists():
             shutil.copy(card, temporary)
-        model.save_pretrained(temporary, repo_id=Path(folder).name)
+        whole.save_pretrained(temporary, repo_id=Path(folder).name)
         tokenizer.save(temporary)
         if labels is not None:
             text = json.dumps(list(labels), ensure_ascii=False, indent=2)
             (temporary / LABELS).write_text(text, encoding="utf-8")
         saved = json.loads((temporary / CONFIG).read_text(encoding="utf-8"))
-        saved = {"architectures": [type(model).__name__], **saved}
+        saved = {"architectures": [type(whole).__name__], **saved}
         (temporary / CONFIG).write_text(json.dumps(saved, indent=2), encoding="utf-8")
         sums = {file.name: _hash(file) for file in temporary.glob("*.json")}
         weights = temporary / WEIGHTS
@@ -128,7 +129,7 @@ def _load_own(folder, saved):
 
 
 def to_onnx(
-    model: Pretrained,  # LanguageModel, Classifier or EncoderDecoder
+    model: nn.Module,  # LanguageModel, Classifier or EncoderDecoder
     file: str | Path,  # such as model.onnx; weights beyond 1 GB go into a second file beside it
 ) -> None:
     """Write what the model computes from tokens (B, T) without dropout, for programs without torch.
@@ -146,7 +147,8 @@ def to_onnx(
         raise ImportError(f"to_onnx: expected {expected}")
     parameters = inspect.signature(model.forward).parameters.items()
     names = [name for name, parameter in parameters if parameter.default is parameter.empty]
-    longest = model.config.max_len
+    config: Any = model.config
+    longest = config.max_len
     device = next(model.parameters()).device
     rows = []
     axes = {}
