@@ -12,8 +12,8 @@ import torch
 from .core import eval_mode
 from .encoder_decoder import EncoderDecoder
 from .guards import check_that, check_type
+from .pretrained import check_pair
 from .recording import attention_table, record_attention
-from .saving import check_pair
 from .text import BOS, EOS, encode_texts
 from .tokens import TextTokenizer
 

@@ -7,6 +7,7 @@ from torch import nn
 from .config import TransformerConfig
 from .encoder_decoder import EncoderDecoder
 from .guards import check_ids
+from .hub_config import as_hub_config
 from .masks import padding_mask
 
 __all__ = ["BartEncoderDecoder"]
@@ -21,14 +22,15 @@ class BartEncoderDecoder(EncoderDecoder):
         tied: bool = True,  # one matrix embeds both sides and gives the logits
     ):
         super().__init__(config)
-        self.pad = config.pad_token_id
+        c = as_hub_config(config)
+        self.pad = c.pad_token_id
         if not tied:
             size = config.vocab_size, config.d_model
             self.src_embed.tokens = nn.Embedding(*size)
             self.head.weight = nn.Parameter(torch.empty(size))
             for weight in [self.src_embed.tokens.weight, self.head.weight]:
                 nn.init.normal_(weight, std=config.d_model**-0.5)
-        if config.logits_bias:
+        if c.logits_bias:
             self.head.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def encode(self, src: torch.Tensor) -> torch.Tensor:  # as for `EncoderDecoder`

@@ -11,7 +11,6 @@ import torch
 
 from .bigrams import BigramClassifier
 from .config import TransformerConfig
-from .labels import label_names
 
 # %% ../nbs/deeper/09_baselines.ipynb #db7706f4
 def log_count_ratio(
@@ -31,6 +30,8 @@ def nb_svm(
     from scipy.sparse import diags
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.svm import LinearSVC
+
+    from former_nb.labels import label_names
 
     names = label_names([label for _, label in train])
     (texts, labels), (asked, right) = (map(np.asarray, zip(*part)) for part in (train, test))

@@ -14,7 +14,7 @@ from .block import Embedding, Stack
 from .config import TransformerConfig
 from .guards import check_ids, check_int, check_share, check_type
 from .masks import padding_mask
-from .saving import Pretrained
+from .pretrained import Pretrained
 from .text import PAD
 
 # %% ../nbs/09_classifier.ipynb #bcecd2bd

@@ -15,7 +15,7 @@ from .config import TransformerConfig
 from .guards import check_attended, check_ids, check_tensor, check_that, check_type
 from .masks import padding_mask
 from .multi_head import MultiHeadAttention
-from .saving import Pretrained
+from .pretrained import Pretrained
 from .text import IGNORE, pad_rows
 
 # %% ../nbs/12_encoder_decoder.ipynb #906c1cdd

@@ -13,7 +13,7 @@ from .attention import attention
 from .block import Embedding, Stack
 from .config import TransformerConfig
 from .guards import check_ids, check_type
-from .saving import Pretrained
+from .pretrained import Pretrained
 
 # %% ../nbs/10_generator.ipynb #0d6b9c1c
 class LanguageModel(nn.Module, Pretrained):

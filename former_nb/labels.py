@@ -28,7 +28,7 @@ from .core import eval_mode
 from .files import read_text
 from .guards import check_choice, check_int, check_share, check_that
 from .losses import to_device
-from .saving import check_pair
+from .pretrained import check_pair
 from .text import encode_texts, pad_rows
 from .tokens import TextTokenizer, check_texts
 

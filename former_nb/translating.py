@@ -30,7 +30,7 @@ from .encoder_decoder import EncoderDecoder
 from .files import read_text
 from .guards import check_int, check_ints, check_that, check_type
 from .masks import padding_mask
-from .saving import check_pair
+from .pretrained import check_pair
 from .text import encode_texts, pad_rows
 from .tokens import PAD, TextTokenizer
 from .two_stacks import attend_beams

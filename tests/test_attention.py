@@ -24,6 +24,7 @@ from former_nb.equivalent_forms import multi_head_folded, multi_head_token_by_to
 from former_nb.generator import LanguageModel
 from former_nb.grouped_query import GroupedQueryAttention
 from former_nb.guards import merge_masks
+from former_nb.hub_config import HubConfig
 from former_nb.mask_formats import to_torch_mha
 from former_nb.mask_patterns import document_mask, sliding_window_mask
 from former_nb.masks import causal_mask, combine_masks, padding_mask
@@ -539,7 +540,7 @@ def test_the_layer_equals_its_heads_one_by_one(kind):
 
 def test_wide_heads_work_inside_a_block():
     torch.manual_seed(0)
-    block = Block(TransformerConfig(vocab_size=7, max_len=9, d_model=12, n_heads=3, d_k=12)).eval()
+    block = Block(HubConfig(vocab_size=7, max_len=9, d_model=12, n_heads=3, d_k=12)).eval()
     x = numbers(2, 5, 12)
     whole, cache = block(x, is_causal=True), LayerCache()
     pieces = [block(x[:, i : i + 1], cache, is_causal=True) for i in range(5)]

@@ -39,8 +39,10 @@ from former_nb.config import TransformerConfig
 from former_nb.core import tied_names
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.generator import LanguageModel
+from former_nb.hub_config import HubConfig
+from former_nb.pretrained import MODEL_CLASSES, Pretrained
 from former_nb.results import make_once
-from former_nb.saving import KINDS, Pretrained, load_model, save_model
+from former_nb.saving import load_model, save_model
 from former_nb.text import CharTokenizer
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
@@ -348,6 +350,7 @@ import resource, sys, torch
 from former_nb.checkpoints import read_checkpoint, write_checkpoint
 from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
+from former_nb.hub_config import HubConfig
 folder = sys.argv[1]
 config = TransformerConfig(vocab_size=50, max_len=8, d_model=64, n_heads=2, n_layers=1, d_ff=64)
 model = LanguageModel(config)
@@ -722,7 +725,7 @@ def test_the_hub_is_asked_for_safetensors_only(saved):
         asked.append(name)
         return str(saved[1] / name)
 
-    with patch("former_nb.saving.hf_hub_download", download):
+    with patch("former_nb.pretrained.hf_hub_download", download):
         again = Small.from_pretrained("someone/small", revision="main")
     assert same(again.state_dict(), saved[0].state_dict())
     assert asked == ["config.json", "model.safetensors"]
@@ -819,7 +822,7 @@ def test_what_does_not_belong_together_is_noticed(kept, file, change):
 
 
 def test_a_folder_that_is_missing_never_asks_the_hub(monkeypatch):
-    module = importlib.import_module("former_nb.saving")
+    module = importlib.import_module("former_nb.pretrained")
     monkeypatch.setattr(module, "hf_hub_download", lambda *_, **__: pytest.fail("asked the hub"))
     ships = "the models that ship are names, numbers"
     with pytest.raises(ValueError, match=f"^model: there is no folder 'no/such'; {ships}$"):
@@ -856,12 +859,12 @@ def test_what_cannot_be_a_pair_is_refused(kept, tmp_path):
 
 LETTERS = CharTokenizer("abcd")  # 8 tokens
 SMALL = TransformerConfig(LETTERS.vocab_size, 9, 8, 2, 1, d_ff=8, dropout=0.0)
-ROTARY = TransformerConfig(
+ROTARY = HubConfig(
     8, 9, 8, 4, 1, d_ff=8, dropout=0.0, positions="rotary", n_kv_heads=2, norm="rms", bias="none"
 )
-APART = TransformerConfig(8, 9, 8, 2, 1, d_ff=8, tied_head=False, positions="alibi")
+APART = HubConfig(8, 9, 8, 2, 1, d_ff=8, tied_head=False, positions="alibi")
 WIDER = TransformerConfig(11, 7, 8, 4, 2, d_ff=8, positions="sinusoidal")
-BART = TransformerConfig(
+BART = HubConfig(
     8, 9, 8, 2, 1, d_ff=8, norm_first=False, embed_norm=True, logits_bias=True, pad_token_id=3
 )
 MODELS = {
@@ -900,7 +903,8 @@ def equal(a, b):
 
 
 def test_each_kind_that_is_saved_is_tested():
-    assert {type(make()).__name__ for make in MODELS.values()} == set(KINDS)
+    ours = {kind for kind in MODEL_CLASSES.values() if kind.__module__.startswith("former_nb.")}
+    assert {type(make()) for make in MODELS.values()} == ours
     tied = {name for name in MODELS if tied_names(made(name))}
     apart = {"generator, two matrices", "translator, three matrices"}
     assert tied == {n for n in MODELS if n.startswith(("generator", "translator"))} - apart

@@ -1,4 +1,4 @@
-"""The configuration: what its names stand for, JSON and back, refusals, how the weights start."""
+"""The configurations: what their names mean, JSON and back, refusals, how the weights start."""
 
 import json
 from dataclasses import asdict, fields, replace
@@ -19,16 +19,17 @@ from former_nb.config import (
     POSITIONS,
     TransformerConfig,
     init_weights,
-    scale_frequencies,
     swiglu,
 )
-from former_nb.encoder_decoder import Decoder
+from former_nb.encoder_decoder import Decoder, EncoderDecoder
+from former_nb.generator import LanguageModel
 from former_nb.grouped_query import GroupedQueryAttention
+from former_nb.hub_config import HubConfig, as_hub_config, make_config, scale_frequencies
 from former_nb.multi_head import MultiHeadAttention
+from former_nb.pretrained import check_memory
 
-CONFIG = TransformerConfig(
-    vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0
-)
+SIZES = dict(vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0)
+CONFIG, HUB = TransformerConfig(**SIZES), HubConfig(**SIZES)
 JSON = settings(max_examples=30, deadline=None, database=None, derandomize=True)
 WRONG = [None, True, 0, -1, 2.5, "3", "", [], {}, [4], float("nan"), float("inf"), "Learned"]
 FINE = {"n_kv_heads": [None], "dropout": [0], "norm_first": [True]}  # of those, what is allowed
@@ -42,7 +43,7 @@ KINDS = (ValueError, TypeError)
 def configs(draw):
     g, ratio, half = (draw(st.integers(1, 3)) for _ in range(3))
     h, whole = g * ratio, st.integers(1, 40)
-    return TransformerConfig(
+    return HubConfig(
         vocab_size=draw(whole),
         max_len=draw(whole),
         d_model=2 * half * h,
@@ -68,10 +69,11 @@ def configs(draw):
 @given(configs())
 def test_a_configuration_comes_back_from_json(config):
     text = config.to_json()
-    back = TransformerConfig.from_json(text)
+    back = HubConfig.from_json(text)
     assert back == config and back.to_json() == text
     assert list(map(type, asdict(back).values())) == list(map(type, asdict(config).values()))
-    assert set(json.loads(text)) == {field.name for field in fields(TransformerConfig)}
+    assert set(json.loads(text)) == {field.name for field in fields(HubConfig)}
+    assert as_hub_config(make_config(json.loads(text))) == config
 
 
 @JSON
@@ -83,7 +85,7 @@ def test_what_is_no_configuration_is_refused(config, data):
     fine = FINE.get(name, [])
     wrong = data.draw(st.sampled_from([v for v in WRONG if not any(v is f for f in fine)]))
     with pytest.raises(KINDS, match=f"^{name}: expected"):
-        TransformerConfig.from_json(json.dumps(values | {name: wrong}))
+        HubConfig.from_json(json.dumps(values | {name: wrong}))
     with pytest.raises(KINDS, match=f"^{name}: expected"):
         replace(config, **{name: wrong})
     needed = data.draw(st.sampled_from(["vocab_size", "max_len"]))
@@ -93,9 +95,10 @@ def test_what_is_no_configuration_is_refused(config, data):
         json.dumps({key: value for key, value in values.items() if key != needed}),
     ):
         with pytest.raises(ValueError, match="^text: expected"):
-            TransformerConfig.from_json(bad)
+            HubConfig.from_json(bad)
     least = {key: values[key] for key in ("vocab_size", "max_len")}
-    assert TransformerConfig.from_json(json.dumps(least)).d_model == 64  # the others have defaults
+    for kind in (HubConfig, TransformerConfig):
+        assert kind.from_json(json.dumps(least)).d_model == 64  # the others have defaults
 
 
 @pytest.mark.parametrize(
@@ -104,12 +107,42 @@ def test_what_is_no_configuration_is_refused(config, data):
         ("d_model", dict(n_heads=5)),
         ("d_model", dict(n_heads=4, positions="rotary")),  # heads of an odd width
         ("n_heads", dict(n_kv_heads=2)),
-        ("vocab_size", dict(n_layers=10**12)),  # refused before any memory is taken
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(name, changes):
     with pytest.raises(ValueError, match=f"^{name}.*expected"):
         replace(CONFIG, **changes)
+
+
+def test_a_model_that_memory_cannot_hold_is_refused_before_any_is_taken():
+    "A configuration is as valid on a small machine as on a large one; a model is not."
+    config = replace(CONFIG, n_layers=10**12)
+    assert TransformerConfig.from_json(config.to_json()) == config
+    wide = dict(vocab_size=10**12, max_len=10**12)
+    for make in (
+        lambda: check_memory(config),
+        lambda: LanguageModel(config),
+        lambda: EncoderDecoder(CONFIG, tgt_config=config),
+        lambda: LanguageModel(replace(CONFIG, **wide)),
+    ):
+        with pytest.raises(ValueError, match="^vocab_size = .*: expected at most .* GB of this"):
+            make()
+    with torch.device("meta"):  # where weights take no memory, and the objects of blocks do
+        check_memory(replace(CONFIG, **wide))
+        with pytest.raises(ValueError, match="^vocab_size = .*: expected at most .* GB of this"):
+            LanguageModel(config)
+
+
+def test_the_lessons_have_twelve_fields_and_a_file_has_all():
+    assert len(fields(TransformerConfig)) == 12
+    with pytest.raises(TypeError, match="tied_head"):
+        TransformerConfig(11, 9, tied_head=False)
+    assert make_config(asdict(HUB)) == CONFIG and type(make_config(asdict(HUB))) is not HubConfig
+    assert as_hub_config(CONFIG) == HUB and as_hub_config(HUB) is HUB
+    untied = make_config(asdict(HUB) | dict(tied_head=False))
+    assert type(untied) is HubConfig and untied == replace(HUB, tied_head=False)
+    for name in ("d_k", "bias", "tied_head", "pad_token_id", "embed_scale", "n_parameters"):
+        assert getattr(CONFIG, name) == getattr(HUB, name), name
 
 
 def test_positions_act_where_they_belong_and_a_configuration_does_not_change():
@@ -170,7 +203,7 @@ def test_weights_start_in_embeddings_and_layers_without_a_bias_too():
 )
 @pytest.mark.parametrize("cross", [False, True])
 def test_only_named_layers_have_a_bias(bias, with_one, cross):
-    stack = (Decoder if cross else Stack)(replace(CONFIG, bias=bias))
+    stack = (Decoder if cross else Stack)(replace(HUB, bias=bias))
     layers = [(n, m) for n, m in stack.named_modules() if isinstance(m, nn.Linear)]
     assert {n.split(".")[-1] for n, m in layers if m.bias is not None} == with_one
     x = torch.randn(2, 4, 12)
@@ -178,20 +211,21 @@ def test_only_named_layers_have_a_bias(bias, with_one, cross):
 
 
 def test_heads_have_the_number_and_the_width_asked_for():
-    layer = replace(CONFIG, d_k=5, n_kv_heads=1).build_attention()
+    layer = replace(HUB, d_k=5, n_kv_heads=1).build_attention()
     shapes = {name: tuple(part.weight.shape) for name, part in layer.named_children()}
     keys = dict.fromkeys(["w_k", "w_v"], (5, 12))
     assert shapes == {"w_q": (3 * 5, 12), **keys, "w_o": (12, 3 * 5)}
     for changes in (dict(d_k=5), dict(n_kv_heads=1)):
-        config = replace(CONFIG, **changes)
+        config = replace(HUB, **changes)
         assert type(config.build_attention()) is GroupedQueryAttention
         assert Stack(config)(torch.randn(2, 4, 12)).shape == (2, 4, 12)
-    assert type(CONFIG.build_attention()) is MultiHeadAttention
+    for config in (CONFIG, HUB):
+        assert type(config.build_attention()) is MultiHeadAttention
 
 
 def test_a_norm_has_the_eps_asked_for():
     for norm in NORMS:
-        stack = Stack(replace(CONFIG, norm=norm, norm_eps=1e-3))
+        stack = Stack(replace(HUB, norm=norm, norm_eps=1e-3))
         assert {m.eps for m in stack.modules() if hasattr(m, "eps")} == {1e-3}
 
 
@@ -202,9 +236,7 @@ def test_frequencies_are_slowed_as_llama_3_does():
     assert_close(1 / factor, torch.tensor([1 / 8, 1 / 8, 0.5 + 0.5 / 8, 1, 1]).double())
     assert_close(scale_frequencies(frequency, dict(rope_type="linear", factor=2)), frequency / 2)
     plain, slow = (
-        replace(CONFIG, positions="rotary", d_k=4, rope_scaling=scaling).build_positions(
-            "attention"
-        )
+        replace(HUB, positions="rotary", d_k=4, rope_scaling=scaling).build_positions("attention")
         for scaling in (None, dict(rope_type="linear", factor=2.0))
     )
     assert_close(slow.table[:, 2:9:2], plain.table[:, 1:5])  # half as fast
@@ -212,6 +244,6 @@ def test_frequencies_are_slowed_as_llama_3_does():
 
 
 def test_rotary_tables_count_as_memory():
-    sizes = dict(positions="rotary", max_len=10**9)
+    config = replace(HUB, positions="rotary", max_len=10**9, d_k=64)
     with pytest.raises(ValueError, match="max_len = 1,000,000,000.*expected at most"):
-        replace(CONFIG, **sizes, d_k=64)
+        LanguageModel(config)

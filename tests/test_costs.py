@@ -21,6 +21,7 @@ from former_nb.core import set_seed
 from former_nb.costs import activation_bytes, cache_bytes, training_cost
 from former_nb.encoder_decoder import EncoderDecoder
 from former_nb.generator import LanguageModel
+from former_nb.hub_config import HubConfig
 from former_nb.losses import token_loss
 from former_nb.optimization import (
     checkpoint_blocks,
@@ -143,7 +144,7 @@ FORMS += [
 @pytest.mark.parametrize("bf16", [False, True])
 def test_the_formula_of_activations_is_what_autograd_keeps(form, bf16):
     sizes = dict(d_model=32, n_heads=4, n_layers=3, d_ff=80, dropout=0.0) | form
-    config = TransformerConfig(50, 64, **sizes)
+    config = HubConfig(50, 64, **sizes)
     stack, x = Stack(config).train(), torch.randn(3, 48, config.d_model, requires_grad=True)
     last = kept_for_backward(stack.norm, lambda: stack.norm(x))  # beside the blocks
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
@@ -202,6 +203,7 @@ import resource, sys, torch
 from accelerate import Accelerator
 from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
+from former_nb.hub_config import HubConfig
 from former_nb.optimization import make_optimizers
 from former_nb.training import train_step
 

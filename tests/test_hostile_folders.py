@@ -463,6 +463,6 @@ def test_usual_normalizers_are_accepted():
 @pytest.mark.parametrize("name", ["runs/typo", "./typo", "/no/such/folder", "typo", "../a/b"])
 def test_a_folder_that_is_not_there_is_no_name_on_the_hub(name, monkeypatch):
     ask = lambda *args, **kwargs: pytest.fail("asked the hub")
-    monkeypatch.setattr("former_nb.saving.hf_hub_download", ask)
+    monkeypatch.setattr("former_nb.pretrained.hf_hub_download", ask)
     with pytest.raises(ValueError, match="^model: expected a folder, or a name on the hub with"):
         LanguageModel.from_pretrained(name)

@@ -21,6 +21,7 @@ from former_nb.classifier import Classifier
 from former_nb.cli import app
 from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
+from former_nb.hub_config import make_config
 from former_nb.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.labels import predict
 from former_nb.recording import record_attention
@@ -239,7 +240,7 @@ OURS = dict(vocab_size=V, max_len=20, d_model=24, n_heads=3, n_layers=2, d_ff=40
 )
 def test_a_model_of_ours_is_one_of_theirs(changes, tmp_path):
     torch.manual_seed(1)
-    ours = LanguageModel(TransformerConfig(**OURS, **changes)).eval()
+    ours = LanguageModel(make_config(OURS | changes)).eval()
     to_hugging_face(ours, tmp_path, eos_token_id=2)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     with torch.no_grad():
@@ -703,7 +704,7 @@ class FakeHub:
 def test_a_model_is_pushed_to_the_hub_with_a_card_and_comes_back(tmp_path, monkeypatch):
     hub = FakeHub(tmp_path)
     monkeypatch.setattr("huggingface_hub.hub_mixin.HfApi", lambda **kwargs: hub)
-    monkeypatch.setattr("former_nb.saving.hf_hub_download", hub.download)
+    monkeypatch.setattr("former_nb.pretrained.hf_hub_download", hub.download)
     model = LanguageModel(TransformerConfig(**OURS)).eval()
     model.push_to_hub("you/names")
     files = {file.name for file in (tmp_path / "you" / "names").iterdir()}

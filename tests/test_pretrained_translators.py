@@ -16,6 +16,7 @@ from former_nb.caches import KVCache
 from former_nb.cli import app
 from former_nb.config import TransformerConfig
 from former_nb.encoder_decoder import EncoderDecoder
+from former_nb.hub_config import HubConfig
 from former_nb.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.recording import record_attention
 from former_nb.saving import load_model, save_model, to_onnx
@@ -165,13 +166,13 @@ def test_one_that_ours_cannot_be_is_refused(changes, said, tmp_path):
 def test_ours_that_none_of_theirs_is_is_refused(tmp_path):
     sizes = dict(vocab_size=V, max_len=9, d_model=12, n_heads=3, n_layers=1, d_ff=20)
     sizes |= dict(norm_first=False, logits_bias=True)
-    two = TransformerConfig(**sizes, embed_norm=True)
-    plain = TransformerConfig(**sizes, positions="sinusoidal")
+    two = HubConfig(**sizes, embed_norm=True)
+    plain = HubConfig(**sizes, positions="sinusoidal")
     for model, said in [
         (EncoderDecoder(two, tgt_config=two), "a model of a kind"),
         (EncoderDecoder(two), "a model of a kind"),
         (BartEncoderDecoder(two, tied=False), "a model of a kind"),
-        (BartEncoderDecoder(TransformerConfig(**sizes)), "a model of a kind"),
+        (BartEncoderDecoder(HubConfig(**sizes)), "a model of a kind"),
         (BartEncoderDecoder(plain), "encoder.embed_positions.weight as theirs computes it"),
     ]:
         with pytest.raises(ValueError, match=f"^model: expected .*{said}"):

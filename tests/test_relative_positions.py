@@ -10,8 +10,8 @@ from attention_tools import Placed
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.config import TransformerConfig
 from former_nb.generator import LanguageModel
+from former_nb.hub_config import HubConfig
 from former_nb.multi_head import MultiHeadAttention
 from former_nb.positions import Rotary, rotary_frequencies, rotary_table, sinusoid_table
 from former_nb.relative_positions import ALiBi, InterleavedRotary, RelativeBias, alibi_slopes
@@ -152,7 +152,7 @@ def test_beyond_the_table_only_a_window_goes_on():
 
 
 def test_the_layers_of_a_model_share_one_rotary_table():
-    c = TransformerConfig(7, 64, 12, 2, 3, 8, positions="rotary", rope_scaling=SLOW)
+    c = HubConfig(7, 64, 12, 2, 3, 8, positions="rotary", rope_scaling=SLOW)
     model = LanguageModel(c)
     with torch.device("meta"):
         loaded = LanguageModel(c)
