@@ -72,10 +72,10 @@ USED = {  # what comes before a lesson in the way of imports, wherever it is rea
     ],
 }
 ABOVE = [  # the course does not import them
-    "library/settings",
-    "library/recipes",
-    "library/reports",
-    "library/cli",
+    "settings.py",
+    "recipes.py",
+    "reports.py",
+    "cli.py",
 ]
 AHEAD = {  # what the cells of a page, not its module, show of later lessons
     "deeper/04_mask_patterns": ["library/config", "10_generator"],  # a mask in a whole model
