@@ -19,6 +19,8 @@ from nbformat.v4 import new_notebook, new_output
 
 from former_nb.files import SHIPPED
 from former_nb.saving import load_model
+from former_nb.tasks.base import choose
+from former_nb.tasks.names import Names
 
 ROOT = Path(__file__).resolve().parents[1]
 run, readme, order = tool("run"), tool("readme"), tool("order")
@@ -416,9 +418,9 @@ def test_the_models_that_ship_can_be_made_again(name, tmp_path, monkeypatch, cap
     "As tools/models.py makes them, but for the steps: two, and few numbers."
     models = tool("models")
     monkeypatch.setattr(models, "FOLDER", tmp_path)
-    whole, choose, few = models.number_rows(), models.choose_settings, (200, 20, 10)
+    whole, few = models.number_rows(), (200, 20, 10)
     monkeypatch.setattr(models, "number_rows", lambda: [p[:n] for p, n in zip(whole, few)])
-    monkeypatch.setattr(models, "choose_settings", lambda *args: choose(*args) | {"steps": 2})
+    monkeypatch.setattr(models, "Names", lambda: choose(Names, "names", {"steps": 2}))
     monkeypatch.setattr(models, "fit", lambda *args: None)  # of the numbers
     models.ship(name)
     made, ours = (load_model(folder / name).model for folder in (tmp_path, SHIPPED))
