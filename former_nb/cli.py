@@ -431,9 +431,11 @@ def main() -> None:
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS")
     words = line.split() if line else sys.argv
     if "train" in words[1:2]:
-        prepare = one_sentence(add_tasks)
+        chosen = words[2] if len(words) > 2 else ""
+        if line and chosen not in TASKS:  # nobody waits for PyTorch to complete a word
+            chosen = ""
         try:
-            prepare(words[2] if len(words) > 2 else "")
+            one_sentence(add_tasks)(chosen)
         except typer.Exit as stop:
             sys.exit(stop.exit_code)
     app()

@@ -44,17 +44,13 @@ def one_line(text: str) -> str:
 
 def note_few(folder: Path) -> None:
     "Say on standard error if a classifier was judged on so few texts that nobody knows it well."
-    note = few_texts(judged_on(folder))
+    try:
+        judged = sum(row["texts"] for row in read_report(folder)["by_label"].values())
+    except (KeyError, TypeError, AttributeError):
+        return  # nobody knows on how many
+    note = few_texts(judged)
     if note:
         remark(f"Note: {note}")
-
-
-def judged_on(folder: Path) -> float:
-    "How many held-out texts a classifier was judged on; infinite if nobody knows."
-    try:
-        return sum(row["texts"] for row in read_report(folder)["by_label"].values())
-    except (KeyError, TypeError, AttributeError):
-        return float("inf")
 
 
 def translate_lines(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from ..core import keep_memory
 from ..scores import compare_translations, score_translations
-from ..tasks import TASKS, find_task
-from ..tasks.names import Names, name_losses, say_name_losses
+from ..tasks import TASKS, find_task, say_losses
+from ..tasks.names import TITLE, Names, name_losses
 from ..toy_data import number_pairs
 from ..translating import translate
 from .folders import read_note, read_report, restore
@@ -17,7 +17,7 @@ def evaluate_names(model, tokenizer) -> None:
     task = Names()
     data = task.load_data()
     echo(f"{data.source}: {data.sizes}")
-    say_name_losses(name_losses(model, tokenizer, data.parts), echo)
+    say_losses(echo, TITLE, name_losses(model, tokenizer, data.parts))
 
 
 def evaluate_numbers(model, tokenizer) -> None:
@@ -36,11 +36,12 @@ def evaluate_run(
     "Repeat the report of a run. Raises `ValueError` where other data are found than at its end."
     keep_memory()
     name, _ = read_note(folder, "model")
-    if not file and name not in TASKS:  # a folder may come from anywhere: it makes us run no file
-        raise ValueError(f"task: expected the file {name!r}, of which {str(folder)!r} holds a run")
     if file:
-        name = file.name
-    task = restore(folder, "model", name, find_task(str(file or name)))
+        task = restore(folder, "model", file.name, find_task(str(file)))
+    elif name in TASKS:
+        task = restore(folder, "model", name, TASKS[name])
+    else:  # a folder may come from anywhere: it makes us run no file
+        raise ValueError(f"task: expected the file {name!r}, of which {str(folder)!r} holds a run")
     data = task.load_data()
     before = read_report(folder).get("data")
     if before not in (None, data.source):

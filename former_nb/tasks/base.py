@@ -81,8 +81,9 @@ class Task(ABC):
     def __post_init__(self):
         if self.d_ff is None and type(self.d_model) is int:
             object.__setattr__(self, "d_ff", 4 * self.d_model)
-        if type(self.muon_lr) in (int, float) and self.muon_lr == 0:  # neither TOML nor an
-            object.__setattr__(self, "muon_lr", None)  # option has None
+        # neither TOML nor an option has None
+        if type(self.muon_lr) in (int, float) and self.muon_lr == 0:
+            object.__setattr__(self, "muon_lr", None)
 
     @abstractmethod
     def load_data(self) -> Data:
@@ -152,8 +153,9 @@ def list_settings(task: type[Task]) -> dict[str, Setting]:
     types = get_type_hints(task, include_extras=True)
     settings = {}
     for field in sorted(fields(task), key=lambda field: field.name in common):
-        is_file = types[field.name] == FileName
-        alternatives = (str,) if is_file else get_args(types[field.name]) or (types[field.name],)
+        annotation = types[field.name]
+        is_file = annotation == FileName
+        alternatives = (str,) if is_file else get_args(annotation) or (annotation,)
         settings[field.name] = Setting(
             kind=alternatives[0],
             optional=NoneType in alternatives,
@@ -186,9 +188,8 @@ def choose(
     for key, value in given.items():
         if key not in settings:
             near = get_close_matches(key, settings, 1)
-            hint = (
-                f"did you mean {near[0]}?" if near else f"these are {', '.join(sorted(settings))}"
-            )
+            names = ", ".join(sorted(settings))
+            hint = f"did you mean {near[0]}?" if near else f"these are {names}"
             raise ValueError(f"{key}: not a setting of {name!r}; {hint}")
         if not hasattr(Task, key):  # the others are checked by the configurations
             check_kind(key, value, settings[key])

@@ -1,6 +1,5 @@
 """Write like one long text: Shakespeare's plays, a file, or the bytes of Wikipedia."""
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +10,8 @@ VALID = 250_000  # characters to choose by, at most
 
 
 @dataclass(frozen=True)
-class LongText(Task):
-    "A language model of one long text."
+class Shakespeare(Task):
+    "Write like Shakespeare."
 
     length: int = 128  # characters per window
     batch_size: int = 16  # windows per step, all processes together
@@ -23,9 +22,13 @@ class LongText(Task):
     minutes: float | None = 5.0
     eval_every: int | None = 500
 
-    @abstractmethod
+    name = "shakespeare"  # as for `load_long_text`
+
     def load_text(self) -> tuple[str | bytes, str, tuple[float, ...]]:
         "The text, where it comes from, and the shares of its parts."
+        from ..long_text_data import load_long_text
+
+        return load_long_text(self.name)
 
     def load_data(self) -> Data:
         from ..guards import check_int, check_that
@@ -75,27 +78,14 @@ class LongText(Task):
 
 
 @dataclass(frozen=True)
-class Shakespeare(LongText):
-    "Write like Shakespeare."
-
-    def load_text(self):
-        from ..long_text_data import load_long_text
-
-        return load_long_text("shakespeare")
-
-
-@dataclass(frozen=True)
-class Enwik8(LongText):
+class Enwik8(Shakespeare):
     "Model the bytes of Wikipedia."
 
-    def load_text(self):
-        from ..long_text_data import load_long_text
-
-        return load_long_text("enwik8")
+    name = "enwik8"
 
 
 @dataclass(frozen=True)
-class Text(LongText):
+class Text(Shakespeare):
     "Write like a text of your own."
 
     file: FileName = ""  # your own text, UTF-8

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .base import Data, FileName, Say, Task, progress, say_losses, text_data
 
+TITLE = "Nats per character on held-out names, their end counted:"
 BEGINNINGS = ("Jo", "Mi", "Au")  # of names that a report shows
 
 
@@ -50,7 +51,7 @@ class Names(Task):
         from ..sampling import Sampling
 
         losses = name_losses(model, data.tokenizer, data.parts)
-        say_name_losses(losses, say)
+        say_losses(say, TITLE, losses)
         normalise = data.tokenizer.normalise
         taken = {normalise(name) for name in chain.from_iterable(data.parts)}
         sampling = Sampling(temperature=0.8, seed=self.seed)
@@ -90,11 +91,6 @@ def name_losses(
         "bigram": NGram(train, 2, choices).nats(test),
         "Kneser–Ney 6-gram": NGram(train, 6, choices).nats(test),
     }
-
-
-def say_name_losses(losses: dict[str, float], say: Say) -> None:
-    "Name each loss, one per line."
-    say_losses(say, "Nats per character on held-out names, their end counted:", losses)
 
 
 def new_names(
