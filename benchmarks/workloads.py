@@ -31,7 +31,7 @@ from former_nb.losses import call, token_loss
 from former_nb.masks import padding_mask
 from former_nb.multi_head import MultiHeadAttention
 from former_nb.sampling import Sampling
-from former_nb.settings import PairData
+from former_nb.tasks.pairs import Multi30k
 from former_nb.text import BOS, EOS, PAD, SPECIALS, UNK
 from former_nb.torch_layers import mha_to_torch
 from former_nb.two_stacks import attend_beams
@@ -253,7 +253,7 @@ def translator_batches(kind):
     if kind == "unsorted":
         return [collate_pairs(captions(128, TRANSLATOR.vocab_size))]
     rows = captions(None, TRANSLATOR.vocab_size)
-    how = dict(max_tokens=PairData.batch_tokens, length=lambda row: max(map(len, row)))
+    how = dict(max_tokens=Multi30k.batch_tokens, length=lambda row: max(map(len, row)))
     order = make_batches(rows, collate=collate_pairs, **how).batch_sampler.batches()
     chosen = (order[(2 * i + 1) * len(order) // 8] for i in range(4))
     return [collate_pairs([rows[j] for j in batch]) for batch in chosen]

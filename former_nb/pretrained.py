@@ -34,7 +34,7 @@ from .fine_tuning import merge_low_rank
 from .guards import check_choice, check_that, check_type
 from .hub_config import HubConfig, as_hub_config, make_config
 from .second_edition import is_second_edition, rename_tensors
-from .tokenization import TextTokenizer
+from .tokens import TextTokenizer
 
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)

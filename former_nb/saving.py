@@ -47,7 +47,8 @@ from .pretrained import (
 )
 from .second_edition import is_second_edition, kind_today
 from .sharding import gather_model
-from .tokenization import TextTokenizer, load_tokenizer
+from .tokenization import load_tokenizer
+from .tokens import TextTokenizer
 
 __all__ = ["LABELS", "save_model", "load_model", "to_onnx"]
 

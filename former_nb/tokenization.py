@@ -29,7 +29,7 @@ from tokenizers.trainers import BpeTrainer
 from .files import read_bytes, read_json, reading
 from .guards import check_choice, check_int, check_that, check_type
 from .text import CharTokenizer  # noqa: F401, so that it has entered itself in KINDS
-from .tokens import KINDS, PAD, SPECIALS, TextTokenizer, check_texts, normalise  # noqa: F401
+from .tokens import KINDS, SPECIALS, TextTokenizer, check_texts
 
 __all__ = [
     "SubwordTokenizer",

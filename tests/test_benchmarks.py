@@ -10,7 +10,7 @@ import benchmarks.__main__ as command
 from benchmarks import chart, peers, start, timing, workloads
 from benchmarks.__main__ import main
 from former_nb.data_sets import load_translations
-from former_nb.settings import PairData
+from former_nb.tasks.pairs import Multi30k
 from former_nb.text import PAD
 
 PEER = {"write": "Hugging Face GPT-2", "translate": "Hugging Face BART"}
@@ -110,7 +110,7 @@ def test_the_translator_is_timed_in_the_batches_of_its_recipe():
     for kind in ("buckets", "unsorted"):
         sides = [t for x, _ in workloads.translator_batches(kind) for t in x]
         pads[kind] = sum((t == PAD).sum().item() for t in sides) / sum(t.numel() for t in sides)
-        assert all(t.numel() <= PairData.batch_tokens for t in sides)
+        assert all(t.numel() <= Multi30k.batch_tokens for t in sides)
     assert len(sides) == 2 and pads["buckets"] < 0.15
     if load_translations()[1].startswith("Multi30k"):  # number words are nearly of one length
         assert 0.25 < pads["unsorted"]

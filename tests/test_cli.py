@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -17,17 +16,17 @@ import torch
 from cli_tools import POSIX, SMALL, contents, done, former, no_option, process, refused
 from process_tools import OFFLINE, succeeds
 
-from former_nb import cli
 from former_nb.batches import make_batches
 from former_nb.classifier import Classifier
+from former_nb.commands import train
 from former_nb.config import TransformerConfig
 from former_nb.costs import training_cost
 from former_nb.data_sets import load_names
-from former_nb.recipes import TASKS
 from former_nb.resuming import lock_folder
 from former_nb.saving import load_model
-from former_nb.settings import Job, own_settings, task_settings
-from former_nb.text import encode_texts
+from former_nb.tasks import TASKS, Data, Task
+from former_nb.tasks.base import list_settings
+from former_nb.text import CharTokenizer, encode_texts
 from former_nb.toy_data import collate_answers, number_pairs
 from former_nb.training import exact_match
 from former_nb.training_config import TrainingConfig
@@ -115,15 +114,12 @@ def test_numbers_without_bounds_are_refused_at_once(model, own):
 
 
 def start(task, given, out=None, dry=False):
-    how = dict(device="cpu", save_every=None, tensorboard=False)
-    cli.start(task, given, out, None, None, False, dry, how)
+    train.start(task, TASKS[task], given, out, dry=dry, device="cpu")
 
 
 def test_a_run_without_a_folder_goes_into_one_of_its_task(monkeypatch, tmp_path):
     asked = []
-    monkeypatch.setattr(
-        cli, "run_task", lambda task, settings, plan, out, *_, **__: asked.append(out)
-    )
+    monkeypatch.setattr(train, "run_task", lambda name, task, out, *_, **__: asked.append(out))
     for out in (None, tmp_path):
         start("copy", {"rows": 100}, out)
     assert asked == [Path("runs", "copy"), tmp_path]
@@ -132,10 +128,9 @@ def test_a_run_without_a_folder_goes_into_one_of_its_task(monkeypatch, tmp_path)
 @pytest.mark.parametrize("task", ["names", "classify"])
 def test_each_setting_is_checked_before_anything_is_written(own, tmp_path, monkeypatch, task):
     out = tmp_path / "out"
-    monkeypatch.setattr(cli, "claim_folder", lambda *_: pytest.fail("this was accepted"))
-    own_names = own_settings(TASKS[task].data)
-    for name, setting in task_settings(TASKS[task]).items():
-        numbers = {int: [-1, 1.5], float: [-1, math.nan]} if name in own_names else {}
+    monkeypatch.setattr(train, "claim_folder", lambda *_: pytest.fail("this was accepted"))
+    for name, setting in list_settings(TASKS[task]).items():
+        numbers = {} if hasattr(Task, name) else {int: [-1, 1.5], float: [-1, math.nan]}
         for odd in ([1], *numbers.get(setting.kind, ())):
             with pytest.raises((TypeError, ValueError), match=rf"\b{name}\b"):
                 start(task, own[task] | {name: odd}, out)
@@ -386,12 +381,18 @@ def test_a_dry_run_of_each_task_says_what_a_run_needs(own, task, monkeypatch):
     assert re.search(r"# memory of each process: [\d.]+ [kMG]B at most \(weights", said)
 
 
-def test_a_dry_run_counts_the_widest_batch(capsys):
+def test_a_dry_run_counts_the_widest_batch(capsys, monkeypatch):
     config = TransformerConfig(50, 64, 16, 2, 1, 32)
     narrow, wide = ((torch.ones(8, T, dtype=torch.long), torch.zeros(8).long()) for T in (5, 40))
-    job = Job("ours", "two", [narrow, wide], [], partial(Classifier, config, 2), None, None)
+    monkeypatch.setattr(train, "toml_lines", lambda settings: [])
+
+    class Two(Task):
+        load_data = lambda self: Data("ours", [], [narrow, wide], [], CharTokenizer("ab"), 64)
+        make_model = lambda self, data: Classifier(config, 2)
+        report = None
+
+    train.dry_run(Two(steps=2, pad=None))
     plan = TrainingConfig(steps=2, pad=None)
-    cli.dry_run(job, plan, {})
     cost = str(training_cost(Classifier(config, 2), wide, plan)).splitlines()
     assert capsys.readouterr().out.splitlines()[-2:] == [f"# {line}" for line in cost]
 
@@ -426,7 +427,7 @@ def test_a_small_model_takes_few_threads(monkeypatch, parameters, asked, variabl
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(name, "7") if name == variable else monkeypatch.delenv(name, False)
-    assert cli.choose_threads(parameters, asked) == threads[-1] == wanted
+    assert train.choose_threads(parameters, asked) == threads[-1] == wanted
 
 
 def test_training_says_how_many_threads_it_takes(names, tmp_path):

@@ -18,12 +18,14 @@ from process_tools import OFFLINE
 
 from former_nb import caches, cli
 from former_nb.classifier import Classifier
+from former_nb.commands import folders, generate, terminal, train
 from former_nb.config import TransformerConfig
 from former_nb.data_sets import load_names
-from former_nb.recipes import TASKS
+from former_nb.files import SHIPPED
 from former_nb.sampling import Sampling
 from former_nb.saving import load_model, save_model
-from former_nb.settings import choose_settings
+from former_nb.tasks import TASKS
+from former_nb.tasks.base import choose
 from former_nb.text import CharTokenizer
 
 CPU = ["--device", "cpu"]
@@ -71,19 +73,19 @@ def test_a_text_given_as_an_option_is_told_where_it_belongs(command):
 def test_without_a_model_there_is_one_that_ships_or_the_way_to_one():
     refused(former("classify", "a film"), "model: ", "former-nb train imdb")
     said = {name: done("evaluate", "--model", name, *CPU) for name in ("names", "numbers")}
-    assert {folder.name for folder in cli.SHIPPED.iterdir()} == set(said)
+    assert {folder.name for folder in SHIPPED.iterdir()} == set(said)
     assert done("evaluate", *CPU) == said["names"]
     assert "  1.528  transformer\n" in said["names"] and "Kneser–Ney" in said["names"]
     right, of = said["numbers"].split(": ")[1].replace(",", "").split(" held-out")[0].split(" of ")
     assert 990 <= int(right) <= int(of) == 1000
-    assert not (cli.SHIPPED / "names" / "attention.png").exists()
+    assert not (SHIPPED / "names" / "attention.png").exists()
 
 
 def test_a_run_that_has_no_model_yet_says_how_to_go_on(tmp_path):
     out = tmp_path / "my run"
     words = dict(zip(("rows", "length", "symbols", "d_model", "steps"), (250, 5, 8, 16, 2)))
-    settings = choose_settings(TASKS["copy"], {}, words)
-    cli.claim_folder(out, "copy", settings, False)  # what a run does first
+    task = choose(TASKS["copy"], "copy", words)
+    folders.claim_folder(out, "copy", task, False)  # what a run does first
     on = f"former-nb train copy --resume '{out}'"
     for command in ("generate", "classify x", "translate x", "view x", "evaluate"):
         refused(former(*command.split(), "--model", out), "model: ", "did not end", on)
@@ -175,12 +177,16 @@ def test_who_waits_at_a_terminal_is_told_for_what(monkeypatch, words):
 
 
 def test_the_first_lines_do_not_wait_for_a_thousand():
-    sizes = [len(some) for some in islice(cli.growing(count(), 1000), 6)]
+    sizes = [len(some) for some in islice(terminal.growing(count(), 1000), 6)]
     assert sizes == [1, 8, 64, 512, 1000, 1000]
     read = []
     lines = (read.append(i) or i for i in range(5))
-    assert next(cli.growing(lines, 1000)) == [0] and read == [0]
-    assert list(cli.growing([], 9)) == [] and list(cli.growing(range(3), 1)) == [[0], [1], [2]]
+    assert next(terminal.growing(lines, 1000)) == [0] and read == [0]
+    assert list(terminal.growing([], 9)) == [] and list(terminal.growing(range(3), 1)) == [
+        [0],
+        [1],
+        [2],
+    ]
 
 
 @pytest.mark.parametrize("n", [1, 3, 30])
@@ -210,10 +216,10 @@ def test_new_names_and_none_twice():
 
 def test_what_a_model_has_learned_is_asked_of_its_run(run, tmp_path):
     tokenizer = load_model(run).tokenizer
-    assert cli.known_names(run, tokenizer) == set(LIST)
-    assert cli.known_names(tmp_path, tokenizer) == set()  # nobody knows
+    assert generate.known_names(run, tokenizer) == set(LIST)
+    assert generate.known_names(tmp_path, tokenizer) == set()  # nobody knows
     done("train", "copy", *SIZES, "--steps", 2, "--out", tmp_path / "toy")
-    assert cli.known_names(tmp_path / "toy", tokenizer) == set()  # an answer may be known
+    assert generate.known_names(tmp_path / "toy", tokenizer) == set()  # an answer may be known
 
 
 def test_a_list_that_is_gone_is_mentioned(run, tmp_path):
@@ -249,12 +255,12 @@ def test_many_texts_are_drawn_a_few_at_a_time(run, monkeypatch):
 
     monkeypatch.setattr(caches, "generate_text", generate_text)
     sampling = Sampling(seed=3)
-    drawn = list(islice(cli.draw_texts(10**30, trained, tokenizer, "", 4, sampling), 6000))
-    assert sizes[:3] == [16, 64, 256] and max(sizes) * 4 <= cli.TOKENS and len(sizes) < 10
+    drawn = list(islice(generate.draw_texts(10**30, trained, tokenizer, "", 4, sampling), 6000))
+    assert sizes[:3] == [16, 64, 256] and max(sizes) * 4 <= generate.TOKENS and len(sizes) < 10
     for i in (0, 20, 5000):  # each as if it were drawn alone
         how = Sampling(seed=3 + i)
         assert draw(trained, tokenizer, "", 1, 4, how)[0].capitalize() == drawn[i]
-    wide = cli.draw_texts(10**30, trained, tokenizer, "", 10**6, sampling)
+    wide = generate.draw_texts(10**30, trained, tokenizer, "", 10**6, sampling)
     next(wide)
     assert sizes[-1] == 1
 
@@ -283,7 +289,7 @@ def test_without_end_until_someone_has_read_enough_or_stops_it(run):
 
 
 def test_a_number_beyond_all_bounds_gets_one_sentence(capsys):
-    @cli.one_sentence
+    @terminal.one_sentence
     def too_large():
         return 2.0**10_000
 
@@ -312,7 +318,7 @@ def test_no_note_lets_control_characters_through(classifier, command):
 
 @pytest.mark.parametrize("odd", [ODD, "bell\x07", "\u2066bidi\u2069"])
 def test_no_error_and_no_text_lets_them_through_to_a_terminal(monkeypatch, odd):
-    @cli.one_sentence
+    @terminal.one_sentence
     def fail():
         raise ValueError(f"file: {odd}")
 
@@ -321,9 +327,9 @@ def test_no_error_and_no_text_lets_them_through_to_a_terminal(monkeypatch, odd):
     monkeypatch.setattr(sys, "stderr", err)
     with pytest.raises(typer.Exit):
         fail()
-    cli.echo(f"čia\t{odd}")
+    terminal.echo(f"čia\t{odd}")
     monkeypatch.setattr(sys, "stdout", pipe := io.StringIO())
-    cli.echo(odd)
+    terminal.echo(odd)
     for shown in (out.getvalue(), err.getvalue()):
         assert shown.replace("\n", "").replace("\t", "").isprintable() and "\\" in shown
     assert out.getvalue().startswith("čia\t") and pipe.getvalue() == f"{odd}\n"
@@ -346,9 +352,9 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     out = tmp_path / "on a full disk"
-    monkeypatch.setattr(cli, "write_report", full)
-    train = ["train", "copy", *SIZES, "--steps", 2, "--out", out]
-    refused(former(*train), "out: ", str(out), "No space left")
+    monkeypatch.setattr(train, "write_report", full)
+    words = ["train", "copy", *SIZES, "--steps", 2, "--out", out]
+    refused(former(*words), "out: ", str(out), "No space left")
     monkeypatch.setattr(Path, "write_text", full)
     refused(former("view", "Jonas", "--out", tmp_path / "a.html", *CPU), "out: ", "a.html")
 

@@ -12,8 +12,8 @@ import torch
 from cli_tools import SMALL, done, former, process, refused
 
 from former_nb.bart import BartEncoderDecoder
-from former_nb.recipes import hold_out
 from former_nb.saving import load_model, save_model
+from former_nb.tasks.pairs import hold_out
 from former_nb.toy_data import number_pairs
 
 

@@ -9,8 +9,9 @@ import pytest
 from cli_tools import SMALL, contents, done, former, no_option, refused
 
 from former_nb import labels
-from former_nb.recipes import TASKS, name_texts, prepare
-from former_nb.settings import choose_settings
+from former_nb.tasks import TASKS
+from former_nb.tasks.base import choose
+from former_nb.tasks.names import Names
 
 COLUMNS = ["--text", "post", "--label", "mood"]
 
@@ -52,10 +53,11 @@ def test_a_long_text_of_ones_own(rhymes):
 
 
 def test_counters_say_where_they_read_only_the_beginning(rhymes, monkeypatch, tmp_path):
-    monkeypatch.setattr("former_nb.reports.COUNTED", 200)
+    monkeypatch.setattr("former_nb.tasks.long_text.COUNTED", 200)
     small = {"file": str(rhymes[0]), "length": 16, "d_model": 16, "n_heads": 2, "n_layers": 1}
-    job = prepare("text", choose_settings(TASKS["text"], {}, small))
-    found = job.report(job.make_model().eval(), tmp_path, lambda *_: None)
+    task = choose(TASKS["text"], "text", small)
+    data = task.load_data()
+    found = task.report(task.make_model(data).eval(), data, tmp_path, lambda *_: None)
     nats = found["held_out_nats_per_character"]
     assert len(nats) == 5 and sum("its first 200 characters" in name for name in nats) == 3
 
@@ -65,10 +67,10 @@ def test_line_breaks_of_a_web_page_are_no_words_of_a_review(monkeypatch):
     rows = [(line.format(word), label) for word, label in (("good", 1), ("bad", 0))] * 20
     reviews = dict(train=sorted(rows), test=sorted(rows))
     monkeypatch.setattr("former_nb.data_sets.load_reviews", lambda: (reviews, "two reviews"))
-    job = prepare("imdb", choose_settings(TASKS["imdb"], {}, {"vocabulary": 300, "d_model": 16}))
-    tokenizer, parts = job.save.keywords["tokenizer"], job.report.keywords["parts"]
+    data = choose(TASKS["imdb"], "imdb", {"vocabulary": 300, "d_model": 16}).load_data()
+    parts = data.parts
     assert len(parts[2]) == 40 and all("<br />" in text for part in parts for text, _ in part)
-    read = [tokenizer.decode(row.tolist()) for tokens, _ in job.valid for row in tokens]
+    read = [data.tokenizer.decode(row.tolist()) for tokens, _ in data.valid for row in tokens]
     assert read and all("two" in text and "br" not in text for text in read)
 
 
@@ -249,6 +251,6 @@ def test_spellings_of_one_name_stay_in_one_part(tmp_path):
     names = [f"{a}{b}a" for a in "bdgklm" for b in "aeiou"]
     file = tmp_path / "names.txt"
     file.write_text("\n".join([*names, *(n.capitalize() for n in names)]), encoding="utf-8")
-    parts, _ = name_texts({"file": str(file)})
+    parts, _ = Names(file=str(file)).read_parts()
     lower = [{name.lower() for name in part} for part in parts]
     assert sum(map(len, parts)) == 60 and sum(map(len, lower)) == 30

@@ -15,14 +15,13 @@ import tempfile
 from pathlib import Path
 
 from former_nb.batches import make_batches
-from former_nb.cli import run_task
+from former_nb.commands.train import run_task
 from former_nb.config import TransformerConfig
 from former_nb.core import set_seed
 from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
 from former_nb.losses import evaluate
-from former_nb.recipes import TASKS, name_texts
 from former_nb.saving import load_model, save_model
-from former_nb.settings import build, choose_settings
+from former_nb.tasks.names import Names
 from former_nb.text import CharTokenizer, collate, encode_texts
 from former_nb.toy_data import english_number, german_number, number_pairs
 from former_nb.training import TrainingConfig, fit
@@ -67,11 +66,9 @@ lesson 13 with {n:,} parameters, letter by letter.
 
 def make_names(folder):
     "Train by the command line's own recipe; model, tokenizer, measure and what the data are."
-    settings = choose_settings(TASKS["names"], {}, {})
-    (_, valid, test), source = name_texts(settings)
-    plan = build(TrainingConfig, settings)
-    how = dict(resume=False, overwrite=True, device="cpu", save_every=None, tensorboard=False)
-    run_task("names", settings, plan, folder, **how)
+    task = Names()
+    (_, valid, test), source = task.read_parts()
+    run_task("names", task, folder, overwrite=True, device="cpu")
     model, tokenizer, _ = load_model(folder)
     parts = {"validation": valid, "held-out": test}
 

@@ -1,0 +1,1 @@
+"""What the commands of `former-nb` do; `cli.py` gives it names and options."""

@@ -1,0 +1,79 @@
+"""`former-nb classify` and `translate`: an answer to each text, in order."""
+
+from itertools import chain
+from pathlib import Path
+
+from ..core import keep_memory
+from ..labels import predict
+from ..tasks.labels import few_texts
+from ..translating import translate
+from .folders import read_report
+from .terminal import echo, growing, note_odd, remark
+
+
+def classify_texts(
+    lines,  # an iterator over texts
+    block: int,  # texts at a time
+    model,
+    tokenizer,
+    labels: list[str],
+) -> None:
+    "Print label, probability and text, with tabs between. An odd text gets neither, and a note."
+    n = 0
+    for texts in growing(lines, block):
+        for text, (_, answer) in zip(texts, predict(model, tokenizer, texts, labels).iterrows()):
+            n += 1
+            label = answer["label"]
+            note = answer["note"]
+            probability = ""
+            if isinstance(label, str):
+                probability = f"{max(answer[f'p({name})'] for name in labels):.3f}"
+            else:
+                label = ""
+                note = note or "it was not classified"
+            echo("\t".join(one_line(part) for part in (label, probability, text)))
+            note_odd(n, "text", text, note)
+    if not n:
+        raise ValueError("texts: expected at least one, got none")
+
+
+def one_line(text: str) -> str:
+    "A text without line breaks and tabs."
+    return " ".join(text.splitlines()).replace("\t", " ")
+
+
+def note_few(folder: Path) -> None:
+    "Say on standard error if a classifier was judged on so few texts that nobody knows it well."
+    try:
+        judged = sum(row["texts"] for row in read_report(folder)["by_label"].values())
+    except (KeyError, TypeError, AttributeError):
+        return  # nobody knows on how many
+    note = few_texts(judged)
+    if note:
+        remark(f"Note: {note}")
+
+
+def translate_lines(
+    lines,  # an iterator over texts
+    block: int,  # lines at a time
+    model,
+    tokenizer,
+    num_beams: int,
+    num_return_sequences: int,  # above 1: each with the number of its line and its score
+    **search,  # as for `translate`
+) -> None:
+    "Print a translation of each line. A line that cannot be read gives an empty one, and a note."
+    keep_memory()
+    several = num_return_sequences > 1
+    translations = (
+        translate(
+            model, tokenizer, texts, num_beams, num_return_sequences=num_return_sequences, **search
+        )
+        for texts in growing(lines, block)
+    )
+    for n, line in enumerate(chain.from_iterable(translations), start=1):
+        best = (line.text, line.score)
+        for text, score in (best, *line.others) if several else (best,):
+            text = " ".join(text.splitlines())
+            echo(f"{n}\t{score:.4f}\t{text}" if several else text)
+        note_odd(n, "line", line.source, line.note)

@@ -1,0 +1,83 @@
+"""`former-nb evaluate` and `bleu`: a model, or translations, measured once more."""
+
+from pathlib import Path
+
+from ..core import keep_memory
+from ..scores import compare_translations, score_translations
+from ..tasks import TASKS, find_task, say_losses
+from ..tasks.names import TITLE, Names, name_losses
+from ..toy_data import number_pairs
+from ..translating import translate
+from .folders import read_note, read_report, restore
+from .terminal import echo, find_texts, is_utf8
+
+
+def evaluate_names(model, tokenizer) -> None:
+    "Losses of the model of names that ships, on names that it has not learned from."
+    task = Names()
+    data = task.load_data()
+    echo(f"{data.source}: {data.sizes}")
+    say_losses(echo, TITLE, name_losses(model, tokenizer, data.parts))
+
+
+def evaluate_numbers(model, tokenizer) -> None:
+    "How often the translator that ships is right, on numbers that it has not learned from."
+    pairs = number_pairs()["valid"] + number_pairs()["test"]
+    lines = translate(model, tokenizer, [german for german, _ in pairs], num_beams=1)
+    right = sum(line.text == english for line, (_, english) in zip(lines, pairs))
+    echo(f"Right from end to end, greedy: {right:,} of {len(pairs):,} held-out numbers")
+
+
+def evaluate_run(
+    folder: Path,
+    model,
+    file: Path | None,  # of a task that is none of ours
+) -> None:
+    "Repeat the report of a run. Raises `ValueError` where other data are found than at its end."
+    keep_memory()
+    name, _ = read_note(folder, "model")
+    if file:
+        task = restore(folder, "model", file.name, find_task(str(file)))
+    elif name in TASKS:
+        task = restore(folder, "model", name, TASKS[name])
+    else:  # a folder may come from anywhere: it makes us run no file
+        raise ValueError(f"task: expected the file {name!r}, of which {str(folder)!r} holds a run")
+    data = task.load_data()
+    before = read_report(folder).get("data")
+    if before not in (None, data.source):
+        raise ValueError(f"data: expected {before}, as in training, got {data.source}")
+    device = next(model.parameters()).device
+    echo(f"{data.source}: {data.sizes}, on {device.type}")
+    task.report(model, data, folder, echo)
+
+
+def score(
+    ref: Path,
+    hyp: Path | None,  # standard input if left out
+    than: Path | None,  # another system's
+) -> None:
+    "Print BLEU and chrF, and by how much one system is better than another."
+    files = {"ref": ref, "hyp": hyp}
+    if than:
+        files["than"] = than
+    texts = {name: list(find_texts(None, file)) for name, file in files.items()}
+    check_lines(texts, ref)
+    for metric, (value, signature) in score_translations(texts["hyp"], texts["ref"]).iterrows():
+        echo(f"{value:.2f}\t{metric}\t{signature}")
+    if than:
+        test = compare_translations(texts["than"], texts["hyp"], texts["ref"])
+        spread = f"95 of 100 samples from {test['low']:+.2f} to {test['high']:+.2f}"
+        sign = f"other sign in {test['chance']:.1%}"
+        echo(f"{test['difference']:+.2f}\tBLEU against {than}, {spread}; {sign}")
+
+
+def check_lines(texts: dict[str, list[str]], ref: Path) -> None:
+    "Raise `ValueError` unless all texts have the same number of lines, all UTF-8."
+    n = len(texts["ref"])
+    for name, lines in texts.items():
+        if len(lines) != n:
+            expected = f"as many lines as in {str(ref)!r}, {n:,}"
+            raise ValueError(f"{name}: expected {expected}, got {len(lines):,}")
+        for i, line in enumerate(lines, start=1):
+            if not is_utf8(line):
+                raise ValueError(f"{name}: line {i} is not UTF-8")

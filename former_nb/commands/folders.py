@@ -1,0 +1,176 @@
+"""The folders of runs and models: what is written down in them, and what they hold."""
+
+import json
+import shlex
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from ..files import find_model, read_json
+from ..tasks.base import Task, list_settings
+from .terminal import waiting
+
+RUN = "run.json"  # the task and the settings of a run, beside its checkpoint
+KINDS = {
+    "LanguageModel": ("generate", "a model that writes"),
+    "Classifier": ("classify", "a classifier"),
+    "EncoderDecoder": ("translate", "a translator"),
+}
+
+
+class Device(str, Enum):
+    "Where to compute."
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+    mps = "mps"
+
+
+def prepare_folder(
+    out: Path,  # made if it is missing
+    overwrite: bool,  # allow that a model is there; it stays until there is a better one
+) -> None:
+    "Make sure that a new model can be written into `out`. Raises `ValueError` if not."
+    if out == Path():
+        raise ValueError("out: expected a folder for the model alone, got the current one")
+    try:
+        if out.exists() and not out.is_dir():
+            raise ValueError(f"out: {str(out)!r} is a file; expected a folder")
+        if (out / "model.safetensors").exists() and not overwrite:
+            use = "choose another folder, or replace it with --overwrite"
+            raise ValueError(f"out: {str(out)!r} holds a model already; {use}")
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"out: {str(out)!r} cannot be written: {error.strerror}") from None
+
+
+def claim_folder(
+    out: Path,
+    name: str,  # of the task, or its file
+    task: Task,
+    overwrite: bool,  # as for `prepare_folder`
+) -> None:
+    """Prepare the folder of a new run and note task and settings, so that `--resume` needs to be
+    told nothing. Raises `ValueError` where another run lives."""
+    from ..checkpoints import CHECKPOINT, atomic_write
+    from ..resuming import lock_folder, release_folder
+
+    prepare_folder(out, overwrite)
+    lock = lock_folder(out)
+    try:
+        (out / CHECKPOINT).unlink(missing_ok=True)  # of the run that is overwritten
+        note = {"task": Path(name).name, "settings": task.settings()}
+        text = json.dumps(note, indent=2, ensure_ascii=False)
+        with atomic_write(out) as folder:
+            (folder / RUN).write_text(text, encoding="utf-8")
+    finally:
+        release_folder(lock)
+
+
+def read_note(
+    folder: Path,
+    argument: str,  # that named the folder
+) -> tuple[str, dict[str, Any]]:  # task and settings
+    "What is written down in the folder of a run. Raises `ValueError` if there is nothing."
+    file = folder / RUN
+    try:
+        run = read_json(argument, file)
+        return str(run["task"]), dict(run["settings"])
+    except (ValueError, KeyError, TypeError) as error:
+        why = f" ({type(error).__name__})" if file.exists() else ""
+        raise ValueError(
+            f"{argument}: expected the folder of a run, with a readable {RUN}; "
+            f"{str(folder)!r} has none{why}"
+        ) from None
+
+
+def restore(
+    folder: Path,
+    argument: str,  # that named the folder
+    name: str,  # of the task
+    kind: type[Task],
+) -> Task:
+    "The task with the settings of a run. Raises `ValueError` for a run of another task."
+    before, settings = read_note(folder, argument)
+    if before != name:
+        raise ValueError(f"{argument}: {str(folder)!r} holds a run of {before!r}, got {name!r}")
+    names = list_settings(kind).keys()
+    file = folder / RUN
+    missing = sorted(names - settings.keys())
+    if missing:
+        raise ValueError(f"{argument}: {str(file)!r} lacks the setting {missing[0]}")
+    foreign = sorted(settings.keys() - names)
+    if foreign:
+        raise ValueError(f"{argument}: {str(file)!r} has {foreign[0]!r}, no setting of {name!r}")
+    return kind(**settings)
+
+
+def recall_run(
+    folder: Path,
+    name: str,  # of the task that goes on
+    kind: type[Task],
+    asked: dict[str, Any],  # settings that were given again
+) -> Task:
+    "What a run was started with. Raises `ValueError` if there is none, or if it was another."
+    task = restore(folder, "resume", Path(name).name, kind)
+    settings = task.settings()
+    for key, value in asked.items():
+        if key == "muon_lr" and value == 0:
+            value = None
+        if key not in settings or settings[key] != value:
+            raise ValueError(
+                f"{key}: the run in {str(folder)!r} has {settings.get(key)!r}, got {value!r}; "
+                "leave it out to go on"
+            )
+    return task
+
+
+def read_report(folder: Path) -> dict:
+    "What was found out at the end of a run; empty if there is nothing."
+    try:
+        return read_json("model", folder / "training.json")
+    except ValueError:
+        return {}
+
+
+def find_folder(
+    model: str | Path,  # a folder, or the name of a model that ships
+) -> Path:  # its folder
+    """Where a model is, found before PyTorch is imported. Raises `ValueError` where there is none,
+    or none yet."""
+    folder = find_model(model)
+    written = [(folder / name).exists() for name in ("model.safetensors", "training.json")]
+    if (folder / RUN).is_file() and not any(written):
+        try:
+            task = str(read_json("model", folder / RUN)["task"])[:1000]
+        except (ValueError, KeyError):
+            task = "TASK"
+        command = f"former-nb train {shlex.quote(task)} --resume {shlex.quote(str(folder))}"
+        raise ValueError(
+            f"model: the run in {str(folder)!r} did not end, and there is no model yet; "
+            f"if it was stopped, go on with: {command}"
+        )
+    return folder
+
+
+def load(
+    name: str | Path,  # of a folder or of a model that ships
+    needed: str | None,  # the class that the command needs, a key of KINDS; None takes any
+    device: Device,
+):  # model, tokenizer and labels
+    "Load a model. Raises `ValueError` for one of another kind."
+    folder = find_folder(name)
+    with waiting("Loading the model …"):
+        from ..core import pick_device
+        from ..saving import load_model
+
+        loaded = load_model(folder, pick_device(device.value))
+    classes = [kind.__name__ for kind in type(loaded[0]).__mro__]  # itself, then its parents
+    kind = next((name for name in classes if name in KINDS), classes[0])
+    if needed not in (kind, None):
+        command, description = KINDS.get(kind, ("", f"a {kind}"))
+        use = f", or use: former-nb {command}" if command else ""
+        expected = KINDS[needed][1]
+        raise ValueError(f"model: {str(name)!r} holds {description}; expected {expected}{use}")
+    return loaded

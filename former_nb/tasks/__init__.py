@@ -1,0 +1,57 @@
+"""One file a task or a family of tasks: its settings, its data, its model, its report.
+
+`TASKS` knows every task that a file of this folder defines, by its class's name in small letters.
+"""
+
+import inspect
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from .base import Data, FileName, Task, progress, say_losses, text_data
+
+__all__ = ["TASKS", "Data", "FileName", "Task", "find_task", "progress", "say_losses", "text_data"]
+OUTSIDE = "former_nb_task_"  # how modules begin whose file is not of this package
+
+
+def tasks_in(module: ModuleType) -> list[type[Task]]:
+    "The tasks that a module itself defines; families of tasks are none."
+    kinds = [kind for kind in vars(module).values() if inspect.isclass(kind)]
+    mine = [kind for kind in kinds if kind.__module__ == module.__name__]
+    return [kind for kind in mine if issubclass(kind, Task) and not inspect.isabstract(kind)]
+
+
+def find_task(
+    name: str,  # a key of TASKS, or a file that ends with .py
+) -> type[Task]:
+    "A task. Raises `ValueError` unless it is one of ours, or the only one that its file defines."
+    if name in TASKS:
+        return TASKS[name]
+    file = Path(name)
+    if file.suffix != ".py" or not file.is_file():
+        raise ValueError(f"task: there is no file {name!r}; the tasks are {', '.join(TASKS)}")
+    spec = spec_from_file_location(OUTSIDE + file.stem, file.resolve())
+    module = module_from_spec(spec)
+    sys.modules[module.__name__] = module
+    spec.loader.exec_module(module)
+    tasks = tasks_in(module)
+    if len(tasks) != 1 or "__dataclass_fields__" not in vars(tasks[0]):
+        names = [task.__name__ for task in tasks]
+        raise ValueError(f"task: expected one dataclass that is a Task in {name!r}, got {names}")
+    return tasks[0]
+
+
+def read_tasks() -> dict[str, type[Task]]:
+    "The tasks of this folder, those of lessons before the others."
+    stems = [file.stem for file in sorted(Path(__file__).parent.glob("[a-z]*.py"))]
+    first = ["names", "toy", "long_text"]
+    tasks = {}
+    for stem in [*first, *(stem for stem in stems if stem not in first)]:
+        for task in tasks_in(import_module(f"{__name__}.{stem}")):
+            tasks[task.__name__.lower()] = task
+    return tasks
+
+
+TASKS = read_tasks()

@@ -1,0 +1,247 @@
+"""What a task is: its settings, its data, its model and its report.
+
+This file and those of the tasks import PyTorch inside functions only, so that help does not wait.
+"""
+
+import inspect
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+
+ENDS = ("epochs", "steps", "minutes")
+PART_WORDS = ("to learn from", "to choose by", "held out")
+KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+FileName = Annotated[str, "made absolute, so that a run may go on from another folder"]
+Say = Callable[[str], None]  # prints a line, in the first process only
+
+
+@dataclass
+class Data:
+    "What a task learns from, chooses weights by and is judged on."
+
+    source: str  # where it comes from, in words
+    parts: list  # rows to learn from, to choose by and, where there are more, held out
+    train: Iterable  # batches, as for `fit`
+    valid: Iterable
+    tokenizer: Any  # a `TextTokenizer`
+    max_len: int  # tokens that the model can read
+    labels: list[str] | None = None  # of a classifier
+    remark: str = ""  # what else is said behind the sizes
+
+    @property
+    def sizes(self) -> str:
+        "How much there is of each part, in words."
+        counts = [f"{len(part):,} {words}" for part, words in zip(self.parts, PART_WORDS)]
+        return ", ".join(counts) + self.remark
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """What `former-nb train` can learn. Each field is an option, its comment the help.
+
+    A subclass adds settings of its own and changes defaults. The settings here are those of
+    `TransformerConfig` and `TrainingConfig`, which also check them.
+    """
+
+    d_model: int = 64  # width of the residual stream
+    n_heads: int = 4  # heads per layer; divides d_model
+    n_layers: int = 3  # blocks
+    d_ff: int | None = None  # units between the feed-forward layers; 4 times a given d_model
+    dropout: float = 0.1  # 0 <= dropout < 1
+    positions: str = "learned"  # or 'sinusoidal', 'rotary', 'alibi', 'relative'
+    n_kv_heads: int | None = None  # heads of keys and values; divides n_heads, None is n_heads
+    activation: str = "gelu"  # or 'relu', 'swiglu'
+    norm: str = "layer"  # LayerNorm, or 'rms' for RMSNorm
+    norm_first: bool = True  # pre-norm, or post-norm
+    epochs: int | None = None  # times through the data; 10 where nothing else ends the run
+    steps: int | None = None  # optimizer steps, in place of epochs
+    minutes: float | None = None  # no step begins after so long; the rate has fallen by then
+    lr: float = 3e-3  # peak rate of AdamW
+    muon_lr: float | None = 0.02  # peak rate of Muon, for linear layers; None leaves all to AdamW
+    weight_decay: float = 0.1  # on the weights of linear layers
+    schedule: str = "cosine"  # 'cosine' or 'inverse_sqrt', after the warm-up
+    warmup: float = 0.05  # share of the run spent rising
+    max_grad_norm: float = 1.0  # to which a larger gradient is clipped
+    label_smoothing: float = 0.0  # share of each target that is spread over all tokens
+    pad: int | None = 0  # the token that gets none of it; None where every class can be right
+    gradient_accumulation_steps: int = 1  # parts each batch is cut into, to need less memory
+    activation_checkpointing: bool = False  # keep a block's input only, compute the rest twice
+    eval_every: int | None = None  # steps between two evaluations; None evaluates after each epoch
+    patience: int | None = None  # stop after so many evaluations without a new best
+    precision: str = "auto"  # 'no' (float32), 'bf16', or 'auto': bf16 on CUDA
+    compile: bool = False  # let torch.compile build the model's kernels
+    seed: int = 0  # of dropout, and of the order of batches that have no seed of their own
+
+    def __post_init__(self):
+        if self.d_ff is None and type(self.d_model) is int:
+            object.__setattr__(self, "d_ff", 4 * self.d_model)
+        # neither TOML nor an option has None
+        if type(self.muon_lr) in (int, float) and self.muon_lr == 0:
+            object.__setattr__(self, "muon_lr", None)
+
+    @abstractmethod
+    def load_data(self) -> Data:
+        "Read or make the data. Raises `ValueError`, naming the setting, where that fails."
+
+    @abstractmethod
+    def make_model(self, data: Data):
+        "An untrained model for these data."
+
+    @abstractmethod
+    def report(self, model, data: Data, folder: Path, say: Say) -> dict:
+        "Judge the model on held-out data, beside a rival. What is found, as JSON, is on its card."
+
+    def save(self, folder: Path, model, data: Data) -> None:
+        "Write the model and what is needed to use it: at each evaluation with a new best."
+        from ..saving import save_model
+
+        save_model(folder, model, data.tokenizer, data.labels)
+
+    def model_config(self, data: Data):  # a `TransformerConfig`
+        "The sizes of the model. Raises `TypeError` or `ValueError`, naming the setting."
+        from ..config import TransformerConfig
+
+        sizes = self._values_of(TransformerConfig)
+        return TransformerConfig(data.tokenizer.vocab_size, data.max_len, **sizes)
+
+    def training_config(self):  # a `TrainingConfig`
+        "How the model is trained. Raises `ValueError`, naming the setting."
+        from ..training_config import TrainingConfig
+
+        return TrainingConfig(**self._values_of(TrainingConfig))
+
+    def _values_of(self, config):
+        "The settings of every task that this class of configurations has, too."
+        names = {field.name for field in fields(config)}
+        return {f.name: getattr(self, f.name) for f in fields(Task) if f.name in names}
+
+    def settings(self) -> dict[str, Any]:
+        "The value of each setting."
+        return {name: getattr(self, name) for name in list_settings(type(self))}
+
+
+class Setting(NamedTuple):
+    "What the command line and files have to know about a setting."
+
+    kind: type  # int, float, str or bool
+    optional: bool  # may be None
+    default: Any
+    help: str
+    is_file: bool
+
+
+def comments(kind: type) -> dict[str, str]:
+    "The comment behind each field of a dataclass, inherited fields included."
+    parents = [parent for parent in reversed(kind.__mro__) if is_dataclass(parent)]
+    try:
+        source = "".join(map(inspect.getsource, parents))
+    except OSError:  # a package without its sources
+        return {}
+    return dict(re.findall(r"^    (\w+): .*?  # (.+)$", source, re.M))
+
+
+def list_settings(task: type[Task]) -> dict[str, Setting]:
+    "The settings of a task by name, its own first."
+    common = {field.name for field in fields(Task)}
+    helps = comments(task)
+    types = get_type_hints(task, include_extras=True)
+    settings = {}
+    for field in sorted(fields(task), key=lambda field: field.name in common):
+        annotation = types[field.name]
+        is_file = annotation == FileName
+        alternatives = (str,) if is_file else get_args(annotation) or (annotation,)
+        settings[field.name] = Setting(
+            kind=alternatives[0],
+            optional=NoneType in alternatives,
+            default=field.default,
+            help=helps.get(field.name, ""),
+            is_file=is_file,
+        )
+    return settings
+
+
+def check_kind(name: str, value, setting: Setting) -> None:
+    "Raise `ValueError` unless the value is of the setting's type."
+    if value is None and setting.optional:
+        return
+    fits = isinstance(value, (int, float) if setting.kind is float else setting.kind)
+    if isinstance(value, bool):
+        fits = setting.kind is bool
+    if not fits:
+        raise ValueError(f"{name}: expected {KINDS[setting.kind]}, got {value!r:.200}")
+
+
+def choose(
+    task: type[Task],
+    name: str,  # of the task
+    given: dict[str, Any],  # settings from a file and the command line
+) -> Task:
+    "The task with other settings. Raises `ValueError` for one that it does not have."
+    settings = list_settings(task)
+    values = dict(given)
+    for key, value in given.items():
+        if key not in settings:
+            near = get_close_matches(key, settings, 1)
+            names = ", ".join(sorted(settings))
+            hint = f"did you mean {near[0]}?" if near else f"these are {names}"
+            raise ValueError(f"{key}: not a setting of {name!r}; {hint}")
+        if not hasattr(Task, key):  # the others are checked by the configurations
+            check_kind(key, value, settings[key])
+    if any(end in given for end in ENDS):  # the run ends as was asked for
+        for end in ENDS:
+            values.setdefault(end, None)
+    if "d_model" in given:
+        values.setdefault("d_ff", None)
+    return task(**values)
+
+
+def toml_lines(settings: dict[str, Any]) -> list[str]:
+    "The settings of a task as a file for `--config`, sorted; what is None is left out."
+    lines = []
+    for name, value in sorted(settings.items()):
+        if name == "muon_lr" and value is None:
+            value = 0
+        if value is not None:
+            lines.append(f"{name} = {json.dumps(value, ensure_ascii=False)}")
+    return lines
+
+
+def text_data(
+    source: str,  # where the texts come from
+    parts: list[list[str]],  # to learn from, to choose by, held out
+    tokenizer,
+    batch_size: int,  # texts per step
+    seed: int,  # of their order
+    collate: Callable | None = None,  # rows -> a batch; as for any language model if left out
+) -> Data:
+    "The data of a language model whose rows are short texts."
+    from ..batches import make_batches
+    from ..text import collate as collate_texts
+    from ..text import encode_texts
+
+    collate = collate or collate_texts
+    rows = [encode_texts(part, tokenizer) for part in parts]
+    train = make_batches(rows[0], batch_size, shuffle=True, seed=seed, collate=collate)
+    valid = make_batches(rows[1], 512, collate=collate)
+    longest = max(max(map(len, part), default=0) for part in rows)
+    return Data(source, parts, train, valid, tokenizer, longest - 1)  # the last is a target only
+
+
+def progress(items, unit: str, total: int | None = None):
+    "The items, with a progress bar on a terminal."
+    from tqdm import tqdm
+
+    return tqdm(items, unit=unit, total=total, leave=False, disable=None)
+
+
+def say_losses(say: Say, title: str, losses: dict[str, float]) -> None:
+    "Name each loss, one per line."
+    say(title)
+    for name, loss in losses.items():
+        say(f"  {loss:.3f}  {name}")

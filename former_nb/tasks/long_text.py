@@ -1,0 +1,125 @@
+"""Write like one long text: Shakespeare's plays, a file, or the bytes of Wikipedia."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .base import Data, FileName, Say, Task, progress, say_losses
+
+COUNTED = 2_000_000  # characters that the counting models read, and are judged on
+VALID = 250_000  # characters to choose by, at most
+
+
+@dataclass(frozen=True)
+class Shakespeare(Task):
+    "Write like Shakespeare."
+
+    length: int = 128  # characters per window
+    batch_size: int = 16  # windows per step, all processes together
+    d_model: int = 128
+    n_layers: int = 4
+    dropout: float = 0.0
+    positions: str = "rotary"
+    minutes: float | None = 5.0
+    eval_every: int | None = 500
+
+    name = "shakespeare"  # as for `load_long_text`
+
+    def load_text(self) -> tuple[str | bytes, str, tuple[float, ...]]:
+        "The text, where it comes from, and the shares of its parts."
+        from ..long_text_data import load_long_text
+
+        return load_long_text(self.name)
+
+    def load_data(self) -> Data:
+        from ..guards import check_int, check_that
+        from ..long_text_data import long_text_data
+
+        text, source, shares = self.load_text()
+        longest = min(int(min(shares) * len(text)), VALID)
+        check_int("length", self.length)
+        fits = self.length <= longest
+        check_that(fits, "length", f"at most {longest:,}, as the parts allow", self.length)
+        data = long_text_data(text, self.length, self.batch_size, self.seed, shares)
+        return Data(
+            source,
+            data.rows,
+            data.train,
+            data.valid,
+            data.tokenizer,
+            max_len=self.length,
+            remark=f", in windows of {self.length}",
+        )
+
+    def make_model(self, data: Data):
+        from ..generator import LanguageModel
+
+        return LanguageModel(self.model_config(data))
+
+    def report(self, model, data: Data, folder: Path, say: Say) -> dict:
+        "Losses beside models that count, and a sample."
+        from ..caches import generate_text
+        from ..long_texts import bits_per_character
+        from ..sampling import Sampling
+
+        part = "test part"
+        if len(data.parts) < 3:
+            part = "validation part, which also chose the weights: there is no other"
+        losses = long_losses(model, data, self.length)
+        title = f"Nats per character, {part}; the model reads at most {self.length} before it:"
+        say_losses(say, title, losses)
+        say(f"In bits per character: {bits_per_character(losses['transformer']):.3f}")
+        sampling = Sampling(temperature=0.8, seed=self.seed)
+        window = self.length if model.embed.positions is None else None
+        [text] = generate_text(model, data.tokenizer, "", 1, 400, sampling, window=window)
+        say(f"\n{text.strip()}\n")
+        use = f"former-nb generate --model {folder} --n 1 --stream"
+        say(f"The model is in {folder}. Try: {use}")
+        return {"held_out_nats_per_character": losses, "judged_on": part, "sample": text}
+
+
+@dataclass(frozen=True)
+class Enwik8(Shakespeare):
+    "Model the bytes of Wikipedia."
+
+    name = "enwik8"
+
+
+@dataclass(frozen=True)
+class Text(Shakespeare):
+    "Write like a text of your own."
+
+    file: FileName = ""  # your own text, UTF-8
+
+    def load_text(self):
+        from ..guards import check_that
+        from ..long_text_data import load_long_text
+
+        check_that(bool(self.file), "file", "a file", self.file)
+        return load_long_text(self.file)
+
+
+def long_losses(
+    model,  # a `LanguageModel`
+    data: Data,
+    length: int,  # characters per window
+) -> dict[str, float]:
+    "Nats per character on the last part of a text, of the model and of three that count."
+    from ..long_texts import text_windows
+    from ..losses import evaluate
+    from ..ngrams import NGram
+    from ..text import BOS, SPECIALS
+
+    windows = text_windows(data.parts[-1], length, 128)
+    half = text_windows(data.parts[-1], length, 128, context=length // 2)
+    losses = {
+        "transformer": evaluate(model, progress(windows, "batch")),
+        "transformer, half a window before each": evaluate(model, progress(half, "batch")),
+    }
+    train = [[BOS, *data.parts[0][-COUNTED:].tolist()]]
+    last = [[BOS, *data.parts[-1][:COUNTED].tolist()]]
+    shortened = len(data.parts[-1]) > COUNTED
+    where = f", its first {COUNTED:,} characters" if shortened else ""
+    choices = data.tokenizer.vocab_size - len(SPECIALS)
+    for n in progress((2, 3, 5), "n-gram"):
+        losses[f"{n}-gram, Kneser–Ney{where}"] = NGram(train, n, choices).nats(last)
+    return losses

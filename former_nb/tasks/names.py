@@ -1,0 +1,131 @@
+"""Invent names: a language model of letters, beside models that count."""
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from .base import Data, FileName, Say, Task, progress, say_losses, text_data
+
+TITLE = "Nats per character on held-out names, their end counted:"
+BEGINNINGS = ("Jo", "Mi", "Au")  # of names that a report shows
+
+
+@dataclass(frozen=True)
+class Names(Task):
+    "Invent names."
+
+    file: FileName = ""  # your own names, UTF-8, one per line; Lithuanian names if left out
+    batch_size: int = 64  # names per step, all processes together
+    epochs: int | None = 40
+    lr: float = 1e-2
+
+    def read_parts(self) -> tuple[list[list[str]], str]:
+        "Three parts of the names, and where they come from."
+        from ..data_sets import load_names, split
+        from ..files import read_names
+        from ..tokens import normalise
+
+        if self.file:
+            names = read_names(self.file)
+            source = f"names from {Path(self.file).name}"
+        else:
+            names, source = load_names()
+        spelling = partial(normalise, lowercase=True)  # Ona and ona go into one part
+        return split(names, (0.8, 0.1, 0.1), group=spelling), source
+
+    def load_data(self) -> Data:
+        from ..text import CharTokenizer
+
+        parts, source = self.read_parts()
+        tokenizer = CharTokenizer.train(parts[0], lowercase=True)
+        return text_data(source, parts, tokenizer, self.batch_size, self.seed)
+
+    def make_model(self, data: Data):
+        from ..generator import LanguageModel
+
+        return LanguageModel(self.model_config(data))
+
+    def report(self, model, data: Data, folder: Path, say: Say) -> dict:
+        "Losses beside models that count, new names, and a picture of the attention weights."
+        from ..sampling import Sampling
+
+        losses = name_losses(model, data.tokenizer, data.parts)
+        say_losses(say, TITLE, losses)
+        normalise = data.tokenizer.normalise
+        taken = {normalise(name) for name in chain.from_iterable(data.parts)}
+        sampling = Sampling(temperature=0.8, seed=self.seed)
+        beginnings = [text for text in BEGINNINGS if can_begin(text, model, data.tokenizer)]
+        for beginning in beginnings or [""]:
+            new = new_names(model, data.tokenizer, beginning, 10, taken, sampling)
+            say(f"New names {beginning}…: {', '.join(new)}")
+        example = data.parts[2][0]
+        picture = save_picture(model, data.tokenizer, example, folder)
+        say(f"Attention weights of each head on {example!r}: {picture}")
+        prompt = f" {beginnings[0]}" if beginnings else ""
+        say(f"The model is in {folder}. Try: former-nb generate --model {folder}{prompt}")
+        return {"held_out_nats_per_character": losses}
+
+
+def can_begin(beginning: str, model, tokenizer) -> bool:
+    "Whether a name can begin so, and go on."
+    return len(beginning) < model.config.max_len and not tokenizer.unknown(beginning)
+
+
+def name_losses(
+    model,  # a `LanguageModel`
+    tokenizer,  # its `CharTokenizer`
+    parts: list[list[str]],  # of names: the first was learned from, the third was held out
+) -> dict[str, float]:
+    "Nats per character on held-out names, of the model and of two that count."
+    from ..batches import make_batches
+    from ..losses import evaluate
+    from ..ngrams import NGram
+    from ..text import encode_texts
+
+    train = encode_texts(parts[0], tokenizer)
+    test = encode_texts(parts[2], tokenizer)
+    choices = tokenizer.vocab_size - 3  # padding, beginning and unknown never follow
+    return {
+        "transformer": evaluate(model, progress(make_batches(test, 512), "batch")),
+        "bigram": NGram(train, 2, choices).nats(test),
+        "Kneser–Ney 6-gram": NGram(train, 6, choices).nats(test),
+    }
+
+
+def new_names(
+    model,  # a `LanguageModel`
+    tokenizer,  # its `CharTokenizer`
+    beginning: str,  # of each name
+    n: int,  # how many
+    taken: set[str],  # names that do not count as new, normalised
+    sampling,  # a `Sampling` with a seed
+) -> list[str]:  # up to n different names
+    "Draw names until `n` are new, or forty times as many were drawn."
+    from dataclasses import replace
+
+    from ..caches import generate_text
+
+    new: dict[str, None] = {}  # in the order in which they were drawn
+    for attempt in range(10):
+        draw = replace(sampling, seed=sampling.seed + 4 * n * attempt)
+        for name in generate_text(model, tokenizer, beginning, 4 * n, sampling=draw):
+            if name and tokenizer.normalise(name) not in taken:
+                new[name.capitalize()] = None
+        if len(new) >= n:
+            break
+    return list(new)[:n]
+
+
+def save_picture(model, tokenizer, name: str, folder: Path) -> Path:
+    "Draw the attention weights of each head on a name."
+    import matplotlib.pyplot as plt
+
+    from ..checkpoints import atomic_write
+    from ..viewer import plot_heads, view
+
+    figure = plot_heads(view(model, name, tokenizer))
+    with atomic_write(folder) as temporary:
+        figure.savefig(temporary / "attention.png", dpi=120)
+    plt.close(figure)
+    return folder / "attention.png"

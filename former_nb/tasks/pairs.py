@@ -1,0 +1,202 @@
+"""Translate: captions of pictures, or two files of which each line is the other's translation."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .base import Data, FileName, Say, Task, progress
+
+PENALTIES = (0.6, 1.0, 1.4)  # of length, one of which is chosen
+
+
+@dataclass
+class PairData(Data):
+    "Pairs of sentences, and the last weights of a run that learns from them."
+
+    states: list[dict] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Pairs(Task):
+    "A translator."
+
+    vocabulary: int = 5000  # subwords, of both languages together
+    longest: int = 100  # pairs with more tokens are left out
+    batch_tokens: int = 2500  # tokens per step, all processes together
+    average: int = 5  # the last so many saved weights are averaged
+    d_model: int = 160
+    n_heads: int = 5
+    d_ff: int | None = 640
+    dropout: float = 0.0
+    positions: str = "rotary"
+    minutes: float | None = 10.0
+    label_smoothing: float = 0.1
+    eval_every: int | None = 100
+
+    @abstractmethod
+    def read_parts(self) -> tuple[list[list[tuple[str, str]]], str]:
+        "Two or three parts as (sentence, translation), and where they come from."
+
+    def load_data(self) -> PairData:
+        from ..batches import make_batches
+        from ..encoder_decoder import collate_pairs
+        from ..guards import check_int
+        from ..tokenization import SubwordTokenizer
+        from ..translation import pair_rows
+
+        check_int("vocabulary", self.vocabulary, least=260)
+        check_int("batch_tokens", self.batch_tokens)
+        check_int("longest", self.longest, least=4)
+        check_int("average", self.average)
+        parts, source = self.read_parts()
+        texts = []
+        for pair in parts[0]:
+            texts.extend(pair)
+        tokenizer = SubwordTokenizer.train(texts, self.vocabulary)
+        train = pair_rows(parts[0], tokenizer, self.longest)
+        valid = pair_rows(parts[1], tokenizer, self.longest)
+        left_out = len(parts[0]) - len(train)
+        if left_out:
+            source += f"; {left_out:,} left out, empty or of more than {self.longest - 2} tokens"
+        batches = dict(
+            max_tokens=max(self.batch_tokens, self.longest + 1),
+            collate=collate_pairs,
+            length=lambda row: max(map(len, row)),
+        )
+        return PairData(
+            source,
+            parts,
+            make_batches(train, shuffle=True, seed=self.seed, **batches),
+            make_batches(valid, **batches),
+            tokenizer,
+            max_len=self.longest,
+        )
+
+    def make_model(self, data: Data):
+        from ..encoder_decoder import EncoderDecoder
+
+        return EncoderDecoder(self.model_config(data))
+
+    def save(self, folder: Path, model, data: PairData) -> None:
+        "Write the model, and keep its weights: the last are averaged in the end."
+        super().save(folder, model, data)
+        state = {name: t.detach().cpu().clone() for name, t in model.state_dict().items()}
+        data.states = [*data.states, state][-self.average :]
+
+    def report(self, model, data: PairData, folder: Path, say: Say) -> dict:
+        "BLEU and chrF on held-out sentences, greedy and by beam search, and ten to read."
+        valid = data.parts[1][:1000]
+        if data.states:  # of a run that has just ended
+            average_if_better(model, data, valid, say)
+            self.save(folder, model, data)
+        penalty = choose_penalty(model, data.tokenizer, valid, say)
+        test = data.parts[-1]
+        part = f"{len(test):,} held-out sentences, read once"
+        if len(data.parts) < 3:
+            part = "the validation part, which also chose the weights: there is no other"
+        say(f"On {part}:")
+        scores = {}
+        searches = {"greedy": dict(num_beams=1), "beam": dict(length_penalty=penalty)}
+        for name, search in searches.items():
+            texts, table = translate_and_score(model, data.tokenizer, test, **search)
+            scores[name] = table["score"].to_dict()
+            for metric, (score, signature) in table.iterrows():
+                say(f"  {score:.2f}  {metric}, {name}  ({signature})")
+        for (source, target), text in list(zip(test, texts))[:10]:
+            say(f"\n  {source}\n  → {text}\n  = {target}")
+        use = f"former-nb translate --model {folder} --length-penalty {penalty} < FILE"
+        say(f"\nThe model is in {folder}. Try: {use}")
+        return {
+            "judged_on": part,
+            "scores": scores,
+            "signature": table["signature"]["BLEU"],
+            "length_penalty": penalty,
+        }
+
+
+@dataclass(frozen=True)
+class Multi30k(Pairs):
+    "Translate German captions."
+
+    def read_parts(self):
+        from ..data_sets import load_translations
+
+        parts, source = load_translations()
+        return list(parts.values()), source
+
+
+@dataclass(frozen=True)
+class Translate(Pairs):
+    "Translate sentences of your own."
+
+    src: FileName = ""  # sentences, UTF-8, one per line
+    tgt: FileName = ""  # their translations, line by line
+    val_src: FileName = ""  # sentences to choose by; held out by chance if left out
+    val_tgt: FileName = ""  # their translations
+
+    def read_parts(self):
+        from ..guards import check_that
+        from ..translating import read_pairs
+
+        check_that(bool(self.src), "src", "a file", self.src)
+        check_that(bool(self.tgt), "tgt", "a file", self.tgt)
+        pairs = read_pairs(self.src, self.tgt)
+        source = f"{len(pairs):,} pairs from {Path(self.src).name} and {Path(self.tgt).name}"
+        valid = [self.val_src, self.val_tgt]
+        if not any(valid):
+            return hold_out(pairs, self.seed), source
+        check_that(all(valid), "val_src, val_tgt", "both or neither", valid)
+        return [pairs, read_pairs(*valid)], source
+
+
+def hold_out(pairs: list[tuple[str, str]], seed: int) -> list[list[tuple[str, str]]]:
+    "Training, validation and test part, the last two a twentieth or 1,000 sentences each."
+    from ..data_sets import split
+
+    n = len({source for source, _ in pairs})
+    if n < 3:
+        raise ValueError(f"src: expected at least three different sentences, got {n}")
+    share = max(1, min(1000, n // 20)) / n
+    return split(pairs, (1 - 2 * share, share, share), seed, group=lambda pair: pair[0])
+
+
+def translate_and_score(model, tokenizer, pairs, **search):
+    "The translations of the sources, and a table of their BLEU and chrF."
+    from ..scores import score_translations
+    from ..translating import stream_translations
+
+    sources = [source for source, _ in pairs]
+    targets = [target for _, target in pairs]
+    lines = stream_translations(model, tokenizer, sources, ahead=250, **search)
+    texts = [line.text for line in progress(lines, "sentence", total=len(pairs))]
+    return texts, score_translations(texts, targets)
+
+
+def bleu(model, tokenizer, pairs, **search) -> float:
+    "The BLEU of the model's translations."
+    _, table = translate_and_score(model, tokenizer, pairs, **search)
+    return table["score"]["BLEU"]
+
+
+def average_if_better(model, data: PairData, pairs, say: Say) -> None:
+    "Give `model` the mean of the last weights, if its greedy BLEU on `pairs` is higher."
+    from ..translation import average_weights
+
+    if len(data.states) < 2:
+        return
+    before = bleu(model, data.tokenizer, pairs, num_beams=1)
+    last = {name: t.clone() for name, t in model.state_dict().items()}
+    model.load_state_dict(average_weights(data.states))
+    after = bleu(model, data.tokenizer, pairs, num_beams=1)
+    averaged = f"with the last {len(data.states)} weights averaged"
+    say(f"Greedy BLEU on the validation part: {before:.2f}; {averaged}: {after:.2f}")
+    if after <= before:
+        model.load_state_dict(last)
+
+
+def choose_penalty(model, tokenizer, pairs, say: Say) -> float:
+    "The length penalty with the best BLEU on `pairs`."
+    scores = {p: bleu(model, tokenizer, pairs, length_penalty=p) for p in PENALTIES}
+    listed = ", ".join(f"{p}: {score:.2f}" for p, score in scores.items())
+    say(f"Beam search on the validation part, BLEU by length penalty: {listed}")
+    return max(scores, key=scores.get)

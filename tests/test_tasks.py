@@ -1,0 +1,187 @@
+"""Tasks: a file of one's own by the command line, and settings that say what the configurations
+say."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+from cli_tools import contents, done, former, refused
+from process_tools import OFFLINE
+
+from former_nb.config import TransformerConfig
+from former_nb.files import read_json
+from former_nb.tasks import TASKS, Task, find_task
+from former_nb.tasks.base import choose, comments, list_settings
+from former_nb.tasks.toy import Copy
+from former_nb.training_config import TrainingConfig
+
+ADDITION = """
+from dataclasses import dataclass
+from former_nb.generator import LanguageModel
+from former_nb.tasks import Task, text_data
+from former_nb.text import CharTokenizer
+from former_nb.losses import evaluate
+
+@dataclass(frozen=True)
+class Addition(Task):
+    "Add two numbers."
+
+    limit: int = 20  # of each number
+
+    def load_data(self):
+        if self.limit < 10:
+            raise ValueError(f"limit: expected 10 or more, got {self.limit}")
+        sums = [f"{a}+{b}={a + b}" for a in range(self.limit) for b in range(self.limit)]
+        parts = [sums[40:], sums[:20], sums[20:40]]
+        return text_data("sums", parts, CharTokenizer("+0123456789="), 16, self.seed)
+
+    def make_model(self, data):
+        return LanguageModel(self.model_config(data))
+
+    def report(self, model, data, folder, say):
+        loss = evaluate(model, data.valid)
+        say(f"Nats per digit: {loss:.3f}")
+        return {"nats": loss}
+"""
+TINY = "--d-model 16 --n-heads 2 --n-layers 1 --device cpu".split()
+
+
+@pytest.fixture
+def addition(tmp_path):
+    file = tmp_path / "addition.py"
+    file.write_text(ADDITION, encoding="utf-8")
+    return file
+
+
+def test_a_file_is_a_task_with_help_settings_a_run_and_a_card(addition, tmp_path):
+    said = done("train", addition, "--help")
+    assert "Add two numbers." in said and "--limit" in said and "of each number [20]" in said
+    out = tmp_path / "out"
+    train = ["train", addition, "--limit", 15, *TINY]
+    dry = done(*train, "--steps", 5, "--dry-run")
+    assert "limit = 15\n" in dry and "# data: sums: 185 to learn from, 20 to choose by" in dry
+    (tmp_path / "dry.toml").write_text(dry, encoding="utf-8")
+    assert done("train", addition, "--config", tmp_path / "dry.toml", "--dry-run") == dry
+    assert "Nats per digit" in done(*train, "--steps", 5, "--out", out)
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert "# addition\n" in card and "`former-nb train addition.py`" in card
+    assert "- nats: " in card and str(tmp_path) not in card
+    assert read_json("run", out / "run.json")["settings"]["limit"] == 15
+    assert "Nats per digit" in done("evaluate", "--model", out, "--task", addition)
+    result = former("evaluate", "--model", out)  # no folder makes us run a file
+    refused(result, "task: expected the file 'addition.py'")
+    assert done("generate", "1+", "--model", out, "--n", 1, "--all").startswith("1+")
+
+
+def test_a_run_of_a_file_goes_on(addition, tmp_path):
+    train = ["train", addition, *TINY, "--steps", 6, "--eval-every", 3, "--out"]
+    done(*train, tmp_path / "whole")
+    cut = tmp_path / "cut"
+    broken = ADDITION.replace("        loss = ", "        raise KeyboardInterrupt\n        loss = ")
+    addition.write_text(broken, encoding="utf-8")
+    assert former(*train, cut).returncode == 130
+    addition.write_text(ADDITION, encoding="utf-8")
+    assert "Going on" in done("train", addition, "--resume", cut, "--device", "cpu")
+    weights = [contents(tmp_path / name)["model.safetensors"] for name in ("whole", "cut")]
+    assert weights[0] == weights[1]
+    refused(former("train", "copy", "--resume", cut), "resume: ", "addition.py", "'copy'")
+    refused(former("train", addition, "--resume", cut, "--limit", 12), "limit: ", "20", "12")
+    addition.write_text(ADDITION.replace("a + b}", "a + b + 1}"), encoding="utf-8")
+    refused(former("train", addition, "--resume", cut), "another run: rows of train=")
+
+
+MISTAKES = {
+    "len(5)": "TypeError: object of type 'int' has no len()",
+    "a, b = [1]": "ValueError: not enough values to unpack",
+    "LanguageModel(5)": "Error: ",
+    "import former_nb.nowhere": "ModuleNotFoundError",
+    "self.limits": "AttributeError",
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_of_who_writes_a_task_shows_where_it_is(addition, tmp_path, line):
+    text = ADDITION.replace("        if self.limit", f"        {line}\n        if self.limit", 1)
+    addition.write_text(text, encoding="utf-8")
+    result = former("train", addition, "--out", tmp_path / "out", *TINY)
+    assert result.returncode == 1 and "Traceback" in result.stderr
+    assert MISTAKES[line] in result.stderr and 'addition.py", line 1' in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_wrong_with_the_settings_of_a_file_is_one_sentence(addition, tmp_path):
+    refused(former("train", addition, "--limit", 5, "--dry-run"), "limit: expected 10 or more")
+    config = tmp_path / "a.toml"
+    for value in ("true", "1.5", '"many"', "[1]"):
+        config.write_text(f"limit = {value}\n")
+        words = ["train", addition, "--config", config, "--dry-run"]
+        refused(former(*words), "limit: expected a whole number, got ")
+    refused(former("train", addition, "--d-model", 15, "--dry-run"), "d_model: ")
+    refused(former("train", tmp_path / "none.py", "--dry-run"), "task: ", "none.py", "names")
+    addition.write_text("x = 1\n")
+    refused(former("train", addition, "--help"), "task: expected one dataclass", "[]")
+    addition.write_text(ADDITION.replace("@dataclass(frozen=True)\n", ""), encoding="utf-8")
+    refused(former("train", addition, "--help"), "task: expected one dataclass", "Addition")
+
+
+def test_each_task_has_the_settings_of_the_configurations_with_their_words():
+    common = list_settings(Task)
+    for config in (TransformerConfig, TrainingConfig):
+        said = comments(config)
+        for field in fields(config):
+            offered = field.metadata.get("setting", True)
+            if not offered or field.name in ("vocab_size", "max_len"):  # the data know them
+                assert field.name not in common
+                continue
+            setting = common.pop(field.name)
+            assert Task.__annotations__[field.name] == field.type or field.name == "d_ff"
+            if field.name != "d_ff":
+                assert (setting.default, setting.help) == (field.default, said[field.name])
+    assert not common and Copy().training_config().epochs == 1
+
+
+def test_a_run_ends_as_was_asked_for_and_widths_follow():
+    assert choose(Copy, "copy", {}).epochs == 1
+    task = choose(Copy, "copy", {"steps": 100, "muon_lr": 0})
+    assert (task.epochs, task.steps, task.muon_lr, task.d_ff) == (None, 100, None, 128)
+    assert choose(TASKS["imdb"], "imdb", {}).d_ff == 256
+    assert choose(TASKS["imdb"], "imdb", {"d_model": 16}).d_ff == 64
+    assert choose(TASKS["imdb"], "imdb", {"d_model": 16, "d_ff": 5}).d_ff == 5
+    with pytest.raises(ValueError, match="simbols: not a setting of 'copy'; did you mean symbols?"):
+        choose(Copy, "copy", {"simbols": 3})
+    assert list(TASKS)[:4] == ["names", "copy", "reverse", "sort"] and len(TASKS) == 11
+    with pytest.raises(ValueError, match="task: there is no file 'nowhere'; the tasks are names,"):
+        find_task("nowhere")
+
+
+def test_a_setting_that_this_version_does_not_know_is_named(tmp_path):
+    out = tmp_path / "out"
+    done("train", "copy", "--rows", 100, "--steps", 1, *TINY, "--out", out)
+    run = read_json("run", out / "run.json")
+    run["settings"]["flavour"] = 3
+    (out / "run.json").write_text(json.dumps(run), encoding="utf-8")
+    refused(former("train", "copy", "--resume", out), "resume: ", "'flavour'", "'copy'")
+
+
+HELP = """
+import json, sys
+sys.modules["torch"] = sys.modules["numpy"] = None  # who imports them fails
+from former_nb.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["former-nb", "train", *words]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code
+"""
+
+
+def test_help_does_not_wait_for_pytorch():
+    words = json.dumps([["--help"], *([task, "--help"] for task in TASKS)])
+    how = dict(env=os.environ | OFFLINE, capture_output=True, text=True)
+    result = subprocess.run([sys.executable, "-c", HELP, words], **how)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("width of the residual stream") == len(TASKS)
