@@ -251,7 +251,7 @@ def generate_command(
         repetition_penalty=repetition_penalty,
         seed=seed,
     )
-    known = set() if stream or everything else known_names(find_folder(model), tokenizer)
+    taken = set() if stream or everything else known_names(find_folder(model), tokenizer)
     for begin in prompts:
         arguments = (n, trained, tokenizer, begin, max_new_tokens, sampling)
         if stream:
@@ -260,7 +260,7 @@ def generate_command(
             for _, line in zip(range(n), draw_texts(*arguments, window=window)):  # n may be huge
                 echo(line)
         else:
-            write_new(n, draw_texts(*arguments, window=window), tokenizer, known, sampling)
+            write_new(n, draw_texts(*arguments, window=window), tokenizer, taken, sampling)
 
 
 @app.command(
