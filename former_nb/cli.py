@@ -186,9 +186,9 @@ def read_prompts(
     return prompts
 
 
-@app.command(epilog="Example: former-nb generate Jo --temperature 0.8 --seed 0")
+@app.command("generate", epilog="Example: former-nb generate Jo --temperature 0.8 --seed 0")
 @one_sentence
-def generate(
+def generate_command(
     texts: Annotated[
         list[str] | None,
         typer.Argument(help="How each text begins; - reads it from standard input."),
@@ -251,7 +251,7 @@ def generate(
         repetition_penalty=repetition_penalty,
         seed=seed,
     )
-    known = set() if stream or everything else known_names(find_folder(model), tokenizer)
+    taken = set() if stream or everything else known_names(find_folder(model), tokenizer)
     for begin in prompts:
         arguments = (n, trained, tokenizer, begin, max_new_tokens, sampling)
         if stream:
@@ -260,7 +260,7 @@ def generate(
             for _, line in zip(range(n), draw_texts(*arguments, window=window)):  # n may be huge
                 echo(line)
         else:
-            write_new(n, draw_texts(*arguments, window=window), tokenizer, known, sampling)
+            write_new(n, draw_texts(*arguments, window=window), tokenizer, taken, sampling)
 
 
 @app.command(
@@ -293,9 +293,9 @@ def classify(
     note_few(model)
 
 
-@app.command(epilog="Example: former-nb evaluate --model runs/imdb")
+@app.command("evaluate", epilog="Example: former-nb evaluate --model runs/imdb")
 @one_sentence
-def evaluate(
+def evaluate_command(
     model: Annotated[
         str, typer.Option(help="Folder of a run; names and numbers ship with the package.")
     ] = "names",
@@ -320,10 +320,11 @@ def evaluate(
 
 
 @app.command(
-    epilog="Example: former-nb translate einundzwanzig. Or: … --model runs/multi30k < german.txt"
+    "translate",
+    epilog="Example: former-nb translate einundzwanzig. Or: … --model runs/multi30k < german.txt",
 )
 @one_sentence
-def translate(
+def translate_command(
     model: Annotated[
         str,
         typer.Option(
@@ -383,9 +384,11 @@ def bleu(
     score(ref, hyp, than)
 
 
-@app.command(epilog="Example: former-nb view Jonas Jonė. Or: … --model numbers einundzwanzig")
+@app.command(
+    "view", epilog="Example: former-nb view Jonas Jonė. Or: … --model numbers einundzwanzig"
+)
 @one_sentence
-def view(
+def view_command(
     texts: Annotated[list[str], typer.Argument(help="A text, or two to compare.")],
     model: Annotated[
         str, typer.Option(help="Folder of a trained model; names and numbers ship.")
@@ -402,9 +405,9 @@ def view(
     if target and len(target) != len(texts):
         raise ValueError(f"target: expected one for each text, {len(texts)}, got {len(target)}")
     trained, tokenizer, _ = load(model, None, device)
-    from .viewer import view as make_page
+    from .viewer import view
 
-    page = make_page(trained, list(zip(texts, target)) if target else texts, tokenizer)
+    page = view(trained, list(zip(texts, target)) if target else texts, tokenizer)
     for note in page.notes:
         remark(f"Note: {note}")
     with full_disk("out", out):
