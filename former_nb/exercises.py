@@ -20,6 +20,7 @@ __all__ = [
     "diagnose",
     "MistakeError",
     "call_answer",
+    "explain_error",
     "find_exercise",
     "check",
     "hint",
@@ -175,6 +176,17 @@ def call_answer(
     return result
 
 
+def explain_error(
+    error: Exception,  # what a reader's code raised
+    sentences: dict[str, str],  # words of a message -> the mistake that they give away
+) -> str:  # the sentence of the first words that the message holds
+    "Name the mistake behind an error. Raises the error again if no words are in its message."
+    for words, sentence in sentences.items():
+        if words in str(error):
+            return sentence
+    raise error
+
+
 def find_exercise(
     number: str,  # such as '03.2'
 ) -> Exercise:
@@ -239,3 +251,5 @@ def hint(
     if not 1 <= step <= len(hints):
         raise ValueError(f"step: exercise {number} has hints 1 to {len(hints)}, got {step}")
     print(f"Hint {step} of {len(hints)}: {hints[step - 1]}")
+    if step < len(hints):
+        print(f'hint("{number}", {step + 1}) shows the next.')
