@@ -207,7 +207,8 @@ def _blame(error, answer):
     "What an answer raised, and in which of its lines."
     message = str(error).partition("\n")[0]
     if isinstance(error, TypeError) and not callable(answer) and message.endswith("not callable"):
-        return f"expected a function, got {type(answer).__name__}"
+        came = type(answer).__name__
+        return f"expected a function, got {came}; pass the function itself, not what it returns"
     sentence = f"your code raised {type(error).__name__}: {message}".rstrip(".: ")
     file = getattr(getattr(answer, "__code__", None), "co_filename", None)
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]

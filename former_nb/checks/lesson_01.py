@@ -115,6 +115,12 @@ def judge_01_2(answer):
     return diagnose(answer, torch.tensor(0.2), mistakes)
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #3705502c
+_AXES = (
+    "the first axis has the sentences, here two; word i of every sentence has its diagonal at "
+    "[:, i, i]"
+)
+
+
 @exercise(
     "01.3",
     "Which scores should the softmax never see?",
@@ -127,6 +133,11 @@ def judge_01_3(answer):
     hidden = scores.masked_fill(diagonal, float("-inf"))
     right = hidden.softmax(-1)
     zeroed = scores.softmax(-1).masked_fill(diagonal, 0)
+    row_off = scores.softmax(-1)
+    row_forbidden = scores.clone()
+    for i in range(2):
+        row_off[i, i] = 0
+        row_forbidden[i, i] = float("-inf")
     mistakes = {
         "nothing is hidden: each word still looks at itself": scores.softmax(-1),
         "the diagonal is zero, but the rows no longer sum to one: forbid before the softmax, "
@@ -134,6 +145,8 @@ def judge_01_3(answer):
         "you divided by the sums of the columns; each row should sum to one": (
             zeroed / zeroed.sum(1, keepdim=True)
         ),
+        _AXES: row_off,
+        _AXES + " (your rows of -inf became NaN)": row_forbidden.softmax(-1),
         "a score of 0 still gets a share, because exp(0) is 1": scores.masked_fill(
             diagonal, 0
         ).softmax(-1),
@@ -164,9 +177,9 @@ def judge_01_3(answer):
                     "`masked_fill` with `torch.eye(T, dtype=torch.bool)` takes each sentence by "
                     "itself"
                 ),
-                "index 2 is out of bounds for dimension 0 with size 2": (
-                    "the first axis has the sentences, here two; word i of every sentence has its "
-                    "diagonal at [:, i, i]"
+                "index 2 is out of bounds for dimension 0 with size 2": _AXES,
+                "tensor a (5) must match the size of tensor b (2) at non-singleton dimension 1": (
+                    "a sum over the keys has the shape (B, T); `keepdim=True` makes it (B, T, 1)"
                 ),
             },
         )

@@ -216,6 +216,9 @@ def judge_03_3(
             "that is the product of the two in the other order; the values' matrix comes first": (
                 w_o @ w_v
             ),
+            "both matrices are still transposed; `nn.Linear` keeps transposes, so undo both": (
+                (w_o @ w_v).mT
+            ),
             "rows and columns are exchanged; of the transposes in `nn.Linear`, head i has d_k "
             "rows of W_v and d_k columns of W_o": (
                 torch.stack([layer.w_v.weight[:, s] @ layer.w_o.weight[s] for s in blocks])
@@ -228,7 +231,10 @@ def judge_03_3(
                 right.sum(0).expand(3, -1, -1)
             ),
         }
-        return diagnose(torch.stack(given), right, wrong)
+        problem = diagnose(torch.stack(given), right, wrong)
+        if problem and given[0].shape != (12, 12) and problem not in wrong:
+            return f"expected shape (12, 12), got {tuple(given[0].shape)}"
+        return problem
 
 
 _NO_MATRIX = (

@@ -230,6 +230,7 @@ def judge_06_4(answer):
 _MISFITS = {  # words of an error -> what was meant
     "(7x5 and 3x7)": "w_in @ w_out is in the wrong order, (d_ff, d_in) and (d_out, d_ff); w_out "
     "comes second as a layer and first in the product",
+    "(1x7 and 3x7)": "the matrix comes first: w_out @ b_in",
     "tensor a (7) must match the size of tensor b (3)": "b_in has d_ff numbers and b_out d_out, so "
     "they can't be added; b_in goes through the second layer first",
     "tensor a (3) must match the size of tensor b (7)": "b_in has d_ff numbers and b_out d_out, so "
