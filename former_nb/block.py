@@ -39,7 +39,7 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     "Attention and a feed-forward network, each added to the stream."
 
-    def __init__(self, config: TransformerConfig):  # all but vocab_size and n_layers is used
+    def __init__(self, config: TransformerConfig):  # width, heads, d_ff, dropout, activation, norms
         super().__init__()
         self.attention = config.build_attention()  # a `MultiHeadAttention`
         self.ff = FeedForward(config.d_model, config.d_ff, config.dropout, config.activation)

@@ -20,6 +20,7 @@ __all__ = [
     "diagnose",
     "MistakeError",
     "call_answer",
+    "explain_error",
     "find_exercise",
     "check",
     "hint",
@@ -175,6 +176,17 @@ def call_answer(
     return result
 
 
+def explain_error(
+    error: Exception,  # what a reader's code raised
+    sentences: dict[str, str],  # words of a message -> the mistake that they give away
+) -> str:  # the sentence of the first words that the message holds
+    "Name the mistake behind an error. Raises the error again if no words are in its message."
+    for words, sentence in sentences.items():
+        if words in str(error):
+            return sentence
+    raise error
+
+
 def find_exercise(
     number: str,  # such as '03.2'
 ) -> Exercise:
@@ -199,7 +211,8 @@ def _blame(error, answer):
     "What an answer raised, and in which of its lines."
     message = str(error).partition("\n")[0]
     if isinstance(error, TypeError) and not callable(answer) and message.endswith("not callable"):
-        return f"expected a function, got {type(answer).__name__}"
+        came = type(answer).__name__
+        return f"expected a function, got {came}; pass the function itself, not what it returns"
     sentence = f"your code raised {type(error).__name__}: {message}".rstrip(".: ")
     file = getattr(getattr(answer, "__code__", None), "co_filename", None)
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
@@ -243,3 +256,5 @@ def hint(
     if not 1 <= step <= len(hints):
         raise ValueError(f"step: exercise {number} has hints 1 to {len(hints)}, got {step}")
     print(f"Hint {step} of {len(hints)}: {hints[step - 1]}")
+    if step < len(hints):
+        print(f'hint("{number}", {step + 1}) shows the next.')

@@ -180,14 +180,15 @@ def check_tensor(
     if sizes_fit and (axes is None or t.ndim == len(words)):
         return sizes | dict(zip(words, t.shape))
     shape = ", ".join(f"{word} = {sizes[word]}" if word in sizes else word for word in words)
+    if kind:
+        raise ValueError(f"{name}: expected shape ({shape}), got {tuple(t.shape)}")
     numbers = dtype
     if dtype is None:
         numbers = "floating point numbers"
     if dtype is int:
         numbers = "integers"
     extent = "any shape" if axes is None else f"shape ({shape})"
-    error = ValueError if kind else TypeError
-    raise error(f"{name}: expected {numbers} of {extent}, got {_came(t)}")
+    raise TypeError(f"{name}: expected {numbers} of {extent}, got {_came(t)}")
 
 
 def check_ids(
@@ -312,10 +313,12 @@ def check_attended(
     q: torch.Tensor,  # (B, h, T, d_k), the queries that it was given
 ) -> None:
     "Raise `TypeError` or `ValueError` unless `y` is a tensor of the shape of the queries."
-    if not isinstance(y, torch.Tensor) or y.shape != q.shape:
-        error = ValueError if isinstance(y, torch.Tensor) else TypeError
-        wanted = f"a function that gives a tensor of shape {tuple(q.shape)}, as its q has"
-        raise error(f"attend: expected {wanted}, got {_came(y)}")
+    tensor = isinstance(y, torch.Tensor)
+    if tensor and y.shape == q.shape:
+        return
+    wanted = f"a function that gives a tensor of shape {tuple(q.shape)}, as its q has"
+    error = ValueError if tensor else TypeError
+    raise error(f"attend: expected {wanted}, got {tuple(y.shape) if tensor else type(y).__name__}")
 
 
 def full_mask(

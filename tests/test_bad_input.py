@@ -265,6 +265,16 @@ TABLE = {
     "check_tensor": [
         *words(lambda x: check_tensor("x", x, "B T d_model", d_model=12)),
         ("kind", lambda: check_tensor("x", i(5), None), (TypeError, "x: expected", "any shape")),
+        (
+            "a type that fits",
+            lambda: check_tensor("x", n(5, 12), "B T d_model", d_model=12),
+            (ValueError, "x: expected shape (B, T, d_model = 12), got (5, 12)"),
+        ),
+        (
+            "another type",
+            lambda: check_tensor("x", i(5, 12), "B T d_model", d_model=12),
+            (TypeError, "x: expected floating point numbers of shape", "got torch.int64 of shape"),
+        ),
         ("any shape", lambda: check_tensor("x", n(2, 5), None), lambda sizes: sizes == {}),
     ],
     "check_that": [

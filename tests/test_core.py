@@ -19,7 +19,15 @@ from former_nb.core import (
     set_seed,
     use_altair,
 )
-from former_nb.exercises import MistakeError, call_answer, check, diagnose, exercise, hint
+from former_nb.exercises import (
+    MistakeError,
+    call_answer,
+    check,
+    diagnose,
+    exercise,
+    explain_error,
+    hint,
+)
 
 
 def test_a_seed_repeats_all_three_libraries():
@@ -189,11 +197,22 @@ def test_hints_come_one_by_one_and_an_unknown_number_is_refused(capsys):
     assert not check("99.2", lambda x: x.sum(0))
     assert 'hint("99.2") shows the first of 2 hints' in capsys.readouterr().out
     hint("99.2")
-    assert capsys.readouterr().out == "Hint 1 of 2: Which axis holds the words of one row?\n"
+    assert capsys.readouterr().out == (
+        'Hint 1 of 2: Which axis holds the words of one row?\nhint("99.2", 2) shows the next.\n'
+    )
+    hint("99.2", 2)
+    assert capsys.readouterr().out == "Hint 2 of 2: `x.sum(dim=1)`\n"
     with pytest.raises(ValueError, match="step: exercise 99.2 has hints 1 to 2, got 3"):
         hint("99.2", 3)
     with pytest.raises(ValueError, match="number: expected an exercise such as '03.2', got '99.9'"):
         check("99.9", 1)
+
+
+def test_an_error_that_gives_a_mistake_away_is_named_and_any_other_stays():
+    error = RuntimeError("mat1 and mat2 shapes cannot be multiplied (6x4 and 7x4)")
+    assert explain_error(error, {"2x2": "no", "(6x4 and 7x4)": "transpose k"}) == "transpose k"
+    with pytest.raises(RuntimeError, match="6x4 and 7x4"):
+        explain_error(error, {"2x2": "no"})
 
 
 def test_a_judge_names_the_line_and_what_was_changed_in_place(capsys):

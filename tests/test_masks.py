@@ -41,7 +41,7 @@ def tokens_of(call, name, empty, none):
     "`call(tokens)` builds a mask from (B, S) integers."
     start = f"{name}: expected integers"
     return [
-        ("rank 1", lambda: call(i(5)), (ValueError, start, "(5,)")),
+        ("rank 1", lambda: call(i(5)), (ValueError, f"{name}: expected shape (B, ", "(5,)")),
         ("booleans", lambda: call(yes(2, 5)), (TypeError, start, "torch.bool")),
         ("B = 0", lambda: call(i(0, 5)), none),
         ("bytes", lambda: call(i(2, 0).to(torch.uint8)), empty),

@@ -4,9 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from course_tools import tool
 
 from former_nb.encoder_decoder import make_model
+from former_nb.multi_head import MultiHeadAttention
 
 nbformat = pytest.importorskip("nbformat")
 
@@ -30,6 +32,16 @@ def test_fifteen_modules_are_made_from_lessons_and_every_page_gives_its_module_i
             assert re.sub(r"^\d+_", "", Path(said[1]).name) == module.stem
     lessons = {page for page in sources.values() if "/" not in page}
     assert lessons == {*order.PATH} and len(lessons) == 15
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_twelve_untrained_layers_shrink_a_word_to_about_a_millionth(seed):
+    assert "would shrink a word to about a millionth of its length" in prose("06_block")
+    torch.manual_seed(seed)
+    x = y = torch.randn(1, 6, 32)
+    for _ in range(12):
+        y = MultiHeadAttention(32, 4, bias=False)(y)
+    assert 2e-7 < y.norm() / x.norm() < 2e-6
 
 
 def test_the_stacks_of_the_paper_have_44_million_weights_and_its_matrix_makes_65_at_most():

@@ -8,7 +8,7 @@ __all__ = ['judge_01_1', 'judge_01_2', 'judge_01_3', 'judge_01_4']
 # %% ../../nbs/solutions/01_self_attention.ipynb #1c4f8939
 import torch
 
-from ..exercises import call_answer, diagnose, exercise
+from ..exercises import call_answer, diagnose, exercise, explain_error
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #668740b6
 @exercise(
@@ -24,10 +24,13 @@ def judge_01_1(answer):
     weights = scores.softmax(-1)
     try:
         given = call_answer(answer, x)
-    except RuntimeError as error:
-        if _turned(error):
-            return "x.T turns all three axes around; x.transpose(1, 2) or x.mT swaps the last two"
-        raise
+    except RuntimeError:
+        sentence = _name_product(answer)
+        if sentence is None:
+            raise
+        return sentence
+    except TypeError as error:
+        return explain_error(error, {"softmax()": "the softmax needs its axis: softmax(dim=2)"})
     if given is None:
         return "your function returned nothing; end it with `return` and the output (B, T, d_model)"
     if given is ...:
@@ -36,9 +39,8 @@ def judge_01_1(answer):
         "the softmax runs over the queries; it must run over the keys, the last axis": (
             scores.softmax(1) @ x
         ),
-        "the softmax runs over the batch; it must run over the keys, the last axis": (
-            scores.softmax(0) @ x
-        ),
+        "the softmax runs over the batch, as F.softmax does without `dim`; it must run over the "
+        "keys, the last axis": scores.softmax(0) @ x,
         "the softmax is missing": scores @ x,
         "the exponentials are not divided by their sum, so the weights do not sum to 1": (
             scores.exp() @ x
@@ -50,6 +52,8 @@ def judge_01_1(answer):
         "you divided by √d_model; this lesson leaves the scores as they are": (
             (scores / 3**0.5).softmax(-1) @ x
         ),
+        "both products are turned: x.transpose(1, 2) comes second in the scores, and the weights "
+        "come first in the output": x @ (x.mT @ x).softmax(-1),
         "those are the scores; a softmax and the words are still to come": scores,
         "those are the weights; multiply them by the words": weights,
         "the result is transposed: expected (B, T, d_model)": (weights @ x).mT,
@@ -61,10 +65,35 @@ def judge_01_1(answer):
     return diagnose(given, weights @ x, mistakes)
 
 
-def _turned(error):
-    "Whether an error is that of x (2, 5, 3) meeting x.T (3, 5, 2)."
-    said = str(error)
-    return "batch2 tensor to be: [2, 3]" in said or "tensor a (2) must match" in said
+def _name_product(answer):
+    """Which product does not fit, found where every product fits; None if that does not show.
+
+    In x (4, 4, 4) the sentences, the words and the features are as many.
+    """
+    x = torch.randn(4, 4, 4, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
+    given = call_answer(answer, x)
+    if not isinstance(given, torch.Tensor):
+        return None
+    weights = (x @ x.mT).softmax(-1)
+    mistakes = {
+        "x @ x does not fit, (T, d_model) and (T, d_model); transpose the second": (
+            (x @ x).softmax(-1) @ x
+        ),
+        "transpose(0, 1) swaps sentences and words; transpose(1, 2) swaps the last two axes": (
+            (x @ x.transpose(0, 1)).softmax(-1) @ x
+        ),
+        "x.T turns all three axes around; x.transpose(1, 2) or x.mT swaps the last two": (
+            (x @ x.permute(2, 1, 0)).softmax(-1) @ x
+        ),
+        "x.transpose(1, 2) @ x compares features, (d_model, d_model); for (T, T) the transpose "
+        "comes second": (x.mT @ x).softmax(-1) @ x,
+        "the weights come first in the second product: torch.bmm(weights, x)": x @ weights,
+        "the second product mixes the words as they are; x is not transposed there": weights @ x.mT,
+    }
+    for sentence, wrong in mistakes.items():
+        if given.shape == wrong.shape and torch.allclose(given, wrong, atol=1e-5):
+            return sentence
+    return None
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #daba6b36
 @exercise(
@@ -77,6 +106,7 @@ def judge_01_2(answer):
     mistakes = {
         "that is the weight on oneself when nobody else counts; here all five words look "
         "alike": torch.tensor(1.0),
+        "1/6 belongs to the sentences above; here are five words": torch.tensor(1 / 6),
         "you left the word itself out; it attends to itself too": torch.tensor(0.25),
         "the weights are shares of one, not sums": torch.tensor(5.0),
         "a weight of exactly 0 takes a score of minus infinity; a dot product never gives "
@@ -85,6 +115,12 @@ def judge_01_2(answer):
     return diagnose(answer, torch.tensor(0.2), mistakes)
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #3705502c
+_AXES = (
+    "the first axis has the sentences, here two; word i of every sentence has its diagonal at "
+    "[:, i, i]"
+)
+
+
 @exercise(
     "01.3",
     "Which scores should the softmax never see?",
@@ -96,10 +132,21 @@ def judge_01_3(answer):
     scores, diagonal = x @ x.transpose(1, 2), torch.eye(5, dtype=torch.bool)
     hidden = scores.masked_fill(diagonal, float("-inf"))
     right = hidden.softmax(-1)
+    zeroed = scores.softmax(-1).masked_fill(diagonal, 0)
+    row_off = scores.softmax(-1)
+    row_forbidden = scores.clone()
+    for i in range(2):
+        row_off[i, i] = 0
+        row_forbidden[i, i] = float("-inf")
     mistakes = {
         "nothing is hidden: each word still looks at itself": scores.softmax(-1),
         "the diagonal is zero, but the rows no longer sum to one: forbid before the softmax, "
-        "not after": scores.softmax(-1).masked_fill(diagonal, 0),
+        "not after": zeroed,
+        "you divided by the sums of the columns; each row should sum to one": (
+            zeroed / zeroed.sum(1, keepdim=True)
+        ),
+        _AXES: row_off,
+        _AXES + " (your rows of -inf became NaN)": row_forbidden.softmax(-1),
         "a score of 0 still gets a share, because exp(0) is 1": scores.masked_fill(
             diagonal, 0
         ).softmax(-1),
@@ -121,13 +168,21 @@ def judge_01_3(answer):
     }
     try:
         return diagnose(call_answer(answer, x), right, mistakes)
-    except RuntimeError as error:
-        if "all dimensions of input must be of equal length" in str(error):
-            return (
-                "`fill_diagonal_` wants axes of one length, and the scores are (B, T, T); "
-                "`masked_fill` with `torch.eye(T, dtype=torch.bool)` takes each sentence by itself"
-            )
-        raise
+    except (RuntimeError, IndexError) as error:
+        return explain_error(
+            error,
+            {
+                "all dimensions of input must be of equal length": (
+                    "`fill_diagonal_` wants axes of one length, and the scores are (B, T, T); "
+                    "`masked_fill` with `torch.eye(T, dtype=torch.bool)` takes each sentence by "
+                    "itself"
+                ),
+                "index 2 is out of bounds for dimension 0 with size 2": _AXES,
+                "tensor a (5) must match the size of tensor b (2) at non-singleton dimension 1": (
+                    "a sum over the keys has the shape (B, T); `keepdim=True` makes it (B, T, 1)"
+                ),
+            },
+        )
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #02d897b3
 @exercise(
@@ -155,6 +210,7 @@ def judge_01_4(answer):
             0, keepdim=True
         ).expand_as(x),
         "that is the sum; the weights are 1/T each": x.sum(1, keepdim=True).expand_as(x),
+        "each vector is divided by T, but the sum over the words is missing": x / 5,
         "those are the weights, 1/T each; hand in the average of the vectors": torch.full(
             (2, 5, 5), 0.2
         ),

@@ -9,7 +9,7 @@ __all__ = ['judge_02_1', 'judge_02_2', 'judge_02_3', 'judge_02_4']
 import torch
 
 from ..attention import attention, attention_weights
-from ..exercises import call_answer, diagnose, exercise
+from ..exercises import call_answer, diagnose, exercise, explain_error
 
 # %% ../../nbs/solutions/02_attention.ipynb #db45a821
 @exercise(
@@ -29,14 +29,14 @@ def judge_02_1(answer):
     weights = scores.softmax(-1)
     try:
         given = call_answer(answer, q, k, v)
-    except RuntimeError as error:
-        for shapes, sentence in _PRODUCTS.items():
-            if f"shapes cannot be multiplied ({shapes})" in str(error):
-                return sentence
-        raise
+    except (RuntimeError, IndexError, TypeError) as error:
+        return explain_error(error, _ERRORS)
     mistakes = {
         "the scores are not divided by √d_k": (scores * 2).softmax(-1) @ v,
+        "you divided by √3, and 3 is the d_k of the example; take the root of k.shape[-1], here "
+        "4": (scores * 2 / 3**0.5).softmax(-1) @ v,
         "you divided by d_k; divide by √d_k": (scores / 2).softmax(-1) @ v,
+        "you divided by d_k²; divide by √d_k": (scores / 8).softmax(-1) @ v,
         "you divided by √d_v; the scores sum d_k products": (scores * 2**0.5).softmax(-1) @ v,
         "you divided by √S, and S is the number of keys; the scores sum d_k products": (
             (scores * 2 / 7**0.5).softmax(-1) @ v
@@ -64,9 +64,18 @@ def judge_02_1(answer):
     return diagnose(given, weights @ v, mistakes)
 
 
-_PRODUCTS = {  # shapes that do not fit -> what was meant
-    "6x4 and 7x4": "q @ k does not fit, (T, d_k) and (S, d_k); transpose k, so that d_k meets d_k",
-    "7x6 and 7x2": "your table is (S, T), keys by queries; the values need (T, S), queries by keys",
+_ERRORS = {  # words of an error -> what was meant
+    "(6x4 and 7x4)": "q @ k does not fit, (T, d_k) and (S, d_k); transpose k, so that d_k meets "
+    "d_k",
+    "(7x6 and 7x2)": "your table is (S, T), keys by queries; the values need (T, S), queries by "
+    "keys",
+    "(4x6 and 7x4)": "q.T @ k does not fit, (d_k, T) and (S, d_k); transpose k, not q",
+    "(6x7 and 6x4)": "the table (T, S) meets the queries; it mixes the values, `@ v`",
+    "(7x2 and 6x7)": "the values come second: weights (T, S) @ v (S, d_v)",
+    "range of [-2, 1], but got 2": "q, k and v have two axes here, 0 and 1; k.T swaps them, and "
+    "the last one is dim=-1",
+    "must be a 3D tensor": "torch.bmm wants three axes, and q, k and v have two here; use `@`",
+    "softmax()": "the softmax needs its axis: softmax(dim=-1)",
 }
 
 # %% ../../nbs/solutions/02_attention.ipynb #71753665
@@ -89,6 +98,15 @@ def judge_02_2(answer):
             "that is the variance of the scaled scores; the standard deviation is its square "
             "root": torch.tensor(16.0),
             "that is the variance before scaling": torch.tensor(4096.0),
+            "the variances of two factors multiply, 2² · 2² = 16; their sum is 8": (
+                torch.tensor(8.0)
+            ),
+            "32 is √(4 · 256), with the variance of one factor and before the scale": (
+                torch.tensor(32.0)
+            ),
+            "1024 is 64 · 16; divide 64, the standard deviation before scaling, by √d_k": (
+                torch.tensor(1024.0)
+            ),
         },
     )
 
@@ -107,14 +125,21 @@ def judge_02_3(answer):
     w = scores.softmax(-1)
     d = g @ v.T
     right = w * (d - (d * w).sum(-1, keepdim=True))
+    try:
+        given = answer(w, v, g)
+    except RuntimeError as error:
+        return explain_error(error, _MISFITS)
     return diagnose(
-        answer(w, v, g),
+        given,
         right,
         {
             "that is ∂L/∂w; the slope of the softmax is still to come": d,
             "you used only the diagonal part w_i of the slope; the term −w_i w_j is missing": w * d,
             "you used only w_i(1 − w_i), the diagonal of the slope; every weight depends on "
             "every score of its row": w * (1 - w) * d,
+            "that is only the diagonal of the Jacobian; multiply the Jacobian by ∂L/∂w = g vᵀ": (
+                w * (1 - w)
+            ),
             "the factor w in front is missing": d - (d * w).sum(-1, keepdim=True),
             "the sum runs over the queries; the softmax of a row depends on the keys of that row": w
             * (d - (d * w).sum(0, keepdim=True)),
@@ -127,6 +152,14 @@ def judge_02_3(answer):
             "the result is transposed: expected (T, S)": right.T,
         },
     )
+
+
+_MISFITS = {  # words of an error -> what was meant
+    "(6x2 and 7x2)": "g @ v does not fit, (T, d_v) and (S, d_v); transpose v, so that d_v meets "
+    "d_v",
+    "tensor a (7) must match the size of tensor b (6)": "a sum over the keys has the shape (T,), "
+    "which does not fit under (T, S); `keepdim=True` makes it (T, 1)",
+}
 
 # %% ../../nbs/solutions/02_attention.ipynb #3d3b33a6
 def _attend(q, k, v):
@@ -153,6 +186,9 @@ def judge_02_4(answer):
     scores, right = q @ k.T, _attend(q, k, v)[0]
     try:
         given = answer(x, memory, w_q, w_k, w_v)
+    except TypeError as error:
+        called = "w_q, w_k and w_v are matrices here, not layers: write x @ w_q"
+        return explain_error(error, {"'Tensor' object is not callable": called})
     except (RuntimeError, ValueError):
         if problem := _judge_sources(answer, x, memory[:6], w_q, w_k, w_v):
             return problem

@@ -10,7 +10,7 @@ import torch
 from einops import rearrange
 
 from ..attention import attention
-from ..exercises import call_answer, diagnose, exercise
+from ..exercises import call_answer, diagnose, exercise, explain_error
 from ..multi_head import MultiHeadAttention
 
 # %% ../../nbs/solutions/03_multi_head.ipynb #b6d86b92
@@ -38,6 +38,9 @@ _MISTAKES = {
     "one": "that is one wide head; nothing was split",
     "w_o": "W_o is missing: multiply by `w_o` at the end",
     "transposed": "you multiplied by transposed matrices; here `x @ w_q` is right as it is",
+    "rows": "your queries, keys and values come from rows of the matrices; head i has d_k columns "
+    "of `w_q`, and `x @ w_q` needs no transpose",
+    "two": "you split into 2 heads, as in the example; take `n_heads`, here 3",
 }
 
 
@@ -52,10 +55,12 @@ def with_mistake(
 ) -> torch.Tensor:  # (B, T, d_model)
     "Multi-head attention, with one mistake made on purpose."
     B, T, d_model = x.shape
-    h = 1 if mistake == "one" else n_heads
+    h = {"one": 1, "two": 2}.get(mistake, n_heads)
     d_k = d_model // h
     if mistake == "transposed":
         w_q, w_k, w_v, w_o = w_q.T, w_k.T, w_v.T, w_o.T
+    if mistake == "rows":
+        w_q, w_k, w_v = w_q.T, w_k.T, w_v.T
     q, k, v = x @ w_q, x @ w_k, x @ w_v
     if mistake == "queries_keys":
         q, k = k, q
@@ -94,9 +99,48 @@ def judge_03_1(
         torch.manual_seed(3)
         x = 2 * torch.randn(2, 5, 12)
         matrices = [0.3 * torch.randn(12, 12) for _ in range(4)]
-        given = call_answer(answer, x, *matrices, 3)
+        try:
+            given = call_answer(answer, x, *matrices, 3)
+        except Exception as error:
+            if _takes_a_matrix_for_each_head(answer, x, matrices):
+                return (
+                    "`w_q` is one wide matrix, so `w_q[i]` is a row; head i has d_k columns of it"
+                )
+            return explain_error(error, _MISFITS)
         wrong = {text: with_mistake(x, *matrices, 3, name) for name, text in _MISTAKES.items()}
         return diagnose(given, with_mistake(x, *matrices, 3), wrong)
+
+
+_ONE_HEAD = (
+    "w_o needs d_model numbers for each word, and yours has those of one head; lay the heads side "
+    "by side, do not sum them"
+)
+_HEADS = (
+    "heads of d_k numbers met a matrix (d_model, d_model); split x after `x @ w_q`, and merge the "
+    "heads before `@ w_o`"
+)
+_WORDS = "you merged the words; move the heads behind them, `transpose(1, 2)`, and then flatten"
+_MISFITS = {  # words of an error -> what was meant
+    "sizes [3, 6] don't multiply": "there are 3 heads here, so a head has d_model / n_heads = 4 "
+    "numbers, not 6; with -1 PyTorch works it out",
+    "(10x12 and 4x12)": "you cut rows of the matrix; head i has d_k of its columns",
+    "(10x4 and 12x12)": _ONE_HEAD,
+    "[2, 4] but got: [2, 12]": _ONE_HEAD,
+    "(30x4 and 12x12)": _HEADS,
+    "[6, 4] but got: [6, 12]": _HEADS,
+    "(6x20 and 12x12)": _WORDS,
+    "[2, 20] but got: [2, 12]": _WORDS,
+}
+
+
+def _takes_a_matrix_for_each_head(answer, x, matrices):
+    "Whether an answer would be right if w_q, w_k and w_v were (h, d_model, d_k)."
+    right = with_mistake(x, *matrices, 3)
+    cut = [rearrange(w, "m (h d) -> h m d", h=3) for w in matrices[:3]]
+    try:
+        return diagnose(answer(x, *cut, matrices[3], 3), right) is None
+    except Exception:  # noqa: BLE001, an answer may raise anything
+        return False
 
 # %% ../../nbs/solutions/03_multi_head.ipynb #91028108
 @exercise(
@@ -135,7 +179,10 @@ def judge_03_3(
     with torch.random.fork_rng(devices=[]), torch.no_grad(), torch.device("cpu"):
         torch.manual_seed(3)
         layer = MultiHeadAttention(12, 3, bias=False)
-        given = [answer(layer, i) for i in range(3)]
+        try:
+            given = [answer(layer, i) for i in range(3)]
+        except TypeError as error:
+            return explain_error(error, {"'Linear'": _NO_MATRIX})
         if not all(isinstance(m, torch.Tensor) for m in given):
             return diagnose(given[0], torch.zeros(12, 12))
         w_q, w_k, w_v = (
@@ -146,6 +193,7 @@ def judge_03_3(
         rows = rearrange(layer.w_o.weight, "(h d) m -> h d m", h=3)
         striped_o = rearrange(layer.w_o.weight, "m (d h) -> h d m", h=3)
         striped_v = rearrange(layer.w_v.weight, "(d h) m -> h m d", h=3)
+        blocks = [slice(0, 4), slice(4, 8), slice(8, 12)]
         right, last = w_v @ w_o, "the values' matrix is `layer.w_v`"
         wrong = {
             "that is M_i transposed; `nn.Linear` keeps transposes, so undo both": right.mT,
@@ -162,12 +210,37 @@ def judge_03_3(
             "W_k W_qᵀ makes the scores, turned; the values go through W_v and then W_o": (
                 w_k @ w_q.mT
             ),
+            "heads count from 0, so head i begins at number i · d_k": torch.cat(
+                [torch.zeros(1, 12, 12), right[:2]]
+            ),
+            "that is the product of the two in the other order; the values' matrix comes first": (
+                w_o @ w_v
+            ),
+            "both matrices are still transposed; `nn.Linear` keeps transposes, so undo both": (
+                (w_o @ w_v).mT
+            ),
+            "rows and columns are exchanged; of the transposes in `nn.Linear`, head i has d_k "
+            "rows of W_v and d_k columns of W_o": (
+                torch.stack([layer.w_v.weight[:, s] @ layer.w_o.weight[s] for s in blocks])
+            ),
+            "rows and columns are exchanged; head i has d_k columns of W_v and d_k rows of W_o": (
+                torch.stack([layer.w_v.weight.T[s] @ layer.w_o.weight.T[:, s] for s in blocks])
+            ),
             "that is the matrix of head 0 for every i": right[:1].expand(3, -1, -1),
             "that is the product of the whole matrices, all heads at once": (
                 right.sum(0).expand(3, -1, -1)
             ),
         }
-        return diagnose(torch.stack(given), right, wrong)
+        problem = diagnose(torch.stack(given), right, wrong)
+        if problem and given[0].shape != (12, 12) and problem not in wrong:
+            return f"expected shape (12, 12), got {tuple(given[0].shape)}"
+        return problem
+
+
+_NO_MATRIX = (
+    "`layer.w_v` is a layer; its matrix is `layer.w_v.weight`, and head i has the rows from "
+    "i · d_k of it"
+)
 
 # %% ../../nbs/solutions/03_multi_head.ipynb #s034d
 @exercise(

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..block import Block
 from ..config import TransformerConfig
-from ..exercises import diagnose, exercise
+from ..exercises import diagnose, exercise, explain_error
 
 # %% ../../nbs/solutions/06_block.ipynb #8aa1f056
 def example_parts() -> tuple[torch.Tensor, list[nn.Module]]:  # x (3, 4, 6), and the four parts
@@ -42,6 +42,7 @@ def judge_06_1(answer):
         return "the three dots are still there; put your lines in their place"
     y = x + attention(norm_1(x))
     post = norm_1(x + attention(x))
+    normed = norm_1(x) + attention(norm_1(x))
     mistakes = {
         "that is post-norm; here the norm stands before each part, on the branch": (
             norm_2(post + ff(post))
@@ -69,6 +70,13 @@ def judge_06_1(answer):
         "you added to the normed stream; add to x itself": (
             norm_1(x) + attention(norm_1(x)) + ff(norm_2(norm_1(x) + attention(norm_1(x))))
         ),
+        "you wrote the norms into the stream; give norm(x) to the part, and add to x itself": (
+            norm_2(normed) + ff(norm_2(normed))
+        ),
+        "each norm reads what its part gave; here it stands before the part, on what the part "
+        "reads": (x + norm_1(attention(x))) + norm_2(ff(x + norm_1(attention(x)))),
+        "the feed-forward network reads the attention's output alone; it reads the stream, x plus "
+        "that output": y + ff(norm_2(attention(norm_1(x)))),
         "the feed-forward network comes second": (
             (x + ff(norm_2(x))) + attention(norm_1(x + ff(norm_2(x))))
         ),
@@ -116,6 +124,11 @@ def judge_06_2(answer):
             "a bias is as long as the output of its layer, not as its input": (
                 2 * d * d_ff + 2 * d_ff
             ),
+            "the first bias is as long as the output of its layer, d_ff, not d_model": (
+                2 * d * d_ff + 2 * d
+            ),
+            "that is the second layer, 40 · 12 + 12; the first has 12 · 40 + 40 more": d * d_ff + d,
+            "that is one matrix and both biases; there are two matrices": d * d_ff + d_ff + d,
         },
         "norms": {
             "a block has two of them, and each has a gain and a shift": 2 * d,
@@ -127,6 +140,8 @@ def judge_06_2(answer):
     for (name, right), given in zip(parts.items(), answer):
         known = {said: torch.tensor(wrong) for said, wrong in mistakes[name].items()}
         if problem := diagnose(given, torch.tensor(right), known):
+            if all(number in answer for number in parts.values()):
+                return "the numbers are right, but in another order: " + ", ".join(parts)
             return f"{name}: {problem}"
 
 # %% ../../nbs/solutions/06_block.ipynb #bbc91d0e
@@ -146,6 +161,7 @@ def judge_06_3(answer):
             torch.nn.init.normal_(norm.weight, 1, 0.3), torch.nn.init.normal_(norm.bias, 0, 0.3)
     with torch.no_grad():
         answer, h = answer(block, x), block.norm_attention(x)
+        other = block.norm_ff(x)
         found, made = block.attention(h, is_causal=True), block.ff(h)
         return diagnose(
             answer,
@@ -156,6 +172,9 @@ def judge_06_3(answer):
                 "the feed-forward network reads norm_ff(x); both parts read norm_attention(x)": x
                 + found
                 + block.ff(block.norm_ff(x)),
+                "your parts read norm_ff(x); both read norm_attention(x)": x
+                + block.attention(other, is_causal=True)
+                + block.ff(other),
                 "the feed-forward network reads x itself, without the norm": x
                 + found
                 + block.ff(x),
@@ -192,7 +211,10 @@ def judge_06_4(answer):
     shapes = [(7, 5), (7,), (3, 7), (3,)]
     w_in, b_in, w_out, b_out = (torch.randn(*s, generator=draw, device="cpu") for s in shapes)
     weight, bias = w_out @ w_in, w_out @ b_in + b_out
-    given = answer(w_in, b_in, w_out, b_out)
+    try:
+        given = answer(w_in, b_in, w_out, b_out)
+    except RuntimeError as error:
+        return explain_error(error, _MISFITS)
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         return f"expected a weight and a bias, got {type(given).__name__}"
     problem = diagnose(
@@ -203,3 +225,14 @@ def judge_06_4(answer):
         "the second bias is missing": w_out @ b_in,
     }
     return problem or diagnose(given[1], bias, mistakes)
+
+
+_MISFITS = {  # words of an error -> what was meant
+    "(7x5 and 3x7)": "w_in @ w_out is in the wrong order, (d_ff, d_in) and (d_out, d_ff); w_out "
+    "comes second as a layer and first in the product",
+    "(1x7 and 3x7)": "the matrix comes first: w_out @ b_in",
+    "tensor a (7) must match the size of tensor b (3)": "b_in has d_ff numbers and b_out d_out, so "
+    "they can't be added; b_in goes through the second layer first",
+    "tensor a (3) must match the size of tensor b (7)": "b_in has d_ff numbers and b_out d_out, so "
+    "they can't be added; b_in goes through the second layer first",
+}
