@@ -11,6 +11,7 @@ import torch
 
 from .bigrams import BigramClassifier
 from .config import TransformerConfig
+from .guards import check_that
 
 # %% ../nbs/deeper/09_baselines.ipynb #db7706f4
 def log_count_ratio(
@@ -31,9 +32,8 @@ def nb_svm(
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.svm import LinearSVC
 
-    from former_nb.labels import label_names
-
-    names = label_names([label for _, label in train])
+    names = sorted({label for _, label in train})
+    check_that(len(names) > 1, "train", "at least two labels", names)
     (texts, labels), (asked, right) = (map(np.asarray, zip(*part)) for part in (train, test))
     words = {"ngram_range": (1, 2), "binary": True, "token_pattern": r"\w+|[^\w\s]"}
     counter = CountVectorizer(min_df=1 + (len(texts) > 1000), **words)
