@@ -145,8 +145,8 @@ TABLE = {
         ("longer than the model", lambda: bag()(LONG), lambda logits: logits.isfinite().all()),
     ],
     "nb_svm": [
-        ("one label", lambda: nb_svm(XY[:1] * 2, XY), (ValueError, "labels:", "'x'")),
-        ("nothing to learn from", lambda: nb_svm([], XY), (ValueError, "labels:", "[]")),
+        ("one label", lambda: nb_svm(XY[:1] * 2, XY), (ValueError, "train:", "'x'")),
+        ("nothing to learn from", lambda: nb_svm([], XY), (ValueError, "train:", "[]")),
         ("an unseen label", lambda: nb_svm(XY, [("a b", "z"), ("a b", "x")]), lambda p: p == 0.5),
         ("no words", lambda: nb_svm(XY, [("", "x"), ("c d", "y")]), lambda p: p in (0.5, 1.0)),
     ],
