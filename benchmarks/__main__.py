@@ -28,8 +28,8 @@ from pathlib import Path
 
 import torch
 
-from former_nb.core import pick_device, set_seed
-from former_nb.speed import Limits, interleave, measure_limits, seconds
+from former_nb.base.core import pick_device, set_seed
+from former_nb.training.speed import Limits, interleave, measure_limits, seconds
 
 from . import chart, peers, start, timing
 from .workloads import WORKLOADS

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from former_nb.config import TransformerConfig
-from former_nb.text import PAD
+from former_nb.data.text import PAD
+from former_nb.models.config import TransformerConfig
 
 
 class TorchModel(nn.Module):

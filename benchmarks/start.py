@@ -12,7 +12,7 @@ from . import peers, timing
 NAMES = ["import", "first_token"]
 OURS = """
 from former_nb import load_model, Sampling
-from former_nb.caches import generate_rows
+from former_nb.decoding.caches import generate_rows
 import torch
 model, tokenizer, _ = load_model({folder!r})
 generate_rows(model, [[1]], 1, Sampling(seed=0))
@@ -56,10 +56,10 @@ def measure(name: str, budget: float) -> dict:
 
 def save_models(folder: Path) -> dict:
     "Ours and GPT-2 of one size, saved; the programs that load them and draw a token."
-    from former_nb.config import TransformerConfig
-    from former_nb.generator import LanguageModel
-    from former_nb.saving import save_model
-    from former_nb.text import CharTokenizer
+    from former_nb.data.text import CharTokenizer
+    from former_nb.models.config import TransformerConfig
+    from former_nb.models.generator import LanguageModel
+    from former_nb.saving.saving import save_model
 
     from .workloads import SIZES
 

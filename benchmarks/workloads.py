@@ -17,24 +17,24 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from former_nb.attention import attention
-from former_nb.batches import make_batches
-from former_nb.beam_search import beam_search
-from former_nb.caches import KVCache, generate_rows
-from former_nb.classifier import Classifier
-from former_nb.config import TransformerConfig
-from former_nb.data_sets import load_reviews, load_translations
-from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
-from former_nb.generator import LanguageModel
-from former_nb.labels import collate_labels, label_batches
-from former_nb.losses import call, token_loss
-from former_nb.masks import padding_mask
-from former_nb.multi_head import MultiHeadAttention
-from former_nb.sampling import Sampling
+from former_nb.attention.dot_product import attention
+from former_nb.attention.masks import padding_mask
+from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.attention.torch_layers import mha_to_torch
+from former_nb.data.batches import make_batches
+from former_nb.data.data_sets import load_reviews, load_translations
+from former_nb.data.text import BOS, EOS, PAD, SPECIALS, UNK
+from former_nb.decoding.beam_search import beam_search
+from former_nb.decoding.caches import KVCache, generate_rows
+from former_nb.decoding.labels import collate_labels, label_batches
+from former_nb.decoding.sampling import Sampling
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder, collate_pairs
+from former_nb.models.generator import LanguageModel
+from former_nb.models.two_stacks import attend_beams
 from former_nb.tasks.pairs import Multi30k
-from former_nb.text import BOS, EOS, PAD, SPECIALS, UNK
-from former_nb.torch_layers import mha_to_torch
-from former_nb.two_stacks import attend_beams
+from former_nb.training.losses import call, token_loss
 
 from . import peers, timing
 

@@ -2,43 +2,32 @@
 
 __version__ = "0.1.0"
 
-import importlib
+from .lazy import lazy_names
 
-_HOME = {  # name -> module; imported when it is first asked for
-    "MultiHeadAttention": "multi_head",
-    "causal_mask": "masks",
-    "padding_mask": "masks",
-    "assert_no_leak": "leaks",
-    "TransformerConfig": "config",
-    "Block": "block",
-    "LanguageModel": "generator",
-    "Classifier": "classifier",
-    "EncoderDecoder": "encoder_decoder",
-    "CharTokenizer": "text",
-    "SubwordTokenizer": "tokenization",
-    "make_batches": "batches",
-    "TrainingConfig": "training",
-    "fit": "training",
-    "save_model": "saving",
-    "load_model": "saving",
-    "predict": "labels",
-    "Sampling": "sampling",
-    "generate": "decoding",
-    "generate_text": "caches",
-    "translate": "translating",
-    "record_attention": "recording",
-    "view": "viewer",
-    "check": "exercises",
-    "hint": "exercises",
-}
-__all__ = list(_HOME)
-
-
-def __getattr__(name):
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__():
-    return sorted([*globals(), *_HOME])
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "attention.multi_head": "MultiHeadAttention",
+        "attention.masks": "causal_mask padding_mask",
+        "data.text": "CharTokenizer",
+        "data.tokenization": "SubwordTokenizer",
+        "data.batches": "make_batches",
+        "models.config": "TransformerConfig",
+        "models.block": "Block",
+        "models.generator": "LanguageModel",
+        "models.classifier": "Classifier",
+        "models.encoder_decoder": "EncoderDecoder",
+        "training.training": "fit",
+        "training.training_config": "TrainingConfig",
+        "saving.saving": "load_model save_model",
+        "decoding.sampling": "Sampling",
+        "decoding.decoding": "generate",
+        "decoding.caches": "generate_text",
+        "decoding.translating": "translate",
+        "decoding.labels": "predict",
+        "inspection.leaks": "assert_no_leak",
+        "inspection.recording": "record_attention",
+        "inspection.viewer": "view",
+        "base.exercises": "check hint",
+    },
+)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from . import __version__
+from .base.files import SHIPPED
 from .commands.folders import RUN, Device, find_folder, load
 from .commands.terminal import (
     echo,
@@ -22,7 +23,6 @@ from .commands.terminal import (
     standard_input,
     waiting,
 )
-from .files import SHIPPED
 from .tasks import TASKS, find_task
 from .tasks.base import Task, list_settings
 
@@ -241,7 +241,7 @@ def generate_command(
     prompts = read_prompts(texts, prompt)
     trained, tokenizer, _ = load(model, "LanguageModel", device)
     from .commands.generate import draw_texts, known_names, write_new, write_streams
-    from .sampling import Sampling
+    from .decoding.sampling import Sampling
 
     sampling = Sampling(
         temperature,
@@ -405,7 +405,7 @@ def view_command(
     if target and len(target) != len(texts):
         raise ValueError(f"target: expected one for each text, {len(texts)}, got {len(target)}")
     trained, tokenizer, _ = load(model, None, device)
-    from .viewer import view
+    from .inspection.viewer import view
 
     page = view(trained, list(zip(texts, target)) if target else texts, tokenizer)
     for note in page.notes:

@@ -5,9 +5,9 @@ from functools import partial
 import torch.nn.functional as F
 from torch import nn
 
-from former_nb.attention import attention, attention_weights
-from former_nb.guards import repeat_kv
-from former_nb.recording import Recorder
+from former_nb.attention.dot_product import attention, attention_weights
+from former_nb.base.guards import repeat_kv
+from former_nb.inspection.recording import Recorder
 
 
 def written(q, k, v, mask=None, is_causal=False, dropout=0.0):

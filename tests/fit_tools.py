@@ -1,8 +1,8 @@
 """What the tests of several files ask of `fit` and of interrupted runs."""
 
-from former_nb import training
-from former_nb.callbacks import SaveBest
-from former_nb.resuming import Checkpoint
+from former_nb.training import training
+from former_nb.training.callbacks import SaveBest
+from former_nb.training.resuming import Checkpoint
 
 
 def fit(*args, folder=None, resume=False, save_every=None, on_best=None, callbacks=(), **kwargs):

@@ -6,14 +6,14 @@ import pytest
 import torch
 from bad_input_table import cases, judge
 
-from former_nb.alignments import align_translation, record_translation
-from former_nb.config import TransformerConfig
-from former_nb.core import set_seed
-from former_nb.encoder_decoder import EncoderDecoder
-from former_nb.generator import LanguageModel
-from former_nb.recording import record_attention
-from former_nb.text import CharTokenizer, encode_texts
-from former_nb.tokenization import SubwordTokenizer
+from former_nb.base.core import set_seed
+from former_nb.data.text import CharTokenizer, encode_texts
+from former_nb.data.tokenization import SubwordTokenizer
+from former_nb.inspection.alignments import align_translation, record_translation
+from former_nb.inspection.recording import record_attention
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder
+from former_nb.models.generator import LanguageModel
 
 TOKENIZER = CharTokenizer(" abcdefghijklmnopqrstuvwxyzü")
 HEAD = ["kind", "layer", "head"]

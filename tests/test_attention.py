@@ -14,25 +14,25 @@ from attention_tools import Placed, with_weights, written
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention import attention, attention_weights
-from former_nb.block import Block
-from former_nb.caches import LayerCache
-from former_nb.config import TransformerConfig
-from former_nb.core import eval_mode
-from former_nb.encoder_decoder import CrossAttention
-from former_nb.equivalent_forms import multi_head_folded, multi_head_token_by_token
-from former_nb.generator import LanguageModel
-from former_nb.grouped_query import GroupedQueryAttention
-from former_nb.guards import merge_masks
-from former_nb.hub_config import HubConfig
-from former_nb.mask_formats import to_torch_mha
-from former_nb.mask_patterns import document_mask, sliding_window_mask
-from former_nb.masks import causal_mask, combine_masks, padding_mask
-from former_nb.multi_head import MultiHeadAttention
-from former_nb.positions import Rotary
-from former_nb.recording import Recorder, record_attention
-from former_nb.relative_positions import ALiBi, InterleavedRotary, RelativeBias
-from former_nb.torch_layers import mha_from_torch, mha_to_torch
+from former_nb.attention.dot_product import attention, attention_weights
+from former_nb.attention.equivalent_forms import multi_head_folded, multi_head_token_by_token
+from former_nb.attention.grouped_query import GroupedQueryAttention
+from former_nb.attention.mask_formats import to_torch_mha
+from former_nb.attention.mask_patterns import document_mask, sliding_window_mask
+from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
+from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.attention.positions import Rotary
+from former_nb.attention.relative_positions import ALiBi, InterleavedRotary, RelativeBias
+from former_nb.attention.torch_layers import mha_from_torch, mha_to_torch
+from former_nb.base.core import eval_mode
+from former_nb.base.guards import merge_masks
+from former_nb.decoding.caches import LayerCache
+from former_nb.inspection.recording import Recorder, record_attention
+from former_nb.models.block import Block
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import CrossAttention
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig
 
 SHAPES = [  # B, h, T, S, d_k, d_v
     (2, 3, 5, 7, 11, 13),  # fewer queries than keys

@@ -10,20 +10,22 @@ from bad_input_table import cases, judge
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.ablation import ablate_heads, edit_heads, find_heads, rank_heads, record_heads
-from former_nb.attention import attention, attention_weights
-from former_nb.attention_maps import induction_scores
-from former_nb.caches import KVCache, LayerCache
-from former_nb.classifier import Classifier
-from former_nb.config import TransformerConfig
-from former_nb.core import set_seed
-from former_nb.encoder_decoder import EncoderDecoder
-from former_nb.generator import LanguageModel
-from former_nb.mask_patterns import masked_attention
-from former_nb.masks import padding_mask
-from former_nb.multi_head import MultiHeadAttention
-from former_nb.packing import packed
-from former_nb.recording import (
+from former_nb.attention.dot_product import attention, attention_weights
+from former_nb.attention.mask_patterns import masked_attention
+from former_nb.attention.masks import padding_mask
+from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.attention.relative_positions import ALiBi, Rotary
+from former_nb.base.core import set_seed
+from former_nb.decoding.caches import KVCache, LayerCache
+from former_nb.inspection.ablation import (
+    ablate_heads,
+    edit_heads,
+    find_heads,
+    rank_heads,
+    record_heads,
+)
+from former_nb.inspection.attention_maps import induction_scores
+from former_nb.inspection.recording import (
     Recorder,
     attention_table,
     find_attention,
@@ -31,8 +33,12 @@ from former_nb.recording import (
     summarize_heads,
     wrap_innermost,
 )
-from former_nb.relative_positions import ALiBi, Rotary
-from former_nb.two_stacks import attend_beams
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder
+from former_nb.models.generator import LanguageModel
+from former_nb.models.packing import packed
+from former_nb.models.two_stacks import attend_beams
 
 NEAR = dict(atol=1e-5, rtol=1e-5)
 

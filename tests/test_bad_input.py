@@ -28,15 +28,14 @@ from bad_input_table import (
 )
 from torch import nn
 
-from former_nb.attention import (
+from former_nb.attention.dot_product import (
     AttentionHead,
     attention,
     attention_loops,
     attention_weights,
     masked_softmax,
 )
-from former_nb.encoder_decoder import CrossAttention
-from former_nb.equivalent_forms import (
+from former_nb.attention.equivalent_forms import (
     Cost,
     GrowingCache,
     count_cost,
@@ -44,8 +43,29 @@ from former_nb.equivalent_forms import (
     multi_head_token_by_token,
     self_attention_einops,
 )
-from former_nb.grouped_query import GroupedQueryAttention
-from former_nb.guards import (
+from former_nb.attention.grouped_query import GroupedQueryAttention
+from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.attention.positions import (
+    LearnedPositions,
+    Rotary,
+    SinusoidalPositions,
+    rotary_frequencies,
+    rotary_table,
+    rotate,
+    sinusoid_table,
+)
+from former_nb.attention.relative_positions import (
+    ALiBi,
+    DistanceBias,
+    InterleavedRotary,
+    RelativeBias,
+    ScaledRotary,
+    alibi_slopes,
+    rotary_layout,
+    rotate_interleaved,
+)
+from former_nb.attention.torch_layers import mha_from_torch, mha_to_torch
+from former_nb.base.guards import (
     check_attended,
     check_attention,
     check_choice,
@@ -63,28 +83,8 @@ from former_nb.guards import (
     full_mask,
     merge_masks,
 )
-from former_nb.multi_head import MultiHeadAttention
-from former_nb.positions import (
-    LearnedPositions,
-    Rotary,
-    SinusoidalPositions,
-    rotary_frequencies,
-    rotary_table,
-    rotate,
-    sinusoid_table,
-)
-from former_nb.recording import record_attention
-from former_nb.relative_positions import (
-    ALiBi,
-    DistanceBias,
-    InterleavedRotary,
-    RelativeBias,
-    ScaledRotary,
-    alibi_slopes,
-    rotary_layout,
-    rotate_interleaved,
-)
-from former_nb.torch_layers import mha_from_torch, mha_to_torch
+from former_nb.inspection.recording import record_attention
+from former_nb.models.encoder_decoder import CrossAttention
 
 # ---- 02 and 03
 

@@ -11,10 +11,10 @@ from bad_input_table import cases, judge
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.baselines import BagOfEmbeddings, nb_svm
-from former_nb.config import TransformerConfig
-from former_nb.core import set_seed
-from former_nb.text import PAD, pad_rows
+from former_nb.base.core import set_seed
+from former_nb.data.text import PAD, pad_rows
+from former_nb.models.baselines import BagOfEmbeddings, nb_svm
+from former_nb.models.config import TransformerConfig
 
 CONFIG = TransformerConfig(vocab_size=40, max_len=16, d_model=12, n_heads=3, n_layers=2, d_ff=20)
 

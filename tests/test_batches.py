@@ -24,9 +24,9 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.testing import assert_close
 from torch.utils.data import DataLoader
 
-from former_nb import batches
-from former_nb.batches import BatchOrder, make_batches
-from former_nb.text import BOS, EOS, IGNORE, PAD, collate, pad_rows
+from former_nb.data import batches
+from former_nb.data.batches import BatchOrder, make_batches
+from former_nb.data.text import BOS, EOS, IGNORE, PAD, collate, pad_rows
 
 LONG = "FORMER_NB_CASES" in os.environ
 many = settings(

@@ -9,9 +9,9 @@ import torch
 import benchmarks.__main__ as command
 from benchmarks import chart, peers, start, timing, workloads
 from benchmarks.__main__ import main
-from former_nb.data_sets import load_translations
+from former_nb.data.data_sets import load_translations
+from former_nb.data.text import PAD
 from former_nb.tasks.pairs import Multi30k
-from former_nb.text import PAD
 
 PEER = {"write": "Hugging Face GPT-2", "translate": "Hugging Face BART"}
 CPU = torch.device("cpu")

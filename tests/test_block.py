@@ -24,14 +24,14 @@ from torch import nn
 from torch.func import functional_call
 from torch.testing import assert_close
 
-from former_nb.attention import attention
-from former_nb.block import Block, Embedding, Stack
-from former_nb.config import ACTIVATIONS, NORMS
-from former_nb.encoder_decoder import Decoder, DecoderBlock
-from former_nb.leaks import assert_no_leak
-from former_nb.mask_patterns import masked_attention
-from former_nb.masks import causal_mask, combine_masks, padding_mask
-from former_nb.two_stacks import block_from_torch
+from former_nb.attention.dot_product import attention
+from former_nb.attention.mask_patterns import masked_attention
+from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
+from former_nb.inspection.leaks import assert_no_leak
+from former_nb.models.block import Block, Embedding, Stack
+from former_nb.models.config import ACTIVATIONS, NORMS
+from former_nb.models.encoder_decoder import Decoder, DecoderBlock
+from former_nb.models.two_stacks import block_from_torch
 
 LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 30))

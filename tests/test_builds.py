@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from former_nb.base.exercises import MistakeError, check, find_exercise
 from former_nb.builds import build_a, build_c
 from former_nb.builds.process import load_file, run_file, run_tests
-from former_nb.exercises import MistakeError, check, find_exercise
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -417,7 +417,7 @@ BROKEN = {
     "import os\nos._exit(0)": "your file ended Python here, with code 0",
     "def f():\n    f()\nf()": "raised RecursionError",
     "input('?')": "raised EOFError",
-    "import former_nb.attention": "line 1 of encoder.py imports former_nb",
+    "import former_nb.attention.dot_product": "line 1 of encoder.py imports former_nb",
     "def f():\n    from former_nb import load_model": "line 2 of encoder.py imports former_nb",
     "while True:\n    print('x')": "this does not end: after 2 seconds Python was in line",
 }

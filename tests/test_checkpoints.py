@@ -23,27 +23,27 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import former_nb
-from former_nb.bart import BartEncoderDecoder
-from former_nb.baselines import BagOfEmbeddings
-from former_nb.bert import BertClassifier
-from former_nb.bigrams import BigramClassifier
-from former_nb.checkpoints import (
+from former_nb.base.checkpoints import (
     CHECKPOINT,
     atomic_write,
     checksum,
     read_checkpoint,
     write_checkpoint,
 )
-from former_nb.classifier import Classifier
-from former_nb.config import TransformerConfig
-from former_nb.core import tied_names
-from former_nb.encoder_decoder import EncoderDecoder
-from former_nb.generator import LanguageModel
-from former_nb.hub_config import HubConfig
-from former_nb.pretrained import MODEL_CLASSES, Pretrained
-from former_nb.results import make_once
-from former_nb.saving import load_model, save_model
-from former_nb.text import CharTokenizer
+from former_nb.base.core import tied_names
+from former_nb.base.results import make_once
+from former_nb.data.text import CharTokenizer
+from former_nb.models.bart import BartEncoderDecoder
+from former_nb.models.baselines import BagOfEmbeddings
+from former_nb.models.bert import BertClassifier
+from former_nb.models.bigrams import BigramClassifier
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig
+from former_nb.models.pretrained import MODEL_CLASSES, Pretrained
+from former_nb.saving.saving import load_model, save_model
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -347,10 +347,10 @@ def fails(folder, tensors=None):
 
 LIMITED = """
 import resource, sys, torch
-from former_nb.checkpoints import read_checkpoint, write_checkpoint
-from former_nb.config import TransformerConfig
-from former_nb.generator import LanguageModel
-from former_nb.hub_config import HubConfig
+from former_nb.base.checkpoints import read_checkpoint, write_checkpoint
+from former_nb.models.config import TransformerConfig
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig
 folder = sys.argv[1]
 config = TransformerConfig(vocab_size=50, max_len=8, d_model=64, n_heads=2, n_layers=1, d_ff=64)
 model = LanguageModel(config)
@@ -406,7 +406,8 @@ def test_a_disk_that_is_really_full(tiny_disk):
 
 
 @pytest.mark.parametrize(
-    "call", ["os.fsync", "os.replace", "tempfile.mkdtemp", "former_nb.checkpoints.write_tensors"]
+    "call",
+    ["os.fsync", "os.replace", "tempfile.mkdtemp", "former_nb.base.checkpoints.write_tensors"],
 )
 def test_whatever_the_system_refuses(folder, call):
     with nothing_changes(folder), patch(call, side_effect=OSError(28, "No space left on device")):
@@ -466,8 +467,8 @@ def test_a_header_that_no_reader_would_take_replaces_nothing(folder):
 
 FORKING = """
 import os, random, signal, sys, time, torch
-from former_nb import checkpoints
-from former_nb.checkpoints import read_checkpoint, write_checkpoint
+from former_nb.base import checkpoints
+from former_nb.base.checkpoints import read_checkpoint, write_checkpoint
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -725,7 +726,7 @@ def test_the_hub_is_asked_for_safetensors_only(saved):
         asked.append(name)
         return str(saved[1] / name)
 
-    with patch("former_nb.pretrained.hf_hub_download", download):
+    with patch("former_nb.models.pretrained.hf_hub_download", download):
         again = Small.from_pretrained("someone/small", revision="main")
     assert same(again.state_dict(), saved[0].state_dict())
     assert asked == ["config.json", "model.safetensors"]
@@ -822,7 +823,7 @@ def test_what_does_not_belong_together_is_noticed(kept, file, change):
 
 
 def test_a_folder_that_is_missing_never_asks_the_hub(monkeypatch):
-    module = importlib.import_module("former_nb.pretrained")
+    module = importlib.import_module("former_nb.models.pretrained")
     monkeypatch.setattr(module, "hf_hub_download", lambda *_, **__: pytest.fail("asked the hub"))
     ships = "the models that ship are names, numbers"
     with pytest.raises(ValueError, match=f"^model: there is no folder 'no/such'; {ships}$"):
@@ -947,8 +948,8 @@ import sys
 
 import test_checkpoints as tests
 import torch
-from former_nb.saving import load_model, save_model
-from former_nb.sharding import gather_model, is_sharded, shard_model
+from former_nb.saving.saving import load_model, save_model
+from former_nb.training.sharding import gather_model, is_sharded, shard_model
 
 store = torch.distributed.HashStore()
 torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=store)

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.batches import make_batches
-from former_nb.bigrams import BigramClassifier
-from former_nb.classifier import Classifier, pool_tokens
-from former_nb.config import TransformerConfig
-from former_nb.core import set_seed
-from former_nb.labels import collate_labels, label_batches, label_rows
-from former_nb.losses import token_loss
-from former_nb.resuming import Checkpoint
-from former_nb.saving import load_model, save_model
-from former_nb.text import CharTokenizer, pad_rows
-from former_nb.tokens import BOS, EOS, PAD
-from former_nb.torch_layers import mha_to_torch
-from former_nb.training import TrainingConfig, fit
+from former_nb.attention.torch_layers import mha_to_torch
+from former_nb.base.core import set_seed
+from former_nb.data.batches import make_batches
+from former_nb.data.text import CharTokenizer, pad_rows
+from former_nb.data.tokens import BOS, EOS, PAD
+from former_nb.decoding.labels import collate_labels, label_batches, label_rows
+from former_nb.models.bigrams import BigramClassifier
+from former_nb.models.classifier import Classifier, pool_tokens
+from former_nb.models.config import TransformerConfig
+from former_nb.saving.saving import load_model, save_model
+from former_nb.training.losses import token_loss
+from former_nb.training.resuming import Checkpoint
+from former_nb.training.training import TrainingConfig, fit
 
 CONFIG = TransformerConfig(vocab_size=40, max_len=16, d_model=12, n_heads=3, n_layers=2, d_ff=20)
 LETTERS = CharTokenizer("abcdefghijklmnopqrstuvwxyz .,!")  # 34 tokens

@@ -16,20 +16,20 @@ import torch
 from cli_tools import POSIX, SMALL, contents, done, former, no_option, process, refused
 from process_tools import OFFLINE, succeeds
 
-from former_nb.batches import make_batches
-from former_nb.classifier import Classifier
 from former_nb.commands import train
-from former_nb.config import TransformerConfig
-from former_nb.costs import training_cost
-from former_nb.data_sets import load_names
-from former_nb.resuming import lock_folder
-from former_nb.saving import load_model
+from former_nb.data.batches import make_batches
+from former_nb.data.data_sets import load_names
+from former_nb.data.text import CharTokenizer, encode_texts
+from former_nb.data.toy_data import collate_answers, number_pairs
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
+from former_nb.saving.saving import load_model
 from former_nb.tasks import TASKS, Data, Task
 from former_nb.tasks.base import list_settings
-from former_nb.text import CharTokenizer, encode_texts
-from former_nb.toy_data import collate_answers, number_pairs
-from former_nb.training import exact_match
-from former_nb.training_config import TrainingConfig
+from former_nb.training.costs import training_cost
+from former_nb.training.resuming import lock_folder
+from former_nb.training.training import exact_match
+from former_nb.training.training_config import TrainingConfig
 
 TINY = ["--epochs", "1", *SMALL]
 MODEL = ("config.json", "model.safetensors", "tokenizer.json")
@@ -256,12 +256,12 @@ def test_what_does_not_fit_gets_one_sentence(monkeypatch, names, tmp_path):
         def step(*_, **__):
             raise error
 
-        monkeypatch.setattr("former_nb.training.train_step", step)
+        monkeypatch.setattr("former_nb.training.training.train_step", step)
         return former(*names, "--out", tmp_path / "out", "--overwrite", *TINY)
 
     for error in (MemoryError(), RuntimeError("can't allocate memory: you tried 4 bytes.")):
         refused(fails(error), "not enough memory", "--dry-run")
-    monkeypatch.setattr("former_nb.caches.generate_text", lambda *_, **__: bytes(2**62))
+    monkeypatch.setattr("former_nb.decoding.caches.generate_text", lambda *_, **__: bytes(2**62))
     refused(former("generate"), "not enough memory", "shorter")  # it has no --dry-run
     assert "ZeroDivisionError" in fails(ZeroDivisionError()).stderr  # a mistake of ours stays one
 
@@ -286,7 +286,7 @@ def test_a_full_disk_gets_one_sentence_and_leaves_nothing_half_written(names, tm
 
 STOPPED = """
 import os, signal
-from former_nb import training
+from former_nb.training import training
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in background
 steps, make_step = [], training.train_step
@@ -373,7 +373,7 @@ def test_a_dry_run_of_each_task_says_what_a_run_needs(own, task, monkeypatch):
     def no_network(source):
         raise OSError("there is none")
 
-    monkeypatch.setattr("former_nb.data_sets.fetch", no_network)
+    monkeypatch.setattr("former_nb.data.data_sets.fetch", no_network)
     options = [part for k, v in own.get(task, {}).items() for part in (f"--{k}", v)]
     said = done("train", task, *options, *SMALL, "--dry-run")
     found = re.search(r"# ([\d,]+) parameters; a step: (\S+ \w*)FLOP forward and backward", said)

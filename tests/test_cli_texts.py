@@ -16,17 +16,18 @@ import typer
 from cli_tools import POSIX, SMALL, contents, done, former, refused
 from process_tools import OFFLINE
 
-from former_nb import caches, cli
-from former_nb.classifier import Classifier
+from former_nb import cli
+from former_nb.base.files import SHIPPED
 from former_nb.commands import folders, generate, terminal, train
-from former_nb.config import TransformerConfig
-from former_nb.data_sets import load_names
-from former_nb.files import SHIPPED
-from former_nb.sampling import Sampling
-from former_nb.saving import load_model, save_model
+from former_nb.data.data_sets import load_names
+from former_nb.data.text import CharTokenizer
+from former_nb.decoding import caches
+from former_nb.decoding.sampling import Sampling
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
+from former_nb.saving.saving import load_model, save_model
 from former_nb.tasks import TASKS
 from former_nb.tasks.base import choose
-from former_nb.text import CharTokenizer
 
 CPU = ["--device", "cpu"]
 SIZES = ["--rows", 250, "--length", 5, "--symbols", 8, *SMALL]
@@ -164,7 +165,7 @@ def test_who_waits_at_a_terminal_is_told_for_what(monkeypatch, words):
         before.append(sys.stderr.getvalue())
         raise ValueError("enough")
 
-    monkeypatch.setattr("former_nb.saving.load_model", load)
+    monkeypatch.setattr("former_nb.saving.saving.load_model", load)
     monkeypatch.setattr(sys, "argv", ["former-nb", *words.split()])
     for stream in (Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stderr", stream)

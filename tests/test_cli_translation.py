@@ -11,10 +11,10 @@ import sacrebleu
 import torch
 from cli_tools import SMALL, done, former, process, refused
 
-from former_nb.bart import BartEncoderDecoder
-from former_nb.saving import load_model, save_model
+from former_nb.data.toy_data import number_pairs
+from former_nb.models.bart import BartEncoderDecoder
+from former_nb.saving.saving import load_model, save_model
 from former_nb.tasks.pairs import hold_out
-from former_nb.toy_data import number_pairs
 
 
 @pytest.fixture(scope="module")

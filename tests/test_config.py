@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.block import Stack
-from former_nb.config import (
+from former_nb.attention.grouped_query import GroupedQueryAttention
+from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.models.block import Stack
+from former_nb.models.config import (
     ACTIVATIONS,
     BIASES,
     NORMS,
@@ -21,12 +23,10 @@ from former_nb.config import (
     init_weights,
     swiglu,
 )
-from former_nb.encoder_decoder import Decoder, EncoderDecoder
-from former_nb.generator import LanguageModel
-from former_nb.grouped_query import GroupedQueryAttention
-from former_nb.hub_config import HubConfig, as_hub_config, make_config, scale_frequencies
-from former_nb.multi_head import MultiHeadAttention
-from former_nb.pretrained import check_memory
+from former_nb.models.encoder_decoder import Decoder, EncoderDecoder
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig, as_hub_config, make_config, scale_frequencies
+from former_nb.models.pretrained import check_memory
 
 SIZES = dict(vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0)
 CONFIG, HUB = TransformerConfig(**SIZES), HubConfig(**SIZES)

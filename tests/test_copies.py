@@ -8,8 +8,8 @@ from test_pretrained import DECODERS, ENCODERS, NEAR, TOKENS, make
 from test_pretrained_translators import PAIRS, rows
 from torch.testing import assert_close
 
-from former_nb.bert import BertClassifier
-from former_nb.hugging_face import from_hugging_face, to_hugging_face
+from former_nb.models.bert import BertClassifier
+from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 
 transformers = pytest.importorskip("transformers")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from process_tools import succeeds
 
-from former_nb.core import (
+from former_nb.base.core import (
     FixedTable,
     Settings,
     eval_mode,
@@ -19,7 +19,7 @@ from former_nb.core import (
     set_seed,
     use_altair,
 )
-from former_nb.exercises import (
+from former_nb.base.exercises import (
     MistakeError,
     call_answer,
     check,
@@ -66,7 +66,7 @@ def test_memory_that_is_kept_is_not_cleared_again():
     code = """
 import resource
 import torch
-from former_nb.core import keep_memory
+from former_nb.base.core import keep_memory
 
 def fresh_pages(n):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

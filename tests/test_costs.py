@@ -13,23 +13,23 @@ from process_tools import succeeds
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from former_nb.block import Stack
-from former_nb.caches import KVCache
-from former_nb.classifier import Classifier
-from former_nb.config import TransformerConfig
-from former_nb.core import set_seed
-from former_nb.costs import activation_bytes, cache_bytes, training_cost
-from former_nb.encoder_decoder import EncoderDecoder
-from former_nb.generator import LanguageModel
-from former_nb.hub_config import HubConfig
-from former_nb.losses import token_loss
-from former_nb.optimization import (
+from former_nb.base.core import set_seed
+from former_nb.decoding.caches import KVCache
+from former_nb.models.block import Stack
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig
+from former_nb.training.costs import activation_bytes, cache_bytes, training_cost
+from former_nb.training.losses import token_loss
+from former_nb.training.optimization import (
     checkpoint_blocks,
     make_optimizers,
 )
-from former_nb.training import batch_loss, fit, train_step
-from former_nb.training_config import TrainingConfig
-from former_nb.training_run import wrap_loss
+from former_nb.training.training import batch_loss, fit, train_step
+from former_nb.training.training_config import TrainingConfig
+from former_nb.training.training_run import wrap_loss
 
 KINDS = {
     "plain": {},
@@ -201,11 +201,11 @@ def test_fit_with_activation_checkpointing_learns_the_same():
 LONG = """
 import resource, sys, torch
 from accelerate import Accelerator
-from former_nb.config import TransformerConfig
-from former_nb.generator import LanguageModel
-from former_nb.hub_config import HubConfig
-from former_nb.optimization import make_optimizers
-from former_nb.training import train_step
+from former_nb.models.config import TransformerConfig
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig
+from former_nb.training.optimization import make_optimizers
+from former_nb.training.training import train_step
 
 model = LanguageModel(TransformerConfig(50, 16_384, 16, 1, 1, 32, dropout=0.0))
 tokens = torch.randint(50, (1, 16_384))

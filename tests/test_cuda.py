@@ -15,16 +15,16 @@ import pytest
 import torch
 from test_devices import LETTERS, MODELS, ROWS, classifier, encoder_decoder, language_model
 
-from former_nb.attention import attention
-from former_nb.beam_search import beam_search
-from former_nb.caches import generate_rows
-from former_nb.labels import predict
-from former_nb.losses import evaluate
-from former_nb.sampling import Sampling
-from former_nb.text import BOS
-from former_nb.training import fit
-from former_nb.training_config import TrainingConfig
-from former_nb.translating import translate
+from former_nb.attention.dot_product import attention
+from former_nb.data.text import BOS
+from former_nb.decoding.beam_search import beam_search
+from former_nb.decoding.caches import generate_rows
+from former_nb.decoding.labels import predict
+from former_nb.decoding.sampling import Sampling
+from former_nb.decoding.translating import translate
+from former_nb.training.losses import evaluate
+from former_nb.training.training import fit
+from former_nb.training.training_config import TrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -150,7 +150,7 @@ def test_sharded_training_runs_on_one_device(tmp_path):
 
 SHARD = """
 import torch
-from former_nb.sharding import gather_model, is_sharded, shard_model
+from former_nb.training.sharding import gather_model, is_sharded, shard_model
 from test_devices import language_model
 
 torch.distributed.init_process_group("nccl")

@@ -23,7 +23,8 @@ from bad_input_table import judge
 from hypothesis import given
 from hypothesis import strategies as st
 
-from former_nb.data_sets import (
+from former_nb.base.files import read_names, read_text
+from former_nb.data.data_sets import (
     RETRIES,
     SHIPPED_NAMES,
     SOURCES,
@@ -37,8 +38,7 @@ from former_nb.data_sets import (
     python_prose,
     split,
 )
-from former_nb.files import read_names, read_text
-from former_nb.toy_data import (
+from former_nb.data.toy_data import (
     GERMAN_NAMES,
     collate_answers,
     english_number,

@@ -20,10 +20,14 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from former_nb import caches, decoding
-from former_nb.attention import attention
-from former_nb.beam_search import beam_search, length_score
-from former_nb.caches import (
+from former_nb.attention.dot_product import attention
+from former_nb.attention.mask_patterns import masked_attention, sliding_window_mask
+from former_nb.base.core import eval_mode
+from former_nb.data.text import BOS, EOS, PAD, UNK, CharTokenizer
+from former_nb.data.tokenization import SubwordTokenizer
+from former_nb.decoding import caches, decoding
+from former_nb.decoding.beam_search import beam_search, length_score
+from former_nb.decoding.caches import (
     KVBuffer,
     KVCache,
     SlidingWindow,
@@ -31,13 +35,15 @@ from former_nb.caches import (
     generate_text,
     stream_text,
 )
-from former_nb.config import TransformerConfig
-from former_nb.core import eval_mode
-from former_nb.decoding import greedy, next_tokens, sample
-from former_nb.generator import LanguageModel
-from former_nb.mask_patterns import masked_attention, sliding_window_mask
-from former_nb.prompts import append_columns, as_rows, encode_prompt, prompt_rows, stop_tokens
-from former_nb.sampling import (
+from former_nb.decoding.decoding import greedy, next_tokens, sample
+from former_nb.decoding.prompts import (
+    append_columns,
+    as_rows,
+    encode_prompt,
+    prompt_rows,
+    stop_tokens,
+)
+from former_nb.decoding.sampling import (
     FollowPrompts,
     RepetitionPenalty,
     Sampling,
@@ -50,8 +56,8 @@ from former_nb.sampling import (
     with_top_p,
     without_tokens,
 )
-from former_nb.text import BOS, EOS, PAD, UNK, CharTokenizer
-from former_nb.tokenization import SubwordTokenizer
+from former_nb.models.config import TransformerConfig
+from former_nb.models.generator import LanguageModel
 
 LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 40))
@@ -302,7 +308,7 @@ def test_a_cache_of_other_rows_is_refused():
 
 
 def test_importing_costs_no_compiler():
-    code = "import sys, former_nb.encoder_decoder; assert 'torch._dynamo' not in sys.modules"
+    code = "import sys, former_nb.models.encoder_decoder; assert 'torch._dynamo' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -12,21 +12,21 @@ import torch
 from pretend import KINDS, pretend
 from process_tools import succeeds
 
-from former_nb.batches import make_batches
-from former_nb.beam_search import beam_search
-from former_nb.caches import generate_rows
-from former_nb.classifier import Classifier
-from former_nb.config import TransformerConfig
-from former_nb.core import pick_device
-from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
-from former_nb.generator import LanguageModel
-from former_nb.labels import collate_labels, predict
-from former_nb.losses import evaluate, exact_match
-from former_nb.sampling import Sampling
-from former_nb.text import BOS, EOS, CharTokenizer
-from former_nb.training import fit
-from former_nb.training_config import TrainingConfig
-from former_nb.translating import translate
+from former_nb.base.core import pick_device
+from former_nb.data.batches import make_batches
+from former_nb.data.text import BOS, EOS, CharTokenizer
+from former_nb.decoding.beam_search import beam_search
+from former_nb.decoding.caches import generate_rows
+from former_nb.decoding.labels import collate_labels, predict
+from former_nb.decoding.sampling import Sampling
+from former_nb.decoding.translating import translate
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder, collate_pairs
+from former_nb.models.generator import LanguageModel
+from former_nb.training.losses import evaluate, exact_match
+from former_nb.training.training import fit
+from former_nb.training.training_config import TrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="a device is pretended on Linux only")

@@ -21,21 +21,26 @@ from fit_tools import fit
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention import attention
-from former_nb.bart import BartEncoderDecoder
-from former_nb.batches import make_batches
-from former_nb.beam_search import beam_search, length_score
-from former_nb.caches import KVCache
-from former_nb.config import ACTIVATIONS, TransformerConfig
-from former_nb.encoder_decoder import CrossAttention, EncoderDecoder, collate_pairs, make_model
-from former_nb.leaks import LeakError, assert_no_leak
-from former_nb.losses import exact_match, token_loss
-from former_nb.masks import causal_mask, padding_mask
-from former_nb.number_words import greedy_decode
-from former_nb.optimization import make_optimizers
-from former_nb.text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
-from former_nb.training import TrainingConfig
-from former_nb.two_stacks import attend_beams, transformer_from_torch
+from former_nb.attention.dot_product import attention
+from former_nb.attention.masks import causal_mask, padding_mask
+from former_nb.data.batches import make_batches
+from former_nb.data.text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
+from former_nb.decoding.beam_search import beam_search, length_score
+from former_nb.decoding.caches import KVCache
+from former_nb.decoding.number_words import greedy_decode
+from former_nb.inspection.leaks import LeakError, assert_no_leak
+from former_nb.models.bart import BartEncoderDecoder
+from former_nb.models.config import ACTIVATIONS, TransformerConfig
+from former_nb.models.encoder_decoder import (
+    CrossAttention,
+    EncoderDecoder,
+    collate_pairs,
+    make_model,
+)
+from former_nb.models.two_stacks import attend_beams, transformer_from_torch
+from former_nb.training.losses import exact_match, token_loss
+from former_nb.training.optimization import make_optimizers
+from former_nb.training.training import TrainingConfig
 
 CASES = int(os.environ.get("FORMER_NB_CASES", 24))
 FIRST = int(time.time()) if "FORMER_NB_CASES" in os.environ else 0  # of the seeds

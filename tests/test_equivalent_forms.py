@@ -3,16 +3,16 @@
 import torch
 from torch.testing import assert_close
 
-from former_nb.equivalent_forms import (
+from former_nb.attention.equivalent_forms import (
     Cost,
     GrowingCache,
     count_cost,
     multi_head_token_by_token,
     self_attention_einops,
 )
-from former_nb.grouped_query import GroupedQueryAttention
-from former_nb.multi_head import MultiHeadAttention
-from former_nb.self_attention import self_attention
+from former_nb.attention.grouped_query import GroupedQueryAttention
+from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.attention.self_attention import self_attention
 
 
 def numbers(*shape, seed=0):

@@ -13,9 +13,10 @@ from fractions import Fraction
 import pytest
 import torch
 
-from former_nb import checks, exercises
+from former_nb import checks
+from former_nb.base import exercises
+from former_nb.base.exercises import EXERCISES, as_number, check, diagnose
 from former_nb.checks.lesson_06 import judge_06_2
-from former_nb.exercises import EXERCISES, as_number, check, diagnose
 
 JUDGES = [
     importlib.import_module(f"former_nb.checks.{m.name}")

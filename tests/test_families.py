@@ -11,14 +11,14 @@ from torch import nn
 from torch.testing import assert_close
 from transformers import GPT2Config, LlamaConfig
 
-from former_nb.bert import BertMaskedLanguageModel
-from former_nb.config import TransformerConfig
-from former_nb.families import ACTIVATIONS, FAMILIES, Family, add_families
-from former_nb.generator import LanguageModel
-from former_nb.hub_config import HubConfig
-from former_nb.hugging_face import MAKERS, from_hugging_face, read_config, write_config
-from former_nb.pretrained import MODEL_CLASSES, Pretrained
-from former_nb.saving import load_model, save_model
+from former_nb.models.bert import BertMaskedLanguageModel
+from former_nb.models.config import TransformerConfig
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig
+from former_nb.models.pretrained import MODEL_CLASSES, Pretrained
+from former_nb.saving.families import ACTIVATIONS, FAMILIES, Family, add_families
+from former_nb.saving.hugging_face import MAKERS, from_hugging_face, read_config, write_config
+from former_nb.saving.saving import load_model, save_model
 
 STRANGER = """
 [families.stranger]
@@ -75,9 +75,9 @@ RENAMED = [  # Llama's name of a tensor, and the stranger's
 @pytest.fixture
 def added(monkeypatch, tmp_path):
     "A function that adds the families of a text, until the test ends."
-    monkeypatch.setattr("former_nb.families.FAMILIES", families := dict(FAMILIES))
-    monkeypatch.setattr("former_nb.families.ACTIVATIONS", dict(ACTIVATIONS))
-    monkeypatch.setattr("former_nb.hugging_face.FAMILIES", families)
+    monkeypatch.setattr("former_nb.saving.families.FAMILIES", families := dict(FAMILIES))
+    monkeypatch.setattr("former_nb.saving.families.ACTIVATIONS", dict(ACTIVATIONS))
+    monkeypatch.setattr("former_nb.saving.hugging_face.FAMILIES", families)
 
     def add(text):
         (tmp_path / "families.toml").write_text(text, encoding="utf-8")

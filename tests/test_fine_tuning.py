@@ -7,19 +7,19 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from former_nb.bert import BertClassifier
-from former_nb.callbacks import SaveBest
-from former_nb.config import TransformerConfig
-from former_nb.fine_tuning import add_low_rank, merge_low_rank
-from former_nb.generator import LanguageModel
-from former_nb.hugging_face import from_hugging_face, to_hugging_face
-from former_nb.labels import label_batches, label_rows, predict
-from former_nb.resuming import Checkpoint
-from former_nb.saving import load_model, save_model
-from former_nb.text import CharTokenizer
-from former_nb.tokenization import HuggingFaceTokenizer
-from former_nb.training import fit
-from former_nb.training_config import TrainingConfig
+from former_nb.data.text import CharTokenizer
+from former_nb.data.tokenization import HuggingFaceTokenizer
+from former_nb.decoding.labels import label_batches, label_rows, predict
+from former_nb.models.bert import BertClassifier
+from former_nb.models.config import TransformerConfig
+from former_nb.models.fine_tuning import add_low_rank, merge_low_rank
+from former_nb.models.generator import LanguageModel
+from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
+from former_nb.saving.saving import load_model, save_model
+from former_nb.training.callbacks import SaveBest
+from former_nb.training.resuming import Checkpoint
+from former_nb.training.training import fit
+from former_nb.training.training_config import TrainingConfig
 
 SIZES = dict(vocab_size=37, max_len=20, d_model=24, n_heads=3, n_layers=2, d_ff=40)
 TOKENS = torch.tensor([[7, 3, 9, 4, 8, 5, 11], [6, 2, 7, 1, 0, 0, 0], [5, 8, 30, 36, 12, 0, 0]])

@@ -12,13 +12,13 @@ from process_tools import succeeds
 from torch.nn.attention.bias import causal_lower_right
 from torch.testing import assert_close
 
-from former_nb.attention import attention, attention_weights
-from former_nb.config import TransformerConfig
-from former_nb.equivalent_forms import count_cost
-from former_nb.flash import block_attention
-from former_nb.generator import LanguageModel
-from former_nb.mask_patterns import document_mask
-from former_nb.masks import causal_mask
+from former_nb.attention.dot_product import attention, attention_weights
+from former_nb.attention.equivalent_forms import count_cost
+from former_nb.attention.flash import block_attention
+from former_nb.attention.mask_patterns import document_mask
+from former_nb.attention.masks import causal_mask
+from former_nb.models.config import TransformerConfig
+from former_nb.models.generator import LanguageModel
 
 
 def qkv(T, S, batch=(2, 3), d_k=5, d_v=6, dtype=torch.float64, seed=0, grad=True):
@@ -179,10 +179,10 @@ def test_tiles_above_the_diagonal_are_not_computed():
 PEAK = """
 import re, sys, torch
 from pathlib import Path
-from former_nb.attention import attention
-from former_nb.config import TransformerConfig
-from former_nb.flash import block_attention
-from former_nb.generator import LanguageModel
+from former_nb.attention.dot_product import attention
+from former_nb.models.config import TransformerConfig
+from former_nb.attention.flash import block_attention
+from former_nb.models.generator import LanguageModel
 
 def most():
     return int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024

@@ -23,22 +23,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from former_nb import long_text_data as long
-from former_nb.batches import make_batches
-from former_nb.config import POSITIONS, TransformerConfig
-from former_nb.data_sets import SOURCES, Source, python_prose, split
-from former_nb.generator import LanguageModel
-from former_nb.leaks import assert_no_leak
-from former_nb.long_text_data import LONG_TEXTS, encode_bytes, load_long_text, long_text_data
-from former_nb.long_texts import TextWindows, bits_per_character, perplexity, text_windows
-from former_nb.losses import evaluate, token_loss, total_loss
-from former_nb.ngrams import NGram
-from former_nb.noise import assert_no_noise_leak
-from former_nb.saving import load_model, save_model
-from former_nb.text import BOS, EOS, IGNORE, SPECIALS, UNK, CharTokenizer
-from former_nb.tokenization import SubwordTokenizer, load_tokenizer
-from former_nb.training_config import TrainingConfig
-from former_nb.viewer import plot_heads, view
+from former_nb.data import long_text_data as long
+from former_nb.data.batches import make_batches
+from former_nb.data.data_sets import SOURCES, Source, python_prose, split
+from former_nb.data.long_text_data import LONG_TEXTS, encode_bytes, load_long_text, long_text_data
+from former_nb.data.long_texts import TextWindows, bits_per_character, perplexity, text_windows
+from former_nb.data.text import BOS, EOS, IGNORE, SPECIALS, UNK, CharTokenizer
+from former_nb.data.tokenization import SubwordTokenizer, load_tokenizer
+from former_nb.inspection.leaks import assert_no_leak
+from former_nb.inspection.ngrams import NGram
+from former_nb.inspection.noise import assert_no_noise_leak
+from former_nb.inspection.viewer import plot_heads, view
+from former_nb.models.config import POSITIONS, TransformerConfig
+from former_nb.models.generator import LanguageModel
+from former_nb.saving.saving import load_model, save_model
+from former_nb.training.losses import evaluate, token_loss, total_loss
+from former_nb.training.training_config import TrainingConfig
 
 LONG = "FORMER_NB_CASES" in os.environ
 many = settings(

@@ -10,9 +10,12 @@ import sys
 import pytest
 import torch
 
-from former_nb.batches import BatchOrder, make_batches
-from former_nb.beam_search import beam_search, length_score
-from former_nb.caches import (
+from former_nb.attention.masks import causal_mask, padding_mask
+from former_nb.base.guards import check_int, check_number
+from former_nb.data.batches import BatchOrder, make_batches
+from former_nb.data.text import CharTokenizer, collate, encode_texts, pad_rows
+from former_nb.decoding.beam_search import beam_search, length_score
+from former_nb.decoding.caches import (
     KVCache,
     LayerCache,
     generate_rows,
@@ -20,17 +23,9 @@ from former_nb.caches import (
     stream,
     stream_text,
 )
-from former_nb.config import TransformerConfig
-from former_nb.decoding import generate, greedy
-from former_nb.encoder_decoder import EncoderDecoder
-from former_nb.generator import LanguageModel
-from former_nb.guards import check_int, check_number
-from former_nb.losses import exact_match, find_device, token_loss
-from former_nb.masks import causal_mask, padding_mask
-from former_nb.ngrams import NGram
-from former_nb.optimization import split_batch
-from former_nb.prompts import encode_prompt, stop_tokens
-from former_nb.sampling import (
+from former_nb.decoding.decoding import generate, greedy
+from former_nb.decoding.prompts import encode_prompt, stop_tokens
+from former_nb.decoding.sampling import (
     Sampling,
     apply_repetition_penalty,
     checked,
@@ -38,9 +33,14 @@ from former_nb.sampling import (
     with_top_k,
     with_top_p,
 )
-from former_nb.scores import compare_translations
-from former_nb.text import CharTokenizer, collate, encode_texts, pad_rows
-from former_nb.translating import split_text, translate
+from former_nb.decoding.translating import split_text, translate
+from former_nb.inspection.ngrams import NGram
+from former_nb.inspection.scores import compare_translations
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder
+from former_nb.models.generator import LanguageModel
+from former_nb.training.losses import exact_match, find_device, token_loss
+from former_nb.training.optimization import split_batch
 
 CONFIG = TransformerConfig(30, 12, 16, 2, 1, d_ff=16)
 MODEL, TRANSLATOR = LanguageModel(CONFIG).eval(), EncoderDecoder(CONFIG).eval()

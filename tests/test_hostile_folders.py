@@ -13,18 +13,18 @@ from test_pretrained import DECODERS, GPT2, NONE, bytes_bpe, change_config, make
 from test_pretrained_translators import PAIRS
 from tokenizers import Regex, normalizers
 
-from former_nb.bert import BertClassifier
-from former_nb.bigrams import BigramClassifier
-from former_nb.checkpoints import CHECKPOINT, read_checkpoint, write_tensors
-from former_nb.classifier import Classifier
-from former_nb.config import TransformerConfig
-from former_nb.encoder_decoder import EncoderDecoder
-from former_nb.files import DEEPEST, parse_json, read_bytes, read_json
-from former_nb.generator import LanguageModel
-from former_nb.hugging_face import from_hugging_face
-from former_nb.saving import _hash, load_model, save_model
-from former_nb.text import CharTokenizer
-from former_nb.tokenization import HuggingFaceTokenizer, load_tokenizer
+from former_nb.base.checkpoints import CHECKPOINT, read_checkpoint, write_tensors
+from former_nb.base.files import DEEPEST, parse_json, read_bytes, read_json
+from former_nb.data.text import CharTokenizer
+from former_nb.data.tokenization import HuggingFaceTokenizer, load_tokenizer
+from former_nb.models.bert import BertClassifier
+from former_nb.models.bigrams import BigramClassifier
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder
+from former_nb.models.generator import LanguageModel
+from former_nb.saving.hugging_face import from_hugging_face
+from former_nb.saving.saving import _hash, load_model, save_model
 
 transformers = pytest.importorskip("transformers")
 POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has neither these pipes nor devices")
@@ -463,6 +463,6 @@ def test_usual_normalizers_are_accepted():
 @pytest.mark.parametrize("name", ["runs/typo", "./typo", "/no/such/folder", "typo", "../a/b"])
 def test_a_folder_that_is_not_there_is_no_name_on_the_hub(name, monkeypatch):
     ask = lambda *args, **kwargs: pytest.fail("asked the hub")
-    monkeypatch.setattr("former_nb.pretrained.hf_hub_download", ask)
+    monkeypatch.setattr("former_nb.models.pretrained.hf_hub_download", ask)
     with pytest.raises(ValueError, match="^model: expected a folder, or a name on the hub with"):
         LanguageModel.from_pretrained(name)

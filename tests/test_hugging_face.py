@@ -7,22 +7,22 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from former_nb.attention import attention
-from former_nb.caches import LayerCache
-from former_nb.grouped_query import GroupedQueryAttention
-from former_nb.mask_formats import from_attention_mask, to_attention_mask
-from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
-from former_nb.masks import causal_mask, combine_masks, padding_mask
-from former_nb.multi_head import MultiHeadAttention
-from former_nb.positions import Rotary
-from former_nb.recording import Recorder
-from former_nb.relative_positions import (
+from former_nb.attention.dot_product import attention
+from former_nb.attention.grouped_query import GroupedQueryAttention
+from former_nb.attention.mask_formats import from_attention_mask, to_attention_mask
+from former_nb.attention.mask_patterns import document_mask, prefix_mask, sliding_window_mask
+from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
+from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.attention.positions import Rotary
+from former_nb.attention.relative_positions import (
     ALiBi,
     InterleavedRotary,
     alibi_slopes,
     rotary_layout,
     rotate_interleaved,
 )
+from former_nb.decoding.caches import LayerCache
+from former_nb.inspection.recording import Recorder
 
 transformers = pytest.importorskip("transformers")
 NEAR = dict(atol=1e-5, rtol=1e-5)

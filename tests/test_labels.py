@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from test_classifier import CONFIG, LETTERS, model, tokens
 from torch.testing import assert_close
 
-from former_nb.bigrams import BigramEmbedding
-from former_nb.core import set_seed
-from former_nb.labels import (
+from former_nb.base.core import set_seed
+from former_nb.data.text import CharTokenizer
+from former_nb.data.tokenization import SubwordTokenizer
+from former_nb.data.tokens import BOS, EOS, PAD
+from former_nb.decoding.labels import (
     LONGEST_TEXT,
     classification_report,
     collate_labels,
@@ -31,9 +33,7 @@ from former_nb.labels import (
     truncate,
     windows,
 )
-from former_nb.text import CharTokenizer
-from former_nb.tokenization import SubwordTokenizer
-from former_nb.tokens import BOS, EOS, PAD
+from former_nb.models.bigrams import BigramEmbedding
 
 
 def small(**kwargs):

@@ -9,13 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from former_nb.caches import KVCache
-from former_nb.config import TransformerConfig
-from former_nb.encoder_decoder import CrossAttention
-from former_nb.equivalent_forms import GrowingCache
-from former_nb.generator import LanguageModel
-from former_nb.leak_tools import Edits, outputs_of
-from former_nb.leaks import (
+from former_nb.attention.equivalent_forms import GrowingCache
+from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
+from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.decoding.caches import KVCache
+from former_nb.inspection.leak_tools import Edits, outputs_of
+from former_nb.inspection.leaks import (
     LeakError,
     allowed_pairs,
     assert_no_leak,
@@ -23,8 +22,9 @@ from former_nb.leaks import (
     find_joint_leak,
     gradient_influence,
 )
-from former_nb.masks import causal_mask, combine_masks, padding_mask
-from former_nb.multi_head import MultiHeadAttention
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import CrossAttention
+from former_nb.models.generator import LanguageModel
 
 B, T, S, D = 2, 5, 7, 8
 CAUSAL, EYE = causal_mask(T), torch.eye(T, dtype=torch.bool)

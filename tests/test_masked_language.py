@@ -11,17 +11,17 @@ from bad_input_table import cases, judge
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.baselines import BagOfEmbeddings
-from former_nb.batches import make_batches
-from former_nb.bert import BertClassifier, BertMaskedLanguageModel
-from former_nb.bigrams import BigramClassifier
-from former_nb.classifier import Classifier
-from former_nb.config import TransformerConfig
-from former_nb.core import set_seed
-from former_nb.leaks import edit_influence
-from former_nb.masked_language import MaskedLanguageModel, mask_tokens
-from former_nb.text import BOS, EOS, IGNORE, PAD, UNK
-from former_nb.training import TrainingConfig, fit
+from former_nb.base.core import set_seed
+from former_nb.data.batches import make_batches
+from former_nb.data.text import BOS, EOS, IGNORE, PAD, UNK
+from former_nb.inspection.leaks import edit_influence
+from former_nb.models.baselines import BagOfEmbeddings
+from former_nb.models.bert import BertClassifier, BertMaskedLanguageModel
+from former_nb.models.bigrams import BigramClassifier
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
+from former_nb.models.masked_language import MaskedLanguageModel, mask_tokens
+from former_nb.training.training import TrainingConfig, fit
 
 V = 40
 SIZES = dict(dropout=0.0, positions="rotary")

@@ -5,10 +5,8 @@ import pytest
 import torch
 from bad_input_table import cases, counts, i, judge, n, shape, yes, zeros
 
-from former_nb.attention import attention
-from former_nb.classifier import Classifier
-from former_nb.config import TransformerConfig
-from former_nb.mask_formats import (
+from former_nb.attention.dot_product import attention
+from former_nb.attention.mask_formats import (
     from_additive,
     from_attention_mask,
     from_torch_mha,
@@ -16,13 +14,15 @@ from former_nb.mask_formats import (
     to_attention_mask,
     to_torch_mha,
 )
-from former_nb.mask_patterns import (
+from former_nb.attention.mask_patterns import (
     document_mask,
     masked_attention,
     prefix_mask,
     sliding_window_mask,
 )
-from former_nb.masks import causal_mask, combine_masks, padding_mask
+from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
 
 CAUSAL, SHAPE = causal_mask(4), (2, 3, 5, 7)
 NAN = torch.tensor([[0.0, float("nan")]])

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from former_nb.config import TransformerConfig
-from former_nb.generator import LanguageModel
-from former_nb.leaks import LeakError
-from former_nb.noise import NoiseTest, assert_no_noise_leak, noise_leak
+from former_nb.inspection.leaks import LeakError
+from former_nb.inspection.noise import NoiseTest, assert_no_noise_leak, noise_leak
+from former_nb.models.config import TransformerConfig
+from former_nb.models.generator import LanguageModel
 
 SMALL = {"vocab_size": 12, "length": 9, "batch": 32}
 

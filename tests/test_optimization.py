@@ -15,10 +15,11 @@ from process_tools import Fork
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.config import TransformerConfig
-from former_nb.generator import LanguageModel
-from former_nb.losses import call, evaluate, token_loss, total_loss
-from former_nb.optimization import (
+from former_nb.data.text import IGNORE, PAD
+from former_nb.models.config import TransformerConfig
+from former_nb.models.generator import LanguageModel
+from former_nb.training.losses import call, evaluate, token_loss, total_loss
+from former_nb.training.optimization import (
     SCHEDULES,
     in_parts,
     make_optimizers,
@@ -29,8 +30,7 @@ from former_nb.optimization import (
     warmup_inverse_sqrt,
     with_precision,
 )
-from former_nb.text import IGNORE, PAD
-from former_nb.training import batch_loss, train_step
+from former_nb.training.training import batch_loss, train_step
 
 NAN, INF = float("nan"), float("inf")
 EXACT = dict(rtol=1e-12, atol=1e-12)
@@ -476,10 +476,10 @@ def test_what_sixteen_bits_touch(precision):
 STEPS = """
 import sys, torch
 from torch import nn
-from former_nb.text import IGNORE
-from former_nb.optimization import in_parts, over_processes, smoothed
-from former_nb.processes import Accelerator
-from former_nb.training import batch_loss, train_step
+from former_nb.data.text import IGNORE
+from former_nb.training.optimization import in_parts, over_processes, smoothed
+from former_nb.training.processes import Accelerator
+from former_nb.training.training import batch_loss, train_step
 
 def steps(each):  # parts on each process
     accelerator = Accelerator(device_placement=False, cpu=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import former_nb
-from former_nb.toy_data import english_number, german_number
+from former_nb.data.toy_data import english_number, german_number
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = ["constraints.txt", "CHANGELOG.md", "CITATION.cff"]
@@ -95,7 +95,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
 def test_the_source_archive_holds_what_its_setup_reads_and_no_half_of_the_tests(sdist):
     with tarfile.open(sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
-    needed = {"settings.ini", "setup.py", "README.md", "LICENSE", "former_nb/core.py", *EXTRAS}
+    needed = {"settings.ini", "setup.py", "README.md", "LICENSE", "former_nb/base/core.py", *EXTRAS}
     assert needed <= held
     assert not any(name.startswith(("tests", "nbs", "docs")) for name in held)
 
@@ -103,7 +103,7 @@ def test_the_source_archive_holds_what_its_setup_reads_and_no_half_of_the_tests(
 def test_the_shipped_models_are_small_and_say_what_they_are(wheel):
     held = [info for info in wheel.infolist() if info.filename.startswith("former_nb/models/")]
     folders = {info.filename.split("/")[2] for info in held}
-    assert "former_nb/viewer.html" in wheel.namelist()
+    assert "former_nb/inspection/viewer.html" in wheel.namelist()
     assert folders == {"names", "numbers"} and sum(info.file_size for info in held) < 2_000_000
     for folder in folders:
         card = wheel.read(f"former_nb/models/{folder}/README.md").decode()

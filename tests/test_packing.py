@@ -5,19 +5,19 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention import attention
-from former_nb.bart import BartEncoderDecoder
-from former_nb.block import Stack
-from former_nb.classifier import Classifier
-from former_nb.config import TransformerConfig
-from former_nb.core import set_seed
-from former_nb.encoder_decoder import Decoder, EncoderDecoder
-from former_nb.generator import LanguageModel
-from former_nb.losses import token_loss, total_loss
-from former_nb.masks import padding_mask
-from former_nb.packing import decode_packed, encode_packed, packed, row_lengths
-from former_nb.recording import record_attention
-from former_nb.text import IGNORE, PAD
+from former_nb.attention.dot_product import attention
+from former_nb.attention.masks import padding_mask
+from former_nb.base.core import set_seed
+from former_nb.data.text import IGNORE, PAD
+from former_nb.inspection.recording import record_attention
+from former_nb.models.bart import BartEncoderDecoder
+from former_nb.models.block import Stack
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import Decoder, EncoderDecoder
+from former_nb.models.generator import LanguageModel
+from former_nb.models.packing import decode_packed, encode_packed, packed, row_lengths
+from former_nb.training.losses import token_loss, total_loss
 
 SIZES = dict(d_model=16, n_heads=4, n_layers=2, d_ff=16, dropout=0.0)
 LENGTHS = {

@@ -336,18 +336,19 @@ def path_modules():
 
 def test_a_module_of_the_path_holds_nothing_that_no_lesson_shows():
     for name, shown in path_modules().items():
-        tree = ast.parse((ROOT / "former_nb" / f"{name}.py").read_text(encoding="utf-8"))
+        _, tree = order.module_tree(name, ROOT / "former_nb")
         kinds = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
         assert [s.name for s in tree.body if isinstance(s, kinds)] == shown, name
 
 
 def test_the_path_imports_nothing_from_deep_dives_but_what_is_listed():
     lib = ROOT / "former_nb"
-    modules, public = order.sources(lib), order.public_names(lib)
+    modules, public = order.sources(lib), order.faces(lib)
     found = {}
     for name in path_modules():
-        tree = ast.parse((lib / f"{name}.py").read_text(encoding="utf-8"))
-        dives = {m for _, m in order.imported(tree, modules, public) if modules[m] in order.DIVES}
+        _, tree = order.module_tree(name, lib)
+        imported = order.imported(tree, modules, public, order.package_of(name))
+        dives = {m for _, m in imported if modules[m] in order.DIVES}
         if dives:
             found[name] = dives
     assert found == BELOW
@@ -390,7 +391,7 @@ def lesson(*cells, title=TITLE, drawing=DRAWING, end=END):
     install = code(first_cell.CELL)
     first = code("#| hide\n#| default_exp text\n#| export\nimport torch")
     mine = code('def mine(x): ...\n\n\ncheck("07.1", mine);')
-    fold = code(FOLD + "import torch\n\nfrom former_nb.exercises import check\n\ncheck")
+    fold = code(FOLD + "import torch\n\nfrom former_nb.base.exercises import check\n\ncheck")
     cells = [prose(title), install, prose(drawing), first, fold, *cells, mine, prose(end)]
     return new_notebook(cells=cells)
 
@@ -521,7 +522,7 @@ def build(tmp_path, said="A is right.", link="[here](solutions/build_a.ipynb)", 
     nbformat.write(new_notebook(cells=[solution]), tmp_path / "solutions" / "build_a.ipynb")
     head = "# Build A \u00b7 A file\n\n> From memory\n\n**Read 1 \u00b7 work 5 minutes**"
     text = "\n\n".join(f"## {part}" for part in parts)
-    first = code(FOLD + "from former_nb.exercises import check")
+    first = code(FOLD + "from former_nb.base.exercises import check")
     tried = code('check("A", "f.py");', outputs=[new_output("stream", text="A, not yet: no.")])
     return new_notebook(cells=[prose(head), prose(text), first, tried, prose(link)])
 

@@ -14,22 +14,22 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from torch.testing import assert_close
 from typer.testing import CliRunner
 
-from former_nb.beam_search import beam_search
-from former_nb.bert import BertClassifier, BertMaskedLanguageModel
-from former_nb.caches import KVCache, generate_rows, generate_text, stream_text
-from former_nb.classifier import Classifier
 from former_nb.cli import app
-from former_nb.config import TransformerConfig
-from former_nb.generator import LanguageModel
-from former_nb.hub_config import make_config
-from former_nb.hugging_face import from_hugging_face, to_hugging_face
-from former_nb.labels import predict
-from former_nb.recording import record_attention
-from former_nb.sampling import Sampling
-from former_nb.saving import load_model, save_model
-from former_nb.subwords import apply_bpe
-from former_nb.tokenization import HuggingFaceTokenizer, SubwordTokenizer
-from former_nb.viewer import view
+from former_nb.data.subwords import apply_bpe
+from former_nb.data.tokenization import HuggingFaceTokenizer, SubwordTokenizer
+from former_nb.decoding.beam_search import beam_search
+from former_nb.decoding.caches import KVCache, generate_rows, generate_text, stream_text
+from former_nb.decoding.labels import predict
+from former_nb.decoding.sampling import Sampling
+from former_nb.inspection.recording import record_attention
+from former_nb.inspection.viewer import view
+from former_nb.models.bert import BertClassifier, BertMaskedLanguageModel
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import make_config
+from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
+from former_nb.saving.saving import load_model, save_model
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 transformers = pytest.importorskip("transformers")
@@ -464,7 +464,7 @@ def test_a_decoder_that_ours_cannot_be_is_refused(changes, said, tmp_path):
 def test_a_folder_that_is_missing_never_becomes_a_name_on_the_hub(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "former_nb.hugging_face.snapshot_download",
+        "former_nb.saving.hugging_face.snapshot_download",
         lambda name, revision, allow_patterns: asked.append((name, revision)) or tmp_path,
     )
     with pytest.raises(ValueError, match="a name on the hub only with its revision"):
@@ -704,7 +704,7 @@ class FakeHub:
 def test_a_model_is_pushed_to_the_hub_with_a_card_and_comes_back(tmp_path, monkeypatch):
     hub = FakeHub(tmp_path)
     monkeypatch.setattr("huggingface_hub.hub_mixin.HfApi", lambda **kwargs: hub)
-    monkeypatch.setattr("former_nb.pretrained.hf_hub_download", hub.download)
+    monkeypatch.setattr("former_nb.models.pretrained.hf_hub_download", hub.download)
     model = LanguageModel(TransformerConfig(**OURS)).eval()
     model.push_to_hub("you/names")
     files = {file.name for file in (tmp_path / "you" / "names").iterdir()}

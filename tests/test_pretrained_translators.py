@@ -10,19 +10,19 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from torch.testing import assert_close
 from typer.testing import CliRunner
 
-from former_nb.bart import BartEncoderDecoder
-from former_nb.beam_search import beam_search
-from former_nb.caches import KVCache
 from former_nb.cli import app
-from former_nb.config import TransformerConfig
-from former_nb.encoder_decoder import EncoderDecoder
-from former_nb.hub_config import HubConfig
-from former_nb.hugging_face import from_hugging_face, to_hugging_face
-from former_nb.recording import record_attention
-from former_nb.saving import load_model, save_model, to_onnx
-from former_nb.translating import translate
-from former_nb.two_stacks import attend_beams
-from former_nb.viewer import view
+from former_nb.decoding.beam_search import beam_search
+from former_nb.decoding.caches import KVCache
+from former_nb.decoding.translating import translate
+from former_nb.inspection.recording import record_attention
+from former_nb.inspection.viewer import view
+from former_nb.models.bart import BartEncoderDecoder
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder
+from former_nb.models.hub_config import HubConfig
+from former_nb.models.two_stacks import attend_beams
+from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
+from former_nb.saving.saving import load_model, save_model, to_onnx
 
 transformers = pytest.importorskip("transformers")
 from transformers import BartConfig, MarianConfig  # noqa: E402
@@ -256,7 +256,7 @@ def test_onnx_computes_the_same(kind, tmp_path):
 
 
 def test_onnx_that_is_not_installed_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("former_nb.saving.find_spec", lambda name: None)
+    monkeypatch.setattr("former_nb.saving.saving.find_spec", lambda name: None)
     model = EncoderDecoder(TransformerConfig(V, 9, 12, 3, 1, 20))
     with pytest.raises(ImportError, match="^to_onnx: expected onnx and onnxscript: pip install"):
         to_onnx(model, tmp_path / "model.onnx")

@@ -17,12 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from former_nb.attention import attention, attention_weights
-from former_nb.caches import LayerCache
-from former_nb.encoder_decoder import CrossAttention
-from former_nb.grouped_query import GroupedQueryAttention
-from former_nb.guards import merge_masks
-from former_nb.mask_formats import (
+from former_nb.attention.dot_product import attention, attention_weights
+from former_nb.attention.grouped_query import GroupedQueryAttention
+from former_nb.attention.mask_formats import (
     from_additive,
     from_attention_mask,
     from_torch_mha,
@@ -30,21 +27,24 @@ from former_nb.mask_formats import (
     to_attention_mask,
     to_torch_mha,
 )
-from former_nb.mask_patterns import document_mask, prefix_mask, sliding_window_mask
-from former_nb.masks import causal_mask, combine_masks, padding_mask
-from former_nb.positions import Rotary, SinusoidalPositions, rotate
-from former_nb.relative_positions import (
+from former_nb.attention.mask_patterns import document_mask, prefix_mask, sliding_window_mask
+from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
+from former_nb.attention.positions import Rotary, SinusoidalPositions, rotate
+from former_nb.attention.relative_positions import (
     ALiBi,
     InterleavedRotary,
     RelativeBias,
     rotary_layout,
     rotate_interleaved,
 )
-from former_nb.self_attention import (
+from former_nb.attention.self_attention import (
     self_attention,
     self_attention_bmm,
     self_attention_einsum,
 )
+from former_nb.base.guards import merge_masks
+from former_nb.decoding.caches import LayerCache
+from former_nb.models.encoder_decoder import CrossAttention
 
 LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 800))

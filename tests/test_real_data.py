@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from huggingface_hub import try_to_load_from_cache
 from torch.testing import assert_close
 
-from former_nb.caches import generate_rows
-from former_nb.data_sets import load_reviews, load_shakespeare, load_translations
-from former_nb.sampling import Sampling
-from former_nb.saving import load_model
-from former_nb.subwords import apply_bpe
+from former_nb.data.data_sets import load_reviews, load_shakespeare, load_translations
+from former_nb.data.subwords import apply_bpe
+from former_nb.decoding.caches import generate_rows
+from former_nb.decoding.sampling import Sampling
+from former_nb.saving.saving import load_model
 
 REAL = Path(os.environ.get("FORMER_NB_DATA") or "none")
 PARTS = ["train", "val", "test_2016_flickr"]
@@ -80,7 +80,7 @@ def test_the_real_gpt2():
     lines = (GPT2 / "merges.txt").read_text(encoding="utf-8").split("\n")[1:-1]
     vocab = json.loads((GPT2 / "vocab.json").read_text(encoding="utf-8"))
     pieces = apply_bpe(TEXT, [tuple(line.split(" ")) for line in lines])
-    assert [vocab[piece] for piece in pieces] == ids  # by the encoder of lesson 14
+    assert [vocab[piece] for piece in pieces] == ids  # by the encoder of lesson 15
     row = torch.tensor([ids])
     with torch.no_grad():
         logits = ours(row), theirs(row).logits

@@ -8,7 +8,7 @@ import random
 import pytest
 from cli_tools import SMALL, contents, done, former, no_option, refused
 
-from former_nb import labels
+from former_nb.decoding import labels
 from former_nb.tasks import TASKS
 from former_nb.tasks.base import choose
 from former_nb.tasks.names import Names
@@ -66,7 +66,7 @@ def test_line_breaks_of_a_web_page_are_no_words_of_a_review(monkeypatch):
     line = "One {0}.<br /><br />Two {0}s."
     rows = [(line.format(word), label) for word, label in (("good", 1), ("bad", 0))] * 20
     reviews = dict(train=sorted(rows), test=sorted(rows))
-    monkeypatch.setattr("former_nb.data_sets.load_reviews", lambda: (reviews, "two reviews"))
+    monkeypatch.setattr("former_nb.data.data_sets.load_reviews", lambda: (reviews, "two reviews"))
     data = choose(TASKS["imdb"], "imdb", {"vocabulary": 300, "d_model": 16}).load_data()
     parts = data.parts
     assert len(parts[2]) == 40 and all("<br />" in text for part in parts for text, _ in part)

@@ -10,11 +10,16 @@ from attention_tools import Placed
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.generator import LanguageModel
-from former_nb.hub_config import HubConfig
-from former_nb.multi_head import MultiHeadAttention
-from former_nb.positions import Rotary, rotary_frequencies, rotary_table, sinusoid_table
-from former_nb.relative_positions import ALiBi, InterleavedRotary, RelativeBias, alibi_slopes
+from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.attention.positions import Rotary, rotary_frequencies, rotary_table, sinusoid_table
+from former_nb.attention.relative_positions import (
+    ALiBi,
+    InterleavedRotary,
+    RelativeBias,
+    alibi_slopes,
+)
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig
 
 SCHEMES = {
     "half": lambda: Rotary(4, 9),

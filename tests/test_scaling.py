@@ -18,14 +18,14 @@ from accelerate.state import AcceleratorState
 from process_tools import Fork, succeeds
 from torch import nn
 
-from former_nb.checkpoints import read_checkpoint
-from former_nb.processes import start_processes
-from former_nb.saving import load_model
-from former_nb.scaling import all_reduce_bytes, sharded_bytes, step_seconds
-from former_nb.sharding import sharding_wanted
-from former_nb.training import batch_loss
-from former_nb.training_config import TrainingConfig
-from former_nb.training_run import Run
+from former_nb.base.checkpoints import read_checkpoint
+from former_nb.saving.saving import load_model
+from former_nb.training.processes import start_processes
+from former_nb.training.scaling import all_reduce_bytes, sharded_bytes, step_seconds
+from former_nb.training.sharding import sharding_wanted
+from former_nb.training.training import batch_loss
+from former_nb.training.training_config import TrainingConfig
+from former_nb.training.training_run import Run
 
 processes = pytest.mark.skipif(
     os.name == "nt", reason="the signals and limits of these tests are those of Linux and macOS"
@@ -38,17 +38,17 @@ WORKER = '''
 import json, os, signal, sys, time
 from pathlib import Path
 
-import former_nb.resuming as resuming
-import former_nb.saving as saving
-import former_nb.toy_data as toy_data
-import former_nb.training as training
-from former_nb.batches import make_batches
-from former_nb.callbacks import Callback, SaveBest
-from former_nb.config import TransformerConfig
-from former_nb.core import set_seed
-from former_nb.generator import LanguageModel
-from former_nb.text import CharTokenizer, encode_texts
-from former_nb.training_config import TrainingConfig
+import former_nb.training.resuming as resuming
+import former_nb.saving.saving as saving
+import former_nb.data.toy_data as toy_data
+import former_nb.training.training as training
+from former_nb.data.batches import make_batches
+from former_nb.training.callbacks import Callback, SaveBest
+from former_nb.models.config import TransformerConfig
+from former_nb.base.core import set_seed
+from former_nb.models.generator import LanguageModel
+from former_nb.data.text import CharTokenizer, encode_texts
+from former_nb.training.training_config import TrainingConfig
 
 RANK = os.environ.get("RANK", "0")
 
@@ -369,8 +369,9 @@ def test_options_of_fsdp_that_would_change_nothing_are_refused(name, value, said
 
 def test_muon_needs_whole_matrices(monkeypatch):
     two = SimpleNamespace(process_index=0, num_processes=2, no_sync=nullcontext)
-    monkeypatch.setattr("former_nb.training_run.start_processes", lambda device: (two, device))
-    monkeypatch.setattr("former_nb.training_run.sharding_wanted", lambda: True)
+    start = lambda device: (two, device)
+    monkeypatch.setattr("former_nb.training.training_run.start_processes", start)
+    monkeypatch.setattr("former_nb.training.training_run.sharding_wanted", lambda: True)
     batch = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
     with pytest.raises(ValueError, match="muon_lr: expected None where weights are cut"):
         Run(nn.Linear(2, 2), [batch], [batch], TrainingConfig(), batch_loss, device="cpu")
@@ -388,9 +389,9 @@ COUNT = """
 import torch
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
-from former_nb.config import TransformerConfig
-from former_nb.generator import LanguageModel
-from former_nb.sharding import shard_model
+from former_nb.models.config import TransformerConfig
+from former_nb.models.generator import LanguageModel
+from former_nb.training.sharding import shard_model
 
 SENT = {"_allgather_base_": 0, "_reduce_scatter_base_": 1}  # which argument is whole
 
@@ -425,9 +426,9 @@ ALONE = """
 import os
 import torch
 from torch.testing import assert_close
-from former_nb.block import Stack
-from former_nb.config import TransformerConfig
-from former_nb.sharding import cut_like, gather_tensors, is_sharded, shard_model
+from former_nb.models.block import Stack
+from former_nb.models.config import TransformerConfig
+from former_nb.training.sharding import cut_like, gather_tensors, is_sharded, shard_model
 
 os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="localhost", MASTER_PORT="0")
 torch.distributed.init_process_group("gloo")

@@ -14,15 +14,15 @@ import torch
 from safetensors.torch import load_file
 from torch.testing import assert_close
 
-from former_nb.bart import BartEncoderDecoder
-from former_nb.baselines import BagOfEmbeddings
-from former_nb.bert import BertClassifier
-from former_nb.bigrams import BigramClassifier
-from former_nb.classifier import Classifier
-from former_nb.encoder_decoder import EncoderDecoder
-from former_nb.generator import LanguageModel
-from former_nb.saving import load_model, save_model
-from former_nb.second_edition import is_second_edition
+from former_nb.models.bart import BartEncoderDecoder
+from former_nb.models.baselines import BagOfEmbeddings
+from former_nb.models.bert import BertClassifier
+from former_nb.models.bigrams import BigramClassifier
+from former_nb.models.classifier import Classifier
+from former_nb.models.encoder_decoder import EncoderDecoder
+from former_nb.models.generator import LanguageModel
+from former_nb.models.second_edition import is_second_edition
+from former_nb.saving.saving import load_model, save_model
 
 SRC = torch.tensor([[4, 5, 6, 2], [7, 4, 0, 0]])
 TGT = torch.tensor([[1, 5, 4], [1, 7, 7]])

@@ -179,19 +179,20 @@ def test_a_markdown_image_without_alt_is_refused(text):
 
 
 def test_exports_link_to_the_reference():
-    head = v4.new_code_cell("#| default_exp core")
+    head = v4.new_code_cell("#| default_exp base.core")
     cell = v4.new_code_cell("#| export\ndef set_seed(): ...\n_private = 1")
     said = read(head, cell)[-1].source
-    assert "{py:obj}`set_seed <former_nb.core.set_seed>`" in said and "_private" not in said
+    assert "{py:obj}`set_seed <former_nb.base.core.set_seed>`" in said and "_private" not in said
     names = ext.definitions("A = 1\nB, C = 2, 3\nx.y = 4\nclass D: ...")
     assert [name for name, _ in names] == ["A", "B", "C", "D"]
     assert len(read(v4.new_code_cell("#| default_exp checks.lesson_01"), cell)) == 2
 
 
 def test_a_link_to_a_module_leads_to_its_reference():
-    text = "[guards](../former_nb/guards.py), [files](../../former_nb/files.py), [a](../a.py)"
+    files = "[files](../../former_nb/base/files.py)"
+    text = f"[guards](../former_nb/base/guards.py), {files}, [a](../a.py)"
     (cell,) = read(v4.new_markdown_cell(text))
-    expected = "[guards](api/guards.md), [files](../api/files.md), [a](../a.py)"
+    expected = "[guards](api/base/guards.md), [files](../api/base/files.md), [a](../a.py)"
     assert cell.source == expected
 
 
@@ -288,9 +289,9 @@ def test_every_module_gets_a_page_that_names_its_notebook():
 
 
 def test_a_plain_module_has_its_docstrings_on_its_reference_page():
-    docstring = ast.get_docstring(ast.parse(ext.module_text("guards")))
-    assert ext.lesson_of("guards") is None and docstring
-    page = SITE / "api" / "guards.html"
+    docstring = ast.get_docstring(ast.parse(ext.module_text("base.guards")))
+    assert ext.lesson_of("base.guards") is None and docstring
+    page = SITE / "api" / "base" / "guards.html"
     if not page.exists():
         pytest.skip("_site is not built: run `make site` first")
     words = " ".join(re.sub("<[^>]+>", "", page.read_text(encoding="utf-8")).split())
@@ -311,8 +312,8 @@ EVERY = os.environ.get("FORMER_NB_PAGES") == "all"
 GENERATED = [[p for p in PAGES if p.startswith(folder)] for folder in ("api/", "_modules/")]
 LONGEST = [max(pages, key=lambda p: (SITE / p).stat().st_size) for pages in GENERATED if pages]
 OPENED = PAGES if EVERY else sorted({*PAGES} - {*sum(GENERATED, [])} | {*LONGEST})
-KINDS = """index.html 02_attention.html 13_number_words.html deeper/05_positions_measured.html
-solutions/02_attention.html api/attention.html _modules/former_nb/attention.html
+KINDS = """index.html 02_attention.html 14_number_words.html deeper/05_positions_measured.html
+solutions/02_attention.html api/attention/dot_product.html _modules/former_nb/attention.html
 search.html 404.html slides/02_attention.html""".split()
 LIGHTS, WIDTHS = ["light", "dark"], [1280, 390]
 CHARTS = [p for p in PAGES if 'class="vega-chart"' in (SITE / p).read_text(encoding="utf-8")]
@@ -661,8 +662,8 @@ class TestLive:
     def test_the_model_in_the_page_computes_what_pytorch_computes(self, browser, alone, name, off):
         torch = pytest.importorskip("torch")
         from former_nb import load_model
-        from former_nb.ablation import ablate_heads
-        from former_nb.recording import find_attention, record_attention
+        from former_nb.inspection.ablation import ablate_heads
+        from former_nb.inspection.recording import find_attention, record_attention
 
         model, tokenizer, _ = load_model(name, "cpu")
         text = {"names": "jona", "numbers": "neunundneunzig"}[name]
@@ -762,10 +763,10 @@ class TestPages:
 
         text = lambda: browser.find_element("css selector", ".live").text
         with before_scripts(browser, "delete window.WebAssembly"):
-            visit(browser, site + "13_number_words.html")
+            visit(browser, site + "14_number_words.html")
             WebDriverWait(browser, 10, 0.05).until(lambda _: "twenty-one" in text())
         with without_scripts(browser):
-            for page in ("index.html", "13_number_words.html"):
+            for page in ("index.html", "14_number_words.html"):
                 browser.get(site + page)
                 assert text() == ext.UNSEEN
 
@@ -785,7 +786,7 @@ class TestPages:
             browser.get(f"{start}deeper/flash.html")
             there("deeper/04_flash.html")
 
-    @pytest.mark.parametrize("page", ["index.html", "13_number_words.html"])
+    @pytest.mark.parametrize("page", ["index.html", "14_number_words.html"])
     @pytest.mark.parametrize("width", [1280, 1000, 768, 390])
     def test_nothing_moves_when_the_model_comes(self, browser, site, page, width):
         from selenium.webdriver.support.ui import WebDriverWait

@@ -7,9 +7,16 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-import former_nb.speed as speed
-from former_nb.attention import attention
-from former_nb.speed import EnergyMeter, Limits, StopAt, Traffic, interleave, measure_limits
+import former_nb.training.speed as speed
+from former_nb.attention.dot_product import attention
+from former_nb.training.speed import (
+    EnergyMeter,
+    Limits,
+    StopAt,
+    Traffic,
+    interleave,
+    measure_limits,
+)
 
 CPU = torch.device("cpu")
 

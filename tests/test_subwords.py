@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 from tokenizers.decoders import ByteLevel
 
-from former_nb.scores import compare_translations, score_translations
-from former_nb.subwords import apply_bpe, cut_words, merge, train_bpe
-from former_nb.tokenization import SubwordTokenizer
-from former_nb.translation import bleu_counts, bleu_from_counts
+from former_nb.data.subwords import apply_bpe, cut_words, merge, train_bpe
+from former_nb.data.tokenization import SubwordTokenizer
+from former_nb.inspection.scores import compare_translations, score_translations
+from former_nb.inspection.translation import bleu_counts, bleu_from_counts
 
 # ---- byte pairs
 

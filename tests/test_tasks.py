@@ -11,19 +11,19 @@ import pytest
 from cli_tools import contents, done, former, refused
 from process_tools import OFFLINE
 
-from former_nb.config import TransformerConfig
-from former_nb.files import read_json
+from former_nb.base.files import read_json
+from former_nb.models.config import TransformerConfig
 from former_nb.tasks import TASKS, Task, find_task
 from former_nb.tasks.base import choose, comments, list_settings
 from former_nb.tasks.toy import Copy
-from former_nb.training_config import TrainingConfig
+from former_nb.training.training_config import TrainingConfig
 
 ADDITION = """
 from dataclasses import dataclass
-from former_nb.generator import LanguageModel
+from former_nb.models.generator import LanguageModel
 from former_nb.tasks import Task, text_data
-from former_nb.text import CharTokenizer
-from former_nb.losses import evaluate
+from former_nb.data.text import CharTokenizer
+from former_nb.training.losses import evaluate
 
 @dataclass(frozen=True)
 class Addition(Task):

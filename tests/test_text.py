@@ -21,7 +21,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import BpeTrainer
 
-from former_nb.text import (
+from former_nb.data.text import (
     BOS,
     EOS,
     IGNORE,
@@ -33,8 +33,8 @@ from former_nb.text import (
     encode_texts,
     pad_rows,
 )
-from former_nb.tokenization import HuggingFaceTokenizer, SubwordTokenizer, load_tokenizer
-from former_nb.tokens import normalise
+from former_nb.data.tokenization import HuggingFaceTokenizer, SubwordTokenizer, load_tokenizer
+from former_nb.data.tokens import normalise
 
 HALF = "\ud800"  # half of a surrogate pair: in Python a string, in Unicode nothing
 PROSE = [
@@ -169,11 +169,11 @@ def test_text_is_prepared_at_use_as_in_training(tmp_path):
 # ---- kinds of tokenizers
 
 HEIRS = """
-from former_nb import tokens
+from former_nb.data import tokens
 assert tokens.KINDS == {}
-from former_nb import text
+from former_nb.data import text
 assert tokens.KINDS == {"char": text.CharTokenizer}
-from former_nb import tokenization
+from former_nb.data import tokenization
 assert list(tokens.KINDS) == ["char", "subword", "hugging_face"]
 class Lengths(tokens.TextTokenizer):
     kind = "lengths"
@@ -250,7 +250,7 @@ def test_training_gives_the_librarys_pieces_four_numbers_later(texts, size):
 
 TRAIN = """
 import json, random
-from former_nb.tokenization import SubwordTokenizer
+from former_nb.data.tokenization import SubwordTokenizer
 random.seed(3)  # few letters: full of ties
 word = lambda: "".join(random.choices("abcdeė", k=random.randint(1, 4)))
 texts = [" ".join(word() for _ in range(30)) for _ in range(200)]

@@ -29,20 +29,21 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from former_nb import checkpoints, resuming, training, training_run
-from former_nb.batches import make_batches
-from former_nb.callbacks import Callback, ProgressBar, TensorBoard, plot_history
-from former_nb.checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
-from former_nb.core import set_seed
-from former_nb.long_texts import text_windows
-from former_nb.losses import evaluate, token_loss
-from former_nb.resuming import Checkpoint, lock_folder
-from former_nb.runs import seed_for
-from former_nb.text import EOS, IGNORE, CharTokenizer, encode_texts
-from former_nb.toy_data import TOYS, collate_answers, toy_texts
-from former_nb.training import batch_loss, exact_match
-from former_nb.training_config import TrainingConfig
-from former_nb.training_run import Run
+from former_nb.base import checkpoints
+from former_nb.base.checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
+from former_nb.base.core import set_seed
+from former_nb.data.batches import make_batches
+from former_nb.data.long_texts import text_windows
+from former_nb.data.text import EOS, IGNORE, CharTokenizer, encode_texts
+from former_nb.data.toy_data import TOYS, collate_answers, toy_texts
+from former_nb.training import resuming, training, training_run
+from former_nb.training.callbacks import Callback, ProgressBar, TensorBoard, plot_history
+from former_nb.training.losses import evaluate, token_loss
+from former_nb.training.resuming import Checkpoint, lock_folder
+from former_nb.training.runs import seed_for
+from former_nb.training.training import batch_loss, exact_match
+from former_nb.training.training_config import TrainingConfig
+from former_nb.training.training_run import Run
 
 NAN, INF = math.nan, math.inf
 V = 7  # tokens
@@ -1230,12 +1231,12 @@ import json, os, random, signal, sys, time
 from pathlib import Path
 import torch
 from torch import nn
-from former_nb.batches import make_batches
-from former_nb.checkpoints import CHECKPOINT, read_checkpoint
-from former_nb.core import set_seed
-from former_nb.resuming import Checkpoint
-from former_nb.training_config import TrainingConfig
-from former_nb.training import fit
+from former_nb.data.batches import make_batches
+from former_nb.base.checkpoints import CHECKPOINT, read_checkpoint
+from former_nb.base.core import set_seed
+from former_nb.training.resuming import Checkpoint
+from former_nb.training.training_config import TrainingConfig
+from former_nb.training.training import fit
 
 folder, wanted = Path(sys.argv[1]), int(sys.argv[2])
 rng = random.Random(int.from_bytes(os.urandom(4), "big"))

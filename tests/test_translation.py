@@ -7,21 +7,21 @@ import random
 import pytest
 import torch
 
-from former_nb.bart import BartEncoderDecoder
-from former_nb.config import TransformerConfig
-from former_nb.core import set_seed
-from former_nb.encoder_decoder import EncoderDecoder
-from former_nb.number_words import greedy_decode
-from former_nb.saving import load_model, save_model
-from former_nb.text import CharTokenizer, encode_texts, pad_rows
-from former_nb.toy_data import number_pairs
-from former_nb.translating import (
+from former_nb.base.core import set_seed
+from former_nb.data.text import CharTokenizer, encode_texts, pad_rows
+from former_nb.data.toy_data import number_pairs
+from former_nb.decoding.number_words import greedy_decode
+from former_nb.decoding.translating import (
     read_pairs,
     split_text,
     stream_translations,
     translate,
 )
-from former_nb.translation import average_weights, pair_rows
+from former_nb.inspection.translation import average_weights, pair_rows
+from former_nb.models.bart import BartEncoderDecoder
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder
+from former_nb.saving.saving import load_model, save_model
 
 PAIRS = number_pairs()["train"][:400]
 TOKENIZER = CharTokenizer.train([text for pair in PAIRS for text in pair])

@@ -25,16 +25,16 @@ from cli_tools import done, former, refused
 from test_attention_maps import ours, theirs
 from torch import nn
 
-from former_nb.classifier import Classifier
-from former_nb.config import TransformerConfig
-from former_nb.core import set_seed
-from former_nb.encoder_decoder import EncoderDecoder
-from former_nb.generator import LanguageModel
-from former_nb.recording import find_attention, record_attention
-from former_nb.saving import load_model
-from former_nb.text import CharTokenizer
-from former_nb.tokens import BOS, EOS
-from former_nb.viewer import MAX_TOKENS, plot_heads, plot_lines, view
+from former_nb.base.core import set_seed
+from former_nb.data.text import CharTokenizer
+from former_nb.data.tokens import BOS, EOS
+from former_nb.inspection.recording import find_attention, record_attention
+from former_nb.inspection.viewer import MAX_TOKENS, plot_heads, plot_lines, view
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder
+from former_nb.models.generator import LanguageModel
+from former_nb.saving.saving import load_model
 
 TRICKY = [
     "</script><script>alert(1)</script>",
@@ -194,7 +194,7 @@ def test_long_inputs_are_cut_and_the_page_says_so(monkeypatch):
     assert len(panel["texts"][0]) == MAX_TOKENS and len(page.html) < 5e6
     assert "the first 512 of 600 tokens are shown" in page.notes[0]
     assert next(iter(heads(panel).values())).shape == (512, 512)
-    monkeypatch.setattr("former_nb.viewer.BUDGET", 20_000)
+    monkeypatch.setattr("former_nb.inspection.viewer.BUDGET", 20_000)
     page = view(model, ids)
     packed = base64.b64decode(data(page)["panels"][0]["bytes"])
     [kept, share] = re.search(r"the (\d+) largest .* shown, (\d+)%", page.notes[1]).groups()

@@ -14,18 +14,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from former_nb.batches import make_batches
+from former_nb.base.core import set_seed
 from former_nb.commands.train import run_task
-from former_nb.config import TransformerConfig
-from former_nb.core import set_seed
-from former_nb.encoder_decoder import EncoderDecoder, collate_pairs
-from former_nb.losses import evaluate
-from former_nb.saving import load_model, save_model
+from former_nb.data.batches import make_batches
+from former_nb.data.text import CharTokenizer, collate, encode_texts
+from former_nb.data.toy_data import english_number, german_number, number_pairs
+from former_nb.decoding.translating import translate
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder, collate_pairs
+from former_nb.saving.saving import load_model, save_model
 from former_nb.tasks.names import Names
-from former_nb.text import CharTokenizer, collate, encode_texts
-from former_nb.toy_data import english_number, german_number, number_pairs
-from former_nb.training import TrainingConfig, fit
-from former_nb.translating import translate
+from former_nb.training.losses import evaluate
+from former_nb.training.training import TrainingConfig, fit
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "former_nb" / "models"
@@ -54,11 +54,11 @@ Invents Lithuanian given names, letter by letter: the generator of lesson 10, {n
 NUMBERS = """# numbers
 
 Translates German number words into English ones, *einundzwanzig* into *twenty-one*: the model of
-lesson 13 with {n:,} parameters, letter by letter.
+lesson 14 with {n:,} parameters, letter by letter.
 
 - Input: one number from null to neunhundertneunundneunzigtausendneunhundertneunundneunzig, written
   as one word. Anything else gives nonsense.
-- Data: generated (`former_nb.toy_data`), {source}.
+- Data: generated (`former_nb.data.toy_data`), {source}.
 - Held out: 1,000 numbers from 100 to 999,999 that were neither learned from nor chosen by.
   The 1,000 smallest were nearly all learned from.
 """
@@ -94,7 +94,7 @@ def number_rows():
 
 
 def make_numbers(folder):
-    "Train as in lesson 13, also on short numbers; model, tokenizer, measure and the data."
+    "Train as in lesson 14, also on short numbers; model, tokenizer, measure and the data."
     train, valid, asked = number_rows()
     tokenizer = CharTokenizer.train([text for pair in train for text in pair], lowercase=True)
     sizes = dict(max_len=80, d_model=64, n_heads=2, n_layers=2, d_ff=256, dropout=0.0)

@@ -1,12 +1,13 @@
-"""The order of the course, and the check that imports run one way by it.
+"""The order of the house and of the course, and the check that imports run one way by it.
 
-python tools/order.py         a page and its module import only from pages before them
+python tools/order.py         folders import from lower folders, pages from earlier pages
 python tools/order.py --toc   write what follows from the order: docs/_toc.yml, the order of the
                               site, and in ruff.toml which files of the package are exported
 
-`COURSE` is the one place where the order is written down. A page stands there by its name, a plain
-module, which no page exports, by the name of its file. What stands outside (index, tour, command
-line, recipes, solutions) may import everything, and nothing in the course may import it.
+Two tables say all. `FOLDERS`: a module imports from its own folder and from those in lines above,
+never in a circle. `COURSE`: a page imports what its lesson or an earlier one exports. Plain
+modules, which no page exports, obey the first table alone. What is above the folders (the command
+line) and outside the course (index, tour, solutions) may import everything, and nothing imports it.
 """
 
 import argparse
@@ -17,6 +18,17 @@ import sys
 import textwrap
 from pathlib import Path
 
+FOLDERS = """
+base
+attention data
+models
+training
+saving
+decoding
+inspection
+tasks
+commands
+"""
 # A line per lesson of the path; after it the deep dives behind its door, in reading order.
 COURSE = """
 01_self_attention
@@ -30,90 +42,44 @@ COURSE = """
 09_classifier       baselines masked_language
 10_generator        long_texts
 11_decoding         sampling beam_search caches
-12_encoder_decoder
-13_number_words
-14_subwords
-15_translation      translation_ablations alignments attention_maps pretrained fine_tuning
+13_encoder_decoder
+14_number_words
+15_subwords
+16_translation      translation_ablations alignments attention_maps pretrained fine_tuning
 """
-BUILDS = {"06_block": "build_a", "15_translation": "build_c"}  # lesson -> the build after it
-SHARED = ["core.py", "guards.py", "exercises.py", "library/files", "tokens.py"]
-USED = {  # what comes before a lesson in the way of imports, wherever it is read
-    "deeper/03_equivalent_forms": ["torch_layers.py", "grouped_query.py"],
-    "04_masks": ["recording.py", "ablation.py"],
-    "06_block": ["library/config"],
-    "deeper/07_data_sets": ["tokenization.py", "toy_data.py"],
-    "deeper/04_leaks": ["leak_tools.py"],
-    "08_training": [
-        *("sharding.py", "callbacks.py"),
-        *("deeper/08_losses", "deeper/08_optimization"),
-        *("training_config.py", "deeper/08_runs", "processes.py", "training_run.py"),
-    ],
-    "09_classifier": [
-        "results.py",
-        "second_edition.py",
-        "library/saving",
-        "labels.py",
-        "ngrams.py",
-    ],
-    "11_decoding": [
-        "prompts.py",
-        *("costs.py", "deeper/08_scaling"),  # its models are those of lesson 10
-    ],
-    "deeper/11_beam_search": ["deeper/11_caches"],
-    "12_encoder_decoder": [
-        *("long_text_data.py", "deeper/08_speed"),  # its ladder climbs over lessons 09 to 11
-    ],
-    "deeper/09_baselines": ["bigrams.py"],
-    "13_number_words": ["two_stacks.py", "deeper/07_packing"],  # a wrapper around two stacks
-    "15_translation": ["bart.py", "translating.py", "viewer.py"],
-    "deeper/15_translation_ablations": ["scores.py"],  # counts as lesson 15 does
-    "deeper/15_pretrained": [
-        "bert.py",
-        "library/families",
-        "library/family_configs",
-        "library/hugging_face",
-    ],
+BUILDS = {"06_block": "build_a", "16_translation": "build_c"}  # lesson -> the build after it
+AHEAD = {  # deep dives that show or wrap what a later lesson derives
+    "deeper/04_mask_patterns": ["10_generator"],  # a mask in a whole model
+    "deeper/04_flash": ["10_generator"],
+    "deeper/07_packing": ["13_encoder_decoder", "deeper/08_losses"],  # a wrapper around two stacks
+    "deeper/08_scaling": ["10_generator"],
+    "deeper/08_speed": ["09_classifier", "10_generator", "11_decoding", "deeper/11_caches"],
 }
-ABOVE = [  # the course does not import them
-    "library/settings",
-    "library/recipes",
-    "library/reports",
-    "library/cli",
-    *("builds/process.py", "builds/build_a.py", "builds/build_c.py"),
-]
-AHEAD = {  # what the cells of a page, not its module, show of later lessons
-    "deeper/04_mask_patterns": ["library/config", "10_generator"],  # a mask in a whole model
-    "deeper/04_flash": ["library/config", "10_generator"],
-    "11_decoding": ["deeper/11_sampling", "deeper/11_caches"],  # its settings and its cache
-    "12_encoder_decoder": ["two_stacks.py"],  # its check against PyTorch
-    "deeper/08_optimization": ["08_training"],  # which is read before them
-    "deeper/08_runs": ["08_training"],
-    "deeper/08_speed": ["deeper/07_packing"],  # a rung of its ladder
-    "15_translation": ["scores.py"],  # what it counts by hand, with a signature
-}
+NAMED = {"02_attention": "dot_product"}  # pages whose module has another name
 TOUR = "00_tour"
 
+LEVELS = [line.split() for line in FOLDERS.split("\n") if line]
+LEVEL = {folder: i for i, folders in enumerate(LEVELS) for folder in folders}
 ROWS = [line.split() for line in COURSE.strip().splitlines()]
 BEHIND = {lesson: [f"deeper/{lesson[:2]}_{dive}" for dive in dives] for lesson, *dives in ROWS}
-PATH, DIVES = list(BEHIND), [dive for dives in BEHIND.values() for dive in dives]
-READ = [*SHARED, *(page for lesson in PATH for page in [lesson, *BEHIND[lesson]])]  # imports' way
-for lesson, pages in USED.items():
-    READ = [page for page in READ if page not in pages]
-    READ[READ.index(lesson) : READ.index(lesson)] = pages
-for lesson, build in BUILDS.items():
-    READ.insert(READ.index([lesson, *BEHIND[lesson]][-1]) + 1, build)
+PATH = list(BEHIND)
+DIVES = [dive for dives in BEHIND.values() for dive in dives]
 STEPS = [TOUR]  # the pages of the path in their order: the tour, lessons and builds
-for lesson in PATH:
-    STEPS.append(lesson)
-    if lesson in BUILDS:
-        STEPS.append(BUILDS[lesson])
-LIBRARY = [page for page in [*READ, *ABOVE] if page.startswith("library/")]
+LESSON = {}  # page -> how many lessons come before it
+for number, lesson in enumerate(PATH):
+    build = [BUILDS[lesson]] if lesson in BUILDS else []
+    STEPS += [lesson, *build]
+    LESSON.update(dict.fromkeys([lesson, *BEHIND[lesson], *build], number))
+READ = list(LESSON)
+JUDGES = ("checks.", "builds.")  # folders beside the others: what judges answers may import all
 
 ROOT = Path(__file__).resolve().parent.parent
 LIB = "former_nb"
 SOURCE = re.compile(r"^# AUTOGENERATED!.* File to edit: \S*?nbs/(\S+)\.ipynb", re.M)
 # What the export itself writes is not held against a file.
 EXPORT_IGNORES = '["E402", "E501", "F401", "I001", "W292"]'
+
+# ---------------------------------------------------------------- what is there
 
 
 def sources(lib):
@@ -131,53 +97,72 @@ def is_plain(source):
     return source.endswith(".py")
 
 
-def public_names(lib):
-    "Public name -> the module that defines it, for what is imported from the package itself."
-    names = {}
-    for path in lib.glob("[a-z]*.py"):
-        found = re.search(r"^__all__ = (\[.*?\])", path.read_text(encoding="utf-8"), re.M | re.S)
-        names |= dict.fromkeys(ast.literal_eval(found[1]) if found else [], path.stem)
-    return names
+def faces(lib):
+    "Name that the package or a folder offers, as `fit` or `models.Block` -> its module."
+    homes = {}
+    for path in [lib / "__init__.py", *lib.glob("*/__init__.py")]:
+        folder = "" if path.parent == lib else f"{path.parent.name}."
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Dict):
+                for key, names in zip(node.keys, node.values):
+                    for name in names.value.split():
+                        homes[folder + name] = folder + key.value
+    return homes
 
 
-def targets(node):
-    "Dotted names that an import statement of a top-level module may mean, below the library."
-    if isinstance(node, ast.Import):
-        names = [a.name for a in node.names]
-    elif isinstance(node, ast.ImportFrom):
-        base = ".".join(filter(None, [LIB if node.level else "", node.module]))
-        names = [f"{base}.{a.name}" for a in node.names]
-    else:
-        return []
-    return [n[len(LIB) + 1 :] for n in names if n.startswith(LIB + ".")]
+def pages(nbs):
+    "The pages of the path and the deep dives that are there."
+    there = []
+    for folder in (nbs, nbs / "deeper"):
+        there += [path.relative_to(nbs) for path in sorted(folder.glob("[!._]*.ipynb"))]
+    return [path.with_suffix("").as_posix() for path in there]
 
 
-def imported(tree, modules, names):
-    "(line, module) for each import from the library in a syntax tree."
+# ---------------------------------------------------------------- imports
+
+
+def imported(tree, modules, names, package=""):
+    "(line, module) for each import from the library in a syntax tree of a module in `package`."
     for node in ast.walk(tree):
-        for name in targets(node):
-            name = name if name in modules else names.get(name, name)
+        for name in targets(node, package):
+            name = names.get(name, name)
             while name not in modules and "." in name:
                 name = name.rpartition(".")[0]
             if name in modules:
                 yield node.lineno, name
 
 
+def targets(node, package):
+    "Dotted names below the library that an import statement may mean."
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        start = node.module or ""
+        if node.level:
+            above = [LIB, *package.split(".")][: len(package.split(".")) + 2 - node.level]
+            start = ".".join(filter(None, [*above, node.module]))
+        names = [f"{start}.{alias.name}" for alias in node.names]
+    else:
+        return []
+    return [name[len(LIB) + 1 :] for name in names if name.startswith(LIB + ".")]
+
+
+def module_tree(module, lib):
+    "(where, tree) of a module of the package."
+    path = lib.joinpath(*module.split(".")).with_suffix(".py")
+    where = f"{LIB}/{path.relative_to(lib).as_posix()}"
+    return where, ast.parse(path.read_text(encoding="utf-8"))
+
+
 def cell_tree(source, where):
     "The syntax tree of a cell, its shell and magic lines replaced by `pass`."
-    if source.startswith("%%") and not re.match(r"%%(time|timeit|capture)\b", source):
+    if re.match(r"%%(?!(time|timeit|capture)\b)", source):
         return ast.parse("")
     return ast.parse(re.sub(r"^(\s*)(%%?\w|!(?!=)).*$", r"\1pass", source, flags=re.M), where)
 
 
-def trees(page, lib, nbs, modules):
-    "(where, tree) for the modules and the code cells of a page; of a plain module, itself."
-    for name in (m for m, source in modules.items() if source == page):
-        path = lib.joinpath(*name.split(".")).with_suffix(".py")
-        where = f"{LIB}/{path.relative_to(lib).as_posix()}"
-        yield where, ast.parse(path.read_text(encoding="utf-8"))
-    if is_plain(page):
-        return
+def cell_trees(page, nbs):
+    "(where, tree) for the code cells of a page."
     cells = json.loads((nbs / f"{page}.ipynb").read_text(encoding="utf-8"))["cells"]
     for i, cell in enumerate(cells, 1):
         if cell["cell_type"] == "code":
@@ -185,23 +170,92 @@ def trees(page, lib, nbs, modules):
             yield where, cell_tree("".join(cell["source"]), where)
 
 
-def pages(nbs):
-    "The pages of the path, of the deep dives and of the library that are there."
-    folders = [nbs, nbs / "deeper", nbs / "library"]
-    found = [p.relative_to(nbs) for folder in folders for p in sorted(folder.glob("[!._]*.ipynb"))]
-    return [p.with_suffix("").as_posix() for p in found]
+# ---------------------------------------------------------------- faults
 
 
-def import_faults(page, lib, nbs, modules):
-    "One sentence for each import of a page, or of its module, that does not come before it."
-    names = public_names(lib)
-    for where, tree in trees(page, lib, nbs, modules):
-        before = {*SHARED, *READ[: READ.index(page)]}
-        if where.startswith("nbs/"):
-            before.update(AHEAD.get(page, []))
-        for line, name in dict.fromkeys(imported(tree, modules, names)):
-            if modules[name] not in before:
-                what = f"imports {LIB}.{name} ({modules[name]}), which does not come before {page}"
+def folder_of(module):
+    "The folder of a module; empty for what is above the folders."
+    folder = module.partition(".")[0]
+    return folder if folder in LEVEL else ""
+
+
+def may_import(module, other):
+    "Whether the table of folders lets a module import another."
+    here, there = folder_of(module), folder_of(other)
+    if other in ("__init__", "lazy") or module.startswith(JUDGES):
+        return True
+    if not there:
+        return not here
+    if not here or here == there:
+        return True
+    return LEVEL[there] < LEVEL[here]
+
+
+def module_faults(lib, modules):
+    "One sentence for each module outside the folders, each import upwards, and each circle."
+    names = faces(lib)
+    graph = {}
+    for module in modules:
+        name = module.rpartition(".")[2]
+        if name == "_modidx":
+            continue
+        top = "." not in module and module not in ("__init__", "lazy", "cli")
+        if top or module.partition(".")[0] not in {*LEVEL, "checks", "builds", module}:
+            yield f"{LIB}/{module.replace('.', '/')}.py: is in no folder of tools/order.py"
+        where, tree = module_tree(module, lib)
+        graph[module] = []
+        for line, other in dict.fromkeys(imported(tree, modules, names, package_of(module))):
+            graph[module].append(other)
+            if not may_import(module, other):
+                yield f"{where}, line {line}: imports {LIB}.{other}, which is not below it"
+    circle = find_circle(graph)
+    if circle:
+        yield f"{LIB}: imports run in a circle: {' -> '.join(circle)}"
+
+
+def package_of(module):
+    "The dotted name of the folder of a module, as relative imports count it."
+    return module.rpartition(".")[0]
+
+
+def find_circle(graph):
+    "Modules of which each imports the next and the last the first; empty where there is none."
+    done = set()
+
+    def visit(module, trail):
+        if module in trail:
+            return [*trail[trail.index(module) :], module]
+        if module in done:
+            return []
+        for other in graph.get(module, []):
+            circle = visit(other, [*trail, module])
+            if circle:
+                return circle
+        done.add(module)
+        return []
+
+    for module in graph:
+        circle = visit(module, [])
+        if circle:
+            return circle
+    return []
+
+
+def page_faults(page, lib, nbs, modules):
+    "One sentence for each import of a page, or of its module, from a later lesson."
+    names = faces(lib)
+    exports = [module for module, source in modules.items() if source == page]
+    trees = [(*module_tree(module, lib), package_of(module)) for module in exports]
+    trees += [(where, tree, "") for where, tree in cell_trees(page, nbs)]
+    shown = AHEAD.get(page, [])
+    for where, tree, package in trees:
+        for line, module in dict.fromkeys(imported(tree, modules, names, package)):
+            source = modules[module]
+            lesson = LESSON.get(source)
+            is_later = lesson is not None and lesson > LESSON[page]
+            is_above = module == "cli" or module.startswith(JUDGES)
+            if is_above or (is_later and source not in shown):
+                what = f"imports {LIB}.{module} ({source}), which does not come before {page}"
                 yield f"{where}, line {line}: {what}"
 
 
@@ -209,25 +263,16 @@ def faults(root):
     "One sentence for each page without a place, module with another name, and import ahead."
     lib, nbs = root / LIB, root / "nbs"
     modules = sources(lib)
+    yield from module_faults(lib, modules)
     for page in pages(nbs):
-        if page not in {"index", TOUR, *LIBRARY, *READ}:
+        if page not in {"index", TOUR, *READ}:
             yield f"nbs/{page}.ipynb: has no place in COURSE of tools/order.py"
         elif page in READ:
-            yield from import_faults(page, lib, nbs, modules)
-    for source in modules.values():
-        if not is_plain(source) or Path(source).name.startswith("_"):
-            continue
-        if source in READ:
-            yield from import_faults(source, lib, nbs, modules)
-        elif source not in ABOVE:
-            yield f"{LIB}/{source}: has no place in COURSE of tools/order.py"
+            yield from page_faults(page, lib, nbs, modules)
     for module, page in modules.items():
-        if (
-            page in READ
-            and not is_plain(page)
-            and module != (name := re.sub(r"^(.*/)?(\d\d_)?", "", page))
-        ):
-            yield f"nbs/{page}.ipynb: exports {LIB}.{module}, expected {LIB}.{name}"
+        expected = NAMED.get(page, re.sub(r"^(.*/)?(\d\d_)?", "", page))
+        if page in READ and module.rpartition(".")[2] != expected:
+            yield f"nbs/{page}.ipynb: exports {LIB}.{module}, expected a module called {expected}"
     toc_file = root / "docs" / "_toc.yml"
     if not toc_file.exists() or toc_file.read_text(encoding="utf-8") != toc(nbs):
         yield "docs/_toc.yml: is not the order of the pages: python tools/order.py --toc"
@@ -236,11 +281,20 @@ def faults(root):
         yield "ruff.toml: lists other files than are exported: python tools/order.py --toc"
 
 
+# ---------------------------------------------------------------- what follows from the order
+
+
 def ruff_rules(rules, modules):
     "The text of ruff.toml with the files that pages export where it lists exported files."
-    files = [name for name, source in modules.items() if not is_plain(source) and "." not in name]
-    rows = textwrap.wrap(",".join(files).replace(",", ", "), 80)
-    patterns = [f'"{LIB}/{{{row.strip(",").replace(", ", ",")}}}.py"' for row in rows]
+    folders = {}
+    for module, source in modules.items():
+        folder, _, name = module.rpartition(".")
+        if not is_plain(source) and folder != "checks":
+            folders.setdefault(folder, []).append(name)
+    patterns = []
+    for folder, names in folders.items():
+        rows = textwrap.wrap(", ".join(names), 70)
+        patterns += [f'"{LIB}/{folder}/{{{row.strip(",").replace(", ", ",")}}}.py"' for row in rows]
     patterns.append(f'"{LIB}/checks/*.py"')
     listed = "".join(f"{pattern} = {EXPORT_IGNORES}\n" for pattern in patterns)
     rules = re.sub(rf'(^"{LIB}/.*\n)+', lambda _: listed, rules, flags=re.M)
@@ -249,15 +303,14 @@ def ruff_rules(rules, modules):
 
 
 def toc(nbs):
-    "The order of the site: the path, the deep dives, the library, the solutions, the reference."
+    "The order of the site: the path, the deep dives, the solutions, the reference."
     there = set(pages(nbs))
     glossary = ["file: glossary"] if (nbs / "glossary.md").exists() else []
     parts = {
         "The path": [f"file: {page}" for page in STEPS if page in there] + glossary,
         "Deep dives": [f"file: {page}" for page in DIVES if page in there],
-        "Library": [f"file: {page}" for page in LIBRARY if page in there],
         "Solutions": ["glob: solutions/*"],
-        "API": ["glob: api/*"],
+        "API": ["file: api/house", *(f"glob: api/{folder}/*" for folder in LEVEL), "file: api/cli"],
     }
     lines = ["# Written by `python tools/order.py --toc`.", "root: index", "subtrees:"]
     for caption, entries in parts.items():
@@ -280,12 +333,12 @@ def main(argv=None):
         text = ruff_rules(rules.read_text(encoding="utf-8"), sources(args.root / LIB))
         rules.write_text(text, encoding="utf-8", newline="\n")
         return 0
-    found = list(faults(args.root))
-    for fault in found:
-        print(fault, file=sys.stderr)
-    if not found:
-        print("every page imports only from pages before it, and the site follows their order")
-    return len(found) > 0
+    sentences = list(faults(args.root))
+    for sentence in sentences:
+        print(sentence, file=sys.stderr)
+    if not sentences:
+        print("every folder imports only from lower ones, every page only what came before it")
+    return len(sentences) > 0
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def on_device(name):
             "notebooks": lambda: sh(f"tests/pretend.py {kind}"),
             "pytest": lambda: sh("pytest tests/test_devices.py"),
         }
-    look = "import sys; from former_nb.core import pick_device; pick_device(sys.argv[1])"
+    look = "import sys; from former_nb.base.core import pick_device; pick_device(sys.argv[1])"
     asked = [sys.executable, "-c", look, name]
     if name != "cpu" and subprocess.run(asked, cwd=ROOT, stderr=subprocess.DEVNULL).returncode:
         sys.exit(f"device: PyTorch finds no {name} here; --device pretended-{name} needs none")

@@ -11,6 +11,7 @@ import json
 import posixpath
 import re
 import shutil
+import sys
 import textwrap
 from base64 import b64encode
 from configparser import ConfigParser
@@ -23,6 +24,9 @@ from sphinx import addnodes
 from sphinx.errors import ExtensionError
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import order
 
 
 def settings():
@@ -193,13 +197,18 @@ def callouts(source):
 
 
 def api_modules():
-    """The library's modules that get an API page."""
-    return sorted(path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("_"))
+    """The library's modules that get an API page, such as `attention.masks` and `cli`."""
+    modules = []
+    for path in PACKAGE.rglob("*.py"):
+        file = path.relative_to(PACKAGE).with_suffix("")
+        if not file.name.startswith("_") and file.parts[0] != "checks":
+            modules.append(".".join(file.parts))
+    return sorted(modules)
 
 
 def module_text(module):
     """The source of a module, read without importing it."""
-    return (PACKAGE / f"{module}.py").read_text(encoding="utf-8")
+    return (PACKAGE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
 
 
 def definitions(source):
@@ -259,7 +268,8 @@ SAYS = "The model's answer to one input, and what its heads look at."
 STILL = rf'\g<0><div class="live-place"></div><noscript><p>{UNSEEN}</p>' + (
     rf'<img src="_static/live_\1.png" alt="{SAYS}"></noscript>'
 )
-MODULE = re.compile(rf"\]\(((?:\.\./)*)\.\./{LIB}/(\w+)\.py\)")  # a link to a file of the package
+# a link to a file of the package
+MODULE = re.compile(rf"\]\(((?:\.\./)*)\.\./{LIB}/([\w/]+)\.py\)")
 NUMBERED = re.compile(r"# (\d\d) · .*\n")
 HOME = re.compile(r'\A(# .*\n)(?=(?s:.*)<div class="live"(?s:.*)images/transformer\.svg)')
 SOLUTIONS = re.compile(r"\]\((\S*?)(solutions/\w+\.ipynb)\)")
@@ -481,11 +491,12 @@ def old_addresses(pages):
     """(where a page was found before, the page): by nbdev's index, without its number, and as a
     notebook of the library that is a plain module today."""
     for page in pages:
-        folder, _, module = page.rpartition("/")
+        folder, _, name = page.rpartition("/")
+        module = page.removeprefix("api/").replace("/", ".")
         if unnumbered(page) != page:
             yield unnumbered(page), page
-        elif folder == "api" and module in api_modules() and not lesson_of(module):
-            yield f"library/{module}", page
+        elif folder.startswith("api") and module in api_modules() and not lesson_of(module):
+            yield f"library/{name}", page
 
 
 def list_pages(app, exception):
@@ -549,15 +560,47 @@ def api_page(module):
     return f"# `{LIB}.{module}`\n\n{taught}```{{eval-rst}}\n{body}```\n"
 
 
+HOUSE = f"""\
+A folder imports from those above it on this page, never from those below, and nowhere in a circle.
+One table in `tools/order.py` says so, and `python tools/order.py` fails where it is not so. What a
+page teaches is exported from its notebook; the rest is plain Python. Each folder offers its main
+names by itself, as in `from {LIB}.attention import MultiHeadAttention`."""
+
+
+def first_paragraph(source):
+    """The first paragraph of a module's docstring, on one line."""
+    return " ".join((ast.get_docstring(ast.parse(source)) or "").split("\n\n")[0].split())
+
+
+def house_page():
+    """How the house is built: a table for each folder, made from its modules' first sentences."""
+    lines = ["# How the house is built", "", HOUSE, ""]
+    for folder in [folder for level in order.LEVELS for folder in level]:
+        face = (PACKAGE / folder / "__init__.py").read_text(encoding="utf-8")
+        lines += [f"## `{LIB}.{folder}`", "", first_paragraph(face), ""]
+        lines += ["| module | what it is about |", "|---|---|"]
+        for module in api_modules():
+            if module.startswith(f"{folder}."):
+                name = module.rpartition(".")[2]
+                about = first_paragraph(module_text(module)).replace("|", "\\|")
+                lines.append(f"| [{name}]({folder}/{name}.md) | {about} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
 def write_api_pages(app):
-    """Write `nbs/api/*.md`, a folder that git ignores by its own `.gitignore`."""
-    pages = {f"{module}.md": api_page(module) for module in api_modules()} | {".gitignore": "*\n"}
+    """Write `nbs/api/`, a folder that git ignores by its own `.gitignore`."""
+    pages = {f"{module.replace('.', '/')}.md": api_page(module) for module in api_modules()}
+    pages |= {"house.md": house_page(), ".gitignore": "*\n"}
     folder = Path(app.srcdir) / "api"
     folder.mkdir(exist_ok=True)
-    for stale in {path.name for path in folder.glob("*.md")} - set(pages):
+    written = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
+    for stale in written - set(pages):
         (folder / stale).unlink()
     for name, text in pages.items():
-        if not (path := folder / name).exists() or path.read_text(encoding="utf-8") != text:
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
 
 

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..attention import attention, attention_weights
-from ..exercises import MistakeError, call_answer, diagnose, exercise
-from ..multi_head import MultiHeadAttention
+from ..attention.dot_product import attention, attention_weights
+from ..attention.multi_head import MultiHeadAttention
+from ..base.exercises import MistakeError, call_answer, diagnose, exercise
 from .process import Test, run_file, show_results
 
 __all__ = [

@@ -12,7 +12,7 @@ from collections import Counter
 from numbers import Real
 from pathlib import Path
 
-from ..exercises import MistakeError, exercise
+from ..base.exercises import MistakeError, exercise
 from .process import Test, run_tests, show_results
 
 __all__ = [

@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from ..exercises import MistakeError
+from ..base.exercises import MistakeError
 
 __all__ = [
     "LIMIT",

@@ -8,7 +8,7 @@ __all__ = ['judge_baselines_1', 'judge_baselines_2', 'judge_baselines_3']
 # %% ../../nbs/solutions/09_baselines.ipynb #7d36e0fb
 import torch
 
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/09_baselines.ipynb #19648b61
 @exercise(

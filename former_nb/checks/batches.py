@@ -8,8 +8,8 @@ __all__ = ['judge_batches_1', 'judge_batches_2', 'judge_batches_3']
 # %% ../../nbs/solutions/07_batches.ipynb #03aca2f6
 import torch
 
-from ..exercises import diagnose, exercise
-from ..text import BOS, EOS, IGNORE, PAD, collate
+from ..base.exercises import diagnose, exercise
+from ..data.text import BOS, EOS, IGNORE, PAD, collate
 
 # %% ../../nbs/solutions/07_batches.ipynb #b828266e
 @exercise(

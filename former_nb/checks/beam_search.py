@@ -8,7 +8,7 @@ __all__ = ['judge_beam_search_1', 'judge_beam_search_2', 'judge_beam_search_3']
 # %% ../../nbs/solutions/11_beam_search.ipynb #e814ac76
 import torch
 
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/11_beam_search.ipynb #32392721
 @exercise(

@@ -8,8 +8,8 @@ __all__ = ['judge_caches_1', 'judge_caches_2']
 # %% ../../nbs/solutions/11_caches.ipynb #11ca0002
 import torch
 
-from ..exercises import diagnose, exercise
-from ..text import PAD
+from ..base.exercises import diagnose, exercise
+from ..data.text import PAD
 
 # %% ../../nbs/solutions/11_caches.ipynb #11ca0005
 @exercise(

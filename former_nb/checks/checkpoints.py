@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 
-from ..checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
-from ..exercises import diagnose, exercise
+from ..base.checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/08_checkpoints.ipynb #37995294
 @exercise(

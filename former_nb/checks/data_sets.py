@@ -11,7 +11,7 @@ import random
 
 import torch
 
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/07_data_sets.ipynb #b535cc01
 @exercise(

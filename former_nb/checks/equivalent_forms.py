@@ -10,8 +10,8 @@ __all__ = ['FOLDING', 'MERGING', 'judge_equivalent_forms_1', 'folded_with', 'jud
 import torch
 from einops import rearrange
 
-from ..exercises import diagnose, exercise
-from ..multi_head import MultiHeadAttention
+from ..attention.multi_head import MultiHeadAttention
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/03_equivalent_forms.ipynb #43863157
 @exercise(

@@ -8,7 +8,7 @@ __all__ = ['ROW_MISTAKES', 'judge_flash_1', 'judge_flash_2', 'judge_flash_3']
 # %% ../../nbs/solutions/04_flash.ipynb #f1a60002
 import torch
 
-from ..exercises import call_answer, diagnose, exercise
+from ..base.exercises import call_answer, diagnose, exercise
 
 # %% ../../nbs/solutions/04_flash.ipynb #f1a60007
 def _row(scores, values, size, mistake=""):

@@ -8,9 +8,9 @@ __all__ = ['judge_leaks_1', 'judge_leaks_2', 'judge_leaks_3']
 # %% ../../nbs/solutions/04_leaks.ipynb #dd2c59b5
 import torch
 
-from ..exercises import diagnose, exercise
-from ..leaks import LeakError, assert_no_leak
-from ..masks import causal_mask
+from ..attention.masks import causal_mask
+from ..base.exercises import diagnose, exercise
+from ..inspection.leaks import LeakError, assert_no_leak
 
 # %% ../../nbs/solutions/04_leaks.ipynb #12a0319f
 @exercise(

@@ -8,7 +8,7 @@ __all__ = ['judge_01_1', 'judge_01_2', 'judge_01_3', 'judge_01_4']
 # %% ../../nbs/solutions/01_self_attention.ipynb #1c4f8939
 import torch
 
-from ..exercises import call_answer, diagnose, exercise, explain_error
+from ..base.exercises import call_answer, diagnose, exercise, explain_error
 
 # %% ../../nbs/solutions/01_self_attention.ipynb #668740b6
 @exercise(

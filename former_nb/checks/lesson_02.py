@@ -8,8 +8,8 @@ __all__ = ['judge_02_1', 'judge_02_2', 'judge_02_3', 'judge_02_4']
 # %% ../../nbs/solutions/02_attention.ipynb #6d1260cd
 import torch
 
-from ..attention import attention, attention_weights
-from ..exercises import call_answer, diagnose, exercise, explain_error
+from ..attention.dot_product import attention, attention_weights
+from ..base.exercises import call_answer, diagnose, exercise, explain_error
 
 # %% ../../nbs/solutions/02_attention.ipynb #db45a821
 @exercise(

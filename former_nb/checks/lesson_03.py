@@ -9,9 +9,9 @@ __all__ = ['with_mistake', 'judge_03_1', 'judge_03_2', 'judge_03_3', 'judge_03_4
 import torch
 from einops import rearrange
 
-from ..attention import attention
-from ..exercises import call_answer, diagnose, exercise, explain_error
-from ..multi_head import MultiHeadAttention
+from ..attention.dot_product import attention
+from ..attention.multi_head import MultiHeadAttention
+from ..base.exercises import call_answer, diagnose, exercise, explain_error
 
 # %% ../../nbs/solutions/03_multi_head.ipynb #b6d86b92
 _MISTAKES = {

@@ -8,8 +8,8 @@ __all__ = ['judge_04_1', 'judge_04_2', 'judge_04_3']
 # %% ../../nbs/solutions/04_masks.ipynb #1b9bf96f
 import torch
 
-from ..exercises import call_answer, diagnose, exercise
-from ..masks import causal_mask, combine_masks, padding_mask
+from ..attention.masks import causal_mask, combine_masks, padding_mask
+from ..base.exercises import call_answer, diagnose, exercise
 
 # %% ../../nbs/solutions/04_masks.ipynb #319c239c
 @exercise(

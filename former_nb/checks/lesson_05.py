@@ -9,8 +9,8 @@ __all__ = ['TURNING', 'sines_and_cosines', 'judge_05_1', 'rotated_with', 'judge_
 # %% ../../nbs/solutions/05_positions.ipynb #b5e65fa7
 import torch
 
-from ..exercises import call_answer, diagnose, exercise
-from ..positions import rotate, sinusoid_table
+from ..attention.positions import rotate, sinusoid_table
+from ..base.exercises import call_answer, diagnose, exercise
 
 # %% ../../nbs/solutions/05_positions.ipynb #f8ecaeb6
 def sines_and_cosines(

@@ -9,9 +9,9 @@ __all__ = ['example_parts', 'judge_06_1', 'judge_06_2', 'judge_06_3', 'judge_06_
 import torch
 from torch import nn
 
-from ..block import Block
-from ..config import TransformerConfig
-from ..exercises import diagnose, exercise, explain_error
+from ..base.exercises import diagnose, exercise, explain_error
+from ..models.block import Block
+from ..models.config import TransformerConfig
 
 # %% ../../nbs/solutions/06_block.ipynb #8aa1f056
 def example_parts() -> tuple[torch.Tensor, list[nn.Module]]:  # x (3, 4, 6), and the four parts

@@ -8,8 +8,8 @@ __all__ = ['judge_07_1', 'judge_07_2', 'judge_07_3']
 # %% ../../nbs/solutions/07_text.ipynb #101018a7
 import torch
 
-from ..exercises import diagnose, exercise
-from ..text import BOS, EOS, IGNORE, PAD, collate, pad_rows
+from ..base.exercises import diagnose, exercise
+from ..data.text import BOS, EOS, IGNORE, PAD, collate, pad_rows
 
 # %% ../../nbs/solutions/07_text.ipynb #0554f590
 _ROWS = [[BOS, 7, 5, EOS], [BOS, 9, EOS], [BOS, 6, 8, 4, 5, 7, EOS]]

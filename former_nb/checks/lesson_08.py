@@ -11,10 +11,10 @@ from functools import cache
 
 import torch
 
-from ..core import eval_mode, set_seed
-from ..exercises import diagnose, exercise
-from ..losses import token_loss
-from ..text import IGNORE
+from ..base.core import eval_mode, set_seed
+from ..base.exercises import diagnose, exercise
+from ..data.text import IGNORE
+from ..training.losses import token_loss
 
 # %% ../../nbs/solutions/08_training.ipynb #6fcbdb63
 def _train(

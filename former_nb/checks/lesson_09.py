@@ -8,7 +8,7 @@ __all__ = ['judge_09_1', 'judge_09_2', 'judge_09_3', 'judge_09_4']
 # %% ../../nbs/solutions/09_classifier.ipynb #0cc7fa46
 import torch
 
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/09_classifier.ipynb #82f1ea30
 @exercise(

@@ -11,8 +11,8 @@ from math import log
 import torch
 import torch.nn.functional as F
 
-from ..exercises import diagnose, exercise
-from ..text import IGNORE
+from ..base.exercises import diagnose, exercise
+from ..data.text import IGNORE
 
 # %% ../../nbs/solutions/10_generator.ipynb #87dcf9b2
 @exercise(

@@ -8,7 +8,7 @@ __all__ = ['judge_11_1', 'judge_11_2', 'judge_11_3']
 # %% ../../nbs/solutions/11_decoding.ipynb #11de0002
 import torch
 
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/11_decoding.ipynb #11de0007
 def _weigh(q, k, v):  # (B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v) -> (B, h, T, d_v)

@@ -10,7 +10,7 @@ from math import log
 
 import torch
 
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/10_long_texts.ipynb #c8cf8407
 @exercise(

@@ -10,8 +10,8 @@ import math
 
 import torch
 
-from ..exercises import diagnose, exercise
-from ..masks import causal_mask, combine_masks, padding_mask
+from ..attention.masks import causal_mask, combine_masks, padding_mask
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/04_mask_formats.ipynb #8382c002
 @exercise(

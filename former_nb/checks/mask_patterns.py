@@ -8,7 +8,7 @@ __all__ = ['judge_mask_patterns_1', 'judge_mask_patterns_2', 'judge_mask_pattern
 # %% ../../nbs/solutions/04_mask_patterns.ipynb #0cc7fa46
 import torch
 
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/04_mask_patterns.ipynb #38400622
 @exercise(

@@ -10,8 +10,8 @@ from math import ceil, exp, log
 
 import torch
 
-from ..exercises import diagnose, exercise
-from ..text import IGNORE, UNK
+from ..base.exercises import diagnose, exercise
+from ..data.text import IGNORE, UNK
 
 # %% ../../nbs/solutions/09_masked_language.ipynb #a30ff3c4
 @exercise(

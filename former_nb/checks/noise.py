@@ -10,7 +10,7 @@ import math
 
 import torch
 
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/04_noise.ipynb #f29cc7d9
 FLOORS = {  # what an answer says about itself, and the mistake that makes it

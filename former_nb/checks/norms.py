@@ -9,9 +9,9 @@ __all__ = ['judge_norms_1', 'judge_norms_2']
 import torch
 import torch.nn.functional as F
 
-from ..config import TransformerConfig
-from ..encoder_decoder import DecoderBlock
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
+from ..models.config import TransformerConfig
+from ..models.encoder_decoder import DecoderBlock
 
 # %% ../../nbs/solutions/06_norms.ipynb #13c99d90
 @exercise(

@@ -11,9 +11,9 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..exercises import diagnose, exercise
-from ..losses import token_loss
-from ..text import IGNORE
+from ..base.exercises import diagnose, exercise
+from ..data.text import IGNORE
+from ..training.losses import token_loss
 
 # %% ../../nbs/solutions/08_optimization.ipynb #26afc1c3
 @exercise(

@@ -8,7 +8,7 @@ __all__ = ['judge_packing_1', 'judge_packing_2', 'judge_packing_3']
 # %% ../../nbs/solutions/07_packing.ipynb #03217ac3
 import torch
 
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/07_packing.ipynb #579b81f2
 @exercise(

@@ -8,9 +8,9 @@ __all__ = ['judge_positions_measured_1', 'judge_positions_measured_2', 'judge_po
 # %% ../../nbs/solutions/05_positions_measured.ipynb #336e4065
 import torch
 
-from ..exercises import diagnose, exercise
-from ..positions import rotary_frequencies, rotary_table
-from ..relative_positions import alibi_slopes
+from ..attention.positions import rotary_frequencies, rotary_table
+from ..attention.relative_positions import alibi_slopes
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/05_positions_measured.ipynb #9d1fb664
 @exercise(

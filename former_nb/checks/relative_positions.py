@@ -8,9 +8,9 @@ __all__ = ['judge_relative_positions_1', 'judge_relative_positions_2', 'judge_re
 # %% ../../nbs/solutions/05_relative_positions.ipynb #b020d077
 import torch
 
-from ..exercises import diagnose, exercise
-from ..positions import rotary_frequencies, rotary_table, rotate
-from ..relative_positions import ALiBi, alibi_slopes, rotate_interleaved
+from ..attention.positions import rotary_frequencies, rotary_table, rotate
+from ..attention.relative_positions import ALiBi, alibi_slopes, rotate_interleaved
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/05_relative_positions.ipynb #5e14f438
 @exercise(

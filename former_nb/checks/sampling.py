@@ -10,7 +10,7 @@ import math
 
 import torch
 
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/11_sampling.ipynb #e5b450f6
 @exercise(

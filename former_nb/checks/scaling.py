@@ -10,8 +10,8 @@ import math
 
 import torch
 
-from ..exercises import diagnose, exercise
-from ..scaling import all_reduce_bytes, step_seconds
+from ..base.exercises import diagnose, exercise
+from ..training.scaling import all_reduce_bytes, step_seconds
 
 # %% ../../nbs/solutions/08_scaling.ipynb #bd664bd2
 @exercise(

@@ -10,7 +10,7 @@ import math
 
 import torch
 
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
 
 # %% ../../nbs/solutions/08_speed.ipynb #8solu006
 @exercise(

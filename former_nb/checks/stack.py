@@ -10,9 +10,9 @@ import math
 
 import torch
 
-from ..block import Block
-from ..config import TransformerConfig
-from ..exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise
+from ..models.block import Block
+from ..models.config import TransformerConfig
 
 # %% ../../nbs/solutions/06_stack.ipynb #8a1a7593
 @exercise(

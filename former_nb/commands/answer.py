@@ -3,10 +3,10 @@
 from itertools import chain
 from pathlib import Path
 
-from ..core import keep_memory
-from ..labels import predict
+from ..base.core import keep_memory
+from ..decoding.labels import predict
+from ..decoding.translating import translate
 from ..tasks.labels import few_texts
-from ..translating import translate
 from .folders import read_report
 from .terminal import echo, growing, note_odd, remark
 

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from ..core import keep_memory
-from ..scores import compare_translations, score_translations
+from ..base.core import keep_memory
+from ..data.toy_data import number_pairs
+from ..decoding.translating import translate
+from ..inspection.scores import compare_translations, score_translations
 from ..tasks import TASKS, find_task, say_losses
 from ..tasks.names import TITLE, Names, name_losses
-from ..toy_data import number_pairs
-from ..translating import translate
 from .folders import read_note, read_report, restore
 from .terminal import echo, find_texts, is_utf8
 

@@ -6,7 +6,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ..files import find_model, read_json
+from ..base.files import find_model, read_json
 from ..tasks.base import Task, list_settings
 from .terminal import waiting
 
@@ -53,8 +53,8 @@ def claim_folder(
 ) -> None:
     """Prepare the folder of a new run and note task and settings, so that `--resume` needs to be
     told nothing. Raises `ValueError` where another run lives."""
-    from ..checkpoints import CHECKPOINT, atomic_write
-    from ..resuming import lock_folder, release_folder
+    from ..base.checkpoints import CHECKPOINT, atomic_write
+    from ..training.resuming import lock_folder, release_folder
 
     prepare_folder(out, overwrite)
     lock = lock_folder(out)
@@ -162,8 +162,8 @@ def load(
     "Load a model. Raises `ValueError` for one of another kind."
     folder = find_folder(name)
     with waiting("Loading the model …"):
-        from ..core import pick_device
-        from ..saving import load_model
+        from ..base.core import pick_device
+        from ..saving.saving import load_model
 
         loaded = load_model(folder, pick_device(device.value))
     classes = [kind.__name__ for kind in type(loaded[0]).__mro__]  # itself, then its parents

@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from .. import caches
-from ..files import SHIPPED
+from ..base.files import SHIPPED
+from ..decoding import caches
 from ..tasks.names import Names
 from .folders import restore
 from .terminal import echo, remark
@@ -32,9 +32,7 @@ def draw_texts(
     drawn = 0
     while True:
         draw = seeded(sampling, drawn)
-        texts = caches.generate_text(
-            model, tokenizer, prompt, rows, max_new_tokens, draw, **kwargs
-        )
+        texts = caches.generate_text(model, tokenizer, prompt, rows, max_new_tokens, draw, **kwargs)
         for text in texts:
             yield text.capitalize() if tokenizer.lowercase else text
         drawn += rows

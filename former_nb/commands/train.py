@@ -10,14 +10,14 @@ from pathlib import Path
 
 import torch
 
-from ..callbacks import SaveBest, TensorBoard
-from ..checkpoints import atomic_write
-from ..core import keep_memory, set_seed
-from ..costs import training_cost
-from ..processes import start_processes
-from ..resuming import Checkpoint
+from ..base.checkpoints import atomic_write
+from ..base.core import keep_memory, set_seed
 from ..tasks.base import Task, choose, list_settings, toml_lines
-from ..training import fit
+from ..training.callbacks import SaveBest, TensorBoard
+from ..training.costs import training_cost
+from ..training.processes import start_processes
+from ..training.resuming import Checkpoint
+from ..training.training import fit
 from .folders import claim_folder, recall_run
 from .terminal import echo, full_disk
 

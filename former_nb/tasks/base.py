@@ -99,20 +99,20 @@ class Task(ABC):
 
     def save(self, folder: Path, model, data: Data) -> None:
         "Write the model and what is needed to use it: at each evaluation with a new best."
-        from ..saving import save_model
+        from ..saving.saving import save_model
 
         save_model(folder, model, data.tokenizer, data.labels)
 
     def model_config(self, data: Data):  # a `TransformerConfig`
         "The sizes of the model. Raises `TypeError` or `ValueError`, naming the setting."
-        from ..config import TransformerConfig
+        from ..models.config import TransformerConfig
 
         sizes = self._values_of(TransformerConfig)
         return TransformerConfig(data.tokenizer.vocab_size, data.max_len, **sizes)
 
     def training_config(self):  # a `TrainingConfig`
         "How the model is trained. Raises `ValueError`, naming the setting."
-        from ..training_config import TrainingConfig
+        from ..training.training_config import TrainingConfig
 
         return TrainingConfig(**self._values_of(TrainingConfig))
 
@@ -221,9 +221,9 @@ def text_data(
     collate: Callable | None = None,  # rows -> a batch; as for any language model if left out
 ) -> Data:
     "The data of a language model whose rows are short texts."
-    from ..batches import make_batches
-    from ..text import collate as collate_texts
-    from ..text import encode_texts
+    from ..data.batches import make_batches
+    from ..data.text import collate as collate_texts
+    from ..data.text import encode_texts
 
     collate = collate or collate_texts
     rows = [encode_texts(part, tokenizer) for part in parts]

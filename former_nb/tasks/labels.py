@@ -34,9 +34,9 @@ class Labels(Task):
         "Training, validation and test part as (text, label), and where they come from."
 
     def load_data(self) -> Data:
-        from ..guards import check_int
-        from ..labels import label_batches, label_names, label_rows, oversample
-        from ..tokenization import SubwordTokenizer
+        from ..base.guards import check_int
+        from ..data.tokenization import SubwordTokenizer
+        from ..decoding.labels import label_batches, label_names, label_rows, oversample
 
         check_int("max_tokens", self.max_tokens, least=4)
         check_int("vocabulary", self.vocabulary, least=260)
@@ -66,14 +66,14 @@ class Labels(Task):
         )
 
     def make_model(self, data: Data):
-        from ..bigrams import BigramClassifier
+        from ..models.bigrams import BigramClassifier
 
         config = self.model_config(data)
         return BigramClassifier(config, len(data.labels), self.embed_dropout, self.pairs)
 
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "Accuracy beside the commonest label and a linear model, and how good each label is."
-        from ..labels import classification_report
+        from ..decoding.labels import classification_report
 
         texts = [text for text, _ in data.parts[2]]
         right = [label for _, label in data.parts[2]]
@@ -104,7 +104,7 @@ class Imdb(Labels):
     "Classify film reviews."
 
     def read_parts(self):
-        from ..data_sets import load_reviews, split
+        from ..data.data_sets import load_reviews, split
 
         reviews, source = load_reviews()
         words = ("negative", "positive")
@@ -131,9 +131,9 @@ class Classify(Labels):
     eval_every: int | None = None
 
     def read_parts(self):
-        from ..data_sets import split
-        from ..guards import check_that
-        from ..labels import label_names, read_labeled_csv
+        from ..base.guards import check_that
+        from ..data.data_sets import split
+        from ..decoding.labels import label_names, read_labeled_csv
 
         check_that(bool(self.csv), "csv", "a file", self.csv)
         texts, labels = read_labeled_csv(self.csv, self.text, self.label)
@@ -154,7 +154,7 @@ class Classify(Labels):
 
 def predict_all(model, data: Data, texts: list[str]) -> list[str]:
     "The label that the model gives to each text."
-    from ..labels import predict
+    from ..decoding.labels import predict
 
     answers = []
     for start in progress(range(0, len(texts), 500), "500 texts"):
@@ -165,7 +165,7 @@ def predict_all(model, data: Data, texts: list[str]) -> list[str]:
 
 def linear_accuracy(data: Data) -> float:
     "The accuracy of NB-SVM, which learns from all that was not held out."
-    from ..baselines import nb_svm
+    from ..models.baselines import nb_svm
 
     parts = []
     for part in data.parts:

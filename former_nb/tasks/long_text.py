@@ -26,13 +26,13 @@ class Shakespeare(Task):
 
     def load_text(self) -> tuple[str | bytes, str, tuple[float, ...]]:
         "The text, where it comes from, and the shares of its parts."
-        from ..long_text_data import load_long_text
+        from ..data.long_text_data import load_long_text
 
         return load_long_text(self.name)
 
     def load_data(self) -> Data:
-        from ..guards import check_int, check_that
-        from ..long_text_data import long_text_data
+        from ..base.guards import check_int, check_that
+        from ..data.long_text_data import long_text_data
 
         text, source, shares = self.load_text()
         longest = min(int(min(shares) * len(text)), VALID)
@@ -51,15 +51,15 @@ class Shakespeare(Task):
         )
 
     def make_model(self, data: Data):
-        from ..generator import LanguageModel
+        from ..models.generator import LanguageModel
 
         return LanguageModel(self.model_config(data))
 
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "Losses beside models that count, and a sample."
-        from ..caches import generate_text
-        from ..long_texts import bits_per_character
-        from ..sampling import Sampling
+        from ..data.long_texts import bits_per_character
+        from ..decoding.caches import generate_text
+        from ..decoding.sampling import Sampling
 
         part = "test part"
         if len(data.parts) < 3:
@@ -91,8 +91,8 @@ class Text(Shakespeare):
     file: FileName = ""  # your own text, UTF-8
 
     def load_text(self):
-        from ..guards import check_that
-        from ..long_text_data import load_long_text
+        from ..base.guards import check_that
+        from ..data.long_text_data import load_long_text
 
         check_that(bool(self.file), "file", "a file", self.file)
         return load_long_text(self.file)
@@ -104,10 +104,10 @@ def long_losses(
     length: int,  # characters per window
 ) -> dict[str, float]:
     "Nats per character on the last part of a text, of the model and of three that count."
-    from ..long_texts import text_windows
-    from ..losses import evaluate
-    from ..ngrams import NGram
-    from ..text import BOS, SPECIALS
+    from ..data.long_texts import text_windows
+    from ..data.text import BOS, SPECIALS
+    from ..inspection.ngrams import NGram
+    from ..training.losses import evaluate
 
     windows = text_windows(data.parts[-1], length, 128)
     half = text_windows(data.parts[-1], length, 128, context=length // 2)

@@ -22,9 +22,9 @@ class Names(Task):
 
     def read_parts(self) -> tuple[list[list[str]], str]:
         "Three parts of the names, and where they come from."
-        from ..data_sets import load_names, split
-        from ..files import read_names
-        from ..tokens import normalise
+        from ..base.files import read_names
+        from ..data.data_sets import load_names, split
+        from ..data.tokens import normalise
 
         if self.file:
             names = read_names(self.file)
@@ -35,20 +35,20 @@ class Names(Task):
         return split(names, (0.8, 0.1, 0.1), group=spelling), source
 
     def load_data(self) -> Data:
-        from ..text import CharTokenizer
+        from ..data.text import CharTokenizer
 
         parts, source = self.read_parts()
         tokenizer = CharTokenizer.train(parts[0], lowercase=True)
         return text_data(source, parts, tokenizer, self.batch_size, self.seed)
 
     def make_model(self, data: Data):
-        from ..generator import LanguageModel
+        from ..models.generator import LanguageModel
 
         return LanguageModel(self.model_config(data))
 
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "Losses beside models that count, new names, and a picture of the attention weights."
-        from ..sampling import Sampling
+        from ..decoding.sampling import Sampling
 
         losses = name_losses(model, data.tokenizer, data.parts)
         say_losses(say, TITLE, losses)
@@ -78,10 +78,10 @@ def name_losses(
     parts: list[list[str]],  # of names: the first was learned from, the third was held out
 ) -> dict[str, float]:
     "Nats per character on held-out names, of the model and of two that count."
-    from ..batches import make_batches
-    from ..losses import evaluate
-    from ..ngrams import NGram
-    from ..text import encode_texts
+    from ..data.batches import make_batches
+    from ..data.text import encode_texts
+    from ..inspection.ngrams import NGram
+    from ..training.losses import evaluate
 
     train = encode_texts(parts[0], tokenizer)
     test = encode_texts(parts[2], tokenizer)
@@ -104,7 +104,7 @@ def new_names(
     "Draw names until `n` are new, or forty times as many were drawn."
     from dataclasses import replace
 
-    from ..caches import generate_text
+    from ..decoding.caches import generate_text
 
     new: dict[str, None] = {}  # in the order in which they were drawn
     for attempt in range(10):
@@ -121,8 +121,8 @@ def save_picture(model, tokenizer, name: str, folder: Path) -> Path:
     "Draw the attention weights of each head on a name."
     import matplotlib.pyplot as plt
 
-    from ..checkpoints import atomic_write
-    from ..viewer import plot_heads, view
+    from ..base.checkpoints import atomic_write
+    from ..inspection.viewer import plot_heads, view
 
     figure = plot_heads(view(model, name, tokenizer))
     with atomic_write(folder) as temporary:

@@ -38,11 +38,11 @@ class Pairs(Task):
         "Two or three parts as (sentence, translation), and where they come from."
 
     def load_data(self) -> PairData:
-        from ..batches import make_batches
-        from ..encoder_decoder import collate_pairs
-        from ..guards import check_int
-        from ..tokenization import SubwordTokenizer
-        from ..translation import pair_rows
+        from ..base.guards import check_int
+        from ..data.batches import make_batches
+        from ..data.tokenization import SubwordTokenizer
+        from ..inspection.translation import pair_rows
+        from ..models.encoder_decoder import collate_pairs
 
         check_int("vocabulary", self.vocabulary, least=260)
         check_int("batch_tokens", self.batch_tokens)
@@ -73,7 +73,7 @@ class Pairs(Task):
         )
 
     def make_model(self, data: Data):
-        from ..encoder_decoder import EncoderDecoder
+        from ..models.encoder_decoder import EncoderDecoder
 
         return EncoderDecoder(self.model_config(data))
 
@@ -119,7 +119,7 @@ class Multi30k(Pairs):
     "Translate German captions."
 
     def read_parts(self):
-        from ..data_sets import load_translations
+        from ..data.data_sets import load_translations
 
         parts, source = load_translations()
         return list(parts.values()), source
@@ -135,8 +135,8 @@ class Translate(Pairs):
     val_tgt: FileName = ""  # their translations
 
     def read_parts(self):
-        from ..guards import check_that
-        from ..translating import read_pairs
+        from ..base.guards import check_that
+        from ..decoding.translating import read_pairs
 
         check_that(bool(self.src), "src", "a file", self.src)
         check_that(bool(self.tgt), "tgt", "a file", self.tgt)
@@ -151,7 +151,7 @@ class Translate(Pairs):
 
 def hold_out(pairs: list[tuple[str, str]], seed: int) -> list[list[tuple[str, str]]]:
     "Training, validation and test part, the last two a twentieth or 1,000 sentences each."
-    from ..data_sets import split
+    from ..data.data_sets import split
 
     n = len({source for source, _ in pairs})
     if n < 3:
@@ -162,8 +162,8 @@ def hold_out(pairs: list[tuple[str, str]], seed: int) -> list[list[tuple[str, st
 
 def translate_and_score(model, tokenizer, pairs, **search):
     "The translations of the sources, and a table of their BLEU and chrF."
-    from ..scores import score_translations
-    from ..translating import stream_translations
+    from ..decoding.translating import stream_translations
+    from ..inspection.scores import score_translations
 
     sources = [source for source, _ in pairs]
     targets = [target for _, target in pairs]
@@ -180,7 +180,7 @@ def bleu(model, tokenizer, pairs, **search) -> float:
 
 def average_if_better(model, data: PairData, pairs, say: Say) -> None:
     "Give `model` the mean of the last weights, if its greedy BLEU on `pairs` is higher."
-    from ..translation import average_weights
+    from ..inspection.translation import average_weights
 
     if len(data.states) < 2:
         return

@@ -29,9 +29,9 @@ class Copy(Task):
     kind = "copy"  # as for `toy_texts`
 
     def load_data(self) -> Data:
-        from ..guards import check_int
-        from ..text import CharTokenizer
-        from ..toy_data import SEPARATOR, toy_texts
+        from ..base.guards import check_int
+        from ..data.text import CharTokenizer
+        from ..data.toy_data import SEPARATOR, toy_texts
 
         check_int("rows", self.rows)
         if self.rows > 1_000_000:
@@ -46,16 +46,16 @@ class Copy(Task):
         return text_data(source, parts, tokenizer, self.batch_size, self.seed, collate)
 
     def make_model(self, data: Data):
-        from ..generator import LanguageModel
+        from ..models.generator import LanguageModel
 
         return LanguageModel(self.model_config(data))
 
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "The share of held-out questions that are answered right from end to end."
-        from ..batches import make_batches
-        from ..text import encode_texts
-        from ..toy_data import SEPARATOR
-        from ..training import exact_match
+        from ..data.batches import make_batches
+        from ..data.text import encode_texts
+        from ..data.toy_data import SEPARATOR
+        from ..training.training import exact_match
 
         test = encode_texts(data.parts[2], data.tokenizer)
         batches = make_batches(test, 500, collate=answers_of(data.tokenizer))
@@ -85,6 +85,6 @@ class Sort(Copy):
 
 def answers_of(tokenizer):
     "What makes batches in which only the answers are judged."
-    from ..toy_data import SEPARATOR, collate_answers
+    from ..data.toy_data import SEPARATOR, collate_answers
 
     return collate_answers(tokenizer.encode(SEPARATOR)[0])

@@ -130,7 +130,7 @@ def full():
     d = Drawing(
         "transformer",
         "The whole Transformer, with the number of the lesson that builds each part",
-        "Left, from top to bottom, the encoder: source text becomes tokens (lessons 07 and 14), "
+        "Left, from top to bottom, the encoder: source text becomes tokens (lessons 07 and 15), "
         "tokens become embeddings with positions (05). In each of N blocks follow "
         "self-attention (a weighted average, 01; query, key, value, 02; many heads, 03; a padding "
         "mask, 04), add and norm, feed-forward, add and norm (06). The result, the memory, is "

@@ -1,0 +1,331 @@
+"""Pieces of words, tokenizers from elsewhere, and a file that can be trusted.
+
+Byte pair encoding learns which pieces of words are frequent
+([Sennrich et al. 2016](https://arxiv.org/abs/1508.07909)), as lesson 15 does by hand. Below the
+letters `SubwordTokenizer` knows all 256 bytes, so no text is unknown. Training and encoding are
+left to Hugging Face's library `tokenizers`, which does both in Rust.
+
+Models from Hugging Face come with tokenizers of their own, and `HuggingFaceTokenizer` gives such a
+one our methods. Special tokens have any numbers there, and most programs read `<|endoftext|>` in a
+user's text as the end of the text
+([tokenizers, issue 1347](https://github.com/huggingface/tokenizers/issues/1347)). Ours reads
+thirteen characters.
+
+What is saved is JSON, and nothing in it is run. `load_tokenizer` refuses a file that is broken, or
+that says more than `save` writes.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.trainers import BpeTrainer
+
+from ..base.files import read_bytes, read_json, reading
+from ..base.guards import check_choice, check_int, check_that, check_type
+from .text import CharTokenizer  # noqa: F401, so that it has entered itself in KINDS
+from .tokens import KINDS, SPECIALS, TextTokenizer, check_texts
+
+__all__ = [
+    "SubwordTokenizer",
+    "LONGEST",
+    "GROWTH",
+    "WIDEST",
+    "HuggingFaceTokenizer",
+    "load_tokenizer",
+]
+
+
+# ---- pieces of words
+
+
+def _byte_level(vocabulary, merges):
+    "A tokenizer of the library for pieces that are made of bytes, as GPT-2's are."
+    tokenizer = Tokenizer(BPE(vocabulary, merges))
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = ByteLevelDecoder()
+    return tokenizer
+
+
+def _number_pieces(merges):
+    "Piece -> its number; the 256 bytes come first. `ValueError` for what no bytes can make."
+    pieces = sorted(ByteLevel.alphabet())
+    pieces += [a + b for a, b in merges if a and b]
+    numbers = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
+    strange = [(a, b) for a, b in merges if a not in numbers or b not in numbers]
+    check_that(not strange, "merges", "pairs of single bytes or of what other pairs make", strange)
+    return numbers
+
+
+class SubwordTokenizer(TextTokenizer):
+    """Byte-level BPE from Hugging Face `tokenizers`. Every text is known; none spells a special
+    token."""
+
+    kind = "subword"
+
+    def __init__(
+        self,
+        merges: list[tuple[str, str]],  # in the order learned; bytes as in `ByteLevel.alphabet()`
+        lowercase: bool = False,  # fold capitals before encoding
+        strip_html: bool = False,  # `<br />` becomes a line end before encoding
+    ):
+        super().__init__(lowercase, strip_html)
+        self.merges = [(a, b) for a, b in merges]
+        self.backend = _byte_level(_number_pieces(self.merges), self.merges)
+
+    @classmethod
+    def train(
+        cls,
+        texts: list[str],  # the training texts, and no others
+        vocab_size: int = 1000,  # special tokens, bytes and merges; fewer where pairs run out
+        lowercase: bool = False,  # fold capitals, here and in `encode`
+        strip_html: bool = False,  # `<br />` becomes a line end, here and in `encode`
+    ) -> "SubwordTokenizer":
+        "Learn the frequent pieces of `texts` (Sennrich et al. 2016)."
+        check_int("vocab_size", vocab_size, len(SPECIALS) + 256, most=None)
+        bytes_alone = cls([], lowercase, strip_html)
+        texts = [bytes_alone.normalise(text) for text in check_texts(texts)]
+        check_that(any(texts), "texts", "at least one character", texts)
+        most = 256 + sum(len(text.encode()) for text in texts)  # a merge saves a byte or more
+        trainer = BpeTrainer(
+            vocab_size=min(vocab_size - len(SPECIALS), most),
+            min_frequency=2,
+            initial_alphabet=ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        learner = bytes_alone.backend
+        learner.train_from_iterator(texts, trainer)
+        learned = json.loads(learner.to_str())
+        return cls(learned["model"]["merges"], lowercase, strip_html)
+
+    @property
+    def vocab_size(self) -> int:
+        "How many different tokens there are, the special ones included."
+        return len(SPECIALS) + self.backend.get_vocab_size()
+
+    def encode(
+        self,
+        text: str,
+    ) -> list[int]:  # one number per piece
+        "Numbers for the pieces of `text`, without <bos> and <eos>."
+        return [i + len(SPECIALS) for i in self.backend.encode(self.normalise(text)).ids]
+
+    def decode(
+        self,
+        ids: list[int],  # each below `vocab_size`
+    ) -> str:  # special tokens leave no trace; bytes that are no UTF-8 become U+FFFD
+        "The text that `ids` spell."
+        return self.backend.decode(self.pieces(ids))
+
+    def to_dict(self) -> dict:
+        "All that `from_dict` needs, fit for JSON."
+        return super().to_dict() | {"merges": [f"{a} {b}" for a, b in self.merges]}
+
+    @classmethod
+    def from_dict(cls, saved: dict) -> TextTokenizer:
+        "The tokenizer that `to_dict` described."
+        return super().from_dict(saved | {"merges": [pair.split(" ") for pair in saved["merges"]]})
+
+
+# ---- how long a text may become
+
+LONGEST = 16  # characters that a step of a tokenizer may write in the place of others
+GROWTH = 10_000  # how many times as long all steps together may make a text
+WIDEST = {  # kind of step -> the most characters that it writes for one
+    "NFKC": 18,
+    "NFKD": 18,
+    "NFC": 3,
+    "NFD": 4,
+    "Lowercase": 3,
+    "BertNormalizer": 12,
+    "ByteLevel": 4,
+    "Metaspace": 2,
+}
+
+
+def _longest_entry(step):
+    "The longest text in the table of a step of SentencePiece."
+    table = base64.b64decode(step["precompiled_charsmap"] or "")
+    texts = table[4 + int.from_bytes(table[:4], "little") :]  # behind a tree and its size
+    return max(map(len, texts.split(b"\0")))
+
+
+def _copies(step):
+    "How often a template repeats the text, between its special tokens."
+    special = [part["SpecialToken"]["id"] for part in step["single"] if "Sequence" not in part]
+    added = sum(len(step["special_tokens"][name]["ids"]) for name in special)
+    check_that(added <= 100, "tokenizer", "at most 100 special tokens around a text", added)
+    return len(step["single"]) - len(special)
+
+
+def _widest_replacement(step, text):
+    "The most characters that a step gives for one when it writes `text`."
+    expected = f"at most {LONGEST} characters from a {step['type']}"
+    check_that(len(text) <= LONGEST, "tokenizer", expected, len(text))
+    pattern = step.get("pattern", {}).get("String", "")
+    if not pattern:  # a regex may match nothing, anywhere
+        return len(text) + 1
+    if 0 < len(text) <= len(pattern):
+        return 1
+    return len(text)
+
+
+def _growth(step):
+    "The most characters, or tokens, that a step writes for one that it reads."
+    kind = step.get("type")
+    if kind == "Precompiled":
+        return _longest_entry(step)
+    if kind == "TemplateProcessing":
+        return _copies(step)
+    if kind == "Replace":
+        return _widest_replacement(step, step["content"])
+    if kind == "Prepend":
+        return _widest_replacement(step, step["prepend"])
+    return WIDEST.get(kind, 1)
+
+
+def _check_growth(backend):
+    "Raise `ValueError` for a tokenizer that could fill the memory from a short text."
+    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        steps = [backend.get(part) or {}]
+        growth = 1
+        for step in steps:  # which grows while it is read, by the steps inside of steps
+            for inner in ("normalizers", "pretokenizers", "processors", "decoders"):
+                steps += step.get(inner, ())
+            growth *= max(1, _growth(step))
+            check_that(len(steps) <= 100, "tokenizer", f"at most 100 steps in its {part}", "more")
+            expected = f"a {part} that makes a text at most {GROWTH:,} times as long"
+            check_that(growth <= GROWTH, "tokenizer", expected, f"{growth:,} times")
+
+
+# ---- tokenizers from elsewhere
+
+
+def _tokens_around(backend):
+    """The tokens that a tokenizer of the library puts before and after every text.
+
+    Their kinds of template differ, and several can follow each other. So we do not read them, but
+    encode the letter a without and with them, and look for the first result in the second.
+    """
+    letter = backend.encode("a", add_special_tokens=False).ids
+    whole = backend.encode("a").ids
+    if letter:
+        for start in range(len(whole)):
+            end = start + len(letter)
+            if whole[start:end] == letter:
+                return whole[:start], whole[end:]
+    expected = "tokens for the letter a, with others around them"
+    raise ValueError(f"tokenizer: expected {expected}, got {whole!r:.200}")
+
+
+def _read_merges(folder):
+    "The tokenizer that vocab.json and merges.txt describe, as GPT-2 has them."
+    vocabulary = read_json("vocab.json", Path(folder, "vocab.json"))
+    lines = read_bytes("merges.txt", Path(folder, "merges.txt")).decode().split("\n")
+    merges = [tuple(s.split(" ")) for s in lines if s and not s.startswith("#version")]
+    return json.loads(_byte_level(vocabulary, merges).to_str())
+
+
+class HuggingFaceTokenizer(TextTokenizer):
+    "A tokenizer of Hugging Face's `tokenizers`. No text spells one of its special tokens."
+
+    kind = "hugging_face"
+
+    def __init__(
+        self,
+        backend: dict,  # what their tokenizer.json holds
+        vocab_size: int,  # of the model, which may have room for more tokens
+        eos_token_ids: Sequence[int],  # tokens that end a text
+        start: Sequence[int] = (),  # tokens that a translation begins with
+        suppress_tokens: Sequence[int] = (),  # tokens that are never written
+    ):
+        super().__init__()
+        _check_growth(backend)
+        self.saved = backend
+        self.vocab_size = vocab_size
+        self.ends = list(eos_token_ids)
+        self.more = {}  # what `save` writes besides
+        if start:
+            self.more = {"start": list(start), "suppress_tokens": list(suppress_tokens)}
+        self.stops = {"eos_token_ids": self.ends, "suppress_tokens": tuple(suppress_tokens)}
+        self.backend = Tokenizer.from_str(json.dumps(backend))
+        self.backend.no_padding()
+        self.backend.no_truncation()
+        self.backend.encode_special_tokens = True  # in a text they are characters as all others
+        tokens = {*self.backend.get_vocab().values(), *self.ends, *start, *suppress_tokens}
+        outside = [token for token in tokens if not 0 <= token < vocab_size]
+        check_that(not outside, "tokenizer", f"tokens below {vocab_size}", outside)
+        self.before, after = _tokens_around(self.backend)
+        self.after = after or self.ends[:1]
+        self.start = tuple(start or self.before)
+        self._name_special_tokens(backend["model"])
+
+    def _name_special_tokens(self, model):
+        "Special tokens by number, and those that no text may spell: all but the unknown one."
+        added = self.backend.get_added_tokens_decoder()
+        self.names = {i: token.content for i, token in added.items() if token.special}
+        unknown = self.backend.token_to_id(str(model.get("unk_token")))
+        self.special = self.names.keys() - {unknown, model.get("unk_id")}
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: str | Path,  # with tokenizer.json, or with vocab.json and merges.txt
+        *args,  # vocab_size and what follows it, as for the constructor
+        **kwargs,
+    ) -> "HuggingFaceTokenizer":
+        "Read JSON and text, no pickle. Raises `ValueError` for a tokenizer that does not fit."
+        file = Path(folder, "tokenizer.json")
+        with reading("tokenizer", f"one of Hugging Face's for the model in {str(folder)!r}"):
+            if Path(folder, "vocab.json").exists() and not file.exists():
+                return cls(_read_merges(folder), *args, **kwargs)
+            return cls(read_json(file.name, file), *args, **kwargs)
+
+    def encode(
+        self,
+        text: str,
+    ) -> list[int]:  # without what `before` and `after` add
+        "Numbers for the pieces of `text`. Raises `ValueError` if one would be a special token."
+        check_type("text", text, str)
+        ids = self.backend.encode(text, add_special_tokens=False).ids
+        forged = [self.backend.id_to_token(i) for i in ids if i in self.special]
+        check_that(not forged, "text", "no special token", forged)
+        return ids
+
+    def decode(
+        self,
+        ids: list[int],  # each below `vocab_size`; negative ones leave no trace
+    ) -> str:  # special tokens leave no trace
+        "The text that `ids` spell."
+        self.pieces(ids)  # refuses what is no token
+        return self.backend.decode([int(i) for i in ids if i >= 0])
+
+    def to_dict(self) -> dict:
+        "All that `from_dict` needs, fit for JSON."
+        return {
+            "type": self.kind,
+            "backend": self.saved,
+            "vocab_size": self.vocab_size,
+            "eos_token_ids": self.ends,
+            **self.more,
+        }
+
+
+# ---- a file that can be trusted
+
+
+def load_tokenizer(
+    folder: str | Path,
+) -> TextTokenizer:  # of the kind that was saved there
+    "Read `tokenizer.json` from `folder`. `ValueError` where it is not what `save` writes."
+    with reading("folder", f"a readable tokenizer.json in {str(folder)!r}"):
+        saved = read_json("tokenizer.json", Path(folder, "tokenizer.json"))
+        check_choice("type", saved.get("type"), KINDS)
+        tokenizer = KINDS[saved["type"]].from_dict(saved)
+        check_that(tokenizer.to_dict() == saved, "tokenizer.json", "what save writes", saved)
+        return tokenizer

@@ -1,0 +1,184 @@
+"""What all tokenizers share: one spelling, the special tokens, and the base class.
+
+A tokenizer turns text into the numbers that a model is given. Lesson 07 derives one for characters,
+`CharTokenizer`; `former_nb.data.tokenization` has those for pieces of words. This module is below
+both and knows neither: a kind of tokenizer inherits from `TextTokenizer`, and so enters itself in
+`KINDS`, where `load_tokenizer` finds it.
+
+Four special tokens come first. `PAD` fills short rows, `BOS` begins a text, `EOS` ends it, and
+`UNK` replaces what is not known. Text never spells them, because what a text contains is not
+compared with their names.
+
+Unicode has two spellings of many letters: ė is one code point, or an e and a dot above it.
+`normalise` chooses the first
+([form NFC, Whistler (ed.)](https://www.unicode.org/reports/tr15/)). It can fold capitals, and turn
+the `<br />` of reviews from the web into the line end that it means. A tokenizer prepares text
+when it is used exactly as it did when it was trained, so these choices are part of it: `encode`
+applies them, and `save` writes them down.
+"""
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from operator import index
+from pathlib import Path
+
+import torch
+
+from ..base.guards import check_int, check_tensor, check_that, check_type
+
+__all__ = [
+    "PAD",
+    "BOS",
+    "EOS",
+    "UNK",
+    "SPECIALS",
+    "KINDS",
+    "normalise",
+    "check_texts",
+    "check_alphabet",
+    "check_rows",
+    "TextTokenizer",
+]
+
+PAD, BOS, EOS, UNK = range(4)
+SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+KINDS: dict[str, type["TextTokenizer"]] = {}  # the "type" in tokenizer.json -> its class
+
+
+def normalise(
+    text: str,
+    lowercase: bool = False,  # fold capitals
+    strip_html: bool = False,  # `<br />`, HTML's line break, becomes a line end
+) -> str:
+    "One spelling (NFC). `ValueError` for half a surrogate pair, which is no character."
+    check_type("text", text, str)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = ord(text[error.start])
+        came = f"half a surrogate pair, 0x{half:x}"
+        if 0xDC80 <= half <= 0xDCFF:  # where Python read what is not UTF-8
+            came = f"byte 0x{half - 0xDC00:x}, which UTF-8 cannot decode"
+        place = f"at character {error.start + 1}"
+        raise ValueError(f"text: expected characters, got {came}, {place}") from None
+    if strip_html:
+        text = re.sub(r"<br\s*/?>", "\n", text, flags=re.IGNORECASE)
+    if lowercase:
+        text = text.lower()
+    return unicodedata.normalize("NFC", text)
+
+
+def check_texts(
+    texts: Iterable[str],  # of any kind
+    *tokenizers: "TextTokenizer",  # none, or the one that is to read them
+) -> list[str]:
+    "`texts` as a list. `TypeError` for one string, which Python takes for a list of letters."
+    for tokenizer in tokenizers:
+        check_type("tokenizer", tokenizer, TextTokenizer)
+    several = isinstance(texts, Iterable) and not isinstance(texts, (str, bytes))
+    check_that(several, "texts", "a list of strings", texts, TypeError)
+    return list(texts)
+
+
+def check_alphabet(
+    alphabet: str,
+    prepare: Callable[[str], str],  # what a text goes through before it is looked up
+) -> None:
+    "`ValueError` unless all characters differ and `prepare` leaves each as it is."
+    fits = isinstance(alphabet, str) and 0 < len(alphabet) == len(set(alphabet))
+    check_that(fits, "alphabet", "different characters, at least one", alphabet)
+    changed = [c for c in alphabet if prepare(c) != c]
+    check_that(not changed, "alphabet", "characters that `normalise` leaves as they are", changed)
+
+
+def check_rows(
+    rows: Iterable,  # lists, arrays or tensors of different lengths
+    value: int = PAD,  # what fills the short ones
+) -> list[torch.Tensor]:
+    "Each row as a tensor of whole numbers, unchanged where it is one. Raises for other rows."
+    check_int("value", value, least=None)
+    try:
+        tensors = [row if isinstance(row, torch.Tensor) else torch.tensor(row) for row in rows]
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise TypeError(f"rows: expected rows of whole numbers, got {rows!r:.80}") from None
+    for row in tensors:
+        check_tensor("rows", row if row.numel() else row.long(), "T", int)
+    return tensors
+
+
+class TextTokenizer:
+    "What our tokenizers share. A kind of its own has `encode`, `decode`, `vocab_size`, `to_dict`."
+
+    kind = ""  # what tokenizer.json calls it
+    vocab_size: int  # how many different tokens there are, the special ones included
+    before: Sequence[int] = (BOS,)  # what a text begins with
+    after: Sequence[int] = (EOS,)  # what it ends with
+    start: Sequence[int] = (BOS,)  # what a translation begins with
+    names: dict[int, str] = dict(enumerate(SPECIALS))  # of the special tokens
+    stops: dict = {"eos_token_ids": EOS, "suppress_tokens": (PAD, BOS, UNK)}  # `stream`'s
+
+    def __init_subclass__(cls):
+        KINDS[cls.kind] = cls
+
+    def __init__(
+        self,
+        lowercase: bool = False,  # fold capitals before encoding
+        strip_html: bool = False,  # `<br />` becomes a line end before encoding
+    ):
+        check_type("lowercase", lowercase, bool)
+        check_type("strip_html", strip_html, bool)
+        self.lowercase = lowercase
+        self.strip_html = strip_html
+
+    def encode(
+        self,
+        text: str,
+    ) -> list[int]:  # without what `before` and `after` add
+        "Numbers for `text`."
+        raise NotImplementedError
+
+    def decode(
+        self,
+        ids: list[int],  # each below `vocab_size`
+    ) -> str:  # special tokens leave no trace
+        "The text that `ids` spell."
+        raise NotImplementedError
+
+    def normalise(self, text: str) -> str:
+        "`text` as it is looked up, prepared as in training."
+        return normalise(text, self.lowercase, self.strip_html)
+
+    def unknown(self, text: str) -> str:
+        "What it cannot write. Empty for any text, unless a kind says otherwise."
+        self.normalise(text)  # refuses what is no text
+        return ""
+
+    def pieces(
+        self,
+        ids: list[int],  # each below `vocab_size`; negative ones and special tokens leave no trace
+    ) -> list[int]:  # counted from the first token that is not special
+        "The tokens among `ids` that spell text."
+        if isinstance(ids, torch.Tensor):
+            ids = ids.tolist()
+        numbers = [index(i) for i in ids]
+        largest = max(numbers, default=0)
+        expected = f"numbers below vocab_size = {self.vocab_size}"
+        check_that(largest < self.vocab_size, "ids", expected, largest)
+        return [i - len(SPECIALS) for i in numbers if i >= len(SPECIALS)]
+
+    def to_dict(self) -> dict:
+        "All that `from_dict` needs, fit for JSON."
+        return {"type": self.kind, "lowercase": self.lowercase, "strip_html": self.strip_html}
+
+    @classmethod
+    def from_dict(cls, saved: dict) -> "TextTokenizer":
+        "The tokenizer that `to_dict` described."
+        return cls(**{name: value for name, value in saved.items() if name != "type"})
+
+    def save(self, folder: str | Path) -> None:
+        "Write `tokenizer.json` into `folder`, which is made where it is missing."
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+        Path(folder, "tokenizer.json").write_text(text, encoding="utf-8")

@@ -1,0 +1,342 @@
+"""What a classifier is fed, and what it answers: rows, batches, windows, predictions, reports.
+
+Lesson 09 uses this module, and derives none of it.
+
+A class is a number for the model and a name for us. `label_names` gives the names their order, and
+`label_rows` makes of each text its tokens and the number of its label. A text can be longer than a
+model reads. `truncate` cuts its middle out, because critics sum up at the end. `windows` divides it
+into pieces of one length that overlap, and `predict` averages the probabilities of all of them.
+"""
+
+import io
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import ExitStack
+from functools import partial
+from operator import index
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from ..base.core import eval_mode
+from ..base.files import read_text
+from ..base.guards import check_choice, check_int, check_share, check_that
+from ..data.batches import make_batches
+from ..data.text import encode_texts, pad_rows
+from ..data.tokens import TextTokenizer, check_texts
+from ..models.pretrained import check_pair
+from ..training.losses import to_device
+
+__all__ = [
+    "STRATEGIES",
+    "LONGEST_TEXT",
+    "label_names",
+    "label_rows",
+    "truncate",
+    "windows",
+    "collate_labels",
+    "label_batches",
+    "predict",
+    "gradient_times_input",
+    "read_labeled_csv",
+    "oversample",
+    "classification_report",
+]
+
+
+# ---- rows and batches
+
+
+def label_names(
+    labels: list[str],  # of the training texts
+) -> list[str]:  # each once, sorted; its index is its number
+    "The classes there are. Raises `ValueError` for fewer than two: nothing could be learned."
+    names = sorted(set(check_texts(labels)))
+    fits = len(names) > 1 and isinstance(names[0], str)
+    check_that(fits, "labels", "at least two different strings", names)
+    return names
+
+
+def label_rows(
+    texts: list[str],
+    labels: list[str],  # as many
+    tokenizer: TextTokenizer,
+    names: list[str],  # from `label_names`
+) -> list[tuple[list[int], int]]:  # rows for `collate_labels`
+    "Tokens and class numbers. Raises `ValueError` for a label that is none of `names`."
+    numbers = {name: i for i, name in enumerate(names)}
+    for i, label in enumerate(labels, start=1):
+        check_that(label in numbers, f"labels: row {i}", f"one of {names}", label)
+    rows = encode_texts(texts, tokenizer)
+    return [(row, numbers[label]) for row, label in zip(rows, labels, strict=True)]
+
+
+STRATEGIES = ("windows", "head", "head_tail")
+
+
+def truncate(
+    row: list[int],
+    max_len: int,  # tokens that may stay
+    strategy: str = "head_tail",  # or 'head'; a third from the beginning, the rest from the end
+) -> list[int]:  # at most `max_len` tokens
+    "Cut a row that is too long."
+    check_int("max_len", max_len)
+    check_choice("strategy", strategy, STRATEGIES[1:])
+    if len(row) <= max_len:
+        return row
+    head = max_len if strategy == "head" else max_len // 3
+    tail = max_len - head
+    return [*row[:head], *row[len(row) - tail :]]
+
+
+def windows(
+    row: list[int],
+    max_len: int,  # tokens of a window
+) -> list[list[int]]:  # as few as possible, evenly spread; each token is in one or more
+    "Cut a row that is too long into pieces of one length that overlap."
+    check_int("max_len", max_len)
+    n = math.ceil(len(row) / max_len)
+    if n <= 1:
+        return [row]
+    last = len(row) - max_len  # where the last window begins
+    starts = [last * i // (n - 1) for i in range(n)]
+    return [row[start : start + max_len] for start in starts]
+
+
+def _drop_tokens(row, probability):
+    "A row without some of its tokens."
+    stays = torch.rand(len(row), device="cpu") >= probability
+    return [token for token, stay in zip(row, stays.tolist()) if stay]
+
+
+def collate_labels(
+    rows: list[tuple[list[int], int]],  # tokens and the number of the class
+    max_len: int | None = None,  # cut longer rows as `truncate` does
+    strategy: str = "head_tail",  # or 'head'
+    word_dropout: float = 0.0,  # probability that a token is left out; for training
+) -> tuple[torch.Tensor, torch.Tensor]:  # tokens (B, T), padded with PAD, and labels (B,)
+    """A batch of texts with their labels. Tokens are left out before a row is cut, so that over the
+    epochs all of a long text comes up."""
+    check_share("word_dropout", word_dropout)
+    labels = torch.tensor([index(label) for _, label in rows], dtype=torch.int64)
+    texts = [row for row, _ in rows]
+    if word_dropout:
+        texts = [_drop_tokens(row, word_dropout) for row in texts]
+    if max_len is not None:
+        texts = [truncate(row, max_len, strategy) for row in texts]
+    return pad_rows(texts), labels
+
+
+def label_batches(
+    rows: list[tuple[list[int], int]],  # tokens and the number of the class
+    batch_size: int,  # rows per batch
+    max_len: int | None = None,  # cut longer rows as `truncate` does
+    shuffle: bool = False,  # in a new order each epoch
+    seed: int = 0,  # of the order
+    word_dropout: float = 0.0,  # probability that a token is left out; for training
+) -> DataLoader:  # of batches, each of rows of similar length
+    """Batches as `collate_labels` makes them.
+
+    Rows come together whose lengths will be similar once tokens are left out. By their lengths
+    before, rows of 400 and of 800 tokens would both count as cut to 400, and a fifth of the
+    positions would be padding.
+    """
+    collate = partial(collate_labels, max_len=max_len, word_dropout=word_dropout)
+    collate(rows[:1])  # refuses bad settings before anything is trained
+
+    def length(row):
+        left = round((1 - word_dropout) * len(row[0]))
+        return min(max_len, left) if max_len else left
+
+    return make_batches(
+        rows, batch_size, shuffle, seed, by_length=True, collate=collate, length=length
+    )
+
+
+# ---- predictions
+
+LONGEST_TEXT = 100_000  # characters of a text that are read
+
+
+def _encode(text, tokenizer):
+    "The tokens of one text, None where it is none, and a note."
+    note = ""
+    if isinstance(text, str) and len(text) > LONGEST_TEXT:
+        half = LONGEST_TEXT // 2
+        note = f"only the first and the last {half:,} of {len(text):,} characters were read"
+        text = f"{text[:half]} {text[-half:]}"
+    try:
+        unknown = tokenizer.unknown(text)
+        [row] = encode_texts([text], tokenizer)
+    except (TypeError, ValueError) as error:
+        return None, str(error)
+    if unknown:
+        note = f"unknown characters: {unknown[:20]!r}"
+    if not text.strip():
+        note = "empty text"
+    return row, note
+
+
+def _cut(row, limit, strategy):
+    "A row as pieces that the model can read."
+    if strategy == "windows":
+        return windows(row, limit)
+    return [truncate(row, limit, strategy)]
+
+
+def _piece_length(piece):
+    return len(piece[0])
+
+
+@torch.no_grad()
+def _average(model, pieces, n, max_tokens):
+    "Probabilities (n, n_classes) of n texts from those of their pieces; NaN without a piece."
+    device = next(model.parameters()).device
+    total = torch.zeros(n, model.n_classes + 1, device=device)  # the last column counts pieces
+    batches: Iterable = []
+    if pieces:
+        batches = make_batches(
+            pieces, max_tokens=max_tokens, length=_piece_length, collate=collate_labels
+        )
+    with eval_mode(model):
+        for batch in batches:
+            tokens, text = to_device(batch, device)
+            p = model(tokens).float().softmax(dim=-1)  # (B, n_classes)
+            total.index_add_(0, text, nn.functional.pad(p, (0, 1), value=1.0))
+    total = total.cpu()  # the one wait
+    return total[:, :-1] / total[:, -1:]
+
+
+def predict(
+    model,  # a `Classifier`, or a model with its `config` and `n_classes`
+    tokenizer: TextTokenizer,
+    texts: list[str],  # of any length; what is no text gets no label
+    labels: list[str] | None = None,  # the names of the classes; their numbers if left out
+    strategy: str = "windows",  # texts too long for the model: or 'head', 'head_tail'
+    max_tokens: int = 16_384,  # per batch
+) -> pd.DataFrame:  # a row per text: label, p(name) for each class, and a note
+    "Labels and probabilities. A text that cannot be read costs its own row only: no label, NaN."
+    if labels is None:
+        several = hasattr(model, "n_classes")
+        check_that(several, "model", "one with `n_classes`", type(model).__name__)
+        labels = [str(i) for i in range(model.n_classes)]
+    check_pair(model, tokenizer, labels)
+    check_choice("strategy", strategy, STRATEGIES)
+    limit = model.config.max_len
+    notes = []
+    pieces = []  # each is its tokens and the number of its text
+    for i, text in enumerate(check_texts(texts)):
+        row, note = _encode(text, tokenizer)
+        notes.append(note)
+        if row is not None:
+            pieces += [(piece, i) for piece in _cut(row, limit, strategy)]
+    p = _average(model, pieces, len(notes), max(max_tokens, limit))  # (n, n_classes)
+    best = [None if row.isnan().any() else labels[row.argmax()] for row in p]
+    columns = {"label": pd.Series(best, dtype=object)}
+    for k, name in enumerate(labels):
+        columns[f"p({name})"] = p[:, k].numpy()
+    columns["note"] = pd.Series(notes, dtype=object)
+    return pd.DataFrame(columns)
+
+
+# ---- which tokens?
+
+
+def gradient_times_input(
+    model,  # a `Classifier`
+    tokens: torch.Tensor,  # (B, T) integers
+    target: int,  # the class whose logit is asked about
+) -> torch.Tensor:  # (B, T): positive speaks for the class, negative for the others
+    """What each token adds to the logit of `target` over the mean of others (Simonyan et al. 2014).
+
+    The gradient says how a logit moves with each token's vector. Times that vector it is, to first
+    order, what the token adds. In a linear model the parts sum to the whole. In a Transformer they
+    are a slope, and slopes are small where a model is sure.
+    """
+    check_choice("target", target, range(model.n_classes))
+    vectors = []  # each (B, T, d_model): of the tokens, of pairs, of segments; not the positions
+    with ExitStack() as hooks, eval_mode(model), torch.enable_grad():
+        for part in model.embed.modules():
+            if isinstance(part, nn.Embedding):
+                hook = part.register_forward_hook(lambda module, inputs, x: vectors.append(x))
+                hooks.enter_context(hook)
+        logits = model(tokens)  # (B, n_classes)
+    others = (logits.sum(dim=-1) - logits[:, target]) / (model.n_classes - 1)
+    slopes = torch.autograd.grad((logits[:, target] - others).sum(), vectors)
+    scores = [(slope * x).sum(dim=-1) for slope, x in zip(slopes, vectors)]
+    return sum(scores).detach()  # (B, T)
+
+
+# ---- a table of your own
+
+
+def read_labeled_csv(
+    file: str | Path,  # CSV in UTF-8 with a heading, also compressed with gzip
+    text: str = "text",  # the column that holds the texts
+    label: str = "label",  # the column that holds the labels
+) -> tuple[list[str], list[str]]:  # texts and labels, in the file's order
+    "Two columns of a table. Raises `ValueError`, naming the file, for what is missing."
+    where = f"file: {str(file)!r}"
+    content = read_text(file)
+    try:
+        table = pd.read_csv(io.StringIO(content), header=None, dtype=str, na_filter=False)
+    except pd.errors.ParserError as error:
+        raise ValueError(f"{where} is not CSV: {' '.join(str(error).split())}") from None
+    heading = [name.strip() for name in table.iloc[0]]
+    for name in (text, label):
+        check_that(heading.count(name) == 1, where, f"one column {name!r}", heading)
+    rows = table[1:]
+    check_that(len(rows) > 0, where, "rows below the heading", None)
+    texts = rows[heading.index(text)].tolist()
+    labels = [name.strip() for name in rows[heading.index(label)]]
+    for i, name in enumerate(labels, start=1):
+        check_that(bool(name), where, f"a label in row {i}, column {label!r}", "")
+    return texts, labels
+
+
+def oversample(
+    rows: list[tuple[list[int], int]],  # tokens and class numbers
+    seed: int = 0,
+) -> list[tuple[list[int], int]]:  # each row once or more, and as many of each class
+    """Repeat rows of rarer classes until all classes are equally frequent. For training only.
+
+    A model that never answers with a rare class loses little accuracy. After oversampling its
+    probabilities hold for a world of equally frequent classes (exercise 09.3).
+    """
+    rng = random.Random(int(seed))
+    count = Counter(label for _, label in rows)
+    largest = max(count.values(), default=0)
+    more = []
+    for label in sorted(count):
+        same = [row for row in rows if row[1] == label]
+        missing = largest - count[label]
+        more += same * (missing // len(same))
+        more += rng.sample(same, missing % len(same))
+    return [*rows, *more]
+
+
+def classification_report(
+    labels: list[str],  # the right ones
+    predicted: list[str],  # those of `predict`; None is wrong for every class
+) -> pd.DataFrame:  # a row per class: how many texts, precision, recall, f1
+    "Per class; precision is NaN if it was never predicted, recall if it was never right."
+    labels = list(labels)
+    predicted = list(predicted)
+    pairs = list(zip(labels, predicted, strict=True))
+    names = sorted({name for name in [*labels, *predicted] if isinstance(name, str)})
+    rows = {}
+    for name in names:
+        right = pairs.count((name, name))
+        n_texts = labels.count(name)
+        n_predicted = predicted.count(name)
+        precision = right / n_predicted if n_predicted else math.nan
+        recall = right / n_texts if n_texts else math.nan
+        f1 = 2 * right / (n_texts + n_predicted)
+        rows[name] = [n_texts, precision, recall, f1]
+    columns = ["texts", "precision", "recall", "f1"]
+    return pd.DataFrame.from_dict(rows, "index", columns=columns).rename_axis("class")

@@ -1,0 +1,143 @@
+"""The input of every loop that writes: rows of tokens, tokens that end a row or are never written.
+
+A batch of prompts is a tensor, or a list of rows that may differ in length. Loops read lists.
+"""
+
+from collections.abc import Iterable
+from numbers import Integral
+
+import torch
+
+from ..base.guards import check_int, check_tensor, check_that, check_type
+from ..data.text import PAD, SPECIALS
+from ..data.tokens import TextTokenizer, check_rows
+
+__all__ = [
+    "check_writing",
+    "as_rows",
+    "check_prompts",
+    "prompt_rows",
+    "append_columns",
+    "stop_tokens",
+    "encode_prompt",
+    "upload",
+]
+
+
+def check_writing(
+    model,  # what came; a function of tokens and `attend`
+    prompts,  # (B, T) integers
+    max_new_tokens,  # a whole number, 0 or more
+    pick,  # a function of logits
+    attend,  # a function that is called as `attention`, or a list with one for each layer
+) -> None:
+    "Raise `TypeError` or `ValueError` for the first of these that a loop could not use."
+    check_that(callable(model), "model", "a model or a function", model, TypeError)
+    check_tensor("prompts", prompts, "B T", int)
+    check_that(prompts.numel() > 0, "prompts", "at least one token", tuple(prompts.shape))
+    check_int("max_new_tokens", max_new_tokens, 0)
+    check_that(callable(pick), "pick", "a function of logits", pick, TypeError)
+    attends = callable(attend) or isinstance(attend, list) and all(map(callable, attend))
+    check_that(attends, "attend", "a function such as `attention`, or a cache", attend, TypeError)
+
+
+def as_rows(
+    prompts: torch.Tensor | list[list[int]],  # (B, T) integers, or rows of any lengths
+) -> list[list[int]]:
+    "Prompts as lists of integers. `TypeError` or `ValueError` for what is no batch of them."
+    if isinstance(prompts, torch.Tensor):
+        check_tensor("prompts", prompts, "B T", int)
+        return prompts.tolist()  # one wait for all rows
+    try:
+        return [row.tolist() for row in check_rows(prompts)]
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"prompts: expected rows of integers, got {prompts!r:.80}") from None
+
+
+def check_prompts(
+    rows: list[list[int]],  # as `as_rows` gives them
+    vocab_size: int,
+    limit: int,  # the most tokens that the model reads
+    never: Iterable[int] = (PAD,),  # tokens that no row has; of these PAD counts
+) -> None:
+    "Raise `ValueError` for a row that the model could not read, before it is run."
+    least = PAD + 1 if PAD in never else 0  # in another vocabulary 0 may be a word
+    for i, row in enumerate(rows or [[]]):
+        if not 1 <= len(row) <= limit or not all(least <= t < vocab_size for t in row):
+            raise ValueError(
+                f"prompts[{i}]: expected 1 to {limit} tokens from {least} to {vocab_size - 1}, "
+                f"without padding, got {len(row)}: {row!r:.60}"
+            )
+
+
+def prompt_rows(
+    prompts: torch.Tensor | list[list[int]],  # as for `as_rows`
+    vocab_size: int,
+    limit: int,  # as for `check_prompts`
+    never: Iterable[int] = (PAD,),  # as for `check_prompts`
+) -> list[list[int]]:
+    "As `as_rows`, and checked."
+    rows = as_rows(prompts)
+    check_prompts(rows, vocab_size, limit, never)
+    return rows
+
+
+def append_columns(
+    rows: list[list[int]],  # prompts
+    columns: list[list[int | None]],  # from the shortest prompt on, a token for each row
+) -> list[list[int]]:
+    "Each prompt and what `columns` have after it, without the None that follow its end."
+    shortest = min(map(len, rows))
+    written = []
+    for i, row in enumerate(rows):
+        tokens = [column[i] for column in columns[len(row) - shortest :]]
+        written.append(row + [token for token in tokens if token is not None])
+    return written
+
+
+def stop_tokens(
+    eos_token_ids: int | Iterable[int] | None,  # a row that takes one is finished
+    suppress_tokens: Iterable[int],  # tokens that are never taken
+    vocab_size: int,
+) -> tuple[set[int], list[int]]:  # the first as a set; the second without what no logit stands for
+    "Both in one form. Raises `ValueError` for what is no token."
+    check_int("vocab_size", vocab_size)
+    vocabulary = range(max(vocab_size, len(SPECIALS)))
+    ends = _token_set("eos_token_ids", eos_token_ids, vocabulary)
+    never = _token_set("suppress_tokens", suppress_tokens, vocabulary)
+    return ends, sorted(t for t in never if t < vocab_size)
+
+
+def _token_set(name, given, vocabulary):
+    "None, one token or several as a set. Raises `ValueError` for what is no token."
+    if given is None:
+        return set()
+    several = isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
+    tokens = list(given) if several else [given]
+    for token in tokens:
+        whole = isinstance(token, Integral) and not isinstance(token, bool)
+        check_that(whole and token in vocabulary, name, f"tokens below {len(vocabulary)}", [token])
+    return set(tokens)
+
+
+def encode_prompt(
+    tokenizer: TextTokenizer,
+    prompt: str,
+) -> list[int]:  # BOS, if the tokenizer has one, and the tokens of the prompt
+    "A text as a row of tokens. Raises `ValueError` for letters that the model has never seen."
+    check_type("tokenizer", tokenizer, TextTokenizer)
+    check_type("prompt", prompt, str)
+    unknown = tokenizer.unknown(prompt)
+    if unknown:
+        raise ValueError(
+            f"prompt: the model has never seen {unknown!r}; it knows {tokenizer.alphabet!r}"
+        )
+    return [*tokenizer.before, *tokenizer.encode(prompt)] or [*tokenizer.after]
+
+
+def upload(
+    numbers: list,  # of numbers, or of lists as long as each other
+    device: torch.device,
+) -> torch.Tensor:  # there
+    "A tensor for the next step of a loop. The host does not wait until the device has it."
+    return torch.tensor(numbers, device="cpu").to(device, non_blocking=True)

@@ -1,0 +1,270 @@
+"""Translate any lines, in any number, in their order, and none is lost to another.
+
+Lesson 16 trains a translator and calls `translate`. This module is what lies between a line of text
+and the search.
+
+A line can be anything. If it is empty, so is its translation. If it is too long, it is cut between
+sentences where that is enough, else between words, else anywhere, and its pieces are translated one
+by one. What is no text at all, or half a character, gets no translation and a note that says why.
+
+Lines are read and sorted by length a thousand at a time, so that batches are full and memory is
+not, and come out in their old order. A document of a million lines can be piped through.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from ..attention.masks import padding_mask
+from ..base.core import eval_mode
+from ..base.files import read_text
+from ..base.guards import check_int, check_ints, check_that, check_type
+from ..data.batches import make_batches
+from ..data.text import encode_texts, pad_rows
+from ..data.tokens import PAD, TextTokenizer
+from ..models.bart import BartEncoderDecoder
+from ..models.encoder_decoder import EncoderDecoder
+from ..models.pretrained import check_pair
+from ..models.two_stacks import attend_beams
+from .beam_search import beam_search, length_score
+from .caches import KVCache
+
+__all__ = [
+    "split_text",
+    "Translation",
+    "stream_translations",
+    "translate",
+    "read_pairs",
+]
+
+
+# ---- one batch
+
+
+def _pad_token(model):
+    "What fills the sources of a model."
+    return model.pad if isinstance(model, BartEncoderDecoder) else PAD
+
+
+def _search(model, src, start, num_beams, **options):
+    """The best texts of each row of `src`, special tokens included, and their scores.
+
+    The keys and values of the memory are computed once for each source. While several texts about
+    one source grow, they stay neighbours in the batch, and `attend_beams` takes them for further
+    queries of that source. So nothing has to be repeated for each beam.
+    """
+    mask = padding_mask(src, _pad_token(model))
+    memory = model.decoder.project(model.encode(src))  # keys and values for each block
+
+    def step(tokens, cache):
+        return model.decode(tokens, memory, mask, cache, attend_beams)
+
+    begin = torch.tensor([list(start)] * len(src), device=src.device)
+    longest = model.tgt_config.max_len + 1 - len(start)
+    cache = KVCache(model.tgt_config.n_layers)
+    return beam_search(step, begin, num_beams, longest, cache=cache, **options)
+
+
+# ---- one line
+
+CUTS = [  # where a text may be cut, and what joins its parts again
+    (r"(?<=[.!?…])\s+", " "),
+    (r"\s+", " "),
+    (r"(?<=.)(?=.)", ""),
+]
+
+
+def split_text(
+    text: str,
+    tokenizer: TextTokenizer,
+    limit: int,  # tokens of a piece, at most
+) -> list[str]:  # pieces without the space between them; none if the text is empty
+    "Cut a text that is too long: between sentences if that is enough, then words, then anywhere."
+    check_type("text", text, str)
+    check_type("tokenizer", tokenizer, TextTokenizer)
+    check_int("limit", limit)
+
+    def fits(piece):
+        return len(tokenizer.encode(piece)) <= limit
+
+    pieces = [text.strip()]
+    for boundary, gap in CUTS:
+        shorter: list[str] = []
+        for piece in pieces:
+            shorter += [piece] if fits(piece) else _join(re.split(boundary, piece), gap, fits)
+        pieces = shorter
+    return [piece for piece in pieces if piece]
+
+
+def _join(parts, gap, fits):
+    "Neighbouring parts joined as long as they fit."
+    pieces = parts[:1]
+    for part in parts[1:]:
+        longer = pieces[-1] + gap + part
+        if fits(longer):
+            pieces[-1] = longer
+        else:
+            pieces.append(part)
+    return pieces
+
+
+class Translation(NamedTuple):
+    "A sentence and what was made of it."
+
+    source: str
+    text: str  # empty if the source is, or could not be read
+    score: float  # as of `length_score`; NaN without a translation
+    note: str = ""  # why there is no translation, or what of the source was lost
+    others: tuple = ()  # the next best: (text, score) each
+
+
+def _encode_line(line, tokenizer, limit):
+    "Pieces of a line as rows of tokens, and a note."
+    try:
+        unknown = tokenizer.unknown(line)
+        pieces = split_text(line, tokenizer, limit)
+    except (TypeError, ValueError) as error:
+        return [], f"not translated: {error}"
+    notes = []
+    if unknown:
+        notes.append(f"characters that the model does not know: {unknown!r:.80}")
+    if len(pieces) > 1:
+        notes.append(f"too long, so translated in {len(pieces)} pieces")
+    return encode_texts(pieces, tokenizer), "; ".join(notes)
+
+
+# ---- many lines
+
+
+def _row_length(numbered_row):
+    return len(numbered_row[1])
+
+
+def _collate_numbered(rows, pad):
+    "Rows as a rectangle, and their numbers."
+    return pad_rows([row for _, row in rows], pad), [number for number, _ in rows]
+
+
+def _search_rows(model, rows, search, max_tokens):
+    "What `search` finds for each row, in their order."
+    if not rows:
+        return []
+    numbered = list(enumerate(rows))
+    batches = make_batches(
+        numbered,
+        max_tokens=max(max_tokens, *map(len, rows)),  # a row that is longer has its own batch
+        collate=partial(_collate_numbered, pad=_pad_token(model)),
+        length=_row_length,
+    )
+    results = [None] * len(rows)
+    device = model.head.weight.device
+    with eval_mode(model), torch.no_grad():
+        for src, numbers in batches:
+            for number, texts in zip(numbers, search(model, src.to(device))):
+                results[number] = texts
+    return results
+
+
+def _make_translation(line, note, pieces, tokenizer):
+    "A `Translation` from what the search has found for each piece of a line, the best first."
+    if not pieces:
+        return Translation(line, "", math.nan, note)
+    best = [piece[0] for piece in pieces]
+    text = " ".join(tokenizer.decode(row) for row, _ in best)
+    score = sum(score for _, score in best) / len(best)
+    others = ()
+    if len(pieces) == 1:
+        others = tuple((tokenizer.decode(row), score) for row, score in pieces[0][1:])
+    return Translation(line, text, score, note, others)
+
+
+def _translate(model, tokenizer, lines, search, max_tokens):
+    "A `Translation` for each of a few lines, in their order."
+    limit = model.config.max_len - 2
+    encoded = [_encode_line(line, tokenizer, limit) for line in lines]
+    rows = [row for pieces, _ in encoded for row in pieces]
+    results = iter(_search_rows(model, rows, search, max_tokens))
+    for line, (pieces, note) in zip(lines, encoded):
+        yield _make_translation(line, note, list(islice(results, len(pieces))), tokenizer)
+
+
+def _chunks(lines, size):
+    "Lists of as many lines; the last may be shorter."
+    lines = iter(lines)
+    while chunk := list(islice(lines, size)):
+        yield chunk
+
+
+def stream_translations(
+    model: EncoderDecoder,  # of one vocabulary for both sides
+    tokenizer: TextTokenizer,
+    lines: Iterable[str],  # read as they are needed
+    num_beams: int = 5,  # as for `beam_search`; 1 is greedy
+    *,
+    num_return_sequences: int = 1,  # translations of each line, at most `num_beams`
+    length_penalty: float = 1.0,  # as for `length_score`
+    convention: str = "mean",  # as for `length_score`
+    max_tokens: int = 4096,  # tokens in one batch, each counted once for every beam
+    ahead: int = 1000,  # lines that are read and sorted by length at a time
+) -> Iterator[Translation]:  # one for each line, in their order
+    "Translate in bounded memory. A line that cannot be read costs itself only."
+    check_type("model", model, EncoderDecoder)
+    check_pair(model, tokenizer)
+    check_ints(num_beams=num_beams, max_tokens=max_tokens, ahead=ahead)
+    expected = f"at most max_tokens = {max_tokens}"
+    check_that(num_beams <= max_tokens, "num_beams", expected, num_beams)
+    several = isinstance(lines, Iterable) and not isinstance(lines, (str, bytes))
+    check_that(several, "lines", "several strings", lines, TypeError)
+    length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
+    search = partial(
+        _search,
+        start=tokenizer.start,
+        num_beams=num_beams,
+        num_return_sequences=num_return_sequences,
+        length_penalty=length_penalty,
+        convention=convention,
+        **tokenizer.stops,
+    )
+    room = max_tokens // num_beams
+    return (
+        translation
+        for chunk in _chunks(lines, ahead)
+        for translation in _translate(model, tokenizer, chunk, search, room)
+    )
+
+
+def translate(
+    model: EncoderDecoder,
+    tokenizer: TextTokenizer,
+    sentences: list[str],
+    num_beams: int = 5,  # as for `beam_search`; 1 is greedy
+    **kwargs,  # as for `stream_translations`
+) -> list[Translation]:  # one for each sentence, in their order
+    "Translate a list of sentences. Raises as `stream_translations`."
+    return list(stream_translations(model, tokenizer, sentences, num_beams, **kwargs))
+
+
+# ---- parallel text
+
+
+def read_pairs(
+    src: str | Path,  # UTF-8, one sentence per line, also compressed with gzip
+    tgt: str | Path,  # its translation, line by line
+) -> list[tuple[str, str]]:
+    "Parallel text from two files. Raises `ValueError` unless both have as many lines."
+    sources = _read_lines(src)
+    targets = _read_lines(tgt)
+    same = len(sources) == len(targets)
+    check_that(same, "tgt", f"as many lines as in src, {len(sources)}", len(targets))
+    return list(zip(sources, targets))
+
+
+def _read_lines(file):
+    lines = read_text(file).removesuffix("\n").split("\n")
+    return [line.strip() for line in lines]

@@ -1,0 +1,16 @@
+"""What a model attends to, what it leaks, and what simpler rivals reach."""
+
+from ..lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "recording": "Recorder record_attention",
+        "ablation": "ablate_heads",
+        "viewer": "view",
+        "leaks": "assert_no_leak",
+        "noise": "assert_no_noise_leak",
+        "ngrams": "NGram",
+        "scores": "score_translations",
+    },
+)

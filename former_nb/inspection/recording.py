@@ -1,0 +1,429 @@
+"""What each head of any model attends to, as tensors and as a table.
+
+`record_attention` works by hooks, within `with`, on the models of this course, on
+`nn.MultiheadAttention` wherever it is used, and on the models of Hugging Face's Transformers.
+Afterwards the model is as it was. `former_nb.inspection.ablation` changes what is recorded here,
+and `former_nb.inspection.viewer` shows it.
+
+A head has three names: the *kind* of its layer, the number of the layer among those of its kind,
+and its own number, both counted from 1. A model with one stack has layers of kind `self`, one with
+two stacks has `encoder`, `decoder` and `cross`.
+
+Our layers never have weights, but they call a function, and a `Recorder` is such a function. It
+computes the weights by `attention_weights`, hands them on, and lets another function attend.
+Positions and a cache are wrapped around that function and have done their part when it is called.
+So `wrap_innermost` puts the recorder inside them, and what it sees are the weights of this layer.
+The output is that without a recorder, to the last bit. Hooks nest, since the one that is added last
+is the first to see a result.
+
+PyTorch's layer computes weights where it is asked for them, so a hook asks, keeps them, and returns
+what the caller wanted. Transformers returns weights only from its *eager* attention. And an
+`nn.TransformerEncoder` that knows the padding takes a fast path without `nn.MultiheadAttention`,
+whose output is zero on the padding. So it runs twice while we record, and its caller gets the
+output of the fast path.
+
+Each pass replaces what the last one left. While a model decodes with a cache, that is the row of
+its newest token.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from ..attention.dot_product import attention, attention_weights
+from ..attention.multi_head import MultiHeadAttention
+from ..base.guards import check_that, check_type
+
+__all__ = [
+    "AttentionLayer",
+    "find_attention",
+    "Recorder",
+    "wrap_innermost",
+    "watch_torch",
+    "Hooks",
+    "no_fast_path",
+    "record_attention",
+    "attention_table",
+    "summarize_heads",
+]
+
+
+# ---- which heads there are
+
+
+class AttentionLayer(NamedTuple):
+    "An attention layer inside a model."
+
+    kind: str  # 'self', or 'encoder', 'decoder' or 'cross' where a decoder reads an encoder
+    layer: int  # from 1, among those of its kind
+    name: str  # as in `named_modules`
+    module: nn.Module
+    n_heads: int
+
+
+_HEAD_COUNTS = ("n_heads", "num_heads", "num_attention_heads", "n_head")  # h, by many names
+
+
+def _is_attention(module):
+    if isinstance(module, (MultiHeadAttention, nn.MultiheadAttention)):
+        return True
+    config = getattr(module, "config", None)
+    in_transformers = hasattr(config, "_attn_implementation")
+    return in_transformers and type(module).__name__.endswith("Attention")
+
+
+def _n_heads(module):
+    if isinstance(module, MultiHeadAttention):
+        return module.w_q.out_features // module.d_k
+    for owner in (module, getattr(module, "config", None)):
+        for name in _HEAD_COUNTS:
+            count = getattr(owner, name, None)
+            if isinstance(count, int):
+                return count
+    raise ValueError(f"model: expected a number of heads, got none from {type(module).__name__}")
+
+
+def _is_cross(name, names):
+    if re.search("cross|encoder_attn|EncDec", name):
+        return True
+    beside = name.removesuffix("multihead_attn") + "self_attn"  # as in nn.TransformerDecoderLayer
+    return name.endswith("multihead_attn") and beside in names
+
+
+def _innermost(names):
+    "Those that hold no other: BertAttention, say, only wraps BertSelfAttention."
+    inner = []
+    for name in names:
+        prefix = f"{name}." if name else ""
+        if not any(other != name and other.startswith(prefix) for other in names):
+            inner.append(name)
+    return inner
+
+
+def find_attention(
+    model: nn.Module,  # ours, PyTorch's or Hugging Face's, or a part of one
+) -> list[AttentionLayer]:  # in the order of the model
+    "Every attention layer of a model. Raises `ValueError` where there is none."
+    check_type("model", model, nn.Module)
+    modules = {name: part for name, part in model.named_modules() if _is_attention(part)}
+    names = _innermost(modules)
+    kinds = "layers of former_nb, PyTorch or Transformers"
+    check_that(bool(names), "model", f"one with attention, {kinds}", type(model).__name__)
+    cross = {name for name in names if _is_cross(name, names)}
+    layers: list[AttentionLayer] = []
+    counts: dict[str, int] = {}  # kind -> how many layers so far
+    for name in names:
+        if not cross:
+            kind = "self"
+        elif name in cross:
+            kind = "cross"
+        elif re.search(r"(^|\.)encoder\.", name):
+            kind = "encoder"
+        else:
+            kind = "decoder"
+        counts[kind] = counts.get(kind, 0) + 1
+        module = modules[name]
+        layers.append(AttentionLayer(kind, counts[kind], name, module, _n_heads(module)))
+    return layers
+
+
+# ---- recording weights
+
+
+class Recorder:
+    "Attends, and hands the weights of each call to a function. Give it to a layer as `attend`."
+
+    def __init__(
+        self,
+        keep: Callable,  # is called with the weights (B, h, T, S) of each call
+        attend: Callable = attention,  # what gives the output
+    ):
+        self.keep = keep
+        self.attend = attend
+
+    def __call__(
+        self,
+        q: torch.Tensor,  # (B, h, T, d_k)
+        k: torch.Tensor,  # (B, g, S, d_k), or fewer rows for `attend_beams`
+        v: torch.Tensor,  # (B, g, S, d_v)
+        mask: torch.Tensor | None = None,  # as in `attention`
+        is_causal: bool = False,  # as in `attention`
+        **options,  # for `attend`; the weights are those before dropout
+    ) -> torch.Tensor:  # (B, h, T, d_v)
+        "As `attention`."
+        all_keys = k
+        all_masks = mask
+        beams = len(q) // max(1, len(k))
+        if beams > 1:  # that share a source
+            all_keys = k.repeat_interleave(beams, dim=0)
+            if mask is not None and len(mask) == len(k):
+                all_masks = mask.repeat_interleave(beams, dim=0)
+        self.keep(attention_weights(q, all_keys, all_masks, is_causal))
+        return self.attend(q, k, v, mask=mask, is_causal=is_causal, **options)
+
+
+def wrap_innermost(
+    attend: Callable,  # a function such as `attention`, or one that is wrapped around it
+    wrap: Callable,  # a function -> what takes its place
+) -> Callable:  # as `attend`, around `wrap(function)`
+    "Put `wrap` around the innermost function, inside of positions and caches."
+    if isinstance(attend, partial) and not attend.args:  # options of a function
+        return partial(wrap_innermost(attend.func, wrap), **attend.keywords)
+    if isinstance(attend, partial) and callable(attend.args[0]):  # positions around a function
+        inner, *rest = attend.args
+        return partial(attend.func, wrap_innermost(inner, wrap), *rest, **attend.keywords)
+    if hasattr(attend, "attend"):  # a cache: its copy writes to the same buffer
+        outer = copy(attend)
+        outer.attend = wrap_innermost(attend.attend, wrap)
+        return outer
+    return wrap(attend)
+
+
+def _watch_ours(module, see):
+    "Hooks on a layer of ours; `see(inputs, y, weights)` gives the y that its caller gets."
+    signature = inspect.signature(module.forward)
+    weights = []
+
+    def ask(module, args, kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        record = partial(Recorder, weights.append)
+        bound.arguments["attend"] = wrap_innermost(bound.arguments["attend"], record)
+        return bound.args, bound.kwargs
+
+    def answer(module, args, y):
+        return see(args, y, weights.pop())
+
+    yield module.register_forward_pre_hook(ask, with_kwargs=True)
+    yield module.register_forward_hook(answer, prepend=True)
+
+
+def watch_torch(
+    module: nn.MultiheadAttention,
+    see: Callable,  # of the arguments by name, the output, and the weights (B, h, T, S)
+) -> Iterator:  # handles of hooks, one after another
+    "Hooks by which the layer's caller gets what `see` returns for an output."
+    signature = inspect.signature(module.forward)
+    calls = []
+
+    def ask(module, args, kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        calls.append(bound.arguments)
+        changed = dict(bound.arguments, need_weights=True, average_attn_weights=False)
+        return (), changed
+
+    def answer(module, args, result):
+        call = calls.pop()
+        y, weights = result  # (B, h, T, S), or without B
+        y = see(call, y, weights if weights.ndim == 4 else weights[None])
+        if not call["need_weights"]:
+            return y, None
+        if call["average_attn_weights"]:
+            weights = weights.mean(dim=-3)
+        return y, weights
+
+    yield module.register_forward_pre_hook(ask, with_kwargs=True)
+    yield module.register_forward_hook(answer, prepend=True)
+
+
+def _watch_theirs(module, see):
+    "The same for a layer of Transformers that was told to return its weights."
+
+    def answer(module, args, result):
+        y, *others = result
+        weights = [t for t in others if isinstance(t, torch.Tensor) and t.ndim == 4]
+        name = type(module).__name__
+        check_that(bool(weights), "model", f"weights from {name}, with eager attention", None)
+        return (see(args, y, weights[-1]), *others)
+
+    yield module.register_forward_hook(answer, prepend=True)
+
+
+def _watch(module, see):
+    "Hooks on a layer of any kind."
+    if isinstance(module, MultiHeadAttention):
+        return _watch_ours(module, see)
+    if isinstance(module, nn.MultiheadAttention):
+        return watch_torch(module, see)
+    return _watch_theirs(module, see)
+
+
+class Hooks:
+    "Hooks that can be taken off and put back, all at once."
+
+    def __init__(self):
+        self.makers = []
+        self.handles = []
+
+    def add(
+        self,
+        maker: Callable,  # gives handles
+    ) -> None:
+        "Put hooks on, to be made again after `off`."
+        self.makers.append(maker)
+        self.handles += maker()
+
+    @contextmanager
+    def off(self):
+        "Within `with`, no hook is on."
+        self.remove()
+        yield
+        for maker in self.makers:
+            self.handles += maker()
+
+    def remove(self) -> None:
+        "Take all hooks off."
+        for handle in self.handles:
+            handle.remove()
+        self.handles = []
+
+
+@contextmanager
+def no_fast_path(
+    model: nn.Module,
+):  # PyTorch's encoders in the model that could take it
+    "Within `with`, an `nn.TransformerEncoder` runs layer by layer, also where it knows padding."
+    encoders = [part for part in model.modules() if isinstance(part, nn.TransformerEncoder)]
+    encoders = [encoder for encoder in encoders if encoder.use_nested_tensor]
+    try:
+        for encoder in encoders:
+            encoder.use_nested_tensor = False
+        yield encoders
+    finally:
+        for encoder in encoders:
+            encoder.use_nested_tensor = True
+
+
+def _watch_encoder(encoder, hooks):
+    "A hook by which PyTorch's encoder, which was watched, runs again as it would have."
+
+    def answer(encoder, args, kwargs, result):
+        if encoder.training:
+            return result
+        with hooks.off():
+            encoder.use_nested_tensor = True
+            result = encoder.forward(*args, **kwargs)
+            encoder.use_nested_tensor = False
+        return result
+
+    yield encoder.register_forward_hook(answer, with_kwargs=True)
+
+
+@contextmanager
+def _eager(model):
+    "Within `with`, the models of Transformers compute attention in the way that has weights."
+    configs = {}  # by identity: the parts of a model share them
+    for part in model.modules():
+        config = getattr(part, "config", None)
+        if hasattr(config, "_attn_implementation"):
+            configs[id(config)] = config
+    before = [config._attn_implementation for config in configs.values()]
+    try:
+        for config in configs.values():
+            config._attn_implementation = "eager"
+        yield
+    finally:
+        for config, name in zip(configs.values(), before):
+            config._attn_implementation = name
+
+
+@contextmanager
+def record_attention(
+    model: nn.Module,  # ours, PyTorch's or Hugging Face's, or a part of one
+):  # a dict that fills on each forward pass: layer name -> weights (B, h, T, S), on the CPU
+    "Within `with`, keep the weights of every attention layer of `model`, outside it nothing."
+    layers = find_attention(model)
+    hooks = Hooks()
+    recorded = {}
+
+    def keep(name, inputs, y, weights):
+        recorded[name] = weights.detach().cpu()
+        return y
+
+    try:
+        for layer in layers:
+            hooks.add(partial(_watch, layer.module, partial(keep, layer.name)))
+        with _eager(model), no_fast_path(model) as encoders:
+            for encoder in encoders:
+                hooks.add(partial(_watch_encoder, encoder, hooks))
+            yield recorded
+    finally:
+        hooks.remove()
+
+
+# ---- as a table
+
+
+def _weights_of_one(weights, model):
+    "The weights (h, T, S) of the only text, for each layer that was run."
+    for layer in find_attention(model):
+        w = weights.get(layer.name)
+        if w is not None:
+            check_that(len(w) == 1, "weights", "those of one text", f"{len(w)} texts")
+            yield layer, w[0].float()
+
+
+def attention_table(
+    model: nn.Module,
+    weights: dict,  # from `record_attention`, of one text
+    tokens: list[str],  # what each token spells, that of the source where there are two texts
+    target: list[str] | None = None,  # the same for what a decoder has read
+) -> pd.DataFrame:  # kind, layer, head, tokens, their places from 0, weight
+    "Every weight as a row. The queries of a model with a cache are the last of the tokens."
+    target = target or []
+    tables = []
+    for layer, w in _weights_of_one(weights, model):
+        queries = tokens if layer.kind in ("self", "encoder") else target
+        keys = target if layer.kind == "decoder" else tokens
+        T, S = w.shape[1:]
+        fits = T <= len(queries) and S <= len(keys)
+        expected = f"{T} to read and {S} to attend to"
+        check_that(fits, "tokens", expected, (len(queries), len(keys)))
+        head, i, j = np.indices(w.shape).reshape(3, -1)
+        i += len(queries) - T
+        j += len(keys) - S
+        columns = {
+            "kind": layer.kind,
+            "layer": layer.layer,
+            "head": head + 1,
+            "query_place": i,
+            "query": np.array(queries, object)[i],
+            "key_place": j,
+            "key": np.array(keys, object)[j],
+            "weight": w.numpy().ravel(),
+        }
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
+
+
+def summarize_heads(
+    model: nn.Module,
+    weights: dict,  # from `record_attention`, of one text
+) -> pd.DataFrame:  # kind, layer, head, entropy in bits, distance in tokens
+    """How widely each head spreads its weights, and how far away they lie, as means over its rows.
+
+    Entropy says how many keys a head spreads over: 2^entropy, were their weights the same.
+    """
+    rows = []
+    for layer, w in _weights_of_one(weights, model):
+        T, S = w.shape[1:]
+        entropy = -torch.special.xlogy(w, w).sum(-1).mean(-1) / np.log(2)  # (h,)
+        first = 0 if layer.kind == "cross" else S - T  # with a cache, queries are the last
+        apart = torch.arange(S) - torch.arange(first, first + T)[:, None]
+        distance = (w * apart.abs()).sum(-1).mean(-1)  # (h,)
+        for head in range(layer.n_heads):
+            row = {"kind": layer.kind, "layer": layer.layer, "head": head + 1}
+            row["entropy"] = entropy[head].item()
+            row["distance"] = distance[head].item()
+            rows.append(row)
+    return pd.DataFrame(rows)

@@ -1,0 +1,18 @@
+"""Blocks, and the models that are made of them."""
+
+from ..lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "config": "TransformerConfig",
+        "block": "Block Embedding FeedForward Stack",
+        "generator": "LanguageModel",
+        "classifier": "Classifier",
+        "masked_language": "MaskedLanguageModel",
+        "encoder_decoder": "CrossAttention Decoder DecoderBlock EncoderDecoder",
+        "fine_tuning": "add_low_rank merge_low_rank",
+        "pretrained": "Pretrained",
+        "packing": "packed",
+    },
+)

@@ -1,0 +1,114 @@
+"""What BERT does differently: segments, a norm on the embeddings, a first token that speaks for
+the text, and one more layer before hidden tokens are guessed (Devlin et al. 2019)."""
+
+import torch
+from torch import nn
+
+from ..attention.dot_product import attention
+from ..attention.masks import padding_mask
+from ..base.guards import check_ids, check_int, check_type
+from .block import Embedding
+from .classifier import Classifier
+from .config import ACTIVATIONS, TransformerConfig, init_weights
+from .masked_language import MaskedLanguageModel
+
+__all__ = ["Dense", "BertEmbedding", "BertClassifier", "BertMaskedLanguageModel"]
+
+
+class Dense(nn.Module):
+    "A linear layer as wide as the model, an activation and a norm: BERT's way into a head."
+
+    def __init__(
+        self,
+        d_model: int,  # width of input and output
+        activation=torch.tanh,  # a function of numbers
+        norm: nn.Module | None = None,  # on what comes out
+    ):
+        super().__init__()
+        self.linear = nn.Linear(d_model, d_model)
+        self.activation = activation
+        self.norm = norm or nn.Identity()
+        init_weights(self, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # both (..., d_model)
+        return self.norm(self.activation(self.linear(x)))
+
+
+class BertEmbedding(Embedding):
+    "Vectors for the token, its position and its segment, and a norm on their sum."
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        n_segments: int = 2,  # vectors for what part of a text a token stands in
+        dropout: float | None = None,  # that of `config` if left out
+    ):
+        super().__init__(config, dropout)
+        check_int("n_segments", n_segments)
+        self.segments = nn.Embedding(n_segments, config.d_model)
+        self.norm = config.build_norm()
+        nn.init.normal_(self.segments.weight, std=0.02)
+
+    def forward(
+        self,
+        tokens: torch.Tensor,  # (B, T) integers
+        segments: torch.Tensor | None = None,  # (B, T) integers; all 0 if left out
+    ) -> torch.Tensor:  # (B, T, d_model)
+        if segments is None:
+            segments = torch.zeros_like(tokens)
+        check_ids("segments", segments, self.segments.num_embeddings)
+        x = self.tokens(tokens) + self.segments(segments)
+        if self.positions is not None:
+            x = self.positions(x)
+        return self.dropout(self.norm(x))
+
+
+class BertClassifier(Classifier):
+    "BERT's encoder; its first token, through one more layer, gives the logits."
+
+    def __init__(
+        self,
+        config: TransformerConfig,  # every size of the encoder
+        n_classes: int,  # 2 or more
+        embed_dropout: float = 0.0,  # as for `Classifier`
+        n_segments: int = 2,  # as for `BertEmbedding`
+    ):
+        super().__init__(config, n_classes, embed_dropout)
+        self.embed = BertEmbedding(config, n_segments, embed_dropout)
+        self.pool = Dense(config.d_model)
+
+    def encode(self, tokens, segments=None, attend=attention):  # as for `forward`
+        "Each token's vector (B, T, d_model), after it has attended to the others."
+        return self.stack(self.embed(tokens, segments), attend, mask=padding_mask(tokens))
+
+    def forward(
+        self,
+        tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
+        segments: torch.Tensor | None = None,  # as for `BertEmbedding`
+        attend=attention,  # as for `Stack`
+    ) -> torch.Tensor:  # logits (B, n_classes)
+        "Logits for each text. Padding changes nothing."
+        check_ids("tokens", tokens, self.config.vocab_size)
+        x = self.encode(tokens, segments, attend)  # (B, T, d_model)
+        return self.head(self.pool(x[:, 0]))
+
+
+class BertMaskedLanguageModel(MaskedLanguageModel):
+    "BERT, asked for hidden tokens."
+
+    def __init__(self, encoder: BertClassifier):  # without its head; trained in place
+        check_type("encoder", encoder, BertClassifier)
+        super().__init__(encoder)
+        c = encoder.config
+        self.transform = Dense(c.d_model, ACTIVATIONS[c.activation][0], c.build_norm())
+
+    def forward(
+        self,
+        tokens: torch.Tensor,  # (B, T) integers
+        positions: torch.Tensor,  # (B, K) integers below T, where to answer
+        segments: torch.Tensor | None = None,  # as for `BertEmbedding`
+    ) -> torch.Tensor:  # logits (B, K, vocab_size)
+        "Logits for the tokens at `positions`."
+        self.check(tokens, positions)
+        x = self.encoder.encode(tokens, segments)  # (B, T, d_model)
+        return self.answer(self.transform(x), positions)

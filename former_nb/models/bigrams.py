@@ -1,0 +1,57 @@
+"""A classifier that also looks at pairs of neighbouring tokens."""
+
+import torch
+from torch import nn
+
+from ..base.guards import check_int
+from .block import Embedding
+from .classifier import Classifier
+from .config import TransformerConfig
+
+__all__ = ["BigramEmbedding", "BigramClassifier"]
+
+
+class BigramEmbedding(Embedding):
+    "A vector for each token, and one for it with its left neighbour (Joulin et al. 2017)."
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        n_bigrams: int,  # vectors shared by all pairs; 0 does without
+        dropout: float | None = None,  # that of `config` if left out
+    ):
+        super().__init__(config, dropout)
+        check_int("n_bigrams", n_bigrams, 0)
+        self.bigrams = None
+        if n_bigrams:
+            self.bigrams = nn.Embedding(n_bigrams, config.d_model)
+            nn.init.zeros_(self.bigrams.weight)
+
+    def forward(
+        self,
+        tokens: torch.Tensor,  # (B, T) integers
+        start: int = 0,  # position of the first
+    ) -> torch.Tensor:  # (B, T, d_model)
+        "The vectors of the tokens, each plus that of its pair, and the positions."
+        x = self.tokens(tokens) * self.scale
+        if self.bigrams is not None:
+            before = nn.functional.pad(tokens, (1, 0))[:, :-1].long()  # (B, T), left neighbours
+            pair = (before * 1_000_003 + tokens) % self.bigrams.num_embeddings
+            x = x + self.bigrams(pair)
+        if self.positions is not None:
+            x = self.positions(x, start)
+        return self.dropout(x)
+
+
+class BigramClassifier(Classifier):
+    "A `Classifier` whose embedding knows pairs of neighbours."
+
+    def __init__(
+        self,
+        config: TransformerConfig,  # every size of the encoder
+        n_classes: int,  # 2 or more
+        embed_dropout: float = 0.0,  # as for `Classifier`
+        n_bigrams: int = 0,  # vectors for pairs of neighbours; 0 does without
+    ):
+        super().__init__(config, n_classes, embed_dropout)
+        self.embed = BigramEmbedding(config, n_bigrams, embed_dropout)

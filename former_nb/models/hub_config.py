@@ -1,0 +1,167 @@
+"""What only weights that were trained elsewhere ask of a configuration: norms with another epsilon,
+layers without a bias, heads of any width, rotary positions that are stretched, a head of its own.
+
+The command line offers none of this, and no lesson needs it. A file has all fields, whoever wrote
+it; `make_config` gives the lessons' `TransformerConfig` where it says all that there is to say.
+"""
+
+import math
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..attention.positions import Rotary
+from ..attention.relative_positions import ScaledRotary
+from ..base.guards import check_choice, check_int, check_share, check_that
+from .config import BIASES, NORMS, TransformerConfig
+
+__all__ = [
+    "SCALINGS",
+    "scale_frequencies",
+    "EmbedNorm",
+    "HubConfig",
+    "as_hub_config",
+    "make_config",
+]
+
+SCALINGS = {  # kind -> the numbers that it needs
+    "linear": ("factor",),
+    "llama3": (
+        "factor",
+        "low_freq_factor",
+        "high_freq_factor",
+        "original_max_position_embeddings",
+    ),
+}
+
+
+def scale_frequencies(
+    frequency: torch.Tensor,  # (d_k / 2,), angle per position of each pair
+    scaling: dict,  # 'rope_type', and the numbers above 0 that SCALINGS names for it
+) -> torch.Tensor:  # (d_k / 2,)
+    """Slow the pairs of rotary positions, so that a model reads longer texts.
+
+    Llama 3 (2024) was trained on 8,192 tokens and then taught to read sixteen times as many. Its
+    pairs that turn slowly, by less than a circle in the old length, turn more slowly still, those
+    that turn fast stay as they were, and between the two a straight line decides (`llama3`). Chen
+    et al. (2023) slow all pairs alike (`linear`). The names are those of Hugging Face's
+    `rope_parameters`.
+    """
+    covered = isinstance(scaling, dict) and scaling.get("rope_type") in SCALINGS
+    check_that(covered, "rope_scaling", f"a dict with a 'rope_type' of {list(SCALINGS)}", scaling)
+    names = SCALINGS[scaling["rope_type"]]
+    numbers: list[Any] = [scaling.get(name) for name in names]
+    fits = scaling.keys() == {"rope_type", *names}
+    fits = fits and all(type(n) in (int, float) and 0 < n < math.inf for n in numbers)
+    if fits and len(numbers) > 1:
+        fits = numbers[1] < numbers[2]
+    check_that(fits, "rope_scaling", f"numbers above 0, in this order, for {names}", scaling)
+    if scaling["rope_type"] == "linear":
+        return frequency / numbers[0]
+    factor, low, high, length = numbers
+    circles = length * frequency / (2 * math.pi)  # of each pair in the old length
+    as_before = ((circles - low) / (high - low)).clamp(0, 1)  # 0 below `low`, 1 above `high`
+    return frequency * (as_before + (1 - as_before) / factor)
+
+
+class EmbedNorm(nn.Module):
+    "A norm on embeddings and their positions, before the first block (Lewis et al. 2020, BART)."
+
+    def __init__(
+        self,
+        positions: nn.Module | None,  # called with x and start, as those of the input are
+        norm: nn.Module,
+    ):
+        super().__init__()
+        self.positions = positions
+        self.norm = norm
+
+    def forward(
+        self,
+        x: torch.Tensor,  # (B, T, d_model)
+        start: int = 0,  # position of the first token of x
+    ) -> torch.Tensor:  # (B, T, d_model)
+        if self.positions is not None:
+            x = self.positions(x, start)
+        return self.norm(x)
+
+
+@dataclass(frozen=True)
+class HubConfig(TransformerConfig):
+    "A `TransformerConfig` with the rare choices of weights from elsewhere."
+
+    d_k: int | None = None  # width of a head; None is d_model / n_heads
+    bias: str = "all"  # or 'attention', 'qkv', 'none': linear layers that have one
+    norm_eps: float = 1e-5  # added under the root of a norm
+    rope_base: float = 10_000.0  # as for `Rotary`
+    rope_scaling: dict | None = None  # as for `scale_frequencies`
+    tied_head: bool = True  # a generator's embeddings give its logits, too
+    embed_norm: bool = False  # a norm on embeddings with their positions, as BART
+    logits_bias: bool = False  # a number for each token on a translator's logits
+    pad_token_id: int = 0  # PAD of a translator, a hole in its source
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("tied_head", "embed_norm", "logits_bias"):
+            check_choice(name, getattr(self, name), (True, False))
+        check_choice("bias", self.bias, BIASES)
+        check_int("pad_token_id", self.pad_token_id, least=0)
+        fits = self.pad_token_id < self.vocab_size
+        check_that(fits, "pad_token_id", f"a token below {self.vocab_size}", self.pad_token_id)
+        check_share("norm_eps", self.norm_eps)
+        check_that(self.norm_eps > 0, "norm_eps", "a number above 0", self.norm_eps)
+        is_number = type(self.rope_base) in (int, float)
+        fits = is_number and 1 < self.rope_base < math.inf
+        check_that(fits, "rope_base", "a number above 1", self.rope_base)
+        if self.rope_scaling is not None:
+            scale_frequencies(torch.ones(1), self.rope_scaling)  # refuses what it cannot be
+
+    @property
+    def embed_scale(self) -> float:
+        "What a translator's embeddings are multiplied by; a norm would divide by it again."
+        return 1.0 if self.embed_norm else super().embed_scale
+
+    def build_rotary(self) -> Rotary:
+        "Rotary positions, their frequencies scaled if this configuration says so."
+        if self.rope_scaling is None:
+            return Rotary(self.head_width, self.max_len, self.rope_base)
+        scale = partial(scale_frequencies, scaling=self.rope_scaling)
+        return ScaledRotary(self.head_width, self.max_len, self.rope_base, scale)
+
+    def build_positions(
+        self,
+        where: str,  # as for `TransformerConfig`
+    ) -> nn.Module | None:
+        "The position scheme that acts at this place, on the input with its norm."
+        positions = super().build_positions(where)
+        if self.embed_norm and where == "input":
+            return EmbedNorm(positions, self.build_norm())
+        return positions
+
+    def build_norm(self) -> nn.Module:
+        "A norm of the kind, width and epsilon that this configuration names."
+        return NORMS[self.norm](self.d_model, eps=self.norm_eps)
+
+
+def as_hub_config(
+    config: TransformerConfig,
+) -> HubConfig:
+    "The same choices, with a value for every field."
+    if isinstance(config, HubConfig):
+        return config
+    return HubConfig(**asdict(config))
+
+
+def make_config(
+    values: dict,  # fields of `HubConfig`
+) -> TransformerConfig:
+    "A configuration of the lessons where all rare choices are the usual ones, else a `HubConfig`."
+    config = HubConfig(**values)
+    lessons = [field.name for field in fields(TransformerConfig)]
+    for field in fields(HubConfig):
+        if field.name not in lessons and getattr(config, field.name) != field.default:
+            return config
+    return TransformerConfig(**{name: getattr(config, name) for name in lessons})

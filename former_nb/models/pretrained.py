@@ -1,0 +1,302 @@
+"""What makes a class of models one that can be saved: a mixin below the models, which knows none.
+
+A finished model is a few files: its sizes in `config.json`, its weights in `model.safetensors`. The
+mixin of `huggingface_hub` writes them into a folder or on the hub, and `Pretrained` adds four
+things. Files appear whole. What is read may come from anybody, so nothing of it is run and each
+failure is one sentence. The hub is asked only where you name a revision, so that a mistyped folder
+never becomes a name there. And each class enters itself under its name, for `load_model`, which
+knows what is entered.
+
+A model that is learning differences of low rank is written as an ordinary one, with the differences
+merged.
+"""
+
+import copy
+import inspect
+import sys
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import torch
+from safetensors import SafetensorError
+from safetensors import torch as safetensors
+from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
+from tqdm import TqdmWarning
+
+from ..base.checkpoints import atomic_write
+from ..base.files import (
+    check_keys,
+    check_path,
+    open_regular,
+    parse_json,
+    read_bytes,
+    read_json,
+    reading,
+)
+from ..base.guards import check_choice, check_that, check_type
+from ..data.tokens import TextTokenizer
+from .config import SIZES, TransformerConfig
+from .fine_tuning import merge_low_rank
+from .hub_config import HubConfig, as_hub_config, make_config
+from .second_edition import is_second_edition, rename_tensors
+
+with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
+    warnings.simplefilter("ignore", TqdmWarning)
+    from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
+
+__all__ = [
+    "MODEL_CLASSES",
+    "CONFIG",
+    "WEIGHTS",
+    "check_memory",
+    "plain_weights",
+    "Pretrained",
+    "read_header",
+    "build_model",
+    "tensors_of_today",
+    "fill_model",
+    "Loaded",
+    "check_pair",
+]
+
+MODEL_CLASSES: dict[str, type] = {}  # name in config.json -> class; each enters itself
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+OLD = ("tied", "n_bigrams", "n_segments", "tgt_config")  # what classes of version 0.1 took
+
+
+def check_memory(
+    config: TransformerConfig,  # of a model that is to be built
+) -> None:
+    "Raise `ValueError` for a model that this machine's memory cannot hold, before any is taken."
+    memory = psutil.virtual_memory().total  # bytes
+    needed = 40_000 * config.n_layers  # the objects of the blocks
+    if torch.get_default_device().type != "meta":  # where weights take none
+        needed += 4 * config.n_parameters
+    if needed > memory:
+        sizes = ", ".join(f"{name} = {getattr(config, name):,}" for name in SIZES)
+        raise ValueError(
+            f"{sizes}: expected at most the {memory // 10**9:,} GB of this machine, "
+            f"these take {needed // 10**9:,} GB"
+        )
+
+
+def plain_weights(
+    model: nn.Module,  # with differences of low rank or without
+) -> nn.Module:  # itself, or a copy
+    "A model whose differences of low rank are merged; one that has none comes back as it is."
+    if not any(is_parametrized(module) for module in model.modules()):
+        return model
+    model = copy.deepcopy(model)
+    merge_low_rank(model)
+    return model
+
+
+def _as_json(value):
+    "A configuration as a dict, and any other argument as it is."
+    if isinstance(value, TransformerConfig):
+        return asdict(as_hub_config(value))
+    return value
+
+
+class Pretrained(PyTorchModelHubMixin):
+    "Saves and loads our models through the Hugging Face hub: safetensors and JSON, atomically."
+
+    def __init_subclass__(cls, **kwargs):
+        "Enter the class under its name, which stays with the package where the package has it."
+        super().__init_subclass__(**kwargs)
+        package = __name__.partition(".")[0]
+        before = MODEL_CLASSES.get(cls.__name__)
+        if cls.__module__.partition(".")[0] == "torch":  # made where weights are cut
+            return
+        if before is None or before.__module__.partition(".")[0] != package:
+            MODEL_CLASSES[cls.__name__] = cls
+
+    def __new__(cls, *args, **kwargs):
+        "Note what `__init__` takes beside `config`, to be saved with it."
+        model = super().__new__(cls, *args, **kwargs)
+        try:
+            given = inspect.signature(cls.__init__).bind(model, *args, **kwargs)
+        except TypeError:  # `__init__` says what is wrong; a copy brings its own
+            return model
+        given.apply_defaults()
+        _, *arguments = given.arguments.items()  # without the model
+        for _, value in arguments:
+            if isinstance(value, TransformerConfig):
+                check_memory(value)
+        model.init_args = {name: value for name, value in arguments if name != "config"}
+        return model
+
+    def save_pretrained(self, save_directory: str | Path, **kwargs):
+        "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."
+        kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
+        values = {}
+        if hasattr(self, "config"):
+            values.update(_as_json(self.config))
+        for name, value in getattr(self, "init_args", {}).items():
+            values[name] = _as_json(value)
+        kwargs.setdefault("config", values)
+        with atomic_write(save_directory) as folder:
+            try:
+                result = super().save_pretrained(folder, **kwargs)
+            except SafetensorError as error:  # a full disk
+                raise OSError(f"save_directory: {str(save_directory)!r}: {error}") from error
+            if (Path(save_directory) / "README.md").exists():
+                (folder / "README.md").unlink(missing_ok=True)
+        return result
+
+    def _save_pretrained(self, save_directory):
+        "Where the mixin writes weights."
+        PyTorchModelHubMixin._save_pretrained(plain_weights(self), save_directory)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str | Path,  # a folder, or a name on the hub
+        revision: str | None = None,  # of a name on the hub, such as 'main'; None reads no hub
+        **hub,  # as for `hf_hub_download`, such as `token`
+    ):
+        "Load from a folder or the hub, in eval mode. Raises `ValueError` for what is not whole."
+        folder = check_path("model", pretrained_model_name_or_path)
+        if not folder.is_dir():
+            expected = "a folder, or a name on the hub with its revision, such as 'main'"
+            check_that(revision is not None, "model", expected, str(folder))
+            name = folder.as_posix()
+            with reading("model", f"a folder, or a name that the hub has, got {name!r}"):
+                for file in (CONFIG, WEIGHTS):
+                    downloaded = hf_hub_download(name, file, revision=revision, **hub)
+            folder = Path(downloaded).parent
+        with reading("model", f"a whole model in {str(folder)!r}"):
+            saved = read_json(CONFIG, folder / CONFIG)
+            header, size = read_header(folder / WEIGHTS)
+            model, most = build_model(cls, saved, header, size)
+            tensors = safetensors.load(read_bytes("model", folder / WEIGHTS, most))
+            return fill_model(model, tensors_of_today(tensors, model, folder))
+
+
+def read_header(
+    file: Path,  # safetensors
+) -> tuple[dict, int]:  # name -> type and shape, and the bytes of the file
+    "What a file of weights says of its tensors."
+    with open_regular("model", file, sys.maxsize) as (weights, size):
+        length = int.from_bytes(weights.read(8), "little")
+        text = weights.read(min(length, 2**26))  # a longer one is cut, and then no JSON
+    return parse_json(WEIGHTS, text, file), size
+
+
+def _argument_names(cls):
+    return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+
+def _read_config(name, values, size):
+    "The configuration with these values, if they fit a file of weights of so many bytes."
+    check_keys(name, values, list(HubConfig.__dataclass_fields__))
+    config = make_config(values)
+    check_memory(config)
+    needed = 4 * config.n_parameters  # a bag of embeddings has fewer
+    fits = needed <= max(2**30, 8 * size)
+    check_that(fits, CONFIG, f"sizes that fit {size:,} bytes of weights", needed)
+    return config
+
+
+def build_model(
+    cls: type,  # an heir of `Pretrained`
+    saved: dict,  # what its config.json holds
+    header: dict,  # of its weights
+    size: int,  # bytes of these
+) -> tuple[nn.Module, int]:  # and how many bytes the file of its weights may have
+    "A model before it has its weights. Raises `ValueError` or `TypeError` for what it cannot be."
+    names = _argument_names(cls)
+    config_names = list(HubConfig.__dataclass_fields__) if "config" in names else []
+    written = []  # also what the classes take of which it is an heir
+    for kind in cls.__mro__:
+        if issubclass(kind, Pretrained) and kind is not Pretrained:
+            written += [name for name in _argument_names(kind) if name != "config"]
+    if is_second_edition(header):
+        saved = {name: value for name, value in saved.items() if name in names or name not in OLD}
+    check_keys(CONFIG, saved, list(dict.fromkeys(["architectures", *config_names, *written])))
+    arguments = {name: saved[name] for name in names if name in saved and name != "config"}
+    for name, value in arguments.items():
+        fits = not isinstance(value, int) or value <= size
+        check_that(fits, CONFIG, f"numbers that fit {size:,} bytes of weights", [name])
+    if config_names:
+        arguments["config"] = {name: saved[name] for name in config_names if name in saved}
+    for name in ("config", "tgt_config"):
+        if arguments.get(name) is not None:
+            arguments[name] = _read_config(name, arguments[name], size)
+    model = cls(**arguments)
+    most = 2**24 + sum(8 * t.numel() for t in model.state_dict().values())
+    return model, most
+
+
+def tensors_of_today(
+    tensors: dict[str, torch.Tensor],  # as a file has them
+    model: nn.Module,  # for which they are
+    folder: Path,  # where they were
+) -> dict[str, torch.Tensor]:
+    "The weights under the names of today; a warning says so where version 0.1 saved them."
+    if not is_second_edition(tensors) or "embed.weight" in model.state_dict():
+        return tensors
+    renamed = rename_tensors(tensors, model)  # refuses what is another function
+    message = "was saved by version 0.1 and is read under the names of today"
+    warnings.warn(f"model: {str(folder)!r} {message}; save it again to keep them", stacklevel=2)
+    return renamed
+
+
+def fill_model(
+    model: nn.Module,  # changed in place
+    tensors: dict[str, torch.Tensor],  # name -> weight; tied ones under one of their names
+) -> nn.Module:
+    "The model with these weights, in eval mode. Raises `ValueError` unless all of them are there."
+    state = model.state_dict()
+    more = sorted(tensors.keys() - state.keys())
+    check_that(not more, WEIGHTS, "only tensors of this model", more)
+    given = {state[name].data_ptr() for name in tensors}  # tied weights are saved once
+    lost = [n for n, t in state.items() if n not in tensors and t.data_ptr() not in given]
+    check_that(not lost, WEIGHTS, f"also {', '.join(lost)}", "no tensor of this name")
+    for name, t in tensors.items():
+        ours = state[name]
+        shape = tuple(ours.shape)
+        check_that(t.shape == shape, name, f"shape {shape}", tuple(t.shape))
+        fits = t.is_floating_point() == ours.is_floating_point()
+        check_that(fits, name, f"numbers as {ours.dtype}", t.dtype)
+    model.load_state_dict(tensors, strict=False)
+    return model.eval()
+
+
+class Loaded(NamedTuple):
+    "What `load_model` returns."
+
+    model: nn.Module  # in eval mode
+    tokenizer: TextTokenizer
+    labels: list[str] | None  # of a classifier, in the order of their numbers
+
+
+def check_pair(
+    model: nn.Module,
+    tokenizer: TextTokenizer,
+    labels: list[str] | None = None,  # of a classifier
+) -> None:
+    "Raise `TypeError` or `ValueError` unless a model, a tokenizer and labels may belong together."
+    check_choice("model", type(model).__name__, MODEL_CLASSES)
+    config: Any = getattr(model, "config", None)
+    has_config = isinstance(config, TransformerConfig)
+    check_that(has_config, "model", "one that is made from a `config`", type(model).__name__)
+    check_type("tokenizer", tokenizer, TextTokenizer)
+    V = config.vocab_size
+    if tokenizer.vocab_size != V:
+        raise ValueError(f"tokenizer: expected the model's {V}, got {tokenizer.vocab_size} tokens")
+    n_classes = getattr(model, "n_classes", None)
+    if labels is not None or n_classes is not None:
+        check_type("labels", labels, (list, tuple))
+        given = list(labels or [])
+        names = {name for name in given if isinstance(name, str)}
+        fits = len(given) == len(names) == n_classes
+        expected = "None for a model without classes"
+        if n_classes:
+            expected = f"{n_classes} different strings"
+        check_that(fits, "labels", expected, labels)

@@ -1,0 +1,93 @@
+"""Beams about one source, and PyTorch's weights in our two stacks."""
+
+from copy import deepcopy
+
+import torch
+from torch import nn
+
+from ..attention.dot_product import attention
+from ..attention.torch_layers import mha_from_torch
+from ..base.guards import check_type
+from .block import Block, Stack
+from .config import ACTIVATIONS, TransformerConfig
+from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
+
+__all__ = ["NAMES", "CROSS_NAMES", "attend_beams", "block_from_torch", "transformer_from_torch"]
+
+
+def attend_beams(
+    q: torch.Tensor,  # (B * n, h, T, d_k), n neighbouring rows for each source
+    k: torch.Tensor,  # (B, h, S, d_k)
+    v: torch.Tensor,  # (B, h, S, d_v)
+    **options,  # for `attention`; a mask is (B, 1, 1, S)
+) -> torch.Tensor:  # (B * n, h, T, d_v)
+    "`attention` over a memory that several texts share: they are further queries of one source."
+    n = len(q) // max(1, len(k))
+    if n <= 1:
+        return attention(q, k, v, **options)
+    T = q.shape[2]
+    together = q.unflatten(0, (-1, n)).transpose(1, 2).flatten(2, 3)  # (B, h, n * T, d_k)
+    y = attention(together, k, v, **options)  # (B, h, n * T, d_v)
+    return y.unflatten(2, (n, T)).transpose(1, 2).flatten(0, 1)
+
+
+NAMES = {
+    "ff.w_in": "linear1",
+    "ff.w_out": "linear2",
+    "norm_attention": "norm1",
+    "norm_ff": "norm2",
+}
+CROSS_NAMES = NAMES | {"norm_cross": "norm2", "norm_ff": "norm3"}
+
+
+def block_from_torch(
+    theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer,  # batch_first=True
+) -> Block:  # the same function
+    """Our block with the weights of PyTorch's layer. Raises `ValueError` for one that ours cannot
+    be."""
+    if not isinstance(theirs, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
+        kinds = "nn.TransformerEncoderLayer or nn.TransformerDecoderLayer"
+        raise TypeError(f"theirs: expected {kinds}, got {type(theirs).__name__}")
+    cross = isinstance(theirs, nn.TransformerDecoderLayer)
+    known = {f: name for name, (f, _) in ACTIVATIONS.items()}
+    dropouts = {part.p for part in theirs.children() if isinstance(part, nn.Dropout)}
+    layers = [part for part in theirs.children() if isinstance(part, nn.MultiheadAttention)]
+    dropouts |= {layer.dropout for layer in layers}  # of the weights
+    usual = theirs.linear1.bias is not None and theirs.norm1.eps == 1e-5 and len(dropouts) == 1
+    if theirs.activation not in known or not usual:
+        wanted = "ReLU or GELU, biases, layer_norm_eps=1e-5, one dropout everywhere"
+        raise ValueError(f"theirs: expected {wanted}")
+    config = TransformerConfig(
+        vocab_size=1,
+        max_len=1,
+        d_model=theirs.self_attn.embed_dim,
+        n_heads=theirs.self_attn.num_heads,
+        d_ff=theirs.linear1.out_features,
+        dropout=theirs.dropout1.p,
+        activation=known[theirs.activation],
+        norm_first=theirs.norm_first,
+    )
+    ours = (DecoderBlock if cross else Block)(config).to(theirs.linear1.weight)
+    ours.attention = mha_from_torch(theirs.self_attn)
+    if isinstance(theirs, nn.TransformerDecoderLayer):
+        ours.cross = mha_from_torch(theirs.multihead_attn, CrossAttention)
+    for mine, other in (CROSS_NAMES if cross else NAMES).items():
+        ours.get_submodule(mine).load_state_dict(theirs.get_submodule(other).state_dict())
+    return ours.train(theirs.training)
+
+
+def transformer_from_torch(
+    theirs: nn.Transformer,  # with batch_first=True and what `block_from_torch` asks of its layers
+) -> tuple[Stack, Decoder]:  # encoder and decoder, the same functions
+    "Our two stacks with the weights of PyTorch's. Its norms after the last block stay."
+    check_type("theirs", theirs, nn.Transformer)
+    check_type("theirs", theirs.encoder, nn.TransformerEncoder)
+    check_type("theirs", theirs.decoder, nn.TransformerDecoder)
+    stacks = []
+    for kind, part in [(Stack, theirs.encoder), (Decoder, theirs.decoder)]:
+        config = TransformerConfig(1, 1, theirs.d_model, theirs.nhead, len(part.layers))
+        stack = kind(config)
+        stack.blocks = nn.ModuleList(block_from_torch(layer) for layer in part.layers)
+        stack.norm = deepcopy(part.norm)
+        stacks.append(stack.train(theirs.training))
+    return tuple(stacks)

@@ -1,0 +1,605 @@
+"""Hugging Face's models in our modules and back: configurations and weights, whole or not at all.
+
+families.py has the names, and the deep dive on pretrained models derives them, tensor by tensor.
+The functions here read only JSON and safetensors, nothing that could run code. All names, shapes
+and sizes are compared before any memory is taken. What we do not cover is refused by name, such as
+a sliding window, other kinds of rotary scaling, or an architecture that no family lists. T5 shares
+one table of relative positions among its layers and does not divide by √d_k, so it is among the
+refused. Old files lack some entries, and then Hugging Face's defaults count.
+"""
+
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from huggingface_hub import snapshot_download
+from safetensors import SafetensorError, safe_open
+from safetensors import torch as safetensors
+from torch import nn
+
+from ..attention.positions import sinusoid_table
+from ..base.checkpoints import atomic_write
+from ..base.core import tied_names
+from ..base.files import check_path, open_regular, read_json, reading
+from ..base.guards import check_that
+from ..data.tokenization import HuggingFaceTokenizer
+from ..models import bart  # noqa: F401, it enters its model
+from ..models.bert import BertClassifier, BertMaskedLanguageModel
+from ..models.config import TransformerConfig
+from ..models.generator import LanguageModel
+from ..models.hub_config import as_hub_config, make_config
+from ..models.pretrained import (
+    MODEL_CLASSES,
+    WEIGHTS,
+    Loaded,
+    check_memory,
+    check_pair,
+    plain_weights,
+)
+from .families import ACTIVATIONS, FAMILIES, Family
+
+__all__ = [
+    "find_family",
+    "read_config",
+    "write_config",
+    "Route",
+    "INDEX",
+    "from_hugging_face",
+    "to_hugging_face",
+    "load_folder",
+]
+
+
+# ---- configurations
+
+
+def _class_of(name: str) -> type:
+    "Our class of this name. A model for hidden tokens holds one that is saved, and is none itself."
+    classes = {**MODEL_CLASSES, "BertMaskedLanguageModel": BertMaskedLanguageModel}
+    check_that(name in classes, "architectures", f"one of {', '.join(classes)}", name)
+    return classes[name]
+
+
+def find_family(
+    saved: dict,  # what config.json holds
+) -> tuple[Family, type]:  # and our class
+    "The family and our class of a config.json. Raises `ValueError` for one that we do not cover."
+    model_type = saved.get("model_type")
+    name = saved.get("architectures")
+    if name and isinstance(name, list):
+        name = str(name[0])
+    family = FAMILIES.get(str(model_type))
+    if family is None or str(name) not in family.architectures:
+        covered: set[str] = set()
+        for each in FAMILIES.values():
+            covered.update(each.architectures)
+        expected = f"one of {', '.join(sorted(covered))}"
+        raise ValueError(f"architectures: expected {expected}, got {name or model_type!r:.200}")
+    for field, value in (family.fixed | family.covered).items():
+        came = saved.get(field, family.defaults.get(field, value))
+        check_that(came == value, field, repr(value), came)
+    for field, other in family.same.items():
+        fits = saved.get(field) == saved.get(other)
+        check_that(fits, field, f"{saved.get(other)}, as {other}", saved.get(field))
+    for field in family.null:
+        came = saved.get(field, family.defaults.get(field))
+        check_that(came is None, field, "None", came)
+    return family, _class_of(family.architectures[str(name)])
+
+
+def _read_rope(saved):
+    "Base and scaling of rotary positions, as old and new files have them."
+    rope = dict(saved.get("rope_scaling") or {})
+    rope.update(saved.get("rope_parameters") or {})
+    base = rope.pop("rope_theta", saved.get("rope_theta", 10_000.0))
+    old_type = rope.pop("type", None)
+    rope_type = rope.pop("rope_type", old_type) or "default"
+    if rope.get("partial_rotary_factor") == 1:
+        del rope["partial_rotary_factor"]
+    if rope_type == "default" and not rope:
+        return {"rope_base": base, "rope_scaling": None}
+    return {"rope_base": base, "rope_scaling": {"rope_type": rope_type, **rope}}
+
+
+def _read_biases(saved):
+    "Which layers have a bias, where a family has two fields that say it."
+    attention = bool(saved.get("attention_bias"))
+    network = bool(saved.get("mlp_bias"))
+    check_that(attention or not network, "mlp_bias", "attention_bias with it", network)
+    if network:
+        return "all"
+    return "attention" if attention else "none"
+
+
+def _read_sizes(family, theirs):
+    "The fields of `HubConfig` that have a field in config.json."
+    values = {ours: theirs.get(name) for ours, name in family.fields.items()}
+    if values.get("d_ff") is None and isinstance(values["d_model"], int):
+        if family.d_ff_factor:
+            values["d_ff"] = family.d_ff_factor * values["d_model"]
+    if "activation" in values:
+        name = values["activation"]
+        check_that(str(name) in ACTIVATIONS, "activation", f"one of {list(ACTIVATIONS)}", name)
+        values["activation"] = ACTIVATIONS[name]
+    # None for the number and width of heads where they are what None means
+    n_heads = values["n_heads"]
+    if values.get("n_kv_heads") == n_heads:
+        values["n_kv_heads"] = None
+    d_k = values.get("d_k")
+    if d_k and d_k * n_heads == values["d_model"]:
+        values["d_k"] = None
+    return values
+
+
+def _read_arguments(family, kind, theirs):
+    "What our class takes besides a configuration."
+    if kind is BertMaskedLanguageModel:
+        kind = BertClassifier  # its encoder
+    arguments = {ours: theirs.get(name) for ours, name in family.arguments.items()}
+    if "n_classes" in inspect.signature(kind.__init__).parameters:
+        arguments["n_classes"] = max(2, len(theirs.get("id2label") or "01"))
+    return arguments
+
+
+def read_config(
+    saved: dict,  # what config.json holds
+) -> tuple[Family, type, TransformerConfig, dict]:  # our class, and what it takes besides
+    "Our configuration for theirs. Raises `ValueError` or `TypeError` for one that we do not cover."
+    family, kind = find_family(saved)
+    theirs = {"tie_word_embeddings": True, **family.defaults}
+    for name, value in saved.items():
+        if value is not None:
+            theirs[name] = value
+    values = _read_sizes(family, theirs)
+    values.update(family.shape)
+    values["tied_head"] = theirs["tie_word_embeddings"]
+    if "bias" not in family.shape:
+        values["bias"] = _read_biases(saved)
+    if family.shape.get("positions") == "rotary":
+        values.update(_read_rope(saved))
+    return family, kind, make_config(values), _read_arguments(family, kind, theirs)
+
+
+def _fits_family(family, model, config):
+    "Whether a model of ours can be written as one of this family."
+    name = type(model).__name__
+    if name not in family.architectures.values() or type(model) is not _class_of(name):
+        return False
+    if not getattr(model, "init_args", {}).get("tied", True):
+        return False
+    if any(getattr(config, name) != value for name, value in family.shape.items()):
+        return False
+    if "activation" in family.fields and config.activation not in ACTIVATIONS.values():
+        return False
+    heads = ("n_kv_heads", "d_k")
+    return all(name in family.fields or getattr(config, name) is None for name in heads)
+
+
+def _family_of(model, config):
+    "What theirs calls the kind of a model of ours, and its family."
+    if config is not None:
+        for name, family in FAMILIES.items():
+            if _fits_family(family, model, as_hub_config(config)):
+                return name, family
+    expected = "a model of a kind that GPT-2, Llama, Qwen2, BERT, BART or Marian is"
+    raise ValueError(f"model: expected {expected}, got {config or type(model).__name__}")
+
+
+def _with_config(model):
+    "The part of a model that has the configuration: itself, or the encoder that it asks."
+    return model.encoder if isinstance(model, BertMaskedLanguageModel) else model
+
+
+def _field_values(family, c):
+    "The fields of config.json that are fields of ours, under their names."
+    values = {theirs: getattr(c, ours) for ours, theirs in family.fields.items()}
+    if "activation" in family.fields:
+        names = [theirs for theirs, ours in ACTIVATIONS.items() if ours == c.activation]
+        values[family.fields["activation"]] = names[0]
+    if "n_kv_heads" in family.fields:
+        values[family.fields["n_kv_heads"]] = c.n_kv_heads or c.n_heads
+    if "d_k" in family.fields:
+        values[family.fields["d_k"]] = c.head_width
+    values["tie_word_embeddings"] = c.tied_head
+    if c.positions == "rotary":
+        values["rope_theta"] = c.rope_base
+        values["rope_scaling"] = c.rope_scaling
+    if "bias" not in family.shape:
+        values["attention_bias"] = c.bias in ("attention", "all")
+        values["mlp_bias"] = c.bias == "all"
+    return values
+
+
+def write_config(
+    model: nn.Module,  # LanguageModel, Classifier, MaskedLanguageModel or EncoderDecoder
+) -> dict:  # what config.json holds
+    "Their configuration for ours. Raises `ValueError` for a model that none of theirs is."
+    whole = _with_config(model)
+    config: Any = getattr(whole, "config", None)
+    model_type, family = _family_of(model, config)
+    name = type(model).__name__
+    architectures = [theirs for theirs, ours in family.architectures.items() if ours == name]
+    values = {"architectures": architectures[:1], "model_type": model_type}
+    for ours, theirs in family.arguments.items():
+        values[theirs] = whole.init_args[ours]
+    values.update(_field_values(family, as_hub_config(config)))
+    if hasattr(whole, "n_classes"):
+        values["id2label"] = {i: f"LABEL_{i}" for i in range(whole.n_classes)}
+    values.update(family.fixed)
+    values.update(family.written)
+    for field, other in {**family.same, **family.written_as}.items():
+        values[field] = values[other]
+    return values
+
+
+# ---- the way of each tensor
+
+
+class Route(NamedTuple):
+    """Where one of our tensors comes from. Both directions use the same routes, so that one is the
+    inverse of the other."""
+
+    ours: str
+    theirs: dict[str, tuple]  # name -> shape; joined along our first axis
+    transposed: bool
+    skipped: int  # rows of theirs before the first of ours
+    third: int | None  # which third of theirs ours is; None is all of it
+
+
+def _their_names(family, name):
+    "What our tensor is called there, in parts. Of a model in a model the inner name counts."
+    number = re.search(r"\.(\d+)\.", name)
+    place = re.sub(r"\.\d+\.", ".{i}.", name)
+    if place not in family.modules and place.rpartition(".")[0] not in family.modules:
+        place = place.removeprefix("encoder.")
+    if place in family.modules:
+        return [family.modules[place]]
+    module, _, leaf = place.rpartition(".")
+    if leaf == "table":
+        leaf = "weight"
+    names = [f"{theirs}.{leaf}" for theirs in family.modules[module].split()]
+    return [theirs.format(i=number and number[1]) for theirs in names]
+
+
+def _routes(model: nn.Module, family: Family) -> Iterator[Route]:
+    "A route for each tensor of `model` that the family has."
+    twins = tied_names(model)
+    for ours, t in model.state_dict().items():
+        if ours in twins or re.fullmatch(family.anew, ours):
+            continue
+        names = _their_names(family, ours)
+        third = None
+        rows = len(t)
+        if re.fullmatch(family.thirds, names[0]):
+            third = ["w_q", "w_k", "w_v"].index(ours.split(".")[-2])
+            rows = 3 * rows
+        skipped = family.skipped if ours.endswith("positions.table") else 0
+        transposed = re.fullmatch(family.transposed, names[0]) is not None
+        shape = (rows // len(names) + skipped, *t.shape[1:])
+        if transposed:
+            shape = shape[::-1]
+        if names[0] in family.flat:
+            shape = (1, *t.shape)
+        yield Route(ours, dict.fromkeys(names, shape), transposed, skipped, third)
+
+
+def _name_today(name):
+    "What a tensor of BERT's was called in 2018, as it is called since."
+    name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
+    return re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
+
+
+def _match(shapes, routes, family):
+    "Name that a route asks for -> name in `shapes`. Raises `ValueError` unless all fits."
+    needed = {}
+    for route in routes:
+        needed.update(route.theirs)
+    copies = {*family.copies, *family.copies.values()}
+    names = {}
+    for name in shapes:
+        new = _name_today(name)
+        if new not in needed:
+            new = family.prefix + new
+        if new not in needed:
+            spare = any(n in copies or re.fullmatch(family.spare, n) for n in (name, new))
+            check_that(spare, "source", "only tensors of this architecture", name)
+            continue
+        check_that(new not in names, "source", "each tensor once", name)
+        names[new] = name
+    for name, shape in needed.items():
+        if name not in names and (name in family.absent or name in family.computed):
+            continue
+        check_that(name in names, "source", f"the tensor {name}, {shape}", "none of this name")
+        came = tuple(shapes[names[name]])
+        check_that(came == shape, "source", f"shape {shape} for {name}", came)
+    return names
+
+
+# ---- copies that are none
+
+
+def _part(
+    source, family, kind, config, arguments
+):  # the last four as `read_config` gives them -> family, config, arguments
+    """As many matrices for tokens as a source has.
+
+    A file that says *tied* may hold the copies of its embeddings all the same. We compare each copy
+    with its original. Where they differ, somebody trained them apart, and we build the model with
+    as many matrices. A model for hidden tokens cannot have two, so it is refused.
+    """
+    names = {}  # whole name -> name in the file
+    for name in source.shapes:
+        names[family.prefix + name] = name
+        names[name] = name
+    differ = []
+    for copy, whole in family.copies.items():
+        if not _same(names, copy, whole, source):
+            differ.append(copy)
+    if not differ:
+        return family, config, arguments
+    if kind is LanguageModel:
+        return family, replace(as_hub_config(config), tied_head=False), arguments
+    expected = f"{differ[0]} equal to {family.copies[differ[0]]}, as ours has one for both"
+    check_that(family.parted, "source", expected, "two that differ")
+    modules = dict(family.modules)
+    for ours, theirs in family.parted.items():
+        if f"{theirs}.weight" not in names:
+            theirs = family.modules["src_embed.tokens"]
+        modules[ours] = theirs
+    return replace(family, modules=modules), config, {**arguments, "tied": False}
+
+
+def _same(names, copy, whole, source):
+    "Whether a tensor repeats another; one that is absent does."
+    if copy not in names or whole not in names:
+        return True
+    if tuple(source.shapes[names[copy]]) != tuple(source.shapes[names[whole]]):
+        return False
+    first = source.get(names[copy]).detach().cpu().float()
+    second = source.get(names[whole]).detach().cpu().float()
+    return torch.equal(first, second)
+
+
+# ---- a folder
+
+INDEX = "model.safetensors.index.json"  # which tensor is in which file of a large model
+
+
+class Source(NamedTuple):
+    "What a model of theirs is read from."
+
+    saved: dict  # what config.json holds
+    shapes: dict[str, Any]  # name of a tensor -> its shape
+    get: Callable  # name -> tensor
+
+
+def _listed_files(folder):
+    "Which file an index names for each tensor, or None, and the names of all files."
+    if not (folder / INDEX).exists():
+        return None, [WEIGHTS]
+    listed = read_json("source", folder / INDEX).get("weight_map")
+    check_that(isinstance(listed, dict), "source", f"a weight_map in {INDEX}", listed)
+    files = sorted({str(file) for file in listed.values()})
+    wrong = [f for f in files if Path(f).name != f or not f.endswith(".safetensors")]
+    check_that(not wrong, "source", f"names of safetensors files in {INDEX}", wrong)
+    return listed, files
+
+
+def _shards(folder):
+    "Name of each tensor -> its shape and its file. Raises `ValueError` where the folder lacks one."
+    listed, files = _listed_files(folder)
+    lost = [file for file in files if not (folder / file).exists()]
+    if lost:
+        pickles = [p.name for end in ("bin", "pt", "pth", "ckpt") for p in folder.glob(f"*.{end}")]
+        reason = f"; {pickles[0]} could run code and is not read" if pickles else ""
+        raise ValueError(f"source: {str(folder)!r} lacks {', '.join(lost)}{reason}")
+    shards = {}
+    for file in files:
+        with open_regular("source", folder / file, sys.maxsize):
+            pass  # refuses pipes and devices; the library opens it itself
+        try:
+            with safe_open(folder / file, "pt") as tensors:
+                for name in tensors.keys():
+                    shards[name] = (tensors.get_slice(name).get_shape(), file)
+        except (SafetensorError, OSError) as error:
+            raise ValueError(f"source: {str(folder / file)!r} is not whole: {error}") from None
+    files_of = {name: file for name, (_, file) in shards.items()}
+    fits = listed is None or files_of == listed
+    check_that(fits, "source", f"the tensors that {INDEX} lists", sorted(files_of)[:5])
+    return shards
+
+
+def _open_model(model) -> Source:
+    state = model.state_dict()
+    saved = {**model.config.to_dict(), "architectures": [type(model).__name__]}
+    shapes = {name: t.shape for name, t in state.items()}
+    return Source(saved, shapes, state.__getitem__)
+
+
+def _open_folder(source, revision=None, saved=None) -> Source:
+    folder = Path(source)
+    if revision is not None:
+        files = ["config.json", "generation_config.json", INDEX, "model*.safetensors"]
+        files += ["tokenizer.json", "vocab.json", "merges.txt"]
+        folder = Path(snapshot_download(str(source), revision=revision, allow_patterns=files))
+    expected = "a model or a folder (a name on the hub only with its revision, such as 'main')"
+    check_that(folder.is_dir(), "source", expected, str(source))
+    shards = _shards(folder)
+
+    def get(name):
+        with safe_open(folder / shards[name][1], "pt") as tensors:
+            return tensors.get_tensor(name)
+
+    if saved is None:
+        saved = read_json("source", folder / "config.json")
+    return Source(saved, {name: shape for name, (shape, _) in shards.items()}, get)
+
+
+# ---- there and back
+
+
+def _zeros(shape):
+    return torch.zeros(shape)
+
+
+def _sines_then_cosines(shape):  # (max_len, d_model)
+    table = sinusoid_table(*shape)
+    return torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+
+
+MAKERS = {"zeros": _zeros, "sines_then_cosines": _sines_then_cosines}  # as families.toml has them
+
+
+def from_hugging_face(
+    source: nn.Module | str | Path,  # a model of theirs, its folder, or its name on the hub
+    revision: str | None = None,  # of a name on the hub, such as 'main'; None reads no hub
+) -> nn.Module:  # LanguageModel, Classifier, MaskedLanguageModel or EncoderDecoder, in eval mode
+    "The same function in our modules. Raises `ValueError` or `TypeError` for what it cannot be."
+    if isinstance(source, nn.Module):
+        return _build(_open_model(source))
+    check_path("source", source)
+    with reading("source", f"a model that ours can be in {str(source)!r}"):
+        return _build(_open_folder(source, revision))
+
+
+def _build(source):
+    "Our model of a source. Shapes are compared on a model without memory."
+    family, kind, config, arguments = read_config(source.saved)
+    check_memory(config)
+    layers = config.n_layers
+    fits = layers <= len(source.shapes)
+    expected = f"at least a tensor for each of {layers:,} layers"
+    check_that(fits, "source", expected, len(source.shapes))
+    if config.tied_head and kind is not BertClassifier:  # which has no logits for tokens
+        family, config, arguments = _part(source, family, kind, config, arguments)
+    with torch.device("meta"):
+        if kind is BertMaskedLanguageModel:
+            model = kind(BertClassifier(config, **arguments))
+        else:
+            model = kind(config, **arguments)
+    routes = list(_routes(model, family))
+    names = _match(source.shapes, routes, family)
+    state = {}
+    for name, t in model.state_dict().items():  # what theirs have not starts anew
+        state[name] = torch.zeros(t.shape) if t.ndim < 2 else torch.randn(t.shape) * 0.02
+    for route in routes:
+        state[route.ours] = _fetch(route, names, source, family).reshape(state[route.ours].shape)
+        state[route.ours] = state[route.ours].contiguous()
+    twins = tied_names(model)
+    for name, first in twins.items():
+        state[name] = state[first]
+    model.load_state_dict(state, assign=True)
+    for name, first in twins.items():  # what was one weight is one again
+        module, _, leaf = name.rpartition(".")
+        setattr(model.get_submodule(module), leaf, model.get_parameter(first))
+    return model.eval()
+
+
+def _fetch(route, names, source, family):
+    "The numbers of one of our tensors, in float32."
+    parts = []
+    for name, shape in route.theirs.items():
+        if name in names:
+            part = source.get(names[name]).detach()
+        else:
+            maker = family.absent.get(name) or family.computed[name]
+            part = MAKERS[maker](shape)
+        fits = part.is_floating_point()
+        check_that(fits, "source", f"floating-point numbers in {name}", part.dtype)
+        part = part.cpu().float()
+        if route.transposed:
+            part = part.T
+        parts.append(part[route.skipped :])
+    whole = torch.cat(parts)
+    if route.third is not None:
+        whole = whole.chunk(3)[route.third].clone()  # of its own, not a part of theirs
+    return whole
+
+
+def to_hugging_face(
+    model: nn.Module,  # LanguageModel, Classifier, MaskedLanguageModel or EncoderDecoder
+    folder: str | Path,  # made where it is missing
+    **more,  # of config.json, such as eos_token_id
+) -> None:
+    "Write `config.json` and safetensors that `transformers` reads. Raises as `write_config`."
+    saved = {**write_config(model), **more}
+    model = plain_weights(model)
+    state = model.state_dict()
+    family = FAMILIES[saved["model_type"]]
+    tensors = {}
+    thirds: dict[str, list] = {}  # their name -> queries, keys and values
+    for route in _routes(model, family):
+        t = state[route.ours].detach().cpu()
+        if route.third is None:
+            tensors.update(_split(route, t))
+            continue
+        [name] = route.theirs
+        thirds.setdefault(name, []).append(t)
+        if route.third == 2:
+            tensors.update(_split(route, torch.cat(thirds[name])))
+    for name, maker in family.computed.items():  # theirs computes what it does not read
+        same = torch.equal(tensors[name], MAKERS[maker](tensors[name].shape))
+        check_that(same, "model", f"{name} as theirs computes it", "another")
+    with atomic_write(folder) as temporary:
+        safetensors.save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
+        text = json.dumps(saved, indent=2, sort_keys=True)
+        (temporary / "config.json").write_text(text, encoding="utf-8")
+
+
+def _split(route, t):
+    "Their tensors, by name, of which `route` makes ours."
+    if route.skipped:
+        t = torch.cat([t.new_zeros(route.skipped, t.shape[1]), t])
+    rows = [shape[-1 if route.transposed else 0] for shape in route.theirs.values()]
+    parts = t.split(rows) if len(rows) > 1 else [t]
+    tensors = {}
+    for (name, shape), part in zip(route.theirs.items(), parts):
+        if route.transposed:
+            part = part.T
+        tensors[name] = part.contiguous().reshape(shape)
+    return tensors
+
+
+# ---- with a tokenizer
+
+
+def _special_tokens(folder, saved):
+    "The tokens that end a text, and those with which a translation begins."
+    values = dict(FAMILIES[saved["model_type"]].defaults)
+    file = folder / "generation_config.json"
+    sources = [saved, read_json("source", file) if file.exists() else {}]
+    for source in sources:
+        for name, value in source.items():
+            if value is not None:
+                values[name] = value
+    ends = values.get("eos_token_id")
+    if isinstance(ends, int):
+        ends = [ends]
+    special = {"eos_token_ids": ends or []}
+    if "decoder_start_token_id" in values:
+        start = [values["decoder_start_token_id"], values.get("forced_bos_token_id")]
+        special["start"] = [token for token in start if token is not None]
+        special["suppress_tokens"] = [values.get("pad_token_id")]
+    return special
+
+
+def load_folder(
+    folder: Path,  # as Hugging Face writes it, with a tokenizer
+    saved: dict,  # what its config.json holds
+) -> Loaded:  # model, tokenizer, labels
+    "What `load_model` returns for such a folder."
+    model = _build(_open_folder(folder, saved=saved))
+    vocab_size = _with_config(model).config.vocab_size
+    special = _special_tokens(folder, saved)
+    tokenizer = HuggingFaceTokenizer.from_folder(folder, vocab_size, **special)
+    names = saved.get("id2label") or {}
+    n_classes = getattr(model, "n_classes", 0)
+    labels = [names.get(str(i), f"LABEL_{i}") for i in range(n_classes)] or None
+    check_pair(model, tokenizer, labels)
+    return Loaded(model, tokenizer, labels)

@@ -1,0 +1,174 @@
+"""A model and what belongs to it, saved and loaded together.
+
+A model without its tokenizer is useless, and with another tokenizer of the same size it writes
+nonsense without an error. So `save_model` writes both, and the labels of a classifier. The weights
+carry the SHA-256 of every other file of the folder, and `load_model` compares.
+
+Two trained models travel with the package, `names` and `numbers`. `load_model` takes their names,
+too, where no folder is called so, and it never asks the hub. It makes each class of model that has
+entered itself (`Pretrained`), and reads folders of Hugging Face's.
+
+Version 0.1 gave the tensors other names and kept queries, keys and values in one matrix. Its
+folders are read all the same, and a warning says so. Saved again, they have the names of today.
+What no class computes any more is refused by name, such as relative positions, which version 0.1
+learned in each layer and we learn once.
+"""
+
+import hashlib
+import inspect
+import json
+import re
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import torch as safetensors
+from torch import nn
+
+from ..base.checkpoints import atomic_write, read_tensors, write_tensors
+from ..base.core import eval_mode
+from ..base.files import check_path, find_model, read_bytes, read_json, reading
+from ..base.guards import check_choice, check_that
+from ..data.tokenization import load_tokenizer
+from ..data.tokens import TextTokenizer
+
+# each of these modules enters its models
+from ..models import baselines, bigrams, classifier, encoder_decoder, generator  # noqa: F401
+from ..models.pretrained import (
+    CONFIG,
+    MODEL_CLASSES,
+    WEIGHTS,
+    Loaded,
+    build_model,
+    check_pair,
+    fill_model,
+    read_header,
+    tensors_of_today,
+)
+from ..models.second_edition import is_second_edition, kind_today
+from ..training.sharding import gather_model
+from .hugging_face import load_folder
+
+__all__ = ["LABELS", "save_model", "load_model", "to_onnx"]
+
+LABELS = "labels.json"
+
+
+def save_model(
+    folder: str | Path,  # made where it is missing
+    model: nn.Module,  # of a class that enters itself as `Pretrained`
+    tokenizer: TextTokenizer,
+    labels: list[str] | None = None,  # of a classifier, in the order of their numbers
+) -> None:
+    """Write all that `load_model` needs, each file whole. A `README.md` that is there stays. Where
+    weights are cut between processes, all of them call this."""
+    whole: Any = gather_model(model)
+    if whole is None:  # the first process writes
+        return
+    check_pair(whole, tokenizer, labels)
+    with atomic_write(folder) as temporary:
+        card = Path(folder, "README.md")
+        if card.exists():
+            shutil.copy(card, temporary)
+        whole.save_pretrained(temporary, repo_id=Path(folder).name)
+        tokenizer.save(temporary)
+        if labels is not None:
+            text = json.dumps(list(labels), ensure_ascii=False, indent=2)
+            (temporary / LABELS).write_text(text, encoding="utf-8")
+        saved = json.loads((temporary / CONFIG).read_text(encoding="utf-8"))
+        saved = {"architectures": [type(whole).__name__], **saved}
+        (temporary / CONFIG).write_text(json.dumps(saved, indent=2), encoding="utf-8")
+        sums = {file.name: _hash(file) for file in temporary.glob("*.json")}
+        weights = temporary / WEIGHTS
+        write_tensors(weights, safetensors.load_file(weights), json.dumps(sums, sort_keys=True))
+
+
+def _hash(file):
+    return hashlib.sha256(read_bytes("model", file)).hexdigest()
+
+
+def load_model(
+    folder: str | Path,  # of `save_model` or of Hugging Face, or the name of a model that ships
+    device: torch.device | str = "cpu",
+) -> Loaded:  # model, tokenizer, labels
+    """A trained model and what belongs to it. Raises `ValueError` where a file is of another model.
+
+    The sums that tie the files are against accidents, not against people: whoever forges a folder
+    forges them too, or ties nothing. Nothing of what is read is run.
+    """
+    folder = find_model(folder)
+    with reading("model", f"a whole model in {str(folder)!r}"):
+        saved = read_json(CONFIG, folder / CONFIG)
+        if "model_type" in saved:  # Hugging Face's name for a kind of model
+            loaded = load_folder(folder, saved)
+        else:
+            loaded = _load_own(folder, saved)
+    return loaded._replace(model=loaded.model.to(device))
+
+
+def _load_own(folder, saved):
+    "What `save_model` wrote."
+    names = [[name] for name in MODEL_CLASSES]
+    check_choice("architectures", saved.get("architectures"), names)
+    [name] = saved["architectures"]
+    header, size = read_header(folder / WEIGHTS)
+    if is_second_edition(header):
+        name = kind_today(name, saved)
+    model, most = build_model(MODEL_CLASSES[name], saved, header, size)
+    tensors, sums = read_tensors("model", folder / WEIGHTS, most)
+    wrong = [file for file in sums if not re.fullmatch(r"[\w-]+\.json", file)]
+    check_that(not wrong, WEIGHTS, "sums of JSON files in its folder", wrong)
+    for file, sum_of_file in sums.items():
+        if not (folder / file).is_file() or _hash(folder / file) != sum_of_file:
+            raise ValueError(f"model: {file} in {str(folder)!r} does not belong to these weights")
+    labels = read_json(LABELS, folder / LABELS, list) if LABELS in sums else None
+    tokenizer = load_tokenizer(folder)
+    check_pair(model, tokenizer, labels)
+    tensors = tensors_of_today(tensors, model, folder)
+    return Loaded(fill_model(model, tensors), tokenizer, labels)
+
+
+def to_onnx(
+    model: nn.Module,  # LanguageModel, Classifier or EncoderDecoder
+    file: str | Path,  # such as model.onnx; weights beyond 1 GB go into a second file beside it
+) -> None:
+    """Write what the model computes from tokens (B, T) without dropout, for programs without torch.
+
+    ONNX is a file that says which tensors are multiplied in which order. Browsers, phones and
+    servers read it. It takes any number of rows of any length, and onnxruntime computes the same
+    logits from it, to rounding. Only of a source that is nothing but padding it makes something
+    else, where we let attention give zeros. Two packages write it: `pip install onnx onnxscript`.
+    Raises `ImportError` where one is missing.
+    """
+    check_choice("model", type(model).__name__, MODEL_CLASSES)
+    missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
+    if missing:
+        expected = f"{' and '.join(missing)}: pip install {' '.join(missing)}"
+        raise ImportError(f"to_onnx: expected {expected}")
+    parameters = inspect.signature(model.forward).parameters.items()
+    names = [name for name, parameter in parameters if parameter.default is parameter.empty]
+    config: Any = model.config
+    longest = config.max_len
+    device = next(model.parameters()).device
+    rows = []
+    axes = {}
+    for name in names:
+        rows.append(torch.ones(2, min(3, longest), dtype=torch.int64, device=device))
+        length = torch.export.Dim(f"{name}_length", max=longest)
+        axes[name] = {0: torch.export.Dim("B"), 1: length}
+    size = sum(p.numel() * p.element_size() for p in model.parameters())
+    file = check_path("file", file)
+    with eval_mode(model), atomic_write(file.parent) as temporary:
+        torch.onnx.export(
+            model,
+            tuple(rows),
+            temporary / file.name,
+            input_names=names,
+            output_names=["logits"],
+            dynamic_shapes=axes,
+            external_data=size > 2**30,
+            dynamo=True,
+            verbose=False,
+        )

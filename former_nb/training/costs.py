@@ -1,0 +1,280 @@
+"""FLOPs and memory of a training step, counted without computing it.
+
+PyTorch has *fake tensors*, which have a shape, a type and a device, and no numbers. `training_cost`
+runs the very `train_step` of `fit` on them, and watches every tensor that comes and goes. The
+formulas below it say why a step takes that much.
+"""
+
+import copy
+import weakref
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.flop_counter import FlopCounterMode
+
+from ..models.config import TransformerConfig
+from .optimization import checkpoint_blocks, make_optimizers, split_batch
+from .training import batch_loss, train_step
+from .training_config import TrainingConfig
+from .training_run import wrap_loss
+
+__all__ = [
+    "TrainingCost",
+    "training_cost",
+    "activation_bytes",
+    "cache_bytes",
+]
+
+
+class _Alive:
+    "Memory of the tensors it was shown: bytes of those that still exist, and the most ever."
+
+    def __init__(self):
+        self.now = self.most = 0
+        self.seen = weakref.WeakSet()
+
+    def add(self, tensor, count=True):
+        memory = tensor.untyped_storage()  # a tensor and its views share one
+        if memory not in self.seen:
+            self.seen.add(memory)
+            if count:
+                self.now += memory.nbytes()
+                self.most = max(self.most, self.now)
+                weakref.finalize(memory, self.forget, memory.nbytes())
+        return tensor
+
+    def forget(self, n_bytes):
+        self.now -= n_bytes
+
+
+class _Watch(TorchDispatchMode):
+    "Show every tensor that an operation returns to `alive`."
+
+    def __init__(self, alive):
+        super().__init__()
+        self.alive = alive
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, torch.Tensor):
+                self.alive.add(tensor)
+        return out
+
+
+def _fake(tensor):
+    "A tensor of the same shape without numbers."
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+
+
+def _without_numbers(model, batch):
+    "A copy of both on fake tensors of the CPU. Call it under FakeTensorMode."
+    twins = {}  # what `deepcopy` takes in place of its own copies
+    for parameter in model.parameters():
+        twins[id(parameter)] = nn.Parameter(_fake(parameter), parameter.requires_grad)
+    for buffer in model.buffers():
+        twins[id(buffer)] = _fake(buffer)
+    for part in model.modules():  # tensors that are neither, such as rotary frequencies
+        for value in vars(part).values():
+            if isinstance(value, torch.Tensor):
+                twins[id(value)] = _fake(value)
+    return copy.deepcopy(model, twins), tree_map_only(torch.Tensor, _fake, batch)
+
+
+def _attention_flops(q, k, v, *args, **kwargs):
+    return 2 * q[:-1].numel() * k[-2] * (q[-1] + v[-1])
+
+
+def _attention_backward_flops(grad, q, k, v, *args, **kwargs):
+    products = 3 * q[-1] + 2 * v[-1]  # the scores once more, and four products
+    return 2 * q[:-1].numel() * k[-2] * products
+
+
+_CPU_KERNEL = {  # PyTorch counts those of GPUs itself
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward_flops,
+}
+
+
+def _short(n, unit):
+    "A number with three digits and a prefix."
+    prefixes = ["", "k", "M", "G", "T", "P"]
+    power = 0
+    while n >= 1000 and power < len(prefixes) - 1:
+        n = n / 1000
+        power += 1
+    decimals = max(0, 3 - len(str(int(n))))
+    return f"{n:.{decimals}f} {prefixes[power]}{unit}"
+
+
+@dataclass(frozen=True)
+class TrainingCost:
+    "What one step asks of each process, memory in bytes."
+
+    parameters: int  # numbers that are trained
+    flops: int  # forward and backward over the whole batch; the processes share them
+    update_flops: int  # of the optimizers; each process makes all of them
+    weights: int  # and buffers
+    gradients: int
+    states: int  # of the optimizers
+    buckets: int  # copies of the gradients on their way; 0 for one process
+    activations: int  # kept for the backward of one part, the parameters left out
+    peak: int  # most at any moment of a step, with all of the above
+
+    def __str__(self):
+        parts = ("weights", "gradients", "states", "buckets", "activations")
+        sizes = ", ".join(f"{name} {_short(getattr(self, name), 'B')}" for name in parts)
+        return (
+            f"{self.parameters:,} parameters; a step: {_short(self.flops, 'FLOP')} forward and "
+            f"backward, {_short(self.update_flops, 'FLOP')} in the optimizers\n"
+            f"memory of each process: {_short(self.peak, 'B')} at most ({sizes})"
+        )
+
+
+def _bytes(tensors):
+    return sum(t.untyped_storage().nbytes() for t in tensors)
+
+
+def _first_update(model, optimizers):
+    """One step of the optimizers, which makes their states: its FLOPs, bytes of gradients and
+    states."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    for p in trained:
+        p.grad = torch.empty_like(p)
+    gradients = _bytes(p.grad for p in trained)
+    with FlopCounterMode(display=False) as counter:
+        for optimizer in optimizers:
+            optimizer.step()
+    model.zero_grad()
+    states = []
+    for optimizer in optimizers:
+        for state in optimizer.state.values():
+            states += [value for value in state.values() if torch.is_tensor(value)]
+    return counter.get_total_flops(), gradients, _bytes(states)
+
+
+def _count_flops():
+    "PyTorch's counter without its record of modules, which keeps what backward computes again."
+    counter = FlopCounterMode(display=False, custom_mapping=_CPU_KERNEL)
+    counter.mod_tracker = nullcontext()
+    counter.mod_tracker.parents = {"Global"}
+    return counter
+
+
+_ALONE = SimpleNamespace(process_index=0, num_processes=1, no_sync=nullcontext)
+
+
+def _one_step(model, batch, optimizers, config, saved):
+    "A training step on fake tensors, what it keeps for backward shown to `saved`: its FLOPs."
+    loss = wrap_loss(batch_loss, config, _ALONE, count=torch.numel)
+    for p in model.parameters():
+        saved.add(p, count=False)
+    with torch.autograd.graph.saved_tensors_hooks(saved.add, lambda t: t):
+        with _count_flops() as counter:
+            train_step(model, batch, optimizers, loss, config.max_grad_norm)
+    return counter.get_total_flops()
+
+
+def training_cost(
+    model: nn.Module,  # maps inputs to logits; left as it is, and may be on the meta device
+    batch,  # (inputs, targets) of one whole step; only the shapes matter, so pads cost as tokens do
+    config: TrainingConfig = TrainingConfig(),
+    processes: int = 1,  # that share the batch
+) -> TrainingCost:
+    """What a step of `fit` costs on the CPU, counted without computing it. Shapes must be fixed.
+
+    The optimizers take a first step, so that their states exist. Then one step of training is
+    watched. Without numbers nobody knows which tokens are pads, so rows are not packed, and each
+    position is counted as a token. A batch with pads costs less than that on the CPU.
+    """
+    alive = _Alive()
+    saved = _Alive()  # for backward
+    cuts = config.gradient_accumulation_steps
+    try:
+        with FakeTensorMode(), _Watch(alive):
+            model, batch = _without_numbers(model, batch)
+            checkpoint_blocks(model, config.activation_checkpointing)
+            optimizers = make_optimizers(model, config.lr, config.muon_lr, config.weight_decay)
+            update, gradients, states = _first_update(model, optimizers)
+            alive.most = alive.now
+            few = min(2, cuts)  # parts that are watched, the largest
+            rows = sum(len(targets) for _, targets in split_batch(batch, processes * cuts)[-few:])
+            last = tree_map_only(torch.Tensor, lambda t: t[-rows:], batch)
+            shorter = replace(config, gradient_accumulation_steps=few)
+            flops = _one_step(model, last, optimizers, shorter, saved) - update
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise ValueError(f"model: expected shapes that depend on no number, got {error}") from None
+    buckets = gradients if processes > 1 else 0
+    return TrainingCost(
+        parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
+        flops=flops * len(batch[1]) // rows,
+        update_flops=update,
+        weights=_bytes([*model.parameters(), *model.buffers()]),
+        gradients=gradients,
+        states=states,
+        buckets=buckets,
+        activations=saved.most,
+        peak=alive.most + buckets,
+    )
+
+
+def activation_bytes(
+    config: TransformerConfig,
+    rows: int,  # B
+    length: int,  # T, tokens in each row
+    fused: bool = True,  # attention that never keeps its weights; else written out, and causal
+    bf16: bool = False,  # under autocast; its copies of the weights are left out
+    checkpointing: bool = False,  # as `activation_checkpointing` of `TrainingConfig`
+) -> int:  # bytes, at most at any moment
+    """What a stack of blocks keeps for backward, without dropout and relative positions.
+
+    A pre-norm block of width $d$ with $h$ heads keeps these numbers for each token:
+
+    - the stream before each norm, with mean and deviation: $2d + 4$, always in float32
+    - what each norm returned: $2d$, in bf16 $4d$, because each of the three projections makes a
+      copy of its own
+    - queries, keys and values, shared heads repeated: $3d$
+    - what the heads found: $d$
+    - attention, fused, the sum under each softmax: $h$, always in float32
+    - attention, written out, two tables of weights, because a causal mask makes a second: $2hT$
+    - the units of the feed-forward network, before and after GELU: $2 d_{ff}$
+
+    With $d_{ff} = 4d$ that is about $16d$ numbers, 64 bytes for each token, layer and unit of width
+    in float32. The masks of the written-out form are left out, too. A checkpointed block keeps $d$
+    numbers, its input, and all of the above only while backward is in it.
+    """
+    d = config.d_model
+    h = config.n_heads
+    heads = h * config.head_width  # d, if the width of a head is not chosen by itself
+    itemsize = 2 if bf16 else 4  # bytes of what is computed in bf16
+    norm = 2 if config.norm == "layer" else 1 + d  # RMSNorm keeps what it has divided, too
+    units = {"relu": 1, "swiglu": 4}.get(config.activation, 2) * config.d_ff
+    normed = 4 * d if bf16 else 2 * d
+    table = 0 if fused else 2 * h * length
+    exact = 2 * (d + norm) + (h if fused else 0)
+    block = 4 * exact + itemsize * (normed + 4 * heads + units + table)
+    layers = 4 * d * config.n_layers + block if checkpointing else block * config.n_layers
+    return rows * length * layers
+
+
+def cache_bytes(
+    config: TransformerConfig,
+    rows: int,  # texts that are written at once
+    length: int,  # tokens so far
+    window: int | None = None,  # as for `KVCache`
+    itemsize: int = 4,  # bytes of a number; 2 in half precision
+) -> int:
+    "Keys and values of all layers, while a model writes."
+    positions = min(length, window or length)
+    heads = config.n_kv_heads or config.n_heads
+    return 2 * config.n_layers * rows * heads * positions * config.head_width * itemsize

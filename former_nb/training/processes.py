@@ -1,0 +1,93 @@
+"""Several processes that train one model, and what they need from the machine.
+
+`torchrun` or `accelerate launch` may start several. Accelerate connects them. `fit` cuts the
+batches and chooses the precision itself.
+"""
+
+import os
+import warnings
+from contextlib import contextmanager
+
+import torch
+from tqdm import TqdmWarning
+
+from ..base.core import pick_device
+
+with warnings.catch_warnings():  # accelerate imports tqdm.auto, which warns without ipywidgets
+    warnings.simplefilter("ignore", TqdmWarning)
+    from accelerate import Accelerator
+    from accelerate.utils import GradientAccumulationPlugin, broadcast_object_list
+
+__all__ = [
+    "start_processes",
+    "as_the_first_says",
+    "allow_tf32",
+    "explain_lost_process",
+]
+
+
+def start_processes(
+    device: str = "auto",  # 'auto', 'cpu', 'cuda' or 'mps'
+) -> tuple[Accelerator, torch.device]:  # what connects the processes, where this one computes
+    "Join the other processes, if `torchrun` or `accelerate launch` started several."
+    alone_on = pick_device(device)
+    launched = int(os.environ.get("WORLD_SIZE", 1))
+    for kind in ("DEEPSPEED", "MEGATRON_LM"):
+        if os.environ.get(f"ACCELERATE_USE_{kind}", "false").lower() == "true":
+            raise ValueError(f"processes: expected FSDP or whole models; cannot run under {kind}")
+    on_cpu = launched > 1 and (device == "cpu" or not torch.cuda.is_available())
+    once = GradientAccumulationPlugin(num_steps=1)  # fit cuts batches and casts by itself
+    fsdp = os.environ.pop("ACCELERATE_USE_FSDP", "false")  # `shard_model` does what it asks for
+    accelerator = Accelerator(
+        device_placement=False,
+        cpu=on_cpu,  # otherwise each would train alone
+        mixed_precision="no",
+        gradient_accumulation_plugin=once,
+    )
+    os.environ["ACCELERATE_USE_FSDP"] = fsdp
+    if accelerator.num_processes != launched:
+        joined = f"only {accelerator.num_processes} know of each other"
+        raise ValueError(f"device: {launched} processes were launched, of which {joined}")
+    if launched > 1:
+        return accelerator, accelerator.device
+    return accelerator, alone_on
+
+
+def as_the_first_says(
+    accelerator: Accelerator,
+    number: float,  # as this process has it
+) -> float:  # as the first process has it
+    "One number for all processes; each of them calls this."
+    if accelerator.num_processes == 1:
+        return number
+    numbers = [number]
+    broadcast_object_list(numbers)
+    return numbers[0]
+
+
+@contextmanager
+def allow_tf32(
+    device: torch.device,
+):
+    "Within `with`, CUDA may round what it multiplies in float32 matrices to ten bits (TF32)."
+    before = torch.get_float32_matmul_precision()
+    change = device.type == "cuda" and before == "highest"  # else the caller has chosen
+    if change:
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        if change:
+            torch.set_float32_matmul_precision(before)
+
+
+def explain_lost_process(
+    error: RuntimeError,  # what this process was told
+    processes: int,  # that train together
+) -> None:
+    "Say what it means when another process is gone, in place of what sockets say."
+    gone = isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
+    if processes > 1 and gone:
+        what = "another process of this run has ended, so this one cannot go on; its own output"
+        then = "says why. Start all again, with resume=True where there is a checkpoint"
+        raise RuntimeError(f"{what} {then}") from error

@@ -1,0 +1,301 @@
+"""What a run of `fit` is: the model, its optimizers, the data, and how far it is.
+
+`fit` of lesson 08 is a loop around a `Run`. The run knows what a step needs besides the step: its
+rate, its seed, what the loss is wrapped in, when `valid` is read, and which weights were the best.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from ..base.core import eval_mode
+from ..base.guards import check_that, check_type
+from ..data.text import IGNORE
+from .callbacks import ProgressBar
+from .losses import total_loss
+from .optimization import (
+    checkpoint_blocks,
+    count_targets,
+    in_parts,
+    make_optimizers,
+    over_processes,
+    smoothed,
+    split_batch,
+    to_model,
+    with_precision,
+)
+from .processes import (
+    Accelerator,
+    allow_tf32,
+    as_the_first_says,
+    explain_lost_process,
+    start_processes,
+)
+from .runs import read_epoch, reseed, seed_for
+from .sharding import shard_model, sharding_wanted
+from .training_config import TrainingConfig
+
+__all__ = [
+    "wrap_loss",
+    "Run",
+]
+
+
+def wrap_loss(
+    loss: Callable,  # maps (model, batch) to the mean over the targets that count, a scalar
+    config: TrainingConfig,
+    accelerator: Accelerator,  # one process, or several that share each batch
+    count: Callable = count_targets,  # how many of some targets count
+) -> Callable:  # maps (model, batch) to such a mean, for `train_step`
+    "A loss as the settings ask for it, wrapped from the inside out."
+    if config.label_smoothing:
+        loss = smoothed(loss, config.label_smoothing, config.pad)
+    loss = to_model(loss)
+    loss = with_precision(loss, config.precision)
+    loss = over_processes(loss, accelerator)
+    return in_parts(loss, config.gradient_accumulation_steps, accelerator.no_sync, count)
+
+
+def check_trainable(
+    model: nn.Module,
+) -> None:
+    "Raise `TypeError` unless each weight of the model has a shape, and one of them is trained."
+    check_type("model", model, nn.Module)
+    tensors = model.state_dict(keep_vars=True).values()
+    shaped = all(isinstance(t, torch.Tensor) and not nn.parameter.is_lazy(t) for t in tensors)
+    if not shaped or not any(p.requires_grad for p in model.parameters()):
+        raise TypeError("model: expected tensors with a shape, and at least one to train")
+
+
+def read_first(
+    name: str,  # what the error calls the batches
+    batches,  # of (inputs, targets), with a length
+    seed: int,  # of the run
+):  # the first batch
+    "The first batch. Raises `TypeError` for what cannot be read, or is no pair."
+    expected = "batches with a length, such as a list or a DataLoader"
+    check_that(hasattr(batches, "__len__"), name, expected, batches, TypeError)
+    batch = next(read_epoch(batches, seed), None)
+    pair = isinstance(batch, (tuple, list)) and len(batch) == 2
+    if not pair or not isinstance(batch[1], torch.Tensor):
+        came = f"got {type(batch).__name__}"
+        raise TypeError(f"{name}: expected batches of (inputs, targets), {came}")
+    return batch
+
+
+class Run:
+    """What `fit` was given, what it made of it, and how far it is. Callbacks may read all of it.
+
+    A run is used in a `with`, which starts and ends the callbacks and leaves the best weights in
+    the model, also after an error or Ctrl-C.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,  # maps inputs to logits (..., vocab_size); trained in place
+        train,  # batches of (inputs, targets), with a length
+        valid,  # batches of (inputs, targets), with a length
+        config: TrainingConfig,
+        loss: Callable,  # maps (model, batch) to the mean over the targets that count, a scalar
+        callbacks=(),
+        device: str = "auto",  # 'auto', 'cpu', 'cuda' or 'mps'
+        progress: bool = False,  # show a progress bar
+    ):
+        self.began = time.perf_counter()  # at second 0: the first batch and step are part of it
+        check_trainable(model)
+        check_type("config", config, TrainingConfig)
+        check_type("loss", loss, Callable)
+        self.first_batches = {}  # of each set, until the first step
+        for name, batches in (("train", train), ("valid", valid)):
+            self.first_batches[name] = read_first(name, batches, config.seed)
+        self.model = model
+        self.train = train
+        self.valid = valid
+        self.config = config
+        self.accelerator, device = start_processes(device)
+        self.loss = wrap_loss(loss, config, self.accelerator)
+        self.shared = self.share_model(device)  # the model as the processes share it
+        self.optimizers = make_optimizers(model, config.lr, config.muon_lr, config.weight_decay)
+        # These two stay on the device, because reading a number makes the processor wait for it.
+        exact = torch.float32 if device.type == "mps" else torch.float64
+        self.nats = torch.zeros((), device=device, dtype=exact)  # of this process
+        self.targets = torch.zeros((), device=device, dtype=torch.int64)  # of all processes
+        self.step = 0  # optimizer steps done
+        self.seconds = 0.0  # spent, interruptions left out
+        self.history = []  # a row per evaluation
+        self.best = None  # weights with the lowest validation loss
+        self.done = False
+        self.callbacks = []  # those that were started
+        self.waiting = [*callbacks]  # those to be started
+        if progress:
+            self.waiting.append(ProgressBar())
+
+    def share_model(self, device: torch.device) -> nn.Module:
+        "Bring the model where it computes, and join it with those of the other processes."
+        processes = self.accelerator.num_processes
+        sharded = sharding_wanted() and processes > 1
+        if not sharded:
+            self.model.to(device)
+            model = torch.compile(self.model) if self.config.compile else self.model
+            return self.accelerator.prepare(model)
+        muon_lr = self.config.muon_lr
+        if muon_lr is not None:
+            why = "where weights are cut between processes, because Muon needs whole matrices"
+            raise ValueError(f"muon_lr: expected None {why}, got {muon_lr}")
+        shard_model(self.model, processes, device)
+        return torch.compile(self.model) if self.config.compile else self.model
+
+    # ---- beginning and end
+
+    def __enter__(self) -> "Run":
+        self.lasting = self.while_it_lasts()
+        return self.lasting.__enter__()
+
+    def __exit__(self, kind, error, traceback):
+        return self.lasting.__exit__(kind, error, traceback)
+
+    @contextmanager
+    def while_it_lasts(self):
+        "What is set up for the length of a run, and ended whatever happens."
+        try:
+            checkpoint_blocks(self.model, self.config.activation_checkpointing)
+            with eval_mode(self.model), allow_tf32(self.nats.device):
+                for callback in self.waiting:
+                    self.callbacks.append(callback)
+                    callback.on_start(self)
+                self.first_batches.clear()
+                self.began -= self.seconds  # a run that goes on has spent some
+                yield self
+        except RuntimeError as error:
+            explain_lost_process(error, self.accelerator.num_processes)
+            raise
+        finally:
+            if self.best is not None:
+                self.model.load_state_dict(self.best)
+            checkpoint_blocks(self.model, False)
+            self.tell("on_end")
+
+    def tell(self, event: str) -> None:
+        "Call the method `event` of each callback."
+        for callback in self.callbacks:
+            getattr(callback, event)(self)
+
+    # ---- progress
+
+    @property
+    def steps(self) -> float:
+        "How many steps the run has; infinite where only the clock ends it."
+        return self.config.steps or (self.config.epochs or math.inf) * len(self.train)
+
+    @property
+    def over(self) -> bool:
+        "Whether the last step was made, or the time is up."
+        return self.step >= self.steps or self.seconds >= self.config.seconds
+
+    @property
+    def evaluation_is_due(self) -> bool:
+        "Whether `valid` is to be read after this step."
+        every = self.config.eval_every or len(self.train)
+        return self.over or self.step % every == 0
+
+    @property
+    def since_best(self) -> int:
+        "Evaluations since the best one; 0 right after it."
+        losses = [row["valid"] for row in self.history]
+        return len(losses) - 1 - losses.index(min(losses))
+
+    def tick(self) -> None:
+        "Note how long the run has lasted; where minutes end it, the first process's clock counts."
+        self.seconds = time.perf_counter() - self.began
+        if self.config.minutes is not None:
+            self.seconds = as_the_first_says(self.accelerator, self.seconds)
+
+    # ---- a step
+
+    def batches(self):
+        "The batches of an epoch, or what is left of it."
+        epoch, skip = divmod(self.step, len(self.train))
+        return read_epoch(self.train, self.config.seed, epoch, skip)
+
+    def begin_step(self, batch) -> None:
+        "Set the rates, and the seed of dropout, by the number of the step."
+        config = self.config
+        targets = batch[1]
+        if config.label_smoothing and config.pad is not None and targets.device.type == "cpu":
+            if (targets == config.pad).any():
+                came = f"got a target that is {config.pad}"
+                raise ValueError(f"pad: expected {IGNORE} or pad=None, {came}")
+        share = config.rate(self.step, self.steps, self.seconds)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                peak = group.setdefault("initial_lr", group["lr"])
+                group["lr"] = peak * share
+        rank = self.accelerator.process_index
+        reseed(seed_for(config.seed, "step", self.step, rank), self.nats.device.type)
+
+    def end_step(
+        self,
+        batch,  # (inputs, targets), the same for every process
+        loss: torch.Tensor,  # from `train_step`: this process's part of the mean
+    ) -> None:
+        "Add up what the batch has cost, and count the step."
+        count = count_targets(batch[1])
+        if isinstance(count, torch.Tensor):  # of a batch that is on some device
+            count = count.to(self.nats.device)
+        self.nats += loss.to(self.nats) * count / self.accelerator.num_processes
+        self.targets += count
+        self.optimizers.zero_grad()  # whose memory an evaluation can use
+        self.step += 1
+        self.tick()
+
+    # ---- an evaluation
+
+    def evaluate(self) -> None:
+        "Add a row to the history, keep the weights if they are the best, and end if it is time."
+        self.history.append(self.measure())
+        if self.since_best == 0:
+            self.best = {name: t.detach().clone() for name, t in self.model.state_dict().items()}
+        patience = self.config.patience or math.inf
+        self.done = self.over or self.since_best >= patience
+        self.tell("on_evaluate")
+
+    def measure(self) -> dict:  # a row of the history
+        "The losses since the last evaluation and on the validation data, over all processes."
+        rank = self.accelerator.process_index
+        processes = self.accelerator.num_processes
+        batches = read_epoch(self.valid, self.config.seed)
+        mine = (split_batch(batch, processes)[rank] for batch in batches)  # as many for each
+        valid_nats, valid_targets = total_loss(self.model, mine)
+        nats, count, lost, targets = self.total(valid_nats, valid_targets, self.nats, self.targets)
+        if not count:
+            raise ValueError("valid: expected at least one target that counts, got none")
+        train = lost / max(targets / processes, 1)
+        valid = nats / count
+        self.check_finite(train=train, valid=valid)
+        self.nats.zero_()
+        self.targets.zero_()
+        self.tick()
+        return {
+            "step": self.step,
+            "epoch": self.step // len(self.train),
+            "train": train,
+            "valid": valid,
+            "lr": self.optimizers[0].param_groups[0]["lr"],
+            "seconds": self.seconds,
+        }
+
+    def total(self, *numbers) -> list[float]:
+        "The sum of each number over all processes; waits for the device once."
+        mine = torch.stack([x.to(self.nats) for x in numbers])
+        return self.accelerator.reduce(mine, "sum").tolist()
+
+    def check_finite(self, **numbers: float) -> None:
+        "Raise `ValueError` for NaN: what is broken is neither reported nor saved."
+        if not all(math.isfinite(x) for x in numbers.values()):
+            came = ", ".join(f"{name} {x:.4g}" for name, x in numbers.items())
+            what = f"lr: the loss is no longer a number after step {self.step} ({came})"
+            raise ValueError(f"{what}; a smaller rate may help, got lr={self.config.lr}")
