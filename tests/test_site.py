@@ -313,8 +313,9 @@ GENERATED = [[p for p in PAGES if p.startswith(folder)] for folder in ("api/", "
 LONGEST = [max(pages, key=lambda p: (SITE / p).stat().st_size) for pages in GENERATED if pages]
 OPENED = PAGES if EVERY else sorted({*PAGES} - {*sum(GENERATED, [])} | {*LONGEST})
 KINDS = """index.html 02_attention.html 14_number_words.html deeper/05_positions_measured.html
-solutions/02_attention.html api/attention/dot_product.html _modules/former_nb/attention.html
-search.html 404.html slides/02_attention.html""".split()
+solutions/02_attention.html api/attention/dot_product.html api/house.html
+_modules/former_nb/attention/dot_product.html search.html 404.html
+slides/02_attention.html""".split()
 LIGHTS, WIDTHS = ["light", "dark"], [1280, 390]
 CHARTS = [p for p in PAGES if 'class="vega-chart"' in (SITE / p).read_text(encoding="utf-8")]
 SCREENS = [(page, 1280, "light") for page in KINDS]

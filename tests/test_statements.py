@@ -23,7 +23,7 @@ def prose(page):
 
 
 def test_fifteen_modules_are_made_from_lessons_and_every_page_gives_its_module_its_name():
-    assert "Fifteen are made from lessons and have their names" in prose("index")
+    assert "Fifteen modules are made from lessons" in prose("index")
     sources = {}
     for module in sorted((ROOT / "former_nb").rglob("*.py")):
         said = re.search(r"File to edit: [./]*nbs/(\S+)\.ipynb", module.read_text("utf-8"))

@@ -72,6 +72,7 @@ QUICK = {
     "outputs up to date": lambda: sh("tools/run.py --check"),
 }
 SLOW = {
+    "types": lambda: sh("mypy"),
     "notebooks": lambda: sh(f"nbdev_test --n_workers {WORKERS} --timing"),
     "site": site,
     "pytest": lambda: sh(f"pytest -n {WORKERS} --dist loadfile"),

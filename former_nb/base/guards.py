@@ -63,7 +63,7 @@ def check_int(
     whole = isinstance(value, (Integral, torch.SymInt)) and not isinstance(value, bool)
     fits = whole and (least is None or value >= least)  # type: ignore[operator]
     wanted = "a whole number" if least is None else f"a whole number of {least} or more"
-    if fits and most is not None and isinstance(value, Integral) and abs(value) > most:
+    if fits and most is not None and isinstance(value, Integral) and abs(int(value)) > most:
         fits, wanted = False, f"{wanted}, at most {most:,}"
     check_that(fits, name, wanted, value, ValueError if whole else TypeError)
 

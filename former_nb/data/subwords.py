@@ -19,7 +19,7 @@ def merge(
     pair: tuple[str, str],
 ) -> list[str]:  # with every such pair as one piece, from the left
     "Join two pieces wherever they are neighbours."
-    pieces = []
+    pieces: list[str] = []
     for piece in row:
         if pieces and (pieces[-1], piece) == pair:
             pieces[-1] += piece
@@ -38,14 +38,14 @@ def train_bpe(
     n_merges: int,  # at most; fewer where no more pairs occur twice
 ) -> list[tuple[str, str]]:  # pairs of pieces, in the order learned
     "Byte pair encoding (Sennrich et al. 2016), with the same merges as Hugging Face `tokenizers`."
-    words = Counter()
+    words: Counter[str] = Counter()
     for text in check_texts(texts):
         words.update(cut_words(text))
     rows = {word: list(word) for word in words}
     number = {byte: i for i, byte in enumerate(sorted(ByteLevel.alphabet()))}
-    merges = []
+    merges: list[tuple[str, str]] = []
     while len(merges) < n_merges:
-        pairs = Counter()
+        pairs: Counter[tuple[str, str]] = Counter()
         for word, row in rows.items():
             for pair in pairwise(row):
                 pairs[pair] += words[word]
@@ -74,6 +74,6 @@ def apply_bpe(
             learned = [pair for pair in pairwise(row) if pair in rank]
             if not learned:
                 break
-            row = merge(row, min(learned, key=rank.get))
+            row = merge(row, min(learned, key=lambda pair: rank[pair]))
         pieces += row
     return pieces

@@ -23,6 +23,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -112,6 +113,7 @@ class TextTokenizer:
     "What our tokenizers share. A kind of its own has `encode`, `decode`, `vocab_size`, `to_dict`."
 
     kind = ""  # what tokenizer.json calls it
+    alphabet: Any  # the characters that it knows, for an error to name
     vocab_size: int  # how many different tokens there are, the special ones included
     before: Sequence[int] = (BOS,)  # what a text begins with
     after: Sequence[int] = (EOS,)  # what it ends with

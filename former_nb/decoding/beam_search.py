@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from numbers import Integral
+from typing import Any
 
 import torch
 from torch import nn
@@ -187,7 +188,8 @@ def beam_search(
     first = next(iter(prompts), ())
     single = isinstance(first, Integral) or getattr(first, "ndim", 1) == 0
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, vocab_size)
-    rows = prompt_rows([prompts] if single else prompts, vocab_size, limit, never)
+    given: Any = [prompts] if single else prompts
+    rows = prompt_rows(given, vocab_size, limit, never)
 
     def score(total, length):
         return total / CONVENTIONS[convention](length, length_penalty)
@@ -199,7 +201,7 @@ def beam_search(
     elif cache is None and config is not None:
         cache = KVCache(config.n_layers)
     device = getattr(prompts, "device", None)
-    evaluating = nullcontext()
+    evaluating: Any = nullcontext()
     if isinstance(model, nn.Module):
         device = next(model.parameters()).device
         evaluating = eval_mode(model)

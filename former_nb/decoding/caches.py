@@ -8,6 +8,7 @@ __all__ = ['KVBuffer', 'SlidingWindow', 'LayerCache', 'KVCache', 'stream_rows', 
 
 # %% ../../nbs/deeper/11_caches.ipynb #c7e5d83a
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import torch
 
@@ -41,10 +42,10 @@ class KVBuffer:
             check_int("window", window)
         self.window = window
         self.length = 0  # the position of the next token
-        self.blocks = None  # two of (B, h, size, d), for keys and for values
+        self.blocks: Any = None  # two of (B, h, size, d), for keys and for values
         self.start = 0  # of what is in use
         self.end = 0
-        self.spare = None  # two more blocks, into which `reorder` writes
+        self.spare: Any = None  # two more blocks, into which `reorder` writes
 
     @property
     def k(self) -> torch.Tensor:
@@ -259,7 +260,7 @@ def stream_rows(
     if window is not None and config.build_positions("input") is None:
         longest = 2**63  # positions by distance never meet one beyond the window
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, config.vocab_size)
-    attend = attention if window is None else SlidingWindow(window)
+    attend: Any = attention if window is None else SlidingWindow(window)
     if use_cache:
         attend = KVCache(config.n_layers, window)
     check_prompts(rows, config.vocab_size, longest, never)

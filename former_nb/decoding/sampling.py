@@ -266,7 +266,7 @@ class Sampling:
         if self.seed is None:
             return sample
         if isinstance(self.seed, Integral):
-            return SeededSample(self.seed, prompts, device)
+            return SeededSample(int(self.seed), prompts, device)
 
         def sample_all(logits):
             clocks = torch.empty_like(logits, dtype=torch.float32)

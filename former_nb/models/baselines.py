@@ -57,7 +57,8 @@ class BagOfEmbeddings(BigramClassifier):
         n_bigrams: int = 0,  # as for `BigramClassifier`; without them order has no part
     ):
         super().__init__(config, n_classes, embed_dropout, n_bigrams)
-        self.embed.positions = self.stack = None
+        self.embed.positions = None
+        self.stack = None  # type: ignore[assignment]
 
     def encode(
         self,

@@ -43,7 +43,8 @@ def swiglu(
     return F.silu(gate) * value
 
 
-ACTIVATIONS = {  # the function, and how many inputs each of its outputs takes
+# the function, and how many inputs each of its outputs takes
+ACTIVATIONS: dict[str, tuple[Callable, int]] = {
     "relu": (F.relu, 1),
     "gelu": (F.gelu, 1),
     "gelu_tanh": (partial(F.gelu, approximate="tanh"), 1),  # GPT-2's

@@ -170,7 +170,7 @@ def make_model(
     **sizes,  # of `TransformerConfig`; those of the paper's base model if left out
 ) -> EncoderDecoder:
     "An encoder–decoder for two vocabularies."
-    paper = dict(max_len=512, d_model=512, n_heads=8, n_layers=6, d_ff=2048)
+    paper: dict = dict(max_len=512, d_model=512, n_heads=8, n_layers=6, d_ff=2048)
     paper.update(norm_first=False, activation="relu", positions="sinusoidal")
     paper.update(sizes)
     src_config = TransformerConfig(src_vocab, **paper)

@@ -1,7 +1,8 @@
 """Models that version 0.1 saved, under the names of today."""
 
+from typing import Any
+
 import torch
-from torch import nn
 
 from ..base.core import tied_names
 from ..base.guards import check_that
@@ -47,7 +48,7 @@ def kind_today(
 
 def rename_tensors(
     tensors: dict[str, torch.Tensor],  # name -> weight, as version 0.1 saved them
-    model: nn.Module,  # of today, of the same configuration
+    model: Any,  # of today, of the same configuration
 ) -> dict[str, torch.Tensor]:  # as the model has them
     """The weights of version 0.1 for a model of today. Raises `ValueError` where they are another
     function: for positions that each layer learned, or in a class that cannot compute the same."""
@@ -65,13 +66,13 @@ def rename_tensors(
             new[_name_today(name, translator)] = weight
     for name, twin in tied_names(model).items():
         there = [new[n] for n in (name, twin) if n in new]
-        whole = next(iter(there), None)
-        equal = all(weight is whole or torch.equal(weight, whole) for weight in there)
+        whole = there[0] if there else None
+        equal = all(weight is whole or torch.equal(weight, there[0]) for weight in there)
         check_that(
             equal, name, f"the numbers of {twin}, since this class has one for both", "others"
         )
         if there:
-            new[name] = new[twin] = whole
+            new[name] = new[twin] = there[0]
     plain = type(model).__name__ != "EncoderDecoder" or model.config.pad_token_id == 0
     check_that(plain, "pad_token_id", "0 outside a BartEncoderDecoder", model.config.pad_token_id)
     return new

@@ -6,6 +6,7 @@ this needs a line in the loop.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from tqdm import tqdm
@@ -84,7 +85,7 @@ class TensorBoard(Callback):
 
     def __init__(self, folder: str | Path):
         self.folder = check_path("folder", folder)
-        self.writer = None
+        self.writer: Any = None
         from torch.utils.tensorboard import SummaryWriter  # needs the package tensorboard
 
         self.open = SummaryWriter

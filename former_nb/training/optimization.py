@@ -60,7 +60,7 @@ def count_targets(
 ) -> int | torch.Tensor:  # a number; on a device a tensor, because reading it would wait
     "How many targets count."
     count = (targets != IGNORE).sum()
-    return count.item() if count.device.type == "cpu" else count
+    return int(count) if count.device.type == "cpu" else count
 
 
 def share_of(
@@ -220,7 +220,8 @@ def checkpoint_blocks(
     for block in (m for m in model.modules() if isinstance(m, Block)):
         vars(block).pop("forward", None)
         if on:
-            block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+            again = partial(checkpoint, block.forward, use_reentrant=False)
+            block.forward = again  # type: ignore[method-assign]
 
 # %% ../../nbs/deeper/08_optimization.ipynb #a7model
 def to_model(

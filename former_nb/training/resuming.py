@@ -13,6 +13,7 @@ from array import array
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -121,15 +122,16 @@ def save_run(
     nats, broken = run.total(run.nats, ~finite)
     run.check_finite(train=nats, weights=math.nan if broken else 0.0)
     tensors = {f"model.{name}": t for name, t in run.model.state_dict().items()}
-    tensors |= {f"best.{name}": t for name, t in (run.best or {}).items()}
+    best = run.best or {}
+    tensors |= {f"best.{name}": t for name, t in best.items()}
     for name, optimizer, p in _weights(run):
         tensors |= {f"optimizer.{name}.{key}": t for key, t in optimizer.state[p].items()}
-    tensors = gather_tensors(tensors)  # every process takes part where weights are cut
-    if not run.accelerator.is_main_process:
+    whole = gather_tensors(tensors)  # every process takes part where weights are cut
+    if whole is None or not run.accelerator.is_main_process:
         return
     progress = {name: getattr(run, name) for name in PROGRESS}
     progress |= {"nats": nats, "targets": run.targets.item()}
-    write_checkpoint(folder, tensors, {"run": about, "progress": progress})
+    write_checkpoint(folder, whole, {"run": about, "progress": progress})
 
 
 def load_run(
@@ -198,7 +200,8 @@ class Checkpoint(Callback):
         if save_every is not None:
             check_int("save_every", save_every)
         check_choice("resume", resume, (True, False))
-        self.folder, self.lock = check_path("folder", folder), None
+        self.folder = check_path("folder", folder)
+        self.lock: Any = None
         self.save_every, self.resume = save_every or math.inf, resume
 
     def on_start(self, run: Run) -> None:

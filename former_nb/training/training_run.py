@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
@@ -79,7 +80,7 @@ def read_first(
     "The first batch. Raises `TypeError` for what cannot be read, or is no pair."
     expected = "batches with a length, such as a list or a DataLoader"
     check_that(hasattr(batches, "__len__"), name, expected, batches, TypeError)
-    batch = next(read_epoch(batches, seed), None)
+    batch: Any = next(read_epoch(batches, seed), None)
     pair = isinstance(batch, (tuple, list)) and len(batch) == 2
     if not pair or not isinstance(batch[1], torch.Tensor):
         came = f"got {type(batch).__name__}"
@@ -116,20 +117,20 @@ class Run:
         self.train = train
         self.valid = valid
         self.config = config
-        self.accelerator, device = start_processes(device)
+        self.accelerator, where = start_processes(device)
         self.loss = wrap_loss(loss, config, self.accelerator)
-        self.shared = self.share_model(device)  # the model as the processes share it
+        self.shared = self.share_model(where)  # the model as the processes share it
         self.optimizers = make_optimizers(model, config.lr, config.muon_lr, config.weight_decay)
         # These two stay on the device, because reading a number makes the processor wait for it.
-        exact = torch.float32 if device.type == "mps" else torch.float64
-        self.nats = torch.zeros((), device=device, dtype=exact)  # of this process
-        self.targets = torch.zeros((), device=device, dtype=torch.int64)  # of all processes
+        exact = torch.float32 if where.type == "mps" else torch.float64
+        self.nats = torch.zeros((), device=where, dtype=exact)  # of this process
+        self.targets = torch.zeros((), device=where, dtype=torch.int64)  # of all processes
         self.step = 0  # optimizer steps done
         self.seconds = 0.0  # spent, interruptions left out
-        self.history = []  # a row per evaluation
-        self.best = None  # weights with the lowest validation loss
+        self.history: list[dict] = []  # a row per evaluation
+        self.best: dict[str, torch.Tensor] | None = None  # weights with the lowest validation loss
         self.done = False
-        self.callbacks = []  # those that were started
+        self.callbacks: list[Any] = []  # those that were started
         self.waiting = [*callbacks]  # those to be started
         if progress:
             self.waiting.append(ProgressBar())
@@ -140,13 +141,16 @@ class Run:
         sharded = sharding_wanted() and processes > 1
         if not sharded:
             self.model.to(device)
-            model = torch.compile(self.model) if self.config.compile else self.model
-            return self.accelerator.prepare(model)
+            return self.accelerator.prepare(self.compiled())
         muon_lr = self.config.muon_lr
         if muon_lr is not None:
             why = "where weights are cut between processes, because Muon needs whole matrices"
             raise ValueError(f"muon_lr: expected None {why}, got {muon_lr}")
         shard_model(self.model, processes, device)
+        return self.compiled()
+
+    def compiled(self) -> Any:
+        "The model, with kernels of its own where the settings ask for them."
         return torch.compile(self.model) if self.config.compile else self.model
 
     # ---- beginning and end
