@@ -35,8 +35,8 @@ PAGES = order.STEPS
 BUILDS = [*order.BUILDS.values()]
 BUILD_PARTS = ["What you build", "What you are given", "What `check` tries"]
 BELOW = {  # what modules of the path import of deep dives, which those lessons name in a sentence
-    "training": {"losses"},
-    "number_words": {"caches"},
+    "training.training": {"training.losses"},
+    "decoding.number_words": {"decoding.caches"},
 }
 
 # ---------------------------------------------------------------- what a reader sees of a page

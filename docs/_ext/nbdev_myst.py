@@ -688,8 +688,8 @@ def write_assets(app):
     write_vega(static / "vega.js")
     write_mathjax(static / "mathjax")
     write_card(static / "card.png")
-    for folder in sorted((ROOT / LIB / "models").iterdir()):
-        write_model(folder, static / f"live_{folder.name}.js")
+    for config in sorted((ROOT / LIB / "models").glob("*/config.json")):
+        write_model(config.parent, static / f"live_{config.parent.name}.js")
 
 
 def write_model(folder, path):

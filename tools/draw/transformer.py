@@ -8,23 +8,23 @@ from svg import Drawing
 NBS = Path(__file__).resolve().parents[2] / "nbs"
 PATH = sorted(page.stem for page in NBS.glob("[01][0-9]_*.ipynb"))
 
-LESSONS = [
-    "self-attention",
-    "queries, keys and values",
-    "multi-head attention",
-    "masks",
-    "positions",
-    "the block",
-    "text",
-    "training",
-    "a classifier",
-    "a generator",
-    "decoding",
-    "encoder and decoder",
-    "number words",
-    "subwords",
-    "translation",
-]
+LESSONS = {
+    1: "self-attention",
+    2: "queries, keys and values",
+    3: "multi-head attention",
+    4: "masks",
+    5: "positions",
+    6: "the block",
+    7: "text",
+    8: "training",
+    9: "a classifier",
+    10: "a generator",
+    11: "decoding",
+    13: "encoder and decoder",
+    14: "number words",
+    15: "subwords",
+    16: "translation",
+}
 ENCODER = [
     "source text",
     "tokens",
@@ -64,10 +64,10 @@ MARKED = {
     9: ([("e", "classifier")], E),
     10: ([("d", "linear, softmax")], [p for p in D if p[1] not in ("cross-attention", "loss")]),
     11: ([("d", "next token")], [p for p in D if p[1] not in ("cross-attention", "loss")]),
-    12: ([("e", "memory"), ("d", "cross-attention")], WHOLE),
-    13: ([E[0], D[0], ("d", "cross-attention")], WHOLE),
-    14: ([p for p in EVERYTHING if p[1] == "tokens"], [E[0], D[0]]),
-    15: ([E[0], D[0], ("d", "next token")], WHOLE),
+    13: ([("e", "memory"), ("d", "cross-attention")], WHOLE),
+    14: ([E[0], D[0], ("d", "cross-attention")], WHOLE),
+    15: ([p for p in EVERYTHING if p[1] == "tokens"], [E[0], D[0]]),
+    16: ([E[0], D[0], ("d", "next token")], WHOLE),
 }
 LEFT, RIGHT, WIDE, STEP = 30, 216, 158, 18
 MID_L, MID_R = LEFT + WIDE / 2, RIGHT + WIDE / 2
@@ -134,17 +134,17 @@ def full():
         "tokens become embeddings with positions (05). In each of N blocks follow "
         "self-attention (a weighted average, 01; query, key, value, 02; many heads, 03; a padding "
         "mask, 04), add and norm, feed-forward, add and norm (06). The result, the memory, is "
-        "pooled by a classifier (09: an encoder alone), or read by a decoder (12: both together; "
+        "pooled by a classifier (09: an encoder alone), or read by a decoder (13: both together; "
         "10: a decoder alone). Right, the decoder: the target so far becomes tokens and "
         "embeddings; in each block follow self-attention with a causal mask (04), "
-        "cross-attention, with queries of its own and keys and values from the memory (12), and "
+        "cross-attention, with queries of its own and keys and values from the memory (13), and "
         "feed-forward (06), each with add and norm. A linear layer and a softmax say which token "
         "comes next (10); "
         "it is chosen and appended to the target (11). In training, the loss compares the logits "
-        "with the shifted targets (08). Number words (13) and captions (15) are translated.",
+        "with the shifted targets (08). Number words (14) and captions (16) are translated.",
     )
-    y = part(d, LEFT, 14, [("source text",), ("einundzwanzig", 13), ("Ein Mann …", 15)])
-    for lines in ([("tokens",), ("text to ids", 7, 14)], [("embedding",), ("+ positions", 5)]):
+    y = part(d, LEFT, 14, [("source text",), ("einundzwanzig", 14), ("Ein Mann …", 16)])
+    for lines in ([("tokens",), ("text to ids", 7, 15)], [("embedding",), ("+ positions", 5)]):
         d.arrow(f"M{MID_L} {y + 1}v11")
         y = part(d, LEFT, y + 14, lines)
     begin = y + 12
@@ -164,23 +164,23 @@ def full():
     d.out.insert(mark, d.out.pop(behind))
     d.arrow(f"M{MID_L} {y + 1}v23", "v")
     memory = y + 27
-    y = part(d, LEFT, memory, [("memory", 12)], "v")
+    y = part(d, LEFT, memory, [("memory", 13)], "v")
     d.arrow(f"M{MID_L} {y + 1}v15", "v")
     part(d, LEFT, y + 19, [("classifier",), ("pool, linear", 9)])
     # decoder: its cross-attention stands beside the memory
-    cross = [("cross-attention", 12), ("q from the decoder",), ("k, v from memory", 13)]
+    cross = [("cross-attention", 13), ("q from the decoder",), ("k, v from memory", 14)]
     own = [("self-attention",), ("many heads", 3), ("causal mask", 4)]
     embedded = memory - 18 - 22 - 26 - 10 - tall(own) - 46  # the end of the embedding
     tops = [embedded - 44, embedded - 44 - 58, embedded - 44 - 2 * 58]
     d.text(RIGHT, 28, "number: the lesson")
     d.text(RIGHT, 45, "that builds the part")
     for i, (lesson, words) in enumerate(
-        ((9, "encoder alone"), (10, "decoder alone"), (12, "both together"))
+        ((9, "encoder alone"), (10, "decoder alone"), (13, "both together"))
     ):
         chip(d, RIGHT + 22, 74 + 20 * i, lesson)
         d.text(RIGHT + 30, 74 + 20 * i, words)
-    part(d, RIGHT, tops[2], [("target so far",), ("<bos> twenty-", 13)])
-    part(d, RIGHT, tops[1], [("tokens",), ("text to ids", 7, 14)])
+    part(d, RIGHT, tops[2], [("target so far",), ("<bos> twenty-", 14)])
+    part(d, RIGHT, tops[1], [("tokens",), ("text to ids", 7, 15)])
     part(d, RIGHT, tops[0], [("embedding",), ("+ positions", 5)])
     for top in tops[:2]:
         d.arrow(f"M{MID_R} {top - 13}v11")
@@ -209,7 +209,7 @@ def small(lesson):
     names = " and ".join(dict.fromkeys(name for _, name in built))
     d = Drawing(
         f"transformer_{lesson:02}",
-        f"Map of the Transformer: lesson {lesson:02}, {LESSONS[lesson - 1]}",
+        f"Map of the Transformer: lesson {lesson:02}, {LESSONS[lesson]}",
         "Left the encoder (source text, tokens, embedding, blocks of self-attention and "
         "feed-forward, memory) and a classifier, right the decoder (target so far, tokens, "
         "embedding, blocks of self-attention, cross-attention and feed-forward, linear and "
@@ -258,7 +258,7 @@ def small(lesson):
     block("d", "loss", 326, left)
     d.arrow(f"M{right - 1} 338H{left + wide + 3}")
     d.text(right + 2, 30, f"Lesson {lesson:02}", "word strong")
-    d.text(right + 2, 48, LESSONS[lesson - 1], room=wide)
+    d.text(right + 2, 48, LESSONS[lesson], room=wide)
     d.save(398)
 
 
