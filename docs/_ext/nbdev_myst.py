@@ -15,6 +15,7 @@ import sys
 import textwrap
 from base64 import b64encode
 from configparser import ConfigParser
+from contextlib import suppress
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -201,7 +202,7 @@ def api_modules():
     modules = []
     for path in PACKAGE.rglob("*.py"):
         file = path.relative_to(PACKAGE).with_suffix("")
-        if not file.name.startswith("_") and file.parts[0] != "checks":
+        if not file.name.startswith("_") and file.parts[0] not in ("checks", "builds", "lazy"):
             modules.append(".".join(file.parts))
     return sorted(modules)
 
@@ -669,7 +670,8 @@ def document(app, what, name, obj, options, lines):
     """autodoc-process-docstring: Markdown to reStructuredText, then the parameters."""
     lines[:] = [to_rst(line) for line in lines]
     if what in ("function", "method", "class"):
-        lines += ["", *parameter_fields(obj)]
+        with suppress(OSError):  # a class that was made by a call has no source
+            lines += ["", *parameter_fields(obj)]
 
 
 def skip_fields(app, what, name, obj, skip, options):
