@@ -529,8 +529,9 @@ def test_a_page_is_found_without_its_number(page, old):
 
 
 def test_a_page_of_the_library_leads_to_the_reference_of_its_plain_module():
-    pages = ["index", "02_attention", "api/viewer", "api/attention", "api/nothing", "deeper/viewer"]
-    olds = {("attention", "02_attention"), ("library/viewer", "api/viewer")}
+    pages = ["index", "02_attention", "api/inspection/viewer", "api/attention/dot_product"]
+    pages += ["api/nothing", "deeper/viewer"]
+    olds = {("attention", "02_attention"), ("library/viewer", "api/inspection/viewer")}
     assert set(ext.old_addresses(pages)) == olds
 
 
