@@ -558,7 +558,7 @@ def api_page(module):
             *constants(module),
         ]
     )
-    return f"# `{LIB}.{module}`\n\n{taught}```{{eval-rst}}\n{body}```\n"
+    return f"# `{module}`\n\n{taught}```{{eval-rst}}\n{body}```\n"
 
 
 HOUSE = f"""\
