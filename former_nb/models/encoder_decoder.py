@@ -123,7 +123,7 @@ class EncoderDecoder(nn.Module, Pretrained):
         d_model = config.d_model
         same = self.tgt_config.d_model == d_model
         check_that(same, "tgt_config", f"d_model = {d_model}", self.tgt_config.d_model)
-        unit = dict(std=d_model**-0.5, scale=config.embed_scale)  # rows of length 1
+        unit = dict(std=d_model**-0.5, scale=config.embed_scale)  # rows of length 1, times √d_model
         self.src_embed = Embedding(config, **unit)
         self.tgt_embed = Embedding(self.tgt_config, **unit)
         if tgt_config is None:
