@@ -6,19 +6,17 @@
 __all__ = ['self_attention_einops', 'multi_head_folded', 'GrowingCache', 'multi_head_token_by_token', 'Cost', 'count_cost']
 
 # %% ../../nbs/deeper/03_equivalent_forms.ipynb #b20c088b
-from math import prod
 from typing import NamedTuple
 
 import einops
 import torch
 from einops import rearrange
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from .dot_product import attention
 from .multi_head import MultiHeadAttention
 from ..base.guards import check_that
+from ..base.traffic import Traffic
 
 # %% ../../nbs/deeper/03_equivalent_forms.ipynb #f329d433
 def self_attention_einops(
@@ -120,27 +118,6 @@ class Cost(NamedTuple):
     operations: int  # that were no views
 
 
-def _bytes(t):
-    "The memory behind a tensor; an axis that was expanded (stride 0) repeats what is there."
-    return t.element_size() * prod(n for n, stride in zip(t.shape, t.stride()) if stride or n == 0)
-
-
-class _Traffic(TorchDispatchMode):
-    "Sum the bytes that each operation reads and writes."
-
-    def __init__(self):
-        super().__init__()
-        self.bytes = self.operations = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        if not (func.is_view or func is torch.ops.aten._unsafe_view.default):
-            tensors = [t for t in tree_leaves((args, kwargs, out)) if isinstance(t, torch.Tensor)]
-            self.bytes += sum(_bytes(t) for t in tensors)
-            self.operations += 1
-        return out
-
-
 def count_cost(
     function,  # called once, without gradients
     *inputs,  # its arguments
@@ -148,7 +125,7 @@ def count_cost(
     "Run `function(*inputs)` and count what it does."
     detached = [t.detach() if isinstance(t, torch.Tensor) else t for t in inputs]
     counter = FlopCounterMode(display=False, custom_mapping=_EXTRA_FLOPS)
-    traffic = _Traffic()
+    traffic = Traffic()
     with torch.no_grad(), counter, traffic:
         function(*detached)
-    return Cost(counter.get_total_flops(), traffic.bytes, traffic.operations)
+    return Cost(counter.get_total_flops(), traffic.n_bytes, traffic.operations)
