@@ -147,7 +147,10 @@ def _help_pages(instead):
 
 def load_shakespeare() -> tuple[str, str]:  # the text, and one line that says where it comes from
     "tinyshakespeare (Karpathy 2015), 1.1 million characters of plays; else Python's help pages."
-    read = lambda: read_text(fetch(SOURCES["tinyshakespeare"]))
+
+    def read():
+        return read_text(fetch(SOURCES["tinyshakespeare"]))
+
     text, instead = _or_else(read, python_prose, _help_pages("tinyshakespeare"))
     return text, instead or f"tinyshakespeare, {len(text):,} characters, {_origin()}"
 
@@ -205,7 +208,10 @@ def _captions(part):
 
 def load_translations() -> tuple[dict[str, list[tuple[str, str]]], str]:  # as in `number_pairs`
     "Multi30k (Elliott et al. 2016), German and English captions; else number words."
-    read = lambda: {part: _captions(part) for part in ("train", "valid", "test")}
+
+    def read():
+        return {part: _captions(part) for part in ("train", "valid", "test")}
+
     parts, instead = _or_else(read, number_pairs, "number words instead of Multi30k")
     return parts, instead or f"Multi30k, {len(parts['train']):,} pairs, {_origin()}"
 

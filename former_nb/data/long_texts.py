@@ -53,7 +53,11 @@ class TextWindows:
         "The windows that start there."
         step, last = torch.arange(self.length), len(self.ids) - 1  # (T,)
         at = starts[:, None] + step  # (B, T), positions of the targets
-        read = lambda at: torch.from_numpy(self.ids[at.clamp(0, last).numpy()].astype(np.int64))
+
+        def read(at):
+            ids = self.ids[at.clamp(0, last).numpy()]
+            return torch.from_numpy(ids.astype(np.int64))
+
         inputs = read(at - 1).masked_fill(at == 0, BOS).masked_fill(at > last, PAD)
         counted = (starts[:, None] > 0) & (step < self.context)  # in the window before
         targets = read(at).masked_fill((at > last) | counted, IGNORE)

@@ -154,9 +154,10 @@ def load_run(
     run.model.load_state_dict(own("model."))
     run.best = own("best.") or None
     for name, optimizer, p in _weights(run):
-        found = part(f"optimizer.{name}.").items()
-        like = lambda t: p if t.shape == p.shape else run.nats  # a step count is not cut
-        optimizer.state[p] = {k: cut_like(t, like(t)) for k, t in found}
+        optimizer.state[p] = {}
+        for key, t in part(f"optimizer.{name}.").items():
+            like = p if t.shape == p.shape else run.nats  # a step count is not cut
+            optimizer.state[p][key] = cut_like(t, like)
     for name in PROGRESS:
         setattr(run, name, progress[name])
     run.nats.fill_(progress["nats"] if run.accelerator.is_main_process else 0.0)
