@@ -48,7 +48,10 @@ def peak_memory(run, device: torch.device) -> int:
     if not status.exists():  # not Linux: the peak of the whole process
         run(), run()
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    held = lambda name: int(status.read_text().split(name + ":")[1].split()[0]) * 1024
+
+    def held(name):
+        return int(status.read_text().split(name + ":")[1].split()[0]) * 1024
+
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     before = held("VmRSS")
     run(), run()

@@ -206,7 +206,10 @@ def train_generator(size, precision, device):
 def ragged(texts, most, vocab_size, n):
     "Rows as long as some texts have words, of random tokens: the lengths are real."
     lengths = [min(len(text.split()) + 2, most) for text in texts[:: max(1, len(texts) // n)][:n]]
-    draw = lambda size: torch.randint(len(SPECIALS), vocab_size, (size,)).tolist()
+
+    def draw(size):
+        return torch.randint(len(SPECIALS), vocab_size, (size,)).tolist()
+
     return [[BOS, *draw(size - 2), EOS] for size in lengths]
 
 
@@ -216,10 +219,16 @@ def train_classifier(device):
     c = TransformerConfig(8000, 256, 128, 4, 4, 512, dropout=0.0)
     texts = [text for text, _ in load_reviews()[0]["train"]]
     rows = [(row, i % 2) for i, row in enumerate(ragged(texts, 256, c.vocab_size, 64))]
-    place = lambda batches: [tuple(t.to(device) for t in batch) for batch in batches]
+
+    def place(batches):
+        return [tuple(t.to(device) for t in batch) for batch in batches]
+
     buckets = place(label_batches(rows, 16, 256))
     mixed = place(collate_labels(rows[i::4]) for i in range(4))
-    theirs = lambda model, x: model(x, attention_mask=(x != PAD).long()).logits
+
+    def theirs(model, x):
+        return model(x, attention_mask=(x != PAD).long()).logits
+
     ours = Classifier(c, 2)
     models = {
         "ours": lambda: (ours, call, buckets),
@@ -262,9 +271,10 @@ def translator_batches(kind):
 @workload("train_translator", ("buckets",), ("unsorted",))
 def train_translator(kind, device):
     batches, ours, c = translator_batches(kind), EncoderDecoder(TRANSLATOR), TRANSLATOR
-    theirs = lambda m, x: (
-        m(x[0], attention_mask=(x[0] != PAD).long(), decoder_input_ids=x[1]).logits
-    )
+
+    def theirs(m, x):
+        return m(x[0], attention_mask=(x[0] != PAD).long(), decoder_input_ids=x[1]).logits
+
     models = {
         "ours": lambda: (ours, call),
         "nn.Transformer": lambda: (peers.TorchTranslator(c), call),
@@ -278,7 +288,10 @@ def train_translator(kind, device):
     flops = step_flops(weights_of(ours.encoder) + moved, sum(read), pairs, c.d_model)
     weights = weights_of(ours.decoder) - moved + c.vocab_size * c.d_model
     flops += step_flops(weights, sum(write), 0, 0)
-    place = lambda x, targets: (tuple(t.to(device) for t in x), targets.to(device))
+
+    def place(x, targets):
+        return (tuple(t.to(device) for t in x), targets.to(device))
+
     return Work(steps(models, [place(*batch) for batch in batches], device), flops)
 
 
@@ -311,7 +324,10 @@ def translation(num_beams, device, n=32):
 
     def search():
         memory, mask = ours.decoder.project(ours.encode(src)), padding_mask(src)
-        decode = lambda tokens, cache: ours.decode(tokens, memory, mask, cache, attend_beams)
+
+        def decode(tokens, cache):
+            return ours.decode(tokens, memory, mask, cache, attend_beams)
+
         cache, never = KVCache(TRANSLATOR.n_layers), (PAD, BOS, UNK, EOS)
         how = dict(eos_token_ids=None, cache=cache, suppress_tokens=never)
         return [found[0][0] for found in beam_search(decode, starts, num_beams, n, **how)]

@@ -15,7 +15,6 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.attention.dot_product import attention, attention_weights
-from former_nb.attention.equivalent_forms import multi_head_folded, multi_head_token_by_token
 from former_nb.attention.grouped_query import GroupedQueryAttention
 from former_nb.attention.mask_formats import to_torch_mha
 from former_nb.attention.mask_patterns import document_mask, sliding_window_mask
@@ -166,15 +165,6 @@ def test_the_fused_path_is_torchs_kernel():
     for how in ({}, dict(is_causal=True)):
         theirs = F.scaled_dot_product_attention(q, k, v, **how)
         assert torch.equal(attention(q, k, v, **how), theirs)
-
-
-@pytest.mark.parametrize(("heads", "bias"), [(1, True), (3, False), (6, True)])
-def test_heads_in_the_batch_and_token_by_token_equal_the_layer(heads, bias):
-    torch.manual_seed(0)
-    layer, x = MultiHeadAttention(12, heads, bias=bias), numbers(2, 5, 12).requires_grad_()
-    inputs = [x, *layer.parameters()]
-    same(multi_head_folded(layer, x), layer(x), inputs)
-    same(multi_head_token_by_token(layer, x), layer(x, is_causal=True), inputs)
 
 
 # ---- nn.MultiheadAttention

@@ -24,7 +24,6 @@ from former_nb.inspection.ablation import (
     rank_heads,
     record_heads,
 )
-from former_nb.inspection.attention_maps import induction_scores
 from former_nb.inspection.recording import (
     Recorder,
     attention_table,
@@ -516,19 +515,3 @@ TABLE = {
 @pytest.mark.parametrize("call, wanted", cases(TABLE))
 def test_bad_input(call, wanted):
     judge(call, wanted)
-
-
-# ---- induction
-
-
-def test_induction_is_weight_on_what_followed_before():
-    tokens = torch.tensor([[5, 6, 7, 5, 6, 5], [1, 2, 3, 4, 5, 6]])
-    weights = torch.zeros(2, 2, 6, 6)
-    for i, j in ((3, 1), (4, 2), (5, 4)):  # the last might look at 1 as well
-        weights[0, 0, i, j] = 0.5
-    weights[0, 1, 5, 1] = weights[0, 1, 5, 4] = 0.25
-    weights[1] = 1 / 6  # nothing comes again
-    assert_close(induction_scores(weights, tokens), torch.tensor([0.5, 0.5 / 3]))
-    assert_close(induction_scores(weights[1:], tokens[1:]), torch.zeros(2))
-    with pytest.raises(ValueError, match=r"tokens: expected shape \(2, 6\)"):
-        induction_scores(weights, tokens[:1])

@@ -39,9 +39,6 @@ from former_nb.attention.equivalent_forms import (
     Cost,
     GrowingCache,
     count_cost,
-    multi_head_folded,
-    multi_head_token_by_token,
-    self_attention_einops,
 )
 from former_nb.attention.grouped_query import GroupedQueryAttention
 from former_nb.attention.multi_head import MultiHeadAttention
@@ -406,19 +403,6 @@ TABLE = {
             (ValueError, "ours: expected"),
         ),
         ("torch's layer", lambda: mha_to_torch(theirs()), (TypeError, "ours: expected")),
-    ],
-    "multi_head_folded": [
-        *layer_edges(lambda x: multi_head_folded(LAYER, x)),
-        ("grouped heads", lambda: multi_head_folded(GROUPED, X), (ValueError, "layer:")),
-    ],
-    "self_attention_einops": [("T = 0", lambda: self_attention_einops(n(2, 0, 3)), shape(2, 0, 3))],
-    "multi_head_token_by_token": [
-        ("T = 0", lambda: multi_head_token_by_token(LAYER, n(2, 0, 12)), shape(2, 0, 12)),
-        (
-            "NaN in one word",
-            lambda: multi_head_token_by_token(LAYER, spoilt(X, 1, 2)),
-            nan_only_at(1, slice(2, None)),
-        ),
     ],
     "GrowingCache": [
         ("T = 0", lambda: GrowingCache()(*[n(2, 3, 0, 4)] * 3), shape(2, 3, 0, 4)),

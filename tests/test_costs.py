@@ -14,14 +14,13 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from former_nb.base.core import set_seed
-from former_nb.decoding.caches import KVCache
 from former_nb.models.block import Stack
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
-from former_nb.training.costs import activation_bytes, cache_bytes, training_cost
+from former_nb.training.costs import activation_bytes, training_cost
 from former_nb.training.losses import token_loss
 from former_nb.training.optimization import (
     checkpoint_blocks,
@@ -160,18 +159,6 @@ def test_the_formula_of_activations_is_what_autograd_keeps(form, bf16):
     assert abs(table / counted(fused=False) - 1) < 0.05
     one = counted() // config.n_layers  # a block, while backward is in it
     assert less - last == counted(checkpointing=True) - one
-
-
-@pytest.mark.parametrize("window", [None, 5])
-@pytest.mark.parametrize("n_kv_heads", [None, 2])
-def test_the_formula_of_caches_is_what_they_keep(window, n_kv_heads):
-    model, length = tiny(n_kv_heads=n_kv_heads, positions="rotary").eval(), 9
-    cache = KVCache(2, window)
-    with torch.no_grad():
-        for i in range(length):
-            model(tokens(3, length)[:, i : i + 1], cache)
-    kept = sum(t.nbytes for layer in cache for t in (layer.buffer.k, layer.buffer.v))
-    assert kept == cache_bytes(model.config, 3, length, window)
 
 
 @pytest.mark.parametrize("kind", KINDS)

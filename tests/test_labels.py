@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_classifier import CONFIG, LETTERS, model, tokens
+from test_classifier import CONFIG, LETTERS, model
 from torch.testing import assert_close
 
 from former_nb.base.core import set_seed
@@ -23,7 +23,6 @@ from former_nb.decoding.labels import (
     LONGEST_TEXT,
     classification_report,
     collate_labels,
-    gradient_times_input,
     label_batches,
     label_names,
     label_rows,
@@ -219,33 +218,7 @@ def test_balance_and_report():
     assert list(classification_report([], []).columns) == ["texts", "precision", "recall", "f1"]
 
 
-class WithoutBlocks(torch.nn.Module):
-    def forward(self, x, attend, mask):
-        return x
-
-
-def test_attribution_is_to_the_token_and_not_to_its_position():
-    m, batch = model(2, config=replace(CONFIG, positions="learned")), tokens([9])
-    m.stack = WithoutBlocks()
-    scores = gradient_times_input(m, batch, 1)
-    assert_close(gradient_times_input(m, batch.flip(1), 1), scores.flip(1))
-
-
-def test_attribution_sums_to_the_logit_where_the_model_is_linear():
-    "Mean pool, no blocks: gradient times input is exact."
-    m, batch = model(2, n_bigrams=30, config=replace(CONFIG, positions="alibi")), tokens([4, 9])
-    m.stack = WithoutBlocks()
-    scores, logits = gradient_times_input(m, batch, 1), m(batch) - m.head.bias
-    assert_close(scores.sum(-1), logits[:, 1] - logits[:, 0], rtol=1e-4, atol=1e-5)
-    assert not scores[0, 4:].any()
-    three = model(3)
-    total = sum(gradient_times_input(three, batch, k) for k in range(3))
-    assert_close(total, torch.zeros(2, 9), rtol=0, atol=1e-4)
-    assert all(p.grad is None for p in three.parameters())
-
-
 M, T, XY = small(), LETTERS, ["x", "y"]
-EMPTY = torch.zeros(0, 4, dtype=torch.int64)
 BAD = {
     "no room": (ValueError, "max_len:", lambda: truncate([1], 0)),
     "a way": (ValueError, "strategy:", lambda: truncate([1], 1, "tail")),
@@ -271,7 +244,6 @@ BAD = {
     "no model": (ValueError, "model:", lambda: predict(None, T, ["a"])),
     "nothing there": (ValueError, "file:", lambda: read_labeled_csv("no such")),
     "fewer said": (ValueError, "", lambda: classification_report(["a"], [])),
-    "a class too many": (ValueError, "target:", lambda: gradient_times_input(M, EMPTY, 2)),
 }
 
 
@@ -279,7 +251,3 @@ BAD = {
 def test_bad_input_is_named(kind, name, call):
     with pytest.raises(kind, match=f"^{name}"):
         call()
-
-
-def test_no_rows_have_no_scores():
-    assert gradient_times_input(M, EMPTY, 1).shape == (0, 4)

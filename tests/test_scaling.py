@@ -21,7 +21,7 @@ from torch import nn
 from former_nb.base.checkpoints import read_checkpoint
 from former_nb.saving.saving import load_model
 from former_nb.training.processes import start_processes
-from former_nb.training.scaling import all_reduce_bytes, sharded_bytes, step_seconds
+from former_nb.training.scaling import all_reduce_bytes, step_seconds
 from former_nb.training.sharding import sharding_wanted
 from former_nb.training.training import batch_loss
 from former_nb.training.training_config import TrainingConfig
@@ -419,7 +419,7 @@ print(count.whole, n_bytes)
 def test_a_sharded_step_gathers_all_weights_twice_and_sums_gradients_once():
     whole, n_bytes = map(int, succeeds(COUNT).split())  # four processes, three of them pretended
     sent = whole * (4 - 1) / 4  # around a ring
-    assert sent == sharded_bytes(n_bytes, 4) == 3 * (4 - 1) / 4 * n_bytes
+    assert sent == 1.5 * all_reduce_bytes(n_bytes, 4) == 3 * (4 - 1) / 4 * n_bytes
 
 
 ALONE = """

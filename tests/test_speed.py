@@ -1,7 +1,4 @@
-"""The deep dive on speed: limits, bytes that are counted, a run that ends at its goal, joules."""
-
-from pathlib import Path
-from types import SimpleNamespace
+"""The deep dive on speed: functions that take turns, limits, bytes that are counted."""
 
 import pytest
 import torch
@@ -9,14 +6,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import former_nb.training.speed as speed
 from former_nb.attention.dot_product import attention
-from former_nb.training.speed import (
-    EnergyMeter,
-    Limits,
-    StopAt,
-    Traffic,
-    interleave,
-    measure_limits,
-)
+from former_nb.base.traffic import Traffic
+from former_nb.training.speed import Limits, interleave, measure_limits
 
 CPU = torch.device("cpu")
 
@@ -56,6 +47,7 @@ def test_limits_are_operations_and_bytes_by_the_clock(monkeypatch):
         "sum of two": (lambda a, b: a + a, 3 * 42),
         "in place": (lambda a, b: a.mul_(2), 2 * 42),
         "copy": (lambda a, b: a.clone(), 2 * 42),
+        "an expanded axis": (lambda a, b: a + a[:1].expand(6, 7), 42 + 7 + 42),
         "views": (lambda a, b: a.T[1:].unsqueeze(0).expand(3, -1, -1), 0),
     }.values(),
 )
@@ -76,57 +68,3 @@ def test_written_out_attention_moves_24_bytes_per_score_and_a_fused_kernel_none(
     with torch.no_grad(), Traffic() as traffic:
         attention(q, k, v)
     assert 16 * h * T * d <= traffic.n_bytes <= 16 * h * T * d + 8 * h * T  # and a sum per row
-
-
-def test_a_run_stops_at_the_first_evaluation_that_is_good_enough():
-    run, stop = SimpleNamespace(history=[{"valid": 1.51}], done=False), StopAt(1.5)
-    stop.on_evaluate(run)
-    assert not run.done
-    run.history.append({"valid": 1.5})
-    stop.on_evaluate(run)
-    assert run.done
-    run.history.append({"valid": 2.0})  # a run that is over for another reason stays so
-    stop.on_evaluate(run)
-    assert run.done
-
-
-def counter(folder: Path, name: str, energy: int, most: int = 1000):
-    (folder / name).mkdir(exist_ok=True)
-    (folder / name / "energy_uj").write_text(f"{energy}\n")
-    (folder / name / "max_energy_range_uj").write_text(f"{most}\n")
-
-
-def test_joules_are_added_over_processors_and_counters_may_begin_again(tmp_path):
-    counter(tmp_path, "intel-rapl:0", 900)
-    counter(tmp_path, "intel-rapl:1", 100)
-    counter(tmp_path, "intel-rapl:0:0", 0)  # a part of the first
-    meter = EnergyMeter(CPU, tmp_path)
-    meter.on_start(None)
-    counter(tmp_path, "intel-rapl:0", 50)
-    counter(tmp_path, "intel-rapl:1", 400)
-    meter.on_evaluate(None), meter.on_end(None)
-    assert meter.joules == (150 + 300) / 1e6
-
-
-def test_joules_that_nothing_tells_are_none(tmp_path, monkeypatch):
-    for folder in (tmp_path, tmp_path / "none"):
-        meter = EnergyMeter(CPU, folder)
-        meter.on_start(None), meter.on_evaluate(None), meter.on_end(None)
-        assert meter.joules is None
-        (tmp_path / "intel-rapl:0").mkdir(exist_ok=True)  # a counter that cannot be read
-    gone = SimpleNamespace(run=lambda *args, **kwargs: Path("no such program").read_text())
-    monkeypatch.setattr(speed, "subprocess", gone)
-    assert speed.gpu_watts() == []
-
-
-def test_a_gpus_joules_are_its_mean_power_times_the_seconds(monkeypatch):
-    said, clock = iter(["100.0\n", "[N/A]\n", "300.0\n"]), iter([10.0, 15.0])
-    answer = lambda *args, **kwargs: SimpleNamespace(stdout=next(said))
-    monkeypatch.setattr(speed, "subprocess", SimpleNamespace(run=answer))
-    monkeypatch.setattr(speed, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    meter = EnergyMeter(torch.device("cuda"))
-    meter.on_start(None)
-    for _ in range(3):
-        meter.on_evaluate(None)
-    meter.on_end(None)
-    assert meter.joules == 200.0 * 5.0

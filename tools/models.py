@@ -88,7 +88,10 @@ def number_rows():
         digits = rng.choices("00001123456789", k=rng.choice((2, 3, 4, 5, 6, 6, 6, 6)))
         drawn.append(int("".join(digits)))
     valid = [n for n in dict.fromkeys(drawn) if n >= 1000][-250:]
-    pair = lambda n: (german_number(n), english_number(n))
+
+    def pair(n):
+        return (german_number(n), english_number(n))
+
     left_out = {*asked, *map(pair, valid)}
     return [p for p in map(pair, drawn) if p not in left_out], [*map(pair, valid)], asked
 
@@ -98,7 +101,10 @@ def make_numbers(folder):
     train, valid, asked = number_rows()
     tokenizer = CharTokenizer.train([text for pair in train for text in pair], lowercase=True)
     sizes = dict(max_len=80, d_model=64, n_heads=2, n_layers=2, d_ff=256, dropout=0.0)
-    length = lambda row: len(row[0]) + len(row[1])
+
+    def length(row):
+        return len(row[0]) + len(row[1])
+
     how = dict(by_length=True, collate=collate_pairs, length=length)
     rows = [[tuple(encode_texts(p, tokenizer)) for p in part] for part in (train, valid, asked)]
     set_seed(0)

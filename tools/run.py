@@ -184,7 +184,9 @@ def main(argv=None):
         if not path.is_file() or nbs not in path.parents:
             p.error(f"notebook: expected a file in {args.nbs.name}/, got {path.name}")
     seen = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
-    name = lambda path: path.relative_to(nbs).as_posix()
+
+    def name(path):
+        return path.relative_to(nbs).as_posix()
 
     if args.check:
         reasons = {name(path): stale(path, seen.get(name(path))) for path in paths}

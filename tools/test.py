@@ -82,7 +82,10 @@ SLOW = {
 def notebooks_alone():
     "Each notebook in a process of its own: one may leave a default device behind."
     pages = [path for path in notebooks(ROOT / "nbs") if "nbs/index" not in path.as_posix()]
-    test = lambda path: sh(f"nbdev_test --n_workers 0 --path {path.relative_to(ROOT).as_posix()}")
+
+    def test(path):
+        return sh(f"nbdev_test --n_workers 0 --path {path.relative_to(ROOT).as_posix()}")
+
     with ThreadPoolExecutor(max(2, (os.cpu_count() or 2) - 2)) as pool:
         failed = [path.name for path, code in zip(pages, pool.map(test, pages)) if code]
     print(f"{len(pages) - len(failed)} of {len(pages)} passed", *failed, sep="\n  ")

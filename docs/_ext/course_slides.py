@@ -66,10 +66,12 @@ def cuts(lines):
     for part in range(1, parts):
         near = round(at[-1] + (len(lines) - at[-1]) / (parts - part + 1))
         where = range(max(at[-1] + 4, near - 5), min(len(lines) - 3, near + 5))
-        cost = lambda i: (
-            bool(text[i - 1].strip()) * (len(text[i]) - len(text[i].lstrip()) + 1),
-            abs(i - near),
-        )
+
+        def cost(i):
+            indent = len(text[i]) - len(text[i].lstrip())
+            cut = indent + 1 if text[i - 1].strip() else 0  # a blank line may end any part
+            return cut, abs(i - near)
+
         at.append(min(where, key=cost))
     return zip(at, [*at[1:], len(lines)])
 
@@ -125,7 +127,10 @@ def imports_only(cell):
         body = ast.parse(plain(cell.select_one(".cell_input pre")["data-html"])).body
     except (TypeError, SyntaxError):
         return False
-    setting = lambda node: isinstance(node, ast.Expr) and not cell.select(".cell_output img")
+
+    def setting(node):
+        return isinstance(node, ast.Expr) and not cell.select(".cell_output img")
+
     return isinstance(body[0], ast.Import | ast.ImportFrom) and all(
         isinstance(node, ast.Import | ast.ImportFrom) or setting(node) for node in body
     )
@@ -348,8 +353,9 @@ def deck(page, body):
     slides = cut(heading, introduction(lesson))
     slides += sum(map(section_slides, lesson("section", recursive=False)), [])
     shown = first + "".join(slide.html() for slide in slides)
-    kept = lambda match: f"<pre>{html.unescape(match[1])}</pre>"
-    shown = re.sub(r'<pre data-html="(.*?)"></pre>', kept, shown)
+    shown = re.sub(
+        r'<pre data-html="(.*?)"></pre>', lambda m: f"<pre>{html.unescape(m[1])}</pre>", shown
+    )
     return DECK.format(title=html.escape(title.get_text()), slides=shown)
 
 

@@ -696,7 +696,10 @@ def write_assets(app):
 
 def write_model(folder, path):
     """A shipped model as a classic script, for live.js: configuration, letters and weights."""
-    read = lambda name: json.loads((folder / name).read_text(encoding="utf-8"))
+
+    def read(name):
+        return json.loads((folder / name).read_text(encoding="utf-8"))
+
     weights = b64encode((folder / "model.safetensors").read_bytes()).decode()
     alphabet = read("tokenizer.json")["alphabet"]
     model = {"config": read("config.json"), "alphabet": alphabet, "weights": weights}

@@ -14,10 +14,11 @@ from ..base.guards import check_multiple, check_over, check_tensor, check_that
 # %% ../../nbs/deeper/04_mask_formats.ipynb #f6d19278
 def _read_additive(name, bias):
     "A boolean mask from added numbers; `name` is the argument to blame."
-    allowed, lowest = bias == 0, torch.finfo(bias.dtype).min
+    allowed = bias == 0
+    lowest = torch.finfo(bias.dtype).min
     other = bias[~(allowed | (bias <= lowest / 2))].tolist()
-    wanted = f"0 (may attend), or -inf or the lowest number of {bias.dtype} (may not)"
-    check_that(not other, name, wanted, other[:3])
+    numbers = f"0 (may attend), or -inf or the lowest number of {bias.dtype} (may not)"
+    check_that(not other, name, numbers, other[:3])
     return allowed
 
 # %% ../../nbs/deeper/04_mask_formats.ipynb #ff422bc7
@@ -69,7 +70,8 @@ def from_torch_mha(
     n_heads: int | None = None,  # h, of the layer; needed if attn_mask has three axes
 ) -> torch.Tensor | None:  # (B or 1, h or 1, T or 1, S), True = may attend; None if both are
     "The mask that these arguments of `nn.MultiheadAttention` amount to."
-    pairs, keys, sizes = None, None, {}
+    pairs = keys = None
+    sizes = {}
     if attn_mask is not None and getattr(attn_mask, "ndim", 2) == 3:
         check_multiple("attn_mask", len(attn_mask), "n_heads", n_heads)
         assert n_heads is not None  # or the line above has raised
@@ -100,12 +102,13 @@ def from_attention_mask(
     attention_mask: torch.Tensor,  # (B, S) of 0 and 1; or four axes, boolean or added
 ) -> torch.Tensor:  # (B, 1, 1, S), or like attention_mask; boolean, True = may attend
     "What an `attention_mask` amounts to, without the triangle that a decoder adds to (B, S)."
-    name, mask = "attention_mask", attention_mask
-    boolean, four = getattr(mask, "dtype", None) == torch.bool, getattr(mask, "ndim", 2) == 4
-    kind = torch.bool if boolean else None if four else int
-    check_tensor(name, mask, "B h T S" if four else "B S", kind)
-    if four:
+    name = "attention_mask"
+    mask = attention_mask
+    boolean = getattr(mask, "dtype", None) == torch.bool
+    if getattr(mask, "ndim", 2) == 4:
+        check_tensor(name, mask, "B h T S", torch.bool if boolean else None)
         return mask if boolean else _read_additive(name, mask)
+    check_tensor(name, mask, "B S", torch.bool if boolean else int)
     other = mask[mask != mask.bool().to(mask)].tolist()
     check_that(not other, name, "0 and 1 (for documents: document_mask)", other[:3])
     return mask.bool()[:, None, None]  # (B, 1, 1, S)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from ..base.guards import check_choice, check_int, check_ints, check_that, check_type
+from ..base.guards import check_choice, check_int, check_that, check_type
 from .text import collate
 
 # %% ../../nbs/deeper/07_batches.ipynb #cb1294e5
@@ -33,8 +33,10 @@ class BatchOrder(Sampler):
         if (batch_size is None) == (max_tokens is None):
             got = f"got {batch_size} and {max_tokens}"
             raise ValueError(f"batch_size, max_tokens: expected one of them, {got}")
-        named = {"batch_size": batch_size, "max_tokens": max_tokens}
-        check_ints(**{name: size for name, size in named.items() if size is not None})
+        if max_tokens is None:
+            check_int("batch_size", batch_size)
+        else:
+            check_int("max_tokens", max_tokens)
         check_int("seed", seed, least=0, most=None)
         for name, value in (("shuffle", shuffle), ("by_length", by_length)):
             check_choice(name, value, (True, False))

@@ -102,10 +102,11 @@ def fetch(
     import pooch
 
     pooch.get_logger().setLevel("WARNING")
-    known = {source.path: f"sha256:{source.sha256}"}
-    place, urls = pooch.os_cache("former_nb"), {source.path: source.url}
+    registry = {source.path: f"sha256:{source.sha256}"}
+    urls = {source.path: source.url}
+    place = pooch.os_cache("former_nb")
     Path(place, source.path).parent.mkdir(parents=True, exist_ok=True)  # several may begin at once
-    cache = pooch.create(place, "", registry=known, urls=urls, retry_if_failed=RETRIES)
+    cache = pooch.create(place, "", registry=registry, urls=urls, retry_if_failed=RETRIES)
     bar = pooch.HTTPDownloader(progressbar=True, timeout=(3, 30))
     try:
         return Path(cache.fetch(source.path, downloader=bar))
@@ -147,7 +148,10 @@ def _help_pages(instead):
 
 def load_shakespeare() -> tuple[str, str]:  # the text, and one line that says where it comes from
     "tinyshakespeare (Karpathy 2015), 1.1 million characters of plays; else Python's help pages."
-    read = lambda: read_text(fetch(SOURCES["tinyshakespeare"]))
+
+    def read():
+        return read_text(fetch(SOURCES["tinyshakespeare"]))
+
     text, instead = _or_else(read, python_prose, _help_pages("tinyshakespeare"))
     return text, instead or f"tinyshakespeare, {len(text):,} characters, {_origin()}"
 
@@ -175,13 +179,15 @@ def _imdb_from_parquet():
 
 def _imdb_from_archive():
     "The two parts as published, a file for each review; in the order of the other files."
-    found = {"train": [], "test": []}
+    parts = {"train": [], "test": []}
     with tarfile.open(fetch(SOURCES["imdb"])) as archive:
         for member in archive:
             if match := re.fullmatch(r"aclImdb/(train|test)/(neg|pos)/(\d+)_\d+\.txt", member.name):
                 text = archive.extractfile(member).read().decode("utf-8")
-                found[match[1]].append((int(match[2] == "pos"), int(match[3]), text))
-    return {part: [(text, y) for y, _, text in sorted(rows)] for part, rows in found.items()}
+                parts[match[1]].append((int(match[2] == "pos"), int(match[3]), text))
+    for part, rows in parts.items():
+        parts[part] = [(text, label) for label, _, text in sorted(rows)]
+    return parts
 
 
 def load_reviews() -> tuple[dict[str, list[tuple[str, int]]], str]:  # parts as in `small_reviews`
@@ -195,8 +201,8 @@ def load_reviews() -> tuple[dict[str, list[tuple[str, int]]], str]:  # parts as 
 
 def _captions(part):
     "The pairs of one part of Multi30k."
-    files = [fetch(SOURCES[f"{part}.{language}"]) for language in ("de", "en")]
-    german, english = (read_text(file).rstrip("\n").split("\n") for file in files)
+    german = read_text(fetch(SOURCES[f"{part}.de"])).rstrip("\n").split("\n")
+    english = read_text(fetch(SOURCES[f"{part}.en"])).rstrip("\n").split("\n")
     if len(german) != len(english):
         wanted = f"Multi30k, {part}: expected as many German lines as English ones"
         raise ValueError(f"{wanted}, got {len(german):,} and {len(english):,}")
@@ -205,7 +211,10 @@ def _captions(part):
 
 def load_translations() -> tuple[dict[str, list[tuple[str, str]]], str]:  # as in `number_pairs`
     "Multi30k (Elliott et al. 2016), German and English captions; else number words."
-    read = lambda: {part: _captions(part) for part in ("train", "valid", "test")}
+
+    def read():
+        return {part: _captions(part) for part in ("train", "valid", "test")}
+
     parts, instead = _or_else(read, number_pairs, "number words instead of Multi30k")
     return parts, instead or f"Multi30k, {len(parts['train']):,} pairs, {_origin()}"
 
@@ -255,5 +264,6 @@ def split(
     parts: list[list] = [[] for _ in shares]
     for label in sorted(strata):
         for part, keys in zip(parts, _cut(strata[label], shares, rng, label)):
-            part += [row for key in keys for row in members[key]]
+            for key in keys:
+                part += members[key]
     return parts

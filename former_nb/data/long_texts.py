@@ -22,8 +22,13 @@ class TextWindows:
     dataset: torch.Tensor  # all tokens of the part, for a checkpoint to know it by
 
     def __init__(self, ids, length, batch_size, shuffle, seed, context):
-        self.ids, self.length, self.batch_size = ids, length, batch_size
-        self.shuffle, self.seed, self.context, self.epoch = shuffle, seed, context, 0
+        self.ids = ids
+        self.length = length
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.seed = seed
+        self.context = context
+        self.epoch = 0
         self.latest = min(length - 1, len(ids) - length)  # the largest offset of an epoch
         if shuffle:  # whole windows, whatever the offset
             self.n_windows = (len(ids) - self.latest) // length
@@ -42,8 +47,8 @@ class TextWindows:
         if not self.shuffle:
             return torch.arange(self.n_windows) * (self.length - self.context)
         rng = random.Random(f"{self.seed} {self.epoch}")
-        own = torch.Generator().manual_seed(rng.getrandbits(32))
-        order = torch.randperm(self.n_windows, generator=own)
+        generator = torch.Generator().manual_seed(rng.getrandbits(32))
+        order = torch.randperm(self.n_windows, generator=generator)
         return rng.randint(0, self.latest) + order * self.length
 
     def batch(
@@ -51,9 +56,14 @@ class TextWindows:
         starts: torch.Tensor,  # (B,)
     ) -> tuple[torch.Tensor, torch.Tensor]:  # inputs, targets (B, T) int64
         "The windows that start there."
-        step, last = torch.arange(self.length), len(self.ids) - 1  # (T,)
+        last = len(self.ids) - 1
+        step = torch.arange(self.length)  # (T,)
         at = starts[:, None] + step  # (B, T), positions of the targets
-        read = lambda at: torch.from_numpy(self.ids[at.clamp(0, last).numpy()].astype(np.int64))
+
+        def read(at):
+            ids = self.ids[at.clamp(0, last).numpy()]
+            return torch.from_numpy(ids.astype(np.int64))
+
         inputs = read(at - 1).masked_fill(at == 0, BOS).masked_fill(at > last, PAD)
         counted = (starts[:, None] > 0) & (step < self.context)  # in the window before
         targets = read(at).masked_fill((at > last) | counted, IGNORE)

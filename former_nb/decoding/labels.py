@@ -13,7 +13,6 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import ExitStack
 from functools import partial
 from operator import index
 from pathlib import Path
@@ -42,7 +41,6 @@ __all__ = [
     "collate_labels",
     "label_batches",
     "predict",
-    "gradient_times_input",
     "read_labeled_csv",
     "oversample",
     "classification_report",
@@ -242,34 +240,6 @@ def predict(
         columns[f"p({name})"] = p[:, k].numpy()
     columns["note"] = pd.Series(notes, dtype=object)
     return pd.DataFrame(columns)
-
-
-# ---- which tokens?
-
-
-def gradient_times_input(
-    model,  # a `Classifier`
-    tokens: torch.Tensor,  # (B, T) integers
-    target: int,  # the class whose logit is asked about
-) -> torch.Tensor:  # (B, T): positive speaks for the class, negative for the others
-    """What each token adds to the logit of `target` over the mean of others (Simonyan et al. 2014).
-
-    The gradient says how a logit moves with each token's vector. Times that vector it is, to first
-    order, what the token adds. In a linear model the parts sum to the whole. In a Transformer they
-    are a slope, and slopes are small where a model is sure.
-    """
-    check_choice("target", target, range(model.n_classes))
-    vectors = []  # each (B, T, d_model): of the tokens, of pairs, of segments; not the positions
-    with ExitStack() as hooks, eval_mode(model), torch.enable_grad():
-        for part in model.embed.modules():
-            if isinstance(part, nn.Embedding):
-                hook = part.register_forward_hook(lambda module, inputs, x: vectors.append(x))
-                hooks.enter_context(hook)
-        logits = model(tokens)  # (B, n_classes)
-    others = (logits.sum(dim=-1) - logits[:, target]) / (model.n_classes - 1)
-    slopes = torch.autograd.grad((logits[:, target] - others).sum(), vectors)
-    scores = [(slope * x).sum(dim=-1) for slope, x in zip(slopes, vectors)]
-    return sum(scores).detach()  # (B, T)
 
 
 # ---- a table of your own

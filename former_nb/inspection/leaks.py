@@ -32,11 +32,11 @@ def edit_influence(
 ) -> torch.Tensor:  # (B, T, B, S): how far output (b, i) moves at most if input (c, j) is changed
     "Change one input at a time and watch all outputs; the moves of large edits count per unit."
     check_inputs(inputs)
-    edits, (B, S) = Edits(inputs, vocab_size, seed), inputs.shape[:2]
+    edits = Edits(inputs, vocab_size, seed)
+    B, S = inputs.shape[:2]
     with at_rest(model, inputs), torch.no_grad():
-        out, again = (
-            outputs_of(model, inputs).cpu().double() for _ in range(2)
-        )  # (B, T, features)
+        out = outputs_of(model, inputs).cpu().double()  # (B, T, features)
+        again = outputs_of(model, inputs).cpu().double()
         check_finite(out)
         gap = (out - again).abs().max().item()
         check_that(gap == 0, "model", "the same output twice; is dropout on?", f"{gap:.2g} apart")
@@ -58,14 +58,15 @@ def gradient_influence(
 ) -> torch.Tensor:  # (B, T, B, S): the largest slope of output (b, i) in input (c, j)
     "One backward pass for each output, B·T in all. Leaves the gradients of parameters alone."
     check_inputs(inputs)
-    wanted = "floating point numbers; for tokens, edit_influence"
-    check_that(inputs.is_floating_point(), "inputs", wanted, inputs.dtype, TypeError)
+    kind = "floating point numbers; for tokens, edit_influence"
+    check_that(inputs.is_floating_point(), "inputs", kind, inputs.dtype, TypeError)
     rng = torch.Generator("cpu").manual_seed(seed)
     with at_rest(model, inputs), torch.enable_grad():
         at = inputs.detach().clone().requires_grad_()  # (B, S, ...)
         out = outputs_of(model, at)  # (B, T, features)
         check_finite(out)
-        B, T, S = *out.shape[:2], inputs.shape[1]
+        B, T = out.shape[:2]
+        S = inputs.shape[1]
         influence = torch.zeros(B, T, B, S, dtype=torch.float64, device="cpu")
         g = torch.randn(out.shape, generator=rng, device="cpu").to(out)
         for b, i in product(range(B), range(T)) if out.requires_grad else ():
@@ -93,8 +94,9 @@ def allowed_pairs(
 def _moves(model, base, other, hidden, b, i):
     "How far output (b, i) moves if the `hidden` (B, S) inputs of `base` are taken from `other`."
     where = hidden.to(base.device).reshape(*hidden.shape, *[1] * (base.ndim - 2))
-    pair = (base, torch.where(where, other, base))
-    before, after = (outputs_of(model, t)[b, i].cpu().double().nan_to_num() for t in pair)
+    edited = torch.where(where, other, base)
+    before = outputs_of(model, base)[b, i].cpu().double().nan_to_num()
+    after = outputs_of(model, edited)[b, i].cpu().double().nan_to_num()
     return (after - before).abs().max().item()
 
 
@@ -115,7 +117,8 @@ def find_joint_leak(
         may = allowed_pairs(allowed, (B, T, *inputs.shape[:2]))
         for draw, b, i in product(range(draws), range(B), range(T)):
             size = edits.sizes[draw // 2 % len(edits.sizes)]
-            base, other = edits.redraw() if draw % 2 else inputs, edits.redraw(size)
+            base = edits.redraw() if draw % 2 else inputs
+            other = edits.redraw(size)
             move = _moves(model, base, other, ~may[b, i], b, i) / size
             if move > tolerance:
                 needed = ~may[b, i]
@@ -149,8 +152,8 @@ def assert_no_leak(
     # what is allowed must come through clearly, what is forbidden not at all; NaN is above all
     largest = influence.nan_to_num(0, 0).amax(dim=(1, 2, 3, 4), keepdim=True)
     least = torch.where(may, 1e-6 * largest, 0.0) + tolerance
-    found = ~(influence <= least).all(dim=0)  # (B, T, B, S)
-    message = say_wrong_pair(measured, found, may, tolerance, must_depend)
+    depends = ~(influence <= least).all(dim=0)  # (B, T, B, S)
+    message = say_wrong_pair(measured, depends, may, tolerance, must_depend)
     if message is None:
         leak = find_joint_leak(model, inputs, allowed, vocab_size, tolerance, seed, draws)
         message = leak and say_joint_leak(leak)

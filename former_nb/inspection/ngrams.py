@@ -16,9 +16,9 @@ __all__ = [
 
 def _check_rows(rows):
     "Raise `ValueError` unless there are rows of two tokens or more."
-    some = rows if isinstance(rows, (list, tuple)) else []
-    fits = [isinstance(row, (list, tuple)) and len(row) > 1 for row in some]
-    check_that(fits and all(fits), "rows", "lists of at least two tokens", rows)
+    fits = isinstance(rows, (list, tuple)) and len(rows) > 0
+    fits = fits and all(isinstance(row, (list, tuple)) and len(row) > 1 for row in rows)
+    check_that(fits, "rows", "lists of at least two tokens", rows)
 
 
 class NGram:

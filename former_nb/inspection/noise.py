@@ -70,15 +70,18 @@ def noise_leak(
     check_type("model", model, nn.Module)
     check_ints(2, vocab_size=vocab_size)
     check_ints(0, steps=steps, first_id=first_id)
-    model, rng = copy.deepcopy(model).train(), torch.Generator("cpu").manual_seed(seed)
+    model = copy.deepcopy(model).train()
+    rng = torch.Generator("cpu").manual_seed(seed)
     weights = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(weights, lr)  # raises if there is nothing to train
-    device, high = weights[0].device, first_id + vocab_size
+    device = weights[0].device
+    high = first_id + vocab_size
 
     def noise(batches):
         for _ in range(batches):
-            shape, how = (batch, length), {"generator": rng, "device": "cpu"}
-            yield torch.randint(first_id, high, shape, **how).to(device)
+            shape = (batch, length)
+            tokens = torch.randint(first_id, high, shape, generator=rng, device="cpu")
+            yield tokens.to(device)
 
     with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.enable_grad():
         torch.manual_seed(seed)
@@ -98,12 +101,12 @@ def assert_no_noise_leak(
 ) -> NoiseTest:
     "Raise `LeakError` below the entropy, `ValueError` so far above that it says nothing."
     test = noise_leak(model, loss_fn, vocab_size, **kwargs)
-    found = f"on noise the loss is {test.loss:.3f} ± {test.error:.3f}"
+    measured = f"on noise the loss is {test.loss:.3f} ± {test.error:.3f}"
     floor = f"the entropy ln {vocab_size} = {test.entropy:.3f}"
     low = "some prediction depends on its target, or loss_fn ignores a token (raise first_id)"
     high = "no verdict; train longer, at another lr, or check the axis and the unit of loss_fn"
     if test.leaks:
-        raise LeakError(f"{found}, below {floor}: {low}")
+        raise LeakError(f"{measured}, below {floor}: {low}")
     if test.loss > test.entropy + 0.2:
-        raise ValueError(f"{found}, far above {floor}: {high}")
+        raise ValueError(f"{measured}, far above {floor}: {high}")
     return test

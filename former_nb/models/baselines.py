@@ -19,7 +19,8 @@ def log_count_ratio(
     good,  # (N,) booleans: has text n the label?
 ):  # (V,) NumPy, above 0 for words of texts with the label
     "How much more often texts with the label have a word, as a logarithm."
-    p, q = (np.asarray(counts[rows].sum(0) + 1).ravel() for rows in (good, ~good))  # (V,)
+    p = np.asarray(counts[good].sum(0) + 1).ravel()  # (V,)
+    q = np.asarray(counts[~good].sum(0) + 1).ravel()  # (V,)
     return np.log(p / p.sum()) - np.log(q / q.sum())
 
 
@@ -34,10 +35,14 @@ def nb_svm(
 
     names = sorted({label for _, label in train})
     check_that(len(names) > 1, "train", "at least two labels", names)
-    (texts, labels), (asked, right) = (map(np.asarray, zip(*part)) for part in (train, test))
+    texts = [text for text, _ in train]
+    labels = np.array([label for _, label in train])
+    right = np.array([label for _, label in test])
     words = {"ngram_range": (1, 2), "binary": True, "token_pattern": r"\w+|[^\w\s]"}
-    counter = CountVectorizer(min_df=1 + (len(texts) > 1000), **words)
-    counts, new, scores = counter.fit_transform(texts), counter.transform(asked), []
+    counter = CountVectorizer(min_df=2 if len(texts) > 1000 else 1, **words)
+    counts = counter.fit_transform(texts)
+    new = counter.transform([text for text, _ in test])
+    scores = []
     for name in names if len(names) > 2 else names[1:]:
         scale = diags(log_count_ratio(counts, labels == name))
         svm = LinearSVC(C=0.03).fit(counts @ scale, labels == name)

@@ -39,12 +39,12 @@ def add_low_rank(
     "Let every linear layer whose name ends so learn a difference of low rank, and nothing else."
     check_int("rank", rank)
     linear = {n: m for n, m in model.named_modules() if isinstance(m, nn.Linear)}
-    found = [layer for name, layer in linear.items() if name.endswith(layers)]
-    check_that(len(found) > 0, "layers", f"ends of these names: {list(linear)[:9]}", layers)
-    most = min(min(layer.weight.shape) for layer in found)
-    check_that(rank <= most, "rank", f"at most {most}, the narrowest layer", rank)
+    chosen = [layer for name, layer in linear.items() if name.endswith(layers)]
+    check_that(len(chosen) > 0, "layers", f"ends of these names: {list(linear)[:9]}", layers)
+    narrowest = min(min(layer.weight.shape) for layer in chosen)
+    check_that(rank <= narrowest, "rank", f"at most {narrowest}, the narrowest layer", rank)
     model.requires_grad_(False)
-    for layer in found:
+    for layer in chosen:
         register_parametrization(layer, "weight", LowRank(layer.weight, rank))
 
 

@@ -33,13 +33,13 @@ def mask_tokens(
     tokens = pad_rows(stretches)  # (B, T)
     real = tokens >= len(SPECIALS)  # (B, T)
     exact = [share * (1 - 1e-12) * n for n in real.sum(-1).tolist()]  # 0.07 of 100 are 7
-    many = [math.ceil(n) for n in exact]  # where floating point says 7.000000000000001
+    n_hidden = [math.ceil(n) for n in exact]  # where floating point says 7.000000000000001
     chance = torch.rand_like(tokens, dtype=torch.float).masked_fill(~real, -1.0)  # (B, T)
-    positions = chance.topk(max(many, default=0)).indices  # (B, K)
+    positions = chance.topk(max(n_hidden, default=0)).indices  # (B, K)
     order = torch.arange(positions.shape[1], device=tokens.device)  # (K,)
-    asked = order < torch.tensor(many, device=tokens.device)[:, None]  # (B, K)
-    answers = tokens.gather(1, positions).masked_fill(~asked, IGNORE)  # (B, K)
-    hidden = torch.zeros_like(real).scatter(1, positions, asked)  # (B, T)
+    used = order < torch.tensor(n_hidden, device=tokens.device)[:, None]  # (B, K)
+    answers = tokens.gather(1, positions).masked_fill(~used, IGNORE)  # (B, K)
+    hidden = torch.zeros_like(real).scatter(1, positions, used)  # (B, T)
     return (tokens.masked_fill(hidden, UNK), positions), answers
 
 # %% ../../nbs/deeper/09_masked_language.ipynb #67ab81a3

@@ -131,8 +131,10 @@ def _rows_of(mask, x):  # (B, S) booleans if `mask` is a padding mask for the ro
 def _is_watched(stack):
     "Whether hooks look into its attention: what they see are rows apart, with their pads."
     layers = [part for part in stack.modules() if isinstance(part, MultiHeadAttention)]
-    parts = [part for layer in layers for part in layer.modules()]
-    return any(part._forward_hooks or part._forward_pre_hooks for part in parts)
+    for layer in layers:
+        if any(part._forward_hooks or part._forward_pre_hooks for part in layer.modules()):
+            return True
+    return False
 
 
 @contextmanager

@@ -33,7 +33,8 @@ def kind_today(
 ) -> str:  # the class that computes the same
     "Where a model of version 0.1 belongs. Raises `ValueError` for one that no class is today."
     if kind == "Classifier":
-        pairs, segments = config.get("n_bigrams", 0), config.get("n_segments", 0)
+        pairs = config.get("n_bigrams", 0)
+        segments = config.get("n_segments", 0)
         check_that(not (pairs and segments), "n_segments", "0, since n_bigrams is not", segments)
         return "BertClassifier" if segments else "BigramClassifier" if pairs else "Classifier"
     if kind == "EncoderDecoder":

@@ -49,12 +49,12 @@ def block_from_torch(
         kinds = "nn.TransformerEncoderLayer or nn.TransformerDecoderLayer"
         raise TypeError(f"theirs: expected {kinds}, got {type(theirs).__name__}")
     cross = isinstance(theirs, nn.TransformerDecoderLayer)
-    known = {f: name for name, (f, _) in ACTIVATIONS.items()}
+    names = {f: name for name, (f, _) in ACTIVATIONS.items()}
     dropouts = {part.p for part in theirs.children() if isinstance(part, nn.Dropout)}
     layers = [part for part in theirs.children() if isinstance(part, nn.MultiheadAttention)]
     dropouts |= {layer.dropout for layer in layers}  # of the weights
     usual = theirs.linear1.bias is not None and theirs.norm1.eps == 1e-5 and len(dropouts) == 1
-    if theirs.activation not in known or not usual:
+    if theirs.activation not in names or not usual:
         wanted = "ReLU or GELU, biases, layer_norm_eps=1e-5, one dropout everywhere"
         raise ValueError(f"theirs: expected {wanted}")
     config = TransformerConfig(
@@ -64,7 +64,7 @@ def block_from_torch(
         n_heads=theirs.self_attn.num_heads,
         d_ff=theirs.linear1.out_features,
         dropout=theirs.dropout1.p,
-        activation=known[theirs.activation],
+        activation=names[theirs.activation],
         norm_first=theirs.norm_first,
     )
     ours = (DecoderBlock if cross else Block)(config).to(theirs.linear1.weight)

@@ -2,7 +2,7 @@
 
 PyTorch has *fake tensors*, which have a shape, a type and a device, and no numbers. `training_cost`
 runs the very `train_step` of `fit` on them, and watches every tensor that comes and goes. The
-formulas below it say why a step takes that much.
+formula below it says why a step keeps that much.
 """
 
 import copy
@@ -32,7 +32,6 @@ __all__ = [
     "TrainingCost",
     "training_cost",
     "activation_bytes",
-    "cache_bytes",
 ]
 
 
@@ -265,16 +264,3 @@ def activation_bytes(
     block = 4 * exact + itemsize * (normed + 4 * heads + units + table)
     layers = 4 * d * config.n_layers + block if checkpointing else block * config.n_layers
     return rows * length * layers
-
-
-def cache_bytes(
-    config: TransformerConfig,
-    rows: int,  # texts that are written at once
-    length: int,  # tokens so far
-    window: int | None = None,  # as for `KVCache`
-    itemsize: int = 4,  # bytes of a number; 2 in half precision
-) -> int:
-    "Keys and values of all layers, while a model writes."
-    positions = min(length, window or length)
-    heads = config.n_kv_heads or config.n_heads
-    return 2 * config.n_layers * rows * heads * positions * config.head_width * itemsize

@@ -26,21 +26,25 @@ def token_loss(
 ) -> torch.Tensor:  # nats
     "Cross-entropy over the last axis; ignored targets count for nothing (Szegedy et al. 2016)."
     check_tensor("logits", logits, None)
-    some = logits.ndim > 0 and logits.shape[-1] > 0
-    check_that(some, "logits", "at least one token", tuple(logits.shape))
+    has_tokens = logits.ndim > 0 and logits.shape[-1] > 0
+    check_that(has_tokens, "logits", "at least one token", tuple(logits.shape))
     sizes = {f"axis_{i}": n for i, n in enumerate(logits.shape[:-1])}
     check_tensor("targets", targets, " ".join(sizes), int, **sizes)
     check_choice("reduction", reduction, ("mean", "sum"))
     check_share("label_smoothing", label_smoothing)
-    V, counts = logits.shape[-1], (targets != IGNORE).flatten()  # (N,)
+    V = logits.shape[-1]
+    counts = (targets != IGNORE).flatten()  # (N,)
     if label_smoothing and pad is not None and not 0 <= pad < V > 1:
         raise ValueError(f"pad: expected one of {V} tokens, and not the only one, got {pad!r}")
     logits = logits.float() if logits.dtype.itemsize < 4 else logits
     log_p = logits.reshape(len(counts), V).log_softmax(-1)  # (N, V), never copied
     loss = F.nll_loss(log_p, targets.flatten().long(), ignore_index=IGNORE, reduction="sum")
     if label_smoothing:
-        parts = [log_p] if pad is None else log_p.split([pad, 1, V - pad - 1], dim=-1)[::2]
-        spread = -sum(part.sum(-1) for part in parts) / (V - (pad is not None))  # (N,)
+        if pad is None:
+            spread = -log_p.sum(-1) / V  # (N,)
+        else:  # over all tokens below it and above it
+            below, _, above = log_p.split([pad, 1, V - pad - 1], dim=-1)
+            spread = -(below.sum(-1) + above.sum(-1)) / (V - 1)  # (N,)
         spread = torch.where(counts, spread, 0.0).sum()
         loss = (1 - label_smoothing) * loss + label_smoothing * spread
     return loss if reduction == "sum" else loss / counts.sum().clamp(min=1)
@@ -112,16 +116,17 @@ def exact_match(
 ) -> float:  # share of the rows that have a target, 0 to 1
     "How many rows have their likeliest token right at every target."
     device = find_device(model)
-    found = torch.zeros(2, dtype=torch.int64, device=device)  # rows that are right, and all
+    counted = torch.zeros(2, dtype=torch.int64, device=device)  # rows that are right, and all
     with eval_mode(model):
         for inputs, targets in batches:
             inputs, targets = to_device((inputs, targets), device)
             answers = call(model, inputs).argmax(-1)  # (B, T), or (B,) for a classifier
             counts = (targets != IGNORE).view(len(targets), -1)  # (B, T)
             wrong = (answers != targets).view_as(counts) & counts  # (B, T)
-            asked = counts.any(-1)  # (B,)
-            found += torch.stack([(asked & ~wrong.any(-1)).sum(), asked.sum()])
-    right, rows = found.tolist()
+            has_target = counts.any(-1)  # (B,)
+            right = has_target & ~wrong.any(-1)  # (B,)
+            counted += torch.stack([right.sum(), has_target.sum()])
+    n_right, rows = counted.tolist()
     if not rows:
         raise ValueError("batches: expected at least one target that counts, got none")
-    return right / rows
+    return n_right / rows

@@ -33,8 +33,11 @@ from .training_run import Run
 def _weights(run):
     "Each weight that is trained: its name, its optimizer, itself."
     names = {p: name for name, p in run.model.named_parameters()}
-    groups = [(o, group) for o in run.optimizers for group in o.param_groups]
-    return [(names[p], o, p) for o, group in groups for p in group["params"] if p.requires_grad]
+    trained = []
+    for optimizer in run.optimizers:
+        for group in optimizer.param_groups:
+            trained += [(names[p], optimizer, p) for p in group["params"] if p.requires_grad]
+    return trained
 
 
 def _tensors(batch):
@@ -74,8 +77,10 @@ def _feed(seen, data):
 def _all_rows(batches, seed):
     "A few digits that tell whether two data sets have the same rows, by SHA-256 of all of them."
     rows = getattr(batches, "dataset", batches)
+    rows = rows.tensors if isinstance(rows, TensorDataset) else rows
+    seen = hashlib.sha256()
     try:
-        _feed(seen := hashlib.sha256(), rows.tensors if isinstance(rows, TensorDataset) else rows)
+        _feed(seen, rows)
     except TypeError:  # rows that only their own code can read: the batches of an epoch instead
         seen = hashlib.sha256()
         for batch in read_epoch(batches, seed):
@@ -102,10 +107,13 @@ def describe_run(
 
 def _refuse_other(folder, theirs, ours):
     "Raise `ValueError`, naming what differs, unless both are of one run."
-    if odd := [name for name in ours | theirs if theirs.get(name) != ours.get(name)]:
-        said = [f"{name}={theirs.get(name)!r}, not {ours.get(name)!r}" for name in odd[:3]]
+    different = []
+    for name in ours | theirs:
+        if theirs.get(name) != ours.get(name):
+            different.append(f"{name}={theirs.get(name)!r}, not {ours.get(name)!r}")
+    if different:
         where = f"folder: the checkpoint in {str(folder)!r} is of another run"
-        raise ValueError(f"{where}: {', '.join(said)}")
+        raise ValueError(f"{where}: {', '.join(different[:3])}")
 
 # %% ../../nbs/deeper/08_resuming.ipynb #3427a226
 PROGRESS = ("step", "seconds", "history", "done")  # fields of a run that JSON can hold
@@ -117,8 +125,8 @@ def save_run(
     about: dict,  # from `describe_run`
 ) -> None:
     "Write all that is needed to go on. The first process writes."
-    own = [p.to_local() if hasattr(p, "to_local") else p for p in run.model.parameters()]
-    finite = torch.stack([t.isfinite().all() for t in own]).all()
+    local = [p.to_local() if hasattr(p, "to_local") else p for p in run.model.parameters()]
+    finite = torch.stack([t.isfinite().all() for t in local]).all()
     nats, broken = run.total(run.nats, ~finite)
     run.check_finite(train=nats, weights=math.nan if broken else 0.0)
     tensors = {f"model.{name}": t for name, t in run.model.state_dict().items()}
@@ -130,7 +138,8 @@ def save_run(
     if whole is None or not run.accelerator.is_main_process:
         return
     progress = {name: getattr(run, name) for name in PROGRESS}
-    progress |= {"nats": nats, "targets": run.targets.item()}
+    progress["nats"] = nats
+    progress["targets"] = run.targets.item()
     write_checkpoint(folder, whole, {"run": about, "progress": progress})
 
 
@@ -142,21 +151,23 @@ def load_run(
     "Move a run to where its checkpoint stands. Raises `ValueError` for another run's."
     tensors, metadata = read_checkpoint(folder)
     _refuse_other(folder, metadata.get("run", {}), about)
-    progress, state = metadata["progress"], run.model.state_dict()
+    progress = metadata["progress"]
+    state = run.model.state_dict()
 
     def part(start):
-        found = {name: t for name, t in tensors.items() if name.startswith(start)}
-        return {name.removeprefix(start): t for name, t in found.items()}
+        names = [name for name in tensors if name.startswith(start)]
+        return {name.removeprefix(start): tensors[name] for name in names}
 
-    def own(start):
+    def local_part(start):
         return {name: cut_like(t, state[name]) for name, t in part(start).items()}
 
-    run.model.load_state_dict(own("model."))
-    run.best = own("best.") or None
+    run.model.load_state_dict(local_part("model."))
+    run.best = local_part("best.") or None
     for name, optimizer, p in _weights(run):
-        found = part(f"optimizer.{name}.").items()
-        like = lambda t: p if t.shape == p.shape else run.nats  # a step count is not cut
-        optimizer.state[p] = {k: cut_like(t, like(t)) for k, t in found}
+        optimizer.state[p] = {}
+        for key, t in part(f"optimizer.{name}.").items():
+            like = p if t.shape == p.shape else run.nats  # a step count is not cut
+            optimizer.state[p][key] = cut_like(t, like)
     for name in PROGRESS:
         setattr(run, name, progress[name])
     run.nats.fill_(progress["nats"] if run.accelerator.is_main_process else 0.0)
@@ -202,7 +213,8 @@ class Checkpoint(Callback):
         check_choice("resume", resume, (True, False))
         self.folder = check_path("folder", folder)
         self.lock: Any = None
-        self.save_every, self.resume = save_every or math.inf, resume
+        self.save_every = save_every or math.inf
+        self.resume = resume
 
     def on_start(self, run: Run) -> None:
         "Go to where the checkpoint stands, or write the first."
