@@ -127,7 +127,9 @@ def judge_16_1(
         for name, sentence in _RUN_MISTAKES.items():
             wrong = shared_with_mistake(*case, name)
             if np.shape(given) == np.shape(wrong) and np.allclose(given, wrong):
-                both = [np.array_equal(answer(*c), shared_with_mistake(*c, name)) for c in cases[:2]]
+                both = [
+                    np.array_equal(answer(*c), shared_with_mistake(*c, name)) for c in cases[:2]
+                ]
                 if wrong != right and all(both):  # and not by chance
                     return sentence
         if np.shape(given) != (2,):
