@@ -15,7 +15,7 @@ import torch
 
 from former_nb import checks
 from former_nb.base import exercises
-from former_nb.base.exercises import EXERCISES, as_number, check, diagnose
+from former_nb.base.exercises import EXERCISES, as_number, check, diagnose, diagnose_each
 from former_nb.checks.lesson_06 import judge_06_2
 
 JUDGES = [
@@ -36,6 +36,7 @@ def sentences(number):
         return diagnose(answer, right, mistakes, places)
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
+        patch.setattr(exercises, "diagnose", spy)
         for module in JUDGES:
             if hasattr(module, "diagnose"):
                 patch.setattr(module, "diagnose", spy)
@@ -102,3 +103,60 @@ def test_fractions_are_numbers(answer, capsys):
     assert as_number(("1/2", [Fraction(1, 4)], "AAA")) == (0.5, [0.25], "AAA")
     assert not check("01.2", "a fifth")
     assert "the text 'a fifth'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (torch.ones(2, 3).cumsum(0).T, "rows and columns are exchanged"),
+        (torch.ones(2, 3).cumsum(0)[None], "with an axis of size 1 too many"),
+        (torch.ones(2, 3).cumsum(0).flatten(), "but their axes are not"),
+        (torch.zeros(3, 3), "expected shape (2, 3), got (3, 3)"),
+    ],
+)
+def test_a_wrong_shape_says_what_became_of_the_axes(answer, said):
+    right = torch.ones(2, 3).cumsum(0)
+    assert said in diagnose(answer, right)
+    assert "1 missing" in diagnose(right, right[None])
+    assert "in another place" in diagnose(right[None], right[:, None])
+    assert "2 numbers are asked for, not 3" in diagnose([1, 2, 3], torch.ones(2))
+    assert diagnose(torch.tensor([True, False]), torch.tensor([False, True])).startswith("True and")
+
+
+def test_each_of_a_few_numbers_has_mistakes_of_its_own():
+    right, mistakes = {"a": 1.0, "b": 36.8}, [{2: "twice"}, {0.37: "a share"}]
+    judge = lambda answer: diagnose_each(answer, right, mistakes, 0.05)
+    assert judge((1, 36.8)) is None and judge(torch.tensor([1, 36.79])) is None
+    assert judge([2, 0.37]) == "a: twice" and judge(["1", "0.368"]) == "b: a share"
+    assert judge([1, 40]) == "b: got 40, which is too large"
+    assert judge([1]) == "expected 2 numbers, (a, b), got 1"
+    assert judge("1, 2") == "expected 2 numbers, (a, b), got the text '1, 2'"
+    assert "the text 'x'" in judge([1, "x"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda x: x[0] + torch.ones(7), "two shapes don't fit"),
+        (lambda x: x if x > 0 else -x, "ask a whole tensor for one truth"),
+        (lambda x: (x > 0) & x, "join booleans"),
+        (lambda x: (x > 0) @ (x > 0), "can't be multiplied as matrices"),
+        (lambda x: torch.log(2.0), "for that there is `math`"),
+        (lambda x: torch.mean([x, x]), "`torch.stack` makes one"),
+        (lambda x: x.cumsum(), "say `dim=`"),
+        (lambda x: x[x], "use `.long()`"),
+        (lambda x: torch.tensor([[1, 2], [1]]), "the rows have different lengths"),
+        (lambda x: torch.cat([x, x[0]]), "an axis more than the other"),
+        (lambda x: (2 * x).backward(), "doesn't lead back to the weights"),
+        (lambda x: x.long().mean(), "whole numbers have no mean"),
+        (lambda x: {}["k"], "the dictionary has no such key yet"),
+        (lambda x: [1][2], "past the end of the list"),
+        (lambda x: {[1]: 2}, "make a tuple of it"),
+    ],
+)
+def test_an_error_names_the_usual_mistake_and_what_was_raised(wrong, said, capsys, monkeypatch):
+    judge = lambda answer: answer(torch.ones(3, 3))
+    monkeypatch.setitem(EXERCISES, "00.0", exercises.Exercise(judge, ()))
+    assert not check("00.0", wrong)
+    printed = capsys.readouterr().out
+    assert said in printed and "your code raised" in printed

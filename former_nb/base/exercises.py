@@ -18,6 +18,7 @@ __all__ = [
     "EXERCISES",
     "exercise",
     "diagnose",
+    "diagnose_each",
     "MistakeError",
     "call_answer",
     "explain_error",
@@ -94,6 +95,23 @@ def _one_number(a, b):
     return f"got {_size(a, b)}"
 
 
+def _misshapen(answer, right):
+    "What an answer of the wrong shape looks like."
+    shapes = f"expected shape {tuple(right.shape)}, got {tuple(answer.shape)}"
+    if right.ndim == 1 and answer.ndim < 2 and len(right) < 10:
+        return f"{shapes}; {len(right)} numbers are asked for, not {answer.numel()}"
+    if answer.ndim > 1 and answer.mT.shape == right.shape and _same(answer.mT, right):
+        return f"{shapes}; rows and columns are exchanged"
+    if answer.numel() != right.numel() or not _same(answer.reshape(right.shape), right):
+        return shapes
+    if answer.squeeze().shape != right.squeeze().shape:
+        return f"{shapes}; the numbers are right, but their axes are not"
+    if answer.ndim == right.ndim:
+        return f"{shapes}; the numbers are right, but the axis of size 1 is in another place"
+    size = "too many" if answer.ndim > right.ndim else "missing"
+    return f"{shapes}; the numbers are right, with an axis of size 1 {size}"
+
+
 def _general(answer, right):
     "What an unknown wrong answer of the right shape looks like."
     a, b = answer.double().flatten(), right.double().flatten()
@@ -101,6 +119,10 @@ def _general(answer, right):
         return "your answer holds NaN or infinity"
     if len(b) == 1:
         return _one_number(a.item(), b.item())
+    if answer.dtype == right.dtype == torch.bool and torch.equal(answer, ~right):
+        return "True and False are exchanged"
+    if right.ndim > 1 and right.mT.shape == right.shape and _same(answer, right.mT):
+        return "rows and columns are exchanged"
     if len(b.unique()) > 2:
         factor = (a @ b) / (b @ b)
         if _same(a, factor * b):
@@ -139,6 +161,9 @@ def diagnose(
     try:
         answer = torch.as_tensor(answer).detach().cpu()
     except (TypeError, ValueError, RuntimeError):
+        for part in answer if isinstance(answer, (tuple, list)) else ():
+            if isinstance(part, str):
+                return f"expected numbers, got the text {part!r}; write it without quotes"
         return f"expected a tensor or a number, got {type(answer).__name__}"
     right = right.detach().cpu()
     if _same(answer, right):
@@ -147,10 +172,40 @@ def diagnose(
         if _same(answer, torch.as_tensor(wrong).detach().cpu()):
             return sentence
     if answer.shape != right.shape:
-        return f"expected shape {tuple(right.shape)}, got {tuple(answer.shape)}"
+        return _misshapen(answer, right)
     if places:
         return places[int((~_close(answer, right)).flatten().int().argmax())]
     return _general(answer, right)
+
+
+def diagnose_each(
+    answer,  # what the reader gave: a tuple, a list or a tensor
+    right: dict[str, float],  # what is asked for -> the right number
+    mistakes: Sequence[dict[float, str]],  # for each number, a wrong one -> what to say
+    tolerance: float = 1e-6,  # by so much a number may be rounded
+) -> str | None:  # None if all are right, else a sentence about the first wrong one
+    "Compare a few numbers one by one, each with the mistakes that are usual there."
+    names = ", ".join(right)
+    numbers = answer.tolist() if isinstance(answer, torch.Tensor) else as_number(answer)
+    if not isinstance(numbers, (tuple, list)):
+        came = f"the text {numbers!r}" if isinstance(numbers, str) else type(numbers).__name__
+        return f"expected {len(right)} numbers, ({names}), got {came}"
+    if len(numbers) != len(right):
+        return f"expected {len(right)} numbers, ({names}), got {len(numbers)}"
+    for number, (name, expected), sentences in zip(numbers, right.items(), mistakes):
+        problem = diagnose(number, torch.tensor(expected, dtype=torch.float64))
+        if problem is None:
+            continue
+        if not isinstance(number, (int, float)):
+            return f"{name}: {problem}"
+        if abs(number - expected) <= tolerance:
+            continue
+        for wrong, sentence in sentences.items():
+            if abs(number - wrong) <= tolerance:
+                problem = sentence
+                break
+        return f"{name}: {problem}"
+    return None
 
 
 class MistakeError(Exception):
@@ -207,13 +262,85 @@ def find_exercise(
     return EXERCISES[number]
 
 
+_ERRORS = {  # words of a message -> the usual mistake behind it
+    "Boolean value of Tensor": "`and`, `or`, `not`, `if`, `max` and `min` ask a whole tensor for "
+    "one truth; take `&`, `|`, `~`, `torch.where` or `.clamp`",
+    '"bitwise_': "`&`, `|` and `~` join booleans, and one of yours is a tensor of floats; compare, "
+    "or use `.bool()`",
+    "not implemented for 'Bool'": "booleans can't be multiplied as matrices; make numbers of them "
+    "with `.double()`, and ask `> 0` at the end",
+    "must be Tensor, not float": "you gave torch a plain number; for that there is `math`",
+    "must be Tensor, not int": "you gave torch a plain number; for that there is `math`",
+    "must be Tensor, not list": "that is a list of tensors, not a tensor; `torch.stack` makes one",
+    "must be Tensor, not tuple": "that is a tuple of tensors; take them apart first, as in "
+    "`for inputs, targets in batches`",
+    'required positional arguments: "dim"': "the axis is missing; say `dim=`",
+    "tensors used as indices must be": "an index must be whole numbers; use `.long()`",
+    "shape of the mask": "a boolean index must have the first axes of what it picks from; to look "
+    "rows up, you need their numbers",
+    "'list' object has no attribute": "that is a list, not a tensor; use `sum`, `max` and `len`, "
+    "or make a tensor of it first",
+    "for -: 'list' and 'int'": "a list has no minus; take it from each of its numbers, as in "
+    "`[n - 1 for n in lengths]`",
+    "expected sequence of length": "the rows have different lengths; fill them up first",
+    "expects each tensor to be equal size": "the tensors have different "
+    "lengths; fill them up first",
+    "expected Tensor as element 0": "those are lists, not tensors; make a tensor of each first",
+    "must have same number of dimensions": "you joined tensors of which one has an axis more than "
+    "the other; `keepdim=True` keeps the axis, and `[:, None]` adds one",
+    "Index tensor must have the same number": "`gather` wants an index with as many axes as its "
+    "tensor; `[..., None]` adds one",
+    "could not infer output dtype": "whole numbers have no mean; take floating point numbers only",
+    "implicitly created only for scalar": "`backward` starts at one number; take the mean of the "
+    "losses",
+    "does not require grad": "the loss doesn't lead back to the weights; `argmax`, `.item()`, "
+    "`.detach()` and `no_grad` cut the way",
+    "Expected target size": "`F.cross_entropy` looks for the classes on axis 1; give it "
+    "`logits.mT`",
+    "to match target batch_size": "logits and targets must be flattened alike, to (B · T, V) and "
+    "(B · T,)",
+    "target with class probabilities": "targets of the logits' own shape are read as "
+    "probabilities; those are floats, or give whole numbers without the last axis",
+    "index -100 is out of bounds": "IGNORE, -100, was used as an index; clamp it, and leave its "
+    "places out of the sum",
+    "list index out of range": "an index runs past the end of the list; the last place is len - 1",
+    "unhashable type: 'list'": "a list can't be counted or be a key; make a tuple of it",
+    "max() arg is an empty sequence": "nothing is left to choose from; stop before that",
+    "mat1 and mat2 shapes": "the last axis isn't d_model wide, as a linear layer wants it; project "
+    "before you split, and merge before `w_o`",
+    "expanded size of the tensor": "what you write in is longer or shorter than its place",
+    "cannot be broadcast to indexing": "what you write in has more or fewer numbers than its place",
+    "for +: 'int' and 'dict'": "dictionaries can't be added; go through their names",
+}
+_MISFIT = (  # for two shapes that do not broadcast
+    "two shapes don't fit; they are compared from the last axis on, and `keepdim=True` or "
+    "`[..., None]` makes an axis of size 1, which fits all"
+)
+
+
+def _usual(error):
+    "The usual mistake behind an error, or nothing."
+    message = str(error)
+    for words, sentence in _ERRORS.items():
+        if words in message:
+            return sentence
+    if isinstance(error, KeyError):
+        return "the dictionary has no such key yet; ask `if key in …`, or use `.get(key, 0)`"
+    if "must match the size of tensor b" in message:
+        return _MISFIT
+    return ""
+
+
 def _blame(error, answer):
-    "What an answer raised, and in which of its lines."
+    "What an answer raised, the usual mistake behind it, and in which of its lines."
     message = str(error).partition("\n")[0]
     if isinstance(error, TypeError) and not callable(answer) and message.endswith("not callable"):
         came = type(answer).__name__
         return f"expected a function, got {came}; pass the function itself, not what it returns"
     sentence = f"your code raised {type(error).__name__}: {message}".rstrip(".: ")
+    usual = _usual(error)
+    if usual:
+        sentence = f"{usual}; {sentence}"
     file = getattr(getattr(answer, "__code__", None), "co_filename", None)
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     code = linecache.getline(file, lines[-1]).strip() if lines else ""

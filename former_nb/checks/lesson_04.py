@@ -9,7 +9,7 @@ __all__ = ['judge_04_1', 'judge_04_2', 'judge_04_3']
 import torch
 
 from ..attention.masks import causal_mask, combine_masks, padding_mask
-from ..base.exercises import call_answer, diagnose, exercise
+from ..base.exercises import call_answer, diagnose, exercise, explain_error
 
 # %% ../../nbs/solutions/04_masks.ipynb #319c239c
 @exercise(
@@ -24,11 +24,11 @@ def judge_04_1(answer):
     try:
         given = call_answer(answer, tokens)
     except RuntimeError as error:
-        if "match the broadcast shape" in str(error):
-            return _IN_PLACE
-        raise
+        return explain_error(error, _MASK_ERRORS)
     if given is None or given is ...:
         return "your function returned nothing; end it with `return` and the mask (B, 1, T, T)"
+    if isinstance(given, (tuple, list)):
+        return "expected a boolean tensor, got both rules one by one; `&` makes one table of them"
     if not isinstance(given, torch.Tensor) or given.dtype != torch.bool:
         return f"expected a boolean tensor, got {getattr(given, 'dtype', type(given).__name__)}"
     past, real = torch.ones(5, 5, dtype=torch.bool).tril(), (tokens != 0)[:, None, None]
@@ -39,6 +39,7 @@ def judge_04_1(answer):
         "rows and columns of the triangle are swapped; row i is query i": past.mT & real,
         "the diagonal is missing; a word may attend to itself": past.tril(-1) & real,
         "the mask is the wrong way round; True means may attend": ~right,
+        "pads are let in and words kept out; a real key has tokens != 0": past & ~real,
         "a key must pass both rules, not one of them: & instead of |": past | real,
         "you masked the pads as queries; padding is about keys, the last axis": past & by_query,
         "you masked the pads as queries too; padding is about keys only": right & by_query,
@@ -47,10 +48,14 @@ def judge_04_1(answer):
     return diagnose(given, right, mistakes)
 
 
-_IN_PLACE = (
-    "`&=` writes into the table on its left, and that has too few axes for both rules; "
-    "`&` makes a new table"
-)
+_MASK_ERRORS = {
+    "match the broadcast shape": "`&=` writes into the table on its left, and that has too few "
+    "axes for both rules; `&` makes a new table",
+    "must match the size of tensor b (5) at non-singleton dimension 3": "the first rule has the "
+    "size of the batch, B; its rows and columns are the T positions, `tokens.shape[1]`",
+    "must match the size of tensor b": "(T, T) and (B, T) don't fit; the keys of `real` need the "
+    "axes (B, 1, 1, T), so `real[:, None, None]`",
+}
 
 # %% ../../nbs/solutions/04_masks.ipynb #dcf5fde4
 @exercise(
@@ -65,6 +70,12 @@ def judge_04_2(answer):
         "that is the padding mask alone; the future is still attended to": 32,
         "you left out the pads as queries; the mask hides them as keys only": 17,
         "you left out the diagonal; a word may attend to itself": 15,
+        "that is every word with every word; the mask hides the future, and pads are queries": 26,
+        "a key must pass both rules; you counted keys that pass one of them": 39,
+        "that is the first sentence; there are three": 10,
+        "that is how many words there are; count pairs of a query and a key": 8,
+        "those are all entries; some are forbidden": 48,
+        "that is half of all; the diagonal counts, and the columns of pads do not": 24,
         "you counted the forbidden entries; True means may attend": 25,
     }
     return diagnose(answer, torch.tensor(23), mistakes)
@@ -78,12 +89,21 @@ def judge_04_2(answer):
 )
 def judge_04_3(answer):
     "Judge which inputs an output can depend on after three layers."
-    mask = torch.ones(6, 6, dtype=torch.bool).tril(-1).triu(-2)  # the two words before it
+    mask = torch.ones(8, 8, dtype=torch.bool).tril(-1).triu(-2)  # the two words before it
     power = [torch.linalg.matrix_power(mask.double(), n) > 0 for n in range(6)]
     loops = torch.linalg.matrix_power((mask | power[0]).double(), 3) > 0
     given = call_answer(answer, mask, 3)
     if not isinstance(given, torch.Tensor) or given.dtype != torch.bool:
-        return f"expected a boolean tensor, got {getattr(given, 'dtype', type(given).__name__)}"
+        came = f"expected a boolean tensor, got {getattr(given, 'dtype', type(given).__name__)}"
+        if isinstance(given, torch.Tensor) and torch.equal(given.double(), mask.double()):
+            return f"{came}; `**` raises each number by itself, and layers multiply matrices"
+        if isinstance(given, torch.Tensor):
+            return f"{came}; those are numbers of paths if they are above 1, so ask `> 0`"
+        return came
+    if given.equal(power[2]) and not answer(mask, 1).equal(mask):
+        return "your table is the same at any depth; `n_layers` says how many masks are multiplied"
+    if given.equal(power[4]) and answer(mask, 1).equal(mask):
+        return "you squared the table again and again; each layer multiplies by the mask once"
     mistakes = {
         "you returned the mask itself; each layer passes on what the one before it had": power[1],
         "one layer is missing; n_layers = 1 should give the mask": power[2],

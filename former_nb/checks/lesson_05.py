@@ -10,7 +10,7 @@ __all__ = ['TURNING', 'sines_and_cosines', 'judge_05_1', 'rotated_with', 'judge_
 import torch
 
 from ..attention.positions import rotate, sinusoid_table
-from ..base.exercises import call_answer, diagnose, exercise
+from ..base.exercises import call_answer, diagnose, diagnose_each, exercise, explain_error
 
 # %% ../../nbs/solutions/05_positions.ipynb #f8ecaeb6
 def sines_and_cosines(
@@ -29,7 +29,19 @@ def sines_and_cosines(
 )
 def judge_05_1(answer):
     "Judge a table of sinusoids, on 7 positions of width 6."
-    given = answer(7, 6)
+    try:
+        given = answer(7, 6)
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        return explain_error(
+            error,
+            {
+                "(7) must match": "positions and frequencies have one axis each; an outer product "
+                "needs positions (max_len, 1), so `[:, None]`",
+                "expanded size": "half of the columns are sines; the angles are (max_len, "
+                "d_model / 2), one for each hand",
+                "must match the size": "the angles are (max_len, d_model / 2), one for each hand",
+            },
+        )
     if given is None:
         return "your function returned nothing; end it with `return` and the table"
     if given is ...:
@@ -37,7 +49,29 @@ def judge_05_1(answer):
     t, i = torch.arange(7.0, device="cpu")[:, None], torch.arange(3, device="cpu")
     angles = t * 10000.0 ** (-2 * i / 6)
     right = sines_and_cosines(angles)
+    columns = torch.arange(6, device="cpu")
+    own = t * 10000.0 ** (-columns / 6)  # an angle for each column
+    growing = torch.arange(7.0, device="cpu").double()[:, None] * 10000.0 ** (2 * i.double() / 6)
+    even = columns % 2 == 0
     mistakes = {
+        "a sine and its cosine share one hand, 2i for both; yours have two": torch.where(
+            even, own.sin(), own.cos()
+        ),
+        "the exponent is 2i / d_model; yours counts the 2 twice": (
+            sines_and_cosines(t * 10000.0 ** (-4 * i / 6))
+        ),
+        "the exponent is divided by d_model; yours is not": (
+            sines_and_cosines(t * 10000.0 ** (-2.0 * i))
+        ),
+        "the base is 10000, yours is 1000": sines_and_cosines(t * 1000.0 ** (-2 * i / 6)),
+        "the cosines are missing; they fill the odd columns": right * even,
+        "the sines are missing; they fill the even columns": right * ~even,
+        "angles are in radians; yours were turned to degrees or from them": (
+            sines_and_cosines(angles * torch.pi / 180)
+        ),
+        "the exponent is negative; yours makes each next hand faster": (
+            sines_and_cosines(growing).float()
+        ),
         "sines and cosines are exchanged; sines fill the even columns": (
             right.unflatten(1, (3, 2)).flip(-1).flatten(1)
         ),
@@ -110,7 +144,46 @@ def judge_05_2(answer):
     x, angle = torch.randn(2, 3, 5, 6, generator=draw), torch.randn(5, 3, generator=draw)
     cos, sin = angle.cos(), angle.sin()
     mistakes = {sentence: rotated_with(x, cos, sin, kind) for sentence, kind in TURNING.items()}
-    return diagnose(call_answer(answer, x, cos, sin), rotate(x, cos, sin), mistakes)
+    a, b = x.chunk(2, dim=-1)
+    first, second = a * cos - b * sin, a * sin + b * cos
+    even, odd = x[..., 0::2], x[..., 1::2]
+    mistakes |= {
+        "you paired neighbours and put their halves side by side; "
+        "here feature i goes with i + d_k / 2": torch.cat(
+            [even * cos - odd * sin, even * sin + odd * cos], dim=-1
+        ),
+        "a sign is wrong in the second half: it is a sin + b cos": torch.cat(
+            [first, a * sin - b * cos], dim=-1
+        ),
+        "the second half is turned as the first: it is a sin + b cos": torch.cat(
+            [first, a * cos + b * sin], dim=-1
+        ),
+        "the halves were joined along the batch; `torch.cat` needs `dim=-1`": torch.cat(
+            [first, second]
+        ),
+        "`torch.stack` makes a new axis; `torch.cat` joins two halves": torch.stack(
+            [first, second], dim=-1
+        ),
+        "`torch.stack` makes a new axis, here the first; `torch.cat` joins": torch.stack(
+            [first, second]
+        ),
+        "that is the first half; the second is missing": first,
+    }
+    try:
+        given = call_answer(answer, x, cos, sin)
+    except RuntimeError as error:
+        return explain_error(error, _HALVES)
+    if isinstance(given, (tuple, list)):
+        return "two halves came back; `torch.cat` with `dim=-1` makes one tensor of them"
+    return diagnose(given, rotate(x, cos, sin), mistakes)
+
+
+_HALVES = {
+    "tensor a (6) must match the size of tensor b (3)": "x has d_k features and cos a column for "
+    "each pair, d_k / 2; first cut x in two halves along its last axis, `dim=-1`",
+    "must match the size of tensor b (3)": "the halves are d_k / 2 wide, whatever d_k is; don't "
+    "write the number down",
+}
 
 # %% ../../nbs/solutions/05_positions.ipynb #c1bdc90c
 @exercise(
@@ -120,29 +193,29 @@ def judge_05_2(answer):
     "their order does not matter.",
 )
 def judge_05_3(answer):
-    if len(answer) != 4:
-        return f"expected four counts, for a, b, c and d, got {len(answer)}"
-    a, b, c, d = (int(n) for n in answer)
-    if a != 1:
-        return (
-            "a: the outputs move with the words, and a mean does not depend on the order of "
-            "its terms"
-        )
-    if b == 1:
-        return (
-            "b: the layer is equivariant, not invariant; the last row belongs to whichever "
-            "word stands last"
-        )
-    if b == 3 and c == 6:
-        return (
-            "c: the mask hides nothing from the last query, and in one layer each key is "
-            "made from one word alone"
-        )
-    if d == 3:
-        return (
-            "d: with positions the two orders of the other words are no longer the same set of keys"
-        )
-    return diagnose([a, b, c, d], torch.tensor([1, 3, 3, 6]))
+    "Four counts of results that differ."
+    mean = "the outputs move with the words, and a mean does not depend on the order of its terms"
+    invariant = (
+        "the layer is equivariant, not invariant; the last row belongs to whichever word stands "
+        "last"
+    )
+    as_a_set = "only the last word matters; the two before it are a set of keys, without an order"
+    words = "any of the three words may be the last, and each gives a result of its own"
+    keys = (
+        "the mask hides nothing from the last query, and in one layer each key is made from one "
+        "word alone"
+    )
+    places = "with positions the two orders of the other words are no longer the same set of keys"
+    return diagnose_each(
+        answer,
+        {"a": 1, "b": 3, "c": 3, "d": 6},
+        [
+            {6: mean, 3: mean, 2: mean, 0: mean},
+            {1: invariant, 6: as_a_set, 2: words},
+            {6: keys, 1: words, 2: words},
+            {3: places, 1: "each order puts other vectors into the layer", 2: places},
+        ],
+    )
 
 # %% ../../nbs/solutions/05_positions.ipynb #ed9a0501
 @exercise(
@@ -157,10 +230,30 @@ def judge_05_4(answer):
     real = torch.tensor([[False, False, True, True], [False, True, True, True]])
     count, keep = real.cumsum(1), real[..., None]
     rows = table[(count - 1).clamp(min=0)]  # (B, T, d_model)
+    fewest = (~real).sum(1).min()
+    shifted = torch.cat([x[:, :fewest], x[:, fewest:] + table[: 4 - fewest]], dim=1)
+    from_the_end = (real.flip(1).cumsum(1).flip(1) - 1).clamp(min=0)
+    try:
+        given = call_answer(answer, x, table, real)
+    except (RuntimeError, IndexError) as error:
+        return explain_error(
+            error,
+            {
+                "shape of the mask": "`table[real]` takes rows by True and False; look them up by "
+                "the place of each word, a number",
+                "tensor b (6)": "the table has max_len rows, not T; look up a row for each word",
+                "must match the size": "`real` is (B, T); for vectors it needs an axis more, "
+                "`real[..., None]`",
+                "must be long": "places are whole numbers; count with `real.cumsum(1)`",
+            },
+        )
     return diagnose(
-        answer(x.clone(), table.clone(), real.clone()),
+        given,
         x + rows * keep,
         {
+            "all rows are shifted alike; count the padding of each row": shifted,
+            "you counted from the right; the first real word gets row 0": x
+            + table[from_the_end] * keep,
             "you counted columns, so the padding took the first places": x + table[:4],
             "you counted columns and spared the padding, but the first real word must get row 0": x
             + table[:4] * keep,
@@ -214,6 +307,20 @@ def judge_05_5(answer):
             ),
             "every hand turns at the same rate in your matrix; each has its own": rotation_blocks(
                 s * torch.ones(d_model // 2)
+            ),
+            "nothing turns in yours; each hand turns by its angle times s": torch.eye(d_model),
+            "the sines are missing; a block is [[cos, sin], [-sin, cos]]": right
+            * torch.eye(d_model),
+            "one of the two sines has a minus": torch.where(
+                torch.eye(d_model) > 0, right, right.triu() + right.triu().T
+            ),
+            "sine and cosine are exchanged in each block": right[[1, 0, 3, 2, 5, 4]],
+            "the exponent is negative, so that each next hand is slower": rotation_blocks(
+                s * 10000.0 ** (2 * i.double() / d_model)
+            ).float(),
+            "that is one hand; d_model / 2 of them have a block on the diagonal": right[:2, :2],
+            "the blocks are right; `torch.block_diag` puts them on the diagonal": torch.stack(
+                [right[j : j + 2, j : j + 2] for j in range(0, d_model, 2)]
             ),
             "this matrix moves by one place, not by s": rotation_blocks(rate),
         },

@@ -8,7 +8,7 @@ __all__ = ['judge_07_1', 'judge_07_2', 'judge_07_3']
 # %% ../../nbs/solutions/07_text.ipynb #101018a7
 import torch
 
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, diagnose_each, exercise
 from ..data.text import BOS, EOS, IGNORE, PAD, collate, pad_rows
 
 # %% ../../nbs/solutions/07_text.ipynb #0554f590
@@ -22,6 +22,24 @@ def _mistakes(rows):
     left = [[IGNORE] * (6 - len(row)) + row for row in rest]
     whole = [row + [IGNORE] * (7 - len(row)) for row in rows]
     return {
+        "inputs come first, then targets; yours are the other way round": (targets, inputs),
+        "targets are shifted by one: leave out the first token, not the last": (
+            inputs,
+            pad_rows(first, IGNORE),
+        ),
+        "the inputs leave out the last token of each row, <eos>": (pad_rows(rows), targets),
+        "the two fillings are exchanged: inputs get PAD, and targets -100": (
+            pad_rows(first, IGNORE),
+            pad_rows(rest),
+        ),
+        "pad after the shift, and fill the targets with -100, not with PAD": (
+            pad_rows(rows)[:, :-1],
+            pad_rows(rows)[:, 1:],
+        ),
+        "the end of a text is a target too; only pads are left out": (
+            inputs,
+            targets.masked_fill(targets == EOS, IGNORE),
+        ),
         "targets are the inputs shifted by one: leave out the first token": (inputs, inputs),
         "inputs and targets are exchanged": (pad_rows(rest), pad_rows(first, IGNORE)),
         "a pad is no target: fill the targets with -100": (inputs, pad_rows(rest)),
@@ -50,7 +68,7 @@ def judge_07_1(answer):
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         return f"expected inputs and targets, two tensors, got {type(given).__name__}"
     if not all(isinstance(part, torch.Tensor) for part in given):
-        return f"expected two tensors, got {type(given[0]).__name__}"
+        return f"expected two tensors, got {type(given[0]).__name__}; `torch.tensor` makes one"
     right, device = collate(_ROWS), given[0].device
     for said, wrong in _mistakes(_ROWS).items():
         if all(g.shape == w.shape and g.equal(w.to(g.device)) for g, w in zip(given, wrong)):
@@ -67,7 +85,7 @@ def judge_07_1(answer):
 )
 def judge_07_2(answer):
     "Two numbers: the width, and how many targets count."
-    return diagnose(
+    problem = diagnose(
         answer,
         torch.tensor([11, 26]),
         {
@@ -79,6 +97,32 @@ def judge_07_2(answer):
             "pads are no targets": [11, 44],
             "first the width, then the targets": [26, 11],
         },
+    )
+    if problem is None or not problem.startswith("the numbers differ"):
+        return problem
+    return diagnose_each(
+        answer,
+        {"the width": 11, "the targets": 26},
+        [
+            {
+                10: "*aleksandra* has 10 letters, and <bos> is an input too",
+                12: "*aleksandra* has 12 tokens with both marks, and <eos> is no input",
+                4: "that is how many names there are; the longest row gives the width",
+                44: "that is how many places the batch has; its width is one row's",
+                26: "that is how many targets count",
+                22: "that is all letters; the longest row alone gives the width",
+            },
+            {
+                18: "that is how many pads there are; count the others",
+                22: "the end of a name is a target too",
+                30: "<bos> is no target",
+                44: "pads are no targets",
+                48: "pads are no targets, and neither is <bos>",
+                40: "pads are no targets; each name has one for each letter and for its end",
+                4: "those are the ends alone; each letter is a target too",
+                11: "those are the targets of the longest name; add those of the others",
+            },
+        ],
     )
 
 # %% ../../nbs/solutions/07_text.ipynb #f333ca3d
@@ -105,6 +149,36 @@ def judge_07_3(answer):
             ),
             "the columns are max(lengths) - 1, but there are B rows of them": values(
                 lambda mean, n: mean * (max(n) - 1) / sum(k - 1 for k in n)
+            ),
+            "the lengths hold both marks, so a row of n tokens has n - 1 targets, not n": values(
+                lambda mean, n: mean * len(n) * (max(n) - 1) / sum(n)
+            ),
+            "T is max(lengths) - 1, since the inputs leave out <eos>": values(
+                lambda mean, n: mean * len(n) * max(n) / sum(k - 1 for k in n)
+            ),
+            "the end is a target too: a row of n tokens has n - 1 targets, not n - 2": values(
+                lambda mean, n: mean * len(n) * (max(n) - 1) / sum(k - 2 for k in n)
+            ),
+            "the end is a target too, in T and in each row": values(
+                lambda mean, n: mean * share(n, 2)
+            ),
+            "the mean is over B · T places; multiply by them first": values(
+                lambda mean, n: mean / sum(k - 1 for k in n)
+            ),
+            "the 1 is missing in each row, not once: T is max(lengths) - 1": values(
+                lambda mean, n: mean * (len(n) * max(n) - 1) / sum(k - 1 for k in n)
+            ),
+            "each row has one target fewer than tokens, not all rows together": values(
+                lambda mean, n: mean * len(n) * (max(n) - 1) / (sum(n) - 1)
+            ),
+            "each target counts alike; add up the targets of all rows, then divide": values(
+                lambda mean, n: mean * sum((max(n) - 1) / (k - 1) for k in n) / len(n)
+            ),
+            "that is the share of the pads; their loss is 0, and the sum stays": values(
+                lambda mean, n: mean * (1 - 1 / share(n))
+            ),
+            "the sum stays, so divide by the share of real targets; you added that of pads": values(
+                lambda mean, n: mean * (2 - 1 / share(n))
             ),
             "that is the mean you began with": values(lambda mean, n: mean),
         },

@@ -12,7 +12,7 @@ from functools import cache
 import torch
 
 from ..base.core import eval_mode, set_seed
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, diagnose_each, exercise, explain_error
 from ..data.text import IGNORE
 from ..training.losses import token_loss
 
@@ -25,12 +25,14 @@ def _train(
     reduction="mean",
     ignored=True,
     as_pads=False,
+    softmax=False,
 ):
     "A training loop; another order or loss makes a likely mistake."
     losses = []
     for inputs, targets in batches:
         wanted = targets.clamp(min=0) if as_pads else targets  # token 0 in place of IGNORE
-        loss = token_loss(model(inputs), wanted, reduction)
+        logits = model(inputs).softmax(-1) if softmax else model(inputs)
+        loss = token_loss(logits, wanted, reduction)
         if not ignored:
             loss = loss * (targets != IGNORE).sum() / targets.numel()
         for part in order.split():
@@ -62,6 +64,8 @@ def judge_08_1(answer):
     losses, weights = _after_training(answer)
     if losses is None or losses is ...:
         return "your function returned nothing; end it with `return losses`"
+    if not isinstance(losses, (list, tuple, torch.Tensor)):
+        return f"one {type(losses).__name__} came back; append each batch's loss to a list"
     if any(isinstance(loss, torch.Tensor) and loss.requires_grad for loss in losses):
         return "each loss still holds its graph, and so all of a batch's memory; keep loss.item()"
     if len(losses) == 1:
@@ -79,6 +83,8 @@ def judge_08_1(answer):
         "positions with IGNORE are learned as if they were token 0; leave IGNORE in the targets": {
             "as_pads": True
         },
+        "the loss takes logits; you made probabilities of them first": {"softmax": True},
+        "two steps were taken for each gradient": {"order": "zero backward step step"},
     }
     found = {}
     for sentence, kwargs in mistakes.items():
@@ -89,7 +95,25 @@ def judge_08_1(answer):
     if len(losses) != 5:
         return f"expected a loss for each of the 5 batches, got {len(losses)}"
     right = torch.tensor(_after_training(_train)[0])
-    return diagnose(torch.tensor([float(loss) for loss in losses]), right)
+    return diagnose(
+        torch.tensor([float(loss) for loss in losses]),
+        right,
+        {
+            "those are the losses after each step; keep the loss that gave the gradient": (
+                torch.tensor(_after_training(_losses_afterwards)[0])
+            ),
+            "those are sums over all batches so far; keep each batch's own loss": right.cumsum(0),
+        },
+    )
+
+
+def _losses_afterwards(model, batches, optimizer):
+    "The right weights, but each loss is computed again when the step is done."
+    losses = []
+    for batch in batches:
+        _train(model, [batch], optimizer)
+        losses.append(token_loss(model(batch[0]), batch[1]).item())
+    return losses
 
 # %% ../../nbs/solutions/08_training.ipynb #0e9dc2a2
 @exercise(
@@ -133,14 +157,52 @@ def judge_08_2(answer):
             ],
         },
     )
-    if problem is not None and problem.startswith("the numbers differ"):
-        names = zip(
-            ("steps", "evaluations", "calls"), torch.as_tensor(answer).tolist(), (48, 3, 192)
-        )
-        return "not right yet: the number of " + " and of ".join(
-            name for name, said, right in names if said != right
-        )
-    return problem
+    if problem is None or problem.startswith("expected"):
+        return problem
+    if "differ" not in problem and "times the right" not in problem:
+        return problem
+    short = "the last batch of an epoch is a shorter one, so an epoch has 16"
+    parts = "that counts the parts; a batch is one step, whatever it is cut into"
+    end = "steps 20 and 40 are evaluated, and the end, and nothing else"
+    return diagnose_each(
+        answer,
+        {"steps": 48, "evaluations": 3, "calls": 192},
+        [
+            {
+                45: short,
+                46: short,
+                46.875: short,
+                47: short,
+                15: "that is one epoch, and its last batch is missing",
+                16: "that is one epoch; there are three",
+                12: "the parts belong to one batch; four batches are four steps",
+                192: parts,
+                180: parts,
+                3000: "those are rows; a step takes a batch of them",
+            },
+            {
+                0: end,
+                1: end,
+                2: "a run ends with an evaluation, too",
+                2.4: "48 steps hold two whole twenties, and the end is evaluated, too",
+                4: "nothing is evaluated before the first step; " + end,
+                5: end,
+                6: end,
+                9: "`eval_every` counts steps, not calls of the model",
+                10: "`eval_every` counts steps, not calls of the model",
+                48: "only every 20th step is evaluated",
+            },
+            {
+                48: "each batch goes through the model in 4 parts",
+                12: "parts make calls more, not fewer: 4 for each batch",
+                64: "that is one epoch; there are three",
+                180: short,
+                188: short,
+                195: "evaluations are on other rows",
+                3000: "those are rows; a call takes a part of a batch",
+            },
+        ],
+    )
 
 # %% ../../nbs/solutions/08_training.ipynb #c05cbabb
 def _tail(p, n_rows):
@@ -169,11 +231,15 @@ def _tail(p, n_rows):
 )
 def judge_08_3(answer):
     "A function of p, the number of rows and the number of models."
-    for p, n, m in ((0.5, 4, 2), (0.83, 1000, 10), (0.9, 300, 1)):
+    for p, n, m in ((0.6, 4, 2), (0.83, 1000, 10), (0.9, 300, 1)):
         tails = torch.tensor(_tail(p, n), dtype=torch.float64)
         best = lambda probability: probability.sum().item() / n
         right = best(1 - tails**m)
         said = answer(p, n, m)
+        up_to = torch.cat([tails, torch.ones(1, dtype=torch.float64)])  # F(k) for k = 0 … N
+        exactly = up_to.diff(prepend=torch.zeros(1, dtype=torch.float64))
+        count = torch.arange(n + 1, dtype=torch.float64)
+        before = torch.cat([torch.zeros(1, dtype=torch.float64), tails[:-1]])  # F(k - 1)
         problem = diagnose(
             torch.as_tensor(said, dtype=torch.float64),
             torch.tensor(right, dtype=torch.float64),
@@ -188,6 +254,24 @@ def judge_08_3(answer):
                 - (1 - tails[0].item() ** m) / n,
                 "the sum ends at N - 1: for k = N the probability of more is 0, and yours "
                 "adds or misses a whole row": right + 1 / n,
+                "F(k)ᵐ is the probability of at most k; weigh k by P(best = k), which is "
+                "F(k)ᵐ - F(k - 1)ᵐ": best(count * up_to**m),
+                "that sums P(best ≤ k); the expectation is the sum of P(best > k)": best(up_to**m),
+                "that sums P(best ≤ k) up to N - 1; the expectation is the sum of P(best > k)": (
+                    best(tails**m)
+                ),
+                "F(k) counts at most k rows; yours counts fewer than k": best(1 - before**m),
+                "several models may be best together; m · P(k) · F(k)ᵐ⁻¹ counts each of them": (
+                    best(count * m * exactly * up_to ** (m - 1))
+                ),
+                "all m models have exactly k in yours; the best has at most k if all have": best(
+                    count * exactly**m
+                ),
+                "that is the probability that one of the models is right on a row; they are judged "
+                "on all rows": 1 - (1 - p) ** m,
+                "that is the probability that all models are right on a row": p**m,
+                "one standard error above is what a single model may show; the best of m needs "
+                "F(k)ᵐ": p + math.sqrt(p * (1 - p) / n),
                 "that is percent; a share was asked for": 100 * right,
                 "that rests on the normal distribution and on the mean of the largest of m "
                 "draws; the sum over F is exact": p
@@ -259,7 +343,16 @@ def judge_08_4(answer):
     model, batches = _recital()
     set_seed(0)
     model.train()
-    got = answer(model, batches)
+    try:
+        got = answer(model, batches)
+    except RuntimeError as error:
+        return explain_error(
+            error,
+            {
+                "tensor a (9) must match": "9 is the vocabulary; `argmax(-1)` takes the likeliest "
+                "token, along the last axis"
+            },
+        )
     if not model.training:
         return (
             "the model was training before the call and is not any more: `eval_mode` of the "
@@ -269,6 +362,8 @@ def judge_08_4(answer):
         return (
             f"expected a dictionary from a number of targets to a share, got {type(got).__name__}"
         )
+    if any(isinstance(share, (tuple, list)) for share in got.values()):
+        return "each length has one number, the share of its rows that are right"
     found = {int(n): float(share) for n, share in got.items()}
     like = lambda wanted: (
         found.keys() == wanted.keys() and all(abs(found[n] - wanted[n]) < 1e-6 for n in wanted)
@@ -302,6 +397,14 @@ def judge_08_4(answer):
             "an average of the batches' shares gives rows in small batches more weight: "
             "collect over all batches, then divide"
         )
-    if like({8: 4 / 9}) or like({8: 0.4}):
+    if like({2: 75, 3: 50, 5: 0}):
+        return "those are percent; a share lies between 0 and 1"
+    if like({2: 1, 3: 1, 5: 1}):
+        return "a row is right where all of its targets are, not any of them"
+    if like({2: 3 / 10, 3: 1 / 10, 5: 0}) or like({2: 3 / 9, 3: 1 / 9, 5: 0}):
+        return "divide by the rows of that length, not by all rows"
+    if like({6: 3 / 4, 5: 1 / 2, 3: 0}) or like({6: 3 / 4, 5: 1 / 2, 3: 0, 8: 1}):
+        return "you counted the places with IGNORE; count the targets"
+    if like({8: 4 / 9}) or like({8: 0.4}) or like({8: 0.5}):
         return "the length of a row is its number of targets, not its number of places"
     return f"expected {{2: 0.75, 3: 0.5, 5: 0.0}}, got {found}"

@@ -8,7 +8,7 @@ __all__ = ['judge_09_1', 'judge_09_2', 'judge_09_3', 'judge_09_4']
 # %% ../../nbs/solutions/09_classifier.ipynb #0cc7fa46
 import torch
 
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise, explain_error
 
 # %% ../../nbs/solutions/09_classifier.ipynb #82f1ea30
 @exercise(
@@ -23,11 +23,32 @@ def judge_09_1(answer):
     n = torch.tensor([[4], [1], [6], [0]], device="cpu")  # (B, 1)
     real = torch.arange(6, device="cpu") < n  # (B, T)
     total = x.masked_fill(~real[..., None], 0.0).sum(dim=1)  # (B, d_model)
-    right, got = total / n.clamp(min=1), answer(x.clone(), real.clone())
+    right = total / n.clamp(min=1)
+    try:
+        got = answer(x.clone(), real.clone())
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        return explain_error(
+            error,
+            {
+                "Boolean value of Tensor": "`max` compares two numbers; `.clamp(min=1)` works on "
+                "each number of a tensor",
+                "tensor a (5) must match the size of tensor b (4)": "the sums are (B, d_model) and "
+                "the numbers of tokens (B,); `keepdim=True` makes them (B, 1)",
+                "must match the size": "x is (B, T, d_model) and `real` (B, T); `real[..., None]` "
+                "has an axis for the numbers of a vector",
+            },
+        )
     if got is None:
         return "your function returned nothing; end it with `return` and the means (B, d_model)"
     if got is ...:
         return "the three dots are still there; put your lines in their place"
+    shape = tuple(getattr(got, "shape", ()))
+    if shape == (4, 6):
+        return "you summed over the numbers of each vector; sum over the tokens, `dim=1`"
+    if shape == (6, 5):
+        return "you summed over the texts; sum over the tokens, `dim=1`"
+    if shape == (5,):
+        return "that is one vector for all texts; each text has its own mean"
     padding = x.masked_fill(real[..., None], 0.0).sum(dim=1)
     mistakes = {
         "that is the mean of all vectors; leave the padding out": x.mean(dim=1),
@@ -106,7 +127,21 @@ def judge_09_3(answer):
         q, shares = q / q.sum(-1, keepdim=True), (shares + 0.1) / (shares + 0.1).sum()
         scaled = q * shares
         norm = lambda p: p / p.sum(-1, keepdim=True)
-        right, got = norm(scaled), answer(q.clone(), shares.clone())
+        right = norm(scaled)
+        try:
+            got = answer(q.clone(), shares.clone())
+        except RuntimeError as error:
+            return explain_error(
+                error,
+                {
+                    "tensor a (4) must match": "shares are (K,), as the last axis of q, and fit as "
+                    "they are",
+                    "must match the size": "the sums of the rows are (B,); `keepdim=True` makes "
+                    "them (B, 1)",
+                },
+            )
+        if isinstance(got, torch.Tensor) and got.shape == q.shape[:1]:
+            return "one number for each text came back; each text has K probabilities"
         problem = diagnose(
             got,
             right,
@@ -123,6 +158,12 @@ def judge_09_3(answer):
                 "an average of the two is no use of Bayes' rule: multiply": (q + shares) / 2,
                 "logits and probabilities are mixed: to logits one adds log π, to "
                 "probabilities one multiplies π": (q + shares.log()).softmax(-1),
+                "the shares are multiplied twice": norm(q * shares**2),
+                "those are odds; multiply by the shares, not by π / (1 - π)": norm(
+                    q * shares / (1 - shares)
+                ),
+                "those are logarithms; a probability was asked for": norm(scaled).log(),
+                "the sum of the two is no use of Bayes' rule: multiply": q + shares,
                 "that multiplies by the shares' logarithms": norm(q * shares.log()),
             },
         )
@@ -159,7 +200,18 @@ def judge_09_4(answer):
     n = torch.tensor([[5], [2], [1], [0]], device="cpu")
     real = torch.arange(5, device="cpu") < n  # (B, T)
     right, every = _by_query(x, real, query), torch.ones_like(real)
-    got = answer(x.clone(), real.clone(), query.clone())
+    try:
+        got = answer(x.clone(), real.clone(), query.clone())
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        return explain_error(
+            error,
+            {
+                "tensor b (4)": "scores and `real` are both (B, T); the mask needs no further axis",
+                "tensor b (7)": "the weights are (B, T) and x is (B, T, d_model); `weights[..., "
+                "None]` has an axis for the numbers of a vector",
+                "batch2": "`x @ query` sums over d_model; the other way round the axes don't meet",
+            },
+        )
     if not isinstance(got, torch.Tensor):
         return f"expected a tensor, got {type(got).__name__}"
     if got.shape == right.shape and got[0].isnan().any() and not got[1:].isnan().any():
@@ -169,6 +221,11 @@ def judge_09_4(answer):
         )
     if got.shape == right.shape and got[3].isnan().any():
         return "a row without tokens gives NaN: its softmax is over nothing; it must give zeros"
+    if tuple(got.shape) == (4, 4, 7):
+        return (
+            "each text's weights met the vectors of every text; `weights[:, None] @ x` and "
+            "`(weights[..., None] * x).sum(1)` stay within a text"
+        )
     if got.shape == real.shape:
         return (
             "one number for each token came back: if they are the weights, sum the tokens' "
@@ -205,6 +262,9 @@ def judge_09_4(answer):
             ),
             "that is the plain mean: the query has no part in it": (x * real[..., None]).sum(1)
             / real.sum(-1, keepdim=True).clamp(min=1),
+            "that is the token of the largest weight; average with all weights": x[
+                range(4), torch.where(real, scores, -torch.inf).argmax(-1)
+            ],
             "a weighted sum is wanted; yours is divided by the number of tokens once more": right
             / real.sum(-1, keepdim=True).clamp(min=1),
         },

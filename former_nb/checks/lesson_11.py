@@ -8,7 +8,7 @@ __all__ = ['judge_11_1', 'judge_11_2', 'judge_11_3']
 # %% ../../nbs/solutions/11_decoding.ipynb #11de0002
 import torch
 
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise, explain_error
 
 # %% ../../nbs/solutions/11_decoding.ipynb #11de0007
 def _weigh(q, k, v):  # (B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v) -> (B, h, T, d_v)
@@ -30,9 +30,17 @@ def judge_11_1(answer):
     v = torch.randn(3, 2, 5, 6, generator=generator).double()  # (B, h, T, d_v)
     cache, found = {}, []
     for t in range(5):
-        y = answer(*(x[:, :, t : t + 1].clone() for x in (q, k, v)), cache)
+        newest = [x[:, :, t : t + 1].clone() for x in (q, k, v)]
+        try:
+            y = answer(*newest, cache)
+        except (RuntimeError, ValueError, KeyError, AttributeError) as error:
+            return explain_error(error, _JOINING)
+        if isinstance(y, (tuple, list)):
+            return "the cache is changed in its place; return y alone"
         if not isinstance(y, torch.Tensor):
             return "nothing came back; return y, (B, h, 1, d_v)"
+        if t and y.shape == (3, 2, t + 1, 6):
+            return "old queries were kept; the newest token asks alone, and y has one row"
         if y.shape != (3, 2, 1, 6):
             return (
                 f"step {t + 1} returns shape {tuple(y.shape)}, and (B, h, 1, d_v) is {(3, 2, 1, 6)}"
@@ -44,6 +52,15 @@ def judge_11_1(answer):
 
     upto = lambda x, t: x[:, :, : t + 1]
     mistakes = {
+        "only two steps are remembered; keep what you joined, not the newest alone": from_second(
+            lambda t, q_t: _weigh(q_t, k[:, :, t - 1 : t + 1], v[:, :, t - 1 : t + 1])
+        ),
+        "only the first step is remembered; keep what you joined": from_second(
+            lambda t, q_t: _weigh(q_t, k[:, :, [0, t]], v[:, :, [0, t]])
+        ),
+        "keys and values are added up; `torch.cat` joins them, one behind the other": v.cumsum(2)[
+            :, :, 1:
+        ],
         "the newest token meets only itself; join its key and value to those of the cache": v[
             :, :, 1:
         ],
@@ -64,6 +81,20 @@ def judge_11_1(answer):
         return problem
     if not cache:
         return "the outputs are right, but the cache is empty; keep everything in the dictionary"
+
+
+_JOINING = {
+    "'list' object has no attribute": "a list of keys is no tensor yet; `torch.cat` joins it",
+    "[6, 4] but got: [6, 6]": "keys and values are exchanged",
+    "[6, 2] but got: [6, 1]": "keys were joined and values were not; the cache needs both",
+    "must match the size": "joined along a wrong axis; (B, h, T, d_k) grows in T, `dim=2`",
+    "must match except in dimension": "they were joined along a wrong axis; `dim=2` is that of the "
+    "positions",
+    "batch2": "they were joined along a wrong axis; the positions are `dim=2`",
+    "v: expected": "keys and values differ in number; join both, along `dim=2`",
+    "k: expected": "the keys were joined along a wrong axis; the positions are `dim=2`",
+    "'k'": "the dictionary is empty at the first step; ask `if cache:` before you look into it",
+}
 
 # %% ../../nbs/solutions/11_decoding.ipynb #11de000b
 @exercise(
@@ -103,6 +134,17 @@ def judge_11_2(answer):
                 "token is never read",
                 B * new: "the prompt is read again at every step, not only the new tokens",
                 B * (new - n): "the prompt is read again at every step, not only the new tokens",
+                B
+                * n
+                * (
+                    T + n
+                ): "the text is that long at the end only, and its last token is never read",
+                B * n * (T + n - 1): "only the last step reads 11 tokens; the first reads 5",
+                B * n * n: "the text grows by one token at each step, from 5 to 11",
+                B * (T + n): "that is how long the texts are; each step reads its whole text",
+                B * kept: "that is with the cache",
+                new: "the prompt is read again at every step, in each of the four texts",
+                again + n: "this is one prompt, and its first step reads 5 tokens alone",
                 B * T * n: "the text grows by one token at each step",
                 again: "this is one prompt; there are four",
             },
@@ -115,6 +157,10 @@ def judge_11_2(answer):
                 B * n: "the first step reads the whole prompt, not one token",
                 B * (n - 1): "the prompt is read too, once",
                 kept: "this is one prompt; there are four",
+                kept + 1: "this is one prompt, and its last token is never read",
+                B * T: "those are the prompts; the new tokens are read too, one by one",
+                n: "this is one prompt without its own tokens; they are read once",
+                B * again: "that is without the cache",
             },
         ),
     }
@@ -151,6 +197,26 @@ def judge_11_3(answer):
             * (n + 2)
             / 6
             / n,
+        }
+        known |= {
+            "one of the sums ends too early; both run over t = 1 … n": (n + 1) / 3,
+            "one of the sums ends too late; both run over t = 1 … n": (n + 3) / 3,
+            "that is the rule of thumb for many steps; the sums give it exactly": n / 3,
+            "that is the number of pairs with the cache; it divides the number without": n
+            * (n + 1)
+            / 2,
+            "that is how many pairs are saved; asked for is how many times fewer": n
+            * (n + 1)
+            * (n - 1)
+            / 6,
+            "at step t there are t tokens; you took n at each step, in both": n,
+            "without the cache only the last step was counted": 2 * n / (n + 1),
+            "you took n tokens at each step; at step t there are t(t+1)/2 pairs": 2
+            * n**2
+            / (n + 1),
+            "that is the ratio of visits, halved once too often": n / 2,
+            "divide the two sums, n(n+1)(n+2)/6 and n(n+1)/2; the 6 and the 2 leave a 3": (n + 2)
+            / 2,
         }
         mistakes = {name: torch.tensor(x, dtype=torch.float64) for name, x in known.items()}
         if problem := diagnose(torch.as_tensor(answer(n), dtype=torch.float64), right, mistakes):

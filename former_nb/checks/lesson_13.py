@@ -13,7 +13,7 @@ import torch
 from ..attention.dot_product import attention
 from ..attention.masks import causal_mask, padding_mask
 from ..attention.multi_head import MultiHeadAttention
-from ..base.exercises import call_answer, diagnose, exercise
+from ..base.exercises import call_answer, diagnose, exercise, explain_error
 from ..data.text import BOS, PAD
 from ..models.encoder_decoder import CrossAttention
 
@@ -31,6 +31,12 @@ _MISTAKES = {
     "merge": "you merged by `reshape` alone; `layer.merge` puts the words before the heads again",
     "causal": "that is causal, but the source is there as a whole, so each query may read it all",
     "w_o": "W_o is missing: `layer.w_o` comes last",
+    "one matrix": "keys and values both come from `w_k`; the values have `w_v`",
+    "one question": "queries and keys both come from `w_q`; the keys have `w_k`",
+    "unprojected": "nothing was projected; `w_q`, `w_k` and `w_v` come before `split`",
+    "unscaled": "the scores are not divided by √d_k",
+    "residual": "you added `x`; the layer returns what was read, and the block adds",
+    "bare": "that is one wide head, and W_o is missing",
     "twice": "the memory is projected twice; `w_k` and `w_v` both read the memory itself",
 }
 
@@ -55,11 +61,23 @@ def cross_with_mistake(
         k, v = v, k
     if mistake == "twice":
         v = layer.w_v(k)
+    if mistake == "one matrix":
+        v = layer.w_k(memory)
+    if mistake == "one question":
+        k = layer.w_q(memory)
+    if mistake == "unprojected":
+        q, k, v = x, memory, memory
+    if mistake == "unscaled":
+        q = q * layer.split(q).shape[-1] ** 0.5
+    if mistake == "bare":
+        return attention(q, k, v)
     if mistake == "one":
         return layer.w_o(attention(q, k, v))
     y = attention(*(layer.split(t) for t in (q, k, v)), is_causal=mistake == "causal")
     merged = y.reshape(*x.shape) if mistake == "merge" else layer.merge(y)
-    return merged if mistake == "w_o" else layer.w_o(merged)
+    if mistake == "w_o":
+        return merged
+    return layer.w_o(merged) + x if mistake == "residual" else layer.w_o(merged)
 
 
 @exercise(
@@ -79,7 +97,12 @@ def judge_13_1(
         x = 2 * torch.randn(2, 5, 12)
         for S in (5, 3):
             memory = 2 * torch.randn(2, S, 12)
-            given = call_answer(answer, layer, x, memory)
+            try:
+                given = call_answer(answer, layer, x, memory)
+            except (RuntimeError, TypeError) as error:
+                return explain_error(error, _UNFIT)
+            if isinstance(given, torch.Tensor) and given.ndim == 4:
+                return "the heads are still apart; `layer.merge` joins them, before `w_o`"
             wrong = {}
             for name, text in _MISTAKES.items():
                 try:
@@ -90,6 +113,14 @@ def judge_13_1(
             if problem:
                 return problem
     return None
+
+
+_UNFIT = {
+    "'memory'": "you called the layer as self-attention; keys and values need the memory",
+    "mat1 and mat2": "a linear layer is d_model wide; project before you split, and merge before "
+    "`w_o`",
+    "batch2": "scores need the keys transposed, `k.mT`; `attention` does it for you",
+}
 
 # %% ../../nbs/solutions/13_encoder_decoder.ipynb #120350l2
 @exercise(
@@ -104,7 +135,19 @@ def judge_13_2(answer):
     "Judge three masks, on the positions that are no pads."
     src = torch.tensor([[BOS, 5, 6, 7, PAD], [BOS, 8, PAD, PAD, PAD]], device="cpu")
     tgt = torch.tensor([[BOS, 7, 6, PAD], [BOS, 8, PAD, PAD]], device="cpu")
-    given = answer(src, tgt)
+    try:
+        given = answer(src, tgt)
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        return explain_error(
+            error,
+            {
+                "whole number": "`causal_mask` takes the number of tokens, `tgt.shape[1]`",
+                "must match the size": "the two texts have two lengths, and their masks don't fit "
+                "together; a mask is about the text that the keys come from",
+                "broadcast": "the two texts have two lengths, and their masks don't fit "
+                "together; a mask is about the text that the keys come from",
+            },
+        )
     if given is None or given is ...:
         return "your function returned nothing; return three masks"
     if not isinstance(given, (tuple, list)) or len(given) != 3:
@@ -126,6 +169,7 @@ def judge_13_2(answer):
             "hides the pads, but lets each token read what follows it": own,
             "lets each token read what follows it": torch.ones(1, 1, T, T, dtype=torch.bool),
             "is the other way round; True = may attend": ~ahead,
+            "is turned round; a token may read what is before it, not what follows": ahead.mT,
             "hides a token from itself; token i may read token i": ahead.tril(-1),
         },
         {
@@ -150,6 +194,16 @@ def judge_13_2(answer):
             mask = whole(mask.cpu())
         except RuntimeError:
             if size == (T, S) and mask.shape[-1] == T:
+                return f"{name} is about the target; its keys are the source's"
+            if mask.ndim == 2:
+                return (
+                    f"{name} has shape {tuple(mask.shape)}; `padding_mask` adds axes, (B, 1, 1, S)"
+                )
+            if mask.shape[-2:] == (B, B):
+                return f"{name} has the size of the batch; T is `tgt.shape[1]`"
+            if size == (T, T) and mask.shape[-1] == S:
+                return f"{name} is about the source; its keys are the target's"
+            if size == (S, S) and mask.shape[-1] == T:
                 return f"{name} is about the target; its keys are the source's"
             return f"{name} has shape {tuple(mask.shape)}; expected one that fits over {shape}"
         if torch.equal(mask, whole(right)):
@@ -195,6 +249,14 @@ def judge_13_3(answer):
             whole: "(a) the source shows half of the letters",
             0.0: "(a) half of the letters are shown nowhere",
             0.5: "(a) a hidden letter costs ln 8, not 1",
+            log(4): "(a) one half of the letters costs ln 8 and the other nothing; ln 4 would be a "
+            "choice among four",
+            log(2) + half: "(a) that a letter is hidden is seen, and costs nothing",
+            log(9) / 2: "(a) `?` is never a letter of the target; there are eight",
+            log(8) / log(10) / 2: "(a) that is a logarithm to base 10",
+            20 * half: "(a) that is a whole target; the loss is per letter",
+            1 / 16: "(a) that is a probability; the loss is minus its logarithm",
+            -half: "(a) the sign is turned; a loss is positive",
             exp(half): "(a) that is the perplexity",
             log(4.5): "(a) the mean of losses is asked for, not the loss of a mean number of "
             "choices",
@@ -206,6 +268,11 @@ def judge_13_3(answer):
         {half: ahead, whole: ahead, whole / 20: last, whole / 21: last},
         {
             half: "(d) sees no source, and the letters are independent",
+            log(9): "(d) `?` is never a letter of the target; there are eight",
+            20 * whole: "(d) that is a whole target; the loss is per letter",
+            log(20): "(d) a letter is one of eight; twenty is how many there are",
+            log(8) / log(10): "(d) that is a logarithm to base 10",
+            -whole: "(d) the sign is turned; a loss is positive",
             0.0: "(d) what is written already tells nothing about the next letter",
         },
     )
@@ -236,6 +303,19 @@ def judge_13_4(answer):
         if abs(got - right) < 0.02 or abs(got - log(exp(root) + V * exp(0.5))) < 1e-6:
             continue
         mistakes = {
+            "the other logits are not 0 but vary, and the word just read is not one of them": log(
+                exp(root) + V
+            ),
+            "the word just read has a logit of its own, √d; yours leaves it out": log(V - 1) + 0.5,
+            "the logit of the word just read is √d, with no spread of its own to add": log(
+                exp(root + 0.5) + (V - 1) * exp(0.5)
+            ),
+            "the target is never the word just read, so its logit is 0 on average": right
+            - root / V,
+            "the norm's output has length √d, so that the other logits vary by 1, not by 1/d": log(
+                exp(1) + (V - 1) * exp(0.5 / d)
+            ),
+            "the other logits vary by 1, and the word just read has √d, not 1": log(exp(1) + V - 1),
             "that is the loss of knowing nothing; the word just read is still in the stream": log(
                 V
             ),

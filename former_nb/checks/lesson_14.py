@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from ..attention.masks import padding_mask
-from ..base.exercises import diagnose, exercise
-from ..data.text import BOS, PAD
+from ..base.exercises import diagnose, exercise, explain_error
+from ..data.text import BOS, EOS, PAD
 from ..models.config import TransformerConfig
 from ..models.encoder_decoder import EncoderDecoder
 
@@ -31,7 +31,7 @@ def _writer():
 def _greedy(model, src, steps, begin=BOS, masked=True, at=-1, read=None, pick="argmax"):
     "Greedy decoding, and what becomes of it with one mistake."
     memory, mask = model.encode(src), padding_mask(src) if masked else None
-    tokens = src.new_full((len(src), 1), begin)
+    tokens = src[:, :1] if begin is None else src.new_full((len(src), 1), begin)
     for _ in range(steps):
         logits = model.decode(tokens if read is None else tokens[:, -read:], memory, mask)[:, at]
         tokens = torch.cat([tokens, getattr(logits, pick)(dim=-1, keepdim=True)], dim=1)
@@ -49,10 +49,15 @@ def _greedy(model, src, steps, begin=BOS, masked=True, at=-1, read=None, pick="a
 def judge_14_1(answer):
     "Judge greedy decoding on two sources, of which one is padded."
     (model, src), steps = _writer(), 7
-    with torch.no_grad():
-        given = answer(model, src, steps)
+    try:
+        with torch.no_grad():
+            given = answer(model, src, steps)
+    except (RuntimeError, TypeError, ValueError) as error:
+        return explain_error(error, _WRITING)
     if given is None or given is ...:
         return "your function returned nothing; end it with `return tokens`"
+    if isinstance(given, torch.Tensor) and given.is_floating_point() and given.ndim == 3:
+        return "those are logits; append the likeliest token, and ask again"
     right = _greedy(model, src, steps)
     mistakes = {
         "BOS is missing at the beginning of each row": right[:, 1:],
@@ -67,10 +72,28 @@ def judge_14_1(answer):
         "the decoder read only the newest token; without a cache it needs all of them": _greedy(
             model, src, steps, read=1
         ),
+        "each row began with EOS, 2; it begins with BOS, 1": _greedy(model, src, steps, begin=EOS),
+        "each row began with the first token of its source; it begins with BOS": _greedy(
+            model, src, steps, begin=None
+        ),
         "each row began with PAD; it begins with BOS": _greedy(model, src, steps, begin=PAD),
         "that is the least likely token at each step": _greedy(model, src, steps, pick="argmin"),
     }
     return diagnose(given, right, mistakes)
+
+
+_WRITING = {
+    "got 2 and 3": "you appended all positions; the last one, `[:, -1]`, says the next token",
+    "got 2 and 1": "the likeliest tokens are (B,); `keepdim=True` makes them a column, (B, 1)",
+    "except in dimension 1": "the likeliest was taken over the batch; the vocabulary is `dim=-1`",
+    "memory: expected shape (B = 4": "you appended along the batch; a row grows along `dim=1`",
+    "memory: expected shape (B = 1": "one row has BOS; each source needs a row of its own",
+    "memory: expected floating": "that is not the memory; `model.encode(src)` makes it",
+    "mask: expected": "the mask is about the keys, so about the source: `padding_mask(src)`",
+    "tgt: expected shape": "the tokens are (B, 1) at first, a column of BOS",
+    "tgt: expected torch.int64": "tokens are whole numbers; `argmax` gives them, `max` gives "
+    "logits, and `src.new_full((B, 1), BOS)` begins",
+}
 
 # %% ../../nbs/solutions/14_number_words.ipynb #4ba78765
 @exercise(
@@ -85,6 +108,8 @@ def judge_14_2(answer):
     given = [float(x) for x in answer] if hasattr(answer, "__len__") else []
     if len(given) != 2:
         return "expected two numbers, (a) and (b)"
+    if all(abs(x - 100 * right) < 0.6 for x in given):
+        return "that is percent; a probability lies between 0 and 1"
     near = [abs(x - right) < 0.006 for x in given]
     if all(near):
         return None
@@ -128,7 +153,22 @@ def judge_14_3(answer):
     right = torch.where(own & ~keep, moved, tgt)
     before, wanted = (tgt.clone(), own.clone()), torch.where(own, moved, tgt)
     last = said.roll(1, 1)
-    result = answer(tgt, logits.clone(), own)
+    try:
+        result = answer(tgt, logits.clone(), own)
+    except RuntimeError as error:
+        return explain_error(
+            error,
+            {
+                "tensor b (9)": "logits have an axis more, the vocabulary; `argmax(-1)` gives the "
+                "likeliest token, (B, T)",
+                "must match the size": "one of the two was cut for the shift; the first column of "
+                "`tgt` stays in front",
+                "shape mismatch": "`tokens[own] = …` wants as many numbers as `own` has True; "
+                "`torch.where` takes whole tables",
+            },
+        )
+    if isinstance(result, torch.Tensor) and result.shape == (B, T - 1):
+        return "the first column is missing; <bos> is read first, and stays"
     if not torch.equal(tgt, before[0]) or not torch.equal(own, before[1]):
         return "`tgt` or `own` was changed in place; the caller still needs it"
     return diagnose(
@@ -157,6 +197,15 @@ def judge_14_3(answer):
             "next position, not the one before": torch.where(
                 own & ~keep & (tgt != BOS), said.roll(-1, 1), tgt
             ),
+            "shifted by two; what is said at position i is read at position i + 1": torch.where(
+                own & ~keep & (tgt != BOS), said.roll(2, 1), tgt
+            ),
+            "the logits are moved to the right, `own` was moved to the left": torch.where(
+                own.roll(-1, 1) & ~keep & (tgt != BOS), moved, tgt
+            ),
+            "`own` was moved, the logits were not; it is the other way round": torch.where(
+                own.roll(1, 1) & ~keep & (tgt != BOS), said, tgt
+            ),
             "every token was exchanged; only where `own` is True": torch.where(keep, tgt, moved),
             "nothing was exchanged": tgt,
         },
@@ -175,6 +224,7 @@ def judge_14_4(answer):
     "A function of two lengths."
     for S, T in ((12, 15), (40, 7)):
         once, each = 14 * T + 2 * S, 14 * T + 2 * S * T
+        exactly = lambda number: torch.tensor(number, dtype=torch.float64)
         problem = diagnose(
             torch.tensor(float(answer(S, T)), dtype=torch.float64),
             torch.tensor(each / once, dtype=torch.float64),
@@ -204,6 +254,36 @@ def judge_14_4(answer):
                 "the feed-forward network, 8 d² for each token, is missing; or all four "
                 "matrices of cross-attention were counted for the memory, where two see the "
                 "target": torch.tensor((6 * T + 2 * S * T) / (6 * T + 2 * S), dtype=torch.float64),
+                "only the feed-forward network, 8 d², and the memory are counted; both attentions "
+                "have matrices for T": exactly((8 * T + 2 * S * T) / (8 * T + 2 * S)),
+                "cross-attention is counted alone; the layer has two parts more": exactly(
+                    (2 * T + 2 * S * T) / (2 * T + 2 * S)
+                ),
+                "keys and values of the memory are computed once in the better case, and that "
+                "costs 2 S": exactly(each / (14 * T)),
+                "T steps cost T times as much; the 14 d² belong to each of them": exactly(
+                    (14 + 2 * S) / once
+                ),
+                "S and T are exchanged; T tokens are written": exactly(
+                    (14 * S + 2 * S * T) / (14 * S + 2 * T)
+                ),
+                "queries and output of cross-attention see the T tokens that are written; two "
+                "matrices see the memory, not four": exactly(
+                    (14 * T + 4 * S * T) / (14 * T + 4 * S)
+                ),
+                "that is the share that is saved; asked for is one number divided by the "
+                "other": exactly(1 - once / each),
+                "that is how many are saved, in units of d²; divide the two numbers": exactly(
+                    each - once
+                ),
+                "that is a whole number; `/` divides, and `//` cuts off the rest": exactly(
+                    each // once
+                ),
+                "no layer of the encoder is part of it; the memory gives keys and values": (
+                    exactly((14 * T + 12 * S * T) / (14 * T + 12 * S))
+                ),
+                "T steps read S tokens each, once for each; in the better case S is read once, and "
+                "the other 14 T remain": exactly(float(S)),
                 "keys *and* values: two matrices": torch.tensor(
                     (14 * T + S * T) / (14 * T + S), dtype=torch.float64
                 ),

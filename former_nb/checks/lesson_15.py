@@ -36,9 +36,14 @@ def judge_15_1(answer):
         ("o t he r".split(), ("t", "he")),
         ("a b a".split(), ("b", "a")),
         ("t h e".split(), ("e", "r")),
+        ("e h a".split(), ("h", "e")),
+        ("a a a a".split(), ("a", "a")),
     ]
     for row, pair in cases:
-        given, right = answer(list(row), pair), merge(row, pair)
+        before = list(row)
+        given, right = answer(before, pair), merge(row, pair)
+        if before != row:
+            return "your function changes the row that it is given; build a new list"
         if given == right:
             continue
         if not isinstance(given, list) or not all(isinstance(piece, str) for piece in given):
@@ -47,12 +52,40 @@ def judge_15_1(answer):
             "go from the left: a a a becomes aa a": _from_the_right(row, pair),
             "merge wherever the pair is, not only the first time": _once(row, pair),
             "the row came back as it was": row,
+            "the order counts: *h e* is the pair, and *e h* is another": merge(row, pair[::-1]),
+            "go through the row once: what was just merged is not merged again": merge(
+                right, (pair[0] + pair[1],) * 2
+            ),
+            "the last piece is lost; it has no neighbour to its right, and it stays": right[:-1],
+            "the second of a pair stays beside the merged piece; skip it": _unskipped(row, pair),
+            "the second of a pair stays beside it, and the last piece is lost": _unskipped(
+                row, pair
+            )[:-1],
+            "the merged piece was added, and its two pieces stayed": _added(row, pair),
+            "the merged pieces were left out; they take the place of the pair": [
+                piece for piece in right if piece != "".join(pair)
+            ],
+            "the pair was merged, and the rest of the row is lost": ["".join(pair)],
         }.items():
             if given == wrong:
                 return said
         if "".join(given) != "".join(row):
             return f"your pieces spell {''.join(given)!r} instead of {''.join(row)!r}"
         return f"for {row} and {pair} expected {right}, got {given}"
+
+
+def _unskipped(row, pair):
+    "Each pair merged, and its second piece there once more."
+    pieces = [a + b if (a, b) == pair else a for a, b in pairwise(row)]
+    return pieces + row[-1:]
+
+
+def _added(row, pair):
+    "The merged piece behind the first of the pair, and nothing taken away."
+    pieces = []
+    for a, b in pairwise(row):
+        pieces += [a, a + b] if (a, b) == pair else [a]
+    return pieces + row[-1:]
 
 
 def _once(row, pair):
@@ -160,6 +193,10 @@ def judge_15_2(
         given = answer(list(words), n_merges)
         if given is None or given is ...:
             return "your function returned nothing; end it with `return` and the list of pairs"
+        if isinstance(given, (set, dict)):
+            return f"expected a list of pairs, got {type(given).__name__}; merges have an order"
+        if isinstance(given, tuple) and all(isinstance(piece, str) for piece in given):
+            return "that is one pair; return a list of them, in the order in which you merged"
         if not isinstance(given, list):
             return f"expected a list of pairs, got {type(given).__name__}"
         pairs = [tuple(pair) if isinstance(pair, list) else pair for pair in given]
@@ -168,10 +205,33 @@ def judge_15_2(
             if wrong in (given, pairs) and pairs != bpe_with_mistake(words, n_merges):
                 if mistake in ("joined", "rows") or not _is_bpe(words, n_merges, pairs):
                     return sentence
+        if any(
+            isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], tuple)
+            for pair in pairs
+        ):
+            return "the counts came along; `most_common(1)[0][0]` is the pair alone"
+        if any(isinstance(pair, tuple) and " " in "".join(pair) for pair in pairs):
+            return "a space was counted as a letter; count word by word, without joining them"
+        if pairs and all(isinstance(pair, str) for pair in pairs):
+            return "those are pieces; each merge is a pair, a tuple of its two pieces"
         if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
             return "expected pairs, tuples of two strings"
         if not _is_bpe(words, n_merges, pairs):
             right = bpe_with_mistake(words, n_merges)
+            if pairs == right[:-1] or (
+                pairs and len(pairs) < len(right) and _is_bpe(words, len(pairs), pairs)
+            ):
+                return (
+                    "merges are missing at the end: make `n_merges`, and stop early only if no "
+                    "pair occurs twice"
+                )
+            if pairs and not _is_bpe(words, 1, pairs[:1]):
+                return "your first pair isn't the most frequent one; `max` of the counts finds it"
+            if pairs and len(pairs) <= len(right):
+                return (
+                    "the counts of the letters were kept; count the new rows from nothing, after "
+                    "all of them are merged"
+                )
             return f"for {words} and {n_merges} merges expected {right}, got {pairs}"
     return None
 
@@ -198,6 +258,10 @@ def judge_15_3(answer):
         "that is after two merges": 16,
         "the third merge is another: *ing* and *s* meet three times, *t* and *h* twice": 14,
         "that is after four merges": 11,
+        "there is no `<eos>` in it; the texts alone are counted": 18,
+        "there are no special tokens in it, <bos> or <eos>; the texts alone are counted": 23,
+        "that is how many different letters there are": 8,
+        "*sang* and *s* and *r* keep their pieces: a merge shortens a word by one": 10,
         "that is how many letters there are; the merges make them fewer": 25,
         "that is how many tokens the merges save": 12,
     }
@@ -207,6 +271,13 @@ def judge_15_3(answer):
         "a byte-level tokenizer knows all 256 bytes, not only the letters of its words": 15,
         "all 256 bytes are known, and the four special tokens count too": 11,
         "that is without the merges": 260,
+        "those are the bytes alone; merges and special tokens count too": 256,
+        "three merges make three pieces, not two": 262,
+        "three merges make three pieces, not four": 264,
+        "the four special tokens count once": 267,
+        "there are four special tokens, and three merges": 265,
+        "a byte-level tokenizer knows all 256 bytes, not only the letters; and the special tokens "
+        "are four": 12,
         "a merge takes no piece away: its halves stay in the vocabulary": 257,
     }
     for name, given, right, mistakes in (
@@ -248,6 +319,34 @@ def judge_15_4(answer):
             ),
             "you took the logarithm of a loss, which is a logarithm already": values(
                 lambda loss, t, c: math.log2(loss * t / c)
+            ),
+            "the loss itself came back; it is in nats, and per token": values(
+                lambda loss, t, c: loss
+            ),
+            "the loss is a logarithm already; divide it by ln 2 instead of taking log2": values(
+                lambda loss, t, c: math.log2(loss) * t / c
+            ),
+            "a bit is ln 2 nats, with the natural logarithm; yours is to base 10": values(
+                lambda loss, t, c: loss * t / c / math.log10(2)
+            ),
+            "a bit is ln 2 nats, not 2": values(lambda loss, t, c: loss * t / c / 2),
+            "that is for the whole text, and multiplied by ln 2; divide by both": values(
+                lambda loss, t, c: loss * t * math.log(2)
+            ),
+            "that is the perplexity of a token; the loss itself is spread over characters": values(
+                lambda loss, t, c: math.exp(loss) * t / c
+            ),
+            "bits were asked for, not bytes; there is no 8 in it": values(
+                lambda loss, t, c: loss * t / c / math.log(2) / 8
+            ),
+            "tokens and characters are exchanged, and a bit is ln 2 nats": values(
+                lambda loss, t, c: loss * c / t * math.log(2)
+            ),
+            "those are characters per bit; turn it round": values(
+                lambda loss, t, c: c / (loss * t) * math.log(2)
+            ),
+            "that is 2 to the power of it; bits are the exponent": values(
+                lambda loss, t, c: 2 ** (loss * t / c)
             ),
             "that is for the whole text; divide by its characters": values(
                 lambda loss, t, c: loss * t / math.log(2)

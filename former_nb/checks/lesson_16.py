@@ -8,11 +8,12 @@ __all__ = ['shared_with_mistake', 'judge_16_1', 'judge_16_2', 'judge_16_3', 'jud
 
 # %% ../../nbs/solutions/16_translation.ipynb #0d7e1109
 import math
+from collections import Counter
 
 import numpy as np
 import torch
 
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, diagnose_each, exercise, explain_error
 from ..inspection.translation import count_runs
 
 # %% ../../nbs/solutions/16_translation.ipynb #c15s1j
@@ -25,6 +26,11 @@ _RUN_MISTAKES = {
     "reference": "the second number is about the reference; how many runs has the translation?",
     "length": "the second number is that of the words; T words have T − n + 1 runs",
     "short": "the last run is missing; T words have T − n + 1 runs",
+    "other": "the reference's runs were counted; a run counts at most as often as the translation "
+    "has it, too",
+    "apart": "runs overlap: each begins one word after the one before",
+    "either": "the second number counts the translation's runs alone, not those of both",
+    "letters": "those are runs of letters; count words",
     "turned": "the two numbers are exchanged; the shared runs come first",
     "share": "that is a share; return both numbers, and divide once all sentences are added",
 }
@@ -51,6 +57,17 @@ def shared_with_mistake(
         runs = [frozenset(run) for run in runs.elements()]
         right = [frozenset(run) for run in right.elements()]
         shared = sum(min(runs.count(run), right.count(run)) for run in set(runs))
+    if mistake == "other":
+        shared = sum(count for run, count in right.items() if run in runs)
+    if mistake == "apart":
+        starts = range(0, len(hypothesis) - n + 1, n)
+        runs = Counter(tuple(hypothesis[i : i + n]) for i in starts)
+        shared, total = (runs & right).total(), runs.total()
+    if mistake == "either":
+        total = (runs | right).total()
+    if mistake == "letters":
+        runs, right = (count_runs(list(" ".join(t)), n) for t in (hypothesis, reference))
+        shared, total = (runs & right).total(), runs.total()
     if mistake == "reference":
         total = right.total()
     if mistake == "length":
@@ -81,16 +98,39 @@ def judge_16_1(
     reference = "the dog runs to the red dog and the dog runs home again at last .".split()
     hypothesis = "the dog runs the dog red the to dog runs the dog runs .".split()
     cases = [(hypothesis, reference, n) for n in (2, 1, 3, 4)]
-    cases += [(reference, reference, 2), ("a dog".split(), reference, 4)]
+    cases += [
+        (reference, hypothesis, 2),
+        (reference, reference, 2),
+        ("a dog".split(), reference, 4),
+    ]
     for case in cases:
-        given = answer(list(case[0]), list(case[1]), case[2])
+        try:
+            given = answer(list(case[0]), list(case[1]), case[2])
+        except (TypeError, IndexError) as error:
+            return explain_error(
+                error,
+                {
+                    "unhashable": "a list can't be counted; make a tuple of each run, `tuple(…)`",
+                    "index out of range": "a run of n words begins at T - n at the latest; "
+                    "an index runs past the end",
+                },
+            )
         if given is None or given is ...:
             return "your function returned nothing; end it with `return` and two numbers"
         right = shared_with_mistake(*case)
+        if isinstance(given, (tuple, list)) and any(isinstance(part, dict) for part in given):
+            return "those are the counts of each run; `.total()` adds them up"
+        if right == (0, 0) and np.shape(given) == (2,) and min(given) < 0:
+            return "a text shorter than `n` has no runs, and not a negative number of them"
+        if np.shape(given) == () and given == right[0]:
+            return "that is the first number, the shared runs; return how many there are, too"
         for name, sentence in _RUN_MISTAKES.items():
             wrong = shared_with_mistake(*case, name)
             if np.shape(given) == np.shape(wrong) and np.allclose(given, wrong):
-                if wrong != right:
+                both = [
+                    np.array_equal(answer(*c), shared_with_mistake(*c, name)) for c in cases[:2]
+                ]
+                if wrong != right and all(both):  # and not by chance
                     return sentence
         if np.shape(given) != (2,):
             return "expected two numbers: the shared runs, and all runs of the translation"
@@ -120,11 +160,26 @@ def judge_16_2(answer):
         for i in range(3)
     ]
     before = [{name: t.clone() for name, t in state.items()} for state in states]
-    given = answer(states)
+    try:
+        given = answer(states)
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        return explain_error(
+            error,
+            {
+                "could not infer output dtype": "whole numbers have no mean; keep those of the "
+                "first state",
+                "must be Tensor, not list": "`torch.stack` makes one tensor of the list first",
+                "'int' and 'dict'": "dictionaries can't be added; go through the names",
+            },
+        )
     if given is None or given is ...:
         return "your function returned nothing; end it with `return` and a dictionary"
     if any(not torch.equal(s[name], b[name]) for s, b in zip(states, before) for name in b):
         return "the states were changed in place; make new tensors"
+    if isinstance(given, dict) and given.keys() == {"w", "b"}:
+        return "`count` is missing; keep that of the first state, which can't be averaged"
+    if isinstance(given, dict) and given is states[-1]:
+        return "that is the last state; take the mean of all"
     if not isinstance(given, dict) or given.keys() != states[0].keys():
         return "expected a dictionary with the names of the first state"
     if given["count"].dtype != torch.int64 or given["count"].item() != 7:
@@ -138,11 +193,45 @@ def judge_16_2(answer):
             f"{name!r} is the median of the states": stacked.median(0).values,
             f"{name!r} has become one number; take the mean over the states only": stacked.mean(),
         }
+        running = stacked[0]
+        for weight in stacked[1:]:
+            running = (running + weight) / 2
+        mistakes |= {
+            f"{name!r} is divided by 2; there may be any number of states": stacked.sum(0) / 2,
+            f"{name!r} halves the mean at each state; the last one weighs most": running,
+            f"{name!r} has all states, one beside the other; take their mean": stacked,
+            f"{name!r} is averaged along its own last axis; the states are axis 0": stacked.mean(
+                -1
+            ),
+            f"{name!r} has the states one behind the other; `torch.stack` puts them on an axis of "
+            "their own": torch.cat(list(stacked)).mean(0),
+        }
         if problem := diagnose(given[name], stacked.mean(0), mistakes):
             return problem
     return None
 
 # %% ../../nbs/solutions/16_translation.ipynb #bc3d4e88
+_BREVITY = {  # a wrong BLEU, to two or three figures -> what to say
+    100 * math.exp(-1): "",  # right
+    100.0: "the precisions are right; the brevity penalty is missing",
+    1.0: "the brevity penalty is missing, and BLEU runs from 0 to 100 here",
+    math.exp(-1): "BLEU runs from 0 to 100 here",
+    50.0: "the brevity penalty is exp(1 − r/c), not c/r",
+    0.5: "the brevity penalty is exp(1 − r/c), not c/r; and BLEU runs from 0 to 100",
+    100 * math.exp(-0.5): "the exponent is 1 − r/c = −1; 1 − c/r was taken",
+    math.exp(-0.5): "the exponent is 1 − r/c = −1; 1 − c/r was taken, and BLEU is 0 to 100",
+    100 * math.exp(-2): "the exponent is 1 − r/c = −1; the 1 is missing",
+    math.exp(-2): "the exponent is 1 − r/c = −1; the 1 is missing, and BLEU is 0 to 100",
+    100 * math.exp(-0.25): "the penalty multiplies, it does not enter the root",
+    100 - 100 * math.exp(-1): "that is what the penalty takes; BLEU is what is left",
+    1 - math.exp(-1): "that is what the penalty takes; BLEU is what is left, from 0 to 100",
+    math.e: "the exponent is 1 − r/c, which is −1 and not 1; a penalty lowers the score",
+    25.0: "the penalty is exp(1 − r/c), not the share c/r squared",
+    0.25: "the penalty is exp(1 − r/c), not the share c/r squared; and BLEU is 0 to 100",
+    0.0: "no precision is zero, so BLEU isn't either",
+}
+
+
 @exercise(
     "16.3",
     "A precision asks how much of what was *said* is in the reference, not "
@@ -158,10 +247,19 @@ def judge_16_3(answer):
     for wrong, sentence in (
         (recalls, "those are recalls: a precision divides by what was said"),
         (by_five, "a precision divides by the runs of its own length: five words hold four pairs"),
+        ([100] * 4, "precisions are shares, 0 to 1; BLEU alone runs from 0 to 100"),
+        ([5, 4, 3, 2], "those are how many are shared; divide by how many were said"),
+        ([0.5, 0.4, 0.3, 0.2], "a precision divides by what was said, five words and four pairs"),
+        ([1, 1, 1, 0], "the five words hold two runs of four, and the reference has both"),
+        ([math.exp(-1)] * 4, "the penalty belongs to BLEU; the precisions are without it"),
         (short, "all that was said is in the reference; how short it is, only the penalty says"),
     ):
         if five and np.allclose(answer[:4], wrong, atol=0.01):
             return sentence
+    if five and np.allclose(answer[:4], 1, atol=0.01):
+        for number, sentence in _BREVITY.items():
+            if abs(answer[4] - number) < 0.006 * max(1.0, number / 10):
+                return sentence or None
     return diagnose(
         answer,
         torch.tensor([1, 1, 1, 1, e]),
@@ -199,6 +297,7 @@ def _many(hypothesis, references, together="most", length="nearest"):
         "most": max(lengths),
         "mean": sum(lengths) / len(lengths),
         "first": lengths[0],
+        "sum": sum(lengths),
     }[length]
     return torch.tensor([*counts, c, r], dtype=torch.float64)
 
@@ -230,10 +329,23 @@ def judge_16_4(answer):
         (said, equally),
         (said, equally[::-1]),
     ):
+        try:
+            given = answer(list(words), [list(other) for other in others])
+        except TypeError as error:
+            return explain_error(
+                error,
+                {"unhashable": "`bleu_counts` takes one reference, and here are several"},
+            )
+        one = [_many(words, [other]) for other in others]
+        alone = _many(words, others)  # with the shared runs of each reference on its own
+        added = _many(words, others)
+        for i in (0, 2, 4, 6):
+            alone[i] = max(counts[i] for counts in one)
+            added[i] = sum(counts[i] for counts in one)
+        joined = _many(words, [sum(others, [])])
+        nearest = _many(words, [min(others, key=lambda r: (abs(len(r) - len(words)), len(r)))])
         problem = diagnose(
-            torch.as_tensor(
-                np.asarray(answer(list(words), [list(other) for other in others]), dtype=float)
-            ),
+            torch.as_tensor(np.asarray(given, dtype=float)),
             _many(words, others),
             {
                 "the references are added up: a run may count as often as one "
@@ -250,6 +362,28 @@ def judge_16_4(answer):
                 "the length is that of one reference, not the mean": _many(
                     words, others, length="mean"
                 ),
+                "the shared runs are those of the best single reference; each run may come from "
+                "another": alone,
+                "the shared runs of all references are added; a run counts once": added,
+                "the counts of all references are added up": sum(one),
+                "the counts of all references are averaged": sum(one) / len(one),
+                "each count is the largest of all references; that holds for no run by itself": (
+                    torch.stack(one).max(0).values
+                ),
+                "the references are one long text in yours; they are several": joined,
+                "only one reference is looked at, here the last; runs may come from all": one[-1],
+                "only the nearest reference is looked at; the runs may come from all": nearest,
+                "the length is that of one reference, not of all together": _many(
+                    words, others, length="sum"
+                ),
+                "the last two numbers are exchanged: the translation's length comes first": (
+                    _many(words, others)[[0, 1, 2, 3, 4, 5, 6, 7, 9, 8]]
+                ),
+                "shared runs and all runs alternate, as in `bleu_counts`": _many(words, others)[
+                    [0, 2, 4, 6, 1, 3, 5, 7, 8, 9]
+                ],
+                "the two lengths at the end are missing": _many(words, others)[:8],
+                "each reference has a row in yours; join their counts with `|`": torch.stack(one),
                 "of two lengths equally near the shorter counts": _many(
                     words, others, length="longer"
                 ),
@@ -297,6 +431,50 @@ def judge_16_5(answer):
                 * torch.tensor([short, 1 - (1 + s) ** -4]).double(),
             },
         )
+        if problem and problem.startswith("the numbers differ"):
+            c = 1 - s
+            return diagnose_each(
+                got,
+                {"shorter": 100 * short, "longer": 100 * long},
+                [
+                    {
+                        short: "in points, 0 to 100",
+                        100 - 100 * short: "that is what is left; the cost is 100 less that",
+                        100 * s: "the penalty is exp(1 − r/c), not c/r",
+                        s: "the penalty is exp(1 − r/c), not c/r; and in points, 0 to 100",
+                        100 * (1 - math.exp(-s)): "c = (1 − s) r, so the exponent is 1 − 1/(1 − s)",
+                        100 * s / c: "exactly, not for small s only; that is 1/c − 1",
+                        100 * (1 - c * (1 - short)): "all precisions are 1; only the penalty acts",
+                        0: "all precisions are 1, but a short translation has a penalty",
+                        -100 * short: "a cost is positive",
+                        100 * (1 - math.exp(-s / (1 + s))): "r is 1 and c is 1 − s; you took r = 1 "
+                        "+ s",
+                        100 * (1 - math.exp(4 - 4 / c)): "the penalty counts once, not for each n",
+                        100 * (1 - math.exp(s)): "the exponent is 1 − r/c, the reference above",
+                        1 - short: "that is what is left, and BLEU runs from 0 to 100",
+                    },
+                    {
+                        long: "in points, 0 to 100",
+                        s: "s / (1 + s) of what was said is wrong, not s; and in points, 0 to 100",
+                        100 * s: "s / (1 + s) of what was said is wrong, not s",
+                        100 - 100 * long: "that is what is left; the cost is 100 less that",
+                        100
+                        - 100 * s: "that is what is left of another text; the cost is asked for",
+                        1 - s: "that is what is left, and BLEU runs from 0 to 100",
+                        0: "there is no penalty, but wrong words lower the precisions",
+                        100 * short: "a longer text has no penalty; its precisions are lower",
+                        100
+                        * (1 - c**4): "the mean of four equal precisions is that precision, not "
+                        "its fourth power",
+                        400 * s: "the four precisions are averaged, not added",
+                        250 * s: "the wrong words are all at the end, so they spoil few runs more",
+                        25 * s: "all four precisions fall, not one of them",
+                        100 * (1 - c**0.25): "all four precisions fall, so the root takes nothing "
+                        "away",
+                        -100 * s: "a cost is positive",
+                    },
+                ],
+            )
         if problem:
             return problem
 
@@ -382,6 +560,25 @@ def judge_16_7(answer):
             "the probabilities are added, not averaged: they sum to three": p.sum(0).log(),
             "the softmax runs over the models; it belongs along "
             "the last axis, over the tokens": logits.softmax(0).mean(0).log(),
+            "the softmax runs over the rows of the batch; it belongs along the last axis": (
+                logits.log_softmax(1).logsumexp(0) - math.log(3)
+            ),
+            "the mean is over the models; you divided by the tokens, V": p.sum(0).log()
+            - math.log(6),
+            "the mean is over the models; you divided by the rows, B": p.sum(0).log() - math.log(4),
+            "a mean of probabilities is divided before the logarithm: minus ln M, not by M": (
+                p.sum(0).log() / 3
+            ),
+            "ln M is added; a mean divides, so it is subtracted": p.sum(0).log() + math.log(3),
+            "log2 of M was subtracted; the logarithm is the natural one": p.sum(0).log()
+            - math.log2(3),
+            "each token's best model is taken; all of them count": logits.log_softmax(-1).amax(0),
+            "only the first model is asked": logits[0].log_softmax(-1),
+            "the mean is over the rows of the batch; the models are axis 0": p.sum(1).log()
+            - math.log(3),
+            "the mean is over the rows of the batch, and over their number; the models are axis "
+            "0": p.mean(1).log(),
+            "that is the mean of everything; take it over the models only": p.mean().log(),
             "the product of the probabilities was taken": logits.log_softmax(-1).sum(0),
             "logits are no log-probabilities yet, and the largest would count for "
             "more: `log_softmax` comes before the mean": logits.logsumexp(0)
@@ -396,6 +593,12 @@ def judge_16_7(answer):
         [[[1000.0, -1000.0, 0.0]], [[999.0, -1000.0, 1000.0]]], dtype=torch.float64
     )
     found = torch.as_tensor(answer(large.clone()))
+    exact = large.log_softmax(-1).logsumexp(0) - math.log(2)
+    if found.isfinite().all() and diagnose(found, exact):
+        return (
+            "with logits of ±1,000 small probabilities end at the number that you added or cut "
+            "at; `log_softmax` and `logsumexp` keep them"
+        )
     if not found.isfinite().all():
         return (
             "with logits of ±1,000 some of the result is no longer a finite number: "
