@@ -89,6 +89,26 @@ OTHER_WAYS = {  # that are as right
         "x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)",
         "x.view(*x.shape[:2], self.n_heads, -1).permute(0, 2, 1, 3)",
     ),
+    "a part under two names": (
+        "self.norm_ff = nn.LayerNorm(d_model)",
+        "self.norm_ff = self.second_norm = nn.LayerNorm(d_model)",
+        "self.w_q = nn.Linear(d_model, d_model)",
+        "self.w_q = self.first = nn.Linear(d_model, d_model)",
+    ),
+    "dropout as a part of the network": (
+        "nn.Linear(d_ff, d_model))",
+        "nn.Linear(d_ff, d_model), nn.Dropout(dropout))",
+        "x + self.dropout(self.ff(self.norm_ff(x)))",
+        "x + self.ff(self.norm_ff(x))",
+    ),
+    "dropout as a function": (
+        "self.dropout(self.ff(self.norm_ff(x)))",
+        "nn.functional.dropout(self.ff(self.norm_ff(x)), self.dropout.p, self.training)",
+    ),
+    "positions that begin at 0": (
+        "torch.randn(max_len, d_model) * 0.02",
+        "torch.zeros(max_len, d_model)",
+    ),
     "options by name": ("block(x, mask, is_causal)", "block(x, mask=mask, is_causal=is_causal)"),
     "one more option": (
         "mask=None, is_causal=False):  # (B, h",
@@ -134,6 +154,9 @@ MISTAKES = [  # what is replaced, by what, the test that finds it, and words of 
     (SCALE, "q @ k.mT / q.shape[-2] ** 0.5", 1, "the root of the number of queries"),
     (SCALE, "k @ q.mT / q.shape[-1] ** 0.5", 1, "queries and keys are exchanged"),
     (SCALE, "q @ k / q.shape[-1] ** 0.5", 1, "in line 6 of encoder.py, `scores = q @ k /"),
+    ("k.mT", "k.T", 1, "k.T turns all four axes round; exchange the last two alone"),
+    ("k.mT", "k.T", 1, "in line 6 of encoder.py, `scores = q @ k.T /"),
+    ("k.mT", "k.t()", 1, "exchange the last two alone"),
     (WEIGHTS, WEIGHTS.replace("dim=-1", "dim=-2"), 1, "the softmax runs over the queries"),
     (WEIGHTS, WEIGHTS.replace("dim=-1", "dim=1"), 1, "the softmax runs over the heads"),
     (WEIGHTS, WEIGHTS.replace("dim=-1", "dim=0"), 1, "the softmax runs over the batch"),
@@ -144,6 +167,8 @@ MISTAKES = [  # what is replaced, by what, the test that finds it, and words of 
     ("    if is_causal:\n        allowed", "    if True:\n        allowed", 1, "future is hidden"),
     ("(q, k, mask=None", "(q, k, d_k, mask=None", 1, "expected the arguments (q, k, mask=None"),
     ("allowed & mask", "allowed & ~mask", 2, "the mask is inverted"),
+    ("allowed & mask", "allowed & mask[:, None]", 2, "your mask gets one axis too many"),
+    ("allowed & mask", "allowed & mask[:, None, None]", 2, "your mask gets one axis too many"),
     ("allowed = allowed & mask", "pass", 2, "the mask is not used"),
     ("allowed = allowed & mask", "scores = scores + mask", 2, "you add the mask to the scores"),
     ("allowed = allowed & mask", "scores = scores * mask", 2, "e^0 is 1"),
@@ -227,6 +252,20 @@ MISTAKES = [  # what is replaced, by what, the test that finds it, and words of 
     ),
     (HEADS, "y = attention(k, q, v, mask, is_causal)", 6, "queries and keys are exchanged"),
     (HEADS, "y = attention(q, v, k, mask, is_causal)", 6, "keys and values are exchanged"),
+    (SPLIT, SPLIT.replace("-1))", "x.shape[-1] / self.n_heads))"), 6, "d_model // n_heads"),
+    (
+        SPLIT,
+        "x.view(*x.shape[:2], self.n_heads, x.shape[-1] / self.n_heads).transpose(1, 2)",
+        6,
+        "a size is a whole number, and / gives a float; write d_model // n_heads, in line",
+    ),
+    (LINEARS.format("k"), "self.w_k = nn.Linear(d_model, d_model / 1)", 6, "a whole number"),
+    (
+        LINEARS.format("k"),
+        "self.w_k = self.w_q",
+        6,
+        "w_q and w_k have the same weights; each needs its own (line",
+    ),
     ("self.split(self.w_k(x))", "self.split(self.w_q(x))", 6, "the keys are made by w_q"),
     ("self.split(self.w_v(x))", "self.split(self.w_k(x))", 6, "the values are made by w_k"),
     ("self.split(self.w_v(x))", "self.split(x)", 6, "project it by w_v"),
@@ -282,7 +321,26 @@ MISTAKES = [  # what is replaced, by what, the test that finds it, and words of 
         "        x = self.norm_ff(x)\n"
         "        return x + self.ff(x)",
         8,
-        "add to the normed stream",
+        "the stream itself is normed; norm only what goes into the part",
+    ),
+    (
+        SECOND,
+        "x = self.norm_ff(x)\n        return x + self.dropout(self.ff(x))",
+        8,
+        "the stream itself is normed",
+    ),
+    (
+        FIRST,
+        "x = self.norm_attention(x)\n"
+        "        x = x + self.dropout(self.attention(x, mask, is_causal))",
+        8,
+        "the stream itself is normed",
+    ),
+    (
+        "self.norm_ff = nn.LayerNorm(d_model)",
+        "self.norm_ff = self.norm_attention",
+        8,
+        "norm_attention and norm_ff have the same weights; each needs its own",
     ),
     (SECOND, "return self.dropout(self.ff(self.norm_ff(x)))", 8, "network gives is not added"),
     (FIRST, FIRST.replace("x = x + ", "x = "), 8, "attention gives is not added"),
@@ -308,6 +366,36 @@ MISTAKES = [  # what is replaced, by what, the test that finds it, and words of 
         "return self.dropout(x + self.ff(self.norm_ff(x)))",
         9,
         "you drop numbers of the stream",
+    ),
+    (SECOND, "return x + self.ff(self.norm_ff(x))", 9, "what the network gives is not dropped"),
+    (
+        FIRST,
+        "x = x + self.attention(self.norm_attention(x), mask, is_causal)",
+        9,
+        "what attention gives is not dropped",
+    ),
+    (FIRST, f"x = self.dropout(x)\n        {FIRST}", 9, "you drop numbers of the stream"),
+    (
+        SECOND,
+        "return self.dropout(x) + self.ff(self.norm_ff(x))",
+        9,
+        "with dropout=1.0 a block gives x in training",
+    ),
+    (FF, FF.replace("nn.GELU()", "nn.GELU(), nn.Dropout(dropout)"), 9, "inside the network, too"),
+    (FIRST, FIRST.replace("(x)", "(self.dropout(x))"), 9, "you drop inside attention, too"),
+    (
+        SECOND,
+        "return x + self.dropout(self.dropout(self.ff(self.norm_ff(x))))",
+        9,
+        "what the network gives is dropped twice",
+    ),
+    (
+        SECOND,
+        "y = self.ff(self.norm_ff(x))\n"
+        "        p = self.dropout.p if self.training else 0.0\n"
+        "        return x + y * (torch.rand_like(y) >= p)",
+        9,
+        "divide what isn't dropped by 1 - dropout",
     ),
     # Stack
     ("        return self.norm(x)", "        return x", 10, "the last norm is missing"),
@@ -345,7 +433,38 @@ MISTAKES = [  # what is replaced, by what, the test that finds it, and words of 
         10,
         "only the first block gets the mask",
     ),
+    (BLOCKS, BLOCKS.replace(", dropout)", ")"), 10, "hand dropout on to each Block"),
+    (
+        BLOCKS,
+        "[Block(d_model, n_heads, d_ff, dropout if i == 0 else 0.0) for i in range(n_layers)]",
+        10,
+        "with dropout=1.0 a stack gives norm(x) in training",
+    ),
+    (
+        "        self.blocks = nn.ModuleList(blocks)",
+        "        blocks[1].norm_ff = blocks[0].norm_ff\n"
+        "        self.blocks = nn.ModuleList(blocks)",
+        10,
+        "blocks[0] and blocks[1] have the same weights",
+    ),
+    (
+        "        self.norm = nn.LayerNorm(d_model)",
+        "        self.norm = blocks[-1].norm_ff",
+        10,
+        "blocks[2] and norm have the same weights",
+    ),
     # Encoder
+    (EMBED, "self.tokens(tokens) + self.positions", 11, "take the first T rows"),
+    (EMBED, "self.positions + self.tokens(tokens)", 11, "take the first T rows"),
+    (REAL, "tokens != 0", 11, "your mask is (B, T); it needs (B, 1, 1, T), in line"),
+    (REAL, "(tokens != 0)[:, None]", 11, "your mask is (B, 1, T); it needs (B, 1, 1, T)"),
+    (
+        "Stack(n_layers, d_model, n_heads, d_ff, dropout)",
+        "Stack(n_layers, d_model, n_heads, d_ff)",
+        11,
+        "hand dropout on to the Stack",
+    ),
+    (EMBED, f"nn.functional.dropout({EMBED}, 0.9, self.training)", 11, "and drop nothing else"),
     (EMBED, "self.tokens(tokens)", 11, "the positions are not added"),
     (EMBED, "self.tokens(tokens) + self.positions[1 : tokens.shape[1] + 1]", 11, "start at 1"),
     (EMBED, "self.tokens(tokens) + self.positions[0]", 11, "the position of the first"),
@@ -383,6 +502,7 @@ MISTAKES = [  # what is replaced, by what, the test that finds it, and words of 
 ]
 
 
+@pytest.mark.filterwarnings("ignore:The use of `x.T`")
 @pytest.mark.parametrize("old, new, number, words", MISTAKES)
 def test_a_mistake_gets_its_name_in_the_test_that_is_about_it(save, old, new, number, words):
     assert ENCODER.count(old) >= 1, old

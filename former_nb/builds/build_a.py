@@ -13,7 +13,7 @@ from torch import nn
 
 from ..attention.dot_product import attention, attention_weights
 from ..attention.multi_head import MultiHeadAttention
-from ..base.exercises import MistakeError, call_answer, diagnose, exercise
+from ..base.exercises import MistakeError, call_answer, diagnose, exercise, explain_error
 from .process import Test, run_file, show_results
 
 __all__ = [
@@ -42,6 +42,26 @@ SIGNATURES = {  # what a file defines, and how it is called
     "Block": "(d_model, n_heads, d_ff, dropout=0.0)",
     "Stack": "(n_layers, d_model, n_heads, d_ff, dropout=0.0)",
     "Encoder": "(vocab_size, max_len, n_layers, d_model, n_heads, d_ff, dropout=0.0)",
+}
+
+# PyTorch's words for a mistake that raises, and the mistake.
+_FLOAT_SIZE = "a size is a whole number, and / gives a float; write d_model // n_heads"
+FLOAT_ERRORS = {
+    "but got float": _FLOAT_SIZE,
+    "found element of type float": _FLOAT_SIZE,
+    "must be tuple of ints, not float": _FLOAT_SIZE,
+    "must be int, not float": _FLOAT_SIZE,
+    "'float' object cannot be interpreted as an integer": _FLOAT_SIZE,
+}
+_ALL_AXES = "k.T turns all four axes round; exchange the last two alone, k.mT"
+TRANSPOSE_ERRORS = {
+    f"tensor a ({H}) must match the size of tensor b ({S})": _ALL_AXES,
+    "t() expects a tensor with <= 2 dimensions": _ALL_AXES,
+}
+_ALL_POSITIONS = "you add all rows of positions; take the first T rows, one for each token"
+POSITION_ERRORS = {
+    f"tensor a ({T}) must match the size of tensor b ({MAX_LEN})": _ALL_POSITIONS,
+    f"tensor a ({MAX_LEN}) must match the size of tensor b ({T})": _ALL_POSITIONS,
 }
 
 
@@ -76,14 +96,24 @@ def _check_call(thing, name, signature, *args, **options):
         raise MistakeError(sentence + _line(thing)) from None
 
 
-def _call(module, name, *tensors, **options):
+def _run(function, *inputs, sentences=None):
+    "Call a reader's code. An error whose words we know becomes the mistake behind it."
+    mistakes = dict(FLOAT_ERRORS)
+    mistakes.update(sentences or {})
+    try:
+        return function(*inputs)
+    except (TypeError, RuntimeError) as error:
+        raise MistakeError(explain_error(error, mistakes)) from error
+
+
+def _call(module, name, *tensors, sentences=None, **options):
     "Call a function of the file on copies of `tensors`."
     function = _find(module, name)
     _check_call(function, name, SIGNATURES[name], *tensors, **options)
-    return call_answer(partial(function, **options), *tensors)
+    return _run(call_answer, partial(function, **options), *tensors, sentences=sentences)
 
 
-def _forward(layer, name, first, *tensors, **options):
+def _forward(layer, name, first, *tensors, sentences=None, **options):
     "Call a layer of the file on copies of `tensors`."
     if not isinstance(layer, nn.Module):
         raise MistakeError(f"{name} is no nn.Module; write `class {name}(nn.Module)`")
@@ -91,7 +121,7 @@ def _forward(layer, name, first, *tensors, **options):
     if name == "Encoder":
         signature = f"({first}, is_causal=False)"
     _check_call(layer.forward, f"{name}.forward", signature, *tensors, **options)
-    return call_answer(partial(layer, **options), *tensors)
+    return _run(call_answer, partial(layer, **options), *tensors, sentences=sentences)
 
 
 def _make(module, name, *sizes, seed=0):
@@ -99,7 +129,7 @@ def _make(module, name, *sizes, seed=0):
     cls = _find(module, name)
     _check_call(cls, name, SIGNATURES[name], *sizes)
     torch.manual_seed(seed)
-    layer = cls(*sizes)
+    layer = _run(cls, *sizes)
     if not isinstance(layer, nn.Module):
         raise MistakeError(f"{name} is no nn.Module; write `class {name}(nn.Module)`{_line(cls)}")
     with torch.no_grad():
@@ -115,6 +145,20 @@ def _part(layer, name, part):
         names = ", ".join(key for key in parts if "." not in key) or "no part at all"
         raise MistakeError(f"{name} has no part called {part}; it has {names}{_line(type(layer))}")
     return getattr(layer, part)
+
+
+def _check_shared(layer, parts):
+    "Raise `MistakeError` if two parts of a layer, name -> part, have a weight in common."
+    owner = {}
+    for name, part in parts.items():
+        weights = part.parameters() if isinstance(part, nn.Module) else [part]
+        for weight in weights:
+            other = owner.setdefault(id(weight), name)
+            if other != name:
+                raise MistakeError(
+                    f"{other} and {name} have the same weights; each needs its own"
+                    f"{_line(type(layer))}"
+                )
 
 
 def _check_weights(part, what, shape):
@@ -219,7 +263,8 @@ def judge_weights(module):
             _hide(scores, _past()),
         ),
     ]
-    return _name(_call(module, "attention_weights", q, k), attention_weights(q, k), mistakes)
+    given = _call(module, "attention_weights", q, k, sentences=TRANSPOSE_ERRORS)
+    return _name(given, attention_weights(q, k), mistakes)
 
 
 def judge_mask(module):
@@ -255,8 +300,13 @@ def judge_mask(module):
             ("the scores are not divided by √d_k if there is a mask", fewer.nan_to_num(0.0)),
         ]
         given = _call(module, "attention_weights", q, k, mask=mask)
-        if isinstance(given, torch.Tensor):  # rows without a key are another test's
-            given = given.nan_to_num(0.0)
+        if isinstance(given, torch.Tensor):
+            if given.dim() > scores.dim():
+                return (
+                    f"your mask gets one axis too many; it comes with {mask.dim()} axes, which "
+                    "broadcast to (B, h, T, S) as they are"
+                )
+            given = given.nan_to_num(0.0)  # rows without a key are another test's
         return _name(given, weights, mistakes)
 
     def wide():
@@ -404,9 +454,11 @@ def _merge(y):  # (B, h, T, d_k) -> (B, T, d_model)
 def _our_heads(layer):
     "Our layer with the weights of a reader's."
     ours = MultiHeadAttention(D_MODEL, H)
+    parts = {}
     for name in ["w_q", "w_k", "w_v", "w_o"]:
-        part = _part(layer, "MultiHeadAttention", name)
-        _copy(getattr(ours, name), part, f"MultiHeadAttention.{name}")
+        parts[name] = _part(layer, "MultiHeadAttention", name)
+        _copy(getattr(ours, name), parts[name], f"MultiHeadAttention.{name}")
+    _check_shared(layer, parts)
     return ours.requires_grad_(False)
 
 
@@ -554,7 +606,12 @@ def _their_block(block):
     _copy(theirs.linear2, narrow, "the second linear layer of Block.ff")
     _copy(theirs.norm1, _part(block, "Block", "norm_attention"), "Block.norm_attention")
     _copy(theirs.norm2, _part(block, "Block", "norm_ff"), "Block.norm_ff")
+    names = ["attention", "norm_attention", "ff", "norm_ff"]
+    _check_shared(block, {name: getattr(block, name) for name in names})
     return theirs.requires_grad_(False)
+
+
+_NORMED_STREAM = "the stream itself is normed; norm only what goes into the part"
 
 
 def _block_mistakes(theirs, heads, x):
@@ -599,13 +656,14 @@ def _block_mistakes(theirs, heads, x):
         ),
         ("both parts read the same norm", y + network(norm_1(y))),
         (
-            "you add to the normed stream; add to x itself",
+            _NORMED_STREAM,
             norm_1(x) + heads(norm_1(x)) + network(norm_2(norm_1(x) + heads(norm_1(x)))),
         ),
         (
-            "you add to the normed stream; add to x itself",
+            _NORMED_STREAM,
             norm_2(norm_1(x) + heads(norm_1(x))) + network(norm_2(norm_1(x) + heads(norm_1(x)))),
         ),
+        (_NORMED_STREAM, norm_2(y) + network(norm_2(y))),
         (
             "the network comes first; attention does",
             x + network(norm_2(x)) + heads(norm_1(x + network(norm_2(x)))),
@@ -658,31 +716,81 @@ def judge_block(module):
     return _first(plain, training, lambda: _judge_options(block, "Block", right))
 
 
+def _judge_all_dropped(module, exact, x):
+    "With dropout=1.0 both parts give 0 in training, and x is left."
+    theirs = _their_block(exact)
+    attended = _our_heads(exact.attention)(theirs.norm1(x))
+    fed = theirs.linear2(F.gelu(theirs.linear1(theirs.norm2(x))))
+    mistakes = [
+        ("what the network gives is not dropped; drop it before it's added", x + fed),
+        ("what attention gives is not dropped; drop it before it's added", x + attended),
+        (
+            "you drop numbers of the stream; drop what a part gives, before it's added",
+            torch.zeros_like(x),
+        ),
+    ]
+    y = _make(module, "Block", D_MODEL, H, D_FF, 1.0).train()(x)
+    for sentence, wrong in [(None, x), *mistakes]:
+        if torch.allclose(y, wrong, rtol=1e-4, atol=1e-5):
+            return sentence
+    return (
+        "with dropout=1.0 a block gives x in training, and yours gives something else; drop all "
+        "that a part gives, before it's added"
+    )
+
+
+def _silence(linear):
+    "Let a linear layer give 0."
+    linear.weight.zero_()
+    linear.bias.zero_()
+
+
+def _judge_one_dropout(module, part):
+    "With one part alone, dropout=0.5 gives 0 or twice the number, and nothing in between."
+    layers = []
+    for dropout in [0.0, 0.5]:
+        block = _make(module, "Block", D_MODEL, H, D_FF, dropout)
+        _, narrow = _two_linears(block.ff)
+        _silence(narrow if part == "attention" else block.attention.w_o)
+        layers.append(block)
+    exact, dropping = layers
+    x = _random(B, T, D_MODEL)
+    branch = exact.eval()(x) - x
+    dropped = dropping.train()(x) - x
+
+    def is_close(factor):
+        return torch.isclose(dropped, factor * branch, rtol=1e-3, atol=1e-4)
+
+    if (is_close(0) | is_close(2)).all():
+        return None
+    if (is_close(0) | is_close(4)).all():
+        return f"what {part} gives is dropped twice; once is enough"
+    if (is_close(0) | is_close(1)).all():
+        return "divide what isn't dropped by 1 - dropout, as nn.Dropout does"
+    return f"you drop inside {part}, too; drop only what it gives, before it's added"
+
+
+@torch.no_grad()
 def judge_dropout(module):
-    "Dropout: in training alone, and on the branches."
-    block = _make(module, "Block", D_MODEL, H, D_FF, 0.5)
+    "Dropout: in training alone, and only on what each part gives."
+    block = _make(module, "Block", D_MODEL, H, D_FF, 0.5).eval()
     exact = _make(module, "Block", D_MODEL, H, D_FF, 0.0).eval()
     x = _random(B, T, D_MODEL)
-    with torch.no_grad():
-        block.eval()
-        right = exact(x)
-        if not torch.allclose(block(x), block(x)):
-            return (
-                "you drop while evaluating; nn.Dropout stops there by itself, F.dropout needs "
-                "training=self.training"
-            )
-        if not torch.allclose(block(x), right, rtol=1e-4, atol=1e-5):
-            return "while evaluating, dropout=0.5 gives other numbers than dropout=0.0"
-        block.train()
-        if torch.allclose(block(x), block(x)):
-            return "dropout=0.5 drops nothing in training"
-        _, narrow = _two_linears(block.ff)
-        for last in [block.attention.w_o, narrow]:  # now both branches give 0
-            last.weight.zero_()
-            last.bias.zero_()
-        if not torch.allclose(block(x), x, rtol=1e-4, atol=1e-5):
-            return "you drop numbers of the stream; drop what a part gives, before it's added"
-    return None
+    if not torch.allclose(block(x), block(x)):
+        return (
+            "you drop while evaluating; nn.Dropout stops there by itself, F.dropout needs "
+            "training=self.training"
+        )
+    if not torch.allclose(block(x), exact(x), rtol=1e-4, atol=1e-5):
+        return "while evaluating, dropout=0.5 gives other numbers than dropout=0.0"
+    block.train()
+    if torch.allclose(block(x), block(x)):
+        return "dropout=0.5 drops nothing in training"
+    return _first(
+        lambda: _judge_all_dropped(module, exact, x),
+        lambda: _judge_one_dropout(module, "attention"),
+        lambda: _judge_one_dropout(module, "the network"),
+    )
 
 
 # ---------------------------------------------------------------- a stack, an encoder
@@ -720,6 +828,9 @@ def _check_blocks(stack):
         raise MistakeError(
             "the stack doesn't know the weights of its blocks; put them in an nn.ModuleList"
         )
+    parts = {f"blocks[{i}]": block for i, block in enumerate(blocks)}
+    parts["norm"] = _part(stack, "Stack", "norm")
+    _check_shared(stack, parts)
     return blocks
 
 
@@ -769,7 +880,20 @@ def judge_stack(module):
         given = _forward(stack, "Stack", "x", x, mask=mask)
         return "only the first block gets the mask" if torch.allclose(given, y) else None
 
-    return _first(plain, first_only, lambda: _judge_options(stack, "Stack", right))
+    @torch.no_grad()
+    def dropped():
+        half = _make(module, "Stack", N_LAYERS, D_MODEL, H, D_FF, 0.5).train()
+        if torch.allclose(half(x), half(x)):
+            return "dropout=0.5 drops nothing in training; hand dropout on to each Block"
+        whole = _make(module, "Stack", N_LAYERS, D_MODEL, H, D_FF, 1.0).train()
+        if torch.allclose(whole(x), norm(x), rtol=1e-4, atol=1e-5):
+            return None
+        return (
+            "with dropout=1.0 a stack gives norm(x) in training; hand dropout on to each Block, "
+            "and drop nothing else"
+        )
+
+    return _first(plain, first_only, lambda: _judge_options(stack, "Stack", right), dropped)
 
 
 def _tokens():  # (B, T), the first row ends in two pads
@@ -795,19 +919,45 @@ def _position_table(encoder):
     return positions.detach()
 
 
-def _make_encoder(module):
-    sizes = (VOCAB, MAX_LEN, N_LAYERS, D_MODEL, H, D_FF, 0.0)
-    return _make(module, "Encoder", *sizes).eval()
+def _make_encoder(module, dropout=0.0):
+    sizes = (VOCAB, MAX_LEN, N_LAYERS, D_MODEL, H, D_FF, dropout)
+    return _make(module, "Encoder", *sizes)
+
+
+def _run_encoder(encoder, tokens, **options):
+    "Call a reader's encoder, and name a mask that its stack cannot use."
+    shapes = []
+
+    def note_shape(stack, args, options):
+        mask = args[1] if len(args) > 1 else options.get("mask")
+        if isinstance(mask, torch.Tensor):
+            shapes.append(tuple(mask.shape))
+
+    hook = encoder.stack.register_forward_pre_hook(note_shape, with_kwargs=True)
+    try:
+        return _forward(encoder, "Encoder", "tokens", tokens, sentences=POSITION_ERRORS, **options)
+    except RuntimeError as error:
+        words = {(B, T): "(B, T)", (B, 1, T): "(B, 1, T)"}
+        if shapes and shapes[0] in words:
+            sentence = f"your mask is {words[shapes[0]]}; it needs (B, 1, 1, T)"
+            raise MistakeError(sentence) from error
+        raise
+    finally:
+        hook.remove()
 
 
 def judge_encoder(module):
     "Vectors, positions, and pads that nobody attends to."
-    encoder = _make_encoder(module)
+    encoder = _make_encoder(module).eval()
     table = _position_table(encoder)
     embedding = _part(encoder, "Encoder", "tokens")
     if not isinstance(embedding, nn.Embedding) or embedding.weight.shape != (VOCAB, D_MODEL):
         raise MistakeError("Encoder.tokens: expected an nn.Embedding(vocab_size, d_model)")
     stack = _part(encoder, "Encoder", "stack")
+    if not isinstance(stack, nn.Module):
+        raise MistakeError(f"Encoder.stack: expected a Stack, got {type(stack).__name__}")
+    parts = {"tokens": embedding, "positions": encoder.positions, "stack": stack}
+    _check_shared(encoder, parts)
     tokens = _tokens()
     real = (tokens != 0)[:, None, None]  # (B, 1, 1, T)
     vectors = embedding.weight.detach()[tokens]  # (B, T, d_model)
@@ -855,7 +1005,7 @@ def judge_encoder(module):
                 stack(x * real[:, 0, 0, :, None], mask=real),
             ),
         ]
-        return _name(_forward(encoder, "Encoder", "tokens", tokens), stack(x, mask=real), mistakes)
+        return _name(_run_encoder(encoder, tokens), stack(x, mask=real), mistakes)
 
     @torch.no_grad()
     def causal():
@@ -864,15 +1014,28 @@ def judge_encoder(module):
             ("is_causal is not passed on to the stack", stack(x, mask=real)),
             ("with is_causal the pads are attended to", stack(x, is_causal=True)),
         ]
-        given = _forward(encoder, "Encoder", "tokens", tokens, is_causal=True)
+        given = _run_encoder(encoder, tokens, is_causal=True)
         return _name(given, stack(x, mask=real, is_causal=True), mistakes)
 
-    return _first(plain, causal)
+    @torch.no_grad()
+    def dropped():
+        half = _make_encoder(module, 0.5).train()
+        if torch.allclose(half(tokens), half(tokens)):
+            return "dropout=0.5 drops nothing in training; hand dropout on to the Stack"
+        y = _make_encoder(module, 1.0).train()(tokens)
+        if torch.allclose(y, stack.norm(vectors + table[:T]), rtol=1e-4, atol=1e-5):
+            return None
+        return (
+            "with dropout=1.0 an encoder gives stack.norm(x) in training, where x are the vectors "
+            "of tokens and positions; hand dropout on to the Stack, and drop nothing else"
+        )
+
+    return _first(plain, causal, dropped)
 
 
 def judge_learning(module):
     "Each weight gets a gradient, a text is the same alone and in company, and no future leaks."
-    encoder = _make_encoder(module)
+    encoder = _make_encoder(module).eval()
     tokens = _tokens()
     y = encoder(tokens)
     if not y.requires_grad:
@@ -909,7 +1072,7 @@ TESTS = [
     Test("MultiHeadAttention, mask and is_causal", judge_heads_options, (5, 6)),
     Test("Block, beside PyTorch's", judge_block, (7,)),
     Test("Block, dropout", judge_dropout, (8,)),
-    Test("Stack, beside PyTorch's", judge_stack, (8,)),
+    Test("Stack, beside PyTorch's", judge_stack, (9,)),
     Test("Encoder", judge_encoder, (10,)),
     Test("Encoder, what learns and what leaks", judge_learning, (11,)),
 ]

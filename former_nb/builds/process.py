@@ -128,9 +128,16 @@ def blame_line(
     "What was raised, and in which line of the reader's file."
     message = str(error).partition("\n")[0]
     sentence = f"your code raised {type(error).__name__}: {message}".rstrip(".: ")
+    return sentence + _blamed_line(error, path)
+
+
+def _blamed_line(error, path):
+    "The reader's line that raised, as the end of a sentence; nothing if it was none of theirs."
+    if error is None:
+        return ""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-    return f"{sentence}, in {_quote(path, lines[-1])}" if lines else sentence
+    return f", in {_quote(path, lines[-1])}" if lines else ""
 
 
 # ---------------------------------------------------------------- the tests
@@ -160,7 +167,7 @@ def _run_test(test, module, path):
     try:
         return test.judge(module)
     except MistakeError as error:
-        return str(error)
+        return str(error) + _blamed_line(error.__cause__, path)  # raised from a reader's error
     except BaseException as error:  # noqa: B036, a reader's code may raise anything
         return blame_line(error, path)
 
