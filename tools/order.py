@@ -191,9 +191,8 @@ def may_import(module, other):
     return LEVEL[there] < LEVEL[here]
 
 
-def module_faults(lib, modules):
+def module_faults(lib, modules, names):
     "One sentence for each module outside the folders, each import upwards, and each circle."
-    names = faces(lib)
     graph = {}
     for module in modules:
         name = module.rpartition(".")[2]
@@ -241,9 +240,8 @@ def find_circle(graph):
     return []
 
 
-def page_faults(page, lib, nbs, modules):
+def page_faults(page, lib, nbs, modules, names):
     "One sentence for each import of a page, or of its module, from a later lesson."
-    names = faces(lib)
     exports = [module for module, source in modules.items() if source == page]
     trees = [(*module_tree(module, lib), package_of(module)) for module in exports]
     trees += [(where, tree, "") for where, tree in cell_trees(page, nbs)]
@@ -263,12 +261,13 @@ def faults(root):
     "One sentence for each page without a place, module with another name, and import ahead."
     lib, nbs = root / LIB, root / "nbs"
     modules = sources(lib)
-    yield from module_faults(lib, modules)
+    names = faces(lib)
+    yield from module_faults(lib, modules, names)
     for page in pages(nbs):
         if page not in {"index", TOUR, *READ}:
             yield f"nbs/{page}.ipynb: has no place in COURSE of tools/order.py"
         elif page in READ:
-            yield from page_faults(page, lib, nbs, modules)
+            yield from page_faults(page, lib, nbs, modules, names)
     for module, page in modules.items():
         expected = NAMED.get(page, re.sub(r"^(.*/)?(\d\d_)?", "", page))
         if page in READ and module.rpartition(".")[2] != expected:

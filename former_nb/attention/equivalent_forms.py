@@ -12,7 +12,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from .dot_product import attention
-from ..base.traffic import Traffic
+from ..base.traffic import Traffic, attention_flops
 
 # %% ../../nbs/deeper/03_equivalent_forms.ipynb #e995f0bf
 class GrowingCache:
@@ -51,10 +51,6 @@ def _inner_products(a, b, *args, **kwargs):
     return 2 * a.numel()
 
 
-def _attention_products(q, k, v, *args, **kwargs):
-    return 2 * q[:-1].numel() * k[-2] * (q[-1] + v[-1])
-
-
 _aten = torch.ops.aten
 _EXTRA_FLOPS: dict = {  # operation -> what counts its FLOPs, for what PyTorch does not count
     _aten.mul: _results,
@@ -68,7 +64,7 @@ _EXTRA_FLOPS: dict = {  # operation -> what counts its FLOPs, for what PyTorch d
 _KERNELS = "flash_attention_for_cpu", "attention_math_for_mps"  # PyTorch counts those of CUDA
 for _kernel in _KERNELS:
     if hasattr(_aten, f"_scaled_dot_product_{_kernel}"):
-        _EXTRA_FLOPS[getattr(_aten, f"_scaled_dot_product_{_kernel}")] = _attention_products
+        _EXTRA_FLOPS[getattr(_aten, f"_scaled_dot_product_{_kernel}")] = attention_flops
 
 # %% ../../nbs/deeper/03_equivalent_forms.ipynb #7501c9fc
 class Cost(NamedTuple):

@@ -1,4 +1,4 @@
-"""Bytes and operations, counted while they happen."""
+"""Bytes and operations, counted while they happen, and the FLOPs of attention."""
 
 from math import prod
 
@@ -7,8 +7,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 __all__ = [
+    "attention_flops",
     "Traffic",
 ]
+
+
+def attention_flops(
+    q: torch.Size,  # (B, h, T, d_k)
+    k: torch.Size,  # (B, h, S, d_k)
+    v: torch.Size,  # (B, h, S, d_v)
+    *args,  # what else a kernel takes
+    **kwargs,
+) -> int:  # multiplications and additions
+    "The FLOPs of the scores and of the sums of values, as PyTorch's `FlopCounterMode` asks."
+    return 2 * q[:-1].numel() * k[-2] * (q[-1] + v[-1])
 
 
 def _memory(tensor):

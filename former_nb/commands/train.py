@@ -86,7 +86,6 @@ def dry_run(task: Task) -> None:
     "Print the settings as a file for --config, and what they will cost. No model is allocated."
     config = task.training_config()
     data = task.load_data()
-    task.model_config(data)  # refuses a model that this machine cannot hold; on meta all fit
     with torch.device("meta"):
         model = task.make_model(data)
     batches = list(islice(data.train, 200))

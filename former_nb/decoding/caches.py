@@ -311,6 +311,16 @@ def generate_rows(
     return pad_rows(rows).to(prompts.device, torch.promote_types(prompts.dtype, torch.int32))
 
 # %% ../../nbs/deeper/11_caches.ipynb #2a0c0c31
+def _stream_texts(model, tokenizer, rows, max_new_tokens, sampling, options):
+    "`stream_rows` with what a tokenizer says of the end of a text, as long as the model can read."
+    check_type("sampling", sampling, Sampling)
+    if max_new_tokens is None:
+        max_new_tokens = _config(model).max_len
+    settings = dict(tokenizer.stops)  # what ends a text, and what it never has
+    settings.update(options)
+    return stream_rows(model, rows, max_new_tokens, sampling, **settings)
+
+
 def generate_text(
     model: LanguageModel,
     tokenizer: TextTokenizer,
@@ -322,13 +332,8 @@ def generate_text(
 ) -> list[str]:  # n texts, each starting with the prompt
     "Write `n` continuations of `prompt`. Raises `ValueError` for one the model cannot read."
     check_int("n", n, most=1_000_000)
-    check_type("sampling", sampling, Sampling)
-    if max_new_tokens is None:
-        max_new_tokens = _config(model).max_len
     rows = [encode_prompt(tokenizer, prompt)] * n
-    settings = dict(tokenizer.stops)  # what ends a text, and what it never has
-    settings.update(kwargs)
-    columns = list(stream_rows(model, rows, max_new_tokens, sampling, **settings))
+    columns = list(_stream_texts(model, tokenizer, rows, max_new_tokens, sampling, kwargs))
     begun = len(tokenizer.decode(rows[0]))
     return [prompt + tokenizer.decode(row)[begun:] for row in append_columns(rows, columns)]
 
@@ -342,13 +347,8 @@ def stream_text(
     **kwargs,  # as for `stream`
 ) -> Iterator[str]:  # pieces of text; each ends with a whole character
     "Write one continuation of `prompt`, piece by piece. Raises as `stream`, at once."
-    check_type("sampling", sampling, Sampling)
-    if max_new_tokens is None:
-        max_new_tokens = _config(model).max_len
     ids = encode_prompt(tokenizer, prompt)
-    settings = dict(tokenizer.stops)
-    settings.update(kwargs)
-    columns = stream_rows(model, [ids], max_new_tokens, sampling, **settings)
+    columns = _stream_texts(model, tokenizer, [ids], max_new_tokens, sampling, kwargs)
     return _pieces(tokenizer, columns, ids[-1])
 
 

@@ -65,6 +65,8 @@ def with_top_k(
     check_setting("top_k", top_k)
 
     def pick_of_k(logits):
+        if top_k >= logits.shape[-1]:  # all of them stay
+            return pick(logits)
         order = logits.float().sort(dim=-1, descending=True, stable=True).indices  # (B, V)
         return pick(logits.scatter(-1, order[..., top_k:], -math.inf))
 

@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
 
+from ..base.traffic import attention_flops
 from ..models.config import TransformerConfig
 from .optimization import checkpoint_blocks, make_optimizers, split_batch
 from .training import batch_loss, train_step
@@ -90,17 +91,13 @@ def _without_numbers(model, batch):
     return copy.deepcopy(model, twins), tree_map_only(torch.Tensor, _fake, batch)
 
 
-def _attention_flops(q, k, v, *args, **kwargs):
-    return 2 * q[:-1].numel() * k[-2] * (q[-1] + v[-1])
-
-
 def _attention_backward_flops(grad, q, k, v, *args, **kwargs):
     products = 3 * q[-1] + 2 * v[-1]  # the scores once more, and four products
     return 2 * q[:-1].numel() * k[-2] * products
 
 
 _CPU_KERNEL = {  # PyTorch counts those of GPUs itself
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_flops,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward_flops,
 }
 
