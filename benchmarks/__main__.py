@@ -28,6 +28,7 @@ from pathlib import Path
 
 import torch
 
+import former_nb
 from former_nb.base.core import pick_device, set_seed
 from former_nb.training.speed import Limits, interleave, measure_limits, seconds
 
@@ -37,7 +38,7 @@ from .workloads import WORKLOADS
 RESULTS = Path(__file__).parent / "results"
 INDEX = Path(__file__).parents[1] / "nbs" / "index.ipynb"
 NAMES = [*WORKLOADS, *start.NAMES]
-PACKAGES = "torch", "transformers", "x-transformers", "former-nb"
+PACKAGES = "torch", "transformers", "x-transformers"
 
 
 def measure(name, args, device, limits):
@@ -80,7 +81,7 @@ def show(name, found):
 
 def versions():
     "Of what is timed, where it is installed."
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "former-nb": former_nb.__version__}
     for package in PACKAGES:
         try:
             found[package] = version(package)

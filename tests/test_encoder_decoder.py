@@ -328,10 +328,12 @@ def test_the_model_of_the_paper():
     with torch.device("meta"):
         model = make_model(8000, 6000)
         small = make_model(8, 9, d_model=16, n_heads=2, n_layers=1, positions="rotary")
+        shared = make_model(8, d_model=16)
     c = model.tgt_config
     assert (c.d_model, c.n_heads, c.n_layers, c.d_ff, c.norm_first) == (512, 8, 6, 2048, False)
     assert (model.config.vocab_size, c.vocab_size, c.activation) == (8000, 6000, "relu")
     assert (small.config.vocab_size, small.tgt_config.n_layers) == (8, 1)
+    assert shared.src_embed.tokens is shared.tgt_embed.tokens
 
 
 # ---- decoding

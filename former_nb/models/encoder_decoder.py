@@ -166,13 +166,14 @@ class EncoderDecoder(nn.Module, Pretrained):
 # %% ../../nbs/13_encoder_decoder.ipynb #3eba1c8d
 def make_model(
     src_vocab: int,  # tokens of the source
-    tgt_vocab: int,  # tokens of the target
+    tgt_vocab: int | None = None,  # tokens of the target; if left out, both share a vocabulary
     **sizes,  # of `TransformerConfig`; those of the paper's base model if left out
 ) -> EncoderDecoder:
-    "An encoder–decoder for two vocabularies."
+    "The paper's base model, or another size of it, for one vocabulary or two."
     paper: dict = dict(max_len=512, d_model=512, n_heads=8, n_layers=6, d_ff=2048)
     paper.update(norm_first=False, activation="relu", positions="sinusoidal")
     paper.update(sizes)
-    src_config = TransformerConfig(src_vocab, **paper)
-    tgt_config = TransformerConfig(tgt_vocab, **paper)
-    return EncoderDecoder(src_config, tgt_config)
+    config = TransformerConfig(src_vocab, **paper)
+    if tgt_vocab is None:
+        return EncoderDecoder(config)  # one matrix for both languages
+    return EncoderDecoder(config, TransformerConfig(tgt_vocab, **paper))
