@@ -45,7 +45,7 @@ COURSE = """
 13_encoder_decoder
 14_number_words
 15_subwords
-16_translation      translation_ablations alignments attention_maps pretrained fine_tuning
+16_translation      translation_ablations attention_maps pretrained fine_tuning
 """
 BUILDS = {"06_block": "build_a", "16_translation": "build_c"}  # lesson -> the build after it
 AHEAD = {  # deep dives that show or wrap what a later lesson derives
@@ -55,7 +55,10 @@ AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/08_scaling": ["10_generator"],
     "deeper/08_speed": ["09_classifier", "10_generator", "11_decoding", "deeper/11_caches"],
 }
-NAMED = {"02_attention": "dot_product"}  # pages whose module has another name
+NAMED = {  # pages whose module has another name
+    "02_attention": "dot_product",
+    "deeper/16_attention_maps": "alignments",
+}
 TOUR = "00_tour"
 
 LEVELS = [line.split() for line in FOLDERS.split("\n") if line]
