@@ -38,7 +38,7 @@ COURSE = """
 05_positions        relative_positions positions_measured
 06_block            norms stack
 07_text             data_sets batches packing
-08_training         losses optimization runs checkpoints resuming scaling speed
+08_training         losses optimization checkpoints scaling speed
 09_classifier       baselines masked_language
 10_generator        long_texts
 11_decoding         sampling beam_search caches
@@ -57,6 +57,7 @@ AHEAD = {  # deep dives that show or wrap what a later lesson derives
 }
 NAMED = {  # pages whose module has another name
     "02_attention": "dot_product",
+    "deeper/08_checkpoints": "resuming",
     "deeper/16_attention_maps": "alignments",
 }
 TOUR = "00_tour"
