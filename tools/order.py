@@ -37,7 +37,7 @@ COURSE = """
 04_masks            mask_patterns mask_formats leaks noise flash
 05_positions        relative_positions positions_measured
 06_block            norms stack
-07_text             data_sets batches packing
+07_text             batches packing
 08_training         losses optimization checkpoints scaling speed
 09_classifier       baselines masked_language
 10_generator        long_texts
