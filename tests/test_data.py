@@ -24,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from former_nb.base.files import read_names, read_text
+from former_nb.data import data_sets
 from former_nb.data.data_sets import (
     RETRIES,
     SHIPPED_NAMES,
@@ -133,6 +134,27 @@ def test_the_full_list_of_names_ships_and_neither_web_nor_folder_is_asked(
     assert len(names) == len(set(names)) == 6185
     assert said == "6,185 Lithuanian names from the package"
     assert load_names()[0] is not names and web.asked == 0 and web.kept() == []
+
+
+def test_whatever_changes_in_a_file_its_digits_change():
+    published = SHIPPED_NAMES.read_bytes()
+    changed = {
+        51_147: published[:-4],
+        51_151: published.replace(b"jonas", b"Jonas", 1),  # the size stays as it was
+        57_341: published.replace(b"\n", b"\r\n"),
+    }
+    assert len(published) == 51_151 and [*changed] == [len(file) for file in changed.values()]
+    digits = {hashlib.sha256(file).hexdigest() for file in changed.values()}
+    assert len(digits) == 3 and SHA256 not in digits
+
+
+def test_half_a_download_looks_like_a_list_of_names():
+    "What the docstring of the module says of a download that broke off after 26,000 bytes."
+    published = SHIPPED_NAMES.read_bytes()
+    whole, half = (part.decode().split("\n") for part in (published, published[:26_000]))
+    assert (len(whole), len(half)) == (6191, 3181)
+    assert half[-1] == "kevi" and "kevi" not in whole
+    assert "3,181 lines of 6,191, and *kevi*" in data_sets.__doc__
 
 
 def test_the_list_is_the_published_one_and_its_card_says_so():

@@ -37,15 +37,15 @@ COURSE = """
 04_masks            mask_patterns mask_formats leaks noise flash
 05_positions        relative_positions positions_measured
 06_block            norms stack
-07_text             data_sets batches packing
-08_training         losses optimization runs checkpoints resuming scaling speed
+07_text             batches packing
+08_training         losses optimization checkpoints scaling speed
 09_classifier       baselines masked_language
 10_generator        long_texts
 11_decoding         sampling beam_search caches
 13_encoder_decoder
 14_number_words
 15_subwords
-16_translation      translation_ablations alignments attention_maps pretrained fine_tuning
+16_translation      translation_ablations attention_maps pretrained fine_tuning
 """
 BUILDS = {"06_block": "build_a", "16_translation": "build_c"}  # lesson -> the build after it
 AHEAD = {  # deep dives that show or wrap what a later lesson derives
@@ -55,7 +55,11 @@ AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/08_scaling": ["10_generator"],
     "deeper/08_speed": ["09_classifier", "10_generator", "11_decoding", "deeper/11_caches"],
 }
-NAMED = {"02_attention": "dot_product"}  # pages whose module has another name
+NAMED = {  # pages whose module has another name
+    "02_attention": "dot_product",
+    "deeper/08_checkpoints": "resuming",
+    "deeper/16_attention_maps": "alignments",
+}
 TOUR = "00_tour"
 
 LEVELS = [line.split() for line in FOLDERS.split("\n") if line]

@@ -1,7 +1,24 @@
 """Several processes that train one model, and what they need from the machine.
 
-`torchrun` or `accelerate launch` may start several. Accelerate connects them. `fit` cuts the
-batches and chooses the precision itself.
+`torchrun` or `accelerate launch` may start several. Each has the whole model and computes the
+gradient of its share of a batch, and Accelerate averages the gradients. `fit` cuts the batches and
+chooses the precision itself. Where `accelerate launch --use_fsdp` asks for it, `sharding` cuts the
+weights, too.
+
+`fit` computes where `pick_device()` says: on CUDA where torch sees it, else on Apple's `mps`, else
+on the CPU. Another one is named with `device="cpu"`, or for everything with the environment
+variable `FORMER_NB_DEVICE`. What differs:
+
+- CUDA: a step is computed in bf16 where the hardware has it (`precision="auto"`), with weights and
+  optimizers in float32. Matrices in float32 are multiplied in TF32 while `fit` runs, so that is
+  what `precision="no"` means there. The processor waits once per evaluation, and for what a
+  callback reads.
+- MPS: everything is float32, and the processor waits as on CUDA.
+- CPU: everything is float32.
+
+Outside `fit`, models compute in the precision of their weights. Batches are pinned and sent without
+waiting, by `evaluate` and `predict`, too. Reading them takes a hundredth of a step of the
+classifier of reviews, so they are not prepared by further processes.
 """
 
 import os

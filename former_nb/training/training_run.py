@@ -91,8 +91,19 @@ def read_first(
 class Run:
     """What `fit` was given, what it made of it, and how far it is. Callbacks may read all of it.
 
-    A run is used in a `with`, which starts and ends the callbacks and leaves the best weights in
-    the model, also after an error or Ctrl-C.
+    The progress is one number, the step. Epoch and batch follow from it by division. A run first
+    reads one batch of each set, and checks what would otherwise fail late, after an epoch of work.
+    It is used in a `with`, which starts and ends the callbacks and leaves the best weights in the
+    model, also after an error or Ctrl-C. Around each step of `fit` it does three things:
+
+    - `begin_step` sets the rate of each optimizer and the seed of dropout, by the number of the
+      step.
+    - `end_step` adds up what the batch has cost, and counts the step.
+    - `evaluate` adds a row to the history, keeps the weights if they are the best so far, and looks
+      at `patience`.
+
+    Each process reads the whole batch and keeps its share of each of the
+    `gradient_accumulation_steps` parts.
     """
 
     def __init__(
