@@ -12,7 +12,8 @@ What a training step keeps for backward is more, and `former_nb.training.costs` 
 
 A tied weight belongs to the module that has it first. A module that is never called, such as
 the output projection inside `nn.MultiheadAttention`, has no row. Its weights count in the row of
-the module around it.
+the module around it. Rotary positions are called by blocks and call attention, so their row has its
+FLOPs.
 """
 
 import inspect
