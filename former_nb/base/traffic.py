@@ -1,13 +1,18 @@
 """Bytes and operations, counted while they happen, and the FLOPs of attention."""
 
+from contextlib import nullcontext
 from math import prod
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
 
 __all__ = [
     "attention_flops",
+    "count_flops",
+    "short_number",
     "Traffic",
 ]
 
@@ -21,6 +26,39 @@ def attention_flops(
 ) -> int:  # multiplications and additions
     "The FLOPs of the scores and of the sums of values, as PyTorch's `FlopCounterMode` asks."
     return 2 * q[:-1].numel() * k[-2] * (q[-1] + v[-1])
+
+
+def _attention_backward_flops(grad, q, k, v, *args, **kwargs):
+    products = 3 * q[-1] + 2 * v[-1]  # the scores once more, and four products
+    return 2 * q[:-1].numel() * k[-2] * products
+
+
+_CPU_KERNEL = {  # PyTorch counts those of GPUs itself
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_flops,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward_flops,
+}
+
+
+def count_flops() -> FlopCounterMode:  # a context; `get_total_flops()` says how many so far
+    "PyTorch's counter without its record of modules, which keeps what backward computes again."
+    counter: Any = FlopCounterMode(display=False, custom_mapping=_CPU_KERNEL)
+    counter.mod_tracker = nullcontext()
+    counter.mod_tracker.parents = {"Global"}
+    return counter
+
+
+def short_number(
+    n: float,
+    unit: str = "",  # such as 'B' for bytes
+) -> str:  # such as '1.23 kB'
+    "A number with three digits and a prefix."
+    prefixes = ["", "k", "M", "G", "T", "P"]
+    power = 0
+    while n >= 1000 and power < len(prefixes) - 1:
+        n = n / 1000
+        power += 1
+    decimals = max(0, 3 - len(str(int(n))))
+    return f"{n:.{decimals}f} {prefixes[power]}{unit}"
 
 
 def _memory(tensor):

@@ -8,10 +8,13 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 
+import pandas as pd
 import torch
 
 from ..base.checkpoints import atomic_write
 from ..base.core import keep_memory, set_seed
+from ..base.traffic import short_number
+from ..inspection.describe import describe
 from ..tasks.base import Task, choose, list_settings, toml_lines
 from ..training.callbacks import SaveBest, TensorBoard
 from ..training.costs import training_cost
@@ -99,8 +102,26 @@ def dry_run(task: Task) -> None:
     steps = config.steps or (config.epochs or 0) * len(data.train)
     echo(f"# steps: {steps:,}" if steps else f"# steps: as many as {config.minutes} minutes allow")
     widest = max(batches, key=count_numbers)
-    for line in str(training_cost(model, widest, config)).splitlines():
+    lines = layer_lines(model, widest[0])
+    lines += str(training_cost(model, widest, config)).splitlines()
+    for line in lines:
         echo(f"# {line}")
+
+
+def layer_lines(
+    model: torch.nn.Module,  # may be on the meta device
+    inputs,  # a tensor, or several in a tuple
+) -> list[str]:
+    "What each block costs in a forward pass, and what is around the blocks."
+    table = describe(model, inputs, depth=3, repeats=0)
+    table = table[table["weight_bytes"] + table["flops"] > 0]
+    columns = {
+        "output": table["output"].map(lambda shape: " x ".join(map(str, shape))),
+        "parameters": table["parameters"].map("{:,}".format),
+        "forward": table["flops"].map(lambda n: short_number(n, "FLOP")),
+        "weights": table["weight_bytes"].map(lambda n: short_number(n, "B")),
+    }
+    return pd.DataFrame(columns).rename_axis(None).to_string().splitlines()
 
 
 def choose_threads(

@@ -7,6 +7,8 @@ __getattr__, __dir__, __all__ = lazy_names(
     {
         "recording": "Recorder record_attention",
         "ablation": "ablate_heads",
+        "lens": "logit_lens attribute_logits edit_stream",
+        "describe": "describe",
         "viewer": "view",
         "leaks": "assert_no_leak",
         "noise": "assert_no_noise_leak",

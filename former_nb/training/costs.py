@@ -20,9 +20,8 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
-from torch.utils.flop_counter import FlopCounterMode
 
-from ..base.traffic import attention_flops
+from ..base.traffic import count_flops, short_number
 from ..models.config import TransformerConfig
 from .optimization import checkpoint_blocks, make_optimizers, split_batch
 from .training import batch_loss, train_step
@@ -30,6 +29,7 @@ from .training_config import TrainingConfig
 from .training_run import wrap_loss
 
 __all__ = [
+    "without_numbers",
     "TrainingCost",
     "training_cost",
     "activation_bytes",
@@ -77,7 +77,10 @@ def _fake(tensor):
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
 
 
-def _without_numbers(model, batch):
+def without_numbers(
+    model: nn.Module,  # may be on the meta device
+    batch,  # tensors, in tuples, lists and dicts
+) -> tuple:  # a model and a batch
     "A copy of both on fake tensors of the CPU. Call it under FakeTensorMode."
     twins = {}  # what `deepcopy` takes in place of its own copies
     for parameter in model.parameters():
@@ -89,28 +92,6 @@ def _without_numbers(model, batch):
             if isinstance(value, torch.Tensor):
                 twins[id(value)] = _fake(value)
     return copy.deepcopy(model, twins), tree_map_only(torch.Tensor, _fake, batch)
-
-
-def _attention_backward_flops(grad, q, k, v, *args, **kwargs):
-    products = 3 * q[-1] + 2 * v[-1]  # the scores once more, and four products
-    return 2 * q[:-1].numel() * k[-2] * products
-
-
-_CPU_KERNEL = {  # PyTorch counts those of GPUs itself
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_flops,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward_flops,
-}
-
-
-def _short(n, unit):
-    "A number with three digits and a prefix."
-    prefixes = ["", "k", "M", "G", "T", "P"]
-    power = 0
-    while n >= 1000 and power < len(prefixes) - 1:
-        n = n / 1000
-        power += 1
-    decimals = max(0, 3 - len(str(int(n))))
-    return f"{n:.{decimals}f} {prefixes[power]}{unit}"
 
 
 @dataclass(frozen=True)
@@ -129,11 +110,13 @@ class TrainingCost:
 
     def __str__(self):
         parts = ("weights", "gradients", "states", "buckets", "activations")
-        sizes = ", ".join(f"{name} {_short(getattr(self, name), 'B')}" for name in parts)
+        sizes = ", ".join(f"{name} {short_number(getattr(self, name), 'B')}" for name in parts)
+        flops = short_number(self.flops, "FLOP")
+        update = short_number(self.update_flops, "FLOP")
         return (
-            f"{self.parameters:,} parameters; a step: {_short(self.flops, 'FLOP')} forward and "
-            f"backward, {_short(self.update_flops, 'FLOP')} in the optimizers\n"
-            f"memory of each process: {_short(self.peak, 'B')} at most ({sizes})"
+            f"{self.parameters:,} parameters; a step: {flops} forward and backward, "
+            f"{update} in the optimizers\n"
+            f"memory of each process: {short_number(self.peak, 'B')} at most ({sizes})"
         )
 
 
@@ -148,7 +131,7 @@ def _first_update(model, optimizers):
     for p in trained:
         p.grad = torch.empty_like(p)
     gradients = _bytes(p.grad for p in trained)
-    with FlopCounterMode(display=False) as counter:
+    with count_flops() as counter:
         for optimizer in optimizers:
             optimizer.step()
     model.zero_grad()
@@ -157,14 +140,6 @@ def _first_update(model, optimizers):
         for state in optimizer.state.values():
             states += [value for value in state.values() if torch.is_tensor(value)]
     return counter.get_total_flops(), gradients, _bytes(states)
-
-
-def _count_flops():
-    "PyTorch's counter without its record of modules, which keeps what backward computes again."
-    counter = FlopCounterMode(display=False, custom_mapping=_CPU_KERNEL)
-    counter.mod_tracker = nullcontext()
-    counter.mod_tracker.parents = {"Global"}
-    return counter
 
 
 _ALONE = SimpleNamespace(process_index=0, num_processes=1, no_sync=nullcontext)
@@ -176,7 +151,7 @@ def _one_step(model, batch, optimizers, config, saved):
     for p in model.parameters():
         saved.add(p, count=False)
     with torch.autograd.graph.saved_tensors_hooks(saved.add, lambda t: t):
-        with _count_flops() as counter:
+        with count_flops() as counter:
             train_step(model, batch, optimizers, loss, config.max_grad_norm)
     return counter.get_total_flops()
 
@@ -198,7 +173,7 @@ def training_cost(
     cuts = config.gradient_accumulation_steps
     try:
         with FakeTensorMode(), _Watch(alive):
-            model, batch = _without_numbers(model, batch)
+            model, batch = without_numbers(model, batch)
             checkpoint_blocks(model, config.activation_checkpointing)
             optimizers = make_optimizers(model, config.lr, config.muon_lr, config.weight_decay)
             update, gradients, states = _first_update(model, optimizers)

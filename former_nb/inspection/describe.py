@@ -1,0 +1,280 @@
+"""What each layer of a model costs: its output's shape, parameters, FLOPs, bytes and time.
+
+`describe` calls a model with a batch and watches every module by hooks. It reads a counter each
+time that a module begins or ends, as one reads a meter, and books what came since then to the
+module that was running. So a row holds what a module does by itself, without the modules inside it,
+and the rows add up to the whole model. The counter of FLOPs is PyTorch's, and the other one is a
+clock.
+
+FLOPs are those of products, attention's among them. Sums, norms and activation functions count as
+none, though they take time. The bytes of activations are those of the tensors that modules return.
+What a training step keeps for backward is more, and `former_nb.training.costs` counts it.
+
+A tied weight belongs to the module that has it first. A module that is never called, such as
+the output projection inside `nn.MultiheadAttention`, has no row. Its weights count in the row of
+the module around it. Rotary positions are called by blocks and call attention, so their row has its
+FLOPs.
+"""
+
+import inspect
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+import pandas as pd
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_map_only
+
+from ..base.core import eval_mode
+from ..base.guards import check_choice, check_int, check_that, check_type
+from ..base.traffic import count_flops
+from ..training.costs import without_numbers
+from ..training.losses import find_device
+
+__all__ = [
+    "bind_inputs",
+    "describe",
+    "draw",
+]
+
+NUMBERS = ["parameters", "flops", "weight_bytes", "activation_bytes"]
+
+
+# ---- what the model takes
+
+
+def bind_inputs(
+    model: nn.Module,
+    batch,  # a tensor, several in a tuple or list, or a dict of arguments by name
+) -> inspect.BoundArguments:  # for `model(*bound.args, **bound.kwargs)`
+    "The inputs under the names that `forward` gives them. Raises `ValueError` unless they fit."
+    check_type("model", model, nn.Module)
+    signature = inspect.signature(model.forward)
+    name = type(model).__name__
+    args: tuple = ()
+    by_name: dict = {}
+    if isinstance(batch, Mapping):
+        by_name = dict(batch)
+    elif isinstance(batch, (tuple, list)):
+        args = tuple(batch)
+    else:
+        args = (batch,)
+    try:
+        bound = signature.bind_partial(*args, **by_name)
+    except TypeError:
+        taken = ", ".join(signature.parameters)
+        came = list(by_name) or f"{len(args)} in a row"
+        check_that(False, "batch", f"no more than {name} takes, ({taken})", came)
+    missing = []
+    for parameter in signature.parameters.values():
+        may_lack = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and not may_lack:
+            if parameter.name not in bound.arguments:
+                missing.append(parameter.name)
+    expected = f"also {', '.join(missing)}, which {name} takes"
+    check_that(not missing, "batch", expected, list(bound.arguments))
+    for argument, value in bound.arguments.items():
+        default = signature.parameters[argument].default
+        is_function = callable(default) and default is not inspect.Parameter.empty
+        fits = not (is_function and isinstance(value, torch.Tensor))
+        check_that(fits, "batch", "inputs alone, without targets", f"a tensor as {argument}")
+    return bound
+
+
+# ---- one pass, with a meter
+
+
+def _tensors(output):
+    "All tensors in what a module returned."
+    if isinstance(output, torch.Tensor):
+        return [output]
+    if not isinstance(output, (Mapping, tuple, list)):
+        return []
+    tensors = []
+    for part in output.values() if isinstance(output, Mapping) else output:
+        tensors += _tensors(part)
+    return tensors
+
+
+@contextmanager
+def _no_fast_path():
+    "Within `with`, PyTorch's encoders call their modules, which a fast path would go around."
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _read_meter(
+    model,
+    bound,
+    read: Callable,  # what the meter shows now
+    see: Callable,  # is called with the name of a module and what it returned
+):
+    "Name of each module that was called -> by how much the meter rose while it alone was running."
+    used: dict[str, float] = {}
+    running: list[str] = []
+    shown = read()
+
+    def book():
+        nonlocal shown
+        now = read()
+        if running:
+            used[running[-1]] = used.get(running[-1], 0) + now - shown
+        shown = now
+
+    def begin(name, module, args):
+        book()
+        running.append(name)
+        used.setdefault(name, 0)
+
+    def end(name, module, args, output):
+        book()
+        running.pop()
+        see(name, output)
+
+    handles = []
+    try:
+        for name, module in model.named_modules():
+            handles.append(module.register_forward_pre_hook(partial(begin, name), prepend=True))
+            handles.append(module.register_forward_hook(partial(end, name)))
+        with eval_mode(model), torch.no_grad(), _no_fast_path():
+            model(*bound.args, **bound.kwargs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return used
+
+
+class _Outputs:
+    "The shapes that modules return, and the bytes of tensors that were not there before."
+
+    def __init__(self, model, bound):
+        self.shapes: dict[str, tuple] = {}
+        self.n_bytes: dict[str, int] = {}
+        self.seen = weakref.WeakSet()
+        inputs = _tensors([*bound.args, bound.kwargs])
+        for tensor in [*inputs, *model.parameters(), *model.buffers()]:
+            self.seen.add(tensor.untyped_storage())
+
+    def see(self, name, output):
+        tensors = _tensors(output)
+        if tensors:
+            self.shapes[name] = tuple(tensors[0].shape)
+        for tensor in tensors:
+            memory = tensor.untyped_storage()  # a tensor and its views share one
+            if memory not in self.seen:
+                self.seen.add(memory)
+                self.n_bytes[name] = self.n_bytes.get(name, 0) + memory.nbytes()
+
+
+def _nearest(name, names):
+    "The name itself, or that of the module around it that is among `names`."
+    while name not in names:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def _count(model, bound):
+    "A row of numbers for each module that is called."
+    outputs = _Outputs(model, bound)
+    with count_flops() as counter:
+        flops = _read_meter(model, bound, counter.get_total_flops, outputs.see)
+    rows = {}
+    for name in flops:
+        row = dict.fromkeys(NUMBERS, 0)
+        row["flops"] = flops[name]
+        row["activation_bytes"] = outputs.n_bytes.get(name, 0)
+        rows[name] = row
+    for name, parameter in model.named_parameters():  # a tied one has one name here
+        row = rows[_nearest(name, rows)]
+        row["parameters"] += parameter.numel()
+        row["weight_bytes"] += parameter.nbytes
+    for name, buffer in model.named_buffers():
+        rows[_nearest(name, rows)]["weight_bytes"] += buffer.nbytes
+    return pd.DataFrame.from_dict(rows, orient="index"), outputs.shapes
+
+
+def _time(model, bound, repeats):
+    "Milliseconds of each module, a column for each pass."
+    wait = getattr(torch, find_device(model).type).synchronize  # that of torch.cpu does nothing
+
+    def clock():
+        wait()
+        return 1000 * time.perf_counter()
+
+    passes = [_read_meter(model, bound, clock, lambda name, output: None) for _ in range(repeats)]
+    return pd.DataFrame(passes).T
+
+
+# ---- the table
+
+
+def describe(
+    model: nn.Module,  # ours, PyTorch's or Hugging Face's; left as it is
+    batch,  # its inputs: a tensor, several in a tuple, or a dict of arguments by name
+    depth: int | None = None,  # modules within modules so deep share a row; None gives each its own
+    repeats: int = 5,  # passes that are timed; 0 counts without computing, also on the meta device
+) -> pd.DataFrame:  # index: layer; kind, output, parameters, flops, weight and activation bytes, ms
+    """A row for each module that a forward pass calls, with what it costs by itself.
+
+    The rows add up to the whole model. Milliseconds are the median over the passes, and the hooks
+    that measure take a part of them."""
+    bound = bind_inputs(model, batch)
+    check_int("repeats", repeats, 0)
+    if depth is not None:
+        check_int("depth", depth, 0)
+    if repeats:
+        device = find_device(model)
+        check_that(device.type != "meta", "repeats", "0 for a model on the meta device", repeats)
+        bound.arguments = tree_map_only(torch.Tensor, lambda t: t.to(device), bound.arguments)
+        table, shapes = _count(model, bound)
+    else:
+        with FakeTensorMode():
+            copy, bound.arguments = without_numbers(model, bound.arguments)
+            table, shapes = _count(copy, bound)
+    groups = {name: ".".join(name.split(".")[:depth]) for name in table.index}
+    table = table.groupby(groups, sort=False).sum()
+    if repeats:
+        times = _time(model, bound, repeats).groupby(groups, sort=False).sum()
+        table["ms"] = times.median(axis=1)
+    inner = {group: name for name, group in groups.items() if name in shapes}  # the last of each
+    shapes = {group: shapes.get(group, shapes.get(inner.get(group))) for group in table.index}
+    kinds = [type(model.get_submodule(group)).__name__ for group in table.index]
+    table.insert(0, "kind", kinds)
+    table.insert(1, "output", pd.Series(shapes))
+    table.index = [group or "(whole)" for group in table.index]
+    table.index.name = "layer"
+    return table
+
+
+def draw(
+    table: pd.DataFrame,  # from `describe`
+    columns: tuple[str, ...] = ("parameters", "flops", "ms"),  # side by side
+):  # a matplotlib figure
+    "Bars for what each layer costs; layers that have nothing of it are left out."
+    import matplotlib.pyplot as plt
+
+    check_type("table", table, pd.DataFrame)
+    for column in columns:
+        check_choice("columns", column, [*NUMBERS, "ms"])
+        check_that(column in table, "columns", f"one of {list(table)}", column)
+    rows = table[(table[list(columns)] > 0).any(axis=1)]
+    size = (1.5 + 2.4 * len(columns), 0.8 + 0.22 * len(rows))
+    fig, axes = plt.subplots(
+        1, len(columns), figsize=size, sharey=True, squeeze=False, layout="constrained"
+    )
+    for ax, column in zip(axes[0], columns):
+        ax.barh(range(len(rows)), rows[column].astype(float), color="0.4")
+        ax.set_xlabel(column.replace("_", " "))
+        ax.ticklabel_format(axis="x", scilimits=(-2, 4))
+    axes[0, 0].set_yticks(range(len(rows)), rows.index)
+    axes[0, 0].invert_yaxis()  # the first layer on top
+    axes[0, 0].set_ylabel("layer")
+    return fig
