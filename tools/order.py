@@ -34,7 +34,7 @@ COURSE = """
 01_self_attention
 02_attention
 03_multi_head       equivalent_forms
-04_masks            mask_patterns mask_formats leaks flash
+04_masks            mask_patterns leaks flash
 05_positions        relative_positions
 06_block            stack
 07_text             data_sets batches packing

@@ -490,9 +490,11 @@ def unnumbered(page):
 
 MERGED = {  # pages that are a part of another now
     "api/inspection/noise": "api/inspection/leaks",
+    "deeper/04_mask_formats": "deeper/04_mask_patterns",
     "deeper/04_noise": "deeper/04_leaks",
     "deeper/05_positions_measured": "deeper/05_relative_positions",
     "deeper/06_norms": "deeper/06_stack",
+    "solutions/04_mask_formats": "solutions/04_mask_patterns",
     "solutions/04_noise": "solutions/04_leaks",
     "solutions/05_positions_measured": "solutions/05_relative_positions",
     "solutions/06_norms": "solutions/06_stack",
