@@ -30,9 +30,8 @@ from former_nb.data.long_text_data import LONG_TEXTS, encode_bytes, load_long_te
 from former_nb.data.long_texts import TextWindows, bits_per_character, perplexity, text_windows
 from former_nb.data.text import BOS, EOS, IGNORE, SPECIALS, UNK, CharTokenizer
 from former_nb.data.tokenization import SubwordTokenizer, load_tokenizer
-from former_nb.inspection.leaks import assert_no_leak
+from former_nb.inspection.leaks import assert_no_leak, assert_no_noise_leak
 from former_nb.inspection.ngrams import NGram
-from former_nb.inspection.noise import assert_no_noise_leak
 from former_nb.inspection.viewer import plot_heads, view
 from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.models.generator import LanguageModel

@@ -25,6 +25,8 @@ from former_nb.decoding.caches import LayerCache
 from former_nb.inspection.recording import Recorder
 
 transformers = pytest.importorskip("transformers")
+from transformers.masking_utils import create_causal_mask
+
 NEAR = dict(atol=1e-5, rtol=1e-5)
 TOKENS = torch.tensor([[7, 3, 9, 4, 8, 5], [6, 2, 7, 1, 0, 0], [5, 8, 0, 0, 0, 0]])  # 0 is padding
 LEFT = TOKENS.flip(1)
@@ -89,6 +91,54 @@ def test_masks_of_four_axes_mean_the_same_in_both_worlds(name, kind):
     assert torch.equal(from_attention_mask(theirs), mask)
     weights = weights_of(tiny(name), theirs)
     assert weights.isfinite().all() and obeys(weights, mask)
+    model = tiny(name)
+    with torch.no_grad():
+        eager = model(TOKENS, attention_mask=theirs).last_hidden_state
+        model.set_attn_implementation("sdpa")
+        sdpa = model(TOKENS, attention_mask=theirs).last_hidden_state
+    rows = mask.expand(3, 1, 6, 6).any(-1)[:, 0]  # those that may attend to something
+    assert_close(sdpa[rows], eager[rows], **NEAR)
+
+
+@pytest.mark.parametrize("kind", ["eager", "sdpa"])
+@pytest.mark.parametrize("name, tokens", [("Bert", TOKENS), ("Llama", LEFT)])
+def test_a_padded_text_comes_out_as_it_does_alone(name, tokens, kind):
+    model = tiny(name, initializer_range=0.5)
+    model.set_attn_implementation(kind)
+    words = tokens[1] != 0
+    mask = to_attention_mask(padding_mask(tokens))
+    with torch.no_grad():
+        alone = model(tokens[1:2, words]).last_hidden_state[0]
+        padded = model(tokens, attention_mask=mask).last_hidden_state[1, words]
+        unmasked = model(tokens).last_hidden_state[1, words]
+    assert_close(padded, alone, atol=1e-4, rtol=1e-4)
+    assert (unmasked - alone).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("tokens", [TOKENS, LEFT], ids=["padded right", "padded left"])
+def test_a_decoder_builds_the_mask_that_ours_is_converted_to(tokens):
+    model = tiny("Llama")
+
+    def built(kind, **how):
+        model.set_attn_implementation(kind)
+        how = {"attention_mask": None, "position_ids": None, "past_key_values": None} | how
+        return create_causal_mask(model.config, model.embed_tokens(tokens), **how)
+
+    both = combine_masks(causal_mask(6), padding_mask(tokens))
+    ones = to_attention_mask(padding_mask(tokens))
+    assert built("sdpa", attention_mask=ones).equal(both)
+    assert built("eager", attention_mask=ones).equal(to_attention_mask(both))
+    # where positions start again, it begins a new document
+    positions = torch.tensor([[0, 1, 2, 0, 1, 2], [0, 1, 0, 1, 0, 1], [0, 0, 1, 2, 3, 4]])
+    packed = combine_masks(causal_mask(6), document_mask(DOCUMENTS))
+    assert built("sdpa", position_ids=positions).equal(packed)
+
+
+def test_eager_adds_booleans_and_forbids_nothing():
+    mask = combine_masks(causal_mask(6), padding_mask(TOKENS))
+    weights = weights_of(tiny("Llama"), mask)[0]  # (B, h, T, S)
+    assert weights[0, :, 0, 1:].sum(-1).min() > 0.5  # the first word attends to the future
+    assert obeys(weights_of(tiny("Llama"), to_attention_mask(mask)), mask)
 
 
 def test_packed_documents_equal_documents_apart():

@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from former_nb.inspection.leaks import LeakError
-from former_nb.inspection.noise import NoiseTest, assert_no_noise_leak, noise_leak
+from former_nb.inspection.leaks import LeakError, NoiseTest, assert_no_noise_leak, noise_leak
 from former_nb.models.config import TransformerConfig
 from former_nb.models.generator import LanguageModel
 

@@ -6,18 +6,26 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from attention_tools import Placed
 from torch import nn
 from torch.testing import assert_close
 
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.attention.positions import Rotary, rotary_frequencies, rotary_table, sinusoid_table
+from former_nb.attention.positions import (
+    LearnedPositions,
+    Rotary,
+    rotary_frequencies,
+    rotary_table,
+    sinusoid_table,
+)
 from former_nb.attention.relative_positions import (
     ALiBi,
     InterleavedRotary,
     RelativeBias,
     alibi_slopes,
 )
+from former_nb.attention.torch_layers import mha_to_torch
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
 
@@ -176,3 +184,28 @@ SLOW = {"rope_type": "linear", "factor": 2.0}
 
 def first_table(config):
     return config.build_positions("attention").table
+
+
+def test_a_model_with_learned_positions_is_pytorchs_and_only_read_rows_have_a_gradient():
+    torch.manual_seed(0)
+    B, T, d, V, rows = 3, 5, 8, 11, 12
+    embed, head, norm = nn.Embedding(V, d), nn.Linear(d, V), nn.LayerNorm(d)
+    learned, layer = LearnedPositions(rows, d), MultiHeadAttention(d, 2)
+    position, theirs = nn.Embedding(rows, d), mha_to_torch(layer)
+    with torch.no_grad():
+        position.weight.copy_(learned.table)
+    tokens = torch.randint(V, (B, T))
+    future = torch.ones(T, T, dtype=torch.bool).triu(1)  # True = may not
+
+    x = learned(embed(tokens))
+    ours = head(x + layer(norm(x), is_causal=True))
+    x = embed(tokens) + position(torch.arange(T))
+    h = norm(x)
+    expected = head(x + theirs(h, h, h, attn_mask=future, need_weights=False)[0])
+    assert_close(ours, expected, rtol=1e-4, atol=1e-4)
+    for logits in (ours, expected):
+        F.cross_entropy(logits.flatten(0, 1), tokens.flatten()).backward()
+    inputs = torch.cat([part.weight.grad for part in (layer.w_q, layer.w_k, layer.w_v)])
+    assert_close(inputs, theirs.in_proj_weight.grad, rtol=1e-3, atol=1e-6)
+    assert_close(learned.table.grad, position.weight.grad, rtol=1e-3, atol=1e-6)
+    assert learned.table.grad.any(dim=1).tolist() == [True] * T + [False] * (rows - T)

@@ -312,7 +312,7 @@ EVERY = os.environ.get("FORMER_NB_PAGES") == "all"
 GENERATED = [[p for p in PAGES if p.startswith(folder)] for folder in ("api/", "_modules/")]
 LONGEST = [max(pages, key=lambda p: (SITE / p).stat().st_size) for pages in GENERATED if pages]
 OPENED = PAGES if EVERY else sorted({*PAGES} - {*sum(GENERATED, [])} | {*LONGEST})
-KINDS = """index.html 02_attention.html 14_number_words.html deeper/05_positions_measured.html
+KINDS = """index.html 02_attention.html 14_number_words.html deeper/05_relative_positions.html
 solutions/02_attention.html api/attention/dot_product.html api/house.html
 _modules/former_nb/attention/dot_product.html search.html 404.html
 slides/02_attention.html""".split()
@@ -535,6 +535,17 @@ def test_a_page_of_the_library_leads_to_the_reference_of_its_plain_module():
     assert set(ext.old_addresses(pages)) == olds
 
 
+def test_a_page_that_became_part_of_another_leads_there():
+    pages = ["deeper/06_stack", "api/inspection/leaks"]
+    olds = dict(ext.old_addresses(pages))
+    assert olds["deeper/06_norms"] == olds["deeper/norms"] == "deeper/06_stack"
+    assert olds["api/inspection/noise"] == "api/inspection/leaks"
+    assert "solutions/06_norms" not in olds
+    there = {path.relative_to(ROOT / "nbs").with_suffix("").as_posix() for path in NOTEBOOKS}
+    there |= {f"api/{module.replace('.', '/')}" for module in ext.api_modules()}
+    assert {*ext.MERGED.values()} <= there and not {*ext.MERGED} & there
+
+
 LOADED = re.compile(
     r'<(?:script|img|iframe|object|source)\b[^>]*\s(?:src|data)="(?:https?:|//)[^>]*>'
 )
@@ -599,7 +610,7 @@ def point(browser, chart, css, press=False):
 
 CONTROLS = {
     "deeper/04_mask_patterns.html": "select",
-    "deeper/05_positions_measured.html": "input[type=radio]",
+    "deeper/05_relative_positions.html": "input[type=radio]",
     "deeper/11_sampling.html": "input[name=temperature]",
 }
 
@@ -753,7 +764,7 @@ class TestPages:
             before, control = drawn(), there(f".vega-bind {CONTROLS[page]}")[0]
             control.click() if "radio" in CONTROLS[page] else control.send_keys("\ue015")
             wait(lambda: drawn() != before)
-        if page == "deeper/05_positions_measured.html":  # its legend can be pressed
+        if page == "deeper/05_relative_positions.html":  # its legend can be pressed
             before = drawn()
             point(browser, 0, ".role-legend-symbol path", press=True)
             wait(lambda: drawn() != before)

@@ -34,9 +34,9 @@ COURSE = """
 01_self_attention
 02_attention
 03_multi_head       equivalent_forms
-04_masks            mask_patterns mask_formats leaks noise flash
-05_positions        relative_positions positions_measured
-06_block            norms stack
+04_masks            mask_patterns leaks flash
+05_positions        relative_positions
+06_block            stack
 07_text             batches packing
 08_training         losses optimization checkpoints scaling speed
 09_classifier       baselines masked_language
