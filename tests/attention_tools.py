@@ -10,9 +10,9 @@ from former_nb.base.guards import repeat_kv
 from former_nb.inspection.recording import Recorder
 
 
-def written(q, k, v, mask=None, is_causal=False, dropout=0.0):
+def written(q, k, v, mask=None, is_causal=False, dropout=0.0, scale=None):
     "Attention written out, as `attention` is called."
-    weights = attention_weights(q, k, mask, is_causal)
+    weights = attention_weights(q, k, mask, is_causal, scale)
     return F.dropout(weights, dropout) @ repeat_kv(v, q)
 
 

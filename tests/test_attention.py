@@ -6,6 +6,7 @@ import gc
 import shutil
 import sys
 import weakref
+from functools import partial
 
 import pytest
 import torch
@@ -15,9 +16,15 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.attention.dot_product import attention, attention_weights
+from former_nb.attention.equivalent_forms import GrowingCache
+from former_nb.attention.flash import block_attention
 from former_nb.attention.grouped_query import GroupedQueryAttention
 from former_nb.attention.mask_formats import to_torch_mha
-from former_nb.attention.mask_patterns import document_mask, sliding_window_mask
+from former_nb.attention.mask_patterns import (
+    document_mask,
+    masked_attention,
+    sliding_window_mask,
+)
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import Rotary
@@ -25,13 +32,15 @@ from former_nb.attention.relative_positions import ALiBi, InterleavedRotary, Rel
 from former_nb.attention.torch_layers import mha_from_torch, mha_to_torch
 from former_nb.base.core import eval_mode
 from former_nb.base.guards import merge_masks
-from former_nb.decoding.caches import LayerCache
+from former_nb.decoding.caches import LayerCache, SlidingWindow
 from former_nb.inspection.recording import Recorder, record_attention
 from former_nb.models.block import Block
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.packing import PackedRows
+from former_nb.models.two_stacks import attend_beams
 
 SHAPES = [  # B, h, T, S, d_k, d_v
     (2, 3, 5, 7, 11, 13),  # fewer queries than keys
@@ -152,12 +161,53 @@ def test_scaled_dot_product_attention(shape, kind):
         how = dict(mask=numbers(B, h, T, S, seed=7).requires_grad_())
         theirs = dict(attn_mask=how["mask"])
         inputs = [*inputs, how["mask"]]
-    elif kind == "scale":  # ours is always 1 / √d_k: another scale is one factor on the queries
-        theirs = dict(scale=0.3)
-        q = q * (0.3 * d_k**0.5)
+    elif kind == "scale":
+        how = theirs = dict(scale=0.3)
     expected = F.scaled_dot_product_attention(inputs[0], k, v, **theirs)
     same(attention(q, k, v, **how), expected, inputs)
     same(written(q, k, v, **how), expected, inputs)
+
+
+def test_a_scale_is_a_factor_on_the_queries_whatever_is_around_attention():
+    q, k, v = (numbers(2, 4, 6, 8, seed=i) for i in range(3))
+    factor = 0.3 * 8**0.5  # the usual scale is 1 / √8
+    flat = [t.transpose(0, 1).flatten(1, 2)[None] for t in (q, k, v)]  # (1, h, B * T, d_k)
+    window = sliding_window_mask(6, 3)
+    around = {
+        "written": written,
+        "tiles": partial(block_attention, is_causal=True),
+        "rotary": partial(Rotary(8, 9), attention),
+        "a bias": partial(ALiBi(4), attention),
+        "a mask": masked_attention(window),
+        "a window": SlidingWindow(3),
+        "a recorder": Recorder(lambda weights: None),
+        "beams": lambda q, *kv, **options: attend_beams(q, *(t[:1] for t in kv), **options),
+    }
+    for name, attend in around.items():
+        expected = attend(factor * q, k, v)
+        assert_close(attend(q, k, v, scale=0.3), expected, msg=lambda m, n=name: f"{n}: {m}")
+        assert not torch.allclose(attend(q, k, v), expected, atol=1e-3), name
+    for make in (LayerCache, GrowingCache):
+        assert_close(make()(q, k, v, scale=0.3), make()(factor * q, k, v))
+    rows = PackedRows([6, 6], [6, 6], [0, 1])
+    assert_close(rows(*flat, scale=0.3), rows(factor * flat[0], *flat[1:]))
+    weights = []
+    Recorder(weights.append)(q, k, v, scale=0.3)
+    assert_close(weights[0], attention_weights(q, k, scale=0.3))
+    layer, x = MultiHeadAttention(12, 3), numbers(2, 5, 12)
+    assert_close(layer(x, scale=0.5), layer(x))  # 1 / √4
+    assert_close(attention(q, k, v, scale=0.0), v.mean(2, keepdim=True).expand_as(v))
+
+
+def test_a_layer_with_a_bias_at_its_output_alone():
+    layer = MultiHeadAttention(12, 3, bias=False)
+    x = numbers(2, 5, 12)
+    plain = layer(x)
+    weight = layer.w_o.weight
+    layer.w_o = nn.Linear(12, 12)
+    layer.w_o.weight = weight
+    assert [name for name in layer.state_dict() if "bias" in name] == ["w_o.bias"]
+    assert_close(layer(x), plain + layer.w_o.bias)
 
 
 def test_the_fused_path_is_torchs_kernel():

@@ -326,6 +326,12 @@ TABLE = {
     ],
     "attention": [
         ("q of rank 2", lambda: attention(n(5, 8), K, V), (ValueError, "q: expected")),
+        ("scale", lambda: attention(Q, K, V, scale="2"), (TypeError, "scale: expected a number")),
+        (
+            "scale NaN",
+            lambda: attention(Q, K, V, scale=NAN),
+            (ValueError, "scale: expected", "nan"),
+        ),
         *attention_edges(attention),
         *attention_edges(written),
     ],
@@ -333,6 +339,7 @@ TABLE = {
         ("q of rank 2", lambda: attention_weights(n(5, 8), K), (ValueError, "q: expected")),
         ("k", lambda: attention_weights(Q, n(4, 3, 7, 8)), (ValueError, "k: expected", "B = 2")),
         ("mask", lambda: attention_weights(Q, K, yes(7, 5)), (ValueError, "mask: expected")),
+        ("scale", lambda: attention_weights(Q, K, scale=True), (TypeError, "scale: expected")),
         ("T = 0", lambda: attention_weights(Q[:, :, :0], K), shape(2, 3, 0, 7)),
         ("S = 0", lambda: attention_weights(Q, K[:, :, :0]), shape(2, 3, 5, 0)),
         ("nothing allowed", lambda: attention_weights(Q, K, ~yes(2, 1, 5, 7)), zeros(2, 3, 5, 7)),

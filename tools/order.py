@@ -32,11 +32,11 @@ commands
 # A line per lesson of the path; after it the deep dives behind its door, in reading order.
 COURSE = """
 01_self_attention
-02_attention
+02_attention        additive
 03_multi_head       equivalent_forms
 04_masks            mask_patterns leaks flash
 05_positions        relative_positions
-06_block            stack
+06_block            depth stack
 07_text             batches packing
 08_training         losses optimization checkpoints scaling speed
 09_classifier       baselines masked_language
@@ -49,6 +49,8 @@ COURSE = """
 """
 BUILDS = {"06_block": "build_a", "16_translation": "build_c"}  # lesson -> the build after it
 AHEAD = {  # deep dives that show or wrap what a later lesson derives
+    "deeper/02_additive": ["04_masks", "07_text", "deeper/07_batches", "08_training"]
+    + ["13_encoder_decoder"],  # the network in a model that is trained
     "deeper/04_mask_patterns": ["10_generator"],  # a mask in a whole model
     "deeper/04_flash": ["10_generator"],
     "deeper/07_packing": ["13_encoder_decoder", "deeper/08_losses"],  # a wrapper around two stacks

@@ -264,6 +264,7 @@ def check_attention(
     v: torch.Tensor,  # (B, S, d_v) or (B, h, S, d_v)
     mask: torch.Tensor | None = None,  # boolean or floating point; (T, S) or as many axes as q
     dropout: float = 0.0,  # 0 <= dropout < 1
+    scale: float | None = None,  # any number
 ) -> None:
     "Raise `TypeError` or `ValueError` unless the inputs of `attention` fit together."
     if not _fit(q, k, v):
@@ -273,6 +274,8 @@ def check_attention(
         check_tensor("v", v, f"{batch} S d_v", q.dtype, **sizes)
     check_over("mask", mask, (*q.shape[:-1], k.shape[-2]))
     check_share("dropout", dropout)
+    if scale is not None:
+        check_number("scale", scale)
 
 
 def merge_masks(

@@ -167,7 +167,12 @@ class Recorder:
             all_keys = k.repeat_interleave(beams, dim=0)
             if mask is not None and len(mask) == len(k):
                 all_masks = mask.repeat_interleave(beams, dim=0)
-        self.keep(attention_weights(q, all_keys, all_masks, is_causal))
+        if hasattr(self.attend, "weights"):  # `AdditiveAttention`, which compares in its own way
+            weights = self.attend.weights(q, all_keys, all_masks, is_causal)
+        else:
+            scale = options.get("scale")
+            weights = attention_weights(q, all_keys, all_masks, is_causal, scale)
+        self.keep(weights)
         return self.attend(q, k, v, mask=mask, is_causal=is_causal, **options)
 
 
