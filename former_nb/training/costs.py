@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
 
+from ..base.guards import check_int
 from ..base.traffic import attention_flops
 from ..models.config import TransformerConfig
 from .optimization import checkpoint_blocks, make_optimizers, split_batch
@@ -193,6 +194,7 @@ def training_cost(
     watched. Without numbers nobody knows which tokens are pads, so rows are not packed, and each
     position is counted as a token. A batch with pads costs less than that on the CPU.
     """
+    check_int("processes", processes)
     alive = _Alive()
     saved = _Alive()  # for backward
     cuts = config.gradient_accumulation_steps
