@@ -347,6 +347,7 @@ TABLE = {
     "AttentionHead": [
         ("T = 0", lambda: HEAD(n(2, 0, 12)), shape(2, 0, 4)),
         ("B = 0", lambda: HEAD(n(0, 5, 12)), shape(0, 5, 4)),
+        ("wider values", lambda: AttentionHead(12, 4, 6)(X), shape(2, 5, 6)),
     ],
     "MultiHeadAttention": [
         *words(LAYER),

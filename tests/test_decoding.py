@@ -839,6 +839,13 @@ def test_candidates_that_end_leave_room_for_as_many_that_go_on():
     assert_close(score, math.log(0.4 * 0.2 * 0.97) / 9, rtol=0, atol=1e-5)
 
 
+def test_a_longer_text_may_overtake_one_that_is_finished():
+    "Behind after one token, ahead after two: a text that grows is bounded by its greatest length."
+    model = table_model({4: {2: 0.6, 5: 0.4}, 5: {2: 0.99, 0: 0.01}})
+    [(text, _)] = beam_search(model, [4], 2, 3, suppress_tokens=(), use_cache=False)
+    assert text == [4, 5, 2]
+
+
 def test_the_constants_of_the_score_are_those_of_the_paper():
     assert length_score(-6.0, 7, 1, "gnmt") == -3  # (5 + 7) / 6 = 2
     assert length_score(-6.0, 19, 0.5, "gnmt") == -3  # the root of (5 + 19) / 6
