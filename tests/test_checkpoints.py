@@ -762,11 +762,7 @@ def test_what_is_no_path_or_no_settings():
         refuses(lambda: write_checkpoint(bad, {}, {}), TypeError, "folder")
         refuses(lambda: read_checkpoint(bad), TypeError, "folder")
         refuses(lambda: Small(3).save_pretrained(bad), TypeError, "save_directory")
-    for bad, kind in (
-        ([1], ValueError),
-        ({"lr": NAN}, ValueError),
-        ({"a": Path()}, TypeError),
-    ):
+    for bad, kind in (([1], ValueError), ({"lr": NAN}, ValueError), ({"a": Path()}, TypeError)):
         with pytest.raises(kind):
             make_once("x", "a", bad, lambda: ({}, {}))
 

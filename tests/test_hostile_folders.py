@@ -150,10 +150,7 @@ FORGED = {
     "weights of a terabyte": (lambda f: os.truncate(f / WEIGHTS, 2**40), [WEIGHTS, "more than"]),
     "no configuration": (lambda f: (f / CONFIG).unlink(), [CONFIG, "No such file"]),
     "no weights": (lambda f: (f / WEIGHTS).unlink(), [WEIGHTS, "No such file"]),
-    "a folder for weights": (
-        lambda f: ((f / WEIGHTS).unlink(), (f / WEIGHTS).mkdir()),
-        [WEIGHTS],
-    ),
+    "a folder for weights": (lambda f: ((f / WEIGHTS).unlink(), (f / WEIGHTS).mkdir()), [WEIGHTS]),
 }
 
 
