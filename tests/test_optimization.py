@@ -233,6 +233,11 @@ def test_the_peak_is_reached_when_the_rise_is_over(schedule, steps, warmup, rise
     assert max(schedule(step, steps, warmup) for step in range(steps)) == 1
 
 
+def test_the_fall_is_half_a_cosine():
+    quarters = [warmup_cosine(step, 100, 0.2) for step in (20, 40, 60, 80)]
+    assert quarters == pytest.approx([1, (2 + 2**0.5) / 4, 0.5, (2 - 2**0.5) / 4])
+
+
 @few
 @given(st.integers(1, 2000), st.integers(1, 4096), st.integers(1, 20_000))
 def test_the_inverse_root_is_the_papers_rate(rise, d_model, step):

@@ -58,8 +58,8 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "bad_input",
     ),
     ("attention/masks.py", "key <= query", "key < query", "masks"),
-    ("attention/masks.py", "tokens != pad", "tokens > pad", "masks"),
-    ("attention/mask_patterns.py", "past.tril(S - T - window)", "past.tril(-window)", "masks"),
+    ("attention/masks.py", "tokens != pad", "tokens > pad", "properties"),
+    ("attention/mask_patterns.py", "past.tril(S - T - window)", "past.tril(-window)", "properties"),
     ("attention/mask_patterns.py", "< open_to_all)", "<= open_to_all)", "masks"),
     ("base/guards.py", "a & b if b", "a | b if b", "bad_input"),
     (
