@@ -1,23 +1,20 @@
 """What the functions of lessons 01 to 05 say to bad input: one sentence that names the
 argument, or a result that is defined.
 
-A row of the table: what is wrong, the call, and either an error (its type, how its message starts,
-what else it says) or a check of the result.
+A row of the table: see `refusals`.
 """
 
 from functools import partial
 
 import numpy as np
-import pytest
 import torch
 from attention_tools import Placed, written
-from bad_input_table import (
+from refusals import (
     INF,
     NAN,
-    cases,
     counts,
+    every_row,
     i,
-    judge,
     n,
     nan_only_at,
     shape,
@@ -99,17 +96,17 @@ def attention_inputs(f):
     "Each guard of q, k, v, mask and dropout once."
     two_axes = lambda: f(n(5, 3, 5, 8), n(5, 3, 5, 8), n(5, 3, 5, 4), yes(5, 5))
     return [
-        ("q of rank 2", lambda: f(n(5, 8), K, V), (ValueError, "q: expected", "(5, 8)")),
-        ("no tensor", lambda: f(None, K, V), (TypeError, "q: expected", "NoneType")),
-        ("precisions", lambda: f(Q, K.double(), V), (TypeError, "k: expected", "torch.float64")),
-        ("batch", lambda: f(Q, n(4, 3, 7, 8), V), (ValueError, "k: expected", "B = 2")),
-        ("values", lambda: f(Q, K, n(2, 3, 6, 4)), (ValueError, "v: expected", "S = 7")),
-        ("mask", lambda: f(Q, K, V, i(2, 1, 5, 7)), (TypeError, "mask: expected", "torch.int64")),
-        ("turned", lambda: f(Q, K, V, yes(7, 5)), (ValueError, "mask: expected", "(7, 5)")),
-        ("three axes", lambda: f(Q, K, V, yes(2, 5, 7)), (ValueError, "mask: expected", "4 axes")),
-        ("bias", lambda: f(Q, K, V, n(1, 3, 7, 5)), (ValueError, "mask: expected", "(1, 3, 7, 5)")),
-        ("two ways", two_axes, (ValueError, "mask: shape (5, 5)", "give it 4 axes")),
-        ("dropout", lambda: f(Q, K, V, dropout=1.0), (ValueError, "dropout: expected", "1.0")),
+        ("q of rank 2", lambda: f(n(5, 8), K, V), ValueError, "q", "(5, 8)"),
+        ("no tensor", lambda: f(None, K, V), TypeError, "q", "NoneType"),
+        ("precisions", lambda: f(Q, K.double(), V), TypeError, "k", "torch.float64"),
+        ("batch", lambda: f(Q, n(4, 3, 7, 8), V), ValueError, "k", "(4, 3, 7, 8)"),
+        ("values", lambda: f(Q, K, n(2, 3, 6, 4)), ValueError, "v", "(2, 3, 6, 4)"),
+        ("mask", lambda: f(Q, K, V, i(2, 1, 5, 7)), TypeError, "mask", "torch.int64"),
+        ("turned", lambda: f(Q, K, V, yes(7, 5)), ValueError, "mask", "(7, 5)"),
+        ("three axes", lambda: f(Q, K, V, yes(2, 5, 7)), ValueError, "mask", "(2, 5, 7)"),
+        ("bias", lambda: f(Q, K, V, n(1, 3, 7, 5)), ValueError, "mask", "(1, 3, 7, 5)"),
+        ("two ways", two_axes, ValueError, "mask", "(5, 5)"),
+        ("dropout", lambda: f(Q, K, V, dropout=1.0), ValueError, "dropout", "1.0"),
     ]
 
 
@@ -166,8 +163,8 @@ def positions(kind):
         *counts("max_len", lambda value: kind(value, 12)),
         *words(table),
         *counts("start", lambda value: table(X, value), least=0),
-        ("too many", lambda: table(n(2, 10, 12)), (ValueError, "x: expected at most", "got 10")),
-        ("a start too late", lambda: table(X, 5), (ValueError, "x: expected at most", "got 10")),
+        ("too many", lambda: table(n(2, 10, 12)), ValueError, "x", "10"),
+        ("a start too late", lambda: table(X, 5), ValueError, "x", "10"),
         ("T = 0 at the end", lambda: table(n(2, 0, 12), 9), shape(2, 0, 12)),
         ("B = 0", lambda: table(n(0, 5, 12)), shape(0, 5, 12)),
         ("NaN in one word", lambda: table(spoilt(X, 1, 2)), nan_only_at(1, 2)),
@@ -177,12 +174,12 @@ def positions(kind):
 def heads_with_places(positions, attend=written):
     "Rotary and distance biases around attention written out, with three heads."
     layer = partial(positions, attend)
-    q, k_refused = n(2, 3, 5, 4), (ValueError, "k: expected")
+    q = n(2, 3, 5, 4)
     return [
-        ("q of rank 3", lambda: layer(q[0], q, q), (ValueError, "q: expected")),
-        ("another batch", lambda: layer(q, n(4, 3, 5, 4), q), k_refused),
-        ("more keys than queries", lambda: layer(q, n(2, 3, 6, 4), q), k_refused),
-        ("another width of keys", lambda: layer(q, n(2, 3, 5, 6), q), k_refused),
+        ("q of rank 3", lambda: layer(q[0], q, q), ValueError, "q"),
+        ("another batch", lambda: layer(q, n(4, 3, 5, 4), q), ValueError, "k", "(4, 3"),
+        ("more keys than queries", lambda: layer(q, n(2, 3, 6, 4), q), ValueError, "k", "6, 4)"),
+        ("another width of keys", lambda: layer(q, n(2, 3, 5, 6), q), ValueError, "k", "5, 6)"),
         ("T = 0", lambda: layer(*[q[:, :, :0]] * 3), shape(2, 3, 0, 4)),
         ("B = 0", lambda: layer(*[q[:0]] * 3), shape(0, 3, 5, 4)),
         ("NaN in one word", lambda: layer(spoilt(q, 1, 2, 3), q, q), nan_only_at(1, 2, 3)),
@@ -192,13 +189,13 @@ def heads_with_places(positions, attend=written):
 
 def rotary(layer, few):
     "Rotary positions of heads of width 4; `few` has five positions."
-    q, at_most = n(2, 3, 5, 4), (ValueError, "q: expected at most max_len = 5", "got 6")
+    q = n(2, 3, 5, 4)
     return [
         *heads_with_places(layer),
         *counts("at", lambda value: layer.turn(q, value), least=0),
-        ("width", lambda: layer(attention, *[n(2, 3, 5, 6)] * 3), (ValueError, "q: expected")),
-        ("too long", lambda: few(attention, *[n(2, 3, 6, 4)] * 3), at_most),
-        ("too late", lambda: few.turn(q, 1), at_most),
+        ("width", lambda: layer(attention, *[n(2, 3, 5, 6)] * 3), ValueError, "q"),
+        ("too long", lambda: few(attention, *[n(2, 3, 6, 4)] * 3), ValueError, "q", "6"),
+        ("too late", lambda: few.turn(q, 1), ValueError, "q", "6"),
         ("T = 0 at the end", lambda: few.turn(q[:, :, :0], 5), shape(2, 3, 0, 4)),
     ]
 
@@ -207,7 +204,7 @@ def distance_bias(layer):
     four = [n(2, 4, 5, 4)] * 3
     return [
         *heads_with_places(layer),
-        ("heads", lambda: layer(attention, *four), (ValueError, "q: expected", "n_heads = 3")),
+        ("heads", lambda: layer(attention, *four), ValueError, "q", "(2, 4"),
         ("T = 0 after others", lambda: layer.bias(0, 4), shape(1, 3, 0, 4)),
         ("S = 0", lambda: layer.bias(0, 0), shape(1, 3, 0, 0)),
     ]
@@ -222,7 +219,7 @@ class Counting(DistanceBias):
         return distance.expand(self.n_heads, *distance.shape)
 
 
-EVEN = ValueError, "d_k: expected an even width"
+EVEN = ValueError, "d_k", "5"
 
 TABLE = {
     "attention_loops": [
@@ -249,97 +246,103 @@ TABLE = {
     ],
     "check_attention": attention_inputs(check_attention),
     "check_over": [
-        ("no numbers", lambda: check_over("m", n(5), (2, 1, 5), torch.bool), (TypeError, "m:")),
+        ("no numbers", lambda: check_over("m", n(5), (2, 1, 5), torch.bool), TypeError, "m"),
         ("None", lambda: check_over("m", None, (2, 5, 7)), fine),
     ],
     "check_ids": [
-        ("numbers", lambda: check_ids("t", n(2, 5), 9), (TypeError, "t: expected", "float32")),
-        ("one axis", lambda: check_ids("t", i(5), 9), (ValueError, "t: expected", "(5,)")),
-        ("too large", lambda: check_ids("t", i(2, 5) + 9, 9), (ValueError, "t:", "got 9")),
-        ("negative", lambda: check_ids("t", i(2, 5) - 1, 9), (ValueError, "t:", "got -1")),
+        ("numbers", lambda: check_ids("t", n(2, 5), 9), TypeError, "t", "float32"),
+        ("one axis", lambda: check_ids("t", i(5), 9), ValueError, "t", "(5,)"),
+        ("too large", lambda: check_ids("t", i(2, 5) + 9, 9), ValueError, "t", "9"),
+        ("negative", lambda: check_ids("t", i(2, 5) - 1, 9), ValueError, "t", "-1"),
         ("B = 0", lambda: check_ids("t", i(0, 5), 9), lambda sizes: sizes == {"B": 0, "T": 5}),
     ],
     "check_tensor": [
         *words(lambda x: check_tensor("x", x, "B T d_model", d_model=12)),
-        ("kind", lambda: check_tensor("x", i(5), None), (TypeError, "x: expected", "any shape")),
+        (
+            "kind",
+            lambda: check_tensor("x", i(5), None),
+            TypeError,
+            "x",
+            "torch.int64 of shape (5,)",
+        ),
         (
             "a type that fits",
             lambda: check_tensor("x", n(5, 12), "B T d_model", d_model=12),
-            (ValueError, "x: expected shape (B, T, d_model = 12), got (5, 12)"),
+            ValueError,
+            "x",
+            "(5, 12)",
         ),
         (
             "another type",
             lambda: check_tensor("x", i(5, 12), "B T d_model", d_model=12),
-            (TypeError, "x: expected floating point numbers of shape", "got torch.int64 of shape"),
+            TypeError,
+            "x",
+            "torch.int64 of shape",
         ),
         ("any shape", lambda: check_tensor("x", n(2, 5), None), lambda sizes: sizes == {}),
     ],
     "check_that": [
-        ("no", lambda: check_that(False, "x", "y", "z"), (ValueError, "x: expected y,", "'z'")),
-        ("kind", lambda: check_that(False, "x", "y", 3, KeyError), (KeyError, "'x: expected", "3")),
+        ("no", lambda: check_that(False, "x", "y", "z"), ValueError, "x", "'z'"),
+        ("kind", lambda: check_that(False, "x", "y", 3, KeyError), KeyError, "x", "3"),
         ("yes", lambda: check_that(True, "x", "y", "z"), fine),
     ],
     "check_ints": [
-        ("one of two", lambda: check_ints(a=2, b=0), (ValueError, "b: expected", "got 0")),
+        ("one of two", lambda: check_ints(a=2, b=0), ValueError, "b", "0"),
         ("from 0", lambda: check_ints(0, a=2, b=0), fine),
     ],
     "check_multiple": [
-        ("5 of 12", lambda: check_multiple("d", 12, "h", 5), (ValueError, "d: expected", "h = 5")),
+        ("5 of 12", lambda: check_multiple("d", 12, "h", 5), ValueError, "d", "12"),
     ],
     "check_heads": [
-        ("d_k", lambda: check_heads(12, 5, d_k=0), (ValueError, "d_k: expected", "0")),
+        ("d_k", lambda: check_heads(12, 5, d_k=0), ValueError, "d_k", "0"),
         ("wide", lambda: check_heads(12, 5, d_k=12), fine),
     ],
     "check_choice": [
         ("a choice", lambda: check_choice("p", 1, (1, 2)), fine),
-        ("a boolean", lambda: check_choice("p", True, (1, 2)), (ValueError, "p: expected", "True")),
+        ("a boolean", lambda: check_choice("p", True, (1, 2)), ValueError, "p", "True"),
     ],
     "check_type": [
-        ("another", lambda: check_type("c", 3, (str, list)), (TypeError, "c: expected", "int")),
+        ("another", lambda: check_type("c", 3, (str, list)), TypeError, "c", "int"),
         ("the type", lambda: check_type("c", "a", str), fine),
     ],
     "check_self_attention": [
-        ("q", lambda: check_self_attention(Q, Q, n_heads=4), (ValueError, "q:", "n_heads = 4")),
-        ("k", lambda: check_self_attention(Q, K), (ValueError, "k: expected", "T = 5")),
+        ("q", lambda: check_self_attention(Q, Q, n_heads=4), ValueError, "q", "3, 5"),
+        ("k", lambda: check_self_attention(Q, K), ValueError, "k", "7, 8)"),
         ("grouped keys", lambda: check_self_attention(Q, Q[:, :1]), fine),
     ],
     "check_attended": [
         ("an output", lambda: check_attended(Q, Q), fine),
-        ("a pair", lambda: check_attended((Q, Q), Q), (TypeError, "attend: expected", "tuple")),
-        ("keys", lambda: check_attended(K, Q), (ValueError, "attend: expected", "(2, 3, 7, 8)")),
+        ("a pair", lambda: check_attended((Q, Q), Q), TypeError, "attend", "tuple"),
+        ("keys", lambda: check_attended(K, Q), ValueError, "attend", "(2, 3, 7, 8)"),
     ],
     "check_share": [
-        ("a boolean", lambda: check_share("p", True), (TypeError, "p: expected", "True")),
-        ("negative", lambda: check_share("p", -0.1), (ValueError, "p: expected", "-0.1")),
-        ("NaN", lambda: check_share("p", NAN), (ValueError, "p: expected", "nan")),
+        ("a boolean", lambda: check_share("p", True), TypeError, "p", "True"),
+        ("negative", lambda: check_share("p", -0.1), ValueError, "p", "-0.1"),
+        ("NaN", lambda: check_share("p", NAN), ValueError, "p", "nan"),
     ],
     "check_int": [
-        ("too small", lambda: check_int("size", 0), (ValueError, "size: expected", "got 0")),
+        ("too small", lambda: check_int("size", 0), ValueError, "size", "0"),
         *(
-            (repr(x), lambda x=x: check_int("size", x), (TypeError, "size: expected", repr(x)))
+            (repr(x), lambda x=x: check_int("size", x), TypeError, "size", repr(x))
             for x in (2.0, True, None)
         ),
         ("0", lambda: check_int("size", 0, least=0), fine),
         ("any whole number", lambda: check_int("size", -3, least=None), fine),
-        ("a half", lambda: check_int("size", 0.5, least=None), (TypeError, "size: expected")),
+        ("a half", lambda: check_int("size", 0.5, least=None), TypeError, "size"),
         ("a whole number of NumPy", lambda: check_int("size", np.int64(5)), fine),
     ],
     "attention": [
-        ("q of rank 2", lambda: attention(n(5, 8), K, V), (ValueError, "q: expected")),
-        ("scale", lambda: attention(Q, K, V, scale="2"), (TypeError, "scale: expected a number")),
-        (
-            "scale NaN",
-            lambda: attention(Q, K, V, scale=NAN),
-            (ValueError, "scale: expected", "nan"),
-        ),
+        ("q of rank 2", lambda: attention(n(5, 8), K, V), ValueError, "q"),
+        ("scale", lambda: attention(Q, K, V, scale="2"), TypeError, "scale"),
+        ("scale NaN", lambda: attention(Q, K, V, scale=NAN), ValueError, "scale", "nan"),
         *attention_edges(attention),
         *attention_edges(written),
     ],
     "attention_weights": [
-        ("q of rank 2", lambda: attention_weights(n(5, 8), K), (ValueError, "q: expected")),
-        ("k", lambda: attention_weights(Q, n(4, 3, 7, 8)), (ValueError, "k: expected", "B = 2")),
-        ("mask", lambda: attention_weights(Q, K, yes(7, 5)), (ValueError, "mask: expected")),
-        ("scale", lambda: attention_weights(Q, K, scale=True), (TypeError, "scale: expected")),
+        ("q of rank 2", lambda: attention_weights(n(5, 8), K), ValueError, "q"),
+        ("k", lambda: attention_weights(Q, n(4, 3, 7, 8)), ValueError, "k", "(4, 3"),
+        ("mask", lambda: attention_weights(Q, K, yes(7, 5)), ValueError, "mask"),
+        ("scale", lambda: attention_weights(Q, K, scale=True), TypeError, "scale"),
         ("T = 0", lambda: attention_weights(Q[:, :, :0], K), shape(2, 3, 0, 7)),
         ("S = 0", lambda: attention_weights(Q, K[:, :, :0]), shape(2, 3, 5, 0)),
         ("nothing allowed", lambda: attention_weights(Q, K, ~yes(2, 1, 5, 7)), zeros(2, 3, 5, 7)),
@@ -347,75 +350,78 @@ TABLE = {
     "AttentionHead": [
         ("T = 0", lambda: HEAD(n(2, 0, 12)), shape(2, 0, 4)),
         ("B = 0", lambda: HEAD(n(0, 5, 12)), shape(0, 5, 4)),
+        ("wider values", lambda: AttentionHead(12, 4, 6)(X), shape(2, 5, 6)),
     ],
     "MultiHeadAttention": [
         *words(LAYER),
         *layer_edges(LAYER),
         *layer_edges(TURNED),
-        ("another shape", lambda: LAYER(X, lambda q, k, v: v[..., 1:]), (ValueError, "attend: ")),
-        ("no output", lambda: LAYER(X, lambda *qkv: None), (TypeError, "attend: ", "NoneType")),
-        ("an option", lambda: LAYER(X, need_weights=True), (TypeError, "", "need_weights")),
-        ("mask", lambda: LAYER(X, mask=yes(2, 5, 5)), (ValueError, "mask: expected", "4 axes")),
+        ("another shape", lambda: LAYER(X, lambda q, k, v: v[..., 1:]), ValueError, "attend"),
+        ("no output", lambda: LAYER(X, lambda *qkv: None), TypeError, "attend", "NoneType"),
+        ("an option", lambda: LAYER(X, need_weights=True), TypeError, "", "need_weights"),
+        ("mask", lambda: LAYER(X, mask=yes(2, 5, 5)), ValueError, "mask", "(2, 5, 5)"),
         (
             "a mask read two ways",
             lambda: BIASED(n(5, 5, 12), mask=yes(5, 5)),
-            (ValueError, "mask:"),
+            ValueError,
+            "mask",
+            "(5, 5)",
         ),
-        ("too long", lambda: TURNED(n(2, 7, 12)), (ValueError, "q: expected at most", "got 7")),
+        ("too long", lambda: TURNED(n(2, 7, 12)), ValueError, "q", "7"),
         (
             "a cache of another batch",
             lambda: cached(LAYER, X, 3),
-            (RuntimeError, "Sizes of tensors", "3"),
+            RuntimeError,
+            "",
+            "Sizes of tensors",
         ),
-        ("heads", lambda: MultiHeadAttention(12, 5), (ValueError, "d_model: expected", "got 12")),
+        ("heads", lambda: MultiHeadAttention(12, 5), ValueError, "d_model", "12"),
         *counts("n_heads", lambda value: MultiHeadAttention(12, value)),
-        ("dropout", lambda: LAYER(X, dropout=1.0), (ValueError, "dropout:", "1.0")),
+        ("dropout", lambda: LAYER(X, dropout=1.0), ValueError, "dropout", "1.0"),
     ],
     "GroupedQueryAttention": [
         *words(GROUPED),
         *layer_edges(GROUPED),
-        ("groups", lambda: GroupedQueryAttention(12, 6, 4), (ValueError, "n_heads:", "4")),
+        ("groups", lambda: GroupedQueryAttention(12, 6, 4), ValueError, "n_heads", "6"),
         *counts("n_kv_heads", lambda value: GroupedQueryAttention(12, 6, value)),
         *counts("d_k", lambda value: GroupedQueryAttention(12, 6, d_k=value)),
     ],
     "CrossAttention": [
         *words(lambda x: CROSS(x, n(2, 7, 12))),
         *words(lambda memory: CROSS(X, memory), name="memory"),
-        ("batch", lambda: CROSS(X, n(4, 7, 12)), (ValueError, "memory: expected", "B = 2")),
-        ("pair", lambda: CROSS(X, CROSS.project(n(4, 7, 12))), (ValueError, "k:", "B = 2")),
+        ("batch", lambda: CROSS(X, n(4, 7, 12)), ValueError, "memory", "(4, 7"),
+        ("pair", lambda: CROSS(X, CROSS.project(n(4, 7, 12))), ValueError, "k", "(4, 3"),
         ("S = 0", lambda: CROSS(X, n(2, 0, 12)), zeros(2, 5, 12)),
-        ("no output", lambda: CROSS(X, X, lambda *qkv: None), (TypeError, "attend: ", "NoneType")),
+        ("no output", lambda: CROSS(X, X, lambda *qkv: None), TypeError, "attend", "NoneType"),
     ],
     "record_attention": [
         (
             "no attention",
             lambda: record_attention(nn.ReLU()).__enter__(),
-            (ValueError, "model: expected one with attention", "ReLU"),
+            ValueError,
+            "model",
+            "ReLU",
         ),
     ],
     "mha_from_torch": [
         *(
-            (str(how), lambda how=how: mha_from_torch(theirs(**how)), (ValueError, "theirs:"))
+            (str(how), lambda how=how: mha_from_torch(theirs(**how)), ValueError, "theirs")
             for how in (dict(batch_first=False), dict(kdim=8))
         ),
-        ("bias_kv", lambda: mha_from_torch(theirs(add_bias_kv=True)), (ValueError, "theirs:")),
-        ("zeros", lambda: mha_from_torch(theirs(add_zero_attn=True)), (ValueError, "theirs:")),
-        ("our own layer", lambda: mha_from_torch(LAYER), (TypeError, "theirs: expected")),
+        ("bias_kv", lambda: mha_from_torch(theirs(add_bias_kv=True)), ValueError, "theirs"),
+        ("zeros", lambda: mha_from_torch(theirs(add_zero_attn=True)), ValueError, "theirs"),
+        ("our own layer", lambda: mha_from_torch(LAYER), TypeError, "theirs"),
     ],
     "mha_to_torch": [
-        ("grouped heads", lambda: mha_to_torch(GROUPED), (ValueError, "ours: expected")),
-        (
-            "wide",
-            lambda: mha_to_torch(GroupedQueryAttention(12, 3, d_k=5)),
-            (ValueError, "ours: expected"),
-        ),
-        ("torch's layer", lambda: mha_to_torch(theirs()), (TypeError, "ours: expected")),
+        ("grouped heads", lambda: mha_to_torch(GROUPED), ValueError, "ours"),
+        ("wide", lambda: mha_to_torch(GroupedQueryAttention(12, 3, d_k=5)), ValueError, "ours"),
+        ("torch's layer", lambda: mha_to_torch(theirs()), TypeError, "ours"),
     ],
     "GrowingCache": [
         ("T = 0", lambda: GrowingCache()(*[n(2, 3, 0, 4)] * 3), shape(2, 3, 0, 4)),
     ],
     "count_cost": [
-        ("a function that fails", lambda: count_cost(LAYER, n(5, 12)), (ValueError, "x: expected")),
+        ("a function that fails", lambda: count_cost(LAYER, n(5, 12)), ValueError, "x"),
         ("no work", lambda: count_cost(lambda: None), lambda cost: cost == Cost(0, 0, 0)),
         ("T = 0", lambda: count_cost(LAYER, n(2, 0, 12)), lambda cost: cost.flops < 10),
     ],
@@ -424,9 +430,9 @@ TABLE = {
     "sinusoid_table": [("an odd width", lambda: sinusoid_table(9, 7), shape(9, 7))],
     "rotary_frequencies": [
         *counts("d_k", rotary_frequencies, least=2),
-        ("an odd width", lambda: rotary_frequencies(5), EVEN),
-        ("base of 0", lambda: rotary_frequencies(4, 0.0), (ValueError, "base: expected", "0.0")),
-        ("base of NaN", lambda: rotary_frequencies(4, NAN), (ValueError, "base: expected")),
+        ("an odd width", lambda: rotary_frequencies(5), *EVEN),
+        ("base of 0", lambda: rotary_frequencies(4, 0.0), ValueError, "base", "0.0"),
+        ("base of NaN", lambda: rotary_frequencies(4, NAN), ValueError, "base"),
     ],
     "rotary_table": [
         ("T = 0", lambda: rotary_table(i(0), rotary_frequencies(4)), shape(2, 0, 2)),
@@ -435,8 +441,8 @@ TABLE = {
     "Rotary": [
         *rotary(ROTARY, Rotary(4, 5)),
         *counts("max_len", lambda value: Rotary(4, value)),
-        ("an odd width of heads", lambda: Rotary(5, 9), EVEN),
-        ("base", lambda: Rotary(4, 9, 0.0), (ValueError, "base: expected")),
+        ("an odd width of heads", lambda: Rotary(5, 9), *EVEN),
+        ("base", lambda: Rotary(4, 9, 0.0), ValueError, "base"),
     ],
     "rotate_interleaved": [
         ("T = 0", lambda: rotate_interleaved(n(2, 0, 4), n(0, 2), n(0, 2)), shape(2, 0, 4)),
@@ -444,12 +450,12 @@ TABLE = {
     "InterleavedRotary": rotary(InterleavedRotary(4, 9), InterleavedRotary(4, 5)),
     "ScaledRotary": [
         *rotary(ScaledRotary(4, 9, 1e4, half), ScaledRotary(4, 5, 1e4, half)),
-        ("an odd width of heads", lambda: ScaledRotary(5, 9, 1e4, half), EVEN),
+        ("an odd width of heads", lambda: ScaledRotary(5, 9, 1e4, half), *EVEN),
     ],
     "rotary_layout": [
-        ("rows", lambda: rotary_layout(n(10, 12), 4, "half"), (RuntimeError, "unflatten")),
-        ("an odd width", lambda: rotary_layout(n(10, 12), 5, "half"), EVEN),
-        ("layout", lambda: rotary_layout(n(12, 12), 4, "gptj"), (ValueError, "to:", "'gptj'")),
+        ("rows", lambda: rotary_layout(n(10, 12), 4, "half"), RuntimeError, "", "unflatten"),
+        ("an odd width", lambda: rotary_layout(n(10, 12), 5, "half"), *EVEN),
+        ("layout", lambda: rotary_layout(n(12, 12), 4, "gptj"), ValueError, "to", "'gptj'"),
         ("no rows", lambda: rotary_layout(n(0, 12), 4, "half"), shape(0, 12)),
     ],
     "DistanceBias": distance_bias(Counting(3)),
@@ -462,6 +468,4 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize(("call", "wanted"), cases(TABLE))
-def test_bad_input_gets_one_clear_sentence_or_a_defined_result(call, wanted):
-    judge(call, wanted)
+test_bad_input_gets_one_clear_sentence_or_a_defined_result = every_row(TABLE)

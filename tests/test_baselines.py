@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from bad_input_table import cases, judge
+from refusals import every_row
 from torch import nn
 from torch.testing import assert_close
 
@@ -138,15 +138,15 @@ EMPTY, NONE = torch.zeros(0, 3, dtype=torch.long), torch.zeros(2, 0, dtype=torch
 LONG, XY = torch.full((1, 99), 5), [("a b", "x"), ("c d", "y")] * 3
 TABLE = {
     "BagOfEmbeddings": [
-        ("one class", lambda: BagOfEmbeddings(CONFIG, 1), (ValueError, "n_classes:", "1")),
-        ("one axis", lambda: bag()(torch.tensor([5, 6])), (ValueError, "tokens:", "(2,)")),
+        ("one class", lambda: BagOfEmbeddings(CONFIG, 1), ValueError, "n_classes", "1"),
+        ("one axis", lambda: bag()(torch.tensor([5, 6])), ValueError, "tokens", "(2,)"),
         ("an empty batch", lambda: bag()(EMPTY), lambda logits: logits.shape == (0, 3)),
         ("texts of nothing", lambda: bag()(NONE), lambda logits: logits.isfinite().all()),
         ("longer than the model", lambda: bag()(LONG), lambda logits: logits.isfinite().all()),
     ],
     "nb_svm": [
-        ("one label", lambda: nb_svm(XY[:1] * 2, XY), (ValueError, "train:", "'x'")),
-        ("nothing to learn from", lambda: nb_svm([], XY), (ValueError, "train:", "[]")),
+        ("one label", lambda: nb_svm(XY[:1] * 2, XY), ValueError, "train", "'x'"),
+        ("nothing to learn from", lambda: nb_svm([], XY), ValueError, "train", "[]"),
         ("an unseen label", lambda: nb_svm(XY, [("a b", "z"), ("a b", "x")]), lambda p: p == 0.5),
         ("no words", lambda: nb_svm(XY, [("", "x"), ("c d", "y")]), lambda p: p in (0.5, 1.0)),
     ],
@@ -154,6 +154,4 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("call, wanted", cases(TABLE))
-def test_bad_input(call, wanted):
-    judge(call, wanted)
+test_bad_input = every_row(TABLE)

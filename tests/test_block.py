@@ -16,9 +16,9 @@ from itertools import product
 import pytest
 import torch
 import torch.nn.functional as F
-from bad_input_table import cases, judge, n, nan_only_at, shape, spoilt, words, yes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from refusals import every_row, n, nan_only_at, shape, spoilt, words, yes
 from test_config import CONFIG, configs
 from torch import nn
 from torch.func import functional_call
@@ -89,19 +89,14 @@ def under_our_names(theirs):
     return list(block_from_torch(moved).parameters())
 
 
-MASKS = {
-    "encoder": [(), ("causal",), ("padding",), ("causal", "padding")],
-    "decoder": [  # ours is always causal
-        ("causal",),
-        ("causal", "padding"),
-        ("causal", "memory padding"),
-        ("causal", "padding", "memory padding"),
-    ],
+MASKS = {  # least and most; a decoder of ours is always causal
+    "encoder": [(), ("causal", "padding")],
+    "decoder": [("causal",), ("causal", "padding", "memory padding")],
 }
 WALL = [
     (kind, first, activation, mode, masks)
     for kind in KINDS
-    for first, activation in product((True, False), ("relu", "gelu"))
+    for first, activation in ((True, "gelu"), (False, "relu"))
     for mode in ("train", "train with dropout", "eval")
     for masks in (MASKS[kind] if mode == "train" else MASKS[kind][-1:])
 ]
@@ -360,7 +355,7 @@ def other_dropout_of_weights():
 
 
 def refused(what, theirs, kind=ValueError):
-    return (what, lambda: block_from_torch(theirs), (kind, "theirs: expected"))
+    return (what, lambda: block_from_torch(theirs), kind, "theirs")
 
 
 TABLE = {
@@ -377,14 +372,16 @@ TABLE = {
         (
             "a mask that does not fit",
             lambda: BLOCK(X, mask=yes(4, 5)),
-            (ValueError, "mask:", "(4, 5)"),
+            ValueError,
+            "mask",
+            "(4, 5)",
         ),
-        ("memory for a block", lambda: BLOCK(X, memory=MEMORY), (TypeError, "", "'memory'")),
-        ("a decoder, and no memory", lambda: DECODER(X), (TypeError, "", "'memory'")),
-        ("nothing for a memory", lambda: DECODER(X, None), (TypeError, "memory: expected", "None")),
-        ("another batch", lambda: DECODER(X, n(4, 7, 12)), (ValueError, "memory:", "(4, 7")),
-        ("too few functions", lambda: SHORT(X, [attention]), (ValueError, "attend:", "2", "got 1")),
-        ("beyond the positions", lambda: SHORT(n(2, 10, 12)), (ValueError, "q:", "got 10")),
+        ("memory for a block", lambda: BLOCK(X, memory=MEMORY), TypeError, "", "'memory'"),
+        ("a decoder, and no memory", lambda: DECODER(X), TypeError, "", "'memory'"),
+        ("nothing for a memory", lambda: DECODER(X, None), TypeError, "memory", "None"),
+        ("another batch", lambda: DECODER(X, n(4, 7, 12)), ValueError, "memory", "(4, 7"),
+        ("too few functions", lambda: SHORT(X, [attention]), ValueError, "attend", "1"),
+        ("beyond the positions", lambda: SHORT(n(2, 10, 12)), ValueError, "q", "10"),
     ],
     "block_from_torch": [
         refused("not batch first", nn.TransformerEncoderLayer(12, 3, 20)),
@@ -399,9 +396,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize(("call", "wanted"), cases(TABLE))
-def test_bad_input_gets_one_clear_sentence_or_a_defined_result(call, wanted):
-    judge(call, wanted)
+test_bad_input_gets_one_clear_sentence_or_a_defined_result = every_row(TABLE)
 
 
 # ---- random models, one training step each

@@ -18,6 +18,7 @@ from unittest.mock import patch
 import pytest
 import torch
 from process_tools import Fork, succeeds
+from refusals import refuses
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -681,11 +682,8 @@ def test_saving_that_fails_changes_nothing(saved):
             model.save_pretrained(folder)
 
 
-def broken(folder, *words):
-    with pytest.raises(ValueError) as raised:
-        Small.from_pretrained(folder)
-    said = str(raised.value)
-    assert said.startswith("model: ") and all(word in said for word in words), said
+def broken(folder, *came):
+    refuses(lambda: Small.from_pretrained(folder), ValueError, "model", *came)
 
 
 def test_what_is_missing_or_not_whole_is_named(saved, tmp_path):
@@ -694,17 +692,17 @@ def test_what_is_missing_or_not_whole_is_named(saved, tmp_path):
     raw, text = weights.read_bytes(), config.read_text()
     for cut in range(0, len(raw), 9):
         weights.write_bytes(raw[:cut])
-        broken(folder, "expected a whole model")
+        broken(folder)
     weights.unlink(), broken(folder, "model.safetensors", "No such file")
     torch.save(saved[0].state_dict(), folder / "pytorch_model.bin")  # a pickle is no substitute
     broken(folder, "model.safetensors", "No such file")
     weights.write_bytes(raw)
     for bad in ("", "{", "[]", "null", "{}", '{"width": 4}', '{"width": "x"}', '{"wdth": 3}'):
         config.write_text(bad)
-        broken(folder, "expected a whole model")
+        broken(folder)
     config.unlink(), broken(folder, "config.json", "No such file")
     weights.unlink(), broken(folder, "config.json", "No such file")
-    broken(tmp_path / "no such folder", "expected a folder, or a name on the hub with its revision")
+    broken(tmp_path / "no such folder", "no such folder")
     config.write_text(text), weights.write_bytes(raw), Small.from_pretrained(folder)
 
 
@@ -716,7 +714,7 @@ def test_weights_that_are_not_all_there(saved):
         if model.head.weight is model.embed.weight and "head.weight" not in bad:
             continue  # one of two tied weights is enough
         save_file(bad, folder / "model.safetensors")
-        broken(folder, "expected a whole model")
+        broken(folder)
 
 
 def test_the_hub_is_asked_for_safetensors_only(saved):
@@ -761,17 +759,10 @@ def test_what_cannot_be_written_is_refused_before_anything_is(tmp_path, tensors,
 
 def test_what_is_no_path_or_no_settings():
     for bad in (None, 3, ""):
-        with pytest.raises(TypeError, match="folder: expected a path"):
-            write_checkpoint(bad, {}, {})
-        with pytest.raises(TypeError, match="folder: expected a path"):
-            read_checkpoint(bad)
-        with pytest.raises(TypeError, match="save_directory: expected a path"):
-            Small(3).save_pretrained(bad)
-    for bad, kind in (
-        ([1], ValueError),
-        ({"lr": NAN}, ValueError),
-        ({"a": Path()}, TypeError),
-    ):
+        refuses(lambda: write_checkpoint(bad, {}, {}), TypeError, "folder")
+        refuses(lambda: read_checkpoint(bad), TypeError, "folder")
+        refuses(lambda: Small(3).save_pretrained(bad), TypeError, "save_directory")
+    for bad, kind in (([1], ValueError), ({"lr": NAN}, ValueError), ({"a": Path()}, TypeError)):
         with pytest.raises(kind):
             make_once("x", "a", bad, lambda: ({}, {}))
 
@@ -825,9 +816,7 @@ def test_what_does_not_belong_together_is_noticed(kept, file, change):
 def test_a_folder_that_is_missing_never_asks_the_hub(monkeypatch):
     module = importlib.import_module("former_nb.models.pretrained")
     monkeypatch.setattr(module, "hf_hub_download", lambda *_, **__: pytest.fail("asked the hub"))
-    ships = "the models that ship are names, numbers"
-    with pytest.raises(ValueError, match=f"^model: there is no folder 'no/such'; {ships}$"):
-        load_model("no/such")
+    refuses(lambda: load_model("no/such"), ValueError, "model", "'no/such'")
 
 
 def test_a_shipped_model_is_found_by_its_name_and_a_folder_of_that_name_wins(kept, monkeypatch):
@@ -851,8 +840,7 @@ def test_what_cannot_be_a_pair_is_refused(kept, tmp_path):
         (ValueError, "labels", (model, tokenizer, [1, 2])),
         (TypeError, "labels", (model, tokenizer, None)),
     ]:
-        with pytest.raises(kind, match=f"^{name}: "):
-            save_model(tmp_path / "never", *args)
+        refuses(lambda: save_model(tmp_path / "never", *args), kind, name)
     assert not (tmp_path / "never").exists()
 
 

@@ -3,6 +3,7 @@ computes from the same files."""
 
 import pytest
 import torch
+from refusals import refuses
 from safetensors.torch import load_file, save_file
 from test_pretrained import DECODERS, ENCODERS, NEAR, TOKENS, make
 from test_pretrained_translators import PAIRS, rows
@@ -85,8 +86,9 @@ def test_a_translator_has_as_many_matrices_as_its_file(name, place, tmp_path):
     assert_close(from_hugging_face(theirs)(src, tgt), wanted, **NEAR)
     ours.save_pretrained(tmp_path / "own")
     assert torch.equal(type(ours).from_pretrained(tmp_path / "own")(src, tgt), ours(src, tgt))
-    with pytest.raises(ValueError, match="^model: expected a model of a kind"):
-        to_hugging_face(ours, tmp_path / "never")  # none of theirs is written so
+    refuses(
+        lambda: to_hugging_face(ours, tmp_path / "never"), ValueError, "model"
+    )  # none of theirs is written so
     write(tied, tmp_path / "one", "model.shared.weight", PLACES[place], far=0.0)
     assert from_hugging_face(tmp_path / "one").init_args["tied"]
 
@@ -109,7 +111,7 @@ def test_a_model_for_hidden_tokens_with_two_matrices_is_refused_by_name(copy, tm
         **NEAR,
     )
     write(theirs, tmp_path, COPIES[copy], [copy])
-    with pytest.raises(ValueError, match=f"^source: expected {copy} equal to {COPIES[copy]}"):
+    with pytest.raises(ValueError, match=f"^source: .*{copy}"):
         from_hugging_face(tmp_path)
 
 

@@ -19,9 +19,9 @@ from operator import add
 import pytest
 import requests
 import torch
-from bad_input_table import judge
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import every_row, refuses
 
 from former_nb.base.files import read_names, read_text
 from former_nb.data import data_sets
@@ -187,9 +187,7 @@ def test_a_download_is_checked_and_kept(web):
 )
 def test_what_is_not_the_published_file_is_refused_and_not_kept(web, content):
     source = web.publish("tinyshakespeare", content, hashlib.sha256(FILE).hexdigest())
-    wanted = "^source: expected the published tinyshakespeare/input.txt from http"
-    with pytest.raises(ValueError, match=f"{wanted}.*, got a file with another"):
-        fetch(source)
+    refuses(lambda: fetch(source), ValueError, "source", "SHA-256")
     assert web.kept() == []
 
 
@@ -198,10 +196,7 @@ def test_nothing_stands_in_for_a_download_that_is_not_the_published_file(web, lo
     keys = ["imdb"] if load is load_reviews else PATHS[load]
     for key in keys:
         web.publish(key, b"<html>sign in</html>", hashlib.sha256(FILE).hexdigest())
-    with pytest.raises(
-        ValueError, match=rf"^source: expected the published {SOURCES[keys[0]].path}"
-    ):
-        load()
+    refuses(load, ValueError, "source")
     assert web.asked == 1 + RETRIES and web.kept() == []
 
 
@@ -403,9 +398,7 @@ def test_a_folder_that_is_not_right_is_refused_by_name(folder, load, fault):
 @pytest.mark.parametrize("load", LOADERS)
 def test_a_folder_that_is_not_there_is_an_error_and_no_stand_in(web, load, tmp_path, monkeypatch):
     monkeypatch.setenv("FORMER_NB_DATA", str(tmp_path / "none"))
-    said = "FORMER_NB_DATA: expected a folder that holds .* cannot be read: No such file"
-    with pytest.raises(ValueError, match=said):
-        load()
+    refuses(load, ValueError, "FORMER_NB_DATA", "No such file")
 
 
 def test_a_folder_may_begin_with_a_tilde(folder, monkeypatch):
@@ -424,7 +417,7 @@ def test_a_parquet_file_without_pyarrow_says_what_to_install(folder, monkeypatch
 
 def test_reviews_that_are_only_read_from_a_folder_have_no_address(web):
     for part in ("train", "test"):
-        with pytest.raises(ValueError, match=f"source: imdb/{part}.parquet is only read from"):
+        with pytest.raises(ValueError, match=f"source: imdb/{part}.parquet .* FORMER_NB_DATA"):
             fetch(SOURCES[f"imdb/{part}"])
     assert web.asked == 0 and web.kept() == []
 
@@ -448,25 +441,23 @@ def packed(text):
     return gzip.compress(text if isinstance(text, bytes) else text.encode("latin-1"), mtime=0)
 
 
-UNEVEN = "Multi30k, train: expected as many German lines as English ones, got"
 BAD_PAIRS = [
-    (packed("M\u00e4nner\n"), r"train.de.gz' cannot be read as UTF-8 text: .* 0xe4"),
-    (packed("eins\nzwei\n" * 99)[:-12], r"train.de.gz' cannot be read"),
-    (packed("eins\nzwei\n")[:-8] + b"\0" * 8, r"train.de.gz' cannot be read"),
-    (packed(""), r"train.de.gz': expected text, got an empty file"),
-    (packed("eins\n\0\n"), r"train.de.gz': expected text, got NUL in line 2"),
-    (packed("eins\n"), f"{UNEVEN} 1 and 2"),
-    (packed("eins\n\nzwei\n"), f"{UNEVEN} 3 and 2"),
+    (packed("M\u00e4nner\n"), "file", "0xe4"),
+    (packed("eins\nzwei\n" * 99)[:-12], "file", "ended"),
+    (packed("eins\nzwei\n")[:-8] + b"\0" * 8, "file", "CRC"),
+    (packed(""), "file", "empty"),
+    (packed("eins\n\0\n"), "file", "line 2"),
+    (packed("eins\n"), "Multi30k, train", "1 and 2"),
+    (packed("eins\n\nzwei\n"), "Multi30k, train", "3 and 2"),
 ]
 
 
-@pytest.mark.parametrize("content, said", BAD_PAIRS)
+@pytest.mark.parametrize("content, name, came", BAD_PAIRS)
 def test_translations_that_cannot_be_right_are_refused_whatever_the_fingerprint(
-    folder, web, content, said
+    folder, web, content, name, came
 ):
     (folder / web.publish("train.de", content).path).write_bytes(content)
-    with pytest.raises(ValueError, match=said):
-        load_translations()
+    refuses(load_translations, ValueError, name, came)
 
 
 def test_a_line_may_hold_what_other_programs_end_lines_with(folder, web):
@@ -627,9 +618,9 @@ def test_a_label_has_its_share_and_a_text_stays_in_one_part():
     where = [{text for text, _ in part} for part in parts]
     assert sum(map(len, where)) == 40 == len(set.union(*where))
     assert all({label for _, label in part} == {"rare", "common"} for part in parts)
-    for more, said in (("one", "got 1"), ("text 0", "got 0")):
-        with pytest.raises(ValueError, match=f"of label 'other', {said}"):
-            split([*pairs, (more, "other")], group=lambda p: p[0], stratify=lambda p: p[1])
+    for more, said in (("one", "1"), ("text 0", "0")):
+        rows, keys = [*pairs, (more, "other")], dict(group=lambda p: p[0], stratify=lambda p: p[1])
+        refuses(lambda: split(rows, **keys), ValueError, "rows", said)
 
 
 # ---- bad input
@@ -641,30 +632,30 @@ def a_file(content, tmp):
 
 
 BAD_FILES = [
-    (b"", "expected text, got an empty file"),
-    (b" \r\n\t\n", "expected text, got an empty file"),
-    ("adel\u00e9".encode("latin-1"), "byte 0xe9 in position 4"),
-    ("adel\u0117".encode("utf-16"), "byte 0xff in position 0"),
-    (b"a\nb\0c", "expected text, got NUL in line 2"),
-    (gzip.compress(FILE, mtime=0)[:-9], "cannot be read"),
-    (b"\x1f\x8b and so on", "cannot be read"),
+    (b"", "empty"),
+    (b" \r\n\t\n", "empty"),
+    ("adel\u00e9".encode("latin-1"), "byte 0xe9 in position 4 of line 1"),
+    ("adel\u0117".encode("utf-16"), "byte 0xff in position 0 of line 1"),
+    (b"a\nb\0c", "line 2"),
+    (gzip.compress(FILE, mtime=0)[:-9], "ended"),
+    (b"\x1f\x8b and so on", "method"),
 ]
 BAD_NAMES = [
-    ("\n".join(["name", *NAMES[:9] * 2]).encode(), "names, got 9"),
-    (", ".join(NAMES).encode(), "line 1: expected one name of at most 100"),
-    (FILE + b"ona\t12\n", f"line {len(NAMES) + 2}: expected one name of"),
+    ("\n".join(["name", *NAMES[:9] * 2]).encode(), "9"),
+    (", ".join(NAMES).encode(), NAMES[0]),
+    (FILE + b"ona\t12\n", "ona"),
 ]
 
 
-@pytest.mark.parametrize("read", [read_text, read_names])
-@pytest.mark.parametrize("content, said", BAD_FILES)
-def test_a_bad_file_is_refused_by_name(tmp_path, read, content, said):
-    judge(lambda: read(a_file(content, tmp_path)), (ValueError, f"file: '{tmp_path}", said))
-
-
-@pytest.mark.parametrize("content, said", BAD_NAMES)
-def test_a_file_without_names_is_refused(tmp_path, content, said):
-    judge(lambda: read_names(a_file(content, tmp_path)), (ValueError, "file: ", said))
+@pytest.mark.parametrize(
+    ("read", "content", "came"),
+    [
+        *((read_text, *row) for row in BAD_FILES),
+        *((read_names, *row) for row in BAD_FILES + BAD_NAMES),
+    ],
+)
+def test_a_bad_file_is_refused_by_name(tmp_path, read, content, came):
+    refuses(lambda: read(a_file(content, tmp_path)), ValueError, "file", came)
 
 
 def test_good_files(tmp_path):
@@ -677,31 +668,26 @@ def test_good_files(tmp_path):
 
 def bad_shares():
     for bad in ((1.0,), (0.9, 0.2), ("a",), (1.1, -0.1), (float("nan"), 1)):
-        yield f"shares {bad}", ValueError, "shares", lambda bad=bad: split(NAMES, bad)
+        yield f"shares {bad}", lambda bad=bad: split(NAMES, bad), ValueError, "shares"
 
 
 BAD = [
     *bad_shares(),
-    ("a string", TypeError, "rows", lambda: split("ona")),
-    ("a set", TypeError, "rows", lambda: split({"ona"})),
-    ("one row", ValueError, "rows", lambda: split(["ona"])),
-    ("a seed", ValueError, "seed", lambda: split(NAMES, seed=-1)),
-    ("no source", TypeError, "source", lambda: fetch("names")),
-    ("no address", ValueError, "source", lambda: fetch(Source("a/b", "", "0"))),
-    ("no path", TypeError, "file", lambda: read_text(3)),
-    ("no file", ValueError, "file", lambda: read_text("/no/such/file")),
-    ("a folder", ValueError, "file", lambda: read_text("/")),
-    ("no name", ValueError, "file", lambda: read_text("\0")),
-    ("no file of names", ValueError, "file", lambda: read_names("/no/such/file")),
-    ("below zero", ValueError, "n", lambda: german_number(-1)),
-    ("too large", ValueError, "n", lambda: english_number(1_000_000)),
-    ("no task", ValueError, "task", lambda: toy_texts("turn", 3)),
-    ("few texts", ValueError, "symbols, length", lambda: toy_texts("sort", 99, 2, 3)),
-    ("no separator", ValueError, "rows", lambda: collate_answers(9)([[1, 5, 2]])),
+    ("a string", lambda: split("ona"), TypeError, "rows"),
+    ("a set", lambda: split({"ona"}), TypeError, "rows"),
+    ("one row", lambda: split(["ona"]), ValueError, "rows"),
+    ("a seed", lambda: split(NAMES, seed=-1), ValueError, "seed"),
+    ("no source", lambda: fetch("names"), TypeError, "source"),
+    ("no address", lambda: fetch(Source("a/b", "", "0")), ValueError, "", "source: a/b "),
+    ("no path", lambda: read_text(3), TypeError, "file"),
+    ("no file", lambda: read_text("/no/such/file"), ValueError, "file"),
+    ("a folder", lambda: read_text("/"), ValueError, "file"),
+    ("no name", lambda: read_text("\0"), ValueError, "file"),
+    ("no file of names", lambda: read_names("/no/such/file"), ValueError, "file"),
+    ("below zero", lambda: german_number(-1), ValueError, "n"),
+    ("too large", lambda: english_number(1_000_000), ValueError, "n"),
+    ("no task", lambda: toy_texts("turn", 3), ValueError, "task"),
+    ("few texts", lambda: toy_texts("sort", 99, 2, 3), ValueError, "symbols, length"),
+    ("no separator", lambda: collate_answers(9)([[1, 5, 2]]), ValueError, "rows"),
 ]
-
-
-@pytest.mark.parametrize("kind, name, call", [row[1:] for row in BAD], ids=[row[0] for row in BAD])
-def test_bad_input_is_named(kind, name, call):
-    with pytest.raises(kind, match=f"^{name}: "):
-        call()
+test_bad_input_is_named = every_row(BAD)

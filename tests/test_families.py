@@ -5,6 +5,7 @@ from dataclasses import fields
 
 import pytest
 import torch
+from refusals import refuses
 from safetensors.torch import load_file, save_file
 from test_pretrained import GPT2, NEAR, NONE, TOKENS, bytes_bpe, make
 from torch import nn
@@ -114,8 +115,7 @@ def write_stranger(folder):
 
 def test_a_family_from_outside_is_added_by_data_alone(added, tmp_path):
     theirs = write_stranger(tmp_path / "theirs")
-    with pytest.raises(ValueError, match="^model: .*architectures: expected one of .*'StrangerFor"):
-        load_model(tmp_path / "theirs")
+    refuses(lambda: load_model(tmp_path / "theirs"), ValueError, "model", "'StrangerForText'")
     assert "stranger" in added(STRANGER)
     wanted = theirs(TOKENS).logits
     assert wanted.std() > 0.1  # its answers differ
@@ -130,10 +130,10 @@ def test_a_family_from_outside_is_added_by_data_alone(added, tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (dict(experts=8), "experts: expected None, got 8"),
-        (dict(hidden_act="gelu"), "hidden_act: expected 'swish', got 'gelu'"),
-        (dict(depth=10**12), "at most the"),
-        (dict(width="wide"), "d_model: expected a whole number"),
+        (dict(experts=8), "experts"),
+        (dict(hidden_act="gelu"), "hidden_act"),
+        (dict(depth=10**12), "n_layers"),
+        (dict(width="wide"), "d_model"),
     ],
 )
 def test_it_refuses_what_it_does_not_cover(change, said, added, tmp_path):
@@ -155,8 +155,7 @@ def test_a_family_of_a_class_from_outside(added, tmp_path):
     assert MODEL_CLASSES.pop("LouderModel") is LouderModel
     added('[families.louder]\nlike = "gpt2"\n[families.louder.architectures]\nLoud = "LouderModel"')
     saved = GPT2Config(**GPT2, **NONE).to_dict() | dict(model_type="louder", architectures=["Loud"])
-    with pytest.raises(ValueError, match="architectures: expected one of .*, got 'LouderModel'"):
-        read_config(saved)
+    refuses(lambda: read_config(saved), ValueError, "architectures", "'LouderModel'")
     theirs = make("GPT2LMHeadModel", GPT2Config(**GPT2, **NONE))
     theirs.save_pretrained(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(saved))
@@ -172,20 +171,18 @@ def test_a_family_of_a_class_from_outside(added, tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[families", "TOMLDecodeError|Expected"),
-        ("[family.a]", "expected only activations, families, got 'family'"),
-        ("[families.a]\nsizes = {}", "expected only architectures, .*, got 'sizes'"),
+        ("[families", "Expected"),
+        ("[family.a]", "'family'"),
+        ("[families.a]\nsizes = {}", "'sizes'"),
         ("[families.a]\nprefix = 'a.'", "missing"),
-        ("[families.a]\nlike = 'b'", "like: expected one of gpt2, .*, got 'b'"),
-        ("[families.a]\nlike = 'b'\n[families.b]\nlike = 'a'", "like: expected a family that is"),
+        ("[families.a]\nlike = 'b'", "'b'"),
+        ("[families.a]\nlike = 'b'\n[families.b]\nlike = 'a'", "'a'"),
         ("families = 3", "TypeError"),
     ],
 )
 def test_a_file_that_describes_no_family_is_one_sentence(text, said, added, tmp_path):
-    with pytest.raises(ValueError, match=f"^file: expected families in '.*{said}"):
-        added(text)
-    with pytest.raises(ValueError, match="^file: .*No such file"):
-        add_families(tmp_path / "none.toml")
+    refuses(lambda: added(text), ValueError, "file", said)
+    refuses(lambda: add_families(tmp_path / "none.toml"), ValueError, "file", "No such file")
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -268,8 +265,7 @@ def test_a_class_enters_itself_and_a_name_of_the_package_stays_the_packages(tmp_
     finally:
         MODEL_CLASSES.clear()
         MODEL_CLASSES.update(before)
-    with pytest.raises(ValueError, match="^model: .*architectures: expected one of"):
-        load_model(tmp_path)  # whoever loads it needs its class
+    refuses(lambda: load_model(tmp_path), ValueError, "model", "'Doubled'")  # it needs its class
 
 
 def test_a_model_without_a_configuration_is_no_pair(tmp_path):
@@ -280,8 +276,7 @@ def test_a_model_without_a_configuration_is_no_pair(tmp_path):
             pass
 
         tokenizer = load_model("names").tokenizer
-        with pytest.raises(ValueError, match="^model: expected one that is made from a `config`"):
-            save_model(tmp_path / "never", Bare(), tokenizer)
+        refuses(lambda: save_model(tmp_path / "never", Bare(), tokenizer), ValueError, "model")
     finally:
         MODEL_CLASSES.clear()
         MODEL_CLASSES.update(before)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from cli_tools import former, refused
+from refusals import refuses
 from safetensors.torch import load_file, save_file
 from test_pretrained import DECODERS, GPT2, NONE, bytes_bpe, change_config, make, with_tokenizer
 from test_pretrained_translators import PAIRS
@@ -149,10 +150,7 @@ FORGED = {
     "weights of a terabyte": (lambda f: os.truncate(f / WEIGHTS, 2**40), [WEIGHTS, "more than"]),
     "no configuration": (lambda f: (f / CONFIG).unlink(), [CONFIG, "No such file"]),
     "no weights": (lambda f: (f / WEIGHTS).unlink(), [WEIGHTS, "No such file"]),
-    "a folder for weights": (
-        lambda f: ((f / WEIGHTS).unlink(), (f / WEIGHTS).mkdir()),
-        [WEIGHTS, "cannot be read"],
-    ),
+    "a folder for weights": (lambda f: ((f / WEIGHTS).unlink(), (f / WEIGHTS).mkdir()), [WEIGHTS]),
 }
 
 
@@ -179,8 +177,7 @@ def test_a_classifier_with_absurd_sizes_is_refused(kind, name, tmp_path):
     model = kind(TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8), 2)
     save_model(tmp_path, model, tokenizer, ["good", "bad"])
     config(**{name: 10**12})(tmp_path)
-    with pytest.raises(ValueError, match=f"^model: .*numbers that fit .*{name}"):
-        load_model(tmp_path)
+    refuses(lambda: load_model(tmp_path), ValueError, "model", name)
 
 
 def test_a_second_configuration_is_read_as_strictly_as_the_first(tmp_path):
@@ -190,8 +187,8 @@ def test_a_second_configuration_is_read_as_strictly_as_the_first(tmp_path):
     saved = json.loads((tmp_path / CONFIG).read_text())
     assert EncoderDecoder.from_pretrained(tmp_path).tgt_config == pair[1]
     change_config(tmp_path, tgt_config=saved["tgt_config"] | {"n_wings": 2})
-    with pytest.raises(ValueError, match="^model: .*tgt_config: expected only .*got 'n_wings'"):
-        EncoderDecoder.from_pretrained(tmp_path)
+    call = lambda: EncoderDecoder.from_pretrained(tmp_path)
+    refuses(call, ValueError, "model", "tgt_config", "'n_wings'")
 
 
 def test_weights_of_half_precision_are_read(own):
@@ -222,13 +219,11 @@ def test_what_is_no_file_is_refused_before_it_is_read(own, theirs, name, kind):
             load_model(folder)
         refused(former("generate", "--model", folder), "Error: model: ", name)
     if name != TOKENIZER:
-        with pytest.raises(ValueError, match=f"^model: .*{name}"):
-            LanguageModel.from_pretrained(own)
+        refuses(lambda: LanguageModel.from_pretrained(own), ValueError, "model", name)
         with pytest.raises(ValueError, match=f"^source: .*{name}"):
             from_hugging_face(theirs)
     else:
-        with pytest.raises(ValueError, match=f"^folder: .*{name}"):
-            load_tokenizer(own)
+        refuses(lambda: load_tokenizer(own), ValueError, "folder", name)
 
 
 @POSIX
@@ -244,8 +239,7 @@ def test_the_same_for_files_that_only_theirs_has(theirs, name, kind):
 @pytest.mark.parametrize("kind", ["a pipe", "a device without end"])
 def test_a_checkpoint_that_is_no_file_is_refused(kind, tmp_path):
     SPECIAL[kind](tmp_path / CHECKPOINT)
-    with pytest.raises(ValueError, match=f"^folder: .*{CHECKPOINT}.*no regular file"):
-        read_checkpoint(tmp_path)
+    refuses(lambda: read_checkpoint(tmp_path), ValueError, "folder", CHECKPOINT)
 
 
 @POSIX
@@ -277,8 +271,9 @@ def test_json_of_a_depth_in_reason_is_read(tmp_path):
         (tmp_path / "a.json").write_text('{"a": ' + nested + "}")
         assert json.dumps(read_json("file", tmp_path / "a.json")["a"]) == nested
     assert parse_json("file", "[1]", "here", list) == [1]
-    with pytest.raises(ValueError, match="^file: expected JSON in 'here'"):
-        parse_json("file", '{"a": 1' + "0" * 5000 + "}", "here")  # more digits than Python reads
+    refuses(
+        lambda: parse_json("file", '{"a": 1' + "0" * 5000 + "}", "here"), ValueError, "file"
+    )  # more digits than Python reads
 
 
 # ---- Hugging Face's folders
@@ -339,8 +334,7 @@ def test_a_spoilt_folder_of_theirs_is_one_sentence(theirs, case):
 def test_each_part_of_a_joined_tensor_is_looked_at(tmp_path):
     make(*DECODERS["llama"]).save_pretrained(tmp_path)
     change_tensor(tmp_path, "model.layers.1.self_attn.k_proj.weight", torch.int8)
-    with pytest.raises(ValueError, match="floating-point numbers in .*k_proj.weight, got.*int8"):
-        from_hugging_face(tmp_path)
+    refuses(lambda: from_hugging_face(tmp_path), ValueError, "source", "int8")
 
 
 def test_a_translator_without_its_start_is_one_sentence(tmp_path):
@@ -464,5 +458,4 @@ def test_usual_normalizers_are_accepted():
 def test_a_folder_that_is_not_there_is_no_name_on_the_hub(name, monkeypatch):
     ask = lambda *args, **kwargs: pytest.fail("asked the hub")
     monkeypatch.setattr("former_nb.models.pretrained.hf_hub_download", ask)
-    with pytest.raises(ValueError, match="^model: expected a folder, or a name on the hub with"):
-        LanguageModel.from_pretrained(name)
+    refuses(lambda: LanguageModel.from_pretrained(name), ValueError, "model")

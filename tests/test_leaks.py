@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
+from refusals import refuses
 from torch import nn
 
 from former_nb.attention.equivalent_forms import GrowingCache
@@ -106,8 +107,7 @@ def test_an_inverted_mask_is_caught():
     assert leaking_pair(our_layer(~some), X, some).endswith("; the mask may be inverted")
     assert leaking_pair(our_layer(some.mT), X, some).endswith("; the mask may be transposed")
     assert_no_leak(our_layer(some), X, some)
-    with pytest.raises(ValueError, match="model: expected finite outputs"):  # no pass
-        assert_no_leak(torch_layer(~CAUSAL), X, CAUSAL)
+    refuses(lambda: assert_no_leak(torch_layer(~CAUSAL), X, CAUSAL), ValueError, "model")
 
 
 def test_an_excluded_diagonal_is_caught_on_the_layer():
@@ -397,12 +397,12 @@ def test_it_works_where_gradients_are_switched_off():
 @pytest.mark.parametrize(
     "model, inputs, allowed, error, name",
     [
-        (3, X, CAUSAL, TypeError, "not callable"),
-        (lambda x: None, X, CAUSAL, TypeError, "model"),
+        (3, X, CAUSAL, TypeError, ""),
+        (lambda x: None, X, CAUSAL, TypeError, "what model returns"),
         (lambda x: x.sum(), X, CAUSAL, ValueError, "model"),
         (lambda x: x.transpose(0, 1), X, CAUSAL, ValueError, "model"),
-        (lambda x: F.dropout(x, 0.5), X, CAUSAL, ValueError, "model: .* is dropout on"),
-        (lambda x: x / 0, X, CAUSAL, ValueError, "model: expected finite outputs"),
+        (lambda x: F.dropout(x, 0.5), X, CAUSAL, ValueError, "model"),
+        (lambda x: x / 0, X, CAUSAL, ValueError, "model"),
         (nn.Identity(), [1.0], CAUSAL, TypeError, "inputs"),
         (nn.Identity(), X[0, 0], CAUSAL, ValueError, "inputs"),
         (nn.Identity(), X.long(), CAUSAL, ValueError, "inputs"),
@@ -416,13 +416,11 @@ def test_it_works_where_gradients_are_switched_off():
     ],
 )
 def test_bad_arguments_are_named(model, inputs, allowed, error, name):
-    with pytest.raises(error, match=name):
-        assert_no_leak(model, inputs, allowed)
+    refuses(lambda: assert_no_leak(model, inputs, allowed), error, name)
 
 
 def test_gradients_of_tokens_are_refused():
-    with pytest.raises(TypeError, match="inputs: expected floating point numbers"):
-        gradient_influence(nn.Identity(), TOKENS)
+    refuses(lambda: gradient_influence(nn.Identity(), TOKENS), TypeError, "inputs")
 
 
 @pytest.mark.parametrize("broken", [False, True])
@@ -433,7 +431,7 @@ def test_buffers_come_back_also_after_an_error(broken):
             return x / 0 if broken else x
 
     counting = Counting(3)
-    with pytest.raises(ValueError, match="expected finite outputs") if broken else nullcontext():
+    with pytest.raises(ValueError) if broken else nullcontext():
         edit_influence(counting, X)
     assert counting.num_batches_tracked == 0
 
@@ -442,8 +440,8 @@ def test_what_a_model_returns_first_is_its_output():
     nested = outputs_of(lambda x: {"first": (x,), "second": x[0]}, numbers(2, 3, 4))
     assert nested.shape == (2, 3, 4)
     assert outputs_of(lambda x: x[..., None, :], numbers(2, 3, 4)).shape == (2, 3, 4)
-    with pytest.raises(TypeError, match="what model returns: expected Tensor, got str"):
-        outputs_of(lambda x: ("a",), numbers(2, 3, 4))
+    words = lambda: outputs_of(lambda x: ("a",), numbers(2, 3, 4))
+    refuses(words, TypeError, "what model returns", "str")
 
 
 def test_an_input_is_replaced_by_every_other_token_or_by_numbers_of_each_size():

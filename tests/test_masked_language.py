@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 import torch.nn.functional as F
-from bad_input_table import cases, judge
+from refusals import every_row
 from torch import nn
 from torch.testing import assert_close
 
@@ -242,25 +242,27 @@ share = lambda value: lambda: mask_tokens(texts([5]), 9, value)
 shapes = lambda *wanted: lambda q: [tuple(t.shape) for t in (*q[0], q[1])] == list(wanted)
 TABLE = {
     "mask_tokens": [
-        ("a share of 0", share(0.0), (ValueError, "share:", "0.0")),
-        ("a share of 1", share(1.0), (ValueError, "share:", "1.0")),
-        ("no room", lambda: mask_tokens(texts([5]), 0), (ValueError, "max_len:", "0")),
-        ("words", lambda: mask_tokens(["a film"], 9), (TypeError, "")),
+        ("a share of 0", share(0.0), ValueError, "share", "0.0"),
+        ("a share of 1", share(1.0), ValueError, "share", "1.0"),
+        ("no room", lambda: mask_tokens(texts([5]), 0), ValueError, "max_len", "0"),
+        ("words", lambda: mask_tokens(["a film"], 9), TypeError, ""),
         ("no rows", lambda: mask_tokens([], 9), shapes((0, 0), (0, 0), (0, 0))),
         ("one token", lambda: mask_tokens([[5, 6, 7]], 1), shapes((1, 1), (1, 1), (1, 1))),
     ],
     "MaskedLanguageModel": [
-        ("no encoder", lambda: MaskedLanguageModel(nn.Linear(2, 2)), (TypeError, "encoder:")),
+        ("no encoder", lambda: MaskedLanguageModel(nn.Linear(2, 2)), TypeError, "encoder"),
         (
             "no BERT",
             lambda: BertMaskedLanguageModel(Classifier(CONFIG, 2)),
-            (TypeError, "encoder: expected BertClassifier", "Classifier"),
+            TypeError,
+            "encoder",
+            "Classifier",
         ),
-        ("one text", lambda: ask([5, 6], [[0]]), (ValueError, "tokens:", "(2,)")),
-        ("one axis", lambda: ask([[5, 6]], [0]), (ValueError, "positions:", "(1,)")),
-        ("few rows", lambda: ask([[5, 6], [7, 8]], [[0]]), (ValueError, "positions:", "(1, 1)")),
-        ("behind the end", lambda: ask([[5, 6]], [[0, 2]]), (ValueError, "positions:", "2")),
-        ("before the start", lambda: ask([[5, 6]], [[-1]]), (ValueError, "positions:", "-1")),
+        ("one text", lambda: ask([5, 6], [[0]]), ValueError, "tokens", "(2,)"),
+        ("one axis", lambda: ask([[5, 6]], [0]), ValueError, "positions", "(1,)"),
+        ("few rows", lambda: ask([[5, 6], [7, 8]], [[0]]), ValueError, "positions", "(1, 1)"),
+        ("behind the end", lambda: ask([[5, 6]], [[0, 2]]), ValueError, "positions", "2"),
+        ("before the start", lambda: ask([[5, 6]], [[-1]]), ValueError, "positions", "-1"),
         ("no text", lambda: ask(nothing, nothing), lambda y: y.shape == (1, 0, V)),
         ("an empty batch", lambda: ask(nothing[:0], nothing[:0]), lambda y: y.shape == (0, 0, V)),
         ("pads only", lambda: ask([[PAD, PAD]], [[0, 1]]), lambda y: y.isfinite().all()),
@@ -268,6 +270,4 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("call, wanted", cases(TABLE))
-def test_bad_input(call, wanted):
-    judge(call, wanted)
+test_bad_input = every_row(TABLE)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from refusals import refuses
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.testing import assert_close
@@ -264,8 +265,7 @@ def test_a_model_of_ours_is_one_of_theirs(changes, tmp_path):
     ],
 )
 def test_a_model_that_none_of_theirs_is_is_refused(model, tmp_path):
-    with pytest.raises(ValueError, match="^model: expected a model of a kind"):
-        to_hugging_face(model(), tmp_path / "new")
+    refuses(lambda: to_hugging_face(model(), tmp_path / "new"), ValueError, "model")
     assert not (tmp_path / "new").exists()
 
 
@@ -353,82 +353,46 @@ def pickle_only(folder):
 
 
 REFUSED = {
-    "a shard is missing": (
-        lambda f: next(f.glob("model-*2-of*")).unlink(),
-        "lacks model-00002",
-    ),
-    "a shard is cut": (
-        lambda f: next(f.glob("model-*2-of*")).write_bytes(b"abc"),
-        "00002.*is not whole",
-    ),
-    "only a pickle": (pickle_only, "lacks model.safetensors; pytorch_model.bin could run code"),
-    "a wrong shape": (
-        lambda f: change_tensors(f, shorten),
-        r"shape \(24,\) for transformer.ln_f.weight, got \(5,\)",
-    ),
+    "a shard is missing": (lambda f: next(f.glob("model-*2-of*")).unlink(), "model-00002"),
+    "a shard is cut": (lambda f: next(f.glob("model-*2-of*")).write_bytes(b"abc"), "-00002"),
+    "only a pickle": (pickle_only, "pytorch_model.bin could run code"),
+    "a wrong shape": (lambda f: change_tensors(f, shorten), "ln_f.weight, got (5,)"),
     "a name too few": (
         lambda f: change_tensors(f, lambda t: t.pop("transformer.ln_f.weight")),
-        "the tensor transformer.ln_f.weight",
+        "transformer.ln_f.weight",
     ),
     "a name too many": (
         lambda f: change_tensors(f, lambda t: t.update(more=torch.ones(1))),
-        "only tensors of this architecture, got 'more'",
+        "got 'more'",
     ),
-    "whole numbers": (
-        lambda f: change_tensors(f, whole_numbers),
-        "expected floating-point numbers in",
-    ),
+    "whole numbers": (lambda f: change_tensors(f, whole_numbers), "int8"),
     "an index of other files": (
         lambda f: (f / "model.safetensors.index.json").write_text(
             json.dumps({"weight_map": {"a": "../b.safetensors"}})
         ),
-        "names of safetensors files",
+        "b.safetensors",
     ),
     "an index without a map": (
         lambda f: (f / "model.safetensors.index.json").write_text("{}"),
         "weight_map",
     ),
-    "no configuration": (lambda f: (f / "config.json").unlink(), "config.json.*No such file"),
-    "a configuration that is a list": (
-        lambda f: (f / "config.json").write_text("[]"),
-        "a JSON object",
-    ),
+    "no configuration": (lambda f: (f / "config.json").unlink(), "No such file"),
+    "a configuration that is a list": (lambda f: (f / "config.json").write_text("[]"), "got []"),
     "an unknown architecture": (
         lambda f: change_config(f, architectures=["T5ForConditionalGeneration"], model_type="t5"),
-        "architectures: expected one of .*got 'T5ForConditionalGeneration'",
+        "got 'T5ForConditionalGeneration'",
     ),
-    "a body without a head": (
-        lambda f: change_config(f, architectures=["GPT2Model"]),
-        "architectures: expected",
-    ),
-    "an absurd depth": (lambda f: change_config(f, n_layer=10**12), "at most the"),
-    "an absurd length": (lambda f: change_config(f, n_positions=10**13), "at most the"),
-    "another vocabulary": (
-        lambda f: change_config(f, vocab_size=38),
-        r"shape \(38, 24\) for transformer.wte.weight",
-    ),
-    "a depth that the files have not": (
-        lambda f: change_config(f, n_layer=100_000),
-        "at least a tensor for each of 100,000 layers",
-    ),
-    "a name that is a number": (
-        lambda f: change_config(f, architectures=5),
-        "architectures: expected one of",
-    ),
-    "a list for a name": (
-        lambda f: change_config(f, activation_function=["gelu"]),
-        "activation: expected one of",
-    ),
-    "half a layer": (lambda f: change_config(f, n_layer=1.5), "n_layers: expected a whole number"),
-    "no width": (lambda f: change_config(f, n_embd="absent"), "expected a whole number"),
-    "other scores": (
-        lambda f: change_config(f, scale_attn_weights=False),
-        "scale_attn_weights: expected True, got False",
-    ),
-    "another activation": (
-        lambda f: change_config(f, activation_function="mish"),
-        "activation: expected one of",
-    ),
+    "a body without a head": (lambda f: change_config(f, architectures=["GPT2Model"]), "GPT2Model"),
+    "an absurd depth": (lambda f: change_config(f, n_layer=10**12), "n_layers"),
+    "an absurd length": (lambda f: change_config(f, n_positions=10**13), "max_len"),
+    "another vocabulary": (lambda f: change_config(f, vocab_size=38), "transformer.wte.weight"),
+    "a depth that the files have not": (lambda f: change_config(f, n_layer=100_000), "100,000"),
+    "a name that is a number": (lambda f: change_config(f, architectures=5), "architectures"),
+    "a list for a name": (lambda f: change_config(f, activation_function=["gelu"]), "['gelu']"),
+    "half a layer": (lambda f: change_config(f, n_layer=1.5), "n_layers"),
+    "no width": (lambda f: change_config(f, n_embd="absent"), "None"),
+    "other scores": (lambda f: change_config(f, scale_attn_weights=False), "scale_attn_weights"),
+    "another activation": (lambda f: change_config(f, activation_function="mish"), "'mish'"),
 }
 
 
@@ -437,27 +401,28 @@ def test_a_spoilt_folder_is_refused(folder, name):
     spoil, said = REFUSED[name]
     from_hugging_face(folder)
     spoil(folder)
-    with pytest.raises((ValueError, TypeError), match=said):
+    with pytest.raises((ValueError, TypeError)) as error:
         from_hugging_face(folder)
+    assert said in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "field"),
     [
-        (dict(rope_parameters=dict(rope_type="yarn", factor=4.0)), "rope_scaling: expected"),
-        (dict(rope_parameters=LLAMA3 | dict(factor=None)), "rope_scaling: expected numbers"),
-        (dict(mlp_bias=True), "mlp_bias: expected"),
+        (dict(rope_parameters=dict(rope_type="yarn", factor=4.0)), "rope_scaling"),
+        (dict(rope_parameters=LLAMA3 | dict(factor=None)), "rope_scaling"),
+        (dict(mlp_bias=True), "mlp_bias"),
         (dict(model_type="mistral", architectures=["MistralForCausalLM"]), "sliding_window"),
         (dict(model_type="mixtral", architectures=["MixtralForCausalLM"]), "architectures"),
-        (dict(hidden_act="gelu"), "hidden_act: expected 'silu'"),
-        (dict(max_position_embeddings=10**12), "at most the"),
-        (dict(num_key_value_heads=4), "n_heads: expected a multiple"),
+        (dict(hidden_act="gelu"), "hidden_act"),
+        (dict(max_position_embeddings=10**12), "max_len"),
+        (dict(num_key_value_heads=4), "n_heads"),
     ],
 )
-def test_a_decoder_that_ours_cannot_be_is_refused(changes, said, tmp_path):
+def test_a_decoder_that_ours_cannot_be_is_refused(changes, field, tmp_path):
     make(*DECODERS["llama"]).save_pretrained(tmp_path)
     change_config(tmp_path, **changes)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=f"^source: .*{field}"):
         from_hugging_face(tmp_path)
 
 
@@ -467,8 +432,7 @@ def test_a_folder_that_is_missing_never_becomes_a_name_on_the_hub(tmp_path, monk
         "former_nb.saving.hugging_face.snapshot_download",
         lambda name, revision, allow_patterns: asked.append((name, revision)) or tmp_path,
     )
-    with pytest.raises(ValueError, match="a name on the hub only with its revision"):
-        from_hugging_face("openai-community/gpt2")
+    refuses(lambda: from_hugging_face("openai-community/gpt2"), ValueError, "source", "gpt2")
     assert asked == []
     make(*DECODERS["gpt2"]).save_pretrained(tmp_path)
     assert type(from_hugging_face("openai-community/gpt2", revision="main")) is LanguageModel
@@ -617,18 +581,15 @@ def test_no_text_spells_a_special_token():
     own.add_special_tokens(["</s>", "[UNK]"])
     wrapped = HuggingFaceTokenizer(json.loads(own.to_str()), 3, [1])
     assert wrapped.encode("cat dog") == [2, 0]
-    with pytest.raises(ValueError, match="text: expected no special token"):
-        wrapped.encode("cat </s>")
+    refuses(lambda: wrapped.encode("cat </s>"), ValueError, "text")
 
 
 def test_a_tokenizer_that_does_not_fit_is_refused(tmp_path):
     own = bytes_bpe()
     with_tokenizer(tmp_path, "GPT2LMHeadModel", GPT2Config(**GPT2, **NONE), own)
-    with pytest.raises(ValueError, match="^model: .*tokenizer: expected tokens below 37"):
-        load_model(tmp_path)
+    refuses(lambda: load_model(tmp_path), ValueError, "model")
     (tmp_path / "tokenizer.json").unlink()
-    with pytest.raises(ValueError, match="^model: .*tokenizer.json.*No such file"):
-        load_model(tmp_path)
+    refuses(lambda: load_model(tmp_path), ValueError, "model", "tokenizer.json", "No such file")
 
 
 def test_a_classifier_of_theirs_gives_its_labels(tmp_path):
@@ -712,5 +673,9 @@ def test_a_model_is_pushed_to_the_hub_with_a_card_and_comes_back(tmp_path, monke
     back = LanguageModel.from_pretrained("you/names", revision="main")
     assert back.config == model.config
     assert_close(back(TOKENS), model(TOKENS), rtol=0, atol=0)
-    with pytest.raises(ValueError, match="^model: expected .* that the hub has, got 'you/others'"):
-        LanguageModel.from_pretrained("you/others", revision="main")
+    refuses(
+        lambda: LanguageModel.from_pretrained("you/others", revision="main"),
+        ValueError,
+        "model",
+        "'you/others'",
+    )

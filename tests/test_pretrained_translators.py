@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from refusals import refuses
 from test_pretrained import DECODERS, NEAR, V, change_config, make, same
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.testing import assert_close
@@ -142,24 +143,27 @@ def test_greedy_texts_and_beams_are_token_for_token_theirs(theirs):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "field"),
     [
-        (dict(decoder_layers=1), "decoder_layers: expected 2, as encoder_layers, got 1"),
-        (dict(scale_embedding=True), "scale_embedding: expected False, got True"),
-        (dict(normalize_before=True), "normalize_before: expected False"),
-        (dict(pad_token_id=V), "pad_token_id: expected a token below 37, got 37"),
-        (dict(pad_token_id=1.5), "pad_token_id: expected a whole number"),
-        (dict(model_type="t5", architectures=["T5ForConditionalGeneration"]), "architectures: exp"),
-        (dict(model_type="mbart", architectures=["MBartForConditionalGeneration"]), "architecture"),
-        (dict(encoder_layers=10**12, decoder_layers=10**12), "at most the"),
-        (dict(max_position_embeddings=30), r"shape \(32, 24\) for model.*got \(34, 24\)"),
+        (dict(decoder_layers=1), "decoder_layers"),
+        (dict(scale_embedding=True), "scale_embedding"),
+        (dict(normalize_before=True), "normalize_before"),
+        (dict(pad_token_id=V), "pad_token_id"),
+        (dict(pad_token_id=1.5), "pad_token_id"),
+        (dict(model_type="t5", architectures=["T5ForConditionalGeneration"]), "architectures"),
+        (
+            dict(model_type="mbart", architectures=["MBartForConditionalGeneration"]),
+            "architectures",
+        ),
+        (dict(encoder_layers=10**12, decoder_layers=10**12), "n_layers"),
+        (dict(max_position_embeddings=30), "embed_positions"),
     ],
 )
-def test_one_that_ours_cannot_be_is_refused(changes, said, tmp_path):
+def test_one_that_ours_cannot_be_is_refused(changes, field, tmp_path):
     make(*PAIRS["bart"]).save_pretrained(tmp_path)
     from_hugging_face(tmp_path)
     change_config(tmp_path, **changes)
-    with pytest.raises((ValueError, TypeError), match=said):
+    with pytest.raises(ValueError, match=f"^source: .*{field}"):
         from_hugging_face(tmp_path)
 
 
@@ -168,15 +172,14 @@ def test_ours_that_none_of_theirs_is_is_refused(tmp_path):
     sizes |= dict(norm_first=False, logits_bias=True)
     two = HubConfig(**sizes, embed_norm=True)
     plain = HubConfig(**sizes, positions="sinusoidal")
-    for model, said in [
-        (EncoderDecoder(two, tgt_config=two), "a model of a kind"),
-        (EncoderDecoder(two), "a model of a kind"),
-        (BartEncoderDecoder(two, tied=False), "a model of a kind"),
-        (BartEncoderDecoder(HubConfig(**sizes)), "a model of a kind"),
-        (BartEncoderDecoder(plain), "encoder.embed_positions.weight as theirs computes it"),
-    ]:
-        with pytest.raises(ValueError, match=f"^model: expected .*{said}"):
-            to_hugging_face(model, tmp_path / "new")
+    for model in (
+        EncoderDecoder(two, tgt_config=two),
+        EncoderDecoder(two),
+        BartEncoderDecoder(two, tied=False),
+        BartEncoderDecoder(HubConfig(**sizes)),
+        BartEncoderDecoder(plain),
+    ):
+        refuses(lambda: to_hugging_face(model, tmp_path / "new"), ValueError, "model")
         assert not (tmp_path / "new").exists()
     to_hugging_face(BartEncoderDecoder(two), tmp_path / "new")
     assert json.loads((tmp_path / "new" / "config.json").read_text())["model_type"] == "bart"
@@ -258,8 +261,6 @@ def test_onnx_computes_the_same(kind, tmp_path):
 def test_onnx_that_is_not_installed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("former_nb.saving.saving.find_spec", lambda name: None)
     model = EncoderDecoder(TransformerConfig(V, 9, 12, 3, 1, 20))
-    with pytest.raises(ImportError, match="^to_onnx: expected onnx and onnxscript: pip install"):
-        to_onnx(model, tmp_path / "model.onnx")
-    with pytest.raises(ValueError, match="^model: expected one of"):
-        to_onnx(torch.nn.Linear(2, 2), tmp_path / "model.onnx")
+    refuses(lambda: to_onnx(model, tmp_path / "model.onnx"), ImportError, "to_onnx", "pip install")
+    refuses(lambda: to_onnx(torch.nn.Linear(2, 2), tmp_path / "model.onnx"), ValueError, "model")
     assert not list(tmp_path.iterdir())

@@ -16,6 +16,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from process_tools import Fork, succeeds
+from refusals import refuses
 from torch import nn
 
 from former_nb.base.checkpoints import read_checkpoint
@@ -352,19 +353,18 @@ def test_other_ways_to_cut_a_model_are_refused(kind, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name, value, said",
+    "name, value",
     [
-        ("FSDP_VERSION", "1", "fsdp_version: expected 2, got 1"),
-        ("FSDP_OFFLOAD_PARAMS", "true", "fsdp_offload_params: expected false"),
-        ("FSDP_ACTIVATION_CHECKPOINTING", "true", "fsdp_activation_checkpointing: expected false"),
+        ("FSDP_VERSION", "1"),
+        ("FSDP_OFFLOAD_PARAMS", "true"),
+        ("FSDP_ACTIVATION_CHECKPOINTING", "true"),
     ],
 )
-def test_options_of_fsdp_that_would_change_nothing_are_refused(name, value, said, monkeypatch):
+def test_options_of_fsdp_that_would_change_nothing_are_refused(name, value, monkeypatch):
     assert not sharding_wanted()
     for key, asked in {**SHARDED, name: value}.items():
         monkeypatch.setenv(key, asked)
-    with pytest.raises(ValueError, match=said):
-        sharding_wanted()
+    refuses(sharding_wanted, ValueError, name.lower(), value)
 
 
 def test_muon_needs_whole_matrices(monkeypatch):
@@ -373,8 +373,10 @@ def test_muon_needs_whole_matrices(monkeypatch):
     monkeypatch.setattr("former_nb.training.training_run.start_processes", start)
     monkeypatch.setattr("former_nb.training.training_run.sharding_wanted", lambda: True)
     batch = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
-    with pytest.raises(ValueError, match="muon_lr: expected None where weights are cut"):
-        Run(nn.Linear(2, 2), [batch], [batch], TrainingConfig(), batch_loss, device="cpu")
+    make = lambda: Run(
+        nn.Linear(2, 2), [batch], [batch], TrainingConfig(), batch_loss, device="cpu"
+    )
+    refuses(make, ValueError, "muon_lr")
 
 
 def test_processes_that_do_not_know_of_each_other_are_refused(monkeypatch):
@@ -454,6 +456,7 @@ def test_the_arithmetic_of_sending():
     assert step_seconds(6.0, 100, 1, 1.0) == 6.0
     assert step_seconds(6.0, 100, 2, 50.0, latency=0.25, repeated=1.0) == 3 + 1 + 0.5 + 2
     usual = dict(shared=1.0, n_bytes=10, processes=2, bandwidth=1.0)
+    rates = "shared, latency, repeated, bandwidth"
     for name, wrong in dict(shared=-1, bandwidth=0, latency=float("nan"), n_bytes=-1).items():
-        with pytest.raises(ValueError, match=f"{name}.*expected"):
-            step_seconds(**usual | {name: wrong})
+        argument = name if name == "n_bytes" else rates
+        refuses(lambda: step_seconds(**usual | {name: wrong}), ValueError, argument, str(wrong))

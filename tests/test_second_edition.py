@@ -120,7 +120,7 @@ def test_a_pad_of_its_own_is_refused_where_it_would_be_overlooked(folders, tmp_p
     shutil.copytree(folders / "translator", tmp_path / "padded")
     config = json.loads((tmp_path / "padded" / "config.json").read_text())
     (tmp_path / "padded" / "config.json").write_text(json.dumps(config | {"pad_token_id": 3}))
-    with pytest.raises(ValueError, match="pad_token_id: expected 0 outside a BartEncoderDecoder"):
+    with pytest.raises(ValueError, match="^model: .*pad_token_id"):
         EncoderDecoder.from_pretrained(tmp_path / "padded")
     with pytest.warns(UserWarning, match=SAVED):
         model = BartEncoderDecoder.from_pretrained(tmp_path / "padded")

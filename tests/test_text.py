@@ -12,9 +12,9 @@ import unicodedata
 import numpy as np
 import pytest
 import torch
-from bad_input_table import cases, judge
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import every_row, refuses
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
@@ -214,8 +214,7 @@ def test_what_a_tokenizer_from_elsewhere_puts_around_a_text_is_found(single, bef
 
 def test_a_tokenizer_that_knows_no_letter_a_is_refused():
     backend = json.loads(Tokenizer(BPE({"b": 0}, [])).to_str())
-    with pytest.raises(ValueError, match="^tokenizer: expected tokens for the letter a"):
-        HuggingFaceTokenizer(backend, 20, [7])
+    refuses(lambda: HuggingFaceTokenizer(backend, 20, [7]), ValueError, "tokenizer")
 
 
 def test_their_reading_ends_with_a_token_where_ours_spells_it():
@@ -311,10 +310,8 @@ def test_a_saved_tokenizer_is_the_same_when_read_back(saved):
     assert load_tokenizer(folder).to_dict() == tokenizer.to_dict()
 
 
-def refused(folder, says=""):
-    with pytest.raises(ValueError, match="^folder: expected a readable tokenizer.json in") as error:
-        load_tokenizer(folder)
-    assert says in str(error.value) and "\n" not in str(error.value)
+def refused(folder, *came):
+    refuses(lambda: load_tokenizer(folder), ValueError, "folder", *came)
 
 
 def test_a_file_cut_anywhere_is_refused(saved):
@@ -400,7 +397,7 @@ def test_a_spoilt_file_is_refused_or_gives_a_tokenizer_that_loses_nothing(tmp_pa
     try:
         tokenizer = load_tokenizer(folder)
     except ValueError as error:
-        assert str(error).startswith("folder: expected a readable tokenizer.json")
+        assert str(error).startswith("folder: expected ")
     else:
         assert all(
             tokenizer.decode(tokenizer.encode(text)) == normalise(text, tokenizer.lowercase)
@@ -421,12 +418,10 @@ def test_an_empty_batch_and_empty_rows():
 
 # ---- bad input
 
-TEXTS, TEXT = (TypeError, "texts: expected"), (TypeError, "text: expected")
-HALVES = (ValueError, "text: expected characters", "half a surrogate pair")
-FLAG, NONE = (TypeError, "lowercase: expected"), (ValueError, "texts: expected")
-BELOW, ROW = (ValueError, "ids: expected"), (TypeError, "")
-ALPHABET, PAIRS = (ValueError, "alphabet: expected"), ((TypeError, ValueError), "")
-BYTE, NUMBERS = (ValueError, "merges: expected"), ((TypeError, ValueError, RuntimeError), "")
+TEXTS, TEXT = (TypeError, "texts"), (TypeError, "text")
+HALVES = (ValueError, "text", "half a surrogate pair")
+ALPHABET, PAIRS = (ValueError, "alphabet"), ((TypeError, ValueError), "")
+NUMBERS = ((TypeError, ValueError, RuntimeError), "")
 
 
 def used(tokenizer):
@@ -435,63 +430,67 @@ def used(tokenizer):
     bad = (4.5, [4.5], "45", None, torch.tensor([4.0]), torch.tensor([[4]]))
     specials = [PAD, BOS, EOS, UNK, -1, -(2**70)]
     return [
-        ("encode a list", lambda: tokenizer.encode(["ona"]), TEXT),
-        ("encode half", lambda: tokenizer.encode("on" + HALF), HALVES),
-        ("unknown of bytes", lambda: tokenizer.unknown(b"ona"), TEXT),
-        ("normalise bytes", lambda: tokenizer.normalise(b"ona"), TEXT),
-        ("no token", lambda: decode([4, size]), (*BELOW, f"got {size}")),
-        ("too large for Rust", lambda: decode([2**70]), (*BELOW, str(2**70))),
-        *((f"ids {x!r}", lambda x=x: decode(x), ROW) for x in bad),
+        ("encode a list", lambda: tokenizer.encode(["ona"]), *TEXT),
+        ("encode half", lambda: tokenizer.encode("on" + HALF), *HALVES),
+        ("unknown of bytes", lambda: tokenizer.unknown(b"ona"), *TEXT),
+        ("normalise bytes", lambda: tokenizer.normalise(b"ona"), *TEXT),
+        ("no token", lambda: decode([4, size]), ValueError, "ids", str(size)),
+        ("too large for Rust", lambda: decode([2**70]), ValueError, "ids", str(2**70)),
+        *((f"ids {x!r}", lambda x=x: decode(x), TypeError, "") for x in bad),
         ("specials", lambda: decode(specials), lambda back: back == ""),
     ]
 
 
 def trained(kind, none):
     return [
-        ("one string", lambda: kind.train("ona"), TEXTS),
-        ("numbers", lambda: kind.train(["ona", 3]), TEXT),
-        ("half", lambda: kind.train(["ona", "xx" + HALF]), HALVES),
-        ("no texts", lambda: kind.train([]), none),
-        ("empty texts", lambda: kind.train(["", ""]), none),
-        ("lowercase 1", lambda: kind.train(["ona"], lowercase=1), FLAG),
+        ("one string", lambda: kind.train("ona"), *TEXTS),
+        ("numbers", lambda: kind.train(["ona", 3]), *TEXT),
+        ("half", lambda: kind.train(["ona", "xx" + HALF]), *HALVES),
+        ("no texts", lambda: kind.train([]), *none),
+        ("empty texts", lambda: kind.train(["", ""]), *none),
+        ("lowercase 1", lambda: kind.train(["ona"], lowercase=1), TypeError, "lowercase"),
     ]
 
 
 FROM_ITERATOR = lambda: SubwordTokenizer(iter([("a", "b")]))
 TABLE = {
     "normalise": [
-        ("half", lambda: normalise("on" + HALF + "a"), HALVES),
+        ("half", lambda: normalise("on" + HALF + "a"), *HALVES),
         ("a pair", lambda: normalise("\U0001f642"), lambda text: text == "🙂"),
     ],
     "CharTokenizer": [
         *trained(CharTokenizer, ALPHABET),
         *used(CharTokenizer("aon")),
-        ("None", lambda: CharTokenizer(None), ALPHABET),
-        ("a letter twice", lambda: CharTokenizer("aba"), ALPHABET),
-        ("a capital", lambda: CharTokenizer("aB", lowercase=True), ALPHABET),
-        ("strip_html", lambda: CharTokenizer("a", strip_html="no"), (TypeError, "strip_html")),
+        ("None", lambda: CharTokenizer(None), *ALPHABET),
+        ("a letter twice", lambda: CharTokenizer("aba"), *ALPHABET),
+        ("a capital", lambda: CharTokenizer("aB", lowercase=True), *ALPHABET),
+        ("strip_html", lambda: CharTokenizer("a", strip_html="no"), TypeError, "strip_html"),
     ],
     "SubwordTokenizer": [
-        *trained(SubwordTokenizer, NONE),
+        *trained(SubwordTokenizer, (ValueError, "texts")),
         *used(SUBWORDS),
-        ("size", lambda: SubwordTokenizer.train(["ona"], 259), (ValueError, "vocab_size:", "259")),
-        ("None", lambda: SubwordTokenizer(None), PAIRS),
-        ("three", lambda: SubwordTokenizer([("a", "b", "c")]), PAIRS),
-        ("of nothing", lambda: SubwordTokenizer([("ab", "c")]), (*BYTE, "('ab', 'c')")),
+        ("size", lambda: SubwordTokenizer.train(["ona"], 259), ValueError, "vocab_size", "259"),
+        ("None", lambda: SubwordTokenizer(None), *PAIRS),
+        ("three", lambda: SubwordTokenizer([("a", "b", "c")]), *PAIRS),
+        (
+            "of nothing",
+            lambda: SubwordTokenizer([("ab", "c")]),
+            ValueError,
+            "merges",
+            "('ab', 'c')",
+        ),
         ("an iterator", FROM_ITERATOR, lambda t: t.vocab_size == 261),
     ],
-    "load_tokenizer": [("None", lambda: load_tokenizer(None), (ValueError, "folder: expected"))],
+    "load_tokenizer": [("None", lambda: load_tokenizer(None), ValueError, "folder")],
     "encode_texts": [
-        ("a string", lambda: encode_texts("ona", SUBWORDS), TEXTS),
+        ("a string", lambda: encode_texts("ona", SUBWORDS), *TEXTS),
         ("none", lambda: encode_texts([], SUBWORDS), lambda rows: rows == []),
     ],
     "pad_rows": [
-        (str(x), lambda x=x: pad_rows(x), NUMBERS) for x in ([[1.5]], [[True]], ["ona"], [1])
+        (str(x), lambda x=x: pad_rows(x), *NUMBERS) for x in ([[1.5]], [[True]], ["ona"], [1])
     ],
-    "collate": [("names", lambda: collate(["ona"]), NUMBERS)],
+    "collate": [("names", lambda: collate(["ona"]), *NUMBERS)],
 }
 
 
-@pytest.mark.parametrize(("call", "wanted"), cases(TABLE))
-def test_bad_input_gets_one_clear_sentence_or_a_defined_result(call, wanted):
-    judge(call, wanted)
+test_bad_input_gets_one_clear_sentence_or_a_defined_result = every_row(TABLE)

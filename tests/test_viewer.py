@@ -11,7 +11,6 @@ import zlib
 import numpy as np
 import pytest
 import torch
-from bad_input_table import cases, judge
 from browser_tools import (
     BROWSER,
     DRIVER,
@@ -22,6 +21,7 @@ from browser_tools import (
     without_scripts,
 )
 from cli_tools import done, former, refused
+from refusals import every_row, refuses
 from test_attention_maps import ours, theirs
 from torch import nn
 
@@ -158,10 +158,8 @@ def test_each_side_of_a_translator_has_a_length_and_a_vocabulary():
     model = EncoderDecoder(TransformerConfig(20, 9, **sizes), TransformerConfig(11, 4, **sizes))
     ids = torch.tensor([[5, 7, 2]])
     view(model.eval(), (ids + 10, ids))
-    with pytest.raises(ValueError, match="inputs: expected ids below 11, got 17"):
-        view(model, (ids, ids + 10))
-    with pytest.raises(ValueError, match="inputs: expected 4 tokens at most"):
-        view(model, (ids, ids.repeat(1, 2)))
+    refuses(lambda: view(model, (ids, ids + 10)), ValueError, "inputs", "17")
+    refuses(lambda: view(model, (ids, ids.repeat(1, 2))), ValueError, "inputs")
 
 
 def small(n):
@@ -220,11 +218,11 @@ def test_the_command_writes_a_page(tmp_path):
     assert str(file) in done("view", "--model", "numbers", "zwei", "drei", "--out", file)
     assert "zwei → two" in file.read_text(encoding="utf-8")
     for words, said in (
-        (("a", "b", "c"), "inputs: expected one input, or a list of two, got 3"),
-        (("a", "b", "--target", "x"), "target: expected one for each text, 2, got 1"),
-        (("a", "--target", "x"), "inputs: expected one text, since no decoder"),
-        (("a" * 99,), "inputs: expected 15 tokens at most"),
-        (("a", "--model", tmp_path / "no"), "model: there is no folder"),
+        (("a", "b", "c"), "inputs: "),
+        (("a", "b", "--target", "x"), "target: "),
+        (("a", "--target", "x"), "inputs: "),
+        (("a" * 99,), "inputs: "),
+        (("a", "--model", tmp_path / "no"), "model: "),
         (("a", "--out", tmp_path / "no" / "page.html"), "No such file"),
     ):
         refused(former("view", *words), said)
@@ -234,88 +232,54 @@ MODEL = LanguageModel(TransformerConfig(11, 6, d_model=16, n_heads=2, n_layers=2
 IDS, LETTERS = torch.tensor([[5, 7, 2]]), CharTokenizer("abcdefg")
 TABLE = {
     "view": [
-        (
-            "no attention",
-            lambda: view(nn.Linear(2, 2), IDS),
-            (ValueError, "model: expected one with"),
-        ),
-        ("no model", lambda: view("names", "a"), (TypeError, "model: expected Module", "str")),
-        ("no tokenizer", lambda: view(MODEL, "abc"), (TypeError, "tokenizer: expected", "None")),
-        ("a number", lambda: view(MODEL, 3, LETTERS), (TypeError, "inputs: expected", "int")),
-        (
-            "no text",
-            lambda: view(MODEL, ("a", 3), LETTERS),
-            (TypeError, "inputs: expected str", "int"),
-        ),
-        (
-            "too long",
-            lambda: view(MODEL, "a" * 9, LETTERS),
-            (ValueError, "inputs: expected 6 tok", "10"),
-        ),
+        ("no attention", lambda: view(nn.Linear(2, 2), IDS), ValueError, "model"),
+        ("no model", lambda: view("names", "a"), TypeError, "model", "str"),
+        ("no tokenizer", lambda: view(MODEL, "abc"), TypeError, "tokenizer", "None"),
+        ("a number", lambda: view(MODEL, 3, LETTERS), TypeError, "inputs", "int"),
+        ("no text", lambda: view(MODEL, ("a", 3), LETTERS), TypeError, "inputs", "int"),
+        ("too long", lambda: view(MODEL, "a" * 9, LETTERS), ValueError, "inputs", "10"),
         (
             "too long for BERT",
             lambda: view(theirs("Bert"), torch.ones(1, 17).long()),
-            (ValueError, "inputs: expected 16 tokens", "17"),
+            ValueError,
+            "inputs",
+            "17",
         ),
-        (
-            "another vocabulary",
-            lambda: view(MODEL, IDS + 8),
-            (ValueError, "inputs: expected ids below 11", "15"),
-        ),
-        (
-            "three inputs",
-            lambda: view(MODEL, [IDS] * 3),
-            (ValueError, "inputs: expected one input", "3"),
-        ),
-        ("no input", lambda: view(MODEL, []), (ValueError, "inputs: expected one input", "0")),
-        (
-            "a pair",
-            lambda: view(MODEL, ("a", "b"), LETTERS),
-            (ValueError, "inputs: expected one text", "2"),
-        ),
-        (
-            "two texts",
-            lambda: view(MODEL, IDS.repeat(2, 1)),
-            (ValueError, "weights: expected those of one"),
-        ),
+        ("another vocabulary", lambda: view(MODEL, IDS + 8), ValueError, "inputs", "15"),
+        ("three inputs", lambda: view(MODEL, [IDS] * 3), ValueError, "inputs", "3"),
+        ("no input", lambda: view(MODEL, []), ValueError, "inputs", "0"),
+        ("a pair", lambda: view(MODEL, ("a", "b"), LETTERS), ValueError, "inputs", "2"),
+        ("two texts", lambda: view(MODEL, IDS.repeat(2, 1)), ValueError, "weights"),
         (
             "tokens that are no text",
             lambda: view(MODEL, IDS, tokens=[1, 2, 3]),
-            (TypeError, "tokens: expected strings", "1, 2, 3"),
+            TypeError,
+            "tokens",
+            "1, 2, 3",
         ),
-        (
-            "few tokens",
-            lambda: view(MODEL, IDS, tokens=["a"]),
-            (ValueError, "tokens: expected 3", "got 1"),
-        ),
+        ("few tokens", lambda: view(MODEL, IDS, tokens=["a"]), ValueError, "tokens", "1"),
         (
             "tokens of one input",
             lambda: view(MODEL, [IDS, IDS], tokens=[["a", "b", "c"]]),
-            (ValueError, "tokens: expected a list for each input", "1"),
+            ValueError,
+            "tokens",
+            "1",
         ),
     ],
     "head": [
         (
             "not there",
             lambda: view(MODEL, IDS).head("self", 2, 3),
-            (
-                ValueError,
-                "head: expected one from ('self', 1, 1) to ('self', 2, 2)",
-                "('self', 2, 3)",
-            ),
+            ValueError,
+            "head",
+            "('self', 2, 3)",
         ),
-        (
-            "a kind",
-            lambda: plot_heads(view(MODEL, IDS), "cross"),
-            (ValueError, "kind: expected one of"),
-        ),
+        ("a kind", lambda: plot_heads(view(MODEL, IDS), "cross"), ValueError, "kind"),
     ],
 }
 
 
-@pytest.mark.parametrize("call, wanted", cases(TABLE))
-def test_bad_input(call, wanted):
-    judge(call, wanted)
+test_bad_input = every_row(TABLE)
 
 
 # ---------------------------------------------------------------- in a browser, without a network

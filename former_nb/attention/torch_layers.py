@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from ..base.guards import check_type
+from ..base.guards import check_that, check_type
 from .multi_head import MultiHeadAttention
 
 __all__ = ["mha_from_torch", "mha_to_torch"]
@@ -17,10 +17,17 @@ def mha_from_torch(
     """Our layer with the weights of `theirs`. Its dropout stays behind: ours is an option of each
     call. Raises `ValueError` if ours cannot be the same."""
     check_type("theirs", theirs, nn.MultiheadAttention)
-    extras = theirs.in_proj_weight is None or theirs.bias_k is not None or theirs.add_zero_attn
-    if extras or not theirs.batch_first:
-        wanted = "batch_first=True, without kdim, vdim, add_bias_kv and add_zero_attn"
-        raise ValueError(f"theirs: expected nn.MultiheadAttention with {wanted}")
+    d_model = theirs.embed_dim
+    came = {
+        "batch_first": theirs.batch_first,
+        "kdim": theirs.kdim,
+        "vdim": theirs.vdim,
+        "add_bias_kv": theirs.bias_k is not None,
+        "add_zero_attn": theirs.add_zero_attn,
+    }
+    fits = list(came.values()) == [True, d_model, d_model, False, False]
+    wanted = f"nn.MultiheadAttention with batch_first=True, its keys and values {d_model} wide"
+    check_that(fits, "theirs", wanted, came)
     has_bias = theirs.in_proj_bias is not None
     ours = kind(theirs.embed_dim, theirs.num_heads, bias=has_bias).to(theirs.in_proj_weight)
     inputs = [ours.w_q, ours.w_k, ours.w_v]
@@ -43,10 +50,9 @@ def mha_to_torch(
     check_type("ours", ours, MultiHeadAttention)
     inputs = [ours.w_q, ours.w_k, ours.w_v]
     d_model = ours.w_q.in_features
-    if any(layer.out_features != d_model for layer in inputs):
-        raise ValueError(
-            "ours: expected heads of keys and values as many as of queries, d_model wide together"
-        )
+    widths = [layer.out_features for layer in inputs]
+    wide = f"heads of queries, of keys and of values that are {d_model} wide together"
+    check_that(widths == [d_model] * 3, "ours", wide, widths)
     has_bias = ours.w_q.bias is not None
     theirs = nn.MultiheadAttention(
         d_model, d_model // ours.d_k, dropout, has_bias, batch_first=True

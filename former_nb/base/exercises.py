@@ -381,7 +381,7 @@ def hint(
     "Print one hint of an exercise and say how many there are."
     hints = find_exercise(number).hints
     if not 1 <= step <= len(hints):
-        raise ValueError(f"step: exercise {number} has hints 1 to {len(hints)}, got {step}")
+        raise ValueError(f"step: expected a hint of {number}, 1 to {len(hints)}, got {step}")
     print(f"Hint {step} of {len(hints)}: {hints[step - 1]}")
     if step < len(hints):
         print(f'hint("{number}", {step + 1}) shows the next.')

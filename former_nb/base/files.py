@@ -65,8 +65,8 @@ def find_model(
         return folder
     shipped = sorted(file.parent.name for file in SHIPPED.glob("*/config.json"))
     if str(name) not in shipped:
-        ships = f"the models that ship are {', '.join(shipped)}"
-        raise ValueError(f"model: there is no folder {str(folder)!r}; {ships}")
+        expected = f"a folder, or a model that ships ({', '.join(shipped)})"
+        raise ValueError(f"model: expected {expected}, got {str(folder)!r}")
     return SHIPPED / name
 
 
@@ -86,9 +86,9 @@ def read_text(
         byte = error.object[error.start]
         place = f"in position {len(lines[-1])} of line {len(lines)}"
         reason = f"byte 0x{byte:x} {place} cannot be decoded"
-        raise ValueError(f"file: {str(file)!r} cannot be read as UTF-8 text: {reason}") from None
+        raise ValueError(f"file: expected UTF-8 text in {str(file)!r}: {reason}") from None
     except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise ValueError(f"file: {str(file)!r} cannot be read as UTF-8 text: {error}") from None
+        raise ValueError(f"file: expected UTF-8 text in {str(file)!r}: {error}") from None
     before, nul, _ = text.partition("\0")
     if nul:
         line = before.count("\n") + 1
@@ -148,7 +148,9 @@ def open_regular(
             yield opened, facts.st_size
     except (OSError, ValueError) as error:  # NUL in a name is a ValueError
         reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"{name}: {str(file)!r} cannot be read: {reason}") from None
+        raise ValueError(
+            f"{name}: expected a file that can be read, got {str(file)!r}: {reason}"
+        ) from None
 
 
 def read_bytes(

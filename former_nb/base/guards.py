@@ -46,7 +46,8 @@ def check_that(
 ) -> None:
     "Raise `error`, with the sentence that all guards share, unless the argument fits."
     if not fits:
-        raise error(f"{name}: expected {wanted}, got {value!r:.200}")
+        came = " ".join(f"{value!r:.200}".split())  # a tensor takes several lines
+        raise error(f"{name}: expected {wanted}, got {came}")
 
 
 LARGEST = 2**63 - 1  # what PyTorch's integers hold
@@ -244,8 +245,8 @@ def check_over(
         )
     if t.ndim == 2 and t.shape[0] == shape[0] == shape[-2] > 1:
         raise ValueError(
-            f"{name}: shape {tuple(t.shape)} can be read as (T, S) or as (B, S), "
-            f"because B = T = {shape[0]}; give it {len(shape)} axes"
+            f"{name}: expected {len(shape)} axes, because two could be (T, S) or (B, S) "
+            f"where B = T = {shape[0]}, got shape {tuple(t.shape)}"
         )
 
 

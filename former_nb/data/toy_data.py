@@ -226,8 +226,10 @@ def collate_answers(
     def collate_some(rows):
         inputs, targets = collate(rows)  # (B, T)
         asking = (inputs == separator).cumsum(-1) == 0  # (B, T), before the separator
-        if asking.all(-1).any():
-            raise ValueError(f"rows: expected the separator, token {separator}, in each row")
+        missing = int(asking.all(-1).sum())
+        if missing:
+            expected = f"the separator, token {separator}, in each row"
+            raise ValueError(f"rows: expected {expected}, got {missing} without")
         return inputs, targets.masked_fill(asking, IGNORE)
 
     return collate_some

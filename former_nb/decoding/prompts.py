@@ -129,9 +129,8 @@ def encode_prompt(
     check_type("prompt", prompt, str)
     unknown = tokenizer.unknown(prompt)
     if unknown:
-        raise ValueError(
-            f"prompt: the model has never seen {unknown!r}; it knows {tokenizer.alphabet!r}"
-        )
+        known = f"characters that the model has seen, {tokenizer.alphabet!r}"
+        raise ValueError(f"prompt: expected {known}, got {unknown!r}")
     return [*tokenizer.before, *tokenizer.encode(prompt)] or [*tokenizer.after]
 
 

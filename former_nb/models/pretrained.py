@@ -81,7 +81,7 @@ def check_memory(
         sizes = ", ".join(f"{name} = {getattr(config, name):,}" for name in SIZES)
         raise ValueError(
             f"{sizes}: expected at most the {memory // 10**9:,} GB of this machine, "
-            f"these take {needed // 10**9:,} GB"
+            f"got a model of {needed // 10**9:,} GB"
         )
 
 

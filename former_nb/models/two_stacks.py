@@ -56,7 +56,9 @@ def block_from_torch(
     usual = theirs.linear1.bias is not None and theirs.norm1.eps == 1e-5 and len(dropouts) == 1
     if theirs.activation not in names or not usual:
         wanted = "ReLU or GELU, biases, layer_norm_eps=1e-5, one dropout everywhere"
-        raise ValueError(f"theirs: expected {wanted}")
+        activation = getattr(theirs.activation, "__name__", theirs.activation)
+        came = f"{activation}, {theirs.linear1}, {theirs.norm1}, dropouts {sorted(dropouts)}"
+        raise ValueError(f"theirs: expected {wanted}, got {came}")
     config = TransformerConfig(
         vocab_size=1,
         max_len=1,

@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from ..base.guards import check_int
 from ..base.traffic import count_flops, short_number
 from ..models.config import TransformerConfig
 from .optimization import checkpoint_blocks, make_optimizers, split_batch
@@ -168,6 +169,7 @@ def training_cost(
     watched. Without numbers nobody knows which tokens are pads, so rows are not packed, and each
     position is counted as a token. A batch with pads costs less than that on the CPU.
     """
+    check_int("processes", processes)
     alive = _Alive()
     saved = _Alive()  # for backward
     cuts = config.gradient_accumulation_steps

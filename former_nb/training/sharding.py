@@ -35,7 +35,9 @@ def sharding_wanted() -> bool:
         raise ValueError(f"fsdp_version: expected 2, got {version}")
     for name in ("offload_params", "activation_checkpointing"):
         if _is_set(f"FSDP_{name.upper()}"):
-            raise ValueError(f"fsdp_{name}: expected false, which is all that `fit` offers")
+            raise ValueError(
+                f"fsdp_{name}: expected false, which is all that `fit` offers, got true"
+            )
     return True
 
 

@@ -69,7 +69,8 @@ def check_trainable(
     tensors = model.state_dict(keep_vars=True).values()
     shaped = all(isinstance(t, torch.Tensor) and not nn.parameter.is_lazy(t) for t in tensors)
     if not shaped or not any(p.requires_grad for p in model.parameters()):
-        raise TypeError("model: expected tensors with a shape, and at least one to train")
+        expected = "tensors with a shape, and at least one to train"
+        raise TypeError(f"model: expected {expected}, got {type(model).__name__}")
 
 
 def read_first(

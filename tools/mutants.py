@@ -1,0 +1,306 @@
+"""Would a test notice? Fifty small faults in the numeric core, each against the tests of its part.
+
+python tools/mutants.py             all of them, one after another: minutes on one core
+python tools/mutants.py beam 12     those of files whose name holds "beam", and number 12
+python tools/mutants.py --limit 60  with at most 60 seconds of computing for each
+
+The package and its tests are copied to a temporary folder, a fault is planted there, and pytest
+runs. A fault is killed if a test fails, and survives if none does. The exit status is that of the
+survivors: 0 if there are none.
+"""
+
+import argparse
+import os
+import resource
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import hypothesis  # noqa: F401, as all imports here: every run has them from the start
+import numpy  # noqa: F401
+import pandas  # noqa: F401
+import pytest
+import torch  # noqa: F401
+import transformers  # noqa: F401
+
+ROOT = Path(__file__).resolve().parent.parent
+MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the tests that run
+    # ---- attention and masks
+    (
+        "attention/dot_product.py",
+        ".softmax(dim=-1).masked_fill(empty, 0.0)",
+        ".softmax(dim=-1)",
+        "attention",
+    ),
+    (
+        "attention/dot_product.py",
+        "q / q.shape[-1] ** 0.5",
+        "q / k.shape[-2] ** 0.5",
+        "attention",
+    ),
+    (
+        "attention/dot_product.py",
+        "if mask is not None or q.shape[-2] != k.shape[-2]:",
+        "if mask is not None:",
+        "attention",
+    ),
+    (
+        "attention/dot_product.py",
+        "mask.to(torch.promote_types(mask.dtype, torch.float32))",
+        "mask",
+        "attention",
+    ),
+    (
+        "attention/dot_product.py",
+        "nn.Linear(d_model, d_v or d_k, bias=False)",
+        "nn.Linear(d_model, d_k, bias=False)",
+        "bad_input",
+    ),
+    ("attention/masks.py", "key <= query", "key < query", "masks"),
+    ("attention/masks.py", "tokens != pad", "tokens > pad", "properties"),
+    ("attention/mask_patterns.py", "past.tril(S - T - window)", "past.tril(-window)", "properties"),
+    ("attention/mask_patterns.py", "< open_to_all)", "<= open_to_all)", "masks"),
+    ("base/guards.py", "a & b if b", "a | b if b", "bad_input"),
+    (
+        "base/guards.py",
+        "t.repeat_interleave(shared, dim=1)",
+        "t.repeat(1, shared, 1, 1)",
+        "attention",
+    ),
+    (
+        "attention/multi_head.py",
+        "x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)",
+        "x.unflatten(-1, (self.d_k, -1)).permute(0, 3, 1, 2)",
+        "attention",
+    ),
+    # ---- positions
+    (
+        "attention/positions.py",
+        "angle.cos()[:, : d_model // 2]",
+        "angle.cos().half()[:, : d_model // 2]",
+        "relative_positions",
+    ),
+    (
+        "attention/positions.py",
+        "torch.randn(max_len, d_model) * 0.02",
+        "torch.randn(max_len, d_model) * 0.2",
+        "config",
+    ),
+    ("attention/positions.py", "self.table[start:end]", "self.table[: x.shape[1]]", "properties"),
+    (
+        "attention/positions.py",
+        "[a * cos - b * sin, a * sin + b * cos]",
+        "[a * cos + b * sin, b * cos - a * sin]",
+        "relative_positions properties pretrained",
+    ),
+    (
+        "attention/positions.py",
+        "position = torch.arange(at, end",
+        "position = torch.arange(at - 1, end - 1",
+        "relative_positions",
+    ),
+    ("attention/relative_positions.py", "distance.abs()", "-distance", "relative_positions"),
+    (
+        "attention/relative_positions.py",
+        "clamp(-self.max_distance, self.max_distance)",
+        "clamp(-self.max_distance, 0)",
+        "relative_positions",
+    ),
+    (
+        "attention/relative_positions.py",
+        "self.frequency = scale(self.frequency)\n        self.keep_table()",
+        "self.frequency = scale(self.frequency)",
+        "relative_positions",
+    ),
+    # ---- blocks and models
+    (
+        "models/block.py",
+        "norm(x + self.dropout(part(x, *args, **options)))",
+        "norm(x) + self.dropout(part(x, *args, **options))",
+        "block",
+    ),
+    (
+        "models/block.py",
+        'options["dropout"] = self.dropout.p if self.training else 0.0',
+        'options["dropout"] = 0.0',
+        "block",
+    ),
+    (
+        "models/block.py",
+        "self.tokens(tokens) * self.scale",
+        "self.tokens(tokens)",
+        "block",
+    ),
+    ("models/config.py", "F.silu(gate) * value", "F.silu(value) * gate", "block config pretrained"),
+    ("models/config.py", "writes = 3", "writes = 2", "config encoder_decoder"),
+    ("models/generator.py", "self.embed(tokens, start)", "self.embed(tokens)", "decoding"),
+    (
+        "models/encoder_decoder.py",
+        "self.decode(tgt, self.encode(src), padding_mask(src))",
+        "self.decode(tgt, self.encode(src))",
+        "encoder_decoder",
+    ),
+    (
+        "models/encoder_decoder.py",
+        "dict(mask=memory_mask, dropout=dropout)",
+        "dict(mask=memory_mask)",
+        "block encoder_decoder",
+    ),
+    ("models/encoder_decoder.py", "std=d_model**-0.5", "std=0.02", "encoder_decoder config"),
+    # ---- losses and steps
+    (
+        "training/losses.py",
+        "loss / counts.sum().clamp(min=1)",
+        "loss / max(len(counts), 1)",
+        "training",
+    ),
+    (
+        "training/losses.py",
+        "right = has_target & ~wrong.any(-1)",
+        "right = ~wrong.any(-1)",
+        "training",
+    ),
+    (
+        "training/losses.py",
+        "count += (targets != IGNORE).sum()",
+        "count += targets.numel()",
+        "generator",
+    ),
+    ("training/optimization.py", "(step - rise) / (steps - rise)", "step / steps", "optimization"),
+    ("training/optimization.py", "(rise / (step + 1)) ** 0.5", "rise / (step + 1)", "optimization"),
+    (
+        "training/optimization.py",
+        "weights(nn.Linear) - weights(nn.Embedding)",
+        "weights(nn.Linear)",
+        "optimization",
+    ),
+    (
+        "training/optimization.py",
+        "nothing = torch.full_like(targets[:1], IGNORE)",
+        "nothing = targets[:1]",
+        "optimization",
+    ),
+    # ---- decoding
+    ("decoding/sampling.py", "rest <= 1 - top_p", "rest < 1 - top_p", "decoding"),
+    ("decoding/sampling.py", "logits < least", "logits <= least", "decoding"),
+    ("decoding/sampling.py", "manual_seed((seed + i) % 2**64)", "manual_seed(seed)", "decoding"),
+    (
+        "decoding/beam_search.py",
+        "penalty: ((5 + length) / 6)",
+        "penalty: ((5 + length) / 5)",
+        "decoding",
+    ),
+    (
+        "decoding/beam_search.py",
+        "n = texts[0].num_beams * (1 + len(texts[0].ends))",
+        "n = texts[0].num_beams + 1",
+        "decoding encoder_decoder",
+    ),
+    (
+        "decoding/beam_search.py",
+        "bound = self.score(self.sums[0], self.steps)",
+        "bound = now",
+        "decoding",
+    ),
+    (
+        "decoding/caches.py",
+        "self.end - self.window + 1)",
+        "self.end - self.window + 2)",
+        "decoding",
+    ),
+    (
+        "decoding/caches.py",
+        "rows != list(range(self.rows))",
+        "sorted(rows) != list(range(self.rows))",
+        "decoding",
+    ),
+    # ---- data
+    ("data/batches.py", 'f"{self.seed} {self.epoch}"', 'f"{self.seed}"', "batches"),
+    (
+        "models/packing.py",
+        "key=lambda i: (tgt[i], src[i])",
+        "key=lambda i: tgt[i]",
+        "packing",
+    ),
+    ("data/subwords.py", "best = min(tied", "best = max(tied", "subwords"),
+    (
+        "data/subwords.py",
+        "min(learned, key=lambda pair: rank[pair])",
+        "learned[0]",
+        "subwords",
+    ),
+    # ---- n-grams and scores
+    ("inspection/ngrams.py", "if counter[token] > 1:", "if False:", "generator"),
+    ("inspection/scores.py", "drawn <= 0 if b > a else drawn >= 0", "drawn >= 0", "subwords"),
+]
+
+
+def plant(package, file, old, new):
+    "Exchange `old` for `new` in a file. Raises `ValueError` unless it is there once."
+    path = package / file
+    text = path.read_text(encoding="utf-8")
+    if text.count(old) != 1:
+        raise ValueError(f"{file}: expected {old!r} once, got it {text.count(old)} times")
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return path, text
+
+
+def run_tests(folder, tests, limit):
+    "pytest in a process that has PyTorch already and ends itself after so many seconds of its own."
+    log = folder / "log.txt"
+    process = os.fork()
+    if process == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.chdir(folder)
+        sys.path.insert(0, str(folder))
+        os.environ["PYTHONPATH"] = str(folder)  # for processes that tests start
+        files = [f"tests/test_{name}.py" for name in tests.split()]
+        os._exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *files]))
+    _, status = os.waitpid(process, 0)
+    return os.waitstatus_to_exitcode(status), log.read_text(errors="replace").splitlines()
+
+
+def judge(folder, tests, limit):
+    "A verdict, and the first test that failed."
+    code, lines = run_tests(folder, tests, limit)
+    last = lines[-1] if lines else ""
+    if code == 0:
+        return "survived", last
+    failed = [line for line in lines if line.startswith("FAILED")]
+    if code == 1 and failed:
+        return "killed", failed[0][len("FAILED tests/") :]
+    return "no verdict", f"pytest ended with {code}: {last}"
+
+
+def main(args):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("chosen", nargs="*", help="numbers, or parts of the names of files")
+    parser.add_argument("--limit", type=int, default=120, help="seconds of computing for each")
+    options = parser.parse_args(args)
+    sys.dont_write_bytecode = True  # a fault may be as long as what it replaces, in the same second
+    counts = {"killed": 0, "survived": 0, "no verdict": 0}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for part in ("former_nb", "tests"):
+            ignore = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / part, folder / part, ignore=ignore)
+        shutil.copy(ROOT / "pytest.ini", folder)
+        for number, (file, old, new, tests) in enumerate(MUTANTS, 1):
+            matches = [str(number) == word or word in file for word in options.chosen]
+            if options.chosen and not any(matches):
+                continue
+            path, text = plant(folder / "former_nb", file, old, new)
+            verdict, why = judge(folder, tests, options.limit)
+            path.write_text(text, encoding="utf-8")
+            counts[verdict] += 1
+            print(f"{number:2} {verdict:10} {file}: {new!r:.60}  {why:.160}", flush=True)
+    print(", ".join(f"{n} {verdict}" for verdict, n in counts.items()))
+    return int(counts["survived"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
