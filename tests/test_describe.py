@@ -7,7 +7,7 @@ matplotlib.use("Agg")
 import pandas as pd
 import pytest
 import torch
-from bad_input_table import cases, judge, public_names
+from refusals import every_row
 from test_attention_maps import hooks, ours, theirs
 from torch import nn
 
@@ -164,51 +164,58 @@ LM, TR = ours(LanguageModel), ours(EncoderDecoder)
 TABLE = describe(LM, TOKENS, repeats=0)
 BAD = {
     "bind_inputs": [
-        ("no module", lambda: bind_inputs(3, TOKENS), (TypeError, "model: expected Module")),
+        ("no module", lambda: bind_inputs(3, TOKENS), TypeError, "model"),
         (
             "one side of two",
             lambda: bind_inputs(TR, TOKENS),
-            (ValueError, "batch: expected also tgt, which EncoderDecoder takes", "['src']"),
+            ValueError,
+            "batch",
+            "['src']",
         ),
         (
             "nothing",
             lambda: bind_inputs(TR, {}),
-            (ValueError, "batch: expected also src, tgt, which EncoderDecoder takes", "[]"),
+            ValueError,
+            "batch",
+            "[]",
         ),
         (
             "too many",
             lambda: bind_inputs(LM, (TOKENS, TOKENS, TOKENS)),
-            (ValueError, "batch: expected no more than LanguageModel takes, (tokens, attend)"),
+            ValueError,
+            "batch",
         ),
         (
             "another name",
             lambda: bind_inputs(LM, dict(input_ids=TOKENS)),
-            (ValueError, "batch: expected no more than LanguageModel takes", "input_ids"),
+            ValueError,
+            "batch",
+            "input_ids",
         ),
         (
             "targets, too",
             lambda: bind_inputs(LM, (TOKENS, TOKENS)),
-            (ValueError, "batch: expected inputs alone, without targets", "attend"),
+            ValueError,
+            "batch",
+            "attend",
         ),
     ],
     "describe": [
-        ("no module", lambda: describe("gpt", TOKENS), (TypeError, "model: expected Module")),
-        ("one side", lambda: describe(TR, TOKENS), (ValueError, "batch: expected also tgt")),
-        ("depth below 0", lambda: describe(LM, TOKENS, -1), (ValueError, "depth: ")),
-        ("half a pass", lambda: describe(LM, TOKENS, repeats=0.5), (TypeError, "repeats: ")),
+        ("no module", lambda: describe("gpt", TOKENS), TypeError, "model"),
+        ("one side", lambda: describe(TR, TOKENS), ValueError, "batch"),
+        ("depth below 0", lambda: describe(LM, TOKENS, -1), ValueError, "depth"),
+        ("half a pass", lambda: describe(LM, TOKENS, repeats=0.5), TypeError, "repeats"),
     ],
     "draw": [
-        ("no table", lambda: draw([1]), (TypeError, "table: expected DataFrame")),
-        ("a word", lambda: draw(TABLE, ("kind",)), (ValueError, "columns: expected one of")),
-        ("no clock", lambda: draw(TABLE), (ValueError, "columns: expected one of", "ms")),
+        ("no table", lambda: draw([1]), TypeError, "table"),
+        ("a word", lambda: draw(TABLE, ("kind",)), ValueError, "columns"),
+        ("no clock", lambda: draw(TABLE), ValueError, "columns", "ms"),
     ],
 }
 
 
-@pytest.mark.parametrize("call, wanted", cases(BAD))
-def test_bad_input(call, wanted):
-    judge(call, wanted)
+test_bad_input = every_row(BAD)
 
 
 def test_every_public_name_has_its_bad_input():
-    assert public_names(module) == BAD.keys()
+    assert set(module.__all__) == BAD.keys()

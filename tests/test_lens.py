@@ -3,7 +3,7 @@ other text would have done, and nothing is left on the model."""
 
 import pytest
 import torch
-from bad_input_table import cases, judge, public_names
+from refusals import every_row
 from test_attention_maps import PADDED, hooks, ours
 from torch import nn
 from torch.testing import assert_close
@@ -192,8 +192,8 @@ def test_errors_leave_the_model_as_it_was(training):
 LM, POST = ours(LanguageModel), ours(LanguageModel, norm_first=False)
 TOKENS = PADDED[:, :4]
 LINEAR = nn.Linear(2, 2)
-NO_MODEL = (TypeError, "model: expected LanguageModel or Classifier or EncoderDecoder", "Linear")
-POST_NORM = (ValueError, "model: expected pre-norm", "post-norm")
+NO_MODEL = TypeError, "model", "Linear"
+POST_NORM = ValueError, "model", "post-norm"
 
 
 def edited(edits):
@@ -203,64 +203,69 @@ def edited(edits):
 
 BAD = {
     "find_stack": [
-        ("another model", lambda: find_stack(LINEAR), NO_MODEL),
-        ("post-norm", lambda: find_stack(POST), POST_NORM),
+        ("another model", lambda: find_stack(LINEAR), *NO_MODEL),
+        ("post-norm", lambda: find_stack(POST), *POST_NORM),
     ],
-    "find_parts": [("post-norm", lambda: find_parts(POST), POST_NORM)],
-    "read_writes": [("post-norm", lambda: read_writes(POST, TOKENS), POST_NORM)],
-    "logit_lens": [("post-norm", lambda: logit_lens(POST, TOKENS), POST_NORM)],
+    "find_parts": [("post-norm", lambda: find_parts(POST), *POST_NORM)],
+    "read_writes": [("post-norm", lambda: read_writes(POST, TOKENS), *POST_NORM)],
+    "logit_lens": [("post-norm", lambda: logit_lens(POST, TOKENS), *POST_NORM)],
     "scale_part": [
         (
             "another width",
             lambda: scale_part(nn.LayerNorm(3), torch.ones(1, 1, 4), torch.ones(1, 1, 4)),
-            (RuntimeError, ""),
+            RuntimeError,
+            "",
         )
     ],
     "attribute_logits": [
-        ("post-norm", lambda: attribute_logits(POST, TOKENS, tokens=TOKENS), POST_NORM),
+        ("post-norm", lambda: attribute_logits(POST, TOKENS, tokens=TOKENS), *POST_NORM),
         (
             "a row less",
             lambda: attribute_logits(LM, TOKENS, tokens=TOKENS[:1]),
-            (ValueError, "tokens: expected shape (B = 2, T = 4), got (1, 4)"),
+            ValueError,
+            "tokens",
         ),
         (
             "targets that do not count",
             lambda: attribute_logits(LM, TOKENS, tokens=TOKENS - 100),
-            (ValueError, "tokens: expected numbers from 0 to 10"),
+            ValueError,
+            "tokens",
         ),
         (
             "a number against",
             lambda: attribute_logits(LM, TOKENS, tokens=TOKENS, against=3),
-            (TypeError, "against: expected torch.int64 of shape"),
+            TypeError,
+            "against",
         ),
     ],
-    "find_readers": [("another model", lambda: find_readers(LINEAR), NO_MODEL)],
-    "record_stream": [("another model", lambda: record_stream(LINEAR).__enter__(), NO_MODEL)],
+    "find_readers": [("another model", lambda: find_readers(LINEAR), *NO_MODEL)],
+    "record_stream": [("another model", lambda: record_stream(LINEAR).__enter__(), *NO_MODEL)],
     "edit_stream": [
         (
             "no such layer",
             lambda: edited({("self", 3): torch.tanh}),
-            (ValueError, "edits: expected one of [('self', 0), ('self', 1), ('self', 2)]"),
+            ValueError,
+            "edits",
         ),
         (
             "a shape that does not fit",
             lambda: edited({("self", 1): lambda x: x[0]}),
-            (ValueError, "edits: expected functions that give a tensor of shape (2, 4, 24)"),
+            ValueError,
+            "edits",
         ),
         (
             "nothing",
             lambda: edited({("self", 1): lambda x: None}),
-            (ValueError, "edits: expected functions", "got None"),
+            ValueError,
+            "edits",
+            "got None",
         ),
     ],
 }
 
 
-@pytest.mark.parametrize("call, wanted", cases(BAD))
-def test_bad_input(call, wanted):
-    judge(call, wanted)
-    assert not hooks(LM) and not hooks(POST)
+test_bad_input = every_row(BAD)
 
 
 def test_every_public_name_has_its_bad_input():
-    assert public_names(lens) == BAD.keys()
+    assert set(lens.__all__) == BAD.keys()
