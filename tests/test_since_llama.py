@@ -44,9 +44,9 @@ def made(name, part, **settings):
     transformers = pytest.importorskip("transformers", reason=reason)
     common = dict(hidden_size=D, num_attention_heads=H, num_key_value_heads=KV, head_dim=D_K)
     rope = dict(rope_type="default", rope_theta=10_000.0, partial_rotary_factor=1.0)
-    config = getattr(transformers, f"{name}Config")(
-        **{**common, "rope_parameters": rope, "attention_bias": False, **settings}
-    )
+    common.update(rope_parameters=rope, attention_bias=False)
+    common.update(settings)
+    config = getattr(transformers, f"{name}Config")(**common)
     config._attn_implementation = "eager"
     package = {"GptOss": "gpt_oss", "DeepseekV3": "deepseek_v3", "Qwen3Next": "qwen3_next"}
     folder = package.get(name, name.lower())
