@@ -41,7 +41,7 @@ COURSE = """
 08_training         losses optimization checkpoints scaling speed
 09_classifier       baselines masked_language
 10_generator        long_texts
-11_decoding         sampling beam_search caches
+11_decoding         sampling beam_search caches 12_since_llama 12_mixture_of_experts
 13_encoder_decoder
 14_number_words     lens
 15_subwords
@@ -67,7 +67,14 @@ TOUR = "00_tour"
 LEVELS = [line.split() for line in FOLDERS.split("\n") if line]
 LEVEL = {folder: i for i, folders in enumerate(LEVELS) for folder in folders}
 ROWS = [line.split() for line in COURSE.strip().splitlines()]
-BEHIND = {lesson: [f"deeper/{lesson[:2]}_{dive}" for dive in dives] for lesson, *dives in ROWS}
+
+
+def dive_page(lesson, dive):
+    "The page of a deep dive; one that has a number already waits for its lesson."
+    return f"deeper/{dive}" if dive[0].isdigit() else f"deeper/{lesson[:2]}_{dive}"
+
+
+BEHIND = {lesson: [dive_page(lesson, dive) for dive in dives] for lesson, *dives in ROWS}
 PATH = list(BEHIND)
 DIVES = [dive for dives in BEHIND.values() for dive in dives]
 STEPS = [TOUR]  # the pages of the path in their order: the tour, lessons and builds

@@ -14,5 +14,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "grouped_query": "GroupedQueryAttention",
         "mask_patterns": "document_mask prefix_mask sliding_window_mask",
         "flash": "block_attention",
+        "since_llama": "GatedAttention LatentAttention QKNorm Sink",
     },
 )

@@ -35,7 +35,14 @@ from ..data.tokenization import load_tokenizer
 from ..data.tokens import TextTokenizer
 
 # each of these modules enters its models
-from ..models import baselines, bigrams, classifier, encoder_decoder, generator  # noqa: F401
+from ..models import (  # noqa: F401
+    baselines,
+    bigrams,
+    classifier,
+    encoder_decoder,
+    generator,
+    mixture_of_experts,
+)
 from ..models.pretrained import (
     CONFIG,
     MODEL_CLASSES,
