@@ -15,7 +15,6 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.attention.dot_product import attention, attention_weights
-from former_nb.attention.grouped_query import GroupedQueryAttention
 from former_nb.attention.mask_formats import to_torch_mha
 from former_nb.attention.mask_patterns import document_mask, sliding_window_mask
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
@@ -32,6 +31,7 @@ from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.modern_decoder import GroupedQueryAttention
 
 SHAPES = [  # B, h, T, S, d_k, d_v
     (2, 3, 5, 7, 11, 13),  # fewer queries than keys

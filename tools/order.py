@@ -42,6 +42,7 @@ COURSE = """
 09_classifier       baselines masked_language
 10_generator        long_texts
 11_decoding         sampling beam_search caches
+12_modern_decoder
 13_encoder_decoder
 14_number_words
 15_subwords
@@ -49,8 +50,10 @@ COURSE = """
 """
 BUILDS = {"06_block": "build_a", "16_translation": "build_c"}  # lesson -> the build after it
 AHEAD = {  # deep dives that show or wrap what a later lesson derives
+    "deeper/03_equivalent_forms": ["12_modern_decoder"],  # heads that share keys and values
     "deeper/04_mask_patterns": ["10_generator"],  # a mask in a whole model
     "deeper/04_flash": ["10_generator"],
+    "deeper/05_relative_positions": ["12_modern_decoder"],
     "deeper/07_packing": ["13_encoder_decoder", "deeper/08_losses"],  # a wrapper around two stacks
     "deeper/08_scaling": ["10_generator"],
     "deeper/08_speed": ["09_classifier", "10_generator", "11_decoding", "deeper/11_caches"],
