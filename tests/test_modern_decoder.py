@@ -137,6 +137,14 @@ def test_the_norm_is_that_of_pytorch_forward_and_backward(shape, eps):
     assert ours(torch.zeros(2, 24).double()).equal(torch.zeros(2, 24).double())
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_in_half_precision_the_norm_computes_its_squares_in_float32(dtype):
+    x = (300 * torch.randn(3, 24)).to(dtype)
+    y = RMSNorm(24).to(dtype)(x)
+    assert y.dtype == dtype
+    assert_close(y, nn.RMSNorm(24, eps=1e-5)(x.float()).to(dtype))
+
+
 def test_the_network_has_two_thirds_of_the_units_and_the_weights_of_one_without_a_gate():
     network = SwiGLU(48, 128)
     assert sum(weight.numel() for weight in network.parameters()) == 2 * 48 * 192

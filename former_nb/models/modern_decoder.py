@@ -33,8 +33,9 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(d_model))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # both (..., d_model)
-        mean_square = x.square().mean(dim=-1, keepdim=True)  # (..., 1)
-        return self.weight * x / (mean_square + self.eps).sqrt()
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))  # squares overflow in float16
+        mean_square = wide.square().mean(dim=-1, keepdim=True)  # (..., 1)
+        return self.weight * (wide / (mean_square + self.eps).sqrt()).type_as(x)
 
 # %% ../../nbs/12_modern_decoder.ipynb #md12swigluclass
 class SwiGLU(nn.Module):
@@ -130,9 +131,9 @@ class ModernDecoder(nn.Module):
         if tied:
             self.head.weight = self.embed.weight  # one matrix for both
         self.rotary = Rotary(d_model // n_heads, max_len, rope_base)
-        self.start_small()
+        self.init_weights()
 
-    def start_small(self):
+    def init_weights(self):
         "Normal(0, 0.02), and smaller for the 2 n matrices that write to the stream (lesson 06)."
         for name, weight in self.named_parameters():
             std = 0.02
