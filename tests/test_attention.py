@@ -19,7 +19,6 @@ from torch.testing import assert_close
 from former_nb.attention.dot_product import attention, attention_weights
 from former_nb.attention.equivalent_forms import GrowingCache
 from former_nb.attention.flash import block_attention
-from former_nb.attention.grouped_query import GroupedQueryAttention
 from former_nb.attention.mask_formats import to_torch_mha
 from former_nb.attention.mask_patterns import (
     document_mask,
@@ -40,6 +39,7 @@ from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.modern_decoder import GroupedQueryAttention
 from former_nb.models.packing import PackedRows
 from former_nb.models.two_stacks import attend_beams
 

@@ -37,7 +37,6 @@ from former_nb.attention.equivalent_forms import (
     GrowingCache,
     count_cost,
 )
-from former_nb.attention.grouped_query import GroupedQueryAttention
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import (
     LearnedPositions,
@@ -79,6 +78,7 @@ from former_nb.base.guards import (
 )
 from former_nb.inspection.recording import record_attention
 from former_nb.models.encoder_decoder import CrossAttention
+from former_nb.models.modern_decoder import GroupedQueryAttention
 
 # ---- 02 and 03
 

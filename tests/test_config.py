@@ -12,7 +12,6 @@ from refusals import refuses
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention.grouped_query import GroupedQueryAttention
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.models.block import Stack
 from former_nb.models.config import (
@@ -27,6 +26,7 @@ from former_nb.models.config import (
 from former_nb.models.encoder_decoder import Decoder, EncoderDecoder
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig, as_hub_config, make_config, scale_frequencies
+from former_nb.models.modern_decoder import GroupedQueryAttention
 from former_nb.models.pretrained import check_memory
 
 SIZES = dict(vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0)

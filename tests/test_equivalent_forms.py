@@ -7,8 +7,8 @@ from former_nb.attention.equivalent_forms import (
     GrowingCache,
     count_cost,
 )
-from former_nb.attention.grouped_query import GroupedQueryAttention
 from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.models.modern_decoder import GroupedQueryAttention
 
 
 def numbers(*shape, seed=0):

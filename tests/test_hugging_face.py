@@ -8,7 +8,6 @@ import torch
 from torch.testing import assert_close
 
 from former_nb.attention.dot_product import attention
-from former_nb.attention.grouped_query import GroupedQueryAttention
 from former_nb.attention.mask_formats import from_attention_mask, to_attention_mask
 from former_nb.attention.mask_patterns import document_mask, prefix_mask, sliding_window_mask
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
@@ -23,6 +22,7 @@ from former_nb.attention.relative_positions import (
 )
 from former_nb.decoding.caches import LayerCache
 from former_nb.inspection.recording import Recorder
+from former_nb.models.modern_decoder import GroupedQueryAttention
 
 transformers = pytest.importorskip("transformers")
 from transformers.masking_utils import create_causal_mask

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from former_nb.attention.dot_product import attention, attention_weights
-from former_nb.attention.grouped_query import GroupedQueryAttention
 from former_nb.attention.mask_formats import (
     from_additive,
     from_attention_mask,
@@ -45,6 +44,7 @@ from former_nb.attention.self_attention import (
 from former_nb.base.guards import merge_masks
 from former_nb.decoding.caches import LayerCache
 from former_nb.models.encoder_decoder import CrossAttention
+from former_nb.models.modern_decoder import GroupedQueryAttention
 
 LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 800))

@@ -41,7 +41,8 @@ COURSE = """
 08_training         losses optimization checkpoints scaling speed
 09_classifier       baselines masked_language
 10_generator        long_texts
-11_decoding         sampling beam_search caches 12_since_llama 12_mixture_of_experts
+11_decoding         sampling beam_search caches
+12_modern_decoder   since_llama mixture_of_experts
 13_encoder_decoder
 14_number_words     lens
 15_subwords
@@ -51,8 +52,10 @@ BUILDS = {"06_block": "build_a", "16_translation": "build_c"}  # lesson -> the b
 AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/02_additive": ["04_masks", "07_text", "deeper/07_batches", "08_training"]
     + ["13_encoder_decoder"],  # the network in a model that is trained
+    "deeper/03_equivalent_forms": ["12_modern_decoder"],  # heads that share keys and values
     "deeper/04_mask_patterns": ["10_generator"],  # a mask in a whole model
     "deeper/04_flash": ["10_generator"],
+    "deeper/05_relative_positions": ["12_modern_decoder"],
     "deeper/07_packing": ["13_encoder_decoder", "deeper/08_losses"],  # a wrapper around two stacks
     "deeper/08_scaling": ["10_generator"],
     "deeper/08_speed": ["09_classifier", "10_generator", "11_decoding", "deeper/11_caches"],
@@ -67,14 +70,7 @@ TOUR = "00_tour"
 LEVELS = [line.split() for line in FOLDERS.split("\n") if line]
 LEVEL = {folder: i for i, folders in enumerate(LEVELS) for folder in folders}
 ROWS = [line.split() for line in COURSE.strip().splitlines()]
-
-
-def dive_page(lesson, dive):
-    "The page of a deep dive; one that has a number already waits for its lesson."
-    return f"deeper/{dive}" if dive[0].isdigit() else f"deeper/{lesson[:2]}_{dive}"
-
-
-BEHIND = {lesson: [dive_page(lesson, dive) for dive in dives] for lesson, *dives in ROWS}
+BEHIND = {lesson: [f"deeper/{lesson[:2]}_{dive}" for dive in dives] for lesson, *dives in ROWS}
 PATH = list(BEHIND)
 DIVES = [dive for dives in BEHIND.values() for dive in dives]
 STEPS = [TOUR]  # the pages of the path in their order: the tour, lessons and builds

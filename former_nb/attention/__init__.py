@@ -11,7 +11,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "masks": "causal_mask combine_masks padding_mask",
         "positions": "LearnedPositions Rotary SinusoidalPositions",
         "relative_positions": "ALiBi RelativeBias ScaledRotary",
-        "grouped_query": "GroupedQueryAttention",
         "mask_patterns": "document_mask prefix_mask sliding_window_mask",
         "flash": "block_attention",
         "since_llama": "GatedAttention LatentAttention QKNorm Sink",

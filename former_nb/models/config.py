@@ -15,12 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..attention.grouped_query import GroupedQueryAttention
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
 from ..attention.relative_positions import ALiBi, RelativeBias
 from ..base.core import Settings
 from ..base.guards import check_choice, check_heads, check_int, check_share
+from .modern_decoder import GroupedQueryAttention
 
 __all__ = [
     "swiglu",

@@ -1,0 +1,297 @@
+"""The decoder of lesson 12 beside `LanguageModel`, Hugging Face's Llama and PyTorch's layers."""
+
+import ast
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from former_nb.attention.dot_product import attention
+from former_nb.attention.masks import causal_mask
+from former_nb.checks.lesson_12 import llama_names
+from former_nb.data.batches import make_batches
+from former_nb.data.text import CharTokenizer, encode_texts
+from former_nb.decoding.caches import KVCache
+from former_nb.decoding.decoding import generate
+from former_nb.inspection.leaks import assert_no_leak
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig
+from former_nb.models.modern_decoder import (
+    GroupedQueryAttention,
+    ModernBlock,
+    ModernDecoder,
+    RMSNorm,
+    SwiGLU,
+)
+from former_nb.training.training import TrainingConfig, batch_loss, fit
+
+V = 37
+SIZES = dict(vocab_size=V, max_len=16, d_model=24, n_heads=6, n_kv_heads=2, n_layers=3, d_ff=20)
+NEAR = dict(rtol=1e-10, atol=1e-10)
+KINDS = {
+    "tied": {},
+    "a head of its own": dict(tied=False),
+    "one head of keys": dict(n_kv_heads=1),
+    "as many as queries": dict(n_kv_heads=6),
+    "base and eps": dict(rope_base=500.0, eps=1e-3),
+}
+
+
+def loud(model):
+    "The model in double precision, with weights that are large enough to tell models apart."
+    torch.manual_seed(0)
+    for weight in model.parameters():
+        nn.init.normal_(weight, 1.0 if weight.ndim == 1 else 0.0, 0.3)
+    return model.double()
+
+
+def tokens(*shape, seed=1):
+    return torch.randint(V, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def of_lesson_10(ours, n_kv_heads=2, rope_base=10_000.0, eps=1e-5, tied=True):
+    "The model of lesson 10 with the parts and the weights of a modern decoder."
+    sizes = SIZES | dict(n_kv_heads=n_kv_heads)
+    parts = dict(norm="rms", activation="swiglu", positions="rotary", bias="none", dropout=0.0)
+    rare = dict(norm_eps=eps, rope_base=rope_base, tied_head=tied)
+    theirs = LanguageModel(HubConfig(**sizes, **parts, **rare)).double()
+    state = {"head.weight": ours.head.weight, "embed.tokens.weight": ours.embed.weight}
+    state["stack.norm.weight"] = ours.norm.weight
+    for i, block in enumerate(ours.blocks):
+        for name, weight in block.state_dict().items():
+            state[f"stack.blocks.{i}.{name}"] = weight
+        del state[f"stack.blocks.{i}.ff.w_gate.weight"]
+        both = [block.ff.w_gate.weight, block.ff.w_in.weight]
+        state[f"stack.blocks.{i}.ff.w_in.weight"] = torch.cat(both)
+    theirs.load_state_dict(state)
+    return theirs
+
+
+@pytest.mark.parametrize("changes", KINDS.values(), ids=KINDS)
+def test_logits_and_gradients_are_those_of_the_model_of_lesson_10(changes):
+    ours = loud(ModernDecoder(**SIZES | changes))
+    theirs = of_lesson_10(ours, **changes)
+    text = tokens(3, 11)
+    targets = tokens(3, 11, seed=2)
+    assert_close(ours(text), theirs(text), **NEAR)
+    batch_loss(ours, (text, targets)).backward()
+    batch_loss(theirs, (text, targets)).backward()
+    assert_close(ours.embed.weight.grad, theirs.embed.tokens.weight.grad, **NEAR)
+    assert_close(ours.head.weight.grad, theirs.head.weight.grad, **NEAR)
+    assert_close(ours.norm.weight.grad, theirs.stack.norm.weight.grad, **NEAR)
+    for mine, other in zip(ours.blocks, theirs.stack.blocks):
+        for name, weight in other.named_parameters():
+            gradient = mine.get_parameter(name).grad
+            if name == "ff.w_in.weight":
+                gradient = torch.cat([mine.ff.w_gate.weight.grad, mine.ff.w_in.weight.grad])
+            assert_close(gradient, weight.grad, **NEAR)
+
+
+@pytest.mark.parametrize("changes", KINDS.values(), ids=KINDS)
+def test_a_llama_of_hugging_face_gives_the_same_logits(changes):
+    transformers = pytest.importorskip("transformers")
+    ours = loud(ModernDecoder(**SIZES | changes)).eval()
+    config = transformers.LlamaConfig(
+        vocab_size=V,
+        hidden_size=24,
+        intermediate_size=20,
+        num_hidden_layers=3,
+        num_attention_heads=6,
+        num_key_value_heads=changes.get("n_kv_heads", 2),
+        max_position_embeddings=16,
+        rms_norm_eps=changes.get("eps", 1e-5),
+        rope_parameters=dict(rope_type="default", rope_theta=changes.get("rope_base", 1e4)),
+        tie_word_embeddings=changes.get("tied", True),
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    theirs = transformers.LlamaForCausalLM(config).double().eval()
+    state = ours.state_dict()
+    theirs.load_state_dict({name: state[mine] for name, mine in llama_names(3).items()})
+    text = tokens(3, 11)
+    with torch.no_grad():  # theirs turns by angles in float32, as ours does
+        assert_close(ours(text), theirs(text).logits, rtol=1e-5, atol=1e-5)
+
+
+# ---- each part beside PyTorch's
+
+
+@pytest.mark.parametrize("shape", [(24,), (3, 24), (2, 3, 5, 24), (0, 24)], ids=str)
+@pytest.mark.parametrize("eps", [1e-5, 1e-2])
+def test_the_norm_is_that_of_pytorch_forward_and_backward(shape, eps):
+    ours = RMSNorm(24, eps).double()
+    theirs = nn.RMSNorm(24, eps=eps).double()
+    nn.init.normal_(ours.weight)
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(*shape, dtype=torch.float64) * 0.01
+    gradients = []
+    for norm in (ours, theirs):
+        leaf = x.clone().requires_grad_()
+        y = norm(leaf)
+        y.square().sum().backward()
+        gradients.append((y, leaf.grad, norm.weight.grad))
+    assert_close(*gradients, **NEAR)
+    assert ours(torch.zeros(2, 24).double()).equal(torch.zeros(2, 24).double())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_in_half_precision_the_norm_computes_its_squares_in_float32(dtype):
+    x = (300 * torch.randn(3, 24)).to(dtype)
+    y = RMSNorm(24).to(dtype)(x)
+    assert y.dtype == dtype
+    assert_close(y, nn.RMSNorm(24, eps=1e-5)(x.float()).to(dtype))
+
+
+def test_the_network_has_two_thirds_of_the_units_and_the_weights_of_one_without_a_gate():
+    network = SwiGLU(48, 128)
+    assert sum(weight.numel() for weight in network.parameters()) == 2 * 48 * 192
+    x = torch.randn(3, 5, 48)
+    gate = network.w_gate(x)
+    second = network.w_in(x)
+    assert_close(network(x), network.w_out(gate * gate.sigmoid() * second))
+
+
+def test_a_decoder_starts_with_small_weights_and_smaller_ones_that_write_to_the_stream():
+    torch.manual_seed(0)
+    model = ModernDecoder(500, 16, 96, 6, 2, 8, 256)
+    for name, weight in model.named_parameters():
+        if weight.ndim == 1:
+            assert (weight == 1).all(), name
+            continue
+        writes = name.endswith(("w_o.weight", "w_out.weight"))
+        expected = 0.02 / 16**0.5 if writes else 0.02
+        assert abs(weight.std().item() / expected - 1) < 0.05, name
+    assert model.head.weight is model.embed.weight
+    assert not any(name.endswith("bias") for name, _ in model.named_parameters())
+
+
+# ---- it writes and learns as any model does
+
+
+@pytest.mark.parametrize("pieces", [[5], [1] * 5, [3, 2], [1, 4]], ids=str)
+@pytest.mark.parametrize("n_kv_heads", [1, 2, 6])
+def test_with_a_cache_it_says_what_it_says_without(pieces, n_kv_heads):
+    model = loud(ModernDecoder(**SIZES | dict(n_kv_heads=n_kv_heads))).eval()
+    text = tokens(2, 5)
+    cache = KVCache(3)
+    with torch.no_grad():
+        whole = model(text)
+        parts = [model(part, cache) for part in text.split(pieces, dim=1)]
+    assert_close(torch.cat(parts, dim=1), whole, **NEAR)
+    assert cache[0].buffer.k.shape == (2, n_kv_heads, 5, 4)
+    again = generate(model, text, 7)
+    assert generate(model, text, 7, attend=KVCache(3)).equal(again)
+
+
+def test_no_word_sees_what_comes_after_it():
+    model = loud(ModernDecoder(**SIZES)).eval()
+    attend = partial(model.rotary, attention)
+
+    def stream(x):
+        for block in model.blocks:
+            x = block(x, attend, is_causal=True)
+        return x
+
+    assert_no_leak(stream, model.embed(tokens(2, 7)).detach(), allowed=causal_mask(7))
+
+
+def test_it_learns_with_fit_and_saves_with_its_state():
+    texts = ["anna", "otto", "hannah", "bob", "eve", "ada"] * 6
+    tokenizer = CharTokenizer.train(texts)
+    batches = make_batches(encode_texts(texts, tokenizer), 12)
+    torch.manual_seed(0)
+    sizes = SIZES | dict(vocab_size=tokenizer.vocab_size)
+    model = ModernDecoder(**sizes)
+    history = fit(
+        model, batches, batches, TrainingConfig(epochs=20, lr=1e-2), device="cpu", progress=False
+    )
+    assert history["valid"].iloc[-1] < 0.6 * history["valid"].iloc[0]
+    other = ModernDecoder(**sizes)
+    other.load_state_dict(model.state_dict())
+    text = torch.randint(4, tokenizer.vocab_size, (2, 5))
+    assert other(text).equal(model(text))
+
+
+# ---- bad input, in one sentence each
+
+WRONG = [
+    ("heads", dict(n_heads=5), "d_model: expected a multiple of n_heads = 5, got 24"),
+    ("groups", dict(n_kv_heads=4), "n_heads: expected a multiple of n_kv_heads = 4, got 6"),
+    ("odd heads", dict(d_model=18), "d_k: expected an even width, got 3"),
+    ("no layers", dict(n_layers=0), "n_layers: expected a whole number of 1 or more, got 0"),
+    ("no words", dict(vocab_size=0), "vocab_size: expected a whole number of 1 or more, got 0"),
+    ("no positions", dict(max_len=0), "max_len: expected a whole number of 1 or more, got 0"),
+    ("no units", dict(d_ff=0), "d_ff: expected a whole number of 1 or more, got 0"),
+    ("eps", dict(eps=0.0), "eps: expected a number above 0, got 0.0"),
+    ("base", dict(rope_base=-1), "base: expected a number above 0, got -1"),
+]
+
+
+@pytest.mark.parametrize(
+    "changes, sentence", [case[1:] for case in WRONG], ids=[c[0] for c in WRONG]
+)
+def test_sizes_that_do_not_fit_are_refused_in_one_sentence(changes, sentence):
+    with pytest.raises(ValueError) as error:
+        ModernDecoder(**SIZES | changes)
+    assert str(error.value) == sentence
+
+
+MODEL = ModernDecoder(**SIZES)
+IDS = f"tokens: expected numbers from 0 to {V - 1}, got"
+LONG = "q: expected at most max_len = 16 positions, got 17"
+CALLS = [
+    ("too long", lambda: MODEL(tokens(2, 17)), LONG),
+    ("a word too many", lambda: MODEL(torch.tensor([[V]])), f"{IDS} {V}"),
+    ("below 0", lambda: MODEL(torch.tensor([[-1]])), f"{IDS} -1"),
+    ("one row", lambda: MODEL(tokens(5)), "tokens: expected shape (B, T), got (5,)"),
+    (
+        "a cache of another model",
+        lambda: MODEL(tokens(2, 5), KVCache(2)),
+        "attend: expected 3 functions, one a block, got 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "call, sentence", [case[1:] for case in CALLS], ids=[case[0] for case in CALLS]
+)
+def test_texts_that_do_not_fit_are_refused_in_one_sentence(call, sentence):
+    with pytest.raises(ValueError) as error:
+        call()
+    assert str(error.value) == sentence
+
+
+def test_tokens_that_are_no_integers_are_refused():
+    with pytest.raises(TypeError, match="^tokens: expected torch.int64 of shape"):
+        MODEL(torch.rand(2, 5))
+
+
+def test_a_cache_that_is_full_refuses_the_next_token():
+    cache = KVCache(3)
+    MODEL(tokens(2, 16), cache)
+    with pytest.raises(ValueError, match="^q: expected at most max_len = 16 positions, got 17"):
+        MODEL(tokens(2, 1), cache)
+
+
+# ---- the module
+
+
+def test_the_module_needs_no_configuration():
+    "`models.config` builds grouped heads from here, so nothing here may import it."
+    path = Path(__file__).resolve().parents[1] / "former_nb" / "models" / "modern_decoder.py"
+    imports = [
+        node
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert {node.module.split(".")[0] for node in imports} == {"attention", "base"}
+
+
+def test_a_grouped_layer_is_a_multi_head_layer_with_other_widths():
+    layer = GroupedQueryAttention(24, 6, 2, bias=False)
+    assert "forward" not in vars(GroupedQueryAttention)
+    assert [tuple(w.shape) for w in layer.parameters()] == [(24, 24), (8, 24), (8, 24), (24, 24)]
+    assert ModernBlock(24, 6, 2, 20).attention.w_k.bias is None
