@@ -825,7 +825,7 @@ def test_what_does_not_belong_together_is_noticed(kept, file, change):
 def test_a_folder_that_is_missing_never_asks_the_hub(monkeypatch):
     module = importlib.import_module("former_nb.models.pretrained")
     monkeypatch.setattr(module, "hf_hub_download", lambda *_, **__: pytest.fail("asked the hub"))
-    ships = "the models that ship are names, numbers"
+    ships = "the models that ship are names, numbers, shakespeare"
     with pytest.raises(ValueError, match=f"^model: there is no folder 'no/such'; {ships}$"):
         load_model("no/such")
 

@@ -47,7 +47,11 @@ COURSE = """
 15_subwords
 16_translation      translation_ablations alignments attention_maps pretrained fine_tuning
 """
-BUILDS = {"06_block": "build_a", "16_translation": "build_c"}  # lesson -> the build after it
+BUILDS = {  # lesson -> the build after it
+    "06_block": "build_a",
+    "11_decoding": "build_b",
+    "16_translation": "build_c",
+}
 AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/04_mask_patterns": ["10_generator"],  # a mask in a whole model
     "deeper/04_flash": ["10_generator"],
