@@ -40,7 +40,8 @@ def make_app(**settings):
 
 app = make_app(
     help="Train a small Transformer, let it write, classify or translate, and look inside.",
-    epilog="Two models ship: former-nb generate Jo, former-nb translate einundzwanzig",
+    epilog="Three models ship: former-nb generate Jo, former-nb translate einundzwanzig, "
+    "former-nb generate --model shakespeare ROMEO:",
 )
 train = make_app(
     help="Learn a task, and say how well on data that was held out.",
@@ -194,7 +195,7 @@ def generate_command(
         typer.Argument(help="How each text begins; - reads it from standard input."),
     ] = None,
     model: Annotated[
-        str, typer.Option(help="Folder of a trained model; names ships with the package.")
+        str, typer.Option(help="Folder of a trained model; names and shakespeare ship.")
     ] = "names",
     prompt: Annotated[str | None, typer.Option(help="The same as TEXTS, as an option.")] = None,
     n: Annotated[int, typer.Option(min=1, help="How many texts.")] = 10,
@@ -297,7 +298,7 @@ def classify(
 @one_sentence
 def evaluate_command(
     model: Annotated[
-        str, typer.Option(help="Folder of a run; names and numbers ship with the package.")
+        str, typer.Option(help="Folder of a run; names, numbers and shakespeare ship.")
     ] = "names",
     task: Annotated[
         Path | None, typer.Option(help="File of the run's task, if it is one of your own.")
@@ -309,14 +310,16 @@ def evaluate_command(
     if folder.parent != SHIPPED and not (folder / RUN).is_file():
         raise ValueError(f"model: expected the folder of a run; {str(folder)!r} has no {RUN}")
     trained, tokenizer, _ = load(model, None, device)
-    from .commands.evaluate import evaluate_names, evaluate_numbers, evaluate_run
+    from .commands import evaluate
 
     if folder == SHIPPED / "names":
-        evaluate_names(trained, tokenizer)
+        evaluate.evaluate_names(trained, tokenizer)
     elif folder == SHIPPED / "numbers":
-        evaluate_numbers(trained, tokenizer)
+        evaluate.evaluate_numbers(trained, tokenizer)
+    elif folder == SHIPPED / "shakespeare":
+        evaluate.evaluate_shakespeare(trained, tokenizer)
     else:
-        evaluate_run(folder, trained, task)
+        evaluate.evaluate_run(folder, trained, task)
 
 
 @app.command(
@@ -391,7 +394,7 @@ def bleu(
 def view_command(
     texts: Annotated[list[str], typer.Argument(help="A text, or two to compare.")],
     model: Annotated[
-        str, typer.Option(help="Folder of a trained model; names and numbers ship.")
+        str, typer.Option(help="Folder of a trained model; names, numbers and shakespeare ship.")
     ] = "names",
     target: Annotated[
         list[str] | None,

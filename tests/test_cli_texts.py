@@ -18,7 +18,7 @@ from process_tools import OFFLINE
 
 from former_nb import cli
 from former_nb.base.files import SHIPPED
-from former_nb.commands import folders, generate, terminal, train
+from former_nb.commands import evaluate, folders, generate, terminal, train
 from former_nb.data.data_sets import load_names
 from former_nb.data.text import CharTokenizer
 from former_nb.decoding import caches
@@ -74,12 +74,29 @@ def test_a_text_given_as_an_option_is_told_where_it_belongs(command):
 def test_without_a_model_there_is_one_that_ships_or_the_way_to_one():
     refused(former("classify", "a film"), "model: ", "former-nb train imdb")
     said = {name: done("evaluate", "--model", name, *CPU) for name in ("names", "numbers")}
-    assert {file.parent.name for file in SHIPPED.glob("*/config.json")} == set(said)
+    shipped = {file.parent.name for file in SHIPPED.glob("*/config.json")}
+    assert shipped == {*said, "shakespeare"}  # whose texts do not ship
     assert done("evaluate", *CPU) == said["names"]
     assert "  1.528  transformer\n" in said["names"] and "Kneser–Ney" in said["names"]
     right, of = said["numbers"].split(": ")[1].replace(",", "").split(" held-out")[0].split(" of ")
     assert 990 <= int(right) <= int(of) == 1000
     assert not (SHIPPED / "names" / "attention.png").exists()
+
+
+def test_the_model_of_plays_goes_on_and_is_measured_where_the_plays_are(monkeypatch):
+    words = ["generate", "--model", "shakespeare", "--n", 1, "--max-new-tokens", 8, "--seed", 0]
+    assert done(*words, "ROMEO:").startswith("ROMEO:") and done(*words).strip()
+    row = [f"{'a ' * 300}{text}" for text in ("x", "y")]
+    monkeypatch.setattr(evaluate, "read_plays", lambda: ["", *row])
+    assert "601 held-out ones: " in done("evaluate", "--model", "shakespeare", *CPU)
+    monkeypatch.undo()
+
+    def nothing(source):
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr(evaluate, "fetch", nothing)
+    asked = former("evaluate", "--model", "shakespeare", *CPU)
+    refused(asked, "data: ", "tinyshakespeare", "FORMER_NB_DATA", "no route to host")
 
 
 def test_a_run_that_has_no_model_yet_says_how_to_go_on(tmp_path):

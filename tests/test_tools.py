@@ -253,7 +253,7 @@ def test_the_export_gives_every_exported_file_again_and_touches_no_other(tmp_pat
 # ---------------------------------------------------------------- models
 
 
-@pytest.mark.parametrize("name", ["names", "numbers"])
+@pytest.mark.parametrize("name", ["names", "numbers", "shakespeare"])
 def test_the_models_that_ship_can_be_made_again(name, tmp_path, monkeypatch, capsys):
     "As tools/models.py makes them, but for the steps: two, and few numbers."
     models = tool("models")
@@ -261,13 +261,15 @@ def test_the_models_that_ship_can_be_made_again(name, tmp_path, monkeypatch, cap
     whole, few = models.number_rows(), (200, 20, 10)
     monkeypatch.setattr(models, "number_rows", lambda: [p[:n] for p, n in zip(whole, few)])
     monkeypatch.setattr(models, "Names", lambda: choose(Names, "names", {"steps": 2}))
-    monkeypatch.setattr(models, "fit", lambda *args: None)  # of the numbers
+    monkeypatch.setattr(models, "fit", lambda *args, **kwargs: None)  # of the other two
+    speech = "ROMEO:\nIs it even so? Then I defy you, stars!\n\n"
+    monkeypatch.setattr(models, "read_plays", lambda: [60 * speech, 40 * speech, 40 * speech])
     models.ship(name)
     made, ours = (load_model(folder / name).model for folder in (tmp_path, SHIPPED))
     assert type(made) is type(ours) and made.config == ours.config
     assert made.state_dict().keys() == ours.state_dict().keys()
     said = capsys.readouterr().out
-    assert "held-out" in said and said.count("->") == {"names": 2, "numbers": 3}[name]
+    assert "held-out" in said and said.count("->") == (3 if name == "numbers" else 2)
     card = (tmp_path / name / "README.md").read_text(encoding="utf-8")
     there = (SHIPPED / name / "README.md").read_text(encoding="utf-8")
     parameters = f"{sum(p.numel() for p in made.parameters()):,} parameters"

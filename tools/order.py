@@ -48,7 +48,11 @@ COURSE = """
 15_subwords
 16_translation      translation_ablations attention_maps pretrained fine_tuning
 """
-BUILDS = {"06_block": "build_a", "16_translation": "build_c"}  # lesson -> the build after it
+BUILDS = {  # lesson -> the build after it
+    "06_block": "build_a",
+    "12_modern_decoder": "build_b",
+    "16_translation": "build_c",
+}
 AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/02_additive": ["04_masks", "07_text", "deeper/07_batches", "08_training"]
     + ["13_encoder_decoder"],  # the network in a model that is trained

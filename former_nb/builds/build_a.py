@@ -17,6 +17,8 @@ from ..base.exercises import MistakeError, call_answer, diagnose, exercise, expl
 from .process import Test, run_file, show_results
 
 __all__ = [
+    "EXAMPLE",
+    "REFUSED",
     "SIGNATURES",
     "TESTS",
     "judge_a",
@@ -34,6 +36,9 @@ D_FF = 20
 VOCAB = 11
 MAX_LEN = 9
 N_LAYERS = 3
+
+EXAMPLE = "encoder.py"  # how the page calls the reader's file
+REFUSED = ("former_nb",)  # what it may not import
 
 SIGNATURES = {  # what a file defines, and how it is called
     "attention_weights": "(q, k, mask=None, is_causal=False)",

@@ -64,25 +64,29 @@ def _quote(path, line):
     return f"line {line} of {path.name}" + (f", `{code}`" if code else "")
 
 
-def _own_imports(tree):
-    "The lines of a file that import this package."
+def _refused_imports(tree, refused):
+    "(line, package) where a file imports one of the packages that it may not import."
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
-        if any(name.partition(".")[0] == "former_nb" for name in names):
-            yield node.lineno
+        for name in names:
+            package = name.partition(".")[0]
+            if package in refused:
+                yield node.lineno, package
 
 
 def check_file(
     file: str | os.PathLike,  # a reader's file
+    example: str = "encoder.py",  # how the page calls such a file
+    refused: tuple[str, ...] = ("former_nb",),  # packages that it may not import
 ) -> Path:
     "The path of a file that Python can read. Raises `MistakeError` with a sentence for another."
     if not isinstance(file, (str, os.PathLike)):
         got = type(file).__name__
-        raise MistakeError(f"expected the name of your file, such as 'encoder.py', got {got}")
+        raise MistakeError(f"expected the name of your file, such as {example!r}, got {got}")
     path = Path(file)
     try:
         source = path.read_text(encoding="utf-8")
@@ -103,9 +107,8 @@ def check_file(
         raise MistakeError(f"Python cannot read {place}: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise MistakeError(f"Python cannot read {path.name}: {error}") from None
-    for line in _own_imports(tree):
-        sentence = f"line {line} of {path.name} imports former_nb; write it yourself, from torch"
-        raise MistakeError(f"{sentence} alone")
+    for line, package in _refused_imports(tree, refused):
+        raise MistakeError(f"line {line} of {path.name} imports {package}; write it yourself")
     return path
 
 
@@ -216,15 +219,16 @@ def _cut_short(folder, path, limit, code):
 
 def run_file(
     file: str | os.PathLike,  # a reader's file
-    tests: str,  # the module that has them as TESTS, such as 'former_nb.builds.build_a'
+    tests: str,  # a module such as 'former_nb.builds.build_a', with TESTS, EXAMPLE and REFUSED
     limit: float = LIMIT,  # seconds for the import and for each test
 ) -> list[str | None]:  # for each test None if it passes, else a sentence
     """Import a file in a process of its own and test it there.
 
     Raises `MistakeError` with a sentence if there is no such file or if it can't be imported.
     """
-    path = check_file(file).resolve()
-    n = len(import_module(tests).TESTS)
+    build = import_module(tests)
+    path = check_file(file, build.EXAMPLE, build.REFUSED).resolve()
+    n = len(build.TESTS)
     environment = dict(os.environ)
     package = str(Path(__file__).resolve().parents[2])
     folders = [package, environment.get("PYTHONPATH", "")]

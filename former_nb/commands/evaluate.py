@@ -3,11 +3,15 @@
 from pathlib import Path
 
 from ..base.core import keep_memory
+from ..base.files import read_text
+from ..data.data_sets import SOURCES, fetch, split
+from ..data.long_texts import text_windows
 from ..data.toy_data import number_pairs
 from ..decoding.translating import translate
 from ..inspection.scores import compare_translations, score_translations
 from ..tasks import TASKS, find_task, say_losses
 from ..tasks.names import TITLE, Names, name_losses
+from ..training.losses import evaluate
 from .folders import read_note, read_report, restore
 from .terminal import echo, find_texts, is_utf8
 
@@ -26,6 +30,34 @@ def evaluate_numbers(model, tokenizer) -> None:
     lines = translate(model, tokenizer, [german for german, _ in pairs], num_beams=1)
     right = sum(line.text == english for line, (_, english) in zip(lines, pairs))
     echo(f"Right from end to end, greedy: {right:,} of {len(pairs):,} held-out numbers")
+
+
+def read_plays() -> list[str]:  # to learn from, to choose by, held out
+    "The parts of Shakespeare's plays. Raises `ValueError` where they cannot be had."
+    try:
+        text = read_text(fetch(SOURCES["tinyshakespeare"]))
+    except OSError as error:
+        expected = "tinyshakespeare, from a network or from the folder FORMER_NB_DATA"
+        raise ValueError(f"data: expected {expected}: {error}") from None
+    return split(text, (0.9, 0.05, 0.05), seed=None)
+
+
+def play_loss(
+    model,
+    tokenizer,
+    text: str,
+) -> float:  # nats per character; each token has half a window before it, where there is so much
+    "What a model of plays is surprised by."
+    row = tokenizer.encode(text)
+    windows = text_windows(row, model.config.max_len, 32, context=model.config.max_len // 2)
+    return evaluate(model, windows) * len(row) / len(text)
+
+
+def evaluate_shakespeare(model, tokenizer) -> None:
+    "Loss of the model of plays that ships, on speeches that it has not learned from."
+    *_, held_out = read_plays()
+    loss = play_loss(model, tokenizer, held_out)
+    echo(f"Nats per character, {len(held_out):,} held-out ones: {loss:.3f}")
 
 
 def evaluate_run(

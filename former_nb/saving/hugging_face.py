@@ -51,6 +51,7 @@ __all__ = [
     "Route",
     "INDEX",
     "from_hugging_face",
+    "list_tensors",
     "to_hugging_face",
     "load_folder",
 ]
@@ -468,8 +469,25 @@ def from_hugging_face(
         return _build(_open_folder(source, revision))
 
 
-def _build(source):
-    "Our model of a source. Shapes are compared on a model without memory."
+def list_tensors(
+    folder: str | Path,  # as Hugging Face writes it
+    model_type: str = "llama",  # what its config.json has to name
+) -> dict[str, tuple[int, ...]]:  # name -> shape
+    """The tensors of a folder that our modules can read. Raises `ValueError` for any other folder.
+
+    It reads headers, and no numbers.
+    """
+    check_path("source", folder)
+    with reading("source", f"a model that ours can be in {str(folder)!r}"):
+        source = _open_folder(folder)
+        came = source.saved.get("model_type")
+        check_that(came == model_type, "model_type", repr(model_type), came)
+        _plan(source)
+        return {name: tuple(shape) for name, shape in source.shapes.items()}
+
+
+def _plan(source):  # -> family, model without memory, its routes, the names that they ask for
+    "How a source becomes a model of ours. Nothing is read but shapes, unless a copy is doubtful."
     family, kind, config, arguments = read_config(source.saved)
     check_memory(config)
     layers = config.n_layers
@@ -484,7 +502,12 @@ def _build(source):
         else:
             model = kind(config, **arguments)
     routes = list(_routes(model, family))
-    names = _match(source.shapes, routes, family)
+    return family, model, routes, _match(source.shapes, routes, family)
+
+
+def _build(source):
+    "Our model of a source. Shapes are compared on a model without memory."
+    family, model, routes, names = _plan(source)
     state = {}
     for name, t in model.state_dict().items():  # what theirs have not starts anew
         state[name] = torch.zeros(t.shape) if t.ndim < 2 else torch.randn(t.shape) * 0.02
