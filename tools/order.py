@@ -38,7 +38,7 @@ COURSE = """
 05_positions        relative_positions
 06_block            depth stack
 07_text             batches packing
-08_training         losses optimization checkpoints scaling speed
+08_training         losses optimization checkpoints scaling speed claims
 09_classifier       baselines masked_language
 10_generator        long_texts
 11_decoding         sampling beam_search caches
@@ -61,6 +61,7 @@ AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/04_flash": ["10_generator"],
     "deeper/05_relative_positions": ["12_modern_decoder"],
     "deeper/07_packing": ["13_encoder_decoder", "deeper/08_losses"],  # a wrapper around two stacks
+    "deeper/08_claims": ["10_generator"],  # the model that it measures
     "deeper/08_scaling": ["10_generator"],
     "deeper/08_speed": ["09_classifier", "10_generator", "11_decoding", "deeper/11_caches"],
 }
