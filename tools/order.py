@@ -39,7 +39,7 @@ COURSE = """
 06_block            depth stack
 07_text             batches packing
 08_training         losses optimization checkpoints scaling speed claims
-09_classifier       baselines masked_language
+09_classifier       baselines playground masked_language
 10_generator        long_texts
 11_decoding         sampling beam_search caches
 12_modern_decoder   since_llama mixture_of_experts
