@@ -45,7 +45,8 @@ def judge_claims_1(answer):
 # %% ../../nbs/solutions/08_claims.ipynb #cs-2c
 @exercise(
     "claims.2",
-    "Scores and sums need 2 · T · d multiplications for each token, the matrices 4 · d² + 2 · d · d_ff.",
+    "For each token, scores and sums need 2 · T · d multiplications, the matrices "
+    "4 · d² + 2 · d · d_ff.",
     "Set both equal, and divide by 2 · d.",
 )
 def judge_claims_2(answer):
