@@ -54,6 +54,7 @@ ERRORS = {
     "'lm_head.weight'": _TIED,
     '"lm_head.weight"': _TIED,
     "'head_dim'": _HEAD_DIM,
+    "got 2 and 1": "argmax(dim=-1) gives (B,); with keepdim=True it's (B, 1), which cat can append",
     "tensors used as indices must be": "a token is a whole number; argmax gives it, max the logit",
     "for +: 'PosixPath' and 'str'": "the folder is a Path; write folder / 'config.json'",
     "for +: 'WindowsPath' and 'str'": "the folder is a Path; write folder / 'config.json'",
@@ -205,13 +206,24 @@ def _compare(module, folder, llama, tokens, more=None, candidates=None):
 # ---------------------------------------------------------------- the tests
 
 
+def _wrong_axis():
+    "PyTorch's words where the angles of T tokens meet the axis of heads, and the mistake."
+    heads = SIZES["num_attention_heads"]
+    sentence = f"the angles of {T} tokens meet {heads} heads; turn (B, h, T, head_dim)"
+    return {
+        f"tensor a ({heads}) must match the size of tensor b ({T})": sentence,
+        f"tensor a ({T}) must match the size of tensor b ({heads})": sentence,
+    }
+
+
 def judge_load(module):
     "load returns what gives logits, and the same ones each time, from the file."
+    sizes = _wrong_axis()
     with _checkpoint() as (folder, llama), _checkpoint(seed=5) as (other, _):
         tokens = _tokens(llama)
         vocab_size = llama.config["vocab_size"]
-        given = _logits(_load(module, folder), tokens, vocab_size)
-        again = _logits(_load(module, folder), tokens, vocab_size)
+        given = _logits(_load(module, folder), tokens, vocab_size, sizes)
+        again = _logits(_load(module, folder), tokens, vocab_size, sizes)
         if not torch.equal(given, again):
             return (
                 "two calls of load give different logits, so some weights are random; all of them "
@@ -233,12 +245,7 @@ def judge_one_token(module):
 
 def judge_several(module):
     "Positions, the causal mask and the scale."
-    heads = SIZES["num_attention_heads"]
-    angles = f"the angles of {T} tokens meet {heads} heads; turn (B, h, T, head_dim)"
-    sizes = {
-        f"tensor a ({heads}) must match the size of tensor b ({T})": angles,
-        f"tensor a ({T}) must match the size of tensor b ({heads})": angles,
-    }
+    sizes = _wrong_axis()
     with _checkpoint() as (folder, llama):
         tokens = _tokens(llama)
         excluded = _visible(llama, tokens[:, :1])  # the test before this one has

@@ -51,6 +51,10 @@ MISTAKES = {  # name -> what to say about it; the first that fits is said
     "it gives to the stream",
     "norms on outputs": "you norm what a part gives; norm what goes into it",
     "stream normed": "the stream itself is normed; norm only what goes into the part",
+    "attention added to norm": "what the attention gives is added to the normed stream; add it to "
+    "the stream itself",
+    "network added to norm": "what the network gives is added to the normed stream; add it to the "
+    "stream itself",
     "norms exchanged": "the two norms of a layer are exchanged; input_layernorm is before the "
     "attention, post_attention_layernorm before the network",
     "first norm twice": "both parts read input_layernorm; the network has post_attention_layernorm",
@@ -88,6 +92,8 @@ MISTAKES = {  # name -> what to say about it; the first that fits is said
     "values turned": "the values are turned, too; turn queries and keys alone",
     "base 10000": "the base of the angles is 10,000, whatever config.json says; take rope_theta",
     "positions from 1": "positions begin with 1; the first is 0",
+    "first sign": "the first half becomes a · cos - b · sin; its sign is wrong",
+    "second sign": "the second half becomes b · cos + a · sin; its sign is wrong",
     "turned back": "queries and keys are turned the other way round; the first half becomes "
     "a · cos - b · sin, the second b · cos + a · sin",
     "exponents halved": "the exponents of the base are i / head_dim; pair i has 2i / head_dim",
@@ -218,6 +224,10 @@ class Llama:
             other = torch.stack([-pairs[..., 1], pairs[..., 0]], dim=-1).flatten(-2)
         else:
             first, second = x.chunk(2, dim=-1)
+            if "first sign" in wrong:
+                second = -second
+            if "second sign" in wrong:
+                first = -first
             other = torch.cat([-second, first], dim=-1)
         return x * angles.cos() + other * angles.sin()
 
@@ -368,10 +378,14 @@ class Llama:
             return x + think(x)
         y = attend(x if "attention without norm" in wrong else norm(x, first))
         z = y if "attention not added" in wrong else x + y
+        if "attention added to norm" in wrong:
+            z = norm(x, first) + y
         read = x if "both read x" in wrong else z
         y = think(read if "network without norm" in wrong else norm(read, second))
         if "network not added" in wrong:
             return y
+        if "network added to norm" in wrong:
+            return norm(z, second) + y
         return (x if "sum from the old x" in wrong else z) + y
 
     def layers(self, wrong):

@@ -50,6 +50,18 @@ def _heads(t):  # (B, T, heads * 4) -> (B, heads, T, 4)
     return t.unflatten(-1, (-1, 4)).transpose(1, 2)
 
 
+def _cut(t):  # a mistake: no transpose, so a head gets numbers of several words
+    return t.reshape(t.shape[0], -1, t.shape[1], 4)
+
+
+def _merge(y):  # (B, h, T, 4) -> (B, T, h * 4)
+    return y.transpose(1, 2).flatten(2)
+
+
+def _joined(y):  # a mistake: no transpose
+    return y.reshape(y.shape[0], y.shape[2], -1)
+
+
 def _same(t):
     return t
 
@@ -58,11 +70,11 @@ def _network(x, w, gate=F.silu):
     return (gate(x @ w["w_gate"]) * (x @ w["w_in"])) @ w["w_out"]
 
 
-def _attended(x, w, attend, share=_same, **options):
-    q = _heads(x @ w["w_q"])
-    k = share(_heads(x @ w["w_k"]))
-    v = share(_heads(x @ w["w_v"]))
-    return attend(q, k, v, **options).transpose(1, 2).flatten(2) @ w["w_o"]
+def _attended(x, w, attend, share=_same, split=_heads, merge=_merge, **options):
+    q = split(x @ w["w_q"])
+    k = share(split(x @ w["w_k"]))
+    v = share(split(x @ w["w_v"]))
+    return merge(attend(q, k, v, **options)) @ w["w_o"]
 
 
 def _block(x, w, attend, norm=_norm, network=_network, share=_same, **options):
@@ -198,12 +210,22 @@ def judge_12_1(answer):
         "all heads of queries got head 0 of the keys; the last three share head 1": block(
             share=lambda t: t[:, :1].expand(-1, 6, -1, -1)
         ),
+        "the heads are split without a transpose, so a head mixes words; cut the last axis, then "
+        "`transpose(1, 2)`": block(split=_cut),
+        "the heads are merged without a transpose, so a row mixes words; "
+        "`y.transpose(1, 2).flatten(2)`": block(merge=_joined),
+        "heads are split and merged without a transpose, so words are mixed; `transpose(1, 2)` "
+        "after the cut, and again before they are merged": block(split=_cut, merge=_joined),
         "a word sees what comes after it; pass `is_causal=True`": block(is_causal=False),
         "the positions are missing; call `attend`, not `attention`": _block(x, w, attention),
         "keys and values are exchanged": _block(x, _with(w, w_k="w_v", w_v="w_k"), attend),
         "the outputs of the heads are not mixed; multiply with w_o": with_network(x + unmixed),
         "the network's output is not added to the stream": _network(normed, w),
         "attention's output is not added to the stream": with_network(attended),
+        "what attention gives is added to norm(x); add it to x itself": with_network(n + attended),
+        "what the network gives is added to the norm; add it to the stream itself": (
+            normed + _network(normed, w)
+        ),
         "x itself is missing from the sum; each part adds to it": block() - x,
         "both parts read x; the network reads what attention has added to": first
         + _network(_norm(x, w["gain_ff"]), w),
