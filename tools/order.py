@@ -43,7 +43,7 @@ COURSE = """
 10_generator        long_texts
 11_decoding         sampling beam_search caches
 13_encoder_decoder
-14_number_words
+14_number_words      reward
 15_subwords
 16_translation      translation_ablations attention_maps pretrained fine_tuning
 """
