@@ -44,7 +44,7 @@ COURSE = """
 11_decoding         sampling beam_search caches
 12_modern_decoder   since_llama mixture_of_experts
 13_encoder_decoder
-14_number_words     lens
+14_number_words     lens reward
 15_subwords
 16_translation      translation_ablations attention_maps pretrained fine_tuning
 """
