@@ -113,6 +113,7 @@ NORM2 = 'y = self.norm(x, f"{layer}.post_attention_layernorm")'
 SUM2 = 'x = x + self.network(y, f"{layer}.mlp")'
 LAST = 'F.linear(self.norm(x, "model.norm"), self.head)'
 FLOAT = "{name: t.float() for name, t in weights.items()}"
+READ = 'weights = load_file(folder / "model.safetensors")'
 LAYERS = 'for i in range(self.n_layers):\n            layer = f"model.layers.{i}"'
 BEST = "best = model(tokens)[:, -1].argmax(dim=-1, keepdim=True)"
 CAT = "tokens = torch.cat([tokens, best], dim=1)"
@@ -206,6 +207,25 @@ WRONG = [  # what is replaced and by what, the test that finds it, and words of 
     ([HALVES, MIXED2], 3, "ordered for halves"),
     ([TURN, TURN.replace("cos - s", "cos + s")], 3, "the first half becomes a · cos - b · sin"),
     ([TURN, TURN.replace("cos + f", "cos - f")], 3, "the second half becomes b · cos + a · sin"),
+    (
+        [READ, f"{READ}\n    torch.nn.Linear(9, 9).load_state_dict({{}})"],
+        1,
+        "a weight that the file doesn't",
+    ),
+    (
+        [READ, f"{READ}\n    torch.nn.Identity().load_state_dict(weights)"],
+        1,
+        "a weight that your model lacks",
+    ),
+    (
+        [
+            READ,
+            f"{READ}\n    w = weights['model.layers.0.mlp.up_proj.weight']"
+            "\n    torch.nn.Linear(9, 9, bias=False).load_state_dict({'weight': w})",
+        ],
+        1,
+        "intermediate_size",
+    ),
     ([Q, "q = turn(q.transpose(1, 2), cos, sin).transpose(1, 2)"], 1, "7 tokens meet 6 heads"),
     ([Q, "pass"], 3, "only the keys are turned"),
     ([K, K.replace("turn(k, cos, sin)", "k")], 3, "only the queries"),

@@ -51,9 +51,13 @@ ERRORS = {
     "to have the same dtype": _DTYPE,
     "expected scalar type": _DTYPE,
     "should have the same dtype": _DTYPE,
+    "Unexpected key(s)": "the file has a weight that your model lacks; the names are on the page",
     "'lm_head.weight'": _TIED,
     '"lm_head.weight"': _TIED,
     "'head_dim'": _HEAD_DIM,
+    "size mismatch for": "a weight has another shape in the file than in your model; the sizes are "
+    "hidden_size, intermediate_size and vocab_size of config.json",
+    "Missing key(s)": "your model has a weight that the file doesn't; the names are on the page",
     "got 2 and 1": "argmax(dim=-1) gives (B,); with keepdim=True it's (B, 1), which cat can append",
     "tensors used as indices must be": "a token is a whole number; argmax gives it, max the logit",
     "for +: 'PosixPath' and 'str'": "the folder is a Path; write folder / 'config.json'",
