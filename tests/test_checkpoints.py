@@ -43,6 +43,7 @@ from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.mixture_of_experts import MixtureLanguageModel
 from former_nb.models.pretrained import MODEL_CLASSES, Pretrained
 from former_nb.saving.saving import load_model, save_model
 
@@ -860,6 +861,7 @@ MODELS = {
     "generator": lambda: LanguageModel(SMALL),
     "generator, shared heads": lambda: LanguageModel(ROTARY),
     "generator, two matrices": lambda: LanguageModel(config=APART),
+    "generator, experts": lambda: MixtureLanguageModel(SMALL, 3),
     "classifier": lambda: Classifier(SMALL, 2, embed_dropout=0.25),
     "classifier, pairs": lambda: BigramClassifier(SMALL, n_classes=2, n_bigrams=5),
     "classifier, BERT": lambda: BertClassifier(SMALL, 2, n_segments=3),

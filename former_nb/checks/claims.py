@@ -58,9 +58,8 @@ def judge_claims_2(answer):
         values(lambda d, d_ff: 2 * d + d_ff),
         {
             "attention has four matrices, W_o too": values(lambda d, d_ff: 1.5 * d + d_ff),
-            "weighted sums need as much as the scores": values(lambda d, d_ff: 4 * d + 2 * d_ff),
-            "a causal kernel may skip half, but here nothing is skipped": values(
-                lambda d, d_ff: 2 * (2 * d + d_ff)
+            "weighted sums need as much as the scores, and nothing is skipped": values(
+                lambda d, d_ff: 4 * d + 2 * d_ff
             ),
             "the feed-forward network is missing": values(lambda d, d_ff: 2 * d),
             "the matrices of attention are missing": values(lambda d, d_ff: d_ff),
