@@ -258,7 +258,7 @@ BAD = {
             lambda: edited({("self", 1): lambda x: None}),
             ValueError,
             "edits",
-            "got None",
+            "None",
         ),
     ],
 }

@@ -20,6 +20,7 @@ LESSONS = {
     9: "a classifier",
     10: "a generator",
     11: "decoding",
+    12: "a modern decoder",
     13: "encoder and decoder",
     14: "number words",
     15: "subwords",
@@ -64,6 +65,10 @@ MARKED = {
     9: ([("e", "classifier")], E),
     10: ([("d", "linear, softmax")], [p for p in D if p[1] not in ("cross-attention", "loss")]),
     11: ([("d", "next token")], [p for p in D if p[1] not in ("cross-attention", "loss")]),
+    12: (
+        [p for p in D if p[1] in ("self-attention", "add & norm", "feed-forward")],
+        [p for p in D if p[1] not in ("cross-attention", "loss")],
+    ),
     13: ([("e", "memory"), ("d", "cross-attention")], WHOLE),
     14: ([E[0], D[0], ("d", "cross-attention")], WHOLE),
     15: ([p for p in EVERYTHING if p[1] == "tokens"], [E[0], D[0]]),
