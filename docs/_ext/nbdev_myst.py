@@ -705,10 +705,7 @@ def skip_fields(app, what, name, obj, skip, options):
 # ---------------------------------------------------------------- assets
 
 
-LIVE_MODELS = (
-    "names",
-    "numbers",
-)  # models that ship and that live.js can run: those that read letters
+LIVE_MODELS = ("names", "numbers")  # live.js can run the models that read letters
 
 
 def write_assets(app):

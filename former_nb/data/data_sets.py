@@ -33,7 +33,6 @@ sentence says so. A file with other digits is an error, and so is a folder that 
 A file of your own has no published digits. `read_text` and `read_names` read it strictly.
 """
 
-import hashlib
 import os
 import platform
 import random
@@ -118,9 +117,11 @@ RETRIES = 2  # after a failed attempt; a machine without a network waits three s
 
 def _from_folder(folder, source):
     "The path of `source` below `folder`. `ValueError` where that is not the published file."
+    import pooch
+
     path = Path(folder, source.path).expanduser()
     try:
-        if hashlib.sha256(path.read_bytes()).hexdigest() == source.sha256:
+        if pooch.file_hash(path) == source.sha256:
             return path
     except OSError as error:
         wanted = f"FORMER_NB_DATA: expected a folder that holds {source.path}"

@@ -4,7 +4,6 @@ A name alone is whatever lies there today. A revision says which files are meant
 whether these are they. A file that was cut off or exchanged is refused before anything reads it.
 """
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,19 +34,12 @@ SMOLLM2 = HubModel(  # Apache 2.0; Allal et al. 2025
 )
 
 
-def _sum(path):
-    "The SHA-256 of a file, read a megabyte at a time."
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def fetch_model(
     model: HubModel = SMOLLM2,
 ) -> Path:  # a folder with its files
     "From the hub's cache, or the hub. `OSError` without a network, `ValueError` for other files."
+    import pooch
+
     paths = []
     for file, digits in model.sha256.items():
         try:
@@ -59,7 +51,7 @@ def fetch_model(
                 f"model: expected a network or a cache that has {file} of {model.name}, {size}: "
                 f"{reason}"
             ) from None
-        if _sum(path) != digits:
+        if pooch.file_hash(path) != digits:
             raise ValueError(
                 f"model: {str(path)!r} is not {file} of {model.name} as published (another "
                 "SHA-256); delete it, and fetch it again"
