@@ -26,6 +26,7 @@ from former_nb.data.data_sets import load_reviews, load_translations
 from former_nb.data.text import BOS, EOS, PAD, SPECIALS, UNK
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate_rows
+from former_nb.decoding.decode_step import as_decode_step
 from former_nb.decoding.labels import collate_labels, label_batches
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.classifier import Classifier
@@ -324,9 +325,10 @@ def translation(num_beams, device, n=32):
 
     def search():
         memory, mask = ours.decoder.project(ours.encode(src)), padding_mask(src)
+        step = as_decode_step(ours, n)
 
         def decode(tokens, cache):
-            return ours.decode(tokens, memory, mask, cache, attend_beams)
+            return step.decode(tokens, memory, mask, cache, attend_beams)
 
         cache, never = KVCache(TRANSLATOR.n_layers), (PAD, BOS, UNK, EOS)
         how = dict(eos_token_ids=None, cache=cache, suppress_tokens=never)

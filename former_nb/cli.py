@@ -86,7 +86,20 @@ def no_option(context: typer.Context, text: str | None):
         raise typer.Exit(2)
 
 
+def say_more(asked: bool) -> None:
+    "Write what the library logs to standard error."
+    if asked:
+        import logging
+
+        logging.basicConfig(level=logging.WARNING, format="%(message)s")
+        logging.getLogger("former_nb").setLevel(logging.INFO)
+
+
 OnDevice = Annotated[Device, typer.Option(help="Where to compute; auto takes the best there is.")]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", callback=say_more, help="Say how tokens are computed, and why."),
+]
 BareText = Annotated[
     str | None, typer.Option("--text", hidden=True, is_eager=True, callback=no_option)
 ]
@@ -235,6 +248,11 @@ def generate_command(
     seed: Annotated[
         int | None, typer.Option(min=0, max=2**32 - 1, help="Same seed, same texts.")
     ] = None,
+    int8: Annotated[
+        bool,
+        typer.Option("--int8", help="Weights of 8 bits: faster for a large model on a CPU."),
+    ] = False,
+    verbose: Verbose = False,
     device: OnDevice = Device.auto,
     text: BareText = None,
 ):
@@ -242,6 +260,7 @@ def generate_command(
     prompts = read_prompts(texts, prompt)
     trained, tokenizer, _ = load(model, "LanguageModel", device)
     from .commands.generate import draw_texts, known_names, write_new, write_streams
+    from .decoding.decode_step import DecodeStep, Int8Product, as_decode_step
     from .decoding.sampling import Sampling
 
     sampling = Sampling(
@@ -252,6 +271,8 @@ def generate_command(
         repetition_penalty=repetition_penalty,
         seed=seed,
     )
+    longest = trained.config.max_len if max_new_tokens is None else max_new_tokens
+    trained = DecodeStep(trained, Int8Product) if int8 else as_decode_step(trained, longest)
     taken = set() if stream or everything else known_names(find_folder(model), tokenizer)
     for begin in prompts:
         arguments = (n, trained, tokenizer, begin, max_new_tokens, sampling)
@@ -349,6 +370,7 @@ def translate_command(
     num_return_sequences: Annotated[
         int, typer.Option(min=1, help="Above 1: so many of each line, with number and score.")
     ] = 1,
+    verbose: Verbose = False,
     device: OnDevice = Device.auto,
     text: BareText = None,
 ):

@@ -41,7 +41,7 @@ COURSE = """
 08_training         losses optimization checkpoints scaling speed claims
 09_classifier       baselines playground masked_language
 10_generator        long_texts
-11_decoding         sampling beam_search caches
+11_decoding         sampling beam_search caches what_a_token_costs
 12_modern_decoder   since_llama mixture_of_experts
 13_encoder_decoder
 14_number_words     lens reward
@@ -63,6 +63,7 @@ AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/07_packing": ["13_encoder_decoder", "deeper/08_losses"],  # a wrapper around two stacks
     "deeper/08_claims": ["10_generator"],  # the model that it measures
     "deeper/08_scaling": ["10_generator"],
+    "deeper/11_what_a_token_costs": ["12_modern_decoder", "13_encoder_decoder"],
     "deeper/08_speed": ["09_classifier", "10_generator", "11_decoding", "deeper/11_caches"],
 }
 NAMED = {  # pages whose module has another name

@@ -27,6 +27,7 @@ from former_nb.base.guards import (
 )
 from ..data.text import BOS, EOS, PAD, UNK
 from .caches import KVCache
+from .decode_step import as_decode_step
 from .prompts import prompt_rows, stop_tokens, upload
 
 # %% ../../nbs/deeper/11_beam_search.ipynb #542035fe
@@ -63,7 +64,7 @@ def _likeliest(logits, sums, never, n):
 
 # %% ../../nbs/deeper/11_beam_search.ipynb #aaaae12c
 class _Texts:
-    "The texts of one prompt: those that grow, best first, and those that are finished."
+    "The texts of one prompt: those that grow, and those that are finished."
 
     def __init__(self, prompt, num_beams, ends, score, steps):
         self.num_beams = num_beams
@@ -90,16 +91,29 @@ class _Texts:
                 self.finished.append((text, self.score(total, step)))
         while len(going) < self.num_beams:  # of a small vocabulary, at first
             going.append(([*self.growing[0], PAD], -math.inf, 0))
-        going = going[: self.num_beams]
+        going = self.in_rows(going[: self.num_beams])
         self.growing = [text for text, _, _ in going]
         self.sums = [total for _, total, _ in going]
         return [parent for _, _, parent in going]
 
+    def in_rows(self, going):
+        "The texts in an order in which each that can stays in the row of the text it continues."
+        rows = [None] * self.num_beams
+        moving = []
+        for candidate in going:
+            parent = candidate[2]
+            if rows[parent] is None:
+                rows[parent] = candidate
+            else:
+                moving.append(candidate)
+        return [moving.pop(0) if row is None else row for row in rows]
+
     def stop(self, step, n, early_stop):
         "The texts are over when the best that grows scores too little, by its length or by any."
         self.finished.sort(key=lambda text: -text[1])
-        now = self.score(self.sums[0], step)
-        bound = self.score(self.sums[0], self.steps)  # the most that can come of it
+        best = max(self.sums)
+        now = self.score(best, step)
+        bound = self.score(best, self.steps)  # the most that can come of it
         if bound == -math.inf or self.reached(now, self.num_beams):
             self.over = True
         if early_stop and self.reached(bound, n):
@@ -202,11 +216,14 @@ def beam_search(
         cache = KVCache(config.n_layers)
     device = getattr(prompts, "device", None)
     evaluating: Any = nullcontext()
+    reader: Any = model
     if isinstance(model, nn.Module):
         device = next(model.parameters()).device
         evaluating = eval_mode(model)
+        if isinstance(cache, KVCache):
+            reader = as_decode_step(model, steps)
     tokens = torch.tensor(rows, dtype=torch.int64, device=device)  # (B, T)
     with evaluating:
-        _search(model, tokens, texts, never, num_return_sequences, early_stop, cache)
+        _search(reader, tokens, texts, never, num_return_sequences, early_stop, cache)
     best = [text.finished[:num_return_sequences] for text in texts]
     return best[0] if single else best

@@ -14,10 +14,10 @@ import torch
 
 from ..attention.dot_product import attention
 from ..attention.mask_patterns import sliding_window_mask
-from ..base.core import eval_mode
 from ..base.guards import check_choice, check_int, check_that, check_type, merge_masks
 from ..data.text import BOS, EOS, PAD, UNK, pad_rows
 from ..data.tokens import TextTokenizer
+from .decode_step import DecodeStep, as_decode_step, in_eval_mode
 from .decoding import next_tokens, sample
 from former_nb.decoding.prompts import (
     append_columns,
@@ -45,7 +45,6 @@ class KVBuffer:
         self.blocks: Any = None  # two of (B, h, size, d), for keys and for values
         self.start = 0  # of what is in use
         self.end = 0
-        self.spare: Any = None  # two more blocks, into which `reorder` writes
 
     @property
     def k(self) -> torch.Tensor:
@@ -89,30 +88,35 @@ class KVBuffer:
         size = used + k.shape[2]
         if not torch.is_grad_enabled():
             size = 2 * size
-        self.blocks = [new.new_empty(*new.shape[:2], size, new.shape[3]) for new in (k, v)]
+        self.blocks = []
+        for new in (k, v):
+            B, h, _, d = new.shape
+            block = new.new_empty(B, size, h, d)  # all heads of a token lie side by side
+            self.blocks.append(block.transpose(1, 2))  # (B, h, size, d)
         for block, part in zip(self.blocks, old):
             block.narrow(2, 0, used).copy_(part)
         self.start = 0
         self.end = used
-        self.spare = None
 
     def reorder(
         self,
         rows: torch.Tensor,  # (N,) integers: which row each new row continues
     ) -> None:
         "Row i continues row `rows[i]` from now on; rows may be dropped and repeated."
-        if self.blocks is None:
-            return
-        if len(rows) != len(self.blocks[0]) or self._read_only():
-            self.blocks = [block.index_select(0, rows) for block in self.blocks]
-            self.spare = None
-            return
-        if self.spare is None:
-            self.spare = [torch.empty_like(block) for block in self.blocks]
-        before = self.k, self.v
-        self.blocks, self.spare = self.spare, self.blocks
-        for old, new in zip(before, (self.k, self.v)):  # only what is in use
-            torch.index_select(old, 0, rows, out=new)
+        if self.blocks is not None:
+            in_memory = [block.transpose(1, 2) for block in self.blocks]  # (B, size, h, d)
+            self.blocks = [t.index_select(0, rows).transpose(1, 2) for t in in_memory]
+
+    def copy_rows(
+        self,
+        sources: torch.Tensor,  # (N,) integers
+        targets: torch.Tensor,  # (N,) integers, none of them a source
+    ) -> None:
+        "Rows `targets` continue rows `sources` from now on, all others themselves."
+        if self._read_only():
+            self.blocks = [block.clone() for block in self.blocks]
+        for kept in (self.k, self.v):  # only what is in use
+            kept.index_copy_(0, targets, kept.index_select(0, sources))
 
 # %% ../../nbs/deeper/11_caches.ipynb #a11layer
 class SlidingWindow:
@@ -202,23 +206,19 @@ class KVCache(list):
     ) -> None:
         "Row i continues row `rows[i]` from now on, in every layer."
         rows = rows.tolist() if isinstance(rows, torch.Tensor) else list(rows)
-        if self.rows is not None and rows != list(range(self.rows)):
-            index = upload(rows, self[0].buffer.blocks[0].device)
+        if self.rows is None:
+            return
+        targets = [i for i, row in enumerate(rows) if row != i]  # rows that move
+        sources = [rows[i] for i in targets]
+        device = self[0].buffer.blocks[0].device
+        if len(rows) != self.rows or not set(sources).isdisjoint(targets):
+            index = upload(rows, device)
             for layer in self:
                 layer.buffer.reorder(index)
-
-# %% ../../nbs/deeper/11_caches.ipynb #9af822f6
-def _in_eval_mode(model):
-    "`model` as a function; each call runs in eval mode and leaves the mode as it was."
-    parts = list(model.modules())
-
-    def read(tokens, attend):
-        if not any(part.training for part in parts):
-            return model(tokens, attend)
-        with eval_mode(model):
-            return model(tokens, attend)
-
-    return read
+        elif targets:
+            moves = upload([sources, targets], device)
+            for layer in self:
+                layer.buffer.copy_rows(*moves)
 
 # %% ../../nbs/deeper/11_caches.ipynb #stop0002
 def _until_the_end(steps, rows, max_new_tokens, longest, ends):
@@ -241,7 +241,7 @@ def _until_the_end(steps, rows, max_new_tokens, longest, ends):
 
 # %% ../../nbs/deeper/11_caches.ipynb #83e147c5
 def stream_rows(
-    model: LanguageModel,  # also compiled
+    model: LanguageModel | DecodeStep,  # also compiled
     rows: list[list[int]],  # prompts of any lengths
     max_new_tokens: int,  # of each row, at most; fewer where it ends or max_len is reached
     pick: Callable | Sampling = sample,  # logits (B, vocab_size) -> tokens (B,), or settings for it
@@ -260,9 +260,15 @@ def stream_rows(
     if window is not None and config.build_positions("input") is None:
         longest = 2**63  # positions by distance never meet one beyond the window
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, config.vocab_size)
+    reader: Any = model
     attend: Any = attention if window is None else SlidingWindow(window)
     if use_cache:
+        reader = as_decode_step(model, max_new_tokens)
         attend = KVCache(config.n_layers, window)
+    if not isinstance(reader, DecodeStep):
+        reader = in_eval_mode(reader, reader)
+    elif reader.compiled and use_cache and window is None:
+        attend = reader.static_cache()
     check_prompts(rows, config.vocab_size, longest, never)
 
     if isinstance(pick, Sampling):
@@ -274,7 +280,7 @@ def stream_rows(
     pick = FollowPrompts(pick, rows, device)
     shortest = min(map(len, rows))
     start = torch.tensor([row[:shortest] for row in rows], device=device)  # (B, shortest)
-    steps = next_tokens(_in_eval_mode(model), start, pick, attend)
+    steps = next_tokens(reader, start, pick, attend)
     return _until_the_end(steps, rows, max_new_tokens, longest, ends)
 
 
@@ -285,7 +291,7 @@ def _config(model):
 
 
 def stream(
-    model: LanguageModel,  # also compiled
+    model: LanguageModel | DecodeStep,  # also compiled
     prompts: torch.Tensor | list[list[int]],  # (B, T) integers, or rows of any lengths
     max_new_tokens: int,  # as for `stream_rows`
     pick: Callable | Sampling = sample,  # as for `stream_rows`

@@ -34,6 +34,7 @@ from ..models.pretrained import check_pair
 from ..models.two_stacks import attend_beams
 from .beam_search import beam_search, length_score
 from .caches import KVCache
+from .decode_step import as_decode_step
 
 __all__ = [
     "split_text",
@@ -52,7 +53,7 @@ def _pad_token(model):
     return model.pad if isinstance(model, BartEncoderDecoder) else PAD
 
 
-def _search(model, src, start, num_beams, **options):
+def _search(model, src, reader, start, num_beams, **options):
     """The best texts of each row of `src`, special tokens included, and their scores.
 
     The keys and values of the memory are computed once for each source. While several texts about
@@ -63,7 +64,7 @@ def _search(model, src, start, num_beams, **options):
     memory = model.decoder.project(model.encode(src))  # keys and values for each block
 
     def step(tokens, cache):
-        return model.decode(tokens, memory, mask, cache, attend_beams)
+        return reader.decode(tokens, memory, mask, cache, attend_beams)
 
     begin = torch.tensor([list(start)] * len(src), device=src.device)
     longest = model.tgt_config.max_len + 1 - len(start)
@@ -224,6 +225,7 @@ def stream_translations(
     length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
     search = partial(
         _search,
+        reader=as_decode_step(model, model.tgt_config.max_len),
         start=tokenizer.start,
         num_beams=num_beams,
         num_return_sequences=num_return_sequences,

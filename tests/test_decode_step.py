@@ -1,0 +1,369 @@
+"One token by the written-out step equals one token by the modules, or the modules compute it."
+
+import shutil
+
+import pytest
+import torch
+from refusals import refuses
+from torch.testing import assert_close
+
+from former_nb.attention.dot_product import attention
+from former_nb.attention.masks import padding_mask
+from former_nb.attention.since_llama import QKNorm, WrappedAttention
+from former_nb.data.text import PAD
+from former_nb.decoding.beam_search import beam_search
+from former_nb.decoding.caches import KVCache, generate_rows, stream
+from former_nb.decoding.decode_step import (
+    DecodeStep,
+    Int8Product,
+    Product,
+    StaticCache,
+    as_decode_step,
+    unknown_part,
+)
+from former_nb.decoding.sampling import Sampling
+from former_nb.models.bart import BartEncoderDecoder
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder, make_model
+from former_nb.models.fine_tuning import add_low_rank
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig
+from former_nb.models.mixture_of_experts import MixtureLanguageModel
+from former_nb.models.modern_decoder import ModernDecoder
+from former_nb.models.two_stacks import attend_beams
+
+SIZES = dict(d_model=32, n_heads=4, n_layers=3, d_ff=48)
+POSITIONS = ("learned", "sinusoidal", "rotary", "alibi", "relative")
+GREEDY = Sampling(temperature=0)
+FREE = dict(eos_token_ids=None, suppress_tokens=())
+
+
+def loud(model, seed=0):
+    "The model, untrained, with weights for which every part matters."
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_(std=0.3 if weight.ndim > 1 else 0.5, generator=generator)
+    return model.eval()
+
+
+def language_model(make=TransformerConfig, **choices):
+    return loud(LanguageModel(make(30, 40, **(SIZES | choices))))
+
+
+def draw(B, T, seed=0):
+    return torch.randint(4, 30, (B, T), generator=torch.Generator().manual_seed(seed))
+
+
+@torch.no_grad()
+def read(decode, tokens, cache, prompt=3):
+    "Logits of a prompt and of each token after it."
+    pieces = [tokens[:, :prompt], *tokens[:, prompt:].split(1, dim=1)]
+    return torch.cat([decode(piece, cache) for piece in pieces], dim=1)
+
+
+def check_equal(model, cache, step=None):
+    "The step computes what the modules do, and does not ask them."
+    step = step or DecodeStep(model)
+    tokens = draw(5, 20)
+    with torch.no_grad():
+        whole = model(tokens)
+        prompt = step(tokens[:, :3], cache)
+    modules, step.read = step.read, None
+    with torch.no_grad():
+        rest = [step(token, cache) for token in tokens[:, 3:].split(1, dim=1)]
+    step.read = modules
+    assert_close(torch.cat([prompt, *rest], dim=1), whole, atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("n_kv_heads", [None, 2, 1])
+def test_logits_are_those_of_the_modules(positions, norm_first, n_kv_heads):
+    for norm, activation in (("layer", "gelu"), ("rms", "swiglu"), ("layer", "relu")):
+        choices = dict(norm=norm, activation=activation, norm_first=norm_first)
+        model = language_model(positions=positions, n_kv_heads=n_kv_heads, **choices)
+        check_equal(model, KVCache(3))
+        check_equal(model, StaticCache(3, 40))
+
+
+@pytest.mark.parametrize("choices", [
+    dict(embed_norm=True, norm_first=False),
+    dict(bias="none"),
+    dict(bias="qkv"),
+    dict(bias="attention", tied_head=False),
+    dict(d_k=12, n_kv_heads=2),
+    dict(positions="rotary", d_k=12, rope_scaling=dict(rope_type="linear", factor=2.0)),
+])  # fmt: skip
+def test_what_hub_models_choose(choices):
+    check_equal(language_model(HubConfig, **choices), KVCache(3))
+
+
+def test_the_decoder_of_lesson_12():
+    model = loud(ModernDecoder(30, 40, 32, 4, 2, 3, 48))
+    check_equal(model, KVCache(3))
+    check_equal(model, StaticCache(3, 40))
+
+
+@pytest.mark.parametrize("kind", ["plain", "paper", "bart", *POSITIONS])
+def test_a_decoder_with_its_memory(kind):
+    if kind == "paper":
+        model = loud(make_model(30, max_len=40, **SIZES))
+    elif kind == "bart":
+        rare = dict(embed_norm=True, logits_bias=True, norm_first=False)
+        model = loud(BartEncoderDecoder(HubConfig(30, 40, **SIZES, **rare)))
+    else:
+        choices = {} if kind == "plain" else dict(positions=kind)
+        model = loud(EncoderDecoder(TransformerConfig(30, 40, **SIZES, **choices)))
+    src = draw(2, 7)
+    src[1, 4:] = PAD
+    mask = padding_mask(src)
+    tokens = draw(6, 12)  # three texts about each source
+    step = DecodeStep(model)
+    with torch.no_grad():
+        memory = model.decoder.project(model.encode(src))
+    whole = read(lambda t, c: model.decode(t, memory, mask, c, attend_beams), tokens, KVCache(3))
+    asked = []
+    modules = step.read
+    step.read = lambda *args: asked.append(1) or modules(*args)
+    ours = read(lambda t, c: step.decode(t, memory, mask, c, attend_beams), tokens, KVCache(3))
+    assert len(asked) == 1  # for the prompt
+    assert_close(ours, whole, atol=2e-4, rtol=1e-4)
+
+
+def test_a_source_of_nothing_but_padding():
+    model = loud(EncoderDecoder(TransformerConfig(30, 40, **SIZES)))
+    src = torch.full((2, 5), PAD)
+    tokens = draw(2, 8)
+    step = DecodeStep(model)
+    with torch.no_grad():
+        memory = model.decoder.project(model.encode(src))
+    mask = padding_mask(src)
+    ours = read(lambda t, c: step.decode(t, memory, mask, c), tokens, KVCache(3))
+    theirs = read(lambda t, c: model.decode(t, memory, mask, c), tokens, KVCache(3))
+    assert_close(ours, theirs, atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_texts_are_those_of_the_plain_loop(positions):
+    model = language_model(positions=positions)
+    prompts = [[5, 6], [7, 8, 9, 10], [11]]
+    for sampling in (GREEDY, Sampling(seed=3), Sampling(0.8, top_p=0.9, seed=1)):
+        texts = generate_rows(model, prompts, 20, sampling, **FREE)
+        assert texts == generate_rows(model, prompts, 20, sampling, use_cache=False, **FREE)
+        assert texts == generate_rows(DecodeStep(model), prompts, 20, sampling, **FREE)
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi", "relative"])
+def test_a_window_beyond_the_trained_length(positions):
+    model = language_model(positions=positions)
+    rows = [[5, 6, 7]]
+    far = generate_rows(model, rows, 60, GREEDY, window=6, **FREE)
+    assert len(far[0]) == 63
+    assert far == generate_rows(model, rows, 60, GREEDY, window=6, use_cache=False, **FREE)
+
+
+def test_beams_are_those_of_the_modules():
+    for seed in range(5):
+        model = loud(LanguageModel(TransformerConfig(12, 30, **SIZES)), seed)
+        how = dict(num_beams=4, max_new_tokens=14, num_return_sequences=4)
+        ours = beam_search(model, [[5, 6], [7, 8]], **how)
+        again = beam_search(model, [[5, 6], [7, 8]], use_cache=False, **how)
+        for best, plain in zip(ours, again):
+            assert [text for text, _ in best] == [text for text, _ in plain]
+            ours_scores = torch.tensor([score for _, score in best])
+            assert_close(ours_scores, torch.tensor([score for _, score in plain]))
+
+
+def test_a_step_copies_and_the_model_stays_as_it_is(tmp_path):
+    model = language_model()
+    model.save_pretrained(tmp_path / "before")
+    optimizer = torch.optim.AdamW(model.parameters())
+    before = {name: (p.data_ptr(), p.stride()) for name, p in model.named_parameters()}
+    generate_rows(model, [[5, 6]], 20, GREEDY)
+    assert before == {name: (p.data_ptr(), p.stride()) for name, p in model.named_parameters()}
+    model.save_pretrained(tmp_path / "after")
+    files = [tmp_path / name / "model.safetensors" for name in ("before", "after")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    model.train()
+    model(draw(2, 5)).sum().backward()
+    optimizer.step()
+    for p in model.parameters():
+        assert p.is_contiguous() and optimizer.state[p]["exp_avg"].is_contiguous()
+    assert model.training  # writing in between leaves the mode
+    generate_rows(model, [[5, 6]], 20, GREEDY)
+    assert model.training
+
+
+def test_training_between_two_texts_counts():
+    model = language_model()
+    first = generate_rows(model, [[5, 6]], 20, GREEDY, **FREE)
+    loud(model, seed=1)
+    second = generate_rows(model, [[5, 6]], 20, GREEDY, **FREE)
+    assert first != second
+    assert second == generate_rows(model, [[5, 6]], 20, GREEDY, use_cache=False, **FREE)
+
+
+def test_differences_of_low_rank_are_read():
+    model = language_model()
+    add_low_rank(model, 2)
+    loud(model, seed=2)
+    check_equal(model, KVCache(3))
+
+
+def test_dropout_is_off():
+    model = language_model(dropout=0.5).train()
+    ours = generate_rows(model, [[5, 6]], 20, GREEDY, **FREE)
+    assert ours == generate_rows(model.eval(), [[5, 6]], 20, GREEDY, **FREE)
+
+
+def test_half_precision():
+    for positions in POSITIONS:
+        model = language_model(positions=positions).bfloat16()
+        step = DecodeStep(model)
+        ours = read(step, draw(2, 12), KVCache(3))
+        theirs = read(model, draw(2, 12), KVCache(3))
+        assert ours.dtype == torch.bfloat16
+        assert (ours - theirs).float().norm() < 0.05 * theirs.float().norm()
+
+
+# ---------------------------------------------------------------- what it does not know
+
+
+def with_qk_norm():
+    model = language_model()
+    for block in model.stack.blocks:
+        block.attention = WrappedAttention(block.attention, QKNorm(8))
+    return model
+
+
+def with_hook():
+    model = language_model()
+    model.stack.blocks[1].ff.register_forward_hook(lambda *args: None)
+    return model
+
+
+def with_own_forward():
+    model = language_model()
+    whole = model.forward
+    model.forward = lambda tokens, attend=attention: 2 * whole(tokens, attend)
+    return model
+
+
+def mixture():
+    return loud(MixtureLanguageModel(TransformerConfig(30, 40, **SIZES), n_experts=4))
+
+
+@pytest.mark.parametrize("make, part", [
+    (with_qk_norm, "WrappedAttention"),
+    (with_hook, "stack.blocks.1.ff"),
+    (with_own_forward, "the model"),
+    (mixture, "MixtureLanguageModel"),
+])  # fmt: skip
+def test_a_model_that_it_does_not_know_uses_its_modules(make, part, caplog):
+    model = make()
+    assert part in unknown_part(model)
+    refuses(lambda: DecodeStep(model), ValueError, "model", part)
+    with caplog.at_level("INFO", "former_nb"):
+        assert as_decode_step(model, 20) is model
+    assert part in caplog.text and "modules" in caplog.text
+    texts = generate_rows(model, [[5, 6], [7]], 12, GREEDY, **FREE)
+    assert texts == generate_rows(model, [[5, 6], [7]], 12, GREEDY, use_cache=False, **FREE)
+
+
+def test_it_says_when_it_writes(caplog):
+    with caplog.at_level("INFO", "former_nb"):
+        assert isinstance(as_decode_step(language_model(), 20), DecodeStep)
+        few = language_model()
+        assert as_decode_step(few, 3) is few
+    assert "written-out step" in caplog.text and "fewer than 8" in caplog.text
+
+
+def test_memory_that_is_full(monkeypatch, caplog):
+    model = language_model()
+
+    class Full:
+        available = 1000
+
+    monkeypatch.setattr("psutil.virtual_memory", lambda: Full)
+    with caplog.at_level("INFO", "former_nb"):
+        assert as_decode_step(model, 20) is model
+    assert "no room" in caplog.text
+
+
+def test_a_cache_that_is_not_plain_and_gradients_go_through_the_modules():
+    model = language_model()
+    step = DecodeStep(model)
+    tokens = draw(2, 6)
+    halved = KVCache(3, attend=lambda *args, **options: attention(*args, **options) / 2)
+    same = KVCache(3, attend=lambda *args, **options: attention(*args, **options) / 2)
+    assert_close(read(step, tokens, halved), read(model, tokens, same))
+    cache = KVCache(3)
+    step(tokens, cache)
+    assert step(tokens[:, :1], cache).requires_grad
+
+
+def test_a_position_beyond_the_table_is_refused_as_before():
+    model = language_model()
+    step = DecodeStep(model)
+    cache = KVCache(3)
+    with torch.no_grad():
+        step(draw(1, 40), cache)
+        refuses(lambda: step(draw(1, 1), cache), ValueError, "x", "41")
+    fixed = StaticCache(3, 8)
+    with torch.no_grad():
+        step(draw(1, 8), fixed)
+        refuses(lambda: step(draw(1, 1), fixed), ValueError, "tokens", "9")
+        refuses(lambda: step(draw(1, 9), StaticCache(3, 8)), ValueError, "tokens", "9")
+
+
+def test_bad_arguments():
+    model = language_model()
+    refuses(lambda: DecodeStep(model, product=3), TypeError, "product", "3")
+    refuses(lambda: DecodeStep(model, compiled="yes"), ValueError, "compiled", "yes")
+    refuses(lambda: StaticCache(0, 3), ValueError, "n_layers", "0")
+    refuses(lambda: DecodeStep(model.to("meta"), Int8Product), ValueError, "product", "meta")
+
+
+# ---------------------------------------------------------------- 8 bits
+
+
+@pytest.mark.parametrize("sizes", [(7, 5), (65, 128), (33, 12), (8, 40), (32, 32)])
+def test_a_product_of_8_bits_is_near_the_product(sizes):
+    n, m = sizes
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(m, n), torch.nn.Linear(m, n)]
+    for B in (1, 3, 16):
+        x = torch.randn(B, m)
+        exact = torch.cat([layer(x) for layer in layers], dim=1)
+        assert_close(Product(*layers)(x), exact)
+        rounded = Int8Product(*layers)(x)
+        assert rounded.dtype == x.dtype
+        assert 0 < (rounded - exact).norm() < 0.02 * exact.norm()
+
+
+def test_a_row_of_zeros_stays_zero():
+    layer = torch.nn.Linear(8, 4)
+    torch.nn.init.zeros_(layer.weight)
+    assert_close(Int8Product(layer)(torch.randn(2, 8)), layer.bias.detach().expand(2, 4))
+
+
+def test_a_model_of_8_bits_says_nearly_the_same():
+    model = language_model()
+    tokens = draw(3, 20)
+    ours = read(DecodeStep(model, Int8Product), tokens, KVCache(3))
+    theirs = read(model, tokens, KVCache(3))
+    assert (ours - theirs).norm() < 0.1 * theirs.norm()
+    assert next(stream(DecodeStep(model, Int8Product), [[5]], 9, GREEDY))
+
+
+# ---------------------------------------------------------------- compiled
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a compiler")
+def test_compiled():
+    model = language_model(positions="rotary", n_kv_heads=2)
+    step = DecodeStep(model, compiled=True)
+    check_equal(model, step.static_cache(), step)
+    texts = generate_rows(step, [[5, 6]], 20, GREEDY, **FREE)
+    assert texts == generate_rows(model, [[5, 6]], 20, GREEDY, use_cache=False, **FREE)
