@@ -8,7 +8,7 @@ python -m benchmarks --readme               write what README.md shows of it int
 
 Contenders take turns in one run. Ours runs twice, and "ours again" shows how far chance alone moves
 a ratio. Below 1 ours is faster. A peer that is not installed, or is of a version that does not fit,
-is left out by name: pip install transformers x-transformers. The limit is the time that this
+is left out by name: pip install transformers x-transformers litgpt. The limit is the time that this
 machine would need if nothing but its measured rate of products or its memory held it up.
 
 It computes on a GPU where there is one; FORMER_NB_DEVICE=cpu keeps it on the CPU. Real lengths of
@@ -38,7 +38,7 @@ from .workloads import WORKLOADS
 RESULTS = Path(__file__).parent / "results"
 INDEX = Path(__file__).parents[1] / "nbs" / "index.ipynb"
 NAMES = [*WORKLOADS, *start.NAMES]
-PACKAGES = "torch", "transformers", "x-transformers"
+PACKAGES = "torch", "transformers", "x-transformers", "litgpt"
 
 
 def measure(name, args, device, limits):

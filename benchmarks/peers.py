@@ -107,6 +107,16 @@ def x_transformers(c: TransformerConfig):
     return TransformerWrapper(attn_layers=layers, **sizes)
 
 
+def litgpt(c: TransformerConfig):
+    "Blocks as GPT-2's, one after the other; its positions are rotary."
+    from litgpt import GPT, Config
+
+    sizes = dict(block_size=c.max_len, n_layer=c.n_layers, n_head=c.n_heads, n_embd=c.d_model)
+    sizes |= dict(vocab_size=c.vocab_size, padded_vocab_size=c.vocab_size)
+    kind = dict(intermediate_size=c.d_ff, parallel_residual=False, rotary_percentage=1.0)
+    return GPT(Config(**sizes, **kind))
+
+
 def bert(c: TransformerConfig):
     from transformers import BertConfig, BertForSequenceClassification
 
@@ -143,6 +153,30 @@ def endless(model):
     """
     model.generation_config.eos_token_id = None
     return model
+
+
+def write_with_x_transformers(c, prompt, n, device):
+    "A function that writes n tokens greedily, keys and values kept."
+    from x_transformers import AutoregressiveWrapper
+
+    model = AutoregressiveWrapper(x_transformers(c)).to(device).eval()
+    how = dict(temperature=0.0, cache_kv=True)
+    return no_grad(lambda: model.generate(prompt, n, **how))
+
+
+def write_with_litgpt(c, prompt, n, device):
+    "The same; it writes one text at a time."
+    from litgpt.generate.base import generate
+
+    if len(prompt) > 1:
+        raise ValueError("litgpt writes one text at a time")
+    model = litgpt(c).to(device).eval()
+    model.set_kv_cache(batch_size=1, device=device)
+
+    def write():
+        return generate(model, prompt[0], len(prompt[0]) + n, temperature=0.0)
+
+    return no_grad(write)
 
 
 def cross_entropy(logits, targets):

@@ -197,6 +197,7 @@ def train_generator(size, precision, device):
         "nn.TransformerEncoder": lambda: (peers.TorchLanguageModel(c), call),
         "Hugging Face GPT-2": lambda: (peers.gpt2(c), call),
         "x-transformers": lambda: (peers.x_transformers(c), call),
+        "litgpt": lambda: (peers.litgpt(c), call),
     }
     weights, pairs = weights_of(ours.stack) + 65 * c.d_model, c.n_layers * B * T * T // 2
     dtype = getattr(torch, precision)
@@ -311,7 +312,13 @@ def generation(size, B, device, n=128, before=16):
         return peers.no_grad(lambda: model.generate(prompt, **how))
 
     weights, kept = weights_of(ours.stack), 2 * c.n_layers * c.d_model * (before + n / 2)
-    runs |= peers.available({"Hugging Face GPT-2": theirs})
+    others = {"x-transformers": peers.write_with_x_transformers}
+    if B == 1:
+        others["litgpt"] = peers.write_with_litgpt
+    makers = {"Hugging Face GPT-2": theirs}
+    for name, make in others.items():
+        makers[name] = partial(make, c, prompt, n, device)
+    runs |= peers.available(makers)
     return Work(runs, 2 * B * n * (weights + kept), 4 * n * (weights + B * kept))
 
 
