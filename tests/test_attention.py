@@ -15,6 +15,7 @@ from attention_tools import Placed, with_weights, written
 from refusals import refuses
 from torch import nn
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from former_nb.attention.dot_product import attention, attention_weights
 from former_nb.attention.equivalent_forms import GrowingCache
@@ -142,6 +143,85 @@ def test_every_precision_stays_near_float64_and_a_query_with_nothing_gives_zeros
 
 
 # ---- F.scaled_dot_product_attention
+
+
+def bf16_inputs(T=7, dtype=torch.bfloat16):
+    "Queries, keys and values with gradients, as layers under autocast give them."
+    return [numbers(2, 4, T, 16, seed=seed).to(dtype).requires_grad_() for seed in (1, 2, 3)]
+
+
+def kernel_types(run):
+    "In which types the kernels of attention compute that `run` calls."
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if "attention" in function.__name__:
+                seen.append(args[0].dtype)
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        run()
+    return set(seen)
+
+
+OPTIONS = {
+    "all": {},
+    "causal": dict(is_causal=True),
+    "mask": dict(mask=numbers(2, 1, 7, 7) > 0),
+    "bias": dict(mask=numbers(2, 4, 7, 7).bfloat16(), is_causal=True),
+    "scale": dict(scale=0.3),
+}
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_in_bf16_autocast_on_a_cpu_short_rows_attend_in_float32(kind):
+    "Values and gradients are those of float32, rounded once; what calls PyTorch itself stays bf16."
+    options = OPTIONS[kind]
+    inputs = bf16_inputs()
+    g = numbers(2, 4, 7, 16, seed=4).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        y = attention(*inputs, **options)
+        assert F.scaled_dot_product_attention(*inputs).dtype == torch.bfloat16
+    assert y.dtype == torch.bfloat16
+    gradients = torch.autograd.grad(y, inputs, g)
+    exact = [t.detach().float().requires_grad_() for t in inputs]
+    theirs = attention(*exact, **options)
+    assert y.equal(theirs.bfloat16())
+    for ours, true in zip(gradients, torch.autograd.grad(theirs, exact, g.float())):
+        assert ours.equal(true.bfloat16())
+
+
+def test_bf16_autocast_takes_float32_where_it_is_faster_and_nowhere_else(monkeypatch):
+    "Not without gradients, in float64, in float16, for long rows, compiled, or outside autocast."
+
+    def types(inputs, to=torch.bfloat16, enabled=True, grad=True):
+        def run():
+            with torch.autocast("cpu", to, enabled=enabled), torch.set_grad_enabled(grad):
+                y = attention(*inputs)
+            if grad:
+                y.sum().backward()
+
+        return kernel_types(run)
+
+    short = bf16_inputs()
+    for amx, longest in ((True, 12_288 // 16), (False, 511)):
+        monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda amx=amx: amx)
+        assert types(bf16_inputs(longest)) == {torch.float32}
+        assert types(bf16_inputs(longest + 1)) == {torch.bfloat16}
+    assert types(short, grad=False) == types(short, enabled=False) == {torch.bfloat16}
+    assert types(bf16_inputs(dtype=torch.float32)) == {torch.float32}  # as rotary positions are
+    assert types(bf16_inputs(dtype=torch.float64)) == {torch.float64}
+    assert types(bf16_inputs(dtype=torch.float32), to=torch.float16) == {torch.float16}
+
+
+def test_a_model_compiles_without_graph_breaks_under_bf16_autocast():
+    torch._dynamo.reset()
+    model = LanguageModel(TransformerConfig(7, 8, 16, 2, 1, dropout=0.0))
+    tokens = torch.randint(7, (2, 8))
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert_close(compiled(tokens), model(tokens), atol=0.02, rtol=0.02)
 
 
 @pytest.mark.parametrize("kind", ["all", "mask", "causal", "bias", "scale"])

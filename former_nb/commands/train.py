@@ -16,7 +16,7 @@ from ..base.core import keep_memory, set_seed
 from ..base.traffic import short_number
 from ..inspection.describe import describe
 from ..tasks.base import Task, choose, list_settings, toml_lines
-from ..training.callbacks import SaveBest, TensorBoard
+from ..training.callbacks import Callback, SaveBest, TensorBoard
 from ..training.costs import training_cost
 from ..training.processes import start_processes
 from ..training.resuming import Checkpoint
@@ -158,7 +158,8 @@ def run_task(
     set_seed(config.seed)
     model = task.make_model(data)  # refuses what it cannot be made from, as callbacks do
     save = partial(task.save, out, data=data)
-    callbacks = [Checkpoint(out, save_every, resume), SaveBest(save)]
+    precision = SayPrecision(say)  # after what reads a checkpoint
+    callbacks = [Checkpoint(out, save_every, resume), precision, SaveBest(save)]
     if tensorboard:
         callbacks.append(TensorBoard(out))
     if first and not resume:
@@ -179,10 +180,26 @@ def run_task(
             "parts": data.sizes,
             "seed": config.seed,
             "device": where.type,
+            "precision": precision.about,
             "minutes": say_time(history, say),
         }
         about.update(task.report(model, data, out, say))
         write_report(out, name, task, history, about)
+
+
+class SayPrecision(Callback):
+    "Says in which precision a run computes, where that was measured or kept from its start."
+
+    def __init__(self, say):
+        self.say = say
+        self.about = ""  # in words, for the report
+
+    def on_start(self, run) -> None:
+        run.settle_precision()
+        names = {"no": "float32", "auto": "bf16 where the device has it"}
+        self.about = run.why_precision or names.get(run.precision, run.precision)
+        if run.config.precision == "auto" and run.precision != "auto":
+            self.say(f"Computing in {self.about}")
 
 
 def say_time(history, say) -> float:

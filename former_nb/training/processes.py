@@ -14,7 +14,8 @@ variable `FORMER_NB_DEVICE`. What differs:
   what `precision="no"` means there. The processor waits once per evaluation, and for what a
   callback reads.
 - MPS: everything is float32, and the processor waits as on CUDA.
-- CPU: everything is float32.
+- CPU: a run that ends by the clock computes in bf16 where the CPU has units for it and a few
+  steps show that it is faster (`precision="auto"`). Everything else is float32.
 
 Outside `fit`, models compute in the precision of their weights. Batches are pinned and sent without
 waiting, by `evaluate` and `predict`, too. Reading them takes a hundredth of a step of the

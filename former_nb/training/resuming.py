@@ -116,7 +116,8 @@ def _refuse_other(folder, theirs, ours):
         raise ValueError(f"{where}: {', '.join(different[:3])}")
 
 # %% ../../nbs/deeper/08_checkpoints.ipynb #3427a226
-PROGRESS = ("step", "seconds", "history", "done")  # fields of a run that JSON can hold
+# fields of a run that JSON can hold
+PROGRESS = ("step", "seconds", "history", "done", "precision", "why_precision")
 
 
 def save_run(
@@ -169,7 +170,8 @@ def load_run(
             like = p if t.shape == p.shape else run.nats  # a step count is not cut
             optimizer.state[p][key] = cut_like(t, like)
     for name in PROGRESS:
-        setattr(run, name, progress[name])
+        if name in progress:  # an earlier version did not keep the precision
+            setattr(run, name, progress[name])
     run.nats.fill_(progress["nats"] if run.accelerator.is_main_process else 0.0)
     run.targets.fill_(progress["targets"])
 

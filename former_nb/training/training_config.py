@@ -83,7 +83,7 @@ class TrainingConfig(Settings):
     activation_checkpointing: bool = False  # keep a block's input only, compute the rest twice
     eval_every: int | None = None  # steps between two evaluations; None evaluates after each epoch
     patience: int | None = None  # stop after so many evaluations without a new best
-    precision: str = "auto"  # 'no' (float32), 'bf16', or 'auto': bf16 on CUDA
+    precision: str = "auto"  # 'no' (float32), 'bf16', or 'auto': bf16 where it pays
     compile: bool = False  # let torch.compile build the model's kernels
     seed: int = 0  # of dropout, and of the order of batches that have no seed of their own
 

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -29,6 +30,7 @@ from .optimization import (
     to_model,
     with_precision,
 )
+from .precision import choose_precision
 from .processes import (
     Accelerator,
     allow_tf32,
@@ -131,6 +133,9 @@ class Run:
         self.config = config
         self.accelerator, where = start_processes(device)
         self.loss = wrap_loss(loss, config, self.accelerator)
+        self.plain_loss = loss  # as it was given
+        self.precision = config.precision  # 'auto' on a CPU until it is settled
+        self.why_precision = ""  # in words, where it was settled
         self.shared = self.share_model(where)  # the model as the processes share it
         self.optimizers = make_optimizers(model, config.lr, config.muon_lr, config.weight_decay)
         # These two stay on the device, because reading a number makes the processor wait for it.
@@ -183,6 +188,7 @@ class Run:
                 for callback in self.waiting:
                     self.callbacks.append(callback)
                     callback.on_start(self)
+                self.settle_precision()
                 self.first_batches.clear()
                 self.began -= self.seconds  # a run that goes on has spent some
                 yield self
@@ -194,6 +200,26 @@ class Run:
                 self.model.load_state_dict(self.best)
             checkpoint_blocks(self.model, False)
             self.tell("on_end")
+
+    def settle_precision(self) -> None:
+        """Decide what 'auto' means on a CPU, once. A run that goes on keeps what it began with.
+
+        It may be called by a callback at the start, as soon as a checkpoint was read.
+        """
+        on_cpu = self.nats.device.type == "cpu"
+        if self.precision == "auto" and on_cpu and self.step == 0:
+            batch = self.first_batches["train"]
+            losses = {name: self.loss_in(name) for name in ("no", "bf16")}
+            processes = self.accelerator.num_processes
+            chosen = choose_precision(self.model, batch, self.config, losses, processes)
+            self.precision, self.why_precision = chosen
+        if self.precision != self.config.precision:
+            self.loss = self.loss_in(self.precision)
+
+    def loss_in(self, precision: str) -> Callable:
+        "The loss as the settings ask for it, in another precision."
+        config = replace(self.config, precision=precision)
+        return wrap_loss(self.plain_loss, config, self.accelerator)
 
     def tell(self, event: str) -> None:
         "Call the method `event` of each callback."
