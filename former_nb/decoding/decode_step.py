@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import psutil
+import psutil
 import torch
 import torch.nn.functional as F
 from torch import nn
