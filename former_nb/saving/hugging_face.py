@@ -508,12 +508,14 @@ def _plan(source):  # -> family, model without memory, its routes, the names tha
 def _build(source):
     "Our model of a source. Shapes are compared on a model without memory."
     family, model, routes, names = _plan(source)
+    shapes = {name: t.shape for name, t in model.state_dict().items()}
     state = {}
-    for name, t in model.state_dict().items():  # what theirs have not starts anew
-        state[name] = torch.zeros(t.shape) if t.ndim < 2 else torch.randn(t.shape) * 0.02
     for route in routes:
-        state[route.ours] = _fetch(route, names, source, family).reshape(state[route.ours].shape)
-        state[route.ours] = state[route.ours].contiguous()
+        t = _fetch(route, names, source, family).reshape(shapes[route.ours])
+        state[route.ours] = t.contiguous()
+    for name, shape in shapes.items():
+        if name not in state:  # what theirs have not starts anew
+            state[name] = torch.zeros(shape) if len(shape) < 2 else torch.randn(shape) * 0.02
     twins = tied_names(model)
     for name, first in twins.items():
         state[name] = state[first]
