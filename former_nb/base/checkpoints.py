@@ -12,6 +12,7 @@ import math
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,6 +34,7 @@ __all__ = [
     "write_tensors",
     "write_checkpoint",
     "TYPES",
+    "read_tensor",
     "read_safetensors",
     "read_tensors",
     "read_checkpoint",
@@ -169,6 +171,27 @@ def _read_tensor(opened, name, about, start, size):
     return raw.view(kind).view(shape), end
 
 
+def _read_header(opened, file):
+    "Name -> what the header of an open file says of it, and where the tensors begin."
+    length = int.from_bytes(opened.read(8), "little")
+    text = opened.read(min(length, 2**26))  # a longer one is cut, and then no JSON
+    return parse_json("header", text, file), 8 + length
+
+
+def read_tensor(
+    name: str,  # what errors call the file
+    file: str | Path,  # safetensors
+    key: str,  # the tensor's name
+) -> torch.Tensor:  # on the CPU
+    "One tensor of a file, in memory of its own. Raises `ValueError` or `KeyError` for none."
+    with open_regular(name, file, sys.maxsize) as (opened, size):
+        header, begin = _read_header(opened, file)
+        start = header[key]["data_offsets"][0]
+        opened.seek(begin + start)
+        tensor, _ = _read_tensor(opened, key, header[key], start, size - begin)
+        return tensor
+
+
 def read_safetensors(
     name: str,  # what errors call it
     file: str | Path,
@@ -182,11 +205,10 @@ def read_safetensors(
     """
     tensors = {}
     with open_regular(name, file, most) as (opened, size):
-        length = int.from_bytes(opened.read(8), "little")
-        header = parse_json(name, opened.read(min(length, 2**26)), file)
+        header, begin = _read_header(opened, file)
         metadata = header.pop("__metadata__", {})
         check_type("__metadata__", metadata, dict)
-        size -= 8 + length
+        size -= begin
         start = 0
         for key, about in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             tensors[key], start = _read_tensor(opened, key, about, start, size)

@@ -55,6 +55,7 @@ __all__ = [
     "check_memory",
     "plain_weights",
     "NoRandomWeights",
+    "ShapesOnly",
     "Pretrained",
     "read_header",
     "build_model",
@@ -126,6 +127,20 @@ class NoRandomWeights(TorchFunctionMode):
             if isinstance(tensor, nn.Parameter):
                 return tensor
         return func(*args, **kwargs)
+
+
+class ShapesOnly(NoRandomWeights):
+    """The same on the meta device, where `torch.randn(4, 3) * 0.02` is a shape and nothing more.
+
+    PyTorch would import its compiler for that product, which takes longer than to read GPT-2.
+    """
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.randn:
+            func = torch.empty
+        if func is torch.Tensor.mul and args[0].is_meta and isinstance(args[1], float):
+            return args[0]
+        return super().__torch_function__(func, types, args, kwargs)
 
 
 class Pretrained(PyTorchModelHubMixin):
