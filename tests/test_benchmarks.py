@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import benchmarks.__main__ as command
-from benchmarks import chart, peers, start, timing, workloads
+from benchmarks import chart, growth, peers, start, timing, workloads
 from benchmarks.__main__ import main
 from former_nb.data.data_sets import load_translations
 from former_nb.data.text import PAD
@@ -211,3 +211,32 @@ def test_memory_is_measured_in_a_process_of_its_own(monkeypatch, capsys):
     monkeypatch.setattr(timing.sys, "executable", "false")  # as if it had been killed
     assert timing.peaks("memory/4096", ["ours"]) == {}
     assert "ours is left out: its process ended: not enough memory" in capsys.readouterr().err
+
+
+def test_growth_is_measured_in_processes_of_their_own(tmp_path, capsys, monkeypatch):
+    def two(folder, largest):
+        yield "rows", 3, "before, begin = peak(), time.process_time()\nreport(0.25)"
+        yield "rows", 1_000, "before, begin = 0.0, 0.0\nreport()"
+
+    monkeypatch.setitem(growth.KINDS, "two", two)
+    growth.main(["two", "--name", "try", "--results", str(tmp_path)])
+    rows = json.loads((tmp_path / "try.json").read_text(encoding="utf-8"))
+    assert [row["size"] for row in rows] == [3, 1_000] and rows[0]["first"] == 0.25
+    assert rows[0]["megabytes"] < rows[1]["megabytes"] and rows[1]["seconds"] > 0
+    table = (tmp_path / "try.md").read_text(encoding="utf-8")
+    assert "| rows | 1,000 |" in table and table.splitlines()[-1] in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        growth.main(["rows"])
+    assert "kinds: expected some of" in capsys.readouterr().err
+    with pytest.raises(RuntimeError, match="NameError"):
+        growth.run("no_such_name")
+
+
+def test_each_kind_of_growth_has_programs_that_run(tmp_path):
+    code = growth.STEP.format(length=8, batch=2, vocabulary=9)
+    assert len(growth.run(code)) == 3
+    names = {name for name, _, _ in growth.steps(tmp_path, False)}
+    assert names == {"length", "batch", "vocabulary"}
+    growth.number_words(tmp_path / "lines", 5)
+    code = growth.LINES.format(folder="numbers", file=str(tmp_path / "lines"))
+    assert growth.run(code)[2] > 0

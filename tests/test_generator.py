@@ -11,8 +11,10 @@ import math
 import os
 import pickle
 import random
+import unicodedata
 import zipfile
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,10 +26,18 @@ from hypothesis import strategies as st
 from refusals import every_row, refuses
 from torch.testing import assert_close
 
+from former_nb.base import files
+from former_nb.base.files import read_text, text_blocks
 from former_nb.data import long_text_data as long
 from former_nb.data.batches import make_batches
 from former_nb.data.data_sets import SOURCES, Source, python_prose, split
-from former_nb.data.long_text_data import LONG_TEXTS, encode_bytes, load_long_text, long_text_data
+from former_nb.data.long_text_data import (
+    LONG_TEXTS,
+    TextFile,
+    encode_bytes,
+    load_long_text,
+    long_text_data,
+)
 from former_nb.data.long_texts import TextWindows, bits_per_character, perplexity, text_windows
 from former_nb.data.text import BOS, EOS, IGNORE, SPECIALS, UNK, CharTokenizer
 from former_nb.data.tokenization import SubwordTokenizer, load_tokenizer
@@ -388,14 +398,118 @@ def test_data_of_a_long_text(tmp_path):
     refuses(lambda: long_text_data(text, 16, shares=(0.5, 0.1)), ValueError, "shares", "(0.5, 0.1)")
 
 
-def test_long_texts_are_encoded_in_blocks():
-    text, tokenizer = "abc" * 500, CharTokenizer("abc")
-    assert long._encode(text, tokenizer, block=7).tolist() == tokenizer.encode(text)
+def rows_in_one(text):
+    "The tokens of all parts of a text, and the numbers of its tokenizer."
+    data = long_text_data(text, 4)
+    return torch.cat(data.rows), data.tokenizer
+
+
+def test_long_texts_are_encoded_in_blocks(tmp_path, monkeypatch):
     parts = (0x4E00, 20_000), (0xAC00, 11_000), (0x3400, 6_000)
-    wide = CharTokenizer("".join(chr(first + i) for first, n in parts for i in range(n)))
-    ids = long._encode(wide.alphabet, wide)
-    assert wide.vocab_size > 2**15 and ids.dtype == torch.int32
-    assert ids.tolist() == wide.encode(wide.alphabet)
+    wide = "".join(chr(first + i) for first, n in parts for i in range(n))
+    for text, kind in (("abc" * 500, torch.int16), (wide + wide[:5_000], torch.int32)):
+        monkeypatch.setattr(long, "BLOCK", 7)
+        ids, tokenizer = rows_in_one(text)
+        assert ids.dtype == kind and ids.tolist() == tokenizer.encode(text)
+        assert tokenizer.alphabet == "".join(sorted(set(text)))
+    content = bytes(random.Random(0).choices(range(256), k=999))
+    assert torch.equal(rows_in_one(content)[0], encode_bytes(content))
+    assert encode_bytes(content).tolist() == [encode_bytes(bytes([b])).item() for b in content]
+
+
+def test_another_spelling_is_read_as_the_first():
+    text = "z\u0307e\u0307 " * 200  # each letter in two code points
+    data = long_text_data(text, 4)
+    assert data.tokenizer.alphabet == " \u0117\u017c" and [len(r) for r in data.rows] == [540, 60]
+    refuses(lambda: long_text_data("a\ud800" * 99, 4), ValueError, "text", "surrogate")
+
+
+def test_a_large_file_is_never_held_whole(tmp_path, monkeypatch):
+    text = "".join(random.Random(0).choices("ab ąžė\n", k=3_000)) + "new ž" * 20
+    file = tmp_path / "mine.txt"
+    file.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    want = long_text_data(text, 16, shares=(0.9, 0.05, 0.05))
+    monkeypatch.setattr(long, "LARGE_FILE", 1_000)
+    for block in (1, 5, 2**20):
+        monkeypatch.setattr(files, "BLOCK", block)
+        found, origin, shares = load_long_text(file)
+        assert isinstance(found, TextFile) and len(found) == len(text)
+        assert "".join(found.blocks()) == text and origin == "mine.txt, 3,100 characters"
+        data = long_text_data(found, 16, shares=shares)
+        assert data.tokenizer.alphabet == want.tokenizer.alphabet
+        assert_close(data.rows, want.rows)
+    with open(file, "ab") as more:
+        more.write(b"a")
+    refuses(lambda: long_text_data(found, 16), ValueError, "file", "another number")
+    (tmp_path / "bad.txt").write_bytes(b"a" * 1_001 + b"\xff")
+    refuses(lambda: load_long_text(tmp_path / "bad.txt"), ValueError, "file", "position 1001")
+
+
+def test_what_memory_does_not_hold_is_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache")
+    text = "".join(random.Random(0).choices("ab ąž", k=3_000))
+    (tmp_path / "mine.txt").write_text(text, encoding="utf-8")
+    want = {"text": long_text_data(text, 16), "bytes": long_text_data(text.encode(), 16)}
+    want["file"] = want["text"]
+    monkeypatch.setattr(long, "FREE_SHARE", 0.0)
+    for kind, t in (
+        ("text", text),
+        ("bytes", text.encode()),
+        ("file", TextFile(tmp_path / "mine.txt")),
+    ):
+        with pytest.warns(UserWarning, match="text: its 0.0 GB of tokens are in"):
+            data = long_text_data(t, 16, batch_size=4)
+        assert_close(data.rows, want[kind].rows)
+        config = TrainingConfig(steps=2, lr=1e-2)
+        fit(small(300, 16), data.train, data.valid, config, folder=tmp_path / kind)
+        for row in data.rows:
+            row.fill_(0)  # of this process alone: the file stays
+    written = sorted((tmp_path / "cache" / "tokens").iterdir())
+    sizes = sorted(file.stat().st_size for file in written)
+    assert sizes == [2 * len(text), 2 * len(text.encode())]  # that of the file is that of the text
+    before = {file: file.stat().st_mtime_ns for file in written}
+    with pytest.warns(UserWarning, match="delete them"):
+        assert_close(long_text_data(text, 16).rows, want["text"].rows)
+    assert {file: file.stat().st_mtime_ns for file in written} == before  # built once
+
+
+def test_what_neither_memory_nor_disk_holds_is_refused_unread(tmp_path, monkeypatch):
+    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache")
+    file = tmp_path / "huge.txt"
+    file.write_bytes(b"a" * 1_000)
+    monkeypatch.setattr(long, "LARGE_FILE", 999)
+    monkeypatch.setattr(long, "FREE_SHARE", 0.0)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=99))
+    monkeypatch.setattr(long, "text_blocks", lambda file: pytest.fail("it was read"))
+    refuses(lambda: load_long_text(file), ValueError, "file", "GB or more")
+    refuses(lambda: long_text_data("ab" * 999, 4), ValueError, "text", "GB or more")
+
+
+PIECES = ["\r\n", *"a\r\neė\u0307\u0323\u1100\u1161\u11a8🙂\u0f71\u0f72"]
+
+
+@many
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=12), st.integers(1, 9))
+def test_blocks_of_a_file_are_its_text(tmp_path, pieces, size):
+    text = "".join(pieces) + "."
+    (tmp_path / "f").write_bytes(text.encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "BLOCK", size)
+        blocks = list(text_blocks(tmp_path / "f"))
+    whole = unicodedata.normalize("NFC", text.replace("\r\n", "\n"))
+    assert "".join(blocks) == whole == read_text(tmp_path / "f")
+    assert all(unicodedata.is_normalized("NFC", block) for block in blocks)
+
+
+def test_no_character_joins_one_that_begins_a_block():
+    for code in range(0x110000):
+        parts = unicodedata.decomposition(chr(code)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            first, last = (chr(int(part, 16)) for part in parts)
+            if unicodedata.normalize("NFC", first + last) == chr(code):
+                assert files._is_joined(first + last, 1), (first, last)
+        if unicodedata.combining(chr(code)):
+            assert files._is_joined("a" + chr(code), 1)
 
 
 def test_texts_by_name(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from torch.testing import assert_close
 from former_nb.base.core import set_seed
 from former_nb.data.text import CharTokenizer
 from former_nb.data.tokenization import SubwordTokenizer
-from former_nb.data.tokens import BOS, EOS, PAD
+from former_nb.data.tokens import BOS, EOS, KINDS, PAD
 from former_nb.decoding.labels import (
     LONGEST_TEXT,
     classification_report,
@@ -243,3 +243,34 @@ BAD = [
     ("fewer said", lambda: classification_report(["a"], []), ValueError, ""),
 ]
 test_bad_input_is_named = every_row(BAD)
+
+
+def test_a_text_that_spells_a_special_token_costs_its_own_row_only():
+    "A tokenizer that refuses one of several texts is asked for each alone."
+
+    class Strict(CharTokenizer):
+        kind = "strict"
+
+        def encode_batch(self, texts):
+            return [self.encode(text) for text in texts]
+
+        def encode(self, text):
+            if "!" in text:
+                raise ValueError(f"text: expected no special token, got {text!r}")
+            return super().encode(text)
+
+    KINDS.pop("strict")
+    strict = Strict(LETTERS.alphabet)
+    texts = ["good", "bad!", "", None, "a film"]
+    found = predict(small(), strict, texts)
+    plain = predict(small(), LETTERS, texts)
+    assert found["label"].isna().tolist() == [False, True, False, True, False]
+    assert "special token" in found["note"][1] and found["note"][2] == "empty text"
+    pd.testing.assert_frame_equal(found.drop(index=1), plain.drop(index=1))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text(max_size=20, alphabet=st.characters(codec="utf-8")), max_size=5))
+def test_several_texts_are_encoded_as_each_alone(texts):
+    for tokenizer in (LETTERS, SubwordTokenizer.train(["good film"] * 5, 300, lowercase=True)):
+        assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]

@@ -4,6 +4,8 @@ downloaded. Prints the largest differences (pytest -s)."""
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,7 +30,7 @@ from former_nb.models.bert import BertClassifier, BertMaskedLanguageModel
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.generator import LanguageModel
-from former_nb.models.hub_config import make_config
+from former_nb.models.hub_config import HubConfig, make_config
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 
@@ -679,3 +681,32 @@ def test_a_model_is_pushed_to_the_hub_with_a_card_and_comes_back(tmp_path, monke
         "model",
         "'you/others'",
     )
+
+
+LOADED = """
+import re, sys
+from pathlib import Path
+from former_nb.saving.hugging_face import from_hugging_face
+from former_nb.saving.saving import load_model
+
+def peak():
+    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+
+load_model("names")
+before = peak()
+model = from_hugging_face(sys.argv[1])
+size = sum(4 * p.numel() for p in model.parameters())
+assert peak() - before < 1.2 * size, (peak() - before) / size
+assert "torch._dynamo" not in sys.modules
+assert all(p.untyped_storage().nbytes() == p.nbytes for p in model.parameters())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a process knows its peak")
+def test_their_folder_takes_its_size_and_no_compiler(tmp_path):
+    sizes = dict(d_model=512, n_heads=8, n_layers=2, d_ff=2048, activation="gelu_tanh")
+    model = LanguageModel(HubConfig(40_000, 64, **sizes, tied_head=True))
+    to_hugging_face(model, tmp_path)
+    words = [sys.executable, "-c", LOADED, tmp_path]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

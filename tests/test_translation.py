@@ -183,3 +183,24 @@ def test_what_is_defined_at_the_edge():
     [found] = SAY(["eins"], 100)  # more beams than tokens
     assert found.text and len(SAY(["eins", "zwei"], 3)) == 2
     assert split_text("", TOKENIZER, 3) == list(STREAM([])) == []
+
+
+def test_a_stream_begins_with_a_few_lines_and_a_list_does_not(fixed):
+    "Chunks double, so the first translation waits for 32 lines; texts do not depend on chunks."
+    read = []
+
+    def lines():
+        for i in range(200):
+            read.append(i)
+            yield PAIRS[i][0]
+
+    stream = stream_translations(fixed, TOKENIZER, lines(), 1)
+    seen = []
+    for _ in stream:
+        seen.append(len(read))
+    assert sorted(set(seen)) == [32, 32 + 64, 200]
+    sources = [PAIRS[i][0] for i in range(200)]
+    texts = [t.text for t in translate(fixed, TOKENIZER, sources, 1)]
+    for first in (1, 7, 1000):
+        stream = stream_translations(fixed, TOKENIZER, sources, 1, first=first)
+        assert [t.text for t in stream] == texts

@@ -12,6 +12,7 @@ a regular one of a size in reason, JSON must be an object that is not deep, and 
 know are refused.
 """
 
+import codecs
 import gzip
 import json
 import os
@@ -20,6 +21,7 @@ import unicodedata
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,6 +31,7 @@ __all__ = [
     "check_path",
     "SHIPPED",
     "find_model",
+    "text_blocks",
     "read_text",
     "LONGEST",
     "read_names",
@@ -70,32 +73,93 @@ def find_model(
     return SHIPPED / name
 
 
+BLOCK = 2**20  # bytes that are read at a time
+
+
+def _read_blocks(path):
+    "The bytes of a file, unpacked where gzip has packed them."
+    try:
+        with open(path, "rb") as opened:
+            packed = opened.peek(2)[:2] == b"\x1f\x8b"
+            source = gzip.GzipFile(fileobj=opened) if packed else opened
+            while block := source.read(BLOCK):
+                yield block
+    except (OSError, EOFError, zlib.error, ValueError) as error:  # NUL in a name is a ValueError
+        raise ValueError(f"file: expected UTF-8 text in {str(path)!r}: {error}") from None
+
+
+def _decode_blocks(blocks, file):
+    "The characters of blocks of UTF-8. `ValueError`, with line and position, for what is none."
+    line = 1  # in which a block begins
+    position = 0  # bytes of this line before the block
+    rest = b""  # of a character that the end of a block cuts
+    beginning = True
+    for block in chain(blocks, [b""]):
+        raw = rest + block
+        if beginning and block and len(raw) < len(codecs.BOM_UTF8):
+            rest = raw
+            continue
+        if beginning:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+            beginning = False
+        try:
+            text, n = codecs.utf_8_decode(raw, "strict", not block)
+        except UnicodeDecodeError as error:
+            *before, last = raw[: error.start].split(b"\n")
+            if not before:
+                last = b" " * position + last
+            place = f"in position {len(last)} of line {line + len(before)}"
+            reason = f"byte 0x{raw[error.start]:x} {place} cannot be decoded"
+            raise ValueError(f"file: expected UTF-8 text in {str(file)!r}: {reason}") from None
+        before, nul, _ = text.partition("\0")
+        if nul:
+            number = line + before.count("\n")
+            raise ValueError(f"file: {str(file)!r}: expected text, got NUL in line {number}")
+        yield text
+        rest = raw[n:]
+        line += text.count("\n")
+        newline = raw.rfind(b"\n", 0, n)
+        position = n - newline - 1 if newline >= 0 else position + n
+
+
+def _is_joined(text, i):
+    "Whether the character before may be another one because of this one."
+    if text[i] == "\n":
+        return text[i - 1] == "\r"
+    return unicodedata.category(text[i])[0] == "M" or 0x1160 <= ord(text[i]) <= 0x11FF  # Hangul
+
+
+def text_blocks(
+    file: str | Path,  # UTF-8, also compressed with gzip
+) -> Iterator[str]:  # in Unicode's form NFC, lines ended by a line feed
+    """The text in a file of any size, in blocks of about a megabyte.
+
+    Joined they are what `read_text` gives, and they raise what it raises. A block ends where the
+    character after it joins with none before it.
+    """
+    path = check_path("file", file)
+    held = ""
+    empty = True
+    for text in _decode_blocks(_read_blocks(path), file):
+        text = held + text
+        end = max(0, len(text) - 1)
+        while end > 0 and _is_joined(text, end):
+            end -= 1
+        held = text[end:]
+        block = unicodedata.normalize("NFC", text[:end].replace("\r\n", "\n"))
+        if block:
+            empty = empty and block.isspace()
+            yield block
+    if empty and not held.strip():
+        raise ValueError(f"file: {str(file)!r}: expected text, got an empty file")
+    yield unicodedata.normalize("NFC", held.replace("\r\n", "\n"))
+
+
 def read_text(
     file: str | Path,  # UTF-8, also compressed with gzip
 ) -> str:  # in Unicode's form NFC, lines ended by a line feed
     "The text in a file. `ValueError`, naming it, where it is empty, broken, binary or not UTF-8."
-    path = check_path("file", file)
-    try:
-        content = path.read_bytes()
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
-        text = content.decode("utf-8-sig").replace("\r\n", "\n")
-        text = unicodedata.normalize("NFC", text)
-    except UnicodeDecodeError as error:
-        lines = error.object[: error.start].split(b"\n")
-        byte = error.object[error.start]
-        place = f"in position {len(lines[-1])} of line {len(lines)}"
-        reason = f"byte 0x{byte:x} {place} cannot be decoded"
-        raise ValueError(f"file: expected UTF-8 text in {str(file)!r}: {reason}") from None
-    except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise ValueError(f"file: expected UTF-8 text in {str(file)!r}: {error}") from None
-    before, nul, _ = text.partition("\0")
-    if nul:
-        line = before.count("\n") + 1
-        raise ValueError(f"file: {str(file)!r}: expected text, got NUL in line {line}")
-    if not text.strip():
-        raise ValueError(f"file: {str(file)!r}: expected text, got an empty file")
-    return text
+    return "".join(text_blocks(file))
 
 
 LONGEST = 100  # characters: a longer line is not a name

@@ -21,13 +21,13 @@ def classify_texts(
     "Print label, probability and text, with tabs between. An odd text gets neither, and a note."
     n = 0
     for texts in growing(lines, block):
-        for text, (_, answer) in zip(texts, predict(model, tokenizer, texts, labels).iterrows()):
+        table = predict(model, tokenizer, texts, labels)
+        best = table[[f"p({name})" for name in labels]].max(axis=1)
+        for text, label, p, note in zip(texts, table["label"], best, table["note"]):
             n += 1
-            label = answer["label"]
-            note = answer["note"]
             probability = ""
             if isinstance(label, str):
-                probability = f"{max(answer[f'p({name})'] for name in labels):.3f}"
+                probability = f"{p:.3f}"
             else:
                 label = ""
                 note = note or "it was not classified"

@@ -141,6 +141,13 @@ class TextTokenizer:
         "Numbers for `text`."
         raise NotImplementedError
 
+    def encode_batch(
+        self,
+        texts: list[str],
+    ) -> list[list[int]]:  # for each text what `encode` gives
+        "Numbers for several texts. Raises as `encode`, for the first that it refuses."
+        return [self.encode(text) for text in texts]
+
     def decode(
         self,
         ids: list[int],  # each below `vocab_size`

@@ -161,23 +161,54 @@ def label_batches(
 LONGEST_TEXT = 100_000  # characters of a text that are read
 
 
-def _encode(text, tokenizer):
-    "The tokens of one text, None where it is none, and a note."
-    note = ""
-    if isinstance(text, str) and len(text) > LONGEST_TEXT:
-        half = LONGEST_TEXT // 2
-        note = f"only the first and the last {half:,} of {len(text):,} characters were read"
-        text = f"{text[:half]} {text[-half:]}"
-    try:
-        unknown = tokenizer.unknown(text)
-        [row] = encode_texts([text], tokenizer)
-    except (TypeError, ValueError) as error:
-        return None, str(error)
-    if unknown:
-        note = f"unknown characters: {unknown[:20]!r}"
+def _shorten(text):
+    "The two ends of a text that is too long, and a note."
+    if not isinstance(text, str) or len(text) <= LONGEST_TEXT:
+        return text, ""
+    half = LONGEST_TEXT // 2
+    note = f"only the first and the last {half:,} of {len(text):,} characters were read"
+    return f"{text[:half]} {text[-half:]}", note
+
+
+def _note(text, note, tokenizer):
+    "What is odd about a text. Raises `TypeError` or `ValueError` for what is none."
+    unknown = tokenizer.unknown(text)
     if not text.strip():
-        note = "empty text"
-    return row, note
+        return "empty text"
+    return f"unknown characters: {unknown[:20]!r}" if unknown else note
+
+
+def _encode(texts, tokenizer):
+    "For each text its tokens, None where it is none, and a note."
+    shortened = [_shorten(text) for text in texts]
+    notes: list = []
+    readable = []
+    for i, (text, note) in enumerate(shortened):
+        try:
+            notes.append(_note(text, note, tokenizer))
+            readable.append(i)
+        except (TypeError, ValueError) as error:
+            notes.append(str(error))
+    rows: list = [None] * len(shortened)
+    several = [shortened[i][0] for i in readable]
+    try:
+        encoded = tokenizer.encode_batch(several)
+    except ValueError:  # for one of them
+        encoded = [_encode_alone(text, tokenizer) for text in several]
+    for i, row in zip(readable, encoded):
+        if isinstance(row, ValueError):
+            notes[i] = str(row)
+        else:
+            rows[i] = [*tokenizer.before, *row, *tokenizer.after]
+    return list(zip(rows, notes))
+
+
+def _encode_alone(text, tokenizer):
+    "The tokens of one text, or the error that says why there are none."
+    try:
+        return tokenizer.encode(text)
+    except ValueError as error:
+        return error
 
 
 def _cut(row, limit, strategy):
@@ -228,8 +259,7 @@ def predict(
     limit = model.config.max_len
     notes = []
     pieces = []  # each is its tokens and the number of its text
-    for i, text in enumerate(check_texts(texts)):
-        row, note = _encode(text, tokenizer)
+    for i, (row, note) in enumerate(_encode(check_texts(texts), tokenizer)):
         notes.append(note)
         if row is not None:
             pieces += [(piece, i) for piece in _cut(row, limit, strategy)]

@@ -7,8 +7,9 @@ A line can be anything. If it is empty, so is its translation. If it is too long
 sentences where that is enough, else between words, else anywhere, and its pieces are translated one
 by one. What is no text at all, or half a character, gets no translation and a note that says why.
 
-Lines are read and sorted by length a thousand at a time, so that batches are full and memory is
-not, and come out in their old order. A document of a million lines can be piped through.
+Lines are read and sorted by length, 32 at first and up to a thousand at a time, so that the first
+translation comes at once, batches are full and memory is not. They come out in their old order. A
+document of a million lines can be piped through.
 """
 
 import math
@@ -195,11 +196,13 @@ def _translate(model, tokenizer, lines, search, max_tokens):
         yield _make_translation(line, note, list(islice(results, len(pieces))), tokenizer)
 
 
-def _chunks(lines, size):
-    "Lists of as many lines; the last may be shorter."
+def _chunks(lines, first, most):
+    "Lists of so many lines at first, then twice as many each time; the last may be shorter."
     lines = iter(lines)
+    size = min(first, most)
     while chunk := list(islice(lines, size)):
         yield chunk
+        size = min(2 * size, most)
 
 
 def stream_translations(
@@ -212,12 +215,13 @@ def stream_translations(
     length_penalty: float = 1.0,  # as for `length_score`
     convention: str = "mean",  # as for `length_score`
     max_tokens: int = 4096,  # tokens in one batch, each counted once for every beam
-    ahead: int = 1000,  # lines that are read and sorted by length at a time
+    ahead: int = 1000,  # lines that are read and sorted by length at a time, at most
+    first: int = 32,  # so many to begin with, then twice as many each time
 ) -> Iterator[Translation]:  # one for each line, in their order
     "Translate in bounded memory. A line that cannot be read costs itself only."
     check_type("model", model, EncoderDecoder)
     check_pair(model, tokenizer)
-    check_ints(num_beams=num_beams, max_tokens=max_tokens, ahead=ahead)
+    check_ints(num_beams=num_beams, max_tokens=max_tokens, ahead=ahead, first=first)
     expected = f"at most max_tokens = {max_tokens}"
     check_that(num_beams <= max_tokens, "num_beams", expected, num_beams)
     several = isinstance(lines, Iterable) and not isinstance(lines, (str, bytes))
@@ -236,7 +240,7 @@ def stream_translations(
     room = max_tokens // num_beams
     return (
         translation
-        for chunk in _chunks(lines, ahead)
+        for chunk in _chunks(lines, first, ahead)
         for translation in _translate(model, tokenizer, chunk, search, room)
     )
 
@@ -249,6 +253,7 @@ def translate(
     **kwargs,  # as for `stream_translations`
 ) -> list[Translation]:  # one for each sentence, in their order
     "Translate a list of sentences. Raises as `stream_translations`."
+    kwargs.setdefault("first", kwargs.get("ahead", 1000))  # nobody waits for the first of a list
     return list(stream_translations(model, tokenizer, sentences, num_beams, **kwargs))
 
 

@@ -22,18 +22,17 @@ from typing import Any, NamedTuple
 import psutil
 import torch
 from safetensors import SafetensorError
-from safetensors import torch as safetensors
 from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
+from torch.overrides import TorchFunctionMode
 from tqdm import TqdmWarning
 
-from ..base.checkpoints import atomic_write
+from ..base.checkpoints import atomic_write, read_safetensors
 from ..base.files import (
     check_keys,
     check_path,
     open_regular,
     parse_json,
-    read_bytes,
     read_json,
     reading,
 )
@@ -52,8 +51,11 @@ __all__ = [
     "MODEL_CLASSES",
     "CONFIG",
     "WEIGHTS",
+    "RANDOM",
     "check_memory",
     "plain_weights",
+    "NoRandomWeights",
+    "ShapesOnly",
     "Pretrained",
     "read_header",
     "build_model",
@@ -66,6 +68,14 @@ __all__ = [
 MODEL_CLASSES: dict[str, type] = {}  # name in config.json -> class; each enters itself
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+RANDOM = (  # what draws the numbers of a weight that is there
+    nn.init.uniform_,
+    nn.init.normal_,
+    nn.init.kaiming_uniform_,
+    nn.init.kaiming_normal_,
+    torch.Tensor.uniform_,
+    torch.Tensor.normal_,
+)
 OLD = ("tied", "n_bigrams", "n_segments", "tgt_config")  # what classes of version 0.1 took
 
 
@@ -101,6 +111,36 @@ def _as_json(value):
     if isinstance(value, TransformerConfig):
         return asdict(as_hub_config(value))
     return value
+
+
+class NoRandomWeights(TorchFunctionMode):
+    """Within `with`, no weight is given random numbers: a model that is read overwrites them all.
+
+    Memory that nobody writes into takes none. Whatever else a model computes when it is made, such
+    as a table of positions, it computes as ever.
+    """
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in RANDOM and kwargs.get("generator") is None:
+            tensor = args[0] if args else kwargs["tensor"]
+            if isinstance(tensor, nn.Parameter):
+                return tensor
+        return func(*args, **kwargs)
+
+
+class ShapesOnly(NoRandomWeights):
+    """The same on the meta device, where `torch.randn(4, 3) * 0.02` is a shape and nothing more.
+
+    PyTorch would import its compiler for that product, which takes longer than to read GPT-2.
+    """
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.randn:
+            func = torch.empty
+        if func is torch.Tensor.mul and args[0].is_meta and isinstance(args[1], float):
+            return args[0]
+        return super().__torch_function__(func, types, args, kwargs)
 
 
 class Pretrained(PyTorchModelHubMixin):
@@ -174,7 +214,7 @@ class Pretrained(PyTorchModelHubMixin):
             saved = read_json(CONFIG, folder / CONFIG)
             header, size = read_header(folder / WEIGHTS)
             model, most = build_model(cls, saved, header, size)
-            tensors = safetensors.load(read_bytes("model", folder / WEIGHTS, most))
+            tensors, _ = read_safetensors("model", folder / WEIGHTS, most)
             return fill_model(model, tensors_of_today(tensors, model, folder))
 
 
@@ -228,7 +268,8 @@ def build_model(
     for name in ("config", "tgt_config"):
         if arguments.get(name) is not None:
             arguments[name] = _read_config(name, arguments[name], size)
-    model = cls(**arguments)
+    with torch.random.fork_rng(devices=[]), NoRandomWeights():
+        model = cls(**arguments)
     most = 2**24 + sum(8 * t.numel() for t in model.state_dict().values())
     return model, most
 
@@ -264,8 +305,20 @@ def fill_model(
         check_that(t.shape == shape, name, f"shape {shape}", tuple(t.shape))
         fits = t.is_floating_point() == ours.is_floating_point()
         check_that(fits, name, f"numbers as {ours.dtype}", t.dtype)
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    for name, t in tensors.items():
+        weight = parameters.get(name)
+        if weight is not None and _can_hold(weight, t):
+            weight.data = t  # the memory that was read, not a copy of it
     model.load_state_dict(tensors, strict=False)
     return model.eval()
+
+
+def _can_hold(weight, t):
+    "Whether a weight can have the memory of a tensor: it is of its kind, and no part of another."
+    same = weight.dtype == t.dtype and weight.device == t.device
+    whole = t.is_contiguous() and t.untyped_storage().nbytes() == t.nbytes
+    return same and whole and weight.is_contiguous()
 
 
 class Loaded(NamedTuple):

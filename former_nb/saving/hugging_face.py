@@ -24,7 +24,7 @@ from safetensors import torch as safetensors
 from torch import nn
 
 from ..attention.positions import sinusoid_table
-from ..base.checkpoints import atomic_write
+from ..base.checkpoints import atomic_write, read_tensor
 from ..base.core import tied_names
 from ..base.files import check_path, open_regular, read_json, reading
 from ..base.guards import check_that
@@ -38,6 +38,7 @@ from ..models.pretrained import (
     MODEL_CLASSES,
     WEIGHTS,
     Loaded,
+    ShapesOnly,
     check_memory,
     check_pair,
     plain_weights,
@@ -420,7 +421,7 @@ def _open_model(model) -> Source:
     state = model.state_dict()
     saved = {**model.config.to_dict(), "architectures": [type(model).__name__]}
     shapes = {name: t.shape for name, t in state.items()}
-    return Source(saved, shapes, state.__getitem__)
+    return Source(saved, shapes, lambda name: state[name].clone())
 
 
 def _open_folder(source, revision=None, saved=None) -> Source:
@@ -434,8 +435,7 @@ def _open_folder(source, revision=None, saved=None) -> Source:
     shards = _shards(folder)
 
     def get(name):
-        with safe_open(folder / shards[name][1], "pt") as tensors:
-            return tensors.get_tensor(name)
+        return read_tensor("source", folder / shards[name][1], name)
 
     if saved is None:
         saved = read_json("source", folder / "config.json")
@@ -496,7 +496,7 @@ def _plan(source):  # -> family, model without memory, its routes, the names tha
     check_that(fits, "source", expected, len(source.shapes))
     if config.tied_head and kind is not BertClassifier:  # which has no logits for tokens
         family, config, arguments = _part(source, family, kind, config, arguments)
-    with torch.device("meta"):
+    with torch.device("meta"), ShapesOnly():
         if kind is BertMaskedLanguageModel:
             model = kind(BertClassifier(config, **arguments))
         else:
@@ -508,13 +508,15 @@ def _plan(source):  # -> family, model without memory, its routes, the names tha
 def _build(source):
     "Our model of a source. Shapes are compared on a model without memory."
     family, model, routes, names = _plan(source)
+    shapes = {name: t.shape for name, t in model.state_dict().items()}
     state = {}
-    for name, t in model.state_dict().items():  # what theirs have not starts anew
-        state[name] = torch.zeros(t.shape) if t.ndim < 2 else torch.randn(t.shape) * 0.02
     for route in routes:
-        state[route.ours] = _fetch(route, names, source, family).reshape(state[route.ours].shape)
-        state[route.ours] = state[route.ours].contiguous()
+        t = _fetch(route, names, source, family).reshape(shapes[route.ours])
+        state[route.ours] = t.contiguous()
     twins = tied_names(model)
+    for name, shape in shapes.items():
+        if name not in state and name not in twins:  # what theirs have not starts anew
+            state[name] = torch.zeros(shape) if len(shape) < 2 else torch.randn(shape) * 0.02
     for name, first in twins.items():
         state[name] = state[first]
     model.load_state_dict(state, assign=True)
@@ -539,7 +541,9 @@ def _fetch(route, names, source, family):
         if route.transposed:
             part = part.T
         parts.append(part[route.skipped :])
-    whole = torch.cat(parts)
+    whole = parts[0]
+    if len(parts) > 1 or route.skipped:
+        whole = torch.cat(parts)
     if route.third is not None:
         whole = whole.chunk(3)[route.third].clone()  # of its own, not a part of theirs
     return whole
