@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 import psutil
-import psutil
 import torch
 import torch.nn.functional as F
 from torch import nn
