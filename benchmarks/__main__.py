@@ -9,7 +9,8 @@ python -m benchmarks --readme               write what README.md shows of it int
 Contenders take turns in one run. Ours runs twice, and "ours again" shows how far chance alone moves
 a ratio. Below 1 ours is faster. A peer that is not installed, or is of a version that does not fit,
 is left out by name: pip install transformers x-transformers litgpt. The limit is the time that this
-machine would need if nothing but its measured rate of products or its memory held it up.
+machine would need if nothing but its measured rate of products or its memory held it up. Where the
+machine counts the energy that it takes, a call's joules are shown, with all else that runs.
 
 It computes on a GPU where there is one; FORMER_NB_DEVICE=cpu keeps it on the CPU. Real lengths of
 reviews and captions are taken from FORMER_NB_DATA or a download, else from generated sentences.
@@ -60,6 +61,10 @@ def measure(name, args, device, limits):
         limits[kind] = vars(measure_limits(device, work.dtype))
     least = Limits(**limits[kind]).least_seconds(work.flops, work.n_bytes)
     known["limit"] = least / known["seconds"]["ours"][1]
+    energy = {
+        who: timing.joules(run, device, args.seconds / len(runs)) for who, run in runs.items()
+    }
+    known["joules"] = {who: taken for who, taken in energy.items() if taken is not None}
     if args.memory:
         known["memory"] = timing.peaks(name, runs.keys() - {"ours again"})
     return known
@@ -73,6 +78,8 @@ def show(name, found):
         print("{1:6.2f}  ({0:.2f} to {2:.2f})".format(*ratio) if ratio else " " * 22, end="")
         if times := found["seconds"].get(who):
             print(f"{times[1] * 1e3:10.2f} ms", end="")
+        if taken := found.get("joules", {}).get(who):
+            print(f"{taken:9.3g} J", end="")
         if peak := found.get("memory", {}).get(who):
             print(f"{peak / 2**20:8.0f} MiB", end="")
         print(f"  {found['limit']:.0%} of the limit" if who == "ours" and found["limit"] else "")

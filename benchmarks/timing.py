@@ -4,6 +4,7 @@ import json
 import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -23,6 +24,39 @@ def summary(found: dict[str, list[float]]) -> dict[str, dict]:
         if who != "ours"
     }
     return {"seconds": {who: quartiles(times) for who, times in found.items()}, "ratio": ratios}
+
+
+ENERGY = Path("/sys/class/powercap")  # where Linux counts what an Intel or AMD processor takes
+
+
+def read_joules(device: torch.device, counters: Path = ENERGY) -> float | None:
+    "What the machine has counted so far; None where it counts nothing, or only for its owner."
+    try:
+        if device.type == "cuda":
+            import pynvml
+
+            pynvml.nvmlInit()
+            handle = pynvml.nvmlDeviceGetHandleByIndex(device.index or 0)
+            return pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3
+        packages = sorted(counters.glob("intel-rapl:*[0-9]/energy_uj"))
+        whole = [file for file in packages if file.parent.name.count(":") == 1]
+        return sum(int(file.read_text()) for file in whole) / 1e6 if whole else None
+    except Exception:  # no right to read, no NVML, or an error of its own
+        return None
+
+
+def joules(run, device: torch.device, budget: float, counters: Path = ENERGY) -> float | None:
+    "What one call takes, everything on the machine included; None where it cannot be read."
+    if read_joules(device, counters) is None:
+        return None
+    calls = 0
+    end = time.monotonic() + budget
+    before = read_joules(device, counters)
+    while calls == 0 or time.monotonic() < end:
+        run()
+        calls += 1
+    taken = (read_joules(device, counters) - before) / calls
+    return taken if taken > 0 else None  # a counter that began anew
 
 
 def free_memory(device: torch.device) -> float:

@@ -240,3 +240,19 @@ def test_each_kind_of_growth_has_programs_that_run(tmp_path):
     growth.number_words(tmp_path / "lines", 5)
     code = growth.LINES.format(folder="numbers", file=str(tmp_path / "lines"))
     assert growth.run(code)[2] > 0
+
+
+def test_energy_is_read_where_the_machine_counts_it(tmp_path):
+    cpu = torch.device("cpu")
+    assert timing.joules(lambda: None, cpu, 0.0, tmp_path) is None  # nothing is counted
+    for name in ("intel-rapl:0", "intel-rapl:0:1", "intel-rapl:1"):  # two packages, a part of one
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "energy_uj").write_text("1000000")
+    counter = tmp_path / "intel-rapl:1" / "energy_uj"
+
+    def run():
+        counter.write_text(str(int(counter.read_text()) + 2_500_000))
+
+    assert timing.read_joules(cpu, tmp_path) == 2
+    assert timing.joules(run, cpu, 0.0, tmp_path) == 2.5
+    assert timing.joules(lambda: counter.write_text("0"), cpu, 0.0, tmp_path) is None
