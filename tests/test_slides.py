@@ -151,8 +151,7 @@ function faults(section) {
   const over = [...slide.children].filter((e) => e.scrollWidth > e.clientWidth + 1
     || box(e).right > box(slide).right || box(e).bottom > box(slide).bottom + 1);
   const small = parseFloat(getComputedStyle(slide.querySelector('pre') ?? slide).fontSize) < 12;
-  const math = [...section.querySelectorAll('.math')].filter((e) => e.querySelector('mjx-merror')
-    || !e.querySelector(e.closest('.notes') ? 'math' : 'mjx-container'));
+  const math = [...section.querySelectorAll('.math')].filter((e) => !e.querySelector('math'));
   const lost = [...slide.querySelectorAll('.picture > *')].filter((e) => box(e).height < 200);
   const markup = (e) => e.outerHTML.slice(0, 90);
   return [...over, ...math, ...lost, ...(small ? [slide] : [])].map(markup);
@@ -211,7 +210,7 @@ class TestBrowser:
         resize(browser, 390, 800)
         browser.get((SITE / "slides" / f"{LESSONS[3]}.html").resolve().as_uri())
         root = "document.documentElement"
-        typeset = f"return !!document.querySelector('.slide mjx-container') && {root}.scrollWidth"
+        typeset = f"return !!document.querySelector('.slide math') && {root}.scrollWidth"
         assert WebDriverWait(browser, 30).until(lambda b: b.execute_script(typeset)) <= 390
         assert browser.execute_script(f"return {root}.scrollHeight") > 4000
 

@@ -144,7 +144,7 @@ def shown(element):
         outputs = map(shown_output, element.select(".cell_output > *"))
         return [] if hidden else [*shown_code(element), *sum(outputs, [])]
     if "math" in classes:
-        return [(str(element), 70 * (1 + text.count(r"\\")) + 20)]
+        return [(str(element), 70 * max(1, len(element("mtr"))) + 20)]
     if "admonition" in classes:
         return [(str(element), PROSE * (2 + len(text) // 85))]
     if table := element.find("table"):
@@ -320,6 +320,8 @@ def parse(page, body):
     """The rendered HTML of a page, with links that hold one folder below, and no tools."""
     body = re.sub(r"<pre>(.*?)</pre>", keep, body, flags=re.S)
     soup = BeautifulSoup(body, "html.parser")
+    for box in soup.select(".row, .row > .words, .row > .shown, .row > .after"):
+        box.unwrap()
     for live in soup.select(".live"):
         live.find_previous_sibling("p").extract()  # says what to type
     for link in soup.select("[href^='slides/']"):
@@ -374,10 +376,9 @@ DECK = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="../_static/favicon.svg">
 <link rel="stylesheet" href="../_static/reveal/reveal.css">
-<link rel="stylesheet" href="../_static/pygments.css">
+<link rel="stylesheet" href="../_static/base.css">
 <link rel="stylesheet" href="../_static/slides.css">
 <script src="../_static/slides.js"></script>
-<script defer src="../_static/mathjax/tex-chtml.js"></script>
 <script defer src="../_static/reveal/reveal.js"></script>
 <script defer src="../_static/reveal/notes.js"></script>
 </head>

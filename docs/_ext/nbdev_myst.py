@@ -10,13 +10,11 @@ import inspect
 import json
 import posixpath
 import re
-import shutil
 import sys
 import textwrap
 from base64 import b64encode
 from configparser import ConfigParser
 from contextlib import suppress
-from importlib.metadata import distribution
 from pathlib import Path
 
 import nbformat
@@ -394,12 +392,6 @@ def turn_pages(app, page, template, context, doctree):
             title = app.builder.render_partial(app.env.titles[other])["title"]
             other = {"link": app.builder.get_relative_uri(page, other), "title": title}
         context[way] = other
-    lesson = LESSON.match(page)
-    context["turn"] = [
-        (way, sign, context[way]["link"], *context[way]["title"].partition(" \u00b7 ")[::2])
-        for way, sign in (("prev", "\u2039"), ("next", "\u203a"))
-        if lesson and context.get(way)
-    ]
 
 
 def parts(env):
@@ -714,7 +706,6 @@ def write_assets(app):
         return
     static = Path(app.outdir) / "_static"
     write_vega(static / "vega.js")
-    write_mathjax(static / "mathjax")
     write_card(static / "card.png")
     for name in LIVE_MODELS:
         write_model(ROOT / LIB / "models" / name, static / f"live_{name}.js")
@@ -773,48 +764,7 @@ def write_vega(path):
     path.write_text(f"{stamp}\n(()=>{{{bundle}}})();", encoding="utf-8")
 
 
-def write_mathjax(target):
-    """MathJax 3's one-file build and its fonts, from a package that carries them."""
-    source = Path(
-        distribution("sphinx-mathjax-offline").locate_file("sphinx-mathjax-offline/static/mathjax")
-    )
-    fonts = Path("output/chtml/fonts/woff-v2")
-    for path in [
-        Path("tex-chtml.js"),
-        *(font.relative_to(source) for font in (source / fonts).glob("*.woff")),
-    ]:
-        if not (target / path).exists():
-            (target / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / path, target / path)
-
-
-ICONS = r'<script defer src="[^"]*scripts/fontawesome\.js[^"]*"></script>\n?'
-SEARCH = r'<script src="[^"]*(?:searchtools|language_data|searchindex)\.js"></script>\n?'
 DRAWING = re.compile(r'(<img alt="[^"]*" src="[^"]*_images/(\w+\.svg)")(?! width)')
-PRINTED = re.compile(r'(class="onlyprint">\s*)<h1>(.*?)</h1>', re.S)  # a title of its own
-RULE = re.compile(r"([^{}]*)\{((?:[^{}]|\{[^{}]*\})*)\}")  # of minified CSS, at most one in another
-
-
-def prune(css, words):
-    """CSS without the rules for classes that are not among `words`."""
-
-    def wanted(selector):
-        plain = re.sub(r":(?:not|is|where|has)\([^)]*\)", "", selector)
-        return "\\" in plain or all(
-            name in words for name in re.findall(r"\.([a-zA-Z][\w-]*)", plain)
-        )
-
-    def rule(match):
-        head, body = match[1], match[2]
-        if head.startswith(("@media", "@supports")):
-            body = prune(body, words)
-            return f"{head}{{{body}}}" if body else ""
-        selectors = [part for part in head.split(",") if wanted(part)]
-        if "(" in head or head.startswith("@"):  # a comma may stand within brackets
-            selectors = [head] if wanted(head) else []
-        return f"{','.join(selectors)}{{{body}}}" if selectors else ""
-
-    return RULE.sub(rule, re.sub(r"/\*.*?\*/", "", css, flags=re.S))
 
 
 def sized(match):
@@ -825,30 +775,10 @@ def sized(match):
     return f"{match[1]} {size[0]}"
 
 
-def lighten(app, exception):
-    """Leave out what a page loads and does not use: scripts for icons and search, rules of CSS.
-
-    And give drawings their size.
-    """
-    if exception or app.builder.format != "html":
-        return
-    out, words = Path(app.outdir), set()
-    for path in out.rglob("*.html"):
-        text = path.read_text(encoding="utf-8")
-        unused = ICONS if path.name == "search.html" else f"{ICONS}|{SEARCH}"
-        light = PRINTED.sub(r'\1<p class="h1">\2</p>', re.sub(unused, "", text))
-        light = DRAWING.sub(sized, light)
-        if light != text:
-            path.write_text(light, encoding="utf-8")
-        for names in set(re.findall(r'class="([^"]*)"', text)):
-            words.update(names.split())
-    (out / "_static/scripts/fontawesome.js").unlink(missing_ok=True)
-    for path in [*out.glob("_static/*.js"), *out.glob("_static/scripts/*.js")]:
-        if path.stat().st_size < 100_000:  # neither Vega nor a model
-            words.update(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
-    for path in [*out.glob("_static/styles/*-theme.css"), out / "_static/basic.css"]:
-        css = path.read_text(encoding="utf-8")
-        path.write_text(prune(css, words), encoding="utf-8")
+def size_drawings(app, page, template, context, doctree):
+    """html-page-context: give drawings their size."""
+    if context.get("body"):
+        context["body"] = DRAWING.sub(sized, context["body"])
 
 
 def setup(app):
@@ -864,8 +794,8 @@ def setup(app):
     app.connect("html-page-context", show_course, priority=400)
     app.connect("autodoc-process-docstring", document)
     app.connect("autodoc-skip-member", skip_fields)
+    app.connect("html-page-context", size_drawings, priority=400)
     app.connect("html-page-context", describe, priority=900)
     app.connect("build-finished", list_pages)
-    app.connect("build-finished", lighten, priority=900)
     app.extensions["sphinx_multitoc_numbering"].parallel_read_safe = True  # it only forgets to say
     return {"version": SETTINGS["version"], "parallel_read_safe": True, "parallel_write_safe": True}

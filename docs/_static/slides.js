@@ -1,4 +1,4 @@
-// Starts a deck: theme, formulas, charts, then every slide at a size at which all of it fits.
+// Starts a deck: theme, charts, then every slide at a size at which all of it fits.
 (() => {
   const here = document.currentScript.src;
   const root = document.documentElement;
@@ -11,21 +11,6 @@
   const stacked = phone.matches && !printed && window === window.parent; // the speaker's view has frames
   root.classList.add(stacked ? "stacked" : "measured"); // measured until all slides have their size
   if (window === window.parent) phone.addEventListener("change", () => location.reload());
-
-  window.MathJax = {
-    tex: { inlineMath: [["\\(", "\\)"]], displayMath: [["\\[", "\\]"]] },
-    options: { ignoreHtmlClass: "reveal|notes", processHtmlClass: "math" },
-    chtml: { matchFontHeight: false },
-    startup: { typeset: false },
-  };
-
-  // The speaker's view has no MathJax, but every browser knows MathML.
-  function typesetNotes() {
-    for (const formula of document.querySelectorAll(".notes .math")) {
-      const tex = formula.textContent.trim().replace(/^\\[([]|\\[)\]]$/g, "");
-      formula.innerHTML = MathJax.tex2mml(tex, { display: formula.localName === "div" });
-    }
-  }
 
   async function drawCharts() {
     const charts = [...document.querySelectorAll(".vega-chart")].map((element) => [
@@ -69,12 +54,10 @@
   async function start() {
     if (stacked) document.querySelector("link[href$='reveal.css']").disabled = true;
     night.addEventListener("change", setTheme);
-    await MathJax.startup.promise;
-    await MathJax.typesetPromise([...document.querySelectorAll(".math:not(.notes *)")]);
-    typesetNotes();
     await drawCharts();
     if (stacked) return;
     if (document.readyState !== "complete") await new Promise((loaded) => window.addEventListener("load", loaded));
+    await document.fonts.ready;
     document.querySelectorAll(".slide").forEach(fit);
     root.classList.remove("measured");
     await Reveal.initialize({
