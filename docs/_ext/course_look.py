@@ -7,7 +7,9 @@ and values have their colour in prose and in code as they have it in formulas an
 
 import os
 import re
+from base64 import b64encode
 from math import ceil
+from pathlib import Path
 
 from docutils import nodes
 
@@ -270,8 +272,30 @@ def split_title(app, page, template, context, doctree):
         context["body"] = NUMBER.sub(number, context["body"], count=1)
 
 
+# ---------------------------------------------------------------- faces
+
+AT_ONCE = ("source-serif-4-400", "source-serif-4-600", "source-serif-4-400-italic")
+
+
+def inline_faces(app, exception):
+    """build-finished: the faces of words within the style: a first line never breaks anew."""
+    path = Path(app.outdir) / "_static" / "base.css"
+    if exception or not path.exists():
+        return
+    css = path.read_text(encoding="utf-8")
+    for name in AT_ONCE:
+        font = path.with_name("fonts") / f"{name}.woff2"
+        data = b64encode(font.read_bytes()).decode()
+        css = css.replace(f"fonts/{name}.woff2", f"data:font/woff2;base64,{data}")
+    faces = css.split("@font-face")
+    faces = [face.replace(": swap", ": block") if "data:" in face else face for face in faces]
+    css = "@font-face".join(faces)
+    path.write_text(css, encoding="utf-8")
+
+
 def setup(app):
     """Register with Sphinx."""
+    app.connect("build-finished", inline_faces)
     app.connect("doctree-resolved", mark_words)
     app.connect("doctree-resolved", set_rows, priority=900)
     app.connect("html-page-context", colour_code, priority=400)

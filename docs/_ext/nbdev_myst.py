@@ -15,6 +15,7 @@ import textwrap
 from base64 import b64encode
 from configparser import ConfigParser
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -262,6 +263,7 @@ def export_links(names, module):
 # ---------------------------------------------------------------- beside a lesson's own cells
 
 LIVE = re.compile(r'<div class="live" data-model="(\w+)">')
+BEGINS = {"names": "jo", "numbers": "einundzwanzig"}  # shown before the weights are there
 UNSEEN = "Without scripts no model runs here; this was recorded."
 SAYS = "The model's answer to one input, and what its heads look at."
 STILL = rf'\g<0><div class="live-place"></div><noscript><p>{UNSEEN}</p>' + (
@@ -273,6 +275,67 @@ NUMBERED = re.compile(r"# (\d\d) · .*\n")
 HOME = re.compile(r'\A(# .*\n)(?=(?s:.*)<div class="live"(?s:.*)images/transformer\.svg)')
 SOLUTIONS = re.compile(r"\]\((\S*?)(solutions/\w+\.ipynb)\)")
 PREDICT = re.compile(r"(?m)^\*\*(\S+) Predict[.:](?:.+\n?)+")
+
+
+@cache
+def recorded(name):
+    """What a shipped model says to one text, and what its heads look at: JSON for live.js."""
+    from former_nb import load_model
+
+    model, tokenizer, _ = load_model(name, "cpu")
+    config = json.loads((PACKAGE / "models" / name / "config.json").read_text(encoding="utf-8"))
+    said = {"config": config, "alphabet": tokenizer.alphabet}
+    tell = {"names": written, "numbers": translated}[name]
+    said |= tell(model, tokenizer, BEGINS[name])
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+
+
+def written(model, tokenizer, text):
+    """Logits of the next letter, what each head looks at from the last, and ten names."""
+    import torch
+
+    from former_nb import Sampling, generate_text
+    from former_nb.inspection.recording import record_attention
+
+    tokens = torch.tensor([[1, *tokenizer.encode(text)]])
+    with torch.no_grad(), record_attention(model) as weights:
+        logits = model(tokens)[0, -1].tolist()
+    sampling = Sampling(temperature=0.8, seed=0)
+    names = generate_text(model, tokenizer, text.title(), 10, sampling=sampling)
+    return {
+        "logits": [None if token in (0, 1, 3) else round(x, 4) for token, x in enumerate(logits)],
+        "seen": {at: [[rounded(head[-1])] for head in heads[0]] for at, heads in weights.items()},
+        "names": [name.title() for name in names],
+    }
+
+
+def translated(model, tokenizer, text):
+    """The translation, and where each letter of it looks, as a mean over the last layer's heads."""
+    import torch
+
+    from former_nb.inspection.recording import find_attention, record_attention
+
+    source = torch.tensor([[1, *tokenizer.encode(text), 2]])
+    target, last = [1], find_attention(model)[-1].name
+    with torch.no_grad():
+        while target[-1] != 2:
+            with record_attention(model) as weights:
+                logits = model(source, torch.tensor([target]))[0, -1]
+            logits[[0, 1, 3]] = float("-inf")
+            target.append(int(logits.argmax()))
+    rows = weights[last][0].mean(0)
+    return {"out": tokenizer.decode(target[1:-1]), "rows": [rounded(row) for row in rows]}
+
+
+def rounded(row):
+    """A row of weights with three digits."""
+    return [round(x, 3) for x in row.tolist()]
+
+
+def still(match):
+    """The place of a model that runs in the page: what was recorded, and a picture of it."""
+    record = f'<script type="application/json">{recorded(match[1])}</script>'
+    return match.expand(STILL) + record
 
 
 def show_map(source):
@@ -340,7 +403,7 @@ def read(text):
     for cell in nb.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = LIVE.sub(STILL, show_map(callouts(cell.source)))
+            cell.source = LIVE.sub(still, show_map(callouts(cell.source)))
             cell.source = MODULE.sub(r"](\1api/\2.md)", cell.source)  # its page stands for the file
             if worked:
                 cell.source = answer_predictions(cell.source, *worked.groups())
@@ -727,27 +790,35 @@ def write_model(folder, path):
 
 
 CARD = """<svg xmlns="http://www.w3.org/2000/svg" width="1200" height="630">
-<rect width="1200" height="630" fill="#fff"/>
-<g font-family="system-ui, DejaVu Sans, Arial, sans-serif" fill="#1f2328">
-<text x="64" y="190" font-size="84" font-weight="700">{title}</text>{lines}</g>
-<svg x="680" y="60" width="470" height="570" viewBox="0 0 404 490">{map}</svg></svg>
+<rect width="1200" height="630" fill="#fbf9f4"/>
+<g font-family="DejaVu Serif, Georgia, serif" fill="#1d2330">
+<text x="64" y="170" font-size="84" font-weight="700">{title}</text>{lines}</g>
+<svg x="720" y="40" width="420" height="450" viewBox="0 0 404 440">{map}</svg>
+<path d="M64 560H1136" stroke="#8a2a5b" stroke-width="8"/>{stops}</svg>
 """
+HUES = ("#0072b2", "#d55e00", "#009e73")  # of queries, keys and values
 
 
 def write_card(path):
-    """The picture that previews of a link show: the map of the Transformer beside the title."""
+    """The picture that previews of a link show: title, map, and the line of the path."""
     import vl_convert
 
     path.parent.mkdir(parents=True, exist_ok=True)
     words = textwrap.wrap(SETTINGS["description"], 30)
     lines = (
-        f'<text x="64" y="{270 + 48 * row}" font-size="34">{html.escape(line)}</text>'
+        f'<text x="64" y="{250 + 46 * row}" font-size="32">{html.escape(line)}</text>'
         for row, line in enumerate(words)
+    )
+    count = len(order.STEPS)
+    stops = (
+        f'<circle cx="{64 + 1072 * stop / (count - 1):.0f}" cy="560" r="17" stroke="#fbf9f4" '
+        f'stroke-width="5" fill="{HUES[stop] if stop < len(HUES) else "#8a2a5b"}"/>'
+        for stop in range(count)
     )
     drawing = (NBS / "images/transformer.svg").read_text(encoding="utf-8")
     drawing = drawing.replace('width="485" height="950"', 'width="404" height="792"')
-    svg = CARD.format(title=SETTINGS["title"], lines="".join(lines), map=drawing)
-    path.write_bytes(vl_convert.svg_to_png(svg))
+    parts = {"lines": "".join(lines), "stops": "".join(stops), "map": drawing}
+    path.write_bytes(vl_convert.svg_to_png(CARD.format(title=SETTINGS["title"], **parts)))
 
 
 def write_vega(path):

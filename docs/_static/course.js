@@ -66,7 +66,6 @@
 
   function startBar() {
     const light = document.querySelector("#light");
-    light.hidden = false;
     light.addEventListener("click", () => {
       root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
       keep("light", root.dataset.theme === (night.matches ? "dark" : "light") ? "" : root.dataset.theme);
