@@ -185,6 +185,11 @@ def in_rows(page, env):
     return os.fspath(env.doc2path(page)).endswith(".ipynb") and page != env.config.root_doc
 
 
+def ends_words(node):
+    """Whether a page's first words end here: at a cell, a picture, a section or what moves."""
+    return kind_of(node) != "words" or kind_of_block([node]) == "end"
+
+
 def set_rows(app, doctree, page):
     """doctree-resolved: each section in rows."""
     if not in_rows(page, app.env):
@@ -194,10 +199,8 @@ def set_rows(app, doctree, page):
         place = [node for node in children if "lesson-map" in classes_of(node)]
         if place:  # beside the first words, above what the page imports
             children.remove(place[0])
-            at = next((i for i, node in enumerate(children) if kind_of(node) == "shown"), None)
-            ends = [i for i, node in enumerate(children) if isinstance(node, nodes.section)]
-            at = min([i for i in (at, *ends[:1]) if i is not None], default=len(children))
-            children.insert(at, place[0])
+            ends = [i for i, node in enumerate(children[1:], 1) if ends_words(node)]
+            children.insert(min(ends, default=len(children)), place[0])
         section.children = []
         section += rows(children)
 
@@ -212,7 +215,7 @@ CELL = re.compile(r"<pre>.*?</pre>", re.S)
 
 
 def mark_words(app, doctree, page):
-    """doctree-resolved: `q`, *query* and their like as chips, where all three are spoken of."""
+    """doctree-resolved: `q`, *query* and their like as chips, where queries are spoken of."""
     found = {}
     for node in doctree.findall(
         lambda node: isinstance(node, nodes.literal | nodes.emphasis | nodes.strong)
@@ -220,7 +223,7 @@ def mark_words(app, doctree, page):
         role = ROLES.get(node.astext())
         if role and not isinstance(node.parent, nodes.title):
             found.setdefault(role, []).append(node)
-    if len(found) < 3:
+    if "q" not in found or len(found) < 2:  # a key of a dictionary, the value of a number
         return
     for role, some in found.items():
         for node in some:

@@ -347,7 +347,10 @@ def colour(markup, page):
 def visit_math(writer, node):
     """A formula within a sentence."""
     markup = colour(mathml(node.astext()), writer.builder.current_docname)
-    writer.body.append(f'<span class="math">{markup}</span>')
+    after = node.next_node(nodes.Text, descend=False, siblings=True)
+    close = after and after.parent is node.parent and after[:1] in ".,:;?!)’”"
+    joined = "\u2060" if close else ""  # the line doesn't break before the comma
+    writer.body.append(f'<span class="math">{markup}</span>{joined}')
     raise nodes.SkipNode
 
 

@@ -13,6 +13,8 @@
   // ------------------------------------------------------------ the line
 
   function markDone() {
+    const unread = [...document.querySelectorAll(".path li")].find((stop) => kept(stop.dataset.page) !== "read");
+    each(".path li", (stop) => stop.classList.toggle("next", stop === unread));
     each(".path li", (stop) => {
       const done = kept(stop.dataset.page) === "read";
       stop.classList.toggle("done", done);
@@ -26,7 +28,9 @@
   }
 
   function showStation() {
-    const path = document.querySelector(".path"), stop = path?.querySelector(".here, .near");
+    const path = document.querySelector(".path");
+    const find = (place) => path?.querySelector(place);
+    const stop = find(".here") ?? find(".near") ?? find(".next");
     if (stop) path.scrollLeft = stop.offsetLeft - (path.clientWidth - stop.offsetWidth) / 2;
   }
 
@@ -194,8 +198,8 @@
   }
 
   function start() {
-    showStation();
     startTicks();
+    showStation();
     startBar();
     startReach();
     startCopying();

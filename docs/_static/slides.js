@@ -38,17 +38,36 @@
     await draw();
   }
 
-  // A tall picture stands beside the words; then the type shrinks until nothing is cut.
+  // Words beside what is shown, or above and below it: where the type can be larger. It grows
+  // until the screen is full.
   function fit(slide) {
-    const picture = slide.querySelector(":scope > .picture > *");
-    const { naturalWidth: wide = 1, naturalHeight: high = 0 } = picture ?? {};
-    if (high > wide && !slide.matches(".title") && slide.querySelectorAll(":scope > :is(.highlight, .math, ul, ol)").length === 0)
-      slide.classList.add("beside");
+    const stage = slide.querySelector(":scope > .stage");
+    const words = slide.querySelector(":scope > :is(.lead, .after)");
+    const code = [...slide.querySelectorAll(".highlight")];
+    const columns = Math.max(0, ...code.map((e) => e.style.getPropertyValue("--columns")));
+    code.forEach((e) => e.style.setProperty("--columns", columns)); // code and output in one size
+    const boxes = [slide, ...slide.querySelectorAll(":scope > *, .stage > *, .picture > *")];
     const over = () =>
       slide.scrollHeight > slide.clientHeight + 1 ||
-      [...slide.children].some((e) => e.scrollWidth > e.clientWidth + 1);
-    slide.style.fontSize = "124%";
-    for (let size = 124; over() && size > 50; size -= 4) slide.style.fontSize = `${size - 4}%`;
+      boxes.some((e) => e.scrollWidth > e.clientWidth + 1) ||
+      (stage && stage.scrollHeight > stage.clientHeight + 1);
+    const largest = () => {
+      let [low, high] = [48, slide.matches(".title") ? 124 : code.length ? 150 : 176];
+      while (high - low > 3) {
+        const size = (low + high) / 2;
+        slide.style.fontSize = `${size}%`;
+        if (over()) high = size;
+        else low = size;
+      }
+      slide.style.fontSize = `${low}%`;
+      return low;
+    };
+    const above = largest();
+    if (!stage || !words || columns > 48) return;
+    slide.classList.add("beside");
+    if (largest() >= above * (slide.querySelector(".picture") ? 0.8 : 1)) return;
+    slide.classList.remove("beside");
+    slide.style.fontSize = `${above}%`;
   }
 
   async function start() {
@@ -70,6 +89,7 @@
       slideNumber: "c/t",
       transition: "none",
       pdfMaxPagesPerSlide: 1,
+      pdfSeparateFragments: false,
       plugins: [RevealNotes],
     });
   }
