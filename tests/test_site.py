@@ -127,6 +127,18 @@ def test_folds_say_what_they_hide():
     assert shown("#| solution: true\n1") == "Show the solution"
 
 
+def test_imports_are_a_folded_note():
+    cell = read_code("import torch\n\ntorch.manual_seed(0)")
+    assert cell.metadata.tags == ["hide-input"]
+    assert cell.metadata.mystnb.code_prompt_show == "What this page imports"
+    shown = v4.new_output("execute_result", {"text/plain": "device(type='cpu')"})
+    assert read_code("import torch\ntorch.device('cpu')", shown).metadata.tags == ["hide-cell"]
+    named = read_code("#| fold Other words\nimport torch").metadata.mystnb
+    assert named.code_prompt_show == "Other words"
+    for source in ("import torch\nx = 1", "x = 1", "%pip install x", ""):
+        assert read_code(source).metadata.tags == []
+
+
 def test_figures_get_alt_caption_and_name():
     said = "#| fig-alt: A map: one row\n#| fig-cap: Rows\n#| label: fig-rows\nplot()"
     options = read_code(said, PNG).metadata.mystnb

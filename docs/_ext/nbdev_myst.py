@@ -92,10 +92,24 @@ def mystnb_options(directives):
     return options
 
 
+def imports_only(source):
+    """Whether a cell imports, perhaps with a call or two that set up, and does nothing else."""
+    try:
+        first, *rest = ast.parse(source).body
+    except (SyntaxError, ValueError):  # of IPython, or empty
+        return False
+    imports = ast.Import | ast.ImportFrom
+    return isinstance(first, imports) and all(isinstance(x, imports | ast.Expr) for x in rest)
+
+
 def read_code(cell, module):
     """Prepare one code cell in place; returns the Markdown cells to put after it."""
     directives, cell.source = split_directives(cell.source)
+    if imports_only(cell.source) and not {"fold", "code-fold", "hide"} & {*directives}:
+        directives["fold"] = "What this page imports"
     tags = tags_for(directives, cell.source)
+    if imports_only(cell.source) and cell.outputs and "hide-input" in tags:
+        tags = sorted({*tags, "hide-cell"} - {"hide-input"})  # what the last line shows, too
     cell.metadata.tags = sorted({*cell.metadata.get("tags", []), *tags})
     cell.metadata.mystnb = mystnb_options(directives)
     after = []
