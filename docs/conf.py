@@ -17,13 +17,14 @@ html_baseurl = f"{SETTINGS['doc_host']}{SETTINGS['doc_baseurl']}/"
 extensions = [
     "myst_nb",
     "sphinx_external_toc",
-    "sphinx_copybutton",
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
     "nbdev_myst",
+    "course_math",
     "course_glossary",
     "course_search",
     "course_slides",
+    "course_look",
 ]
 external_toc_path = str(HERE / "_toc.yml")
 exclude_patterns = ["**.ipynb_checkpoints", "_*"]
@@ -37,16 +38,8 @@ nb_mime_priority_overrides = [("html", "text/html", 1)]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "attrs_inline", "attrs_block"]
 myst_heading_anchors = 3
 
-# Math: MathJax 3, from this site.
-myst_update_mathjax = False
-mathjax_path = "mathjax/tex-chtml.js"
-mathjax3_config = {
-    "tex": {"inlineMath": [["\\(", "\\)"]], "displayMath": [["\\[", "\\]"]]},
-    "options": {
-        "processHtmlClass": "math|tex2jax_process|mathjax_process",
-        "ignoreHtmlClass": "tex2jax_ignore|mathjax_ignore|document",
-    },
-}
+# Formulas are set as MathML when the site is built.
+html_math_renderer = "course"
 
 # Reference: what `__all__` names, in source order.
 autodoc_default_options = {
@@ -60,25 +53,13 @@ autodoc_preserve_defaults = True
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 
-html_theme = "sphinx_book_theme"
+html_theme = "basic"  # its templates; the layout, the style and the scripts are this project's own
 html_static_path = ["_static"]
 templates_path = ["_templates"]
-html_css_files = ["course.css"]
+html_css_files = ["base.css", "course.css"]
 html_js_files = [("course.js", {"defer": "defer"})]
 html_favicon = "_static/favicon.svg"
 html_domain_indices = False  # the API pages are the index of modules
-html_context = {"default_mode": "auto"}
-html_theme_options = {
-    "repository_url": SETTINGS["git_url"],
-    "repository_branch": SETTINGS["branch"],
-    "path_to_docs": SETTINGS["nbs_path"],
-    "home_page_in_toc": True,
-    "use_repository_button": True,
-    "use_download_button": True,
-    "navbar_persistent": [],
-    "article_header_start": ["toggle-primary-sidebar.html", "lesson-turn.html"],
-    "launch_buttons": {
-        "colab_url": "https://colab.research.google.com",
-        "notebook_interface": "jupyterlab",
-    },
-}
+html_permalinks_icon = "#"
+html_sourcelink_suffix = ""  # a notebook is downloaded by its own name
+html_context = {"repository": SETTINGS["git_url"]}

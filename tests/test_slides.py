@@ -151,8 +151,7 @@ function faults(section) {
   const over = [...slide.children].filter((e) => e.scrollWidth > e.clientWidth + 1
     || box(e).right > box(slide).right || box(e).bottom > box(slide).bottom + 1);
   const small = parseFloat(getComputedStyle(slide.querySelector('pre') ?? slide).fontSize) < 12;
-  const math = [...section.querySelectorAll('.math')].filter((e) => e.querySelector('mjx-merror')
-    || !e.querySelector(e.closest('.notes') ? 'math' : 'mjx-container'));
+  const math = [...section.querySelectorAll('.math')].filter((e) => !e.querySelector('math'));
   const lost = [...slide.querySelectorAll('.picture > *')].filter((e) => box(e).height < 200);
   const markup = (e) => e.outerHTML.slice(0, 90);
   return [...over, ...math, ...lost, ...(small ? [slide] : [])].map(markup);
@@ -207,11 +206,44 @@ class TestBrowser:
         resize(browser, 1280, 720)
         assert show(browser, lesson) == ([], [], [])
 
+    def test_a_drawing_grows_with_each_press(self, browser):
+        resize(browser, 1280, 720)
+        assert show(browser, "02_attention") == ([], [], [])
+        code = """
+        const slides = Reveal.getSlides();
+        const at = slides.findIndex((slide) => slide.querySelector('.grow'));
+        const parts = [...slides[at].querySelectorAll('.grow img')];
+        const seen = () => parts.filter((e) => !e.matches('.fragment:not(.visible)')).length;
+        Reveal.slide(at, 0, -1);
+        const counts = [seen()];
+        for (let i = 0; i < 3; i++) {
+          Reveal.next();
+          counts.push(seen());
+        }
+        const [first, ...others] = parts.map((e) => e.getBoundingClientRect());
+        const same = others.every((box) => box.top === first.top && box.height === first.height);
+        return [counts, same, first.height > 300, Reveal.getIndices().h === at];
+        """
+        assert browser.execute_script(code) == [[1, 2, 3, 4], True, True, True]
+
+    def test_slides_fill_the_screen(self, browser):
+        resize(browser, 1280, 720)
+        show(browser, "03_multi_head")
+        code = """
+        return Reveal.getSlides().map((section, i) => {
+          Reveal.slide(i);
+          const boxes = [...section.querySelectorAll('.slide > :not(.stage), .stage > *')];
+          return Math.max(...boxes.map((e) => e.getBoundingClientRect().bottom)) / innerHeight;
+        });
+        """
+        filled = sorted(browser.execute_script(code))
+        assert filled[len(filled) // 2] > 0.8  # the middle slide of all
+
     def test_a_phone_held_upright_gets_a_page_without_sideways_scroll(self, browser):
         resize(browser, 390, 800)
         browser.get((SITE / "slides" / f"{LESSONS[3]}.html").resolve().as_uri())
         root = "document.documentElement"
-        typeset = f"return !!document.querySelector('.slide mjx-container') && {root}.scrollWidth"
+        typeset = f"return !!document.querySelector('.slide math') && {root}.scrollWidth"
         assert WebDriverWait(browser, 30).until(lambda b: b.execute_script(typeset)) <= 390
         assert browser.execute_script(f"return {root}.scrollHeight") > 4000
 

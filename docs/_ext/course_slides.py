@@ -10,12 +10,15 @@ import html
 import re
 import shutil
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import distribution
+from io import BytesIO
 from pathlib import Path
 
 from bs4 import BeautifulSoup, NavigableString
 from docutils import nodes
 
+DRAWINGS = Path(__file__).resolve().parents[2] / "nbs" / "images"
 LESSON = re.compile(r"(\d\d)_\w+$")  # the page of a lesson on the path, or of the tour
 ROOM = 480  # pixels for what a slide shows, of 720: the rest are heading and sentences
 TIGHT = 700  # what a table, or a cell with its output, may take in smaller type
@@ -104,6 +107,46 @@ def shown_output(output):
     return [(str(output), PROSE * (1 + len(output.get_text()) // 85))]
 
 
+@cache
+def bands(drawing):
+    """Where a drawing may be cut, in percent from its top: rows with little ink near its quarters.
+
+    Drawings flow from top to bottom, so a drawing that is uncovered so grows as it is explained.
+    """
+    import numpy as np
+    import vl_convert
+    from PIL import Image
+
+    picture = vl_convert.svg_to_png(drawing.read_text(encoding="utf-8"))
+    grey = np.asarray(Image.open(BytesIO(picture)).convert("L"), dtype=float)
+    ink = (abs(grey - np.median(grey)) > 8).sum(axis=1)
+    high = len(ink)
+    cut = []
+    for quarter in (high // 4, high // 2, 3 * high // 4):
+        near = range(quarter - high // 10, quarter + high // 10)
+        row = min(near, key=lambda y: (ink[y], abs(y - quarter)))
+        cut.append(round(100 * row / high))
+    return cut
+
+
+def growing(image):
+    """A drawing that grows: its upper part, and below it a part with each press of a key."""
+    drawing = DRAWINGS / image["src"].rpartition("/")[2]
+    if not drawing.exists():
+        return str(image)
+    edges = [0, *bands(drawing), 100]
+    parts = []
+    for top, bottom in zip(edges, edges[1:]):
+        part = BeautifulSoup(str(image), "html.parser").img
+        part["style"] = f"clip-path: inset({top}% 0 {100 - bottom}% 0)"
+        if image.get("width"):
+            part["style"] += f"; --ratio: {int(image['width']) / int(image['height']):.4f}"
+        if top:
+            part["class"], part["aria-hidden"] = "fragment", "true"
+        parts.append(str(part))
+    return f'<div class="grow">{"".join(parts)}</div>'
+
+
 def shown_table(table):
     """A table, and where it is too long several with the same head."""
     *head, body = table(["thead", "tbody"], recursive=False)
@@ -144,13 +187,13 @@ def shown(element):
         outputs = map(shown_output, element.select(".cell_output > *"))
         return [] if hidden else [*shown_code(element), *sum(outputs, [])]
     if "math" in classes:
-        return [(str(element), 70 * (1 + text.count(r"\\")) + 20)]
+        return [(str(element), 70 * max(1, len(element("mtr"))) + 20)]
     if "admonition" in classes:
         return [(str(element), PROSE * (2 + len(text) // 85))]
     if table := element.find("table"):
         return [*shown_table(table)]
     if element.name == "p" and (image := element.find("img")):
-        return [(f'<div class="picture">{image}</div>', PICTURE)]
+        return [(f'<div class="picture">{growing(image)}</div>', PICTURE)]
     if element.name in ("ul", "ol"):
         return [(str(element), sum(PROSE * (1 + len(li.get_text()) // 85) for li in element("li")))]
     if pre := element.find("pre"):
@@ -179,6 +222,7 @@ class Slide:
         notes = "".join(f"<div>{' '.join(paragraph)}</div>" for paragraph in self.notes)
         notes = re.sub("</?a[^>]*>", "", notes)  # the speaker's window has no address
         notes = f'<aside class="notes">{notes}</aside>' if notes else ""
+        shown = f'<div class="stage">{shown}</div>' if "<" in shown else ""
         slide = f"<h2>{self.heading}</h2>{lead}{shown}{after}"
         return f'<section><div class="slide {self.style}">{slide}</div>{notes}</section>\n'
 
@@ -320,12 +364,15 @@ def parse(page, body):
     """The rendered HTML of a page, with links that hold one folder below, and no tools."""
     body = re.sub(r"<pre>(.*?)</pre>", keep, body, flags=re.S)
     soup = BeautifulSoup(body, "html.parser")
+    for box in soup.select(".row, .row > .words, .row > .shown, .row > .after"):
+        box.unwrap()
     for live in soup.select(".live"):
-        live.find_previous_sibling("p").extract()  # says what to type
+        asks = live.find_previous_siblings("p", limit=2)  # what to type, perhaps below the map
+        next(p for p in asks if "lesson-map" not in p.get("class", [])).extract()
     for link in soup.select("[href^='slides/']"):
         link.previous_sibling.extract()  # the dot before it
         link.extract()
-    for unseen in soup.select(".headerlink, .live, style, noscript"):
+    for unseen in soup.select(".headerlink, .live, .run-it, style, noscript"):
         unseen.extract()
     for node in soup.select("[href], [src]"):
         for name in {"href", "src"} & set(node.attrs):
@@ -374,10 +421,9 @@ DECK = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="../_static/favicon.svg">
 <link rel="stylesheet" href="../_static/reveal/reveal.css">
-<link rel="stylesheet" href="../_static/pygments.css">
+<link rel="stylesheet" href="../_static/base.css">
 <link rel="stylesheet" href="../_static/slides.css">
 <script src="../_static/slides.js"></script>
-<script defer src="../_static/mathjax/tex-chtml.js"></script>
 <script defer src="../_static/reveal/reveal.js"></script>
 <script defer src="../_static/reveal/notes.js"></script>
 </head>

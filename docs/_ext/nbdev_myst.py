@@ -10,13 +10,12 @@ import inspect
 import json
 import posixpath
 import re
-import shutil
 import sys
 import textwrap
 from base64 import b64encode
 from configparser import ConfigParser
 from contextlib import suppress
-from importlib.metadata import distribution
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -93,10 +92,24 @@ def mystnb_options(directives):
     return options
 
 
+def imports_only(source):
+    """Whether a cell imports, perhaps with a call or two that set up, and does nothing else."""
+    try:
+        first, *rest = ast.parse(source).body
+    except (SyntaxError, ValueError):  # of IPython, or empty
+        return False
+    imports = ast.Import | ast.ImportFrom
+    return isinstance(first, imports) and all(isinstance(x, imports | ast.Expr) for x in rest)
+
+
 def read_code(cell, module):
     """Prepare one code cell in place; returns the Markdown cells to put after it."""
     directives, cell.source = split_directives(cell.source)
+    if imports_only(cell.source) and not {"fold", "code-fold", "hide"} & {*directives}:
+        directives["fold"] = "What this page imports"
     tags = tags_for(directives, cell.source)
+    if imports_only(cell.source) and cell.outputs and "hide-input" in tags:
+        tags = sorted({*tags, "hide-cell"} - {"hide-input"})  # what the last line shows, too
     cell.metadata.tags = sorted({*cell.metadata.get("tags", []), *tags})
     cell.metadata.mystnb = mystnb_options(directives)
     after = []
@@ -264,6 +277,7 @@ def export_links(names, module):
 # ---------------------------------------------------------------- beside a lesson's own cells
 
 LIVE = re.compile(r'<div class="live" data-model="(\w+)">')
+BEGINS = {"names": "jo", "numbers": "einundzwanzig"}  # shown before the weights are there
 UNSEEN = "Without scripts no model runs here; this was recorded."
 SAYS = "The model's answer to one input, and what its heads look at."
 STILL = rf'\g<0><div class="live-place"></div><noscript><p>{UNSEEN}</p>' + (
@@ -275,6 +289,67 @@ NUMBERED = re.compile(r"# (\d\d) · .*\n")
 HOME = re.compile(r'\A(# .*\n)(?=(?s:.*)<div class="live"(?s:.*)images/transformer\.svg)')
 SOLUTIONS = re.compile(r"\]\((\S*?)(solutions/\w+\.ipynb)\)")
 PREDICT = re.compile(r"(?m)^\*\*(\S+) Predict[.:](?:.+\n?)+")
+
+
+@cache
+def recorded(name):
+    """What a shipped model says to one text, and what its heads look at: JSON for live.js."""
+    from former_nb import load_model
+
+    model, tokenizer, _ = load_model(name, "cpu")
+    config = json.loads((PACKAGE / "models" / name / "config.json").read_text(encoding="utf-8"))
+    said = {"config": config, "alphabet": tokenizer.alphabet}
+    tell = {"names": written, "numbers": translated}[name]
+    said |= tell(model, tokenizer, BEGINS[name])
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+
+
+def written(model, tokenizer, text):
+    """Logits of the next letter, what each head looks at from the last, and ten names."""
+    import torch
+
+    from former_nb import Sampling, generate_text
+    from former_nb.inspection.recording import record_attention
+
+    tokens = torch.tensor([[1, *tokenizer.encode(text)]])
+    with torch.no_grad(), record_attention(model) as weights:
+        logits = model(tokens)[0, -1].tolist()
+    sampling = Sampling(temperature=0.8, seed=0)
+    names = generate_text(model, tokenizer, text.title(), 10, sampling=sampling)
+    return {
+        "logits": [None if token in (0, 1, 3) else round(x, 4) for token, x in enumerate(logits)],
+        "seen": {at: [[rounded(head[-1])] for head in heads[0]] for at, heads in weights.items()},
+        "names": [name.title() for name in names],
+    }
+
+
+def translated(model, tokenizer, text):
+    """The translation, and where each letter of it looks, as a mean over the last layer's heads."""
+    import torch
+
+    from former_nb.inspection.recording import find_attention, record_attention
+
+    source = torch.tensor([[1, *tokenizer.encode(text), 2]])
+    target, last = [1], find_attention(model)[-1].name
+    with torch.no_grad():
+        while target[-1] != 2:
+            with record_attention(model) as weights:
+                logits = model(source, torch.tensor([target]))[0, -1]
+            logits[[0, 1, 3]] = float("-inf")
+            target.append(int(logits.argmax()))
+    rows = weights[last][0].mean(0)
+    return {"out": tokenizer.decode(target[1:-1]), "rows": [rounded(row) for row in rows]}
+
+
+def rounded(row):
+    """A row of weights with three digits."""
+    return [round(x, 3) for x in row.tolist()]
+
+
+def still(match):
+    """The place of a model that runs in the page: what was recorded, and a picture of it."""
+    record = f'<script type="application/json">{recorded(match[1])}</script>'
+    return match.expand(STILL) + record
 
 
 def show_map(source):
@@ -342,7 +417,7 @@ def read(text):
     for cell in nb.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = LIVE.sub(STILL, show_map(callouts(cell.source)))
+            cell.source = LIVE.sub(still, show_map(callouts(cell.source)))
             cell.source = MODULE.sub(r"](\1api/\2.md)", cell.source)  # its page stands for the file
             if worked:
                 cell.source = answer_predictions(cell.source, *worked.groups())
@@ -394,12 +469,6 @@ def turn_pages(app, page, template, context, doctree):
             title = app.builder.render_partial(app.env.titles[other])["title"]
             other = {"link": app.builder.get_relative_uri(page, other), "title": title}
         context[way] = other
-    lesson = LESSON.match(page)
-    context["turn"] = [
-        (way, sign, context[way]["link"], *context[way]["title"].partition(" \u00b7 ")[::2])
-        for way, sign in (("prev", "\u2039"), ("next", "\u203a"))
-        if lesson and context.get(way)
-    ]
 
 
 def parts(env):
@@ -714,7 +783,6 @@ def write_assets(app):
         return
     static = Path(app.outdir) / "_static"
     write_vega(static / "vega.js")
-    write_mathjax(static / "mathjax")
     write_card(static / "card.png")
     for name in LIVE_MODELS:
         write_model(ROOT / LIB / "models" / name, static / f"live_{name}.js")
@@ -736,27 +804,35 @@ def write_model(folder, path):
 
 
 CARD = """<svg xmlns="http://www.w3.org/2000/svg" width="1200" height="630">
-<rect width="1200" height="630" fill="#fff"/>
-<g font-family="system-ui, DejaVu Sans, Arial, sans-serif" fill="#1f2328">
-<text x="64" y="190" font-size="84" font-weight="700">{title}</text>{lines}</g>
-<svg x="680" y="60" width="470" height="570" viewBox="0 0 404 490">{map}</svg></svg>
+<rect width="1200" height="630" fill="#fbf9f4"/>
+<g font-family="DejaVu Serif, Georgia, serif" fill="#1d2330">
+<text x="64" y="170" font-size="84" font-weight="700">{title}</text>{lines}</g>
+<svg x="720" y="40" width="420" height="450" viewBox="0 0 404 440">{map}</svg>
+<path d="M64 560H1136" stroke="#8a2a5b" stroke-width="8"/>{stops}</svg>
 """
+HUES = ("#0072b2", "#d55e00", "#009e73")  # of queries, keys and values
 
 
 def write_card(path):
-    """The picture that previews of a link show: the map of the Transformer beside the title."""
+    """The picture that previews of a link show: title, map, and the line of the path."""
     import vl_convert
 
     path.parent.mkdir(parents=True, exist_ok=True)
     words = textwrap.wrap(SETTINGS["description"], 30)
     lines = (
-        f'<text x="64" y="{270 + 48 * row}" font-size="34">{html.escape(line)}</text>'
+        f'<text x="64" y="{250 + 46 * row}" font-size="32">{html.escape(line)}</text>'
         for row, line in enumerate(words)
+    )
+    count = len(order.STEPS)
+    stops = (
+        f'<circle cx="{64 + 1072 * stop / (count - 1):.0f}" cy="560" r="17" stroke="#fbf9f4" '
+        f'stroke-width="5" fill="{HUES[stop] if stop < len(HUES) else "#8a2a5b"}"/>'
+        for stop in range(count)
     )
     drawing = (NBS / "images/transformer.svg").read_text(encoding="utf-8")
     drawing = drawing.replace('width="485" height="950"', 'width="404" height="792"')
-    svg = CARD.format(title=SETTINGS["title"], lines="".join(lines), map=drawing)
-    path.write_bytes(vl_convert.svg_to_png(svg))
+    parts = {"lines": "".join(lines), "stops": "".join(stops), "map": drawing}
+    path.write_bytes(vl_convert.svg_to_png(CARD.format(title=SETTINGS["title"], **parts)))
 
 
 def write_vega(path):
@@ -773,48 +849,7 @@ def write_vega(path):
     path.write_text(f"{stamp}\n(()=>{{{bundle}}})();", encoding="utf-8")
 
 
-def write_mathjax(target):
-    """MathJax 3's one-file build and its fonts, from a package that carries them."""
-    source = Path(
-        distribution("sphinx-mathjax-offline").locate_file("sphinx-mathjax-offline/static/mathjax")
-    )
-    fonts = Path("output/chtml/fonts/woff-v2")
-    for path in [
-        Path("tex-chtml.js"),
-        *(font.relative_to(source) for font in (source / fonts).glob("*.woff")),
-    ]:
-        if not (target / path).exists():
-            (target / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / path, target / path)
-
-
-ICONS = r'<script defer src="[^"]*scripts/fontawesome\.js[^"]*"></script>\n?'
-SEARCH = r'<script src="[^"]*(?:searchtools|language_data|searchindex)\.js"></script>\n?'
 DRAWING = re.compile(r'(<img alt="[^"]*" src="[^"]*_images/(\w+\.svg)")(?! width)')
-PRINTED = re.compile(r'(class="onlyprint">\s*)<h1>(.*?)</h1>', re.S)  # a title of its own
-RULE = re.compile(r"([^{}]*)\{((?:[^{}]|\{[^{}]*\})*)\}")  # of minified CSS, at most one in another
-
-
-def prune(css, words):
-    """CSS without the rules for classes that are not among `words`."""
-
-    def wanted(selector):
-        plain = re.sub(r":(?:not|is|where|has)\([^)]*\)", "", selector)
-        return "\\" in plain or all(
-            name in words for name in re.findall(r"\.([a-zA-Z][\w-]*)", plain)
-        )
-
-    def rule(match):
-        head, body = match[1], match[2]
-        if head.startswith(("@media", "@supports")):
-            body = prune(body, words)
-            return f"{head}{{{body}}}" if body else ""
-        selectors = [part for part in head.split(",") if wanted(part)]
-        if "(" in head or head.startswith("@"):  # a comma may stand within brackets
-            selectors = [head] if wanted(head) else []
-        return f"{','.join(selectors)}{{{body}}}" if selectors else ""
-
-    return RULE.sub(rule, re.sub(r"/\*.*?\*/", "", css, flags=re.S))
 
 
 def sized(match):
@@ -825,30 +860,10 @@ def sized(match):
     return f"{match[1]} {size[0]}"
 
 
-def lighten(app, exception):
-    """Leave out what a page loads and does not use: scripts for icons and search, rules of CSS.
-
-    And give drawings their size.
-    """
-    if exception or app.builder.format != "html":
-        return
-    out, words = Path(app.outdir), set()
-    for path in out.rglob("*.html"):
-        text = path.read_text(encoding="utf-8")
-        unused = ICONS if path.name == "search.html" else f"{ICONS}|{SEARCH}"
-        light = PRINTED.sub(r'\1<p class="h1">\2</p>', re.sub(unused, "", text))
-        light = DRAWING.sub(sized, light)
-        if light != text:
-            path.write_text(light, encoding="utf-8")
-        for names in set(re.findall(r'class="([^"]*)"', text)):
-            words.update(names.split())
-    (out / "_static/scripts/fontawesome.js").unlink(missing_ok=True)
-    for path in [*out.glob("_static/*.js"), *out.glob("_static/scripts/*.js")]:
-        if path.stat().st_size < 100_000:  # neither Vega nor a model
-            words.update(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
-    for path in [*out.glob("_static/styles/*-theme.css"), out / "_static/basic.css"]:
-        css = path.read_text(encoding="utf-8")
-        path.write_text(prune(css, words), encoding="utf-8")
+def size_drawings(app, page, template, context, doctree):
+    """html-page-context: give drawings their size."""
+    if context.get("body"):
+        context["body"] = DRAWING.sub(sized, context["body"])
 
 
 def setup(app):
@@ -864,8 +879,8 @@ def setup(app):
     app.connect("html-page-context", show_course, priority=400)
     app.connect("autodoc-process-docstring", document)
     app.connect("autodoc-skip-member", skip_fields)
+    app.connect("html-page-context", size_drawings, priority=400)
     app.connect("html-page-context", describe, priority=900)
     app.connect("build-finished", list_pages)
-    app.connect("build-finished", lighten, priority=900)
     app.extensions["sphinx_multitoc_numbering"].parallel_read_safe = True  # it only forgets to say
     return {"version": SETTINGS["version"], "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,13 +1,114 @@
-// Draws the charts of a page and mends what the theme leaves unlabelled.
+// The line of stations, day and night, ticks, charts, and what a page needs to be printed.
 (() => {
   const here = document.currentScript.src;
   const root = document.documentElement;
+  const page = () => document.body.dataset.page;
+  const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
+  const night = matchMedia("(prefers-color-scheme: dark)");
+
+  // What this browser keeps: the light, and which lessons are read. Without storage, nothing.
+  const keep = (name, value) => { try { localStorage.setItem(`former_nb ${name}`, value); } catch { /* none */ } };
+  const kept = (name) => { try { return localStorage.getItem(`former_nb ${name}`); } catch { return null; } };
+
+  // ------------------------------------------------------------ the line
+
+  function markDone() {
+    const unread = [...document.querySelectorAll(".path li")].find((stop) => kept(stop.dataset.page) !== "read");
+    each(".path li", (stop) => stop.classList.toggle("next", stop === unread));
+    each(".path li", (stop) => {
+      const done = kept(stop.dataset.page) === "read";
+      stop.classList.toggle("done", done);
+      stop.querySelector(".unseen")?.remove();
+      if (!done) return;
+      const said = document.createElement("span");
+      said.className = "unseen";
+      said.textContent = ", read";
+      stop.querySelector("a").append(said);
+    });
+  }
+
+  function showStation() {
+    const path = document.querySelector(".path");
+    const find = (place) => path?.querySelector(place);
+    const stop = find(".here") ?? find(".near") ?? find(".next");
+    if (stop) path.scrollLeft = stop.offsetLeft - (path.clientWidth - stop.offsetWidth) / 2;
+  }
+
+  function tick(name, label) {
+    const box = document.createElement("input");
+    box.type = "checkbox";
+    box.checked = kept(name) === "read";
+    if (label) box.setAttribute("aria-label", label);
+    box.addEventListener("change", () => {
+      keep(name, box.checked ? "read" : "");
+      markDone();
+    });
+    return box;
+  }
+
+  // A tick at the end of a lesson; going on from there is one, too.
+  function startTicks() {
+    if (kept("tried") !== "yes") keep("tried", "yes");
+    if (kept("tried") !== "yes") return; // no storage, no ticks
+    markDone();
+    for (const row of document.querySelectorAll("#the-path table tbody tr")) {
+      const link = row.querySelector("a"), frame = document.createElement("label");
+      if (!link) continue;
+      frame.append(tick(link.getAttribute("href"), `${link.textContent}: read`));
+      (row.cells[0].querySelector("p") ?? row.cells[0]).prepend(frame);
+    }
+    const turn = document.querySelector(".turn");
+    if (!turn || !document.querySelector(".path .here")) return;
+    const label = document.createElement("label");
+    const box = tick(page());
+    label.append(box, "I have read this page");
+    turn.prepend(label);
+    turn.querySelector(".right-next")?.addEventListener("click", () => keep(page(), "read"));
+  }
+
+  // ------------------------------------------------------------ the bar
+
+  function startBar() {
+    const light = document.querySelector("#light");
+    light.addEventListener("click", () => {
+      root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+      keep("light", root.dataset.theme === (night.matches ? "dark" : "light") ? "" : root.dataset.theme);
+    });
+    night.addEventListener("change", () => {
+      if (!kept("light")) root.dataset.theme = night.matches ? "dark" : "light";
+    });
+    const menus = [...document.querySelectorAll(".menu")];
+    const close = (except) => menus.forEach((menu) => menu !== except && (menu.open = false));
+    for (const menu of menus) {
+      menu.addEventListener("toggle", () => {
+        if (!menu.open) return;
+        close(menu);
+        menu.querySelector('nav [aria-current="page"]')?.scrollIntoView({ block: "center" });
+      });
+      menu.addEventListener("click", (event) => event.target.closest("nav a") && (menu.open = false));
+    }
+    addEventListener("click", (event) => event.target.closest(".menu") || close());
+    addEventListener("keydown", (event) => {
+      const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
+      const open = menus.find((menu) => menu.open);
+      if (event.key === "Escape" && open) {
+        close();
+        open.querySelector("summary").focus();
+      }
+      const find = event.key === "/" || (event.key === "k" && (event.ctrlKey || event.metaKey));
+      if (!find || (typing && event.key === "/")) return;
+      event.preventDefault();
+      location.href = document.querySelector(".tools a").href;
+    });
+  }
+
+  // ------------------------------------------------------------ charts and pictures
 
   // On a phone a chart is as narrow as the page, and what stands side by side is stacked.
-  function fit({ hconcat, ...spec }) {
+  function fit({ hconcat, ...spec }, room) {
     if (innerWidth > 600) return hconcat ? { ...spec, hconcat } : spec;
     if (spec.width > 300) spec.width = innerWidth - 120;
-    return hconcat ? { ...spec, vconcat: hconcat.map(fit) } : spec;
+    return hconcat ? { ...spec, vconcat: hconcat.map((part) => fit(part)) } : spec;
   }
 
   function startCharts() {
@@ -26,37 +127,10 @@
 
   // Plots with two panels keep letters that can be read: on a phone they scroll in their box.
   function markWide() {
-    for (const image of document.querySelectorAll(".cell_output img")) {
+    each(".cell_output img", (image) => {
       const mark = () => image.classList.toggle("wide", image.naturalWidth > 600);
       if (image.complete) mark();
       image.addEventListener("load", mark);
-    }
-  }
-
-  // The sidebar shows where the reader is, also when the theme has put it where it was before.
-  function showPlace() {
-    const here = document.querySelector('.bd-docs-nav [aria-current="page"]');
-    const bar = here?.closest(".bd-sidebar-primary, dialog");
-    if (!bar) return;
-    const [at, box] = [here.getBoundingClientRect(), bar.getBoundingClientRect()];
-    if (at.top < box.top || at.bottom > Math.min(box.bottom, innerHeight)) {
-      bar.scrollTop += at.top - box.top - box.height / 3;
-    }
-  }
-
-  // Paper is white, and nothing on it unfolds.
-  function startPrint() {
-    let folds = [], theme;
-    addEventListener("beforeprint", () => {
-      theme = root.dataset.theme;
-      root.dataset.theme = "light";
-      folds = [...document.querySelectorAll("article details:not([open])")];
-      folds.forEach((fold) => (fold.open = true));
-      document.querySelectorAll("img[loading=lazy]").forEach((image) => (image.loading = "eager"));
-    });
-    addEventListener("afterprint", () => {
-      root.dataset.theme = theme;
-      folds.forEach((fold) => (fold.open = false));
     });
   }
 
@@ -69,71 +143,71 @@
 
   // The map of the home page: a drawing can hold links, a picture cannot.
   function startMap() {
-    for (const image of document.querySelectorAll('img[src$="_images/transformer.svg"]')) {
+    each('img[src$="_images/transformer.svg"]', (image) => {
       const map = document.createElement("object");
       Object.assign(map, { type: "image/svg+xml", data: image.src, title: image.alt });
       map.style.aspectRatio = `${image.getAttribute("width")} / ${image.getAttribute("height")}`;
       (image.closest("a") ?? image).replaceWith(map);
       const place = document.querySelector(".home-map"); // beside the model, in the first screen
       if (innerWidth >= 1000) place?.append(map);
-    }
-  }
-
-  // Ticks beside the lessons of the home page, kept in this browser.
-  function startTicks() {
-    const rows = document.querySelectorAll("#the-path table tbody tr");
-    for (const row of rows) {
-      const link = row.querySelector("a"), key = `former_nb ${link?.getAttribute("href")}`;
-      if (!link) continue;
-      const box = document.createElement("input");
-      box.type = "checkbox";
-      box.setAttribute("aria-label", `${link.textContent}: read`);
-      try {
-        box.checked = localStorage.getItem(key) === "read";
-        box.addEventListener("change", () => localStorage.setItem(key, box.checked ? "read" : ""));
-      } catch { return; } // no storage, no ticks
-      row.cells[0].prepend(box, " ");
-    }
-  }
-
-  function mendLabels() {
-    const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
-    each(".search-button__button, .cell summary", (e) => e.removeAttribute("aria-label"));
-    each("summary", (e) => e.textContent.trim() || e.setAttribute("aria-label", "Show or hide the section"));
-    each(".bd-sidebar-primary", (e) => {
-      e.setAttribute("role", "navigation");
-      e.setAttribute("aria-label", "Course");
     });
-    each(".bd-header-article", (e) => {
-      e.setAttribute("role", "region");
-      e.setAttribute("aria-label", "Page tools");
+  }
+
+  // ------------------------------------------------------------ code, keys, paper
+
+  function startCopying() {
+    if (!navigator.clipboard) return;
+    each(".cell_input .highlight, .page > section :not(.cell_output) > .highlight", (box) => {
+      const button = document.createElement("button");
+      Object.assign(button, { type: "button", className: "copy", textContent: "Copy" });
+      button.addEventListener("click", async () => {
+        const code = box.querySelector("pre").textContent.replace(/^\$ /gm, "").trimEnd();
+        await navigator.clipboard.writeText(code);
+        button.textContent = "Copied";
+        setTimeout(() => (button.textContent = "Copy"), 1500);
+      });
+      box.style.position = "relative";
+      box.append(button);
     });
   }
 
   // Keys reach every box that scrolls, also one that came to scroll with its picture or the width.
   function startReach() {
-    const reach = () => {
-      for (const box of document.querySelectorAll(".cell_output, div.highlight pre, div.math")) {
-        if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
-      }
-    };
+    const reach = () => each(".cell_output, div.highlight pre, div.math, .page table", (box) => {
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    });
     reach();
     addEventListener("load", reach, true); // of pictures too
     addEventListener("resize", reach);
   }
 
+  // Paper is white, and nothing on it unfolds.
+  function startPrint() {
+    let folds = [], theme;
+    addEventListener("beforeprint", () => {
+      theme = root.dataset.theme;
+      root.dataset.theme = "light";
+      folds = [...document.querySelectorAll("article details:not([open])")];
+      folds.forEach((fold) => (fold.open = true));
+      each("img[loading=lazy]", (image) => (image.loading = "eager"));
+    });
+    addEventListener("afterprint", () => {
+      root.dataset.theme = theme;
+      folds.forEach((fold) => (fold.open = false));
+    });
+  }
+
   function start() {
-    mendLabels();
+    startTicks();
+    showStation();
+    startBar();
     startReach();
+    startCopying();
     startCharts();
     startLive();
-    startTicks();
     startMap();
     markWide();
     startPrint();
-    setTimeout(showPlace);
-    addEventListener("load", showPlace);
-    document.querySelector(".primary-toggle")?.addEventListener("click", () => setTimeout(showPlace, 300));
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();

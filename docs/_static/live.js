@@ -45,7 +45,7 @@
   class Model {
     constructor({ config, alphabet, weights }) {
       this.c = config;
-      this.w = readTensors(decode(weights));
+      this.w = weights ? readTensors(decode(weights)) : {};
       this.table = this.w["embed.tokens.weight"] ?? this.w["head.weight"]; // one matrix, kept once
       this.letters = [...alphabet];
       this.off = new Set(); // heads that are switched off, as "layer.head"
@@ -162,6 +162,19 @@
     }
   }
 
+  // What the model said to one text when the site was built, until the model itself is wanted.
+  class Recorded extends Model {
+    constructor(record) {
+      super(record);
+      this.record = record;
+    }
+
+    next() {
+      this.seen = this.record.seen;
+      return this.record.logits.map((l) => l ?? -Infinity);
+    }
+  }
+
   function filter(p, { topK, topP }) { // probabilities, and 0 for what a filter rules out
     const order = p.map((_, i) => i).sort((a, b) => p[b] - p[a]), kept = new Set();
     let mass = 0;
@@ -226,6 +239,7 @@
   }
 
   function showWriter(box, model) {
+    const name = box.dataset.model;
     const how = { temperature: 0.8, topK: 29, topP: 1 };
     const text = make("input", { type: "text", value: "Jo", size: 12, "aria-label": "how the name begins", spellcheck: "false" });
     const note = make("p", { class: "live-note", role: "status" });
@@ -234,12 +248,28 @@
 
     const chances = (tokens) => filter(softmax(model.next(tokens).map((l) => l / how.temperature)), how);
 
-    function redraw(focus) {
+    // The weights come with the first use; what was wanted happens then.
+    async function wake(then) {
+      note.textContent = "The model is on its way, 0.4 MB …";
+      try {
+        const { off, causal } = model;
+        model = await load(name);
+        Object.assign(model, { off, causal });
+      } catch {
+        note.textContent = LOST;
+        return;
+      }
+      then();
+    }
+
+    function redraw(focus, first) {
       const odd = refuse(model, text.value);
       note.textContent = odd;
       if (odd) return;
+      if (model.record && !first) return wake(() => redraw(focus));
       const tokens = [BOS, ...model.encode(text.value)], p = chances(tokens);
-      const best = p.map((x, t) => [x, t]).sort((a, b) => b[0] - a[0]).slice(0, 8).filter(([x]) => x > 0);
+      const best = p.map((x, t) => [x, t]).sort((a, b) => b[0] - a[0]).slice(0, 6).filter(([x]) => x > 0);
+      bars.style.setProperty("--most", best[0][0].toFixed(3)); // the longest bar fills its place
       bars.replaceChildren(...best.map(([x, t]) => make("button", {
         type: "button", style: `--p:${x.toFixed(3)}`, title: `${(100 * x).toFixed(1)} %`,
         onclick: () => { if (t !== EOS) { text.value += model.text([t]); redraw(); } },
@@ -250,6 +280,7 @@
 
     function write() {
       if (refuse(model, text.value)) return redraw();
+      if (model.record) return wake(write);
       const found = Array.from({ length: 10 }, () => {
         const tokens = [BOS, ...model.encode(text.value)];
         while (tokens.length <= model.c.max_len) {
@@ -278,7 +309,9 @@
         slider("top-k", 1, 29, 1, 29, (x) => (x > 28 ? "all" : x), (x) => { how.topK = x; redraw(); }),
         slider("top-p", 0.1, 1, 0.05, 1, (x) => x.toFixed(2), (x) => { how.topP = x; redraw(); }),
         make("label", { class: "live-switch" }, mask, " causal mask")));
-    write();
+    if (!model.record) return write();
+    names.textContent = model.record.names.join(" · ");
+    redraw(null, true);
   }
 
   function showTranslator(box, model) {
@@ -286,23 +319,42 @@
     const note = make("p", { class: "live-note", role: "status" }), out = make("p", { class: "live-out", "aria-live": "polite" });
     const grid = make("div", { class: "live-grid", role: "img" });
 
-    function redraw() {
-      const odd = refuse(model, text.value);
-      note.textContent = odd;
-      if (odd || !text.value) return;
+    function translate() { // what is written, and where each letter of it looks
       const source = [BOS, ...model.encode(text.value), EOS], memory = model.read(source), tokens = [BOS];
       while (tokens.length < model.c.max_len) {
         const p = model.say(memory, tokens), t = p.indexOf(Math.max(...p));
         if (t === EOS) break;
         tokens.push(t);
       }
-      out.textContent = model.text(tokens.slice(1));
-      const last = `decoder.blocks.${model.c.n_layers - 1}.cross`, heads = model.seen[last];
-      const labels = ["▸", ...text.value.toLowerCase(), "■"], written = [...out.textContent, "■"];
-      const cells = written.flatMap((letter, i) => [make("b", {}, letter), ...labels.map((from, j) => {
-        const p = heads.reduce((s, head) => s + head[i][j], 0) / heads.length;
-        return make("span", { style: `--p:${p.toFixed(3)}`, title: `${letter} from ${from}: ${p.toFixed(2)}` });
-      })]);
+      const heads = model.seen[`decoder.blocks.${model.c.n_layers - 1}.cross`];
+      const mean = (i, j) => heads.reduce((s, head) => s + head[i][j], 0) / heads.length;
+      const rows = tokens.map((_, i) => source.map((_, j) => mean(i, j)));
+      return { out: model.text(tokens.slice(1)), rows };
+    }
+
+    async function redraw() {
+      const odd = refuse(model, text.value);
+      note.textContent = odd;
+      if (odd || !text.value) return;
+      if (model.record) { // the weights come with the first use
+        note.textContent = "The model is on its way, 0.6 MB …";
+        try {
+          model = await load(box.dataset.model);
+        } catch {
+          note.textContent = LOST;
+          return;
+        }
+        note.textContent = "";
+      }
+      draw(translate());
+    }
+
+    function draw({ out: said, rows }) {
+      out.textContent = said;
+      const labels = ["▸", ...text.value.toLowerCase(), "■"], written = [...said, "■"];
+      const cells = written.flatMap((letter, i) => [make("b", {}, letter), ...labels.map((from, j) =>
+        make("span", { style: `--p:${rows[i][j].toFixed(3)}`, title: `${letter} from ${from}: ${rows[i][j].toFixed(2)}` })
+      )]);
       grid.style.setProperty("--columns", labels.length + 1);
       grid.setAttribute("aria-label", "Which letters of the source each written letter looks at, the mean over the heads of the last layer");
       grid.replaceChildren(make("b"), ...labels.map((l) => make("b", {}, l)), ...cells);
@@ -311,22 +363,52 @@
     const form = make("form", { onsubmit: (e) => { e.preventDefault(); redraw(); } },
       make("label", {}, "German ", text), make("button", { type: "submit" }, "Translate"));
     box.replaceChildren(form, note, out, grid);
-    redraw();
+    if (model.record) draw(model.record);
+    else redraw();
+  }
+
+  const LOST = "The model could not be loaded.";
+  const loading = {};
+
+  function script(file) {
+    return new Promise((done, fail) => {
+      const element = document.createElement("script");
+      Object.assign(element, { src: new URL(file, here), onload: done, onerror: fail });
+      document.head.append(element);
+    });
+  }
+
+  // The model of that name, with its weights.
+  function load(name) {
+    return (loading[name] ??= script(`live_${name}.js`).then(() => {
+      window.formerLive[name] = new Model(window.formerModels[name]);
+      return window.formerLive[name];
+    }));
+  }
+
+  // What was recorded of a model, or the model where nothing was.
+  async function begin(box) {
+    const name = box.dataset.model, record = box.querySelector("script[type='application/json']");
+    const show = name === "numbers" ? showTranslator : showWriter;
+    if (record) return show(box, new Recorded(JSON.parse(record.textContent)));
+    try {
+      show(box, await load(name));
+    } catch {
+      box.append(make("p", { class: "live-note" }, LOST));
+    }
   }
 
   function start() {
     window.formerLive = {};
-    for (const box of document.querySelectorAll(".live[data-model]")) {
-      const name = box.dataset.model, script = document.createElement("script");
-      script.src = new URL(`live_${name}.js`, here);
-      script.onload = () => {
-        const model = new Model(window.formerModels[name]);
-        window.formerLive[name] = model;
-        (name === "numbers" ? showTranslator : showWriter)(box, model);
-      };
-      script.onerror = () => box.append(make("p", { class: "live-note" }, "The model could not be loaded."));
-      document.head.append(script);
-    }
+    window.formerLoad = load;
+    const near = new IntersectionObserver((seen) => {
+      for (const { isIntersecting, target } of seen) {
+        if (!isIntersecting) continue;
+        near.unobserve(target);
+        begin(target);
+      }
+    }, { rootMargin: "400px" });
+    document.querySelectorAll(".live[data-model]").forEach((box) => near.observe(box));
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();

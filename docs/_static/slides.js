@@ -1,4 +1,4 @@
-// Starts a deck: theme, formulas, charts, then every slide at a size at which all of it fits.
+// Starts a deck: theme, charts, then every slide at a size at which all of it fits.
 (() => {
   const here = document.currentScript.src;
   const root = document.documentElement;
@@ -11,21 +11,6 @@
   const stacked = phone.matches && !printed && window === window.parent; // the speaker's view has frames
   root.classList.add(stacked ? "stacked" : "measured"); // measured until all slides have their size
   if (window === window.parent) phone.addEventListener("change", () => location.reload());
-
-  window.MathJax = {
-    tex: { inlineMath: [["\\(", "\\)"]], displayMath: [["\\[", "\\]"]] },
-    options: { ignoreHtmlClass: "reveal|notes", processHtmlClass: "math" },
-    chtml: { matchFontHeight: false },
-    startup: { typeset: false },
-  };
-
-  // The speaker's view has no MathJax, but every browser knows MathML.
-  function typesetNotes() {
-    for (const formula of document.querySelectorAll(".notes .math")) {
-      const tex = formula.textContent.trim().replace(/^\\[([]|\\[)\]]$/g, "");
-      formula.innerHTML = MathJax.tex2mml(tex, { display: formula.localName === "div" });
-    }
-  }
 
   async function drawCharts() {
     const charts = [...document.querySelectorAll(".vega-chart")].map((element) => [
@@ -53,28 +38,45 @@
     await draw();
   }
 
-  // A tall picture stands beside the words; then the type shrinks until nothing is cut.
+  // Words beside what is shown, or above and below it: where the type can be larger. It grows
+  // until the screen is full.
   function fit(slide) {
-    const picture = slide.querySelector(":scope > .picture > *");
-    const { naturalWidth: wide = 1, naturalHeight: high = 0 } = picture ?? {};
-    if (high > wide && !slide.matches(".title") && slide.querySelectorAll(":scope > :is(.highlight, .math, ul, ol)").length === 0)
-      slide.classList.add("beside");
+    const stage = slide.querySelector(":scope > .stage");
+    const words = slide.querySelector(":scope > :is(.lead, .after)");
+    const code = [...slide.querySelectorAll(".highlight")];
+    const columns = Math.max(0, ...code.map((e) => e.style.getPropertyValue("--columns")));
+    code.forEach((e) => e.style.setProperty("--columns", columns)); // code and output in one size
+    const boxes = [slide, ...slide.querySelectorAll(":scope > *, .stage > *, .picture > *")];
     const over = () =>
       slide.scrollHeight > slide.clientHeight + 1 ||
-      [...slide.children].some((e) => e.scrollWidth > e.clientWidth + 1);
-    slide.style.fontSize = "124%";
-    for (let size = 124; over() && size > 50; size -= 4) slide.style.fontSize = `${size - 4}%`;
+      boxes.some((e) => e.scrollWidth > e.clientWidth + 1) ||
+      (stage && stage.scrollHeight > stage.clientHeight + 1);
+    const largest = () => {
+      let [low, high] = [48, slide.matches(".title") ? 124 : code.length ? 150 : 176];
+      while (high - low > 3) {
+        const size = (low + high) / 2;
+        slide.style.fontSize = `${size}%`;
+        if (over()) high = size;
+        else low = size;
+      }
+      slide.style.fontSize = `${low}%`;
+      return low;
+    };
+    const above = largest();
+    if (!stage || !words || columns > 48) return;
+    slide.classList.add("beside");
+    if (largest() >= above * (slide.querySelector(".picture") ? 0.8 : 1)) return;
+    slide.classList.remove("beside");
+    slide.style.fontSize = `${above}%`;
   }
 
   async function start() {
     if (stacked) document.querySelector("link[href$='reveal.css']").disabled = true;
     night.addEventListener("change", setTheme);
-    await MathJax.startup.promise;
-    await MathJax.typesetPromise([...document.querySelectorAll(".math:not(.notes *)")]);
-    typesetNotes();
     await drawCharts();
     if (stacked) return;
     if (document.readyState !== "complete") await new Promise((loaded) => window.addEventListener("load", loaded));
+    await document.fonts.ready;
     document.querySelectorAll(".slide").forEach(fit);
     root.classList.remove("measured");
     await Reveal.initialize({
@@ -87,6 +89,7 @@
       slideNumber: "c/t",
       transition: "none",
       pdfMaxPagesPerSlide: 1,
+      pdfSeparateFragments: false,
       plugins: [RevealNotes],
     });
   }

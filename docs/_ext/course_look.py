@@ -1,0 +1,307 @@
+"""The look of the site: a line of stations, words beside what they speak of, and three colours.
+
+The path is a line across the top of every page. On a page made from a notebook, words stand on the
+left and what they speak of (code, outputs, drawings, notes) on the right, in rows. Queries, keys
+and values have their colour in prose and in code as they have it in formulas and in drawings.
+"""
+
+import os
+import re
+from base64 import b64encode
+from math import ceil
+from pathlib import Path
+
+from docutils import nodes
+
+# ---------------------------------------------------------------- the line
+
+STATION = re.compile(r"(\d\d|Build [A-Z]) · (.*)")
+
+
+def stations(app, page):
+    """The stations of the path, each with its number, its name, its address and where it lies."""
+    titles = app.env.titles
+    number = re.match(r"(?:deeper/|solutions/)?(\d\d|build_\w)", page)
+    for name in sorted(app.env.found_docs, key=order_of):
+        title = STATION.match(titles[name].astext()) if "/" not in name else None
+        if title:
+            near = number and name.startswith(number[1])
+            yield {
+                "number": title[1].removeprefix("Build "),
+                "name": title[2],
+                "page": f"{name}.html",
+                "link": app.builder.get_relative_uri(page, name) or "#",
+                "place": "here" if name == page else "near" if near else "",
+            }
+
+
+def order_of(page):
+    """The place of a page on the path."""
+    import order
+
+    return order.STEPS.index(page) if page in order.STEPS else len(order.STEPS)
+
+
+def draw_line(app, page, template, context, doctree):
+    """html-page-context: what the layout shows around a page."""
+    context["stations"] = list(stations(app, page))
+    context["notebook"] = bool(context.get("sourcename", "").endswith(".ipynb"))
+
+
+# ---------------------------------------------------------------- rows
+
+LETTERS, LINE = 60, 29  # of a line of words: how many, and how high in pixels
+CODE, PICTURE = 20, 400  # a line of code or of an output, and a picture
+SCREEN = 560  # what is lower may stay in view while its row goes by
+
+
+def classes_of(node):
+    """The classes of a node; none of a text."""
+    return {*node.get("classes", [])} if isinstance(node, nodes.Element) else set()
+
+
+def is_drawing(node):
+    """A paragraph that is one picture."""
+    words = [text for text in node.findall(nodes.Text) if text.strip()]
+    return isinstance(node, nodes.paragraph) and not words and any(node.findall(nodes.image))
+
+
+def kind_of(node):
+    """Whether a node is words, is shown beside them, or ends a row."""
+    classes = classes_of(node)
+    if isinstance(node, nodes.title | nodes.section | nodes.transition):
+        return "end"
+    if {"cell", "exported", "caption", "lesson-map"} & classes or is_drawing(node):
+        return "shown"
+    if isinstance(node, nodes.table | nodes.figure | nodes.literal_block | nodes.note):
+        return "shown"
+    if isinstance(node, nodes.Admonition) and "note" in classes:
+        return "shown"
+    return "words"
+
+
+def blocks(children):
+    """Nodes that belong together: alone, or from an HTML tag that opens to the one that closes."""
+    block, depth = [], 0
+    for child in children:
+        block.append(child)
+        if isinstance(child, nodes.raw):
+            text = child.astext()
+            opened = len(re.findall(r"<(?:div|details|figure)\b", text))
+            depth += opened - len(re.findall(r"</(?:div|details|figure)>", text))
+        if depth <= 0:
+            yield block
+            block, depth = [], 0
+    if block:
+        yield block
+
+
+def kind_of_block(block):
+    """`kind_of` a block; a figure that moves or a model at work takes both sides."""
+    if len(block) == 1 and not isinstance(block[0], nodes.raw):
+        return kind_of(block[0])
+    opening = block[0].astext()
+    return "end" if re.search(r'class="(?:live|figure|home-map)\b', opening) else "words"
+
+
+def height(block):
+    """About how high some nodes are, in pixels."""
+    total = 0
+    for node in block:
+        text = "" if is_drawing(node) else node.astext()
+        if "tag_hide-input" in classes_of(node) or "tag_hide-cell" in classes_of(node):
+            total += 50 + PICTURE * any(node.findall(nodes.image))
+        elif kind_of(node) == "shown" or isinstance(node, nodes.literal_block):
+            lines = text.count("\n") + 1 + sum(len(line) > 90 for line in text.splitlines())
+            pictures = len(list(node.findall(nodes.image)))
+            total += PICTURE * pictures + CODE * lines * (not is_drawing(node)) + 30
+        elif isinstance(node, nodes.math_block):
+            total += 90
+        elif not isinstance(node, nodes.raw):
+            total += LINE * ceil(len(text) / LETTERS) + 18
+    return total
+
+
+def heights(some):
+    """About how high some blocks are."""
+    return sum(map(height, some))
+
+
+def container(name, some):
+    """Blocks in a box of this name."""
+    children = [node for block in some for node in block]
+    return nodes.container("", *children, classes=[name])
+
+
+def row(words, shown, after):
+    """One row: words, what they speak of, and words that follow it."""
+    left, right = heights(words + after), heights(shown)
+    parts = [container("words", words)] if words else []
+    parts += [container("shown", shown)] if shown else []
+    parts += [container("after", after)] if after else []
+    for part, own, other in zip(parts, (left, right) if words else (right,), (right, left)):
+        if not after and own + 60 < other and own < SCREEN:
+            part["classes"].append("stays")
+    return nodes.container("", *parts, classes=["row"] + ([] if shown else ["alone"]))
+
+
+def follows(words, shown, rest):
+    """How many of the words after something shown belong to it: its comment stands beside it."""
+    if not rest or rest[0][0] != "words" or len(rest[0][1]) != 1:
+        return 0
+    comment = rest[0][1]
+    more = len(rest) > 1 and rest[1][0] == "words" or len(rest) == 1
+    speaks = isinstance(comment[0], nodes.paragraph) and not comment[0].astext().endswith(":")
+    room = heights(shown) - heights(words) - height(comment)
+    return int(more and speaks and room > 60)
+
+
+def rows(children):
+    """Nodes of a section in rows, in the order in which they are read."""
+    made, units = [], [(kind_of_block(block), block) for block in blocks(children)]
+    while units:
+        words, shown = [], []
+        while units and units[0][0] == "words":
+            words.append(units.pop(0)[1])
+        while units and units[0][0] == "shown":
+            shown.append(units.pop(0)[1])
+        if shown:
+            alone = []
+            while len(words) > 1 and heights(words) > 1.3 * heights(shown) + 60:
+                alone.append(words.pop(0))
+            made += [row(alone, [], [])] if alone else []
+            count = follows(words, shown, units)
+            after = [units.pop(0)[1] for _ in range(count)]
+            made.append(row(words, shown, after))
+        elif words:
+            made.append(row(words, [], []))
+        if units and units[0][0] == "end":
+            made += units.pop(0)[1]
+    return made
+
+
+def in_rows(page, env):
+    """Whether a page shows words beside code: those made from notebooks, without the first one."""
+    return os.fspath(env.doc2path(page)).endswith(".ipynb") and page != env.config.root_doc
+
+
+def ends_words(node):
+    """Whether a page's first words end here: at a cell, a picture, a section or what moves."""
+    return kind_of(node) != "words" or kind_of_block([node]) == "end"
+
+
+def set_rows(app, doctree, page):
+    """doctree-resolved: each section in rows."""
+    if not in_rows(page, app.env):
+        return
+    for section in list(doctree.findall(nodes.section)):
+        children = list(section.children)
+        place = [node for node in children if "lesson-map" in classes_of(node)]
+        if place:  # beside the first words, above what the page imports
+            children.remove(place[0])
+            ends = [i for i, node in enumerate(children[1:], 1) if ends_words(node)]
+            children.insert(min(ends, default=len(children)), place[0])
+        section.children = []
+        section += rows(children)
+
+
+# ---------------------------------------------------------------- queries, keys and values
+
+ROLES = {"q": "q", "k": "k", "v": "v", "w_q": "q", "w_k": "k", "w_v": "v"}
+ROLES |= {"W_q": "q", "W_k": "k", "W_v": "v", "query": "q", "key": "k", "value": "v"}
+ROLES |= {"queries": "q", "keys": "k", "values": "v"}
+TOKEN = re.compile(r'<span class="n">(\w+)</span>')
+CELL = re.compile(r"<pre>.*?</pre>", re.S)
+
+
+def mark_words(app, doctree, page):
+    """doctree-resolved: `q`, *query* and their like as chips, where queries are spoken of."""
+    found = {}
+    for node in doctree.findall(
+        lambda node: isinstance(node, nodes.literal | nodes.emphasis | nodes.strong)
+    ):
+        role = ROLES.get(node.astext())
+        if role and not isinstance(node.parent, nodes.title):
+            found.setdefault(role, []).append(node)
+    if "q" not in found or len(found) < 2:  # a key of a dictionary, the value of a number
+        return
+    for role, some in found.items():
+        for node in some:
+            node["classes"] += ["chip", f"is-{role}"]
+
+
+def mark_code(markup):
+    """Highlighted code in which names of queries, keys and values have their class."""
+
+    def cell(match):
+        names = {ROLES.get(name) for name in TOKEN.findall(match[0])}
+        if not {"q", "k"} <= names:  # a k of top-k, a pair of key and value
+            return match[0]
+        return TOKEN.sub(token, match[0])
+
+    def token(match):
+        role = ROLES.get(match[1])
+        return f'<span class="n is-{role}">{match[1]}</span>' if role else match[0]
+
+    return CELL.sub(cell, markup)
+
+
+def colour_code(app, page, template, context, doctree):
+    """html-page-context, before the slides are cut: the colours of code."""
+    if context.get("body"):
+        body = context["body"].replace(' aria-label="Toggle hidden content"', "")
+        context["body"] = mark_code(body)
+
+
+# ---------------------------------------------------------------- the title
+
+NUMBER = re.compile(r"<h1>(?:(\d\d|Build [A-Z]) · )?")
+SITES = {"deeper": "Deep dive", "solutions": "Answers"}
+
+
+def split_title(app, page, template, context, doctree):
+    """html-page-context, after the slides are cut: a lesson's number above its name."""
+    folder, _, name = page.rpartition("/")
+    lesson = re.match(r"\d\d(?=_)", name)
+
+    def number(match):
+        said = match[1] or (lesson[0] if lesson and folder in SITES else "")
+        if not said:
+            return match[0]
+        word = "" if said.startswith("Build") else SITES.get(folder, "Lesson") + " "
+        return f'<h1><span class="number">{word}{said}<span> · </span></span>'
+
+    if context.get("body"):
+        context["body"] = NUMBER.sub(number, context["body"], count=1)
+
+
+# ---------------------------------------------------------------- faces
+
+AT_ONCE = ("source-serif-4-400", "source-serif-4-600", "source-serif-4-400-italic")
+
+
+def inline_faces(app, exception):
+    """build-finished: the faces of words within the style: a first line never breaks anew."""
+    path = Path(app.outdir) / "_static" / "base.css"
+    if exception or not path.exists():
+        return
+    css = path.read_text(encoding="utf-8")
+    for name in AT_ONCE:
+        font = path.with_name("fonts") / f"{name}.woff2"
+        data = b64encode(font.read_bytes()).decode()
+        css = css.replace(f"fonts/{name}.woff2", f"data:font/woff2;base64,{data}")
+    faces = css.split("@font-face")
+    faces = [face.replace(": swap", ": block") if "data:" in face else face for face in faces]
+    css = "@font-face".join(faces)
+    path.write_text(css, encoding="utf-8")
+
+
+def setup(app):
+    """Register with Sphinx."""
+    app.connect("build-finished", inline_faces)
+    app.connect("doctree-resolved", mark_words)
+    app.connect("doctree-resolved", set_rows, priority=900)
+    app.connect("html-page-context", colour_code, priority=400)
+    app.connect("html-page-context", draw_line, priority=400)
+    app.connect("html-page-context", split_title, priority=960)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
