@@ -1,0 +1,182 @@
+"""What judges an answer in the page: it runs what the reader typed, then the lesson's own judge.
+
+The site's build puts this file into one archive with the small PyTorch, the course's modules and
+its judges. The page hands over its code cells with each answer.
+"""
+
+import ast
+import builtins
+import io
+import linecache
+import symtable
+import traceback
+from contextlib import redirect_stderr, redirect_stdout
+
+YOURS = "<your answer>"  # what tracebacks call the reader's lines
+LONGEST = 20_000  # characters of output that are shown
+ABSENT = ("matplotlib", "torch.utils")  # imports of the pages that only figures and counts need
+STANDARD = {  # what an answer may import besides
+    "abc", "collections", "contextlib", "copy", "dataclasses", "enum", "fractions", "functools",
+    "itertools", "math", "operator", "random", "re", "statistics", "string", "time", "typing",
+}  # fmt: skip
+COURSE = {"torch", "einops", "former_nb"}
+
+
+class Limited(io.StringIO):
+    """Output that stops growing after `LONGEST` characters."""
+
+    cut = False
+
+    def write(self, text):
+        room = LONGEST - self.tell()
+        self.cut = self.cut or len(text) > room
+        super().write(text[: max(0, room)])
+        return len(text)
+
+
+def without_absent(source):
+    """A cell without imports of what is not here."""
+    tree = ast.parse(source)
+    kept = []
+    for node in tree.body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        if not any(name.startswith(ABSENT) for name in names):
+            kept.append(node)
+    tree.body = kept
+    return tree
+
+
+def tables(table):
+    """A table of names and those of the functions in it."""
+    yield table
+    for child in table.get_children():
+        yield from tables(child)
+
+
+def defined_names(source):
+    """The names that code binds at its top level."""
+    symbols = symtable.symtable(source, YOURS, "exec").get_symbols()
+    return {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
+
+
+def wanted_names(source):
+    """The names that code reads and neither binds itself nor finds in Python."""
+    names = set()
+    for table in tables(symtable.symtable(source, YOURS, "exec")):
+        top = table.get_type() == "module"
+        for symbol in table.get_symbols():
+            if symbol.is_referenced() and (top or symbol.is_global()):
+                names.add(symbol.get_name())
+    return names - defined_names(source) - set(dir(builtins))
+
+
+def imported_modules(tree):
+    """The modules that code imports, each with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name.partition(".")[0], node.lineno
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0], node.lineno
+
+
+class CannotRunError(Exception):
+    """An answer that is not judged; the message says why."""
+
+
+def page_names(cells, wanted):
+    """The names that a page has before the exercise: its imports, and what the answer asks for.
+
+    The cells run in their order up to the last one that defines a name that is wanted.
+    """
+    names = {"__name__": "__main__"}
+    made, missing = set(), {}  # by a cell that runs; by one that does not: name -> why
+    last = -1
+    for i, cell in enumerate(cells):
+        found = wanted & defined_names(cell["source"])
+        if "not_run" in cell:
+            missing |= dict.fromkeys(found, cell["not_run"])
+        elif found:
+            made |= found
+            last = i
+    for name in sorted(missing.keys() - made):
+        raise CannotRunError(
+            f"`{name}` comes from a cell that does not run in the page, because {missing[name]}; "
+            "do this in the notebook, or without it"
+        )
+    for i, cell in enumerate(cells):
+        tree = without_absent(cell["source"])
+        if "not_run" not in cell and (i <= last or has_imports(tree)):
+            exec(compile(tree, f"<cell {cell['id']}>", "exec"), names)
+    return names
+
+
+def has_imports(tree):
+    """Whether a cell imports something: it runs for every exercise."""
+    return any(isinstance(node, ast.Import | ast.ImportFrom) for node in tree.body)
+
+
+def raised(error):
+    """What an error of the answer says, and in which line."""
+    message = str(error).partition("\n")[0]
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == YOURS]
+    if isinstance(error, SyntaxError) and error.filename == YOURS:
+        lines, message = [error.lineno or 1], error.msg
+    sentence = f"{type(error).__name__}: {message}".rstrip(": ")
+    if not lines:
+        return sentence
+    code = linecache.getline(YOURS, lines[-1]).strip()
+    return f"line {lines[-1]}, `{code}`: {sentence}" if code else f"line {lines[-1]}: {sentence}"
+
+
+def judge(cells, number, expression, source):
+    """Judge what a reader typed. Gives whether it is right, and what to say.
+
+    `cells` are those of the page before the exercise, `expression` is what the exercise hands to
+    `check`, such as the name of a function.
+    """
+    source = source.expandtabs(4)
+    linecache.cache[YOURS] = (len(source), None, source.splitlines(True), YOURS)
+    output = Limited()
+    result = {"right": False, "hints": [], "output": "", "cut": False}
+    with redirect_stdout(output), redirect_stderr(output):
+        try:
+            tree = ast.parse(source, YOURS)
+            for module, line in imported_modules(tree):
+                if module not in COURSE | STANDARD:
+                    raise CannotRunError(
+                        f"line {line}: `{module}` is not here; the check in the page knows "
+                        "Python, torch and this course"
+                    )
+            names = page_names(cells, wanted_names(source))
+            output.seek(0)
+            output.truncate()
+            output.cut = False
+            exec(compile(tree, YOURS, "exec"), names)
+            for name in wanted_names(expression):
+                if name not in names:
+                    raise CannotRunError(f"`{name}` is missing; the exercise asks for this name")
+            answer = eval(expression, names)
+        except CannotRunError as error:
+            return result | {"said": str(error)}
+        except (Exception, SystemExit) as error:
+            said = raised(error)
+            return result | {"said": said, "output": output.getvalue(), "cut": output.cut}
+        result["right"], said, hints = verdict(number, answer)
+    return result | {"said": said, "hints": hints, "output": output.getvalue(), "cut": output.cut}
+
+
+def verdict(number, answer):
+    """What the exercise's judge says: whether the answer is right, a sentence, and the hints."""
+    from former_nb.base import exercises
+
+    said = []
+    exercises.print = said.append  # what `check` prints, apart from what the answer prints
+    try:
+        right = exercises.check(number, answer)
+        hints = exercises.find_exercise(number).hints
+    finally:
+        del exercises.print
+    return right, said[0], list(hints)
