@@ -24,6 +24,7 @@ extensions = [
     "course_glossary",
     "course_search",
     "course_slides",
+    "check_here",
 ]
 external_toc_path = str(HERE / "_toc.yml")
 exclude_patterns = ["**.ipynb_checkpoints", "_*"]

@@ -7,10 +7,12 @@ its judges. The page hands over its code cells with each answer.
 import ast
 import builtins
 import io
+import json
 import linecache
 import symtable
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 
 YOURS = "<your answer>"  # what tracebacks call the reader's lines
 LONGEST = 20_000  # characters of output that are shown
@@ -86,6 +88,23 @@ class CannotRunError(Exception):
     """An answer that is not judged; the message says why."""
 
 
+def cells_before(cells, number):
+    """The code cells of a page before the one that asks for this exercise, or all of them."""
+    before = []
+    for cell in cells:
+        if cell.get("exercise") == number:
+            break
+        if "source" in cell:
+            before.append(cell)
+    return before
+
+
+def judge_in_page(page, number, expression, source):
+    """What `judge` gives, as JSON, for an exercise of a page."""
+    text = (Path(__file__).with_name("pages") / f"{page}.json").read_text(encoding="utf-8")
+    return json.dumps(judge(json.loads(text), number, expression, source))
+
+
 def page_names(cells, wanted):
     """The names that a page has before the exercise: its imports, and what the answer asks for.
 
@@ -134,7 +153,7 @@ def raised(error):
 def judge(cells, number, expression, source):
     """Judge what a reader typed. Gives whether it is right, and what to say.
 
-    `cells` are those of the page before the exercise, `expression` is what the exercise hands to
+    `cells` are those of the page, `expression` is what the exercise hands to
     `check`, such as the name of a function.
     """
     source = source.expandtabs(4)
@@ -150,7 +169,7 @@ def judge(cells, number, expression, source):
                         f"line {line}: `{module}` is not here; the check in the page knows "
                         "Python, torch and this course"
                     )
-            names = page_names(cells, wanted_names(source))
+            names = page_names(cells_before(cells, number), wanted_names(source))
             output.seek(0)
             output.truncate()
             output.cut = False
