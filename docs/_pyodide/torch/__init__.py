@@ -9,6 +9,7 @@ from math import inf, nan, pi
 
 from . import _random as random
 from . import linalg
+from ._arithmetic import ASKING, FLOATING, KEEPING, SYNONYMS
 from ._make import (
     arange,
     block_diag,
@@ -43,10 +44,6 @@ from ._make import (
 from ._random import Generator, manual_seed
 from ._shapes import Size
 from ._tensor import (
-    ASKING,
-    FLOATING,
-    KEEPING,
-    SYNONYMS,
     Tensor,
     absent,
     as_tensor,

@@ -208,7 +208,7 @@ def einsum(equation, *operands):
     """Products summed over the letters that the result lacks."""
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = operands[0]
-    left, arrow, kept = equation.replace(" ", "").partition("->")
+    left, arrow, output = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):
         raise RuntimeError(
@@ -216,7 +216,7 @@ def einsum(equation, *operands):
             "operands"
         )
     if not arrow:
-        kept = "".join(sorted(letter for letter in set(left) - {","} if left.count(letter) == 1))
+        output = "".join(sorted(letter for letter in set(left) - {","} if left.count(letter) == 1))
     sizes = {}
     for i, (term, operand) in enumerate(zip(terms, operands)):
         if len(term) != operand.ndim:
@@ -231,14 +231,14 @@ def einsum(equation, *operands):
                     f"einsum(): subscript {letter} has size {size} for operand {i} which does not "
                     f"broadcast with previously seen size {sizes[letter]}"
                 )
-    for letter in kept:
+    for letter in output:
         if letter not in sizes:
             raise RuntimeError(
                 f"einsum(): output subscript {letter} does not appear in the equation for any "
                 "input operand"
             )
-    summed = [letter for letter in sizes if letter not in kept]
-    letters = [*kept, *summed]
+    summed = [letter for letter in sizes if letter not in output]
+    letters = [*output, *summed]
     product = None
     for term, operand in zip(terms, operands):
         strides = dict.fromkeys(letters, 0)
@@ -249,7 +249,7 @@ def einsum(equation, *operands):
         product = spread if product is None else product * spread
     if not summed:
         return product.clone()
-    return product.sum(list(range(len(kept), len(letters))))
+    return product.sum(list(range(len(output), len(letters))))
 
 
 def cdist(a, b):

@@ -26,10 +26,10 @@ def contiguous_strides(shape):
 
 def places(shape, strides, start=0):
     """Where the numbers of a tensor are in its list, in order."""
-    found = [start]
+    positions = [start]
     for size, stride in zip(shape, strides):
-        found = [place + i * stride for place in found for i in range(size)]
-    return found
+        positions = [place + i * stride for place in positions for i in range(size)]
+    return positions
 
 
 def axis_number(dim, ndim, extra=0):
@@ -89,3 +89,9 @@ def as_sizes(sizes):
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = sizes[0]
     return tuple(int(size) for size in sizes)
+
+
+def needs(name, argument, value):
+    """Refuse a call without an argument, in PyTorch's words."""
+    if value is None:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')

@@ -77,8 +77,8 @@ def result_type(*parts):  # tensors or Python numbers
         else:
             group = "axes" if part.shape else "no axes"
             kind = part.dtype
-        known = groups[group]
-        groups[group] = kind if known is None else promote_types(known, kind)
+        earlier = groups[group]
+        groups[group] = kind if earlier is None else promote_types(earlier, kind)
     result = None
     for kind in groups.values():
         if kind is not None and (result is None or kind.kind > result.kind):
