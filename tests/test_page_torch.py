@@ -113,7 +113,7 @@ def said(both, beginning):
 
 
 def test_an_answer_that_cannot_be_judged_is_answered_by_one_sentence(both):
-    sentences = [verdict["said"] for verdict in said(both, "03.4")]
+    sentences = [verdict["sentence"] for verdict in said(both, "03.4")]
     assert sentences == [
         "03.4 is right.",
         "line 1, `def without_head_0(q, k, v)`: SyntaxError: expected ':'",
@@ -125,13 +125,13 @@ def test_an_answer_that_cannot_be_judged_is_answered_by_one_sentence(both):
 
 
 def test_an_error_names_the_line_of_the_answer(both):
-    recursion = [verdict["said"] for verdict in said(both, "04.3")][-1]
+    recursion = [verdict["sentence"] for verdict in said(both, "04.3")][-1]
     assert "in line 2 of your cell, `return reach(mask, n_layers)`" in recursion
 
 
 def test_output_of_a_megabyte_is_cut(both):
     (printed,) = [verdict for verdict in said(both, "01.3") if verdict["cut"]]
-    assert len(printed["output"]) == 20_000 and "returned nothing" in printed["said"]
+    assert len(printed["output"]) == 20_000 and "returned nothing" in printed["sentence"]
 
 
 def test_what_is_absent_says_so():

@@ -109,16 +109,16 @@ def pyodide_package(
     fetch=download,  # gives the bytes of the package, or raises `OSError`
 ):  # the bytes of the npm package; from the cache where they are
     """The package. Raises `OSError` where it cannot be had."""
-    kept = cache_folder() / f"pyodide-{PYODIDE}.tgz"
-    if kept.exists() and is_pinned(kept.read_bytes()):
-        return kept.read_bytes()
+    cached = cache_folder() / f"pyodide-{PYODIDE}.tgz"
+    if cached.exists() and is_pinned(cached.read_bytes()):
+        return cached.read_bytes()
     package = fetch()
     if not is_pinned(package):
         raise OSError("the package that came is not the pinned one")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    part = kept.with_name(f"{kept.name}.{os.getpid()}")
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    part = cached.with_name(f"{cached.name}.{os.getpid()}")
     part.write_bytes(package)
-    part.replace(kept)
+    part.replace(cached)
     return package
 
 

@@ -35,18 +35,24 @@ class Limited(io.StringIO):
         super().write(text[: max(0, room)])
         return len(text)
 
+    def forget(self):
+        """Begin anew."""
+        self.seek(0)
+        self.truncate()
+        self.cut = False
+
 
 def without_absent(source):
     """A cell without imports of what is not here."""
     tree = ast.parse(source)
-    kept = []
+    statements = []
     for node in tree.body:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
         if not any(name.startswith(ABSENT) for name in names):
-            kept.append(node)
-    tree.body = kept
+            statements.append(node)
+    tree.body = statements
     return tree
 
 
@@ -63,7 +69,7 @@ def defined_names(source):
     return {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
 
 
-def wanted_names(source):
+def free_names(source):
     """The names that code reads and neither binds itself nor finds in Python."""
     names = set()
     for table in tables(symtable.symtable(source, YOURS, "exec")):
@@ -105,20 +111,20 @@ def judge_in_page(page, number, expression, source):
     return json.dumps(judge(json.loads(text), number, expression, source))
 
 
-def page_names(cells, wanted):
+def page_names(cells, needed):
     """The names that a page has before the exercise: its imports, and what the answer asks for.
 
-    The cells run in their order up to the last one that defines a name that is wanted.
+    The cells run in their order up to the last one that defines a name that is needed.
     """
     names = {"__name__": "__main__"}
     made, missing = set(), {}  # by a cell that runs; by one that does not: name -> why
     last = -1
     for i, cell in enumerate(cells):
-        found = wanted & defined_names(cell["source"])
+        defined = needed & defined_names(cell["source"])
         if "not_run" in cell:
-            missing |= dict.fromkeys(found, cell["not_run"])
-        elif found:
-            made |= found
+            missing |= dict.fromkeys(defined, cell["not_run"])
+        elif defined:
+            made |= defined
             last = i
     for name in sorted(missing.keys() - made):
         raise CannotRunError(
@@ -150,52 +156,54 @@ def raised(error):
     return f"line {lines[-1]}, `{code}`: {sentence}" if code else f"line {lines[-1]}: {sentence}"
 
 
-def judge(cells, number, expression, source):
-    """Judge what a reader typed. Gives whether it is right, and what to say.
-
-    `cells` are those of the page, `expression` is what the exercise hands to
-    `check`, such as the name of a function.
-    """
-    source = source.expandtabs(4)
-    linecache.cache[YOURS] = (len(source), None, source.splitlines(True), YOURS)
-    output = Limited()
-    result = {"right": False, "hints": [], "output": "", "cut": False}
-    with redirect_stdout(output), redirect_stderr(output):
-        try:
-            tree = ast.parse(source, YOURS)
-            for module, line in imported_modules(tree):
-                if module not in COURSE | STANDARD:
-                    raise CannotRunError(
-                        f"line {line}: `{module}` is not here; the check in the page knows "
-                        "Python, torch and this course"
-                    )
-            names = page_names(cells_before(cells, number), wanted_names(source))
-            output.seek(0)
-            output.truncate()
-            output.cut = False
-            exec(compile(tree, YOURS, "exec"), names)
-            for name in wanted_names(expression):
-                if name not in names:
-                    raise CannotRunError(f"`{name}` is missing; the exercise asks for this name")
-            answer = eval(expression, names)
-        except CannotRunError as error:
-            return result | {"said": str(error)}
-        except (Exception, SystemExit) as error:
-            said = raised(error)
-            return result | {"said": said, "output": output.getvalue(), "cut": output.cut}
-        result["right"], said, hints = verdict(number, answer)
-    return result | {"said": said, "hints": hints, "output": output.getvalue(), "cut": output.cut}
+def run_answer(cells, number, expression, source, output):
+    """Run what a reader typed. Gives what the exercise hands to `check`."""
+    tree = ast.parse(source, YOURS)
+    for module, line in imported_modules(tree):
+        if module not in COURSE | STANDARD:
+            raise CannotRunError(
+                f"line {line}: `{module}` is not here; the check in the page knows Python, torch "
+                "and this course"
+            )
+    names = page_names(cells_before(cells, number), free_names(source))
+    output.forget()  # what the page's own cells print
+    exec(compile(tree, YOURS, "exec"), names)
+    for name in free_names(expression):
+        if name not in names:
+            raise CannotRunError(f"`{name}` is missing; the exercise asks for this name")
+    return eval(expression, names)
 
 
 def verdict(number, answer):
     """What the exercise's judge says: whether the answer is right, a sentence, and the hints."""
     from former_nb.base import exercises
 
-    said = []
-    exercises.print = said.append  # what `check` prints, apart from what the answer prints
+    printed = []
+    exercises.print = printed.append  # what `check` prints, apart from what the answer prints
     try:
         right = exercises.check(number, answer)
         hints = exercises.find_exercise(number).hints
     finally:
         del exercises.print
-    return right, said[0], list(hints)
+    return {"right": right, "sentence": printed[0], "hints": list(hints)}
+
+
+def judge(cells, number, expression, source):
+    """Judge what a reader typed: whether it is right, what to say, and what it printed.
+
+    `cells` are those of the page, `expression` is what the exercise hands to `check`, such as the
+    name of a function.
+    """
+    source = source.expandtabs(4)
+    linecache.cache[YOURS] = (len(source), None, source.splitlines(True), YOURS)
+    output = Limited()
+    with redirect_stdout(output), redirect_stderr(output):
+        try:
+            answer = run_answer(cells, number, expression, source, output)
+        except CannotRunError as error:
+            outcome = {"right": False, "sentence": str(error), "hints": []}
+        except (Exception, SystemExit) as error:
+            outcome = {"right": False, "sentence": raised(error), "hints": []}
+        else:
+            outcome = verdict(number, answer)
+    return outcome | {"output": output.getvalue(), "cut": output.cut}

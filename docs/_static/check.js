@@ -153,7 +153,7 @@
       show(false);
       note.textContent = "";
       said.classList.add(verdict.right ? "right" : "wrong");
-      said.textContent = verdict.stopped ?? verdict.said;
+      said.textContent = verdict.stopped ?? verdict.sentence;
       output.textContent = verdict.output ?? "";
       if (verdict.cut) output.textContent += "\n… the rest is cut.";
       const given = verdict.right ? [] : verdict.hints ?? [];
@@ -176,7 +176,7 @@
       if (job) return;
       clear();
       show(true);
-      said.textContent = worker ? "" : "Python is being loaded, the first time for a while.";
+      said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
       ask({ page, number, expression, source: editor.value }, {
         progress(loaded, total) {
           progress.hidden = false;
