@@ -335,6 +335,40 @@ def my_mask(tokens):
 05.2 my_rotate
 def my_rotate(x, cos, sin):
     return sinusoids_by_loop(3, 4)
+---
+07.1 my_collate
+def my_collate(rows):
+    T = max(map(len, rows)) - 1
+    inputs = torch.zeros(len(rows), T).long()
+    targets = torch.full((len(rows), T), -100)
+    for i, row in enumerate(rows):
+        inputs[i, : len(row) - 1] = torch.tensor(row[:-1])
+        targets[i, : len(row) - 1] = torch.tensor(row[1:])
+    return inputs, targets
+---
+07.1 my_collate
+def my_collate(rows):
+    inputs = pad_sequence([torch.tensor(row[:-1]) for row in rows], batch_first=True)
+    targets = pad_sequence([torch.tensor(row[1:]) for row in rows], True, padding_value=-100)
+    return inputs, targets
+---
+07.1 my_collate
+def my_collate(rows):
+    inputs = pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+    return inputs[:, :-1], inputs[:, 1:]
+---
+07.2 (width, targets_that_count)
+width = 10
+targets_that_count = 26
+---
+07.2 (width, targets_that_count)
+width = len(tokenizer.encode("aleksandra"))
+targets_that_count = 26
+---
+07.3 per_target
+def per_target(mean, lengths):
+    B, T = len(lengths), max(lengths) - 1
+    return mean * B * T / (sum(lengths) - B)
 """
 
 
@@ -423,23 +457,32 @@ def odd_answers(numbers):
 
 
 def typed_answers():
-    "What the page says to answers as text: the lines of `TYPED`."
-    said = {}
+    "The answers of `TYPED`: key -> page, exercise, what it hands to `check`, lines."
+    answers = {}
     for i, typed in enumerate(TYPED.strip().split("\n---\n")):
         head, _, source = typed.partition("\n")
         number, _, expression = head.partition(" ")
         (path,) = (ROOT / "nbs").glob(f"{number[:2]}_*.ipynb")
-        cells = check_here.page_cells(path)
-        said[f"{number} typed {i}"] = in_page.judge(cells, number, expression, source)
-    return said
+        answers[f"{number} typed {i}"] = (path.stem, number, expression, source)
+    return answers
+
+
+def judge_typed():
+    "What the page says to each answer of `TYPED`."
+    verdicts = {}
+    for key, (page, number, expression, source) in typed_answers().items():
+        cells = check_here.page_cells(ROOT / "nbs" / f"{page}.ipynb")
+        verdicts[key] = in_page.judge(cells, number, expression, source)
+    return verdicts
 
 
 def main(names):
     pages = {name: run(ROOT / "nbs" / f"{name}.ipynb") for name in names}
     lessons = {name.rpartition("/")[2][:2] for name in names}
     numbers = sorted(n for n in exercises.EXERCISES if n[:2] in lessons)
-    odd, typed = odd_answers(numbers), typed_answers()
-    json.dump({"torch": torch.__file__, "pages": pages, "odd": odd, "typed": typed}, sys.stdout)
+    unforeseen = odd_answers(numbers)
+    results = {"torch": torch.__file__, "pages": pages, "odd": unforeseen}
+    json.dump(results | {"typed": judge_typed()}, sys.stdout)
 
 
 if __name__ == "__main__":

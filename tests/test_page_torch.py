@@ -9,13 +9,14 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = ROOT / "docs" / "_pyodide"
-LESSONS = "01_self_attention 02_attention 03_multi_head 04_masks 05_positions".split()
+LESSONS = "01_self_attention 02_attention 03_multi_head 04_masks 05_positions 07_text".split()
 PAGES = [*LESSONS, *(f"solutions/{name}" for name in LESSONS)]
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?|nan|inf")
 
@@ -88,7 +89,7 @@ def test_a_cell_that_does_not_run_is_listed_with_its_reason():
         assert all(why.startswith("it ") for why in cells.values())
 
 
-@pytest.mark.parametrize("page", PAGES[5:])
+@pytest.mark.parametrize("page", PAGES[len(LESSONS) :])
 def test_a_judge_says_of_each_answer_of_the_solutions_what_it_says_with_pytorch(page, both):
     theirs, ours = (run["pages"][page]["verdicts"] for run in both)
     assert theirs == ours
@@ -105,6 +106,37 @@ def test_what_a_reader_may_type_is_judged_as_with_pytorch(both):
     theirs, ours = (run["typed"] for run in both)
     assert [theirs[key] for key in theirs] == [ours[key] for key in theirs]
     assert sum(verdict["right"] for verdict in ours.values()) > 30
+
+
+def test_the_archive_of_the_site_holds_all_that_the_answers_need(both, tmp_path):
+    pytest.importorskip("sphinx", reason="the site's requirements are not installed")
+    tools = [str(ROOT / "tests"), str(ROOT / "docs" / "_ext"), str(ROOT / "docs" / "_pyodide")]
+    code = f"""
+import json, sys
+sys.path += {tools}
+import check_here, page_tools
+check_here.write_course({str(tmp_path / "course.zip")!r})
+answers = {{}}
+for key, (page, number, expression, source) in page_tools.typed_answers().items():
+    answers[key] = (page, number, expression, source)
+json.dump(answers, sys.stdout)
+"""
+    answers = result(start("-c", code, small=True))
+    with zipfile.ZipFile(tmp_path / "course.zip") as archive:
+        archive.extractall(tmp_path / "course")
+    (tmp_path / "answers.json").write_text(json.dumps(answers), encoding="utf-8")
+    code = """
+import json, sys
+sys.path.insert(0, "course")
+import in_page
+answers = json.load(open("answers.json", encoding="utf-8"))
+print(json.dumps({key: json.loads(in_page.judge_in_page(*a)) for key, a in answers.items()}))
+"""
+    made = subprocess.run(
+        [sys.executable, "-S", "-I", "-W", "ignore", "-c", code], cwd=tmp_path, capture_output=True
+    )
+    assert made.returncode == 0, made.stderr.decode()
+    assert json.loads(made.stdout) == both[1]["typed"]
 
 
 def said(both, beginning):

@@ -25,7 +25,14 @@ from docutils import nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "docs" / "_pyodide"
-PAGES = ("01_self_attention", "02_attention", "03_multi_head", "04_masks", "05_positions")
+PAGES = (
+    "01_self_attention",
+    "02_attention",
+    "03_multi_head",
+    "04_masks",
+    "05_positions",
+    "07_text",
+)
 EXERCISE = re.compile(r'^check\("(\d\d\.\d+)", (.+)\);?$', re.M)
 
 PYODIDE = "314.0.7"
@@ -33,7 +40,7 @@ SHA256 = "66b7949e5a0cba2250b586d7e368bf12fb482800748d182c4618254b685ffaa0"
 REGISTRY = "https://registry.npmjs.org/"
 TAKEN = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 TAKEN += ("pyodide-lock.json",)
-MODULES = (  # of the course, for lessons 01 to 05
+MODULES = (  # of the course, for these pages
     "__init__.py",
     "lazy.py",
     "attention/*.py",
@@ -42,7 +49,10 @@ MODULES = (  # of the course, for lessons 01 to 05
     "base/exercises.py",
     "base/guards.py",
     "checks/__init__.py",
-    "checks/lesson_0[1-5].py",
+    "checks/lesson_0[1-57].py",
+    "data/__init__.py",
+    "data/text.py",
+    "data/tokens.py",
 )
 EINOPS = ("__init__.py", "_backends.py", "_torch_specific.py", "einops.py", "packing.py")
 EINOPS += ("parsing.py",)

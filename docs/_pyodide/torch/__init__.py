@@ -1,4 +1,4 @@
-"""A small part of PyTorch in plain Python, for the exercises of lessons 01 to 05 in the browser.
+"""A small part of PyTorch in plain Python, for exercises that are checked in the browser.
 
 It holds what those pages, their judges and likely answers use, and speaks as PyTorch does where
 something does not fit. There are no gradients, no other device and no complex numbers. Where a page
