@@ -358,7 +358,7 @@ def my_collate(rows):
     return inputs[:, :-1], inputs[:, 1:]
 ---
 07.2 (width, targets_that_count)
-width = 10
+width = 11
 targets_that_count = 26
 ---
 07.2 (width, targets_that_count)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("docutils", reason="the site's requirements are not installed")
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = ROOT / "docs" / "_pyodide"
 LESSONS = "01_self_attention 02_attention 03_multi_head 04_masks 05_positions 07_text".split()
@@ -109,7 +110,6 @@ def test_what_a_reader_may_type_is_judged_as_with_pytorch(both):
 
 
 def test_the_archive_of_the_site_holds_all_that_the_answers_need(both, tmp_path):
-    pytest.importorskip("sphinx", reason="the site's requirements are not installed")
     tools = [str(ROOT / "tests"), str(ROOT / "docs" / "_ext"), str(ROOT / "docs" / "_pyodide")]
     code = f"""
 import json, sys

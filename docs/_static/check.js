@@ -1,7 +1,7 @@
 // The button *check here* below an exercise: an editor, Python in a worker, and what the judge says.
 (() => {
   const here = document.currentScript.src;
-  const LIMIT = 20; // seconds that an answer may take
+  const LIMIT = 10; // seconds that an answer may take
   const MB = (bytes) => (bytes / 1e6).toFixed(1);
 
   // Why there can be no button; empty if there can.
