@@ -179,6 +179,11 @@ parameters = 1
 multiplications = 1
 weights = 16 / 8
 ---
+03.2 (parameters, multiplications, weights)
+parameters = 1
+multiplications = 1
+weights = ...
+---
 03.3 head_matrix
 def head_matrix(layer, i):
     w_v = layer.w_v.weight.view(layer.w_v.out_features // layer.d_k, layer.d_k, -1)[i]

@@ -156,6 +156,11 @@ def test_an_answer_that_cannot_be_judged_is_answered_by_one_sentence(both):
     ]
 
 
+def test_numbers_that_are_still_dots_are_named(both):
+    sentences = [verdict["sentence"] for verdict in said(both, "03.2")]
+    assert sentences[-1] == "the three dots are still there; put your numbers in their place"
+
+
 def test_an_error_names_the_line_of_the_answer(both):
     recursion = [verdict["sentence"] for verdict in said(both, "04.3")][-1]
     assert "in line 2 of your cell, `return reach(mask, n_layers)`" in recursion

@@ -269,6 +269,7 @@ def add_scripts(app, page, template, context, doctree):
 
 def setup(app):
     """Register with Sphinx."""
+    app.add_config_value("check_here_pages", PAGES, "env")  # others are read again if these change
     app.connect("builder-inited", write_files)
     app.connect("doctree-read", add_blocks, priority=960)  # after the search has read the page
     app.connect("html-page-context", add_scripts)

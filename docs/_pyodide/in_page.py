@@ -171,7 +171,10 @@ def run_answer(cells, number, expression, source, output):
     for name in free_names(expression):
         if name not in names:
             raise CannotRunError(f"`{name}` is missing; the exercise asks for this name")
-    return eval(expression, names)
+    answer = eval(expression, names)
+    if isinstance(answer, tuple | list) and any(part is ... for part in answer):
+        raise CannotRunError("the three dots are still there; put your numbers in their place")
+    return answer
 
 
 def verdict(number, answer):

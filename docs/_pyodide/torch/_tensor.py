@@ -180,9 +180,7 @@ class Tensor(Arithmetic, Reductions, Axes, Products, Indices):
     def is_contiguous(self):
         """Whether the numbers lie in order."""
         in_order = contiguous_strides(self.shape)
-        return all(
-            n == 1 or step == wanted for n, step, wanted in zip(self.shape, self.strides, in_order)
-        )
+        return all(n == 1 or a == b for n, a, b in zip(self.shape, self.strides, in_order))
 
     def is_floating_point(self):
         """Whether these are floating point numbers."""
