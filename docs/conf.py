@@ -25,6 +25,7 @@ extensions = [
     "course_search",
     "course_slides",
     "course_look",
+    "check_here",
 ]
 external_toc_path = str(HERE / "_toc.yml")
 exclude_patterns = ["**.ipynb_checkpoints", "_*"]

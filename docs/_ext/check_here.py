@@ -1,0 +1,276 @@
+"""The button *check here* below exercises: what the page and its Python need for it.
+
+The judges of the course run in the reader's browser, by Pyodide and a small PyTorch of our own
+(`docs/_pyodide`). Pyodide comes from the npm registry when the site is built, pinned, and stays
+with the site. Where it cannot be had, one line of the build says so and the button is absent.
+"""
+
+import ast
+import hashlib
+import html
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import urllib.request
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from docutils import nodes
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "docs" / "_pyodide"
+PAGES = (
+    "01_self_attention",
+    "02_attention",
+    "03_multi_head",
+    "04_masks",
+    "05_positions",
+    "07_text",
+)
+EXERCISE = re.compile(r'^check\("(\d\d\.\d+)", (.+)\);?$', re.M)
+
+PYODIDE = "314.0.7"
+SHA256 = "66b7949e5a0cba2250b586d7e368bf12fb482800748d182c4618254b685ffaa0"
+REGISTRY = "https://registry.npmjs.org/"
+TAKEN = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
+TAKEN += ("pyodide-lock.json",)
+MODULES = (  # of the course, for these pages
+    "__init__.py",
+    "lazy.py",
+    "attention/*.py",
+    "base/__init__.py",
+    "base/core.py",
+    "base/exercises.py",
+    "base/guards.py",
+    "checks/__init__.py",
+    "checks/lesson_0[1-57].py",
+    "data/__init__.py",
+    "data/text.py",
+    "data/tokens.py",
+)
+EINOPS = ("__init__.py", "_backends.py", "_torch_specific.py", "einops.py", "packing.py")
+EINOPS += ("parsing.py",)
+LICENSES = f"""\
+What is in this folder, and under which licence:
+
+Pyodide {PYODIDE}, MPL-2.0, https://github.com/pyodide/pyodide: the npm package pyodide, unchanged.
+It holds CPython and its standard library, PSF-2.0, https://www.python.org.
+course.zip: the modules of this course, Apache-2.0, and einops, MIT, https://einops.rocks.
+"""
+
+
+# ---------------------------------------------------------------- Pyodide
+
+
+def cache_folder():
+    """Where a download waits for the next build: outside of the repository."""
+    import pooch
+
+    return Path(pooch.os_cache("former_nb")) / "site"
+
+
+def npm(*args):
+    """What npm prints. Raises `OSError` where it is absent or fails."""
+    program = shutil.which("npm")
+    if not program:
+        raise FileNotFoundError("npm is not installed")
+    try:
+        made = subprocess.run(
+            [program, *args], capture_output=True, text=True, timeout=180, check=True
+        )
+    except subprocess.SubprocessError as error:
+        raise OSError(f"npm {args[0]} failed") from error
+    return made.stdout.strip()
+
+
+def registry():
+    """The address of the npm registry: npm's own setting where npm is there."""
+    try:
+        return npm("config", "get", "registry")
+    except OSError:
+        return os.environ.get("npm_config_registry", REGISTRY)
+
+
+def download():
+    """The bytes of the package, by npm or else by a plain download. Raises `OSError`."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            options = ("--silent", "--fetch-retries=0", "--pack-destination", folder)
+            npm("pack", f"pyodide@{PYODIDE}", *options)
+            return (Path(folder) / f"pyodide-{PYODIDE}.tgz").read_bytes()
+    except OSError:
+        address = f"{registry().rstrip('/')}/pyodide/-/pyodide-{PYODIDE}.tgz"
+        with urllib.request.urlopen(address, timeout=30) as response:
+            return response.read()
+
+
+def is_pinned(package):
+    """Whether these are the bytes that were chosen."""
+    return hashlib.sha256(package).hexdigest() == SHA256
+
+
+def pyodide_package(
+    fetch=download,  # gives the bytes of the package, or raises `OSError`
+):  # the bytes of the npm package; from the cache where they are
+    """The package. Raises `OSError` where it cannot be had."""
+    cached = cache_folder() / f"pyodide-{PYODIDE}.tgz"
+    if cached.exists() and is_pinned(cached.read_bytes()):
+        return cached.read_bytes()
+    package = fetch()
+    if not is_pinned(package):
+        raise OSError("the package that came is not the pinned one")
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    part = cached.with_name(f"{cached.name}.{os.getpid()}")
+    part.write_bytes(package)
+    part.replace(cached)
+    return package
+
+
+def write_pyodide(package, folder):
+    """Take the files of the core out of the package."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(fileobj=io.BytesIO(package)) as archive:
+        for name in TAKEN:
+            (folder / name).write_bytes(archive.extractfile(f"package/{name}").read())
+
+
+# ---------------------------------------------------------------- the course's own files
+
+
+def not_run(path):
+    """The cells of a notebook that do not run in the page: id -> why."""
+    listed = json.loads((SOURCES / "not_run.json").read_text(encoding="utf-8"))
+    return listed.get(path.relative_to(ROOT / "nbs").with_suffix("").as_posix(), {})
+
+
+def page_cells(path):
+    """The code cells of a lesson that an answer may build on, in order, each with its id.
+
+    Hidden ones are left out, and one that asks for an answer is an entry with the exercise alone.
+    """
+    why = not_run(path)
+    cells = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] != "code" or source.startswith("#| hide"):
+            continue
+        if asked := EXERCISE.search(source):
+            cells.append({"exercise": asked[1]})
+            continue
+        entry = {"id": cell["id"], "source": source}
+        if cell["id"] in why:
+            entry["not_run"] = why[cell["id"]]
+        cells.append(entry)
+    return cells
+
+
+def course_files():
+    """What the page's Python imports: name in the archive -> bytes."""
+    files = {}
+    for path in sorted(SOURCES.rglob("*.py")):
+        files[path.relative_to(SOURCES).as_posix()] = path.read_bytes()
+    for pattern in MODULES:
+        for path in sorted((ROOT / "former_nb").glob(pattern)):
+            files[path.relative_to(ROOT).as_posix()] = path.read_bytes()
+    einops = Path(find_spec("einops").origin).parent
+    for name in EINOPS:
+        files[f"einops/{name}"] = (einops / name).read_bytes()
+    for page in PAGES:
+        cells = page_cells(ROOT / "nbs" / f"{page}.ipynb")
+        files[f"pages/{page}.json"] = json.dumps(cells).encode()
+    return files
+
+
+def write_course(path):
+    """One archive of the course's files; the same files make the same bytes."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in course_files().items():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+
+
+def write_files(app):
+    """builder-inited: put Python beside the site's own files, or say why there is none."""
+    app.check_here = False
+    if app.builder.format != "html":
+        return
+    folder = Path(app.outdir) / "_static" / "py"
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        package = pyodide_package()
+    except OSError as error:
+        print(f"No button *check here* in the pages: Pyodide {PYODIDE} could not be had ({error}).")
+        return
+    write_pyodide(package, folder / PYODIDE)
+    write_course(folder / "course.zip")
+    files = [f"{PYODIDE}/{name}" for name in TAKEN] + ["course.zip"]
+    sizes = {name: (folder / name).stat().st_size for name in files}
+    manifest = {"pyodide": f"{PYODIDE}/", "sizes": sizes}
+    (folder / "files.json").write_text(json.dumps(manifest), encoding="utf-8")
+    (folder / "LICENSES.txt").write_text(LICENSES, encoding="utf-8")
+    app.check_here = True
+
+
+# ---------------------------------------------------------------- the pages
+
+
+def starter(expression, solutions):
+    """What the reader begins with: a head for each name that the exercise hands to `check`."""
+    parts = []
+    for node in ast.walk(ast.parse(expression)):
+        if isinstance(node, ast.Name):
+            head = re.search(rf"^def {node.id}\(.*\):", solutions, re.M)
+            parts.append(f"{head[0]}\n    ..." if head else f"{node.id} = ...")
+    return "\n".join(parts)
+
+
+def block(page, number, expression, source):
+    """The place that `check.js` fills; without scripts it is empty."""
+    data = {"page": page, "number": number, "expression": expression, "starter": source}
+    attributes = " ".join(
+        f'data-{name}="{html.escape(text)}"'.replace("\n", "&#10;") for name, text in data.items()
+    )
+    return nodes.raw("", f'<div class="check-here" {attributes}></div>', format="html")
+
+
+def add_blocks(app, doctree):
+    """doctree-read: a place below each exercise of the pages that can be checked here."""
+    page = app.env.docname
+    if page not in PAGES:
+        return
+    notebook = json.loads((ROOT / f"nbs/solutions/{page}.ipynb").read_text(encoding="utf-8"))
+    solutions = "\n".join("".join(cell["source"]) for cell in notebook["cells"])
+    for node in list(doctree.findall(nodes.literal)):
+        asked = EXERCISE.match(node.astext())
+        paragraph = node.parent
+        if asked and isinstance(paragraph, nodes.paragraph):
+            number, expression = asked.groups()
+            place = block(page, number, expression, starter(expression, solutions))
+            paragraph.parent.insert(paragraph.parent.index(paragraph) + 1, place)
+    for cell in list(doctree.findall(nodes.container)):
+        if "cell" in cell["classes"]:
+            source = next(cell.findall(nodes.literal_block)).astext()
+            if asked := EXERCISE.search(source):
+                place = block(page, *asked.groups(), source[: asked.start()].strip())
+                cell.parent.insert(cell.parent.index(cell) + 1, place)
+
+
+def add_scripts(app, page, template, context, doctree):
+    """html-page-context: what the button needs, on the pages that have it."""
+    if app.check_here and page in PAGES:
+        app.add_css_file("check.css")
+        app.add_js_file("check.js", loading_method="defer")
+
+
+def setup(app):
+    """Register with Sphinx."""
+    app.add_config_value("check_here_pages", PAGES, "env")  # others are read again if these change
+    app.connect("builder-inited", write_files)
+    app.connect("doctree-read", add_blocks, priority=960)  # after the search has read the page
+    app.connect("html-page-context", add_scripts)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

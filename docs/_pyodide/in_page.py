@@ -1,0 +1,212 @@
+"""What judges an answer in the page: it runs what the reader typed, then the lesson's own judge.
+
+The site's build puts this file into one archive with the small PyTorch, the course's modules and
+its judges. The page hands over its code cells with each answer.
+"""
+
+import ast
+import builtins
+import io
+import json
+import linecache
+import symtable
+import traceback
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+YOURS = "<your answer>"  # what tracebacks call the reader's lines
+LONGEST = 20_000  # characters of output that are shown
+ABSENT = ("matplotlib", "torch.utils", "former_nb.models")  # imports that no exercise needs
+STANDARD = {  # what an answer may import besides
+    "abc", "collections", "contextlib", "copy", "dataclasses", "enum", "fractions", "functools",
+    "itertools", "math", "operator", "random", "re", "statistics", "string", "time", "typing",
+}  # fmt: skip
+COURSE = {"torch", "einops", "former_nb"}
+
+
+class Limited(io.StringIO):
+    """Output that stops growing after `LONGEST` characters."""
+
+    cut = False
+
+    def write(self, text):
+        room = LONGEST - self.tell()
+        self.cut = self.cut or len(text) > room
+        super().write(text[: max(0, room)])
+        return len(text)
+
+    def forget(self):
+        """Begin anew."""
+        self.seek(0)
+        self.truncate()
+        self.cut = False
+
+
+def without_absent(source):
+    """A cell without imports of what is not here."""
+    tree = ast.parse(source)
+    statements = []
+    for node in tree.body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        if not any(name.startswith(ABSENT) for name in names):
+            statements.append(node)
+    tree.body = statements
+    return tree
+
+
+def tables(table):
+    """A table of names and those of the functions in it."""
+    yield table
+    for child in table.get_children():
+        yield from tables(child)
+
+
+def defined_names(source):
+    """The names that code binds at its top level."""
+    symbols = symtable.symtable(source, YOURS, "exec").get_symbols()
+    return {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
+
+
+def free_names(source):
+    """The names that code reads and neither binds itself nor finds in Python."""
+    names = set()
+    for table in tables(symtable.symtable(source, YOURS, "exec")):
+        top = table.get_type() == "module"
+        for symbol in table.get_symbols():
+            if symbol.is_referenced() and (top or symbol.is_global()):
+                names.add(symbol.get_name())
+    return names - defined_names(source) - set(dir(builtins))
+
+
+def imported_modules(tree):
+    """The modules that code imports, each with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name.partition(".")[0], node.lineno
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0], node.lineno
+
+
+class CannotRunError(Exception):
+    """An answer that is not judged; the message says why."""
+
+
+def cells_before(cells, number):
+    """The code cells of a page before the one that asks for this exercise, or all of them."""
+    before = []
+    for cell in cells:
+        if cell.get("exercise") == number:
+            break
+        if "source" in cell:
+            before.append(cell)
+    return before
+
+
+def judge_in_page(page, number, expression, source):
+    """What `judge` gives, as JSON, for an exercise of a page."""
+    text = (Path(__file__).with_name("pages") / f"{page}.json").read_text(encoding="utf-8")
+    return json.dumps(judge(json.loads(text), number, expression, source))
+
+
+def page_names(cells, needed):
+    """The names that a page has before the exercise: its imports, and what the answer asks for.
+
+    The cells run in their order up to the last one that defines a name that is needed.
+    """
+    names = {"__name__": "__main__"}
+    made, missing = set(), {}  # by a cell that runs; by one that does not: name -> why
+    last = -1
+    for i, cell in enumerate(cells):
+        defined = needed & defined_names(cell["source"])
+        if "not_run" in cell:
+            missing |= dict.fromkeys(defined, cell["not_run"])
+        elif defined:
+            made |= defined
+            last = i
+    for name in sorted(missing.keys() - made):
+        raise CannotRunError(
+            f"`{name}` comes from a cell that does not run in the page, because {missing[name]}; "
+            "do this in the notebook, or without it"
+        )
+    for i, cell in enumerate(cells):
+        tree = without_absent(cell["source"])
+        if "not_run" not in cell and (i <= last or has_imports(tree)):
+            exec(compile(tree, f"<cell {cell['id']}>", "exec"), names)
+    return names
+
+
+def has_imports(tree):
+    """Whether a cell imports something: it runs for every exercise."""
+    return any(isinstance(node, ast.Import | ast.ImportFrom) for node in tree.body)
+
+
+def raised(error):
+    """What an error of the answer says, and in which line."""
+    message = str(error).partition("\n")[0]
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == YOURS]
+    if isinstance(error, SyntaxError) and error.filename == YOURS:
+        lines, message = [error.lineno or 1], error.msg
+    sentence = f"{type(error).__name__}: {message}".rstrip(": ")
+    if not lines:
+        return sentence
+    code = linecache.getline(YOURS, lines[-1]).strip()
+    return f"line {lines[-1]}, `{code}`: {sentence}" if code else f"line {lines[-1]}: {sentence}"
+
+
+def run_answer(cells, number, expression, source, output):
+    """Run what a reader typed. Gives what the exercise hands to `check`."""
+    tree = ast.parse(source, YOURS)
+    for module, line in imported_modules(tree):
+        if module not in COURSE | STANDARD:
+            raise CannotRunError(
+                f"line {line}: `{module}` is not here; the check in the page knows Python, torch "
+                "and this course"
+            )
+    names = page_names(cells_before(cells, number), free_names(source))
+    output.forget()  # what the page's own cells print
+    exec(compile(tree, YOURS, "exec"), names)
+    for name in free_names(expression):
+        if name not in names:
+            raise CannotRunError(f"`{name}` is missing; the exercise asks for this name")
+    answer = eval(expression, names)
+    if isinstance(answer, tuple | list) and any(part is ... for part in answer):
+        raise CannotRunError("the three dots are still there; put your numbers in their place")
+    return answer
+
+
+def verdict(number, answer):
+    """What the exercise's judge says: whether the answer is right, a sentence, and the hints."""
+    from former_nb.base import exercises
+
+    printed = []
+    exercises.print = printed.append  # what `check` prints, apart from what the answer prints
+    try:
+        right = exercises.check(number, answer)
+        hints = exercises.find_exercise(number).hints
+    finally:
+        del exercises.print
+    return {"right": right, "sentence": printed[0], "hints": list(hints)}
+
+
+def judge(cells, number, expression, source):
+    """Judge what a reader typed: whether it is right, what to say, and what it printed.
+
+    `cells` are those of the page, `expression` is what the exercise hands to `check`, such as the
+    name of a function.
+    """
+    source = source.expandtabs(4)
+    linecache.cache[YOURS] = (len(source), None, source.splitlines(True), YOURS)
+    output = Limited()
+    with redirect_stdout(output), redirect_stderr(output):
+        try:
+            answer = run_answer(cells, number, expression, source, output)
+        except CannotRunError as error:
+            outcome = {"right": False, "sentence": str(error), "hints": []}
+        except (Exception, SystemExit) as error:
+            outcome = {"right": False, "sentence": raised(error), "hints": []}
+        else:
+            outcome = verdict(number, answer)
+    return outcome | {"output": output.getvalue(), "cut": output.cut}

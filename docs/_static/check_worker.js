@@ -1,0 +1,56 @@
+// Python in a thread of its own: loads Pyodide and the course's files, then judges answers.
+// All files come from this site, and nothing is sent anywhere.
+
+const folder = new URL("py/", import.meta.url);
+const tell = (message) => postMessage(message);
+let judge; // a promise of the function of in_page.py
+let loaded = false;
+
+// Every byte that comes is counted, so that the page can show how far it is.
+function countBytes(sizes) {
+  const plain = self.fetch.bind(self);
+  const total = Object.values(sizes).reduce((a, b) => a + b);
+  let come = 0, told = 0;
+  const count = (bytes) => {
+    come = Math.min(come + bytes, total);
+    if (come - told > total / 100 || come === total) tell({ loaded: (told = come), total });
+  };
+  self.fetch = async (...args) => {
+    const response = await plain(...args);
+    if (!response.ok) throw new Error(`${response.status} for ${response.url}`);
+    const counter = new TransformStream({
+      transform(chunk, out) {
+        count(chunk.byteLength);
+        out.enqueue(chunk);
+      },
+    });
+    return new Response(response.body.pipeThrough(counter), response);
+  };
+  return count;
+}
+
+async function load() {
+  const files = await (await fetch(new URL("files.json", folder), { cache: "no-cache" })).json();
+  const count = countBytes(files.sizes);
+  const course = fetch(new URL("course.zip", folder), { cache: "no-cache" });
+  const indexURL = new URL(files.pyodide, folder).href;
+  const { loadPyodide } = await import(`${indexURL}pyodide.mjs`);
+  const python = await loadPyodide({ indexURL });
+  count(files.sizes[`${files.pyodide}pyodide.mjs`] + files.sizes[`${files.pyodide}pyodide.asm.mjs`]);
+  python.unpackArchive(await (await course).arrayBuffer(), "zip", { extractDir: "/course" });
+  python.runPython("import sys; sys.path.insert(0, '/course'); import in_page");
+  self.fetch = self.XMLHttpRequest = self.WebSocket = undefined; // an answer needs no network
+  return python.runPython("in_page.judge_in_page");
+}
+
+onmessage = async ({ data: { page, number, expression, source } }) => {
+  try {
+    judge ??= load();
+    const ask = await judge;
+    loaded = true;
+    tell({ started: true });
+    tell({ verdict: JSON.parse(ask(page, number, expression, source)) });
+  } catch (error) {
+    tell({ broken: String(error?.message ?? error), loading: !loaded });
+  }
+};

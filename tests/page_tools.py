@@ -1,0 +1,494 @@
+"""Runs the cells of pages, and answers through their judges, with whichever `torch` is found first.
+
+`python tests/page_tools.py PAGE ...` prints JSON: what each cell printed and which numbers it left
+behind, and what each judge said to each answer. tests/test_page_torch.py runs it twice.
+"""
+
+import contextlib
+import io
+import json
+import linecache
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path += [str(ROOT / "docs" / "_pyodide"), str(ROOT / "docs" / "_ext")]
+
+import check_here
+import in_page
+import torch
+
+from former_nb.base import exercises
+
+ODD = -12345.678  # right nowhere
+RESULTS = [ODD, *([ODD] * n for n in range(1, 9)), 0.5, [0.5, 0.5], "x", {}, None, ...]
+RESULTS += [torch.full((2, 3), ODD), torch.full((4,), ODD), torch.tensor([True, False])]
+RESULTS += [torch.eye(5), torch.full((2, 5, 3), float("nan")), torch.zeros(7, 6, dtype=torch.long)]
+ERRORS = {  # each raises; what the judge says depends on PyTorch's words
+    "shapes": lambda *x: x[0] + torch.ones(11),
+    "truth of a tensor": lambda *x: x[0] if torch.ones(2) > 0 else 0,
+    "and of floats": lambda *x: torch.ones(2).bool() & torch.ones(2),
+    "product of truths": lambda *x: torch.ones(2, 2).bool() @ torch.ones(2, 2).bool(),
+    "a plain number": lambda *x: torch.log(2.0),
+    "a list": lambda *x: torch.mean([torch.ones(2), torch.ones(2)]),
+    "no axis": lambda *x: torch.ones(2).cumsum(),
+    "index of floats": lambda *x: torch.ones(2)[torch.ones(2)],
+    "ragged rows": lambda *x: torch.tensor([[1, 2], [1]]),
+    "an axis more": lambda *x: torch.cat([torch.ones(2, 2), torch.ones(2)]),
+    "mean of integers": lambda *x: torch.ones(2).long().mean(),
+    "no key": lambda *x: {}["k"],
+    "past the end": lambda *x: [1][2],
+    "a list as a key": lambda *x: {[1]: 2},
+    "a matrix product": lambda *x: torch.ones(2, 3) @ torch.ones(2, 3),
+    "a batched product": lambda *x: torch.ones(2, 2, 3) @ torch.ones(2, 2, 3),
+    "two types": lambda *x: torch.ones(2, 2) @ torch.ones(2, 2).double(),
+    "a bad view": lambda *x: torch.ones(2, 3).T.view(6),
+    "a bad reshape": lambda *x: torch.ones(2, 3).reshape(4),
+    "an axis out of range": lambda *x: torch.ones(2, 3).softmax(dim=2),
+    "no such name": lambda *x: undefined,  # noqa: F821
+    "too few arguments": lambda: 1,
+    "an endless recursion": lambda *x: ERRORS["an endless recursion"](*x),
+}
+RIGHT = {"03.2": (1, 1, 2)}  # its page counts with PyTorch's own tools
+# What readers might type: an exercise, what it hands to `check`, and the lines
+TYPED = """
+01.1 my_self_attention
+def my_self_attention(x):
+    weights = F.softmax(torch.einsum("bid,bjd->bij", x, x), dim=-1)
+    return torch.einsum("bij,bjd->bid", weights, x)
+---
+01.1 my_self_attention
+def my_self_attention(x):
+    rows = []
+    for sentence in x:
+        weights = torch.softmax(torch.matmul(sentence, sentence.T), -1)
+        rows.append(torch.mm(weights, sentence))
+    return torch.stack(rows)
+---
+01.1 my_self_attention
+from einops import rearrange
+def my_self_attention(x):
+    scores = x @ rearrange(x, "b t d -> b d t")
+    e = torch.exp(scores - scores.max(dim=-1, keepdim=True).values)
+    return e / e.sum(-1, keepdim=True) @ x
+---
+01.1 my_self_attention
+def my_self_attention(x):
+    return F.softmax(x @ x.mT) @ x
+---
+01.1 my_self_attention
+my_self_attention = self_attention_bmm
+---
+01.1 my_self_attention
+def my_self_attention(x):
+    print("shape", x.shape)
+    print(x[0, 0])
+    return x + torch.zeros(4)
+---
+01.2 number
+number = torch.ones(5).softmax(0)[0]
+---
+01.2 number
+number = 1 / 6
+---
+01.3 others_only
+def others_only(x):
+    scores = torch.bmm(x, x.permute(0, 2, 1))
+    T = scores.size(-1)
+    scores[:, range(T), range(T)] = -torch.inf
+    return scores.softmax(-1)
+---
+01.3 others_only
+def others_only(x):
+    scores = x @ x.mT
+    scores.diagonal(dim1=1, dim2=2).fill_(float("-inf"))
+    return torch.nn.functional.softmax(scores, dim=2)
+---
+01.3 others_only
+def others_only(x):
+    mask = torch.eye(x.size(1)) == 1
+    return torch.where(mask, -math.inf, x @ x.mT).softmax(dim=-1)
+---
+01.3 others_only
+import math
+def others_only(x):
+    mask = torch.eye(x.size(1)) == 1
+    return torch.where(mask, -math.inf, x @ x.mT).softmax(dim=-1)
+---
+01.4 limit
+def limit(x):
+    return torch.ones_like(x) * torch.mean(x, dim=1, keepdim=True)
+---
+01.4 limit
+limit = lambda x: x.mean(1)[:, None].repeat(1, x.shape[1], 1)
+---
+02.1 my_attention
+def my_attention(q, k, v):
+    scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(q.size(-1))
+    return F.softmax(scores, dim=-1).matmul(v)
+---
+02.1 my_attention
+def my_attention(q, k, v):
+    scores = q @ k.t() / torch.sqrt(torch.tensor(k.shape[1]))
+    return torch.softmax(scores, dim=1) @ v
+---
+02.1 my_attention
+def my_attention(q, k, v):
+    d = k.shape[1]
+    return torch.softmax(q * d ** -0.5 @ k.T, 1) @ v
+---
+02.1 my_attention
+my_attention = attention_loops
+---
+02.3 score_gradient
+def score_gradient(weights, v, g):
+    J = torch.diag_embed(weights) - weights[:, :, None] * weights[:, None]
+    return (J @ (g @ v.T)[..., None]).squeeze(-1)
+---
+02.3 score_gradient
+def score_gradient(weights, v, g):
+    rows = []
+    for w, d in zip(weights, g @ v.T):
+        rows.append((torch.diag(w) - torch.outer(w, w)) @ d)
+    return torch.stack(rows)
+---
+02.4 cross_head
+def cross_head(x, memory, w_q, w_k, w_v):
+    return attention(x @ w_q, memory @ w_k, memory @ w_v)
+---
+03.1 my_multi_head
+def my_multi_head(x, w_q, w_k, w_v, w_o, n_heads):
+    B, T, d = x.shape
+    q, k, v = ((x @ w).view(B, T, n_heads, -1).permute(0, 2, 1, 3) for w in (w_q, w_k, w_v))
+    y = attention(q, k, v)
+    return y.permute(0, 2, 1, 3).contiguous().view(B, T, d) @ w_o
+---
+03.1 my_multi_head
+def my_multi_head(x, w_q, w_k, w_v, w_o, n_heads):
+    B, T, d = x.shape
+    q, k, v = ((x @ w).view(B, T, n_heads, -1).permute(0, 2, 1, 3) for w in (w_q, w_k, w_v))
+    return attention(q, k, v).permute(0, 2, 1, 3).view(B, T, d) @ w_o
+---
+03.1 my_multi_head
+def my_multi_head(x, w_q, w_k, w_v, w_o, n_heads):
+    heads = zip(*((x @ w).chunk(n_heads, dim=-1) for w in (w_q, w_k, w_v)))
+    return torch.cat([attention(*head) for head in heads], dim=-1) @ w_o
+---
+03.2 (parameters, multiplications, weights)
+parameters = 1
+multiplications = 1
+weights = 16 / 8
+---
+03.2 (parameters, multiplications, weights)
+parameters = 1
+multiplications = 1
+weights = ...
+---
+03.3 head_matrix
+def head_matrix(layer, i):
+    w_v = layer.w_v.weight.view(layer.w_v.out_features // layer.d_k, layer.d_k, -1)[i]
+    return w_v.T @ layer.w_o.weight.split(layer.d_k, dim=1)[i].T
+---
+03.4 without_head_0
+def without_head_0(q, k, v):
+    keep = torch.ones(q.shape[1])
+    keep[0] = 0
+    return attention(q, k, v) * keep[None, :, None, None]
+---
+04.1 my_mask
+def my_mask(tokens):
+    T = tokens.size(1)
+    past = torch.tril(torch.ones((T, T), dtype=torch.bool))
+    return past.unsqueeze(0).unsqueeze(0) & tokens.ne(0).unsqueeze(1).unsqueeze(1)
+---
+04.1 my_mask
+def my_mask(tokens):
+    mask = torch.triu(torch.ones(5, 5), diagonal=1).bool()
+    return torch.logical_and(~mask[None, None], tokens[:, None, None, :] > 0)
+---
+04.1 my_mask
+def my_mask(tokens):
+    return mask_loops(tokens)[:, None]
+---
+04.1 my_mask
+def my_mask(tokens):
+    return mask_loops(tokens)[:, None] and True
+---
+04.2 number
+number = 10 + 9 + 4
+---
+04.3 reach
+def reach(mask, n_layers):
+    if n_layers == 1:
+        return mask
+    return (reach(mask, n_layers - 1).float() @ mask.float()).bool()
+---
+04.3 reach
+def reach(mask, n_layers):
+    return reach(mask, n_layers)
+---
+05.1 my_sinusoids
+def my_sinusoids(max_len, d_model):
+    angles = torch.outer(torch.arange(max_len), 10000 ** (-torch.arange(0, d_model, 2) / d_model))
+    return torch.stack((torch.sin(angles), torch.cos(angles)), dim=2).reshape(max_len, d_model)
+---
+05.1 my_sinusoids
+def my_sinusoids(max_len, d_model):
+    t = torch.arange(max_len).unsqueeze(1)
+    rate = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+    table = torch.empty(max_len, d_model)
+    table[:, 0::2] = torch.sin(t * rate)
+    table[:, 1::2] = torch.cos(t * rate)
+    return table
+---
+05.1 my_sinusoids
+import math
+def my_sinusoids(max_len, d_model):
+    t = torch.arange(max_len).unsqueeze(1)
+    rate = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+    table = torch.empty(max_len, d_model)
+    table[:, 0::2] = torch.sin(t * rate)
+    table[:, 1::2] = torch.cos(t * rate)
+    return table
+---
+05.2 my_rotate
+def my_rotate(x, cos, sin):
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+---
+05.2 my_rotate
+def my_rotate(x, cos, sin):
+    a, b = x.split(3, -1)
+    a *= cos
+    return torch.cat((a - b * sin, b * cos + a * sin), -1)
+---
+05.3 [a, b, c, d]
+a, b, c, d = 1, 3, 3, 6
+---
+05.4 add_positions
+def add_positions(x, table, real):
+    out = x.clone()
+    for b in range(len(x)):
+        n = real[b].sum()
+        out[b, real[b]] += table[:n]
+    return out
+---
+05.4 add_positions
+def add_positions(x, table, real):
+    places = torch.cumsum(real.long(), dim=1) - real.long()
+    rows = table.index_select(0, places.flatten()).view_as(x)
+    return x + rows.masked_fill(~real.unsqueeze(-1), 0.0)
+---
+05.4 add_positions
+def add_positions(x, table, real):
+    places = (real.int().cumsum(1) - 1).clamp_(min=0)
+    rows = table.gather(0, places.flatten()[:, None].expand(-1, 3)).reshape(x.shape)
+    return torch.where(real[..., None], x + rows, x)
+---
+05.5 shift_matrix
+def shift_matrix(s, d_model):
+    M = torch.zeros(d_model, d_model)
+    for i in range(0, d_model, 2):
+        a = torch.tensor(s * 10000 ** (-i / d_model))
+        M[i : i + 2, i : i + 2] = torch.tensor([[a.cos(), a.sin()], [-a.sin(), a.cos()]])
+    return M
+---
+05.5 shift_matrix
+def shift_matrix(s, d_model):
+    angle = s * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    turn = torch.stack([angle.cos(), angle.sin(), -angle.sin(), angle.cos()], dim=1)
+    return torch.block_diag(*turn.view(-1, 2, 2))
+---
+05.5 shift_matrix
+def shift_matrix(s, d_model):
+    a = torch.zeros(3)
+    for i in range(4):
+        a[i] = i
+    return a
+---
+03.4 without_head_0
+def without_head_0(q, k, v)
+    return attention(q, k, v)
+---
+03.4 without_head_0
+import numpy as np
+without_head_0 = attention
+---
+03.4 without_head_0
+def without_head_zero(q, k, v):
+    return attention(q, k, v)
+---
+01.3 others_only
+for i in range(100_000):
+    print("line", i)
+def others_only(x):
+    ...
+---
+03.4 without_head_0
+measure(trained)
+---
+03.1 my_multi_head
+import math
+def my_multi_head(x, w_q, w_k, w_v, w_o, n_heads):
+    return head @ W_o
+---
+04.1 my_mask
+def my_mask(tokens):
+    return both if tokens.shape == (3, 5) else None
+---
+05.2 my_rotate
+def my_rotate(x, cos, sin):
+    return sinusoids_by_loop(3, 4)
+---
+07.1 my_collate
+def my_collate(rows):
+    T = max(map(len, rows)) - 1
+    inputs = torch.zeros(len(rows), T).long()
+    targets = torch.full((len(rows), T), -100)
+    for i, row in enumerate(rows):
+        inputs[i, : len(row) - 1] = torch.tensor(row[:-1])
+        targets[i, : len(row) - 1] = torch.tensor(row[1:])
+    return inputs, targets
+---
+07.1 my_collate
+def my_collate(rows):
+    inputs = pad_sequence([torch.tensor(row[:-1]) for row in rows], batch_first=True)
+    targets = pad_sequence([torch.tensor(row[1:]) for row in rows], True, padding_value=-100)
+    return inputs, targets
+---
+07.1 my_collate
+def my_collate(rows):
+    inputs = pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+    return inputs[:, :-1], inputs[:, 1:]
+---
+07.2 (width, targets_that_count)
+width = 11
+targets_that_count = 26
+---
+07.2 (width, targets_that_count)
+width = len(tokenizer.encode("aleksandra"))
+targets_that_count = 26
+---
+07.3 per_target
+def per_target(mean, lengths):
+    B, T = len(lengths), max(lengths) - 1
+    return mean * B * T / (sum(lengths) - B)
+"""
+
+
+def code_cells(path):
+    "The code cells of a notebook: pairs of an id and the source."
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code" and "%pip" not in source:
+            yield cell["id"], source
+
+
+def plain(value, depth=0):
+    "A value as JSON if it is made of numbers, texts and tensors; else None."
+    if isinstance(value, torch.Tensor):
+        return {"shape": list(value.shape), "type": str(value.dtype), "is": value.tolist()}
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)) and depth < 3:
+        return [plain(part, depth + 1) for part in value]
+    if isinstance(value, dict) and depth < 3:
+        return {str(key): plain(part, depth + 1) for key, part in value.items()}
+    return None
+
+
+def recorded(judge, number, verdicts):
+    "A judge that notes what it says."
+
+    def judge_and_note(answer):
+        try:
+            said = judge(answer)
+        except BaseException as error:
+            verdicts.append([number, f"{type(error).__name__}: {str(error).splitlines()[:1]}"])
+            raise
+        verdicts.append([number, said])
+        return said
+
+    return judge_and_note
+
+
+def run(path):
+    "What the cells of a notebook print, which numbers they leave behind, and all verdicts."
+    names, cells, verdicts = {"__name__": "__main__"}, {}, []
+    skipped = check_here.not_run(path)
+    torch.manual_seed(0)
+
+    def exercise(number, *hints):
+        def register(judge):
+            noted = recorded(judge, number, verdicts)
+            exercises.EXERCISES[number] = exercises.Exercise(noted, hints)
+            return noted
+
+        return register
+
+    for key, source in code_cells(path):
+        if key in skipped:
+            continue
+        printed, before = io.StringIO(), dict(names)
+        linecache.cache[key] = (len(source), None, source.splitlines(True), key)
+        with contextlib.redirect_stdout(printed):
+            try:
+                exec(compile(in_page.without_absent(source), key, "exec"), names)
+            except BaseException as error:
+                cells[key] = {"raised": f"{type(error).__name__}: {error}"}
+                continue
+        if "exercise" in names:
+            names["exercise"] = exercise
+        new = {k: v for k, v in names.items() if k not in before or before[k] is not v}
+        values = {k: plain(v) for k, v in new.items() if not k.startswith("__")}
+        cells[key] = {"printed": printed.getvalue(), "values": values}
+    return {"cells": cells, "verdicts": list(verdicts)}
+
+
+def odd_answers(numbers):
+    "What the judges say to answers that no page foresaw: values, functions and errors."
+    said = {}
+    for number in numbers:
+        answers = [("value", r) for r in RESULTS[:16]]
+        answers += [("function", lambda *_, r=r: r) for r in RESULTS]
+        answers += [*ERRORS.items(), ("right", RIGHT.get(number))]
+        for i, (kind, answer) in enumerate(answers):
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exercises.check(number, answer)
+            said[f"{number} {kind} {i}"] = printed.getvalue()
+    return said
+
+
+def typed_answers():
+    "The answers of `TYPED`: key -> page, exercise, what it hands to `check`, lines."
+    answers = {}
+    for i, typed in enumerate(TYPED.strip().split("\n---\n")):
+        head, _, source = typed.partition("\n")
+        number, _, expression = head.partition(" ")
+        (path,) = (ROOT / "nbs").glob(f"{number[:2]}_*.ipynb")
+        answers[f"{number} typed {i}"] = (path.stem, number, expression, source)
+    return answers
+
+
+def judge_typed():
+    "What the page says to each answer of `TYPED`."
+    verdicts = {}
+    for key, (page, number, expression, source) in typed_answers().items():
+        cells = check_here.page_cells(ROOT / "nbs" / f"{page}.ipynb")
+        verdicts[key] = in_page.judge(cells, number, expression, source)
+    return verdicts
+
+
+def main(names):
+    pages = {name: run(ROOT / "nbs" / f"{name}.ipynb") for name in names}
+    lessons = {name.rpartition("/")[2][:2] for name in names}
+    numbers = sorted(n for n in exercises.EXERCISES if n[:2] in lessons)
+    unforeseen = odd_answers(numbers)
+    results = {"torch": torch.__file__, "pages": pages, "odd": unforeseen}
+    json.dump(results | {"typed": judge_typed()}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,336 @@
+"""The button *check here*: what the build stores with the site, and what a browser makes of it.
+
+The browser tests need Chromium with chromedriver, and Pyodide, from the cache or from the npm
+registry; they make a page of their own, so that the site need not be built.
+"""
+
+import hashlib
+import http.server
+import io
+import json
+import sys
+import tarfile
+import threading
+import zipfile
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from browser_tools import BROWSER, DRIVER, before_scripts, serious, set_screen, start_browser
+
+ROOT = Path(__file__).resolve().parents[1]
+pytest.importorskip("sphinx", reason="the site's requirements are not installed")
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+import check_here
+
+RIGHT = """def my_self_attention(x):
+    return (x @ x.mT).softmax(dim=-1) @ x
+"""
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Check</title>
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="_static/check.css">
+<script defer src="_static/check.js"></script><main><h1>Exercises</h1>{blocks}</main></html>
+"""
+
+
+# ---------------------------------------------------------------- what the build stores
+
+
+def package_of(files):
+    "An npm package with these files."
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(f"package/{name}")
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def build(folder):
+    "What the extension does at the start of a build; the app as it is then."
+    app = SimpleNamespace(builder=SimpleNamespace(format="html"), outdir=folder)
+    check_here.write_files(app)
+    return app
+
+
+@pytest.fixture
+def pinned(monkeypatch, tmp_path):
+    "A package of our own in the place of Pyodide's, and an empty cache."
+    package = package_of({name: name.encode() for name in [*check_here.TAKEN, "unused.d.ts"]})
+    monkeypatch.setattr(check_here, "SHA256", hashlib.sha256(package).hexdigest())
+    monkeypatch.setattr(check_here, "cache_folder", lambda: tmp_path / "cache")
+    return package
+
+
+def test_the_core_comes_once_and_only_the_needed_files_are_stored(pinned, monkeypatch, tmp_path):
+    calls = []
+    fetch = lambda: calls.append(1) or pinned
+    assert check_here.pyodide_package(fetch) == pinned == check_here.pyodide_package(fetch)
+    assert len(calls) == 1  # the second one came from the cache
+    app = build(tmp_path / "site")
+    folder = tmp_path / "site/_static/py"
+    assert app.check_here
+    assert {p.name for p in (folder / check_here.PYODIDE).iterdir()} == set(check_here.TAKEN)
+    manifest = json.loads((folder / "files.json").read_text())
+    assert all((folder / name).stat().st_size == size for name, size in manifest["sizes"].items())
+    assert "MPL-2.0" in (folder / "LICENSES.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("fetch", "said"),
+    [(OSError("no network"), "no network"), (b"something else", "not the pinned one")],
+)
+def test_without_the_pinned_package_one_line_says_so(
+    fetch, said, pinned, monkeypatch, tmp_path, capsys
+):
+    def download():
+        if isinstance(fetch, OSError):
+            raise fetch
+        return fetch
+
+    monkeypatch.setattr(check_here.pyodide_package, "__defaults__", (download,))
+    app = build(tmp_path / "site")
+    printed = capsys.readouterr().out
+    assert not app.check_here and printed.count("\n") == 1
+    assert "No button" in printed and said in printed
+    assert not (tmp_path / "site/_static/py").exists() and not (tmp_path / "cache").exists()
+
+
+def test_without_npm_it_is_a_plain_download_from_the_registry(pinned, monkeypatch):
+    asked = []
+
+    def opened(address, timeout):
+        asked.append(address)
+        return io.BytesIO(pinned)
+
+    monkeypatch.setattr(check_here.shutil, "which", lambda name: None)
+    monkeypatch.setattr(check_here.urllib.request, "urlopen", opened)
+    monkeypatch.setenv("npm_config_registry", "https://mirror.example/npm/")
+    assert check_here.download() == pinned
+    monkeypatch.delenv("npm_config_registry")
+    assert check_here.download() == pinned
+    name = f"pyodide/-/pyodide-{check_here.PYODIDE}.tgz"
+    assert asked == [f"https://mirror.example/npm/{name}", f"{check_here.REGISTRY}{name}"]
+
+
+def test_the_course_is_one_archive_and_the_same_files_make_the_same_bytes(tmp_path):
+    check_here.write_course(tmp_path / "a.zip")
+    check_here.write_course(tmp_path / "b.zip")
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+    names = set(zipfile.ZipFile(tmp_path / "a.zip").namelist())
+    assert {"torch/__init__.py", "in_page.py", "former_nb/checks/lesson_05.py"} <= names
+    assert "former_nb/cli.py" not in names and "einops/einops.py" in names
+
+
+def test_each_exercise_of_the_pages_has_a_place_with_what_the_reader_begins_with():
+    from docutils import nodes
+    from docutils.core import publish_doctree
+
+    for page in check_here.PAGES:
+        notebook = json.loads((ROOT / f"nbs/{page}.ipynb").read_text(encoding="utf-8"))
+        text = "\n".join("".join(cell["source"]) for cell in notebook["cells"])
+        tree = publish_doctree("")
+        for number, expression in dict.fromkeys(
+            check_here.re.findall(r"`check\((.*?), (.*)\)`", text)
+        ):
+            literal = nodes.literal("", f"check({number}, {expression})")
+            tree += nodes.paragraph("", "", literal)
+        check_here.add_blocks(SimpleNamespace(env=SimpleNamespace(docname=page)), tree)
+        places = [node.astext() for node in tree.findall(nodes.raw)]
+        assert len(places) == len(list(tree.findall(nodes.literal))) >= 2
+        assert all("..." in place and "data-expression" in place for place in places)
+
+
+# ---------------------------------------------------------------- in a browser
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    "A folder with a page of two exercises, as the site would have it."
+    try:
+        check_here.pyodide_package()
+    except OSError as error:
+        pytest.skip(f"Pyodide could not be had: {error}")
+    folder = tmp_path_factory.mktemp("check")
+    build(folder)
+    for name in ("check.js", "check_worker.js", "check.css"):
+        (folder / "_static" / name).write_bytes((ROOT / "docs/_static" / name).read_bytes())
+    solutions = (ROOT / "nbs/solutions/01_self_attention.ipynb").read_text(encoding="utf-8")
+    stub = "def my_self_attention(x):  # (B, T, d_model)\n    ...  # three lines"
+    blocks = [
+        check_here.block("01_self_attention", "01.1", "my_self_attention", stub),
+        check_here.block(
+            "01_self_attention", "01.2", "number", check_here.starter("number", solutions)
+        ),
+    ]
+    page = PAGE.format(blocks="".join(node.astext() for node in blocks))
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(place):
+    "Where a server shows the folder."
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args): ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=place))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/index.html"
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if not (BROWSER and DRIVER):
+        pytest.skip("needs chromium and chromedriver")
+    rules = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    with start_browser(tmp_path_factory.mktemp("profile"), rules) as driver:
+        set_screen(driver)
+        yield driver
+
+
+@pytest.fixture
+def page(browser, address):
+    "The page, freshly opened, without answers that were kept."
+    browser.get(address)
+    browser.execute_script("localStorage.clear()")
+    browser.get(address)
+    return browser
+
+
+def of(browser, css, number="01.1"):
+    "An element in the block of an exercise."
+    block = browser.find_element("css selector", f'.check-here[data-number="{number}"]')
+    return block.find_element("css selector", css)
+
+
+def write(browser, source, number="01.1"):
+    "Replace what is in the editor, as typing does."
+    browser.execute_script(
+        "const [e, text] = arguments; e.value = text; e.dispatchEvent(new Event('input'))",
+        of(browser, "textarea", number),
+        source,
+    )
+
+
+def wait(browser, number="01.1", seconds=120):
+    "Wait for the verdict; gives its sentence."
+    ui = pytest.importorskip("selenium.webdriver.support.ui")
+    done = lambda _: (
+        {"right", "wrong"} & set(of(browser, ".check-said", number).get_attribute("class").split())
+    )
+    ui.WebDriverWait(browser, seconds, 0.1).until(done)
+    return of(browser, ".check-said", number).text
+
+
+def press(browser, source, number="01.1"):
+    "Type an answer, press the button, wait; gives what is said."
+    write(browser, source, number)
+    of(browser, ".check-go", number).click()
+    return wait(browser, number)
+
+
+def test_answers_are_judged_in_the_page_as_in_the_notebook(page):
+    assert press(page, RIGHT) == "01.1 is right."
+    assert "right" in of(page, ".check-said").get_attribute("class")
+    said = press(page, RIGHT.replace("dim=-1", "dim=1"))
+    assert "the softmax runs over the queries; it must run over the keys" in said
+    assert press(page, "number = 1 / 4", "01.2").startswith("01.2, not yet: you left the word")
+    of(page, ".check-hints button", "01.2").click()
+    assert "Are the five scores" in of(page, ".check-hints p", "01.2").text
+    assert "line 2, `return (x @`: SyntaxError" in press(
+        page, "def my_self_attention(x):\n  return (x @"
+    )
+    said = press(page, "def my_self_attention(x):\n    y = x\n    return y @ undefined")
+    assert "name 'undefined' is not defined, in line 3 of your cell" in said
+    assert "`numpy` is not here" in press(page, f"import numpy\n{RIGHT}")
+    # what is kept is there again, and another page of the same site is loaded faster
+    page.refresh()
+    assert of(page, "textarea").get_property("value") == f"import numpy\n{RIGHT}"
+
+
+def test_an_answer_that_never_ends_or_prints_much_leaves_the_page_alive(page):
+    loop = "def my_self_attention(x):\n    while True:\n        pass"
+    assert "Stopped after 10 seconds" in press(page, loop)
+    printing = "for i in range(200_000):\n    print('line', i)\nnumber = 0.2"
+    assert press(page, printing, "01.2") == "01.2 is right."
+    assert len(of(page, ".check-output", "01.2").text) < 25_000
+    assert "the rest is cut" in of(page, ".check-output", "01.2").text
+    deep = "def my_self_attention(x):\n    return my_self_attention(x)"
+    said = press(page, deep)
+    assert "RecursionError" in said or "broke down" in said
+    assert "too large for this page" in press(page, "number = torch.zeros(10**9).sum()", "01.2")
+    write(page, loop)
+    of(page, ".check-go").click()
+    of(page, ".check-stop").click()
+    assert wait(page) == "Stopped."
+    assert press(page, RIGHT) == "01.1 is right."
+
+
+def test_keys_are_enough_and_tab_leaves_the_editor(page):
+    keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
+    editor = of(page, "textarea", "01.2")
+    editor.click()
+    editor.send_keys(keys.CONTROL, "a")
+    editor.send_keys("if True:", keys.ENTER, "number = 0.2")
+    assert editor.get_property("value") == "if True:\n    number = 0.2"
+    editor.send_keys(keys.CONTROL, keys.ENTER)
+    assert wait(page, "01.2") == "01.2 is right."
+    editor.send_keys(keys.TAB)
+    assert page.switch_to.active_element == of(page, ".check-go", "01.2")
+    assert of(page, ".check-said").get_attribute("role") == "status"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_fits_is_large_enough_to_touch_and_says_what_it_is(page, width):
+    set_screen(page, width)
+    assert press(page, "number = ...", "01.2")
+    assert page.execute_script("return document.documentElement.scrollWidth") <= width
+    for button in page.find_elements("css selector", ".check-here button"):
+        if button.is_displayed():
+            assert button.size["height"] >= 44 and button.size["width"] >= 44
+    assert not serious(page)
+    set_screen(page)
+
+
+def test_nothing_is_asked_of_another_machine_and_nothing_before_a_press(browser, address):
+    browser.get_log("performance")
+    browser.get(address)
+    asked = [json.loads(e["message"])["message"] for e in browser.get_log("performance")]
+    urls = [
+        e["params"]["request"]["url"] for e in asked if e["method"] == "Network.requestWillBeSent"
+    ]
+    assert urls and all(url.startswith(address.rpartition("/")[0]) for url in urls)
+    assert not any("/py/" in url for url in urls)
+
+
+MISSING = {
+    "delete window.WebAssembly": "this one has none",
+    "Object.defineProperty(window, 'localStorage', {get() { throw new Error() }})": "keeps nothing",
+}
+
+
+@pytest.mark.parametrize(("script", "said"), MISSING.items())
+def test_a_browser_without_something_says_so_in_one_sentence(script, said, browser, address):
+    with before_scripts(browser, script):
+        browser.get(address)
+        assert said in of(browser, ".check-note").text
+        assert len(browser.find_elements("css selector", ".check-go")) == (
+            2 if "Obj" in script else 0
+        )
+
+
+def test_from_disk_a_sentence_stands_in_the_place_of_the_button(browser, place):
+    browser.get((place / "index.html").as_uri())
+    assert "from disk a browser loads no Python" in of(browser, ".check-note").text
+    assert not browser.find_elements("css selector", ".check-go")
+
+
+def test_offline_a_press_says_that_python_could_not_be_loaded(page):
+    missing = "const W = Worker; window.Worker = function (url, o) { return new W('gone.js', o); }"
+    page.execute_script(missing)
+    assert "Python could not be loaded" in press(page, RIGHT)
+    assert of(page, "textarea").get_property("value") == RIGHT

@@ -1,0 +1,210 @@
+"""The small PyTorch that judges exercises in the page, beside PyTorch itself.
+
+tests/page_tools.py runs the pages and their judges twice, each time in a process of its own.
+"""
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("docutils", reason="the site's requirements are not installed")
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = ROOT / "docs" / "_pyodide"
+LESSONS = "01_self_attention 02_attention 03_multi_head 04_masks 05_positions 07_text".split()
+PAGES = [*LESSONS, *(f"solutions/{name}" for name in LESSONS)]
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?|nan|inf")
+
+
+def start(*command, small):
+    "Start Python with the small PyTorch on its path, or with PyTorch."
+    path = [str(SMALL), str(ROOT)] if small else [str(ROOT)]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(path), "IN_TEST": "1"}
+    env |= {"PYTHONUTF8": "1", "FORMER_NB_DEVICE": "cpu"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", *command], env=env, stdout=pipe, stderr=pipe, cwd=ROOT
+    )
+
+
+def result(process):
+    "What a process printed as JSON."
+    out, error = process.communicate(timeout=300)
+    assert process.returncode == 0, error.decode()
+    return json.loads(out)
+
+
+@pytest.fixture(scope="module")
+def both():
+    "What PyTorch gives, and what the small one gives."
+    runs = [start("tests/page_tools.py", *PAGES, small=small) for small in (False, True)]
+    theirs, ours = map(result, runs)
+    assert str(SMALL) in ours["torch"] and str(SMALL) not in theirs["torch"]
+    return theirs, ours
+
+
+def same(a, b):
+    "Whether two results agree, up to the rounding of float32."
+    numbers = [type(x) in (int, float) for x in (a, b)]
+    if all(numbers):
+        return a == b or (a != a and b != b) or math.isclose(a, b, rel_tol=1e-4, abs_tol=2e-5)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    return a == b
+
+
+def parts(text):
+    "The words between the numbers of a text, and the numbers."
+    return re.sub(r"\s+", " ", NUMBER.sub("#", text)), [float(n) for n in NUMBER.findall(text)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_cell_gives_the_numbers_of_pytorch(page, both):
+    theirs, ours = (run["pages"][page]["cells"] for run in both)
+    assert theirs.keys() == ours.keys() and len(theirs) > 10
+    for key, cell in theirs.items():
+        assert "raised" not in cell and "raised" not in ours[key], (key, cell, ours[key])
+        assert same(cell["values"], ours[key]["values"]), key
+        (words, numbers), (our_words, our_numbers) = map(
+            parts, (cell["printed"], ours[key]["printed"])
+        )
+        assert words == our_words and same(numbers, our_numbers), (key, ours[key]["printed"])
+
+
+def test_a_cell_that_does_not_run_is_listed_with_its_reason():
+    listed = json.loads((SMALL / "not_run.json").read_text(encoding="utf-8"))
+    assert listed.keys() <= set(PAGES)
+    for page, cells in listed.items():
+        notebook = json.loads((ROOT / f"nbs/{page}.ipynb").read_text(encoding="utf-8"))
+        assert cells.keys() <= {cell["id"] for cell in notebook["cells"]}
+        assert all(why.startswith("it ") for why in cells.values())
+
+
+@pytest.mark.parametrize("page", PAGES[len(LESSONS) :])
+def test_a_judge_says_of_each_answer_of_the_solutions_what_it_says_with_pytorch(page, both):
+    theirs, ours = (run["pages"][page]["verdicts"] for run in both)
+    assert theirs == ours
+    assert sum(said is not None for _, said in theirs) > 30
+
+
+def test_a_judge_says_the_same_of_answers_that_no_page_foresaw(both):
+    theirs, ours = (run["odd"] for run in both)
+    assert len(theirs) > 1000
+    assert [key for key in theirs if theirs[key] != ours[key]] == []
+
+
+def test_what_a_reader_may_type_is_judged_as_with_pytorch(both):
+    theirs, ours = (run["typed"] for run in both)
+    assert [theirs[key] for key in theirs] == [ours[key] for key in theirs]
+    assert sum(verdict["right"] for verdict in ours.values()) > 30
+
+
+def test_the_archive_of_the_site_holds_all_that_the_answers_need(both, tmp_path):
+    tools = [str(ROOT / "tests"), str(ROOT / "docs" / "_ext"), str(ROOT / "docs" / "_pyodide")]
+    code = f"""
+import json, sys
+sys.path += {tools}
+import check_here, page_tools
+check_here.write_course({str(tmp_path / "course.zip")!r})
+answers = {{}}
+for key, (page, number, expression, source) in page_tools.typed_answers().items():
+    answers[key] = (page, number, expression, source)
+json.dump(answers, sys.stdout)
+"""
+    answers = result(start("-c", code, small=True))
+    with zipfile.ZipFile(tmp_path / "course.zip") as archive:
+        archive.extractall(tmp_path / "course")
+    (tmp_path / "answers.json").write_text(json.dumps(answers), encoding="utf-8")
+    code = """
+import json, sys
+sys.path.insert(0, "course")
+import in_page
+answers = json.load(open("answers.json", encoding="utf-8"))
+print(json.dumps({key: json.loads(in_page.judge_in_page(*a)) for key, a in answers.items()}))
+"""
+    made = subprocess.run(
+        [sys.executable, "-S", "-I", "-W", "ignore", "-c", code], cwd=tmp_path, capture_output=True
+    )
+    assert made.returncode == 0, made.stderr.decode()
+    assert json.loads(made.stdout) == both[1]["typed"]
+
+
+def said(both, beginning):
+    "What the page says to the last typed answer to an exercise that begins so."
+    return [v for key, v in both[1]["typed"].items() if key.startswith(beginning)]
+
+
+def test_an_answer_that_cannot_be_judged_is_answered_by_one_sentence(both):
+    sentences = [verdict["sentence"] for verdict in said(both, "03.4")]
+    assert sentences == [
+        "03.4 is right.",
+        "line 1, `def without_head_0(q, k, v)`: SyntaxError: expected ':'",
+        "line 1: `numpy` is not here; the check in the page knows Python, torch and this course",
+        "`without_head_0` is missing; the exercise asks for this name",
+        "`measure` comes from a cell that does not run in the page, because it needs a network "
+        "that was trained; do this in the notebook, or without it",
+    ]
+
+
+def test_numbers_that_are_still_dots_are_named(both):
+    sentences = [verdict["sentence"] for verdict in said(both, "03.2")]
+    assert sentences[-1] == "the three dots are still there; put your numbers in their place"
+
+
+def test_an_error_names_the_line_of_the_answer(both):
+    recursion = [verdict["sentence"] for verdict in said(both, "04.3")][-1]
+    assert "in line 2 of your cell, `return reach(mask, n_layers)`" in recursion
+
+
+def test_output_of_a_megabyte_is_cut(both):
+    (printed,) = [verdict for verdict in said(both, "01.3") if verdict["cut"]]
+    assert len(printed["output"]) == 20_000 and "returned nothing" in printed["sentence"]
+
+
+def test_what_is_absent_says_so():
+    code = """
+import json, torch
+said = []
+for name in ("torch.histc", "torch.ones(2).histc", "torch.linalg.svd", "torch.nn.Conv2d"):
+    try:
+        eval(name)
+    except AttributeError as error:
+        said.append(str(error))
+for call in ("torch.ones(2).backward()", "torch.zeros(10**9)", "torch.device('cuda')"):
+    try:
+        eval(call)
+    except (NotImplementedError, RuntimeError) as error:
+        said.append(str(error))
+print(json.dumps(said))
+"""
+    sentences = result(start("-c", code, small=True))
+    assert len(sentences) == 7
+    assert all("a small part of it; the notebook has all" in said for said in sentences[:5])
+    assert "too large for this page" in sentences[5] and "only the CPU" in sentences[6]
+
+
+def test_the_same_seed_gives_the_numbers_of_pytorch():
+    code = """
+import json, torch
+torch.manual_seed(5)
+draws = [torch.rand(3), torch.randn(3), torch.randn(4, 5), torch.randint(3, 90, (4,))]
+draws += [torch.randn(2, 9, dtype=torch.double), torch.rand(2, dtype=torch.double)]
+with torch.random.fork_rng():
+    draws.append(torch.randn(7))
+draws.append(torch.randn(1))
+draws.append(torch.randn(5, generator=torch.Generator().manual_seed(0)))
+draws += [torch.nn.Linear(3, 2).weight, torch.nn.Embedding(3, 4).weight]
+print(json.dumps([draw.tolist() for draw in draws]))
+"""
+    theirs, ours = (result(start("-c", code, small=small)) for small in (False, True))
+    assert same(theirs, ours)
