@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "nbdev_myst",
     "course_glossary",
+    "course_figures",
     "course_search",
     "course_slides",
 ]

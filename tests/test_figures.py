@@ -1,0 +1,342 @@
+"""The figures that move: driven by mouse and by keys, and their numbers are Python's.
+
+Each is opened alone, from disk, with the scripts and the data that its lesson's page loads.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from browser_tools import BROWSER, DRIVER, serious, set_screen, start_browser
+from course_tools import tool
+
+ROOT = Path(__file__).resolve().parents[1]
+
+nbformat = pytest.importorskip("nbformat")
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+import course_figures as figures
+
+pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="no Chromium or chromedriver")
+RIGHT, LEFT, UP, DOWN, HOME, END = "\ue014", "\ue012", "\ue013", "\ue015", "\ue011", "\ue010"
+SMALL = """
+return [...document.querySelectorAll('.figure :is(input, button, .handle, .cell)')].filter((e) => {
+  const box = e.getBoundingClientRect();
+  return Math.round(box.height) < 44 || Math.round(box.width) < 44;
+}).map((e) => e.outerHTML.slice(0, 100));
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with start_browser(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figures")
+    return {name: figures.write_alone(name, folder) for name in figures.FIGURES}
+
+
+@pytest.fixture
+def show(browser, pages):
+    """Open a figure."""
+
+    def opened(name, width=1280, theme="light"):
+        browser.get("about:blank")
+        set_screen(browser, width, theme)
+        for kind in ("browser", "performance"):
+            browser.get_log(kind)
+        browser.get(pages[name].as_uri())
+        return Shown(browser)
+
+    yield opened
+    set_screen(browser)
+
+
+class Shown:
+    """A figure in the browser, as a hand and an eye meet it."""
+
+    def __init__(self, browser):
+        self.browser = browser
+
+    def all(self, css):
+        return self.browser.find_elements("css selector", f".figure {css}")
+
+    def texts(self, css):
+        return [element.text for element in self.all(css)]
+
+    @property
+    def said(self):
+        return self.texts(".figure-says")[0]
+
+    @property
+    def solved(self):
+        return bool(self.browser.find_elements("css selector", ".figure.solved"))
+
+    def press(self, label):
+        """Press the button or the choice with this label."""
+        found = [e for e in self.all("button, .figure-choice label") if e.text == label]
+        assert len(found) == 1, (label, self.texts("button, .figure-choice label"))
+        found[0].click()
+
+    def keys(self, keys, css="input[type=range]", which=0):
+        """Type on a control."""
+        element = self.all(css)[which]
+        self.browser.execute_script("arguments[0].focus()", element)
+        self.browser.switch_to.active_element.send_keys(keys)
+
+    def slide(self, value, which=0):
+        """Set a slider to a value, by keys: as many steps as it takes from its beginning."""
+        element = self.all("input[type=range]")[which]
+        low, step = (float(element.get_attribute(name)) for name in ("min", "step"))
+        self.keys(HOME + RIGHT * round((value - low) / step), which=which)
+        assert float(element.get_property("value")) == pytest.approx(value)
+
+    def drag(self, css, x, y):
+        """Drag the middle of an element to a point of the drawing, in its own units."""
+        where = """
+        const svg = document.querySelector('.figure svg'), e = document.querySelector(arguments[0]);
+        svg.scrollIntoView({ block: 'center', behavior: 'instant' });
+        const box = e.getBoundingClientRect(), m = svg.getScreenCTM();
+        const p = new DOMPoint(arguments[1], arguments[2]).matrixTransform(m);
+        return [box.x + box.width / 2, box.y + box.height / 2, p.x, p.y];
+        """
+        x0, y0, x1, y1 = self.browser.execute_script(where, f".figure {css}", x, y)
+        steps = [("mousePressed", x0, y0), ("mouseMoved", x1, y1), ("mouseReleased", x1, y1)]
+        for kind, to_x, to_y in steps:
+            event = {"type": kind, "x": to_x, "y": to_y, "button": "left", "clickCount": 1}
+            self.browser.execute_cdp_cmd("Input.dispatchMouseEvent", event | {"buttons": 1})
+
+
+def two(numbers):
+    """Numbers as the figures write them."""
+    return [f"{float(n):.2f}" for n in numbers]
+
+
+# ---------------------------------------------------------------- all figures
+
+
+def on_pages():
+    """(figure, page, its still picture) for every figure of every notebook."""
+    for path in sorted((ROOT / "nbs").rglob("*.ipynb")):
+        for cell in nbformat.read(path, 4).cells:
+            for name in figures.FIGURE.findall(cell.source) if cell.cell_type == "markdown" else []:
+                yield name, path.stem, re.findall(r"!\[[^\]]+\]\(images/(\S+)\.svg\)", cell.source)
+
+
+def test_every_figure_is_on_one_page_around_its_still_picture():
+    found = [(name, pictures) for name, _, pictures in on_pages()]
+    expected = [(name, [f"figure_{name.replace('-', '_')}"]) for name in figures.FIGURES]
+    assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_a_figure_is_small_silent_and_within_reach(show, browser, name):
+    assert (figures.STATIC / f"{name}.js").stat().st_size < 6000
+    for width, theme in [(1280, "light"), (390, "dark")]:
+        shown = show(name, width, theme)
+        assert shown.said and shown.texts(".figure-riddle")[0].endswith("?")
+        assert not shown.solved, "the riddle is not for the hand"
+        assert [e for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")] == []
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert serious(browser) == []
+        assert width < 1280 or browser.execute_script(SMALL) == []
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_the_still_picture_is_the_figure_as_it_begins(browser, pages, name):
+    stills = tool("stills")
+    path = stills.IMAGES / f"figure_{name.replace('-', '_')}.svg"
+    assert path.read_text(encoding="utf-8") == stills.still(browser, pages[name]), (
+        "python tools/stills.py"
+    )
+
+
+def test_a_page_loads_the_figures_that_it_holds():
+    class App:
+        def __init__(self):
+            self.files = []
+
+        def add_css_file(self, name):
+            self.files.append(name)
+
+        def add_js_file(self, name, loading_method):
+            self.files.append(name)
+
+    app = App()
+    figures.load(app, "a", "", {"body": "<p>None</p>"}, None)
+    figures.load(app, "a", "", {}, None)
+    assert app.files == []
+    body = '<div class="figure" data-figure="move-a-word">'
+    figures.load(app, "a", "", {"body": body}, None)
+    assert app.files == [
+        "figures/figures.css",
+        "figures/figure.js",
+        "figures/move-a-word.data.js",
+        "figures/move-a-word.js",
+    ]
+
+
+# ---------------------------------------------------------------- 01
+
+
+class TestMoveAWord:
+    def python(self, water, money, sentence=0, factor=1.0):
+        """Scores, weights and the new vector of bank, in float64."""
+        from former_nb.attention.self_attention import self_attention
+
+        data = figures.move_a_word()
+        meaning = data["meaning"] | {"bank": [water, money, 0, 0]}
+        rows = [meaning[word] for word in data["sentences"][sentence]]
+        x = torch.tensor(rows, dtype=torch.float64)
+        scores = factor**2 * (x @ x.T)[5]
+        weights = scores.softmax(dim=0)
+        if factor == 1:
+            torch.testing.assert_close(weights @ x, self_attention(x[None])[0, 5])
+        return scores, weights, weights @ x
+
+    def agrees(self, shown, water, money, *how):
+        scores, weights, y = self.python(water, money, *how)
+        assert shown.texts("text.score") == two(scores)
+        assert shown.texts("text.weight") == two(weights)
+        assert f"Bank goes in with water {water:.1f}, money {money:.1f}" in shown.said
+        assert f"comes out with water {y[0]:.2f}, money {y[1]:.2f}." in shown.said
+
+    def test_it_begins_as_the_page_computes(self, show):
+        shown = show("move-a-word")
+        self.agrees(shown, 1.0, 1.0)
+        assert "comes out with water 1.30, money 0.33" in shown.said
+
+    def test_by_keys(self, show):
+        shown = show("move-a-word")
+        shown.keys(RIGHT * 3 + UP * 2 + DOWN, ".handle")
+        self.agrees(shown, 1.3, 1.1)
+        assert shown.all(".handle")[0].get_attribute("aria-valuetext") == "water 1.3, money 1.1"
+        shown.slide(2.0)
+        self.agrees(shown, 1.3, 1.1, 0, 2.0)
+        shown.keys(RIGHT, ".figure-choice input")
+        self.agrees(shown, 1.3, 1.1, 1, 2.0)
+        shown.keys(LEFT * 40, ".handle")
+        self.agrees(shown, 0.0, 1.1, 1, 2.0)
+
+    def test_by_mouse_the_riddle_is_found(self, show):
+        shown = show("move-a-word")
+        shown.drag(".handle", 36 + 112 * 2, 214)
+        self.agrees(shown, 2.0, 0.0)
+        assert not shown.solved
+        hits = [n / 10 for n in range(31) if abs(self.python(n / 10, 0)[2][0] - 2) < 0.05]
+        assert hits and min(hits) > 2, "it has to overshoot"
+        shown.drag(".handle", 36 + 112 * hits[0], 214)
+        self.agrees(shown, hits[0], 0.0)
+        assert shown.solved and shown.said.startswith("\u2713 Found.")
+
+    def test_with_no_length_all_words_count_alike(self, show):
+        shown = show("move-a-word")
+        shown.slide(0)
+        assert shown.texts("text.weight") == ["0.17"] * 6
+
+
+# ---------------------------------------------------------------- 03
+
+
+class TestShareTheRow:
+    def explained(self, a):
+        """Which shares of l and r the best linear guesses from a·l + (1 - a)·r explain."""
+        torch.manual_seed(0)
+        numbers, _ = torch.linalg.qr(torch.randn(4000, 2, dtype=torch.float64))  # independent
+        blend = numbers @ torch.tensor([[a], [1 - a]], dtype=torch.float64)
+        guess = blend @ torch.linalg.lstsq(blend, numbers).solution
+        return 1 - (numbers - guess).square().sum(0) / numbers.square().sum(0)
+
+    @pytest.mark.parametrize("a", [0.0, 0.25, 0.7, 1.0])
+    def test_the_shares_are_those_of_the_best_linear_guess(self, show, a):
+        shown = show("share-the-row")
+        shown.slide(a)
+        left, right = self.explained(a)
+        assert shown.texts("text.known") == two([left, right])
+        assert shown.texts("text.error") == [f"mean squared error {1 - (left + right) / 2:.2f}"]
+        assert f"It knows {left:.2f} of the left number and {right:.2f}" in shown.said
+
+    def test_a_second_head_knows_both(self, show):
+        shown = show("share-the-row")
+        shown.press("Give it a second head")
+        assert shown.texts("text.known") == ["1.00", "1.00"] and shown.solved
+        assert shown.texts("text.error") == ["mean squared error 0.00"]
+        shown.keys(" ", "button")
+        assert shown.texts("text.known") == ["0.50", "0.50"] and not shown.solved
+
+
+# ---------------------------------------------------------------- 04
+
+
+class TestPaintTheMask:
+    def knows(self, mask, n_layers):
+        """Which inputs move which outputs of attention layers one after another."""
+        from former_nb.attention.multi_head import MultiHeadAttention
+
+        torch.manual_seed(0)
+        layers = [MultiHeadAttention(8, 2).double() for _ in range(n_layers)]
+
+        def run(x):
+            for layer in layers:
+                x = layer(x, mask=mask)
+            return x
+
+        x, table = torch.randn(1, 5, 8).double(), torch.zeros(5, 5, dtype=torch.bool)
+        for j in range(5):
+            edited = x.clone()
+            edited[:, j] += 1
+            table[:, j] = (run(edited) - run(x)).abs().amax(dim=(0, 2)) > 0
+        return table
+
+    def agrees(self, shown, mask, n_layers):
+        table = self.knows(mask, n_layers)
+        dots = [dot.get_attribute("visibility") == "visible" for dot in shown.all(".cell circle")]
+        assert torch.tensor(dots).view(5, 5).equal(table)
+        checked = [cell.get_attribute("aria-checked") == "true" for cell in shown.all(".cell")]
+        assert torch.tensor(checked).view(5, 5).equal(mask)
+        words = figures.paint_the_mask()["words"]
+        known = ", ".join(word for word, known in zip(words, table[4]) if known) or "nothing"
+        assert f"quietly knows {known}." in shown.said
+        assert ("Nothing leaks" in shown.said) == (not table.triu(1).any())
+
+    def test_by_mouse(self, show):
+        shown, mask = show("paint-the-mask"), torch.ones(5, 5, dtype=torch.bool).tril()
+        self.agrees(shown, mask, 1)
+        shown.all(".cell")[21].click()
+        mask[4, 1] = False
+        self.agrees(shown, mask, 1)
+        assert not shown.solved
+        shown.press("2")
+        self.agrees(shown, mask, 2)
+        assert shown.solved
+        shown.all(".cell")[7].click()
+        mask[1, 2] = True
+        self.agrees(shown, mask, 2)
+        assert "leaks at 1 place." in shown.said
+
+    def test_by_keys(self, show):
+        shown, mask = show("paint-the-mask"), torch.ones(5, 5, dtype=torch.bool).tril()
+        assert [c.get_attribute("tabindex") for c in shown.all(".cell")].count("0") == 1
+        shown.keys(" ", ".cell[tabindex='0']")
+        mask[4, 1] = False
+        self.agrees(shown, mask, 1)
+        shown.keys(UP, ".cell[tabindex='0']")
+        shown.keys(RIGHT, ".cell[tabindex='0']")
+        shown.keys(" ", ".cell[tabindex='0']")
+        mask[3, 2] = False
+        self.agrees(shown, mask, 1)
+
+    @pytest.mark.parametrize(
+        "preset, n", [("window of 2", 1), ("window of 2", 3), ("everything", 2)]
+    )
+    def test_presets(self, show, preset, n):
+        shown = show("paint-the-mask")
+        shown.press(preset)
+        shown.press(str(n))
+        everything = torch.ones(5, 5, dtype=torch.bool)
+        window = everything.tril() & everything.triu(-1)
+        self.agrees(shown, window if preset == "window of 2" else everything, n)
