@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "docs" / "_ext"), str(ROOT / "tests")]
 
-from browser_tools import start_browser
-from course_figures import FIGURES, STATIC, write_alone
+from browser_tools import start_browser  # noqa: E402
+from course_figures import FIGURES, STATIC, write_alone  # noqa: E402
 
 IMAGES = ROOT / "nbs" / "images"
 HUES = dict(q="#0072b2", k="#d55e00", v="#009e73")
