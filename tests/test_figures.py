@@ -340,3 +340,123 @@ class TestPaintTheMask:
         everything = torch.ones(5, 5, dtype=torch.bool)
         window = everything.tril() & everything.triu(-1)
         self.agrees(shown, window if preset == "window of 2" else everything, n)
+
+
+# ---------------------------------------------------------------- 02
+
+
+class TestWhyRootD:
+    @pytest.mark.parametrize("n, divided", [(1, False), (6, False), (10, False), (10, True)])
+    def test_its_numbers_are_those_of_the_page(self, show, n, divided):
+        (measure,) = figures.from_page("02_attention", "measure")
+        scores, gradient = measure(2**n, 2 ** (n / 2) if divided else 1)
+        shown = show("why-root-d")
+        shown.slide(n)
+        if divided:
+            shown.keys(" ", "button")
+        spread, median = f"{scores.std():.2f}", gradient.median().item()
+        median = f"{median:.2f}" if median >= 0.01 else f"{median:.0e}".replace("e-0", "e-")
+        assert shown.texts("text.spread") == [f"spread {spread}"]
+        assert shown.texts("text.gradient") == [median]
+        weights = [float(weight) for weight in shown.texts("text.weight")]
+        largest = scores.softmax(dim=-1).amax(dim=-1).median().item()
+        assert weights == sorted(weights, reverse=True) and sum(weights) == pytest.approx(
+            1, abs=0.03
+        )
+        assert weights[0] == pytest.approx(largest, abs=0.006)
+        assert f"spread by {spread}" in shown.said and f"below {median}" in shown.said
+
+    def test_the_first_width_that_loses_nine_tenths_is_found(self, show):
+        shown = show("why-root-d")
+        found = []
+        for n in range(1, 11):
+            shown.slide(n)
+            found.append(shown.solved)
+        (measure,) = figures.from_page("02_attention", "measure")
+        lost = []
+        for d_k in [2**n for n in range(1, 11)]:
+            medians = [measure(d_k, divisor)[1].median() for divisor in (1, d_k**0.5)]
+            lost.append(bool(medians[0] < medians[1] / 10))
+        assert found.index(True) == lost.index(True) and found.count(True) == 1
+
+
+# ---------------------------------------------------------------- 11
+
+
+class TestTheTap:
+    def python(self, text, temperature, **settings):
+        """What may be drawn after a beginning: letters and probabilities, likeliest first."""
+        from former_nb import load_model
+        from former_nb.data.text import BOS, PAD, UNK
+        from former_nb.decoding.sampling import Sampling, with_temperature
+
+        model, tokenizer, _ = load_model("names", "cpu")
+        with torch.no_grad():
+            logits = model(torch.tensor([[BOS, *tokenizer.encode(text)]]))[:, -1]
+        logits[:, [PAD, BOS, UNK]] = -torch.inf
+        seen = []
+        pick = Sampling(**settings).filter(lambda logits: seen.append(logits[0].softmax(-1)))
+        with_temperature(pick, temperature)(logits)
+        p, order = seen[0].sort(descending=True)
+        n = int((p > 0).sum())
+        return [tokenizer.decode([token]) or "end" for token in order[:n].tolist()], p[:n].tolist()
+
+    @pytest.mark.parametrize(
+        "which, tau, k, top, least",
+        [
+            (0, 1.0, 12, 0.8, 0.1),
+            (1, 0.5, 29, 0.9, 0.0),
+            (2, 2.0, 5, 1.0, 0.3),
+            (0, 3.0, 29, 0.6, 0.5),
+        ],
+    )
+    def test_its_filters_are_the_librarys(self, show, which, tau, k, top, least):
+        shown = show("the-tap")
+        text = figures.the_tap()[which]["text"]
+        shown.press(text)
+        for slider, value in enumerate((tau, k, top, least)):
+            shown.slide(value, slider)
+        each = [{"top_k": k}, {"top_p": top}, {"min_p": least}]
+        counts = [len(self.python(text, tau, **setting)[0]) for setting in each]
+        assert shown.texts("text.keeps") == [f"keeps {count} of 29" for count in counts]
+        letters, p = self.python(text, tau, top_k=k, top_p=top, min_p=least)
+        first = ", ".join(f"{a} {100 * x:.1f} %" for a, x in zip(letters[:3], p))
+        assert shown.texts("text.left") == [f"After all cuts: {first}" + " \u2026" * (len(p) > 3)]
+        assert f"and {len(p)} can be drawn." in shown.said
+        assert len(shown.all("rect.v")) == len(p)
+
+    def test_all_three_cuts_can_meet(self, show):
+        shown = show("the-tap")
+        shown.slide(7, 1)
+        assert not shown.solved
+        shown.slide(0.14, 3)
+        while shown.texts("text.keeps")[2] != "keeps 7 of 29":
+            shown.keys(RIGHT, which=3)
+        assert shown.solved
+
+
+class TestTheCache:
+    @pytest.mark.parametrize("n", [1, 6, 20])
+    def test_visits_are_those_of_the_pages_loop(self, show, n):
+        (plain_loop,) = figures.from_page("11_decoding", "plain_loop")
+        prompt = torch.zeros(1, len(figures.the_cache()["prompt"]), dtype=torch.long)
+        never = lambda logits: torch.zeros(1, dtype=torch.long)
+        _, visits = plain_loop(lambda tokens: torch.zeros(1, 1, 4), prompt, n, never)
+        shown = show("the-cache")
+        shown.slide(n)
+        assert shown.texts("text.total") == [str(visits)]
+        assert f"{visits} visits. {visits - n - 2} of them are computed again" in shown.said
+        shown.press("Keep keys and values")
+        assert shown.texts("text.total") == [str(n + 2)]
+        assert f"saves {100 * (1 - (n + 2) / visits):.0f} % of {visits}." in shown.said
+
+    def test_nine_visits_of_ten_are_saved_from_one_length_on(self, show):
+        shown = show("the-cache")
+        shown.keys(" ", "button")
+        found = []
+        for n in range(1, 21):
+            shown.slide(n)
+            found.append(shown.solved)
+        plain = [sum(range(3, 3 + n)) for n in range(1, 21)]
+        expected = [1 - (n + 2) / visits >= 0.9 for n, visits in enumerate(plain, 1)]
+        assert found.index(True) == expected.index(True) and found.count(True) == 1

@@ -33,6 +33,13 @@ def from_page(page, *names):
     return [space[name] for name in names]
 
 
+def rounded(numbers, digits=5):
+    """A tensor as plain numbers with so many digits that count, which keeps the files small."""
+    if numbers.dim():
+        return [rounded(number, digits) for number in numbers]
+    return float(f"{numbers.item():.{digits}g}")
+
+
 # ---------------------------------------------------------------- the data of each figure
 
 
@@ -58,10 +65,58 @@ def paint_the_mask():
     return {"words": words, "presets": {name: mask.tolist() for name, mask in presets.items()}}
 
 
+def why_root_d():
+    """Scores, weights of one query and gradients by lesson 02's `measure`, and divided."""
+    (measure,) = from_page("02_attention", "measure")
+    widths = [2**n for n in range(1, 11)]
+    data = {"widths": widths, "hills": [[], []], "spread": [[], []]}
+    data |= {"weights": [[], []], "median": [[], []]}
+    for divided in (0, 1):
+        for d_k in widths:
+            scores, gradient = measure(d_k, d_k**0.5 if divided else 1)
+            counts = scores.histc(bins=64, min=-64, max=64)
+            weights = scores.softmax(dim=-1).sort(descending=True).values  # (2000, 10)
+            largest = weights[:, 0]
+            typical = (largest - largest.median()).abs().argmin()
+            data["hills"][divided].append((1000 * counts / counts.max()).round().int().tolist())
+            data["spread"][divided].append(rounded(scores.std()))
+            data["weights"][divided].append(rounded(weights[typical]))
+            data["median"][divided].append(rounded(gradient.median()))
+    return data
+
+
+def the_tap():
+    """The logits of the shipped model of names after a few beginnings, largest first."""
+    import torch
+
+    from former_nb import load_model
+    from former_nb.data.text import BOS, PAD, UNK
+
+    model, tokenizer, _ = load_model("names", "cpu")
+    beginnings = []
+    for text in ("Jo", "Mari", "Kl"):
+        tokens = torch.tensor([[BOS, *tokenizer.encode(text)]])
+        with torch.no_grad():
+            logits = model(tokens)[0, -1]
+        logits[[PAD, BOS, UNK]] = -torch.inf  # they are never written
+        ranked, order = logits.sort(descending=True)
+        letters = [tokenizer.decode([token]) or "end" for token in order.tolist()]
+        beginnings.append({"text": text, "logits": rounded(ranked[:-3]), "letters": letters[:-3]})
+    return beginnings
+
+
+def the_cache():
+    """What lesson 11's loop begins with: the number of tokens of its prompt."""
+    return {"prompt": ["▸", "j", "o"]}
+
+
 FIGURES = {
     "move-a-word": move_a_word,
     "share-the-row": share_the_row,
     "paint-the-mask": paint_the_mask,
+    "why-root-d": why_root_d,
+    "the-tap": the_tap,
+    "the-cache": the_cache,
 }
 
 # ---------------------------------------------------------------- files
