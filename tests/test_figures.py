@@ -460,3 +460,219 @@ class TestTheCache:
         plain = [sum(range(3, 3 + n)) for n in range(1, 21)]
         expected = [1 - (n + 2) / visits >= 0.9 for n, visits in enumerate(plain, 1)]
         assert found.index(True) == expected.index(True) and found.count(True) == 1
+
+
+# ---------------------------------------------------------------- 14
+
+
+class TestWhoLooksWhere:
+    def python(self, number, head, off=None):
+        """The answer, and what a head reads for each letter, in per cent.
+
+        The head `off` has columns of zeros in W_o."""
+        from former_nb import load_model
+        from former_nb.data.text import encode_texts
+        from former_nb.data.toy_data import german_number
+        from former_nb.decoding.number_words import greedy_decode
+        from former_nb.inspection.recording import record_attention
+
+        model, tokenizer, _ = load_model("numbers", "cpu")
+        if off:
+            layer = model.decoder.blocks[int(off[0]) - 1].cross
+            columns = layer.w_o.weight.detach().chunk(2, dim=1)[int(off[2]) - 1]
+            columns.zero_()
+        src = torch.tensor(encode_texts([german_number(number)], tokenizer))
+        tokens = greedy_decode(model, src, 30)[0]
+        with record_attention(model) as weights, torch.no_grad():
+            model(src, torch.tensor([tokens]))
+        table = weights[f"decoder.blocks.{int(head[0]) - 1}.cross"][0, int(head[2]) - 1]
+        return tokenizer.decode(tokens), (100 * table).round().int().tolist()
+
+    def agrees(self, shown, number, head, letter, off=None):
+        answer, table = self.python(number, head, off)
+        said = f" without head {off}" if off else ""
+        assert f"It writes \u201c{answer}\u201d{said}." in shown.said
+        percents = [int(text or 0) for text in shown.texts("text.percent")]
+        assert percents == table[letter]
+
+    def test_by_keys_and_by_mouse(self, show):
+        shown = show("who-looks-where")
+        self.agrees(shown, 74, "2.1", 0)
+        shown.keys(RIGHT * 9)
+        self.agrees(shown, 74, "2.1", 9)
+        shown.all(".letter")[3].click()
+        self.agrees(shown, 74, "2.1", 3)
+        shown.press("36")
+        shown.keys(LEFT, "input[type=radio]", 6)
+        self.agrees(shown, 36, "1.2", 3)
+
+    @pytest.mark.parametrize("number", [74, 21, 36, 99])
+    def test_the_head_that_brings_the_ones_is_found(self, show, number):
+        shown = show("who-looks-where")
+        shown.press(str(number))
+        solved = []
+        for which, off in enumerate(["1.1", "1.2", "2.1", "2.2"]):
+            shown.all("fieldset:nth-of-type(3) label")[1 + which].click()
+            self.agrees(shown, number, "2.1", 0, off)
+            solved.append(shown.solved)
+        assert solved == [False, False, False, True]
+
+
+# ---------------------------------------------------------------- 15
+
+
+class TestMergeByMerge:
+    def test_five_words_as_on_the_page(self, show):
+        shown = show("merge-by-merge")
+        pieces = lambda: [row.get_attribute("data-pieces") for row in shown.all(".row")]
+        assert pieces()[3] == "m\u00b7o\u00b7t\u00b7h\u00b7e\u00b7r"
+        assert shown.texts("text.next") == ["next: h + e, 5 times"]
+        assert shown.texts("text.count") == ["22 of 22"]
+        shown.slide(4)
+        assert pieces() == [
+            *["the", "ther\u00b7e", "other", "m\u00b7other", "he\u00b7n", "a\u00b7n\u00b7other"],
+        ]
+        assert shown.texts("text.next") == ["no merge is left"]
+        assert shown.texts("text.count") == ["8 of 22"]
+
+    @pytest.mark.parametrize("n", [0, 57, 300])
+    def test_twenty_pages_and_a_word_of_yours(self, show, n):
+        from former_nb.data.subwords import apply_bpe, train_bpe
+
+        (pages,) = figures.from_page("15_subwords", "pages")
+        merges, words = train_bpe(pages, n), figures.merge_by_merge()[1]["words"]
+        shown = show("merge-by-merge")
+        shown.press("twenty pages")
+        shown.slide(n)
+        for word in ("another", "\u017eod\u017ei\u0173", "Statements"):
+            field = shown.all("input[type=text]")[0]
+            field.clear()
+            field.send_keys(word)
+            expected = [*words, word]
+            expected = ["\u00b7".join(apply_bpe(f" {each}", merges)) for each in expected]
+            assert [row.get_attribute("data-pieces") for row in shown.all(".row")] == expected
+        tokens = sum(len(apply_bpe(page, merges)) for page in pages)
+        assert shown.texts("text.count") == [f"{tokens:,} of 54,052"]
+
+    def test_bytes_are_written_as_the_library_writes_them(self):
+        from tokenizers.pre_tokenizers import ByteLevel
+
+        letters = figures.byte_letters()
+        assert sorted(letters) == sorted(ByteLevel.alphabet())
+        text = "a \u017e\u00df\u00ad\U0001f642"
+        written = "".join(letters[byte] for byte in text.encode())
+        cut = ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(text)
+        assert written == cut[0][0]
+
+    def test_the_riddle_has_one_answer(self, show):
+        from former_nb.data.subwords import apply_bpe
+
+        merges = figures.merge_by_merge()[1]["merges"]
+        merges = [tuple(pair) for pair in merges]
+        lengths = [len(apply_bpe(" statement", merges[:n])) for n in range(301)]
+        answer = lengths.index(1)
+        shown = show("merge-by-merge")
+        shown.press("twenty pages")
+        shown.slide(answer - 1)
+        assert not shown.solved
+        shown.keys(RIGHT)
+        assert shown.solved
+        shown.keys(RIGHT)
+        assert not shown.solved
+
+
+# ---------------------------------------------------------------- 05
+
+
+class TestClockHands:
+    @pytest.mark.parametrize("start, distance", [(3, 4), (0, 0), (31, 32), (17, 9)])
+    def test_the_dot_product_is_that_of_the_table(self, show, start, distance):
+        from former_nb.attention.positions import sinusoid_table
+
+        table = sinusoid_table(64, 16).double()
+        first, second = table[start], table[start + distance]
+        shown = show("clock-hands")
+        shown.slide(start)
+        shown.slide(distance, 1)
+        each = (first * second).view(8, 2).sum(-1)
+        assert shown.texts("text.alike") == [text.replace("-0.00", "0.00") for text in two(each)]
+        assert shown.texts("text.total") == two([first @ second])
+        assert f"Positions {start} and {start + distance}: " in shown.said
+
+    def test_the_riddle_and_what_moving_both_changes(self, show):
+        from former_nb.attention.positions import sinusoid_table
+
+        table = sinusoid_table(33, 16)
+        least = int((table @ table[0]).argmin())
+        shown = show("clock-hands")
+        shown.slide(least, 1)
+        assert shown.solved
+        before = shown.texts("text.total")
+        shown.keys(RIGHT * 11)
+        assert shown.solved and shown.texts("text.total") == before
+        shown.keys(LEFT, which=1)
+        assert not shown.solved
+
+
+# ---------------------------------------------------------------- 06
+
+
+class TestTheStream:
+    def python(self, text, off):
+        """Lengths of the stream and the next letters, without parts whose last layer is zero."""
+        from former_nb import load_model
+        from former_nb.data.text import BOS, PAD, UNK
+
+        model, tokenizer, _ = load_model("names", "cpu")
+        for name in off:
+            kind, number = name.split()
+            block = model.stack.blocks[int(number) - 1]
+            last = block.attention.w_o if kind == "attention" else block.ff.w_out
+            torch.nn.init.zeros_(last.weight)
+            torch.nn.init.zeros_(last.bias)
+        tokens = torch.tensor([[BOS, *tokenizer.encode(text)]])
+        lengths = []
+        with torch.no_grad():
+            x = model.embed(tokens)
+            lengths.append(x[0, -1].norm())
+            for block in model.stack.blocks:
+                x = x + block.attention(block.norm_attention(x), is_causal=True)
+                lengths.append(x[0, -1].norm())
+                x = x + block.ff(block.norm_ff(x))
+                lengths.append(x[0, -1].norm())
+            logits = model(tokens)[0, -1]
+        logits[[PAD, BOS, UNK]] = -torch.inf
+        p = logits.softmax(dim=-1)
+        return lengths, {tokenizer.decode([i]) or "end": x.item() for i, x in enumerate(p)}
+
+    def agrees(self, shown, text, off=()):
+        lengths, p = self.python(text, off)
+        assert shown.texts("text.length") == [f"{length:.1f}" for length in lengths]
+        letters = next(each["letters"] for each in figures.the_stream() if each["text"] == text)
+        assert shown.texts("text.share") == [f"{100 * p[letter]:.1f} %" for letter in letters]
+        without = f"without {', '.join(off)}" if off else "with all parts"
+        assert f"After \u201c{text}\u201d, {without}: " in shown.said
+
+    def test_by_mouse_and_by_keys(self, show):
+        shown = show("the-stream")
+        self.agrees(shown, "Jo")
+        shown.press("Mari")
+        shown.press("attention 2")
+        self.agrees(shown, "Mari", ["attention 2"])
+        shown.keys(" ", "button", 5)
+        self.agrees(shown, "Mari", ["attention 2", "network 3"])
+
+    @pytest.mark.parametrize("text", ["Jo", "Kl"])
+    def test_the_part_that_matters_most_is_found(self, show, text):
+        shown = show("the-stream")
+        shown.press(text)
+        names = shown.texts("button")
+        found = []
+        for name in names:
+            shown.press(name)
+            found.append(shown.solved)
+            shown.press(name)
+        whole = self.python(text, [])[1]
+        best = max(whole, key=whole.get)
+        alone = [self.python(text, [name])[1][best] for name in names]
+        assert found == [share == min(alone) for share in alone]

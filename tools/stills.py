@@ -36,7 +36,9 @@ def rules(colors):
     """The rules of figures.css for what is drawn, with these colours in place of variables."""
     css = (STATIC / "figures.css").read_text(encoding="utf-8")
     drawn = re.findall(r"^\.figure svg (\S.*?\})$", css, re.M)
-    drawn = [rule for rule in drawn if not re.search(r":(focus|hover)|\.(handle|cell) \{", rule)]
+    drawn = [
+        rule for rule in drawn if not re.search(r":(focus|hover)|\.(handle|cell|letter) \{", rule)
+    ]
     text = "\n".join(drawn).replace(".handle .reach", ".reach")
     return re.sub(r"var\(--fig-(\w+)\)", lambda match: colors[match[1]], text)
 

@@ -8,6 +8,8 @@ and written as a classic script beside it, because a page on disk may not fetch.
 import ast
 import json
 import re
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -110,6 +112,132 @@ def the_cache():
     return {"prompt": ["▸", "j", "o"]}
 
 
+def who_looks_where():
+    """Answers and cross-attention of the shipped translator, whole and with each head off."""
+    import torch
+
+    from former_nb import load_model
+    from former_nb.data.text import encode_texts
+    from former_nb.data.toy_data import german_number
+    from former_nb.decoding.number_words import greedy_decode
+    from former_nb.inspection.ablation import ablate_heads
+    from former_nb.inspection.recording import record_attention
+
+    model, tokenizer, _ = load_model("numbers", "cpu")
+    heads = [(layer, head) for layer in (1, 2) for head in (1, 2)]
+    words = []
+    for number in (74, 21, 36, 99):
+        text = german_number(number)
+        src = torch.tensor(encode_texts([text], tokenizer))
+        runs = []
+        for off in [[], *([head] for head in heads)]:
+            with ablate_heads(model, [("cross", *head) for head in off]), torch.no_grad():
+                tokens = greedy_decode(model, src, 30)[0]
+                with record_attention(model) as weights:
+                    model(src, torch.tensor([tokens[:-1]]))  # a row for each letter written
+            layers = [weights[f"decoder.blocks.{layer}.cross"][0] for layer in (0, 1)]
+            maps = (100 * torch.cat(layers)).round().int().tolist()  # per cent, a map per head
+            runs.append({"answer": tokenizer.decode(tokens), "maps": maps})
+        source = ["\u25b8", *text, "\u25a0"]
+        words.append({"number": str(number), "source": source, "runs": runs})
+    return {"heads": [f"{layer}.{head}" for layer, head in heads], "words": words}
+
+
+def count_pairs(rows, times):
+    """How often two pieces are neighbours; a row counts as often as its word occurs."""
+    pairs = Counter()
+    for row, n in zip(rows, times):
+        for pair in pairwise(row):
+            pairs[pair] += n
+    return pairs
+
+
+def learned(words, merges, rows, times):
+    """A corpus of the figure: its merges, how often each pair met, and its tokens after each."""
+    from former_nb.data.subwords import merge
+
+    counts, tokens = [], [sum(len(row) * n for row, n in zip(rows, times))]
+    for pair in merges:
+        counts.append(count_pairs(rows, times)[tuple(pair)])
+        rows = [merge(row, pair) for row in rows]
+        tokens.append(sum(len(row) * n for row, n in zip(rows, times)))
+    return {"words": words, "merges": merges, "counts": counts, "tokens": tokens}
+
+
+def byte_letters():
+    """The character that stands for each byte: Latin-1 for itself if it can be seen, or a later."""
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    shifted = {byte: chr(256 + i) for i, byte in enumerate(hidden)}
+    return [shifted.get(byte, chr(byte)) for byte in range(256)]
+
+
+def merge_by_merge():
+    """Lesson 15's five words and its twenty pages: merges, counts and tokens."""
+    from former_nb.data.subwords import cut_words, merge, train_bpe
+
+    words, pages = from_page("15_subwords", "words", "pages")
+    rows, merges = [list(word) for word in words], []
+    while (most := count_pairs(rows, [1] * 5).most_common(1)[0])[1] > 1:
+        merges.append(most[0])
+        rows = [merge(row, most[0]) for row in rows]
+    five = learned(words, merges, [list(word) for word in words], [1] * 5)
+    often = Counter(word for page in pages for word in cut_words(page))
+    shown = ["the", "other", "statement", "expression", "understand", "\u017eod\u017eiai"]
+    twenty = learned(shown, train_bpe(pages, 300), [list(word) for word in often], often.values())
+    twenty["bytes"] = byte_letters()
+    return [{"name": "five words", **five}, {"name": "twenty pages", **twenty}]
+
+
+def clock_hands():
+    """Sixty-four positions, a sine and a cosine for each of eight hands."""
+    from former_nb.attention.positions import sinusoid_table
+
+    return rounded(sinusoid_table(64, 16))
+
+
+def the_stream():
+    """Lengths in the stream of the shipped model of names, with every choice of parts left out."""
+    import torch
+
+    from former_nb import load_model
+    from former_nb.data.text import BOS, PAD, UNK
+
+    model, tokenizer, _ = load_model("names", "cpu")
+    parts = [part for block in model.stack.blocks for part in (block.attention, block.ff)]
+    left_out, added = set(), {}
+
+    def note(part, inputs, output):
+        n = parts.index(part)
+        added[n] = output * 0 if n in left_out else output
+        return added[n]
+
+    for part in parts:
+        part.register_forward_hook(note)
+    beginnings = []
+    for text in ("Jo", "Mari", "Kl"):
+        tokens = torch.tensor([[BOS, *tokenizer.encode(text)]])
+        rows = []
+        for choice in range(2 ** len(parts)):  # bit n: part n is left out
+            left_out.clear()
+            left_out.update(n for n in range(len(parts)) if choice >> n & 1)
+            with torch.no_grad():
+                stream = [model.embed(tokens)[0, -1]]
+                logits = model(tokens)[0, -1]
+            logits[[PAD, BOS, UNK]] = -torch.inf  # they are never written
+            p = logits.softmax(dim=-1)
+            if not choice:
+                order = p.argsort(descending=True)[:6]
+            for n in range(len(parts)):
+                stream.append(stream[-1] + added[n][0, -1])
+            lengths = rounded(torch.stack(stream).norm(dim=-1))
+            sizes = rounded(torch.stack([added[n][0, -1] for n in range(len(parts))]).norm(dim=-1))
+            rows.append([lengths, sizes, rounded(p[order])])
+        letters = [tokenizer.decode([token]) or "end" for token in order.tolist()]
+        beginnings.append({"text": text, "letters": letters, "rows": rows})
+    return beginnings
+
+
 FIGURES = {
     "move-a-word": move_a_word,
     "share-the-row": share_the_row,
@@ -117,6 +245,10 @@ FIGURES = {
     "why-root-d": why_root_d,
     "the-tap": the_tap,
     "the-cache": the_cache,
+    "who-looks-where": who_looks_where,
+    "merge-by-merge": merge_by_merge,
+    "clock-hands": clock_hands,
+    "the-stream": the_stream,
 }
 
 # ---------------------------------------------------------------- files

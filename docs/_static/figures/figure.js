@@ -93,6 +93,13 @@
       };
     }
 
+    field(label, value) { // a line of text
+      const input = make("input", { type: "text", value, maxlength: 24, spellcheck: "false", autocapitalize: "none",
+        oninput: () => this.draw() });
+      this.controls.append(make("label", { class: "figure-field" }, make("span", {}, label), input));
+      return input;
+    }
+
     toggle(label, pressed = false) {
       const button = make("button", { type: "button", "aria-pressed": pressed, onclick: () => {
         button.setAttribute("aria-pressed", button.getAttribute("aria-pressed") !== "true");
