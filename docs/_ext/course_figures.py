@@ -14,7 +14,8 @@ from pathlib import Path
 
 import nbformat
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 STATIC = ROOT / "docs" / "_static" / "figures"
 FIGURE = re.compile(r'<div class="figure" data-figure="([\w-]+)">')
 
@@ -238,6 +239,15 @@ def the_stream():
     return beginnings
 
 
+def the_valley():
+    """The runs that `tools/valley.py` recorded: by warm-up, by rate, by seed."""
+    recorded = json.loads((HERE / "the_valley.json").read_text(encoding="utf-8"))
+    runs = {(run["warmup"], run["rate"], run["seed"]): run for run in recorded["runs"]}
+    warmups, rates, seeds = (list(dict.fromkeys(column)) for column in zip(*runs))
+    table = [[[runs[w, rate, seed] for seed in seeds] for rate in rates] for w in warmups]
+    return {"rates": rates, "runs": table, "steps": recorded["steps"], "word": recorded["word"]}
+
+
 FIGURES = {
     "move-a-word": move_a_word,
     "share-the-row": share_the_row,
@@ -249,6 +259,7 @@ FIGURES = {
     "merge-by-merge": merge_by_merge,
     "clock-hands": clock_hands,
     "the-stream": the_stream,
+    "the-valley": the_valley,
 }
 
 # ---------------------------------------------------------------- files

@@ -42,7 +42,7 @@ courseFigure("paint-the-mask", {
   figure.text(30, legend, "may attend");
   figure.add("circle", { cx: 128, cy: legend - 4, r: 7, class: "v" });
   figure.text(142, legend, "output knows input");
-  figure.add("circle", { cx: 290, cy: legend - 4, r: 5.5, class: "line k" });
+  figure.add("circle", { cx: 290, cy: legend - 4, r: 5.5, class: "frame" });
   figure.text(304, legend, "leaks: later word");
 
   const product = (a, b) => a.map((row) => row.map((_, j) => row.some((may, l) => may && b[l][j])));
@@ -59,7 +59,7 @@ courseFigure("paint-the-mask", {
       cell.setAttribute("aria-checked", mask[i][j]);
       cell.setAttribute("tabindex", i === here[0] && j === here[1] ? 0 : -1);
       square.setAttribute("class", mask[i][j] ? "shade" : "track");
-      dot.setAttribute("class", leak ? "line k" : "v");
+      dot.setAttribute("class", leak ? "frame" : "v");
       dot.setAttribute("visibility", reach[i][j] ? "visible" : "hidden");
     }));
     const known = words.filter((_, j) => reach[last][j]);

@@ -24,13 +24,13 @@ courseFigure("the-cache", {
       const fresh = !step || token === start + step - 1, now = step < n;
       if (now) counts[0] += 1;
       if (now && fresh) counts[1] += 1;
-      cell.setAttribute("class", !now ? "track pale" : fresh ? "v" : cache.on ? "track" : "k");
+      cell.setAttribute("class", !now ? "track pale" : fresh ? "v" : cache.on ? "track" : "n");
     }
     const [plain, kept] = counts, shown = cache.on ? kept : plain;
     total.textContent = shown;
     const saved = 1 - kept / plain, first = saved >= 0.9 && 1 - (kept - 1) / (plain - start - n + 1) < 0.9;
     figure.say(`${n} ${n > 1 ? "letters" : "letter"}, ${cache.on ? "with" : "without"} a cache: ${shown} visits. `
-      + (cache.on ? `That saves ${(100 * saved).toFixed(0)} % of ${plain}.` : `${plain - kept} of them are computed again (orange).`),
+      + (cache.on ? `That saves ${(100 * saved).toFixed(0)} % of ${plain}.` : `${plain - kept} of them are computed again (grey).`),
       cache.on && first);
   };
 });

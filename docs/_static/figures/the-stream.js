@@ -16,7 +16,7 @@ courseFigure("the-stream", {
   const lengths = Array.from({ length: 7 }, (_, n) => figure.text(n ? (n < 6 ? x(n) : 382) : 10, MIDDLE + 4, "", "mid length"));
   const flows = names.map((name, n) => {
     const up = n % 2 === 0, at = x(n) + 22;
-    return { up, at, path: figure.add("path", { class: up ? "line q" : "line v" }),
+    return { up, at, path: figure.add("path", { class: "line v" }),
       size: figure.text(at, up ? 32 : 186, "", "mid size") };
   });
   figure.text(4, 232, "the next letter, and a line where it is with all parts", "note");
@@ -24,7 +24,7 @@ courseFigure("the-stream", {
     const y = 242 + 24 * i;
     figure.add("rect", { x: 34, y, width: 300, height: 15, rx: 3, class: "track" });
     return { name: figure.text(24, y + 12, "", "strong end"), y,
-      bar: figure.add("rect", { x: 34, y, height: 15, rx: 3, class: "k" }),
+      bar: figure.add("rect", { x: 34, y, height: 15, rx: 3, class: "v" }),
       whole: figure.add("path", { class: "frame" }), share: figure.text(400, y + 12, "", "end share") };
   });
 

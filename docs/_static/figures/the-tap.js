@@ -22,9 +22,9 @@ courseFigure("the-tap", {
     const y = 236 + 28 * i;
     figure.text(4, y + 4, name, "strong");
     figure.add("rect", { x: 56, y: y - 7, width: 236, height: 13, rx: 3, class: "track" });
-    return [figure.add("rect", { x: 56, y: y - 7, height: 13, rx: 3, class: "q" }),
+    return [figure.add("rect", { x: 56, y: y - 7, height: 13, rx: 3, class: "n" }),
       figure.text(400, y + 4, "", "end keeps"),
-      figure.add("path", { class: "line q dash thin" })];
+      figure.add("path", { class: "line dash thin" })];
   });
   const left = figure.text(4, 318, "", "left");
 

@@ -18,7 +18,7 @@ courseFigure("why-root-d", {
   figure.text(4, 168, "weights of one query, largest first", "strong");
   const bars = data.weights[0][0].map((_, i) => {
     figure.add("rect", { x: 8 + 39 * i, y: 178, width: 32, height: 84, rx: 3, class: "track" });
-    return [figure.add("rect", { x: 8 + 39 * i, width: 32, rx: 3, class: "k" }),
+    return [figure.add("rect", { x: 8 + 39 * i, width: 32, rx: 3, class: "n" }),
       figure.text(24 + 39 * i, 278, "", "mid weight")];
   });
 
