@@ -8,7 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from browser_tools import BROWSER, DRIVER, serious, set_screen, start_browser
+from browser_tools import (
+    BROWSER,
+    DRIVER,
+    serious,
+    set_screen,
+    start_browser,
+    without_scripts,
+)
 from course_tools import tool
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -756,3 +763,37 @@ def test_what_lesson_10_says_of_the_heads_of_the_model_of_names():
     heads = list(find_heads(model))
     assert len(heads) == 12 and {first(head) for head in heads} == {first()} == {"j"}
     assert any(first(*pair) != "j" for pair in combinations(heads, 2))
+
+
+# ---------------------------------------------------------------- without scripts
+
+
+STILL = """<!doctype html><link rel="stylesheet" href="figures.css">{script}
+<div class="figure" data-figure="move-a-word"><p><img src="{picture}" alt="A still"></p></div>
+"""
+
+
+def test_the_still_picture_is_there_without_scripts_and_where_they_fail(browser, pages):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    page = pages["move-a-word"].with_name("still.html")
+    picture = (ROOT / "nbs" / "images" / "figure_move_a_word.svg").as_uri()
+
+    def image():
+        return browser.find_element("css selector", "img")
+
+    page.write_text(STILL.format(script="", picture=picture), encoding="utf-8")
+    with without_scripts(browser):
+        browser.get(page.as_uri())
+        assert image().is_displayed() and image().size["height"] > 200
+    browser.get(page.as_uri())
+    assert not image().is_displayed()  # it waits for the script
+    WebDriverWait(browser, 10, 0.2).until(lambda _: image().is_displayed())
+    script = "".join(
+        f'<script defer src="{name}.js"></script>'
+        for name in ("figure", "move-a-word.data", "move-a-word")
+    )
+    page.write_text(STILL.format(script=script, picture=picture), encoding="utf-8")
+    browser.get(page.as_uri())
+    assert not image().is_displayed()
+    assert browser.find_element("css selector", ".figure svg").is_displayed()
