@@ -22,6 +22,7 @@ extensions = [
     "nbdev_myst",
     "course_math",
     "course_glossary",
+    "course_figures",
     "course_search",
     "course_slides",
     "course_look",

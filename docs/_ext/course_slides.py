@@ -186,6 +186,8 @@ def shown(element):
         hidden = "tag_hide-cell" in classes or imports_only(element)
         outputs = map(shown_output, element.select(".cell_output > *"))
         return [] if hidden else [*shown_code(element), *sum(outputs, [])]
+    if element.get("data-figure"):
+        return [(f'<div class="picture">{element.img}</div>', PICTURE)]
     if "math" in classes:
         return [(str(element), 70 * max(1, len(element("mtr"))) + 20)]
     if "admonition" in classes:

@@ -1,0 +1,318 @@
+"""Figures that move: the data that Python computes for them, and the files that a page loads.
+
+A page holds `<div class="figure" data-figure="NAME">` around a still picture. Its script is
+`_static/figures/NAME.js`. What the script draws is computed here with the lesson's own functions,
+and written as a classic script beside it, because a page on disk may not fetch.
+"""
+
+import ast
+import json
+import re
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import nbformat
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+STATIC = ROOT / "docs" / "_static" / "figures"
+FIGURE = re.compile(r'<div class="figure" data-figure="([\w-]+)">')
+
+
+def from_page(page, *names):
+    """What the cells of a page define under these names: its imports run, and nothing else does."""
+    nb = nbformat.read(ROOT / "nbs" / f"{page}.ipynb", as_version=4)
+    sources = [cell.source for cell in nb.cells if cell.cell_type == "code"]
+    space = {}
+    for source in sources:
+        if "%pip" in source:
+            continue
+        for node in ast.parse(source).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [node]
+            defined = {getattr(target, "id", getattr(target, "name", None)) for target in targets}
+            if isinstance(node, ast.Import | ast.ImportFrom) or defined & {*names}:
+                exec(compile(ast.Module([node], []), page, "exec"), space)
+    return [space[name] for name in names]
+
+
+def rounded(numbers, digits=5):
+    """A tensor as plain numbers with so many digits that count, which keeps the files small."""
+    if numbers.dim():
+        return [rounded(number, digits) for number in numbers]
+    return float(f"{numbers.item():.{digits}g}")
+
+
+# ---------------------------------------------------------------- the data of each figure
+
+
+def move_a_word():
+    """The vectors and the sentences of lesson 01."""
+    meaning, sentences = from_page("01_self_attention", "meaning", "texts")
+    sentences = [text.split() for text in sentences]
+    return {"meaning": meaning, "sentences": sentences, "labels": ["river", "money"]}
+
+
+def share_the_row():
+    """The sentence of lesson 03."""
+    return {"words": from_page("03_multi_head", "words")[0]}
+
+
+def paint_the_mask():
+    """Lesson 04's longest sentence, and masks made by the library."""
+    from former_nb.attention.masks import causal_mask
+
+    words = from_page("04_masks", "sentences")[0][2].split()
+    past = causal_mask(len(words))[0, 0].int()
+    presets = {"causal": past, "window of 2": past - past.tril(-2), "everything": past * 0 + 1}
+    return {"words": words, "presets": {name: mask.tolist() for name, mask in presets.items()}}
+
+
+def why_root_d():
+    """Scores, weights of one query and gradients by lesson 02's `measure`, and divided."""
+    (measure,) = from_page("02_attention", "measure")
+    widths = [2**n for n in range(1, 11)]
+    data = {"widths": widths, "hills": [[], []], "spread": [[], []]}
+    data |= {"weights": [[], []], "median": [[], []]}
+    for divided in (0, 1):
+        for d_k in widths:
+            scores, gradient = measure(d_k, d_k**0.5 if divided else 1)
+            counts = scores.histc(bins=64, min=-64, max=64)
+            weights = scores.softmax(dim=-1).sort(descending=True).values  # (2000, 10)
+            largest = weights[:, 0]
+            typical = (largest - largest.median()).abs().argmin()
+            data["hills"][divided].append((1000 * counts / counts.max()).round().int().tolist())
+            data["spread"][divided].append(rounded(scores.std()))
+            data["weights"][divided].append(rounded(weights[typical]))
+            data["median"][divided].append(rounded(gradient.median()))
+    return data
+
+
+def the_tap():
+    """The logits of the shipped model of names after a few beginnings, largest first."""
+    import torch
+
+    from former_nb import load_model
+    from former_nb.data.text import BOS, PAD, UNK
+
+    model, tokenizer, _ = load_model("names", "cpu")
+    beginnings = []
+    for text in ("Jo", "Mari", "Kl"):
+        tokens = torch.tensor([[BOS, *tokenizer.encode(text)]])
+        with torch.no_grad():
+            logits = model(tokens)[0, -1]
+        logits[[PAD, BOS, UNK]] = -torch.inf  # they are never written
+        ranked, order = logits.sort(descending=True)
+        letters = [tokenizer.decode([token]) or "end" for token in order.tolist()]
+        beginnings.append({"text": text, "logits": rounded(ranked[:-3]), "letters": letters[:-3]})
+    return beginnings
+
+
+def the_cache():
+    """What lesson 11's loop begins with: the number of tokens of its prompt."""
+    return {"prompt": ["▸", "j", "o"]}
+
+
+def who_looks_where():
+    """Answers and cross-attention of the shipped translator, whole and with each head off."""
+    import torch
+
+    from former_nb import load_model
+    from former_nb.data.text import encode_texts
+    from former_nb.data.toy_data import german_number
+    from former_nb.decoding.number_words import greedy_decode
+    from former_nb.inspection.ablation import ablate_heads
+    from former_nb.inspection.recording import record_attention
+
+    model, tokenizer, _ = load_model("numbers", "cpu")
+    heads = [(layer, head) for layer in (1, 2) for head in (1, 2)]
+    words = []
+    for number in (74, 21, 36, 99):
+        text = german_number(number)
+        src = torch.tensor(encode_texts([text], tokenizer))
+        runs = []
+        for off in [[], *([head] for head in heads)]:
+            with ablate_heads(model, [("cross", *head) for head in off]), torch.no_grad():
+                tokens = greedy_decode(model, src, 30)[0]
+                with record_attention(model) as weights:
+                    model(src, torch.tensor([tokens[:-1]]))  # a row for each letter written
+            layers = [weights[f"decoder.blocks.{layer}.cross"][0] for layer in (0, 1)]
+            maps = (100 * torch.cat(layers)).round().int().tolist()  # per cent, a map per head
+            runs.append({"answer": tokenizer.decode(tokens), "maps": maps})
+        source = ["\u25b8", *text, "\u25a0"]
+        words.append({"number": str(number), "source": source, "runs": runs})
+    return {"heads": [f"{layer}.{head}" for layer, head in heads], "words": words}
+
+
+def count_pairs(rows, times):
+    """How often two pieces are neighbours; a row counts as often as its word occurs."""
+    pairs = Counter()
+    for row, n in zip(rows, times):
+        for pair in pairwise(row):
+            pairs[pair] += n
+    return pairs
+
+
+def learned(words, merges, rows, times):
+    """A corpus of the figure: its merges, how often each pair met, and its tokens after each."""
+    from former_nb.data.subwords import merge
+
+    counts, tokens = [], [sum(len(row) * n for row, n in zip(rows, times))]
+    for pair in merges:
+        counts.append(count_pairs(rows, times)[tuple(pair)])
+        rows = [merge(row, pair) for row in rows]
+        tokens.append(sum(len(row) * n for row, n in zip(rows, times)))
+    return {"words": words, "merges": merges, "counts": counts, "tokens": tokens}
+
+
+def byte_letters():
+    """The character that stands for each byte: Latin-1 for itself if it can be seen, or a later."""
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    shifted = {byte: chr(256 + i) for i, byte in enumerate(hidden)}
+    return [shifted.get(byte, chr(byte)) for byte in range(256)]
+
+
+def merge_by_merge():
+    """Lesson 15's five words and its twenty pages: merges, counts and tokens."""
+    from former_nb.data.subwords import cut_words, merge, train_bpe
+
+    words, pages = from_page("15_subwords", "words", "pages")
+    rows, merges = [list(word) for word in words], []
+    while (most := count_pairs(rows, [1] * 5).most_common(1)[0])[1] > 1:
+        merges.append(most[0])
+        rows = [merge(row, most[0]) for row in rows]
+    five = learned(words, merges, [list(word) for word in words], [1] * 5)
+    often = Counter(word for page in pages for word in cut_words(page))
+    shown = ["the", "other", "statement", "expression", "understand", "\u017eod\u017eiai"]
+    twenty = learned(shown, train_bpe(pages, 300), [list(word) for word in often], often.values())
+    twenty["bytes"] = byte_letters()
+    return [{"name": "five words", **five}, {"name": "twenty pages", **twenty}]
+
+
+def clock_hands():
+    """Sixty-four positions, a sine and a cosine for each of eight hands."""
+    from former_nb.attention.positions import sinusoid_table
+
+    return rounded(sinusoid_table(64, 16))
+
+
+def the_stream():
+    """Lengths in the stream of the shipped model of names, with every choice of parts left out."""
+    import torch
+
+    from former_nb import load_model
+    from former_nb.data.text import BOS, PAD, UNK
+
+    model, tokenizer, _ = load_model("names", "cpu")
+    parts = [part for block in model.stack.blocks for part in (block.attention, block.ff)]
+    left_out, added = set(), {}
+
+    def note(part, inputs, output):
+        n = parts.index(part)
+        added[n] = output * 0 if n in left_out else output
+        return added[n]
+
+    for part in parts:
+        part.register_forward_hook(note)
+    beginnings = []
+    for text in ("Jo", "Mari", "Kl"):
+        tokens = torch.tensor([[BOS, *tokenizer.encode(text)]])
+        rows = []
+        for choice in range(2 ** len(parts)):  # bit n: part n is left out
+            left_out.clear()
+            left_out.update(n for n in range(len(parts)) if choice >> n & 1)
+            with torch.no_grad():
+                stream = [model.embed(tokens)[0, -1]]
+                logits = model(tokens)[0, -1]
+            logits[[PAD, BOS, UNK]] = -torch.inf  # they are never written
+            p = logits.softmax(dim=-1)
+            if not choice:
+                order = p.argsort(descending=True)[:6]
+            for n in range(len(parts)):
+                stream.append(stream[-1] + added[n][0, -1])
+            lengths = rounded(torch.stack(stream).norm(dim=-1))
+            sizes = rounded(torch.stack([added[n][0, -1] for n in range(len(parts))]).norm(dim=-1))
+            rows.append([lengths, sizes, rounded(p[order])])
+        letters = [tokenizer.decode([token]) or "end" for token in order.tolist()]
+        beginnings.append({"text": text, "letters": letters, "rows": rows})
+    return beginnings
+
+
+def the_valley():
+    """The runs that `tools/valley.py` recorded: by warm-up, by rate, by seed."""
+    recorded = json.loads((HERE / "the_valley.json").read_text(encoding="utf-8"))
+    runs = {(run["warmup"], run["rate"], run["seed"]): run for run in recorded["runs"]}
+    warmups, rates, seeds = (list(dict.fromkeys(column)) for column in zip(*runs))
+    table = [[[runs[w, rate, seed] for seed in seeds] for rate in rates] for w in warmups]
+    return {"rates": rates, "runs": table, "steps": recorded["steps"], "word": recorded["word"]}
+
+
+FIGURES = {
+    "move-a-word": move_a_word,
+    "share-the-row": share_the_row,
+    "paint-the-mask": paint_the_mask,
+    "why-root-d": why_root_d,
+    "the-tap": the_tap,
+    "the-cache": the_cache,
+    "who-looks-where": who_looks_where,
+    "merge-by-merge": merge_by_merge,
+    "clock-hands": clock_hands,
+    "the-stream": the_stream,
+    "the-valley": the_valley,
+}
+
+# ---------------------------------------------------------------- files
+
+
+def data_script(name):
+    """The data of a figure as a classic script."""
+    data = json.dumps(FIGURES[name](), ensure_ascii=False, separators=(",", ":"))
+    return f"(window.figureData ??= {{}})[{json.dumps(name)}] = {data};\n"
+
+
+ALONE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title>
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="figures.css">
+<style>body{{margin:1rem;font:1rem/1.65 system-ui}}*{{box-sizing:border-box}}</style>
+<script defer src="figure.js"></script><script defer src="{name}.data.js"></script>
+<script defer src="{name}.js"></script>
+<main><h1>{name}</h1><div class="figure" data-figure="{name}"></div></main></html>
+"""
+
+
+def write_alone(name, folder):
+    """A page with one figure and nothing else, for tests and for still pictures."""
+    for path in STATIC.iterdir():
+        (folder / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / f"{name}.data.js").write_text(data_script(name), encoding="utf-8")
+    page = folder / f"{name}.html"
+    page.write_text(ALONE.format(name=name), encoding="utf-8")
+    return page
+
+
+def write_data(app):
+    """builder-inited: the data of all figures, beside their scripts."""
+    if app.builder.format != "html":
+        return
+    folder = Path(app.outdir) / "_static" / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in FIGURES:
+        (folder / f"{name}.data.js").write_text(data_script(name), encoding="utf-8")
+
+
+def load(app, page, template, context, doctree):
+    """html-page-context: a page loads the figures that it holds, and no others."""
+    names = FIGURE.findall(context.get("body", ""))
+    if names:
+        app.add_css_file("figures/figures.css")
+        app.add_js_file("figures/figure.js", loading_method="defer")
+    for name in names:
+        app.add_js_file(f"figures/{name}.data.js", loading_method="defer")
+        app.add_js_file(f"figures/{name}.js", loading_method="defer")
+
+
+def setup(app):
+    """Register with Sphinx."""
+    app.connect("builder-inited", write_data)
+    app.connect("html-page-context", load)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,156 @@
+// What the moving figures share: a box with a riddle, controls, a drawing, and a sentence that
+// says what is shown. A figure calls courseFigure(name, about, build); build returns its `draw`.
+(() => {
+  const SVG = "http://www.w3.org/2000/svg";
+
+  function fill(element, attributes, children) {
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else element.setAttribute(name, value);
+    }
+    element.append(...children);
+    return element;
+  }
+
+  const make = (tag, attributes = {}, ...children) =>
+    fill(document.createElement(tag), attributes, children);
+
+  class Figure {
+    constructor(box, about) {
+      this.box = box;
+      this.about = about;
+      this.draw = () => {};
+      this.riddle = make("i", { class: "figure-riddle" }, about.riddle);
+      this.svg = document.createElementNS(SVG, "svg");
+      fill(this.svg, { viewBox: `0 0 404 ${about.height}`, role: "group", "aria-label": about.title }, []);
+      this.controls = make("div", { class: "figure-controls" });
+      this.status = make("p", { class: "figure-says", role: "status" });
+      box.classList.add("moves");
+      box.prepend(
+        make("p", { class: "figure-head" }, make("b", {}, about.title), " ", this.riddle),
+        make("div", { class: "figure-body" }, this.svg,
+          make("div", { class: "figure-side" }, this.controls, this.status)));
+    }
+
+    // ---------------------------------------------------------- the drawing
+
+    add(tag, attributes = {}, text = "", parent = this.svg) { // an element of the drawing
+      const element = fill(document.createElementNS(SVG, tag), attributes, text === "" ? [] : [text]);
+      parent.append(element);
+      return element;
+    }
+
+    text(x, y, words, kind = "", parent = this.svg) {
+      return this.add("text", { x, y, class: kind }, words, parent);
+    }
+
+    arrow(kind) { // a head for lines of this colour: marker-end="url(#…)"
+      const id = `${this.box.dataset.figure}-${kind}`;
+      const marker = this.add("marker", { id, viewBox: "0 0 10 10", refX: 8, refY: 5,
+        markerWidth: 4.2, markerHeight: 4.2, orient: "auto-start-reverse" });
+      this.add("path", { d: "M0 0L10 5L0 10z", class: kind }, "", marker);
+      return `url(#${id})`;
+    }
+
+    handle(label, keys, drag) { // a point to drag; keys(dx, dy) for arrows, drag(x, y) for the mouse
+      const point = this.add("g", { class: "handle", role: "slider", tabindex: 0, "aria-label": label });
+      this.add("circle", { r: 24, class: "reach" }, "", point);
+      const at = (event) => {
+        const p = new DOMPoint(event.clientX, event.clientY).matrixTransform(this.svg.getScreenCTM().inverse());
+        drag(p.x, p.y);
+        this.draw();
+      };
+      const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+      fill(point, {
+        onpointerdown: (event) => { point.setPointerCapture(event.pointerId); point.focus(); },
+        onpointermove: (event) => { if (point.hasPointerCapture(event.pointerId)) at(event); },
+        onkeydown: (event) => {
+          if (!steps[event.key]) return;
+          event.preventDefault();
+          keys(...steps[event.key]);
+          this.draw();
+        },
+      }, []);
+      return point;
+    }
+
+    // ---------------------------------------------------------- controls
+
+    slider(label, { min, max, step, value, show = String }) {
+      const output = make("output");
+      const input = make("input", { type: "range", min, max, step, value });
+      const say = () => {
+        output.textContent = show(Number(input.value));
+        input.setAttribute("aria-valuetext", output.textContent);
+      };
+      input.addEventListener("input", () => { say(); this.draw(); });
+      this.controls.append(make("label", { class: "figure-slider" }, make("span", {}, label, " ", output), input));
+      say();
+      return {
+        input,
+        get value() { return Number(input.value); },
+        set value(to) { input.value = to; say(); },
+      };
+    }
+
+    field(label, value) { // a line of text
+      const input = make("input", { type: "text", value, maxlength: 24, spellcheck: "false", autocapitalize: "none",
+        oninput: () => this.draw() });
+      this.controls.append(make("label", { class: "figure-field" }, make("span", {}, label), input));
+      return input;
+    }
+
+    toggle(label, pressed = false) {
+      const button = make("button", { type: "button", "aria-pressed": pressed, onclick: () => {
+        button.setAttribute("aria-pressed", button.getAttribute("aria-pressed") !== "true");
+        this.draw();
+      } }, label);
+      this.controls.append(button);
+      return { button, get on() { return button.getAttribute("aria-pressed") === "true"; } };
+    }
+
+    press(label, act) {
+      const button = make("button", { type: "button", onclick: () => { act(); this.draw(); } }, label);
+      this.controls.append(button);
+      return button;
+    }
+
+    choice(label, names, chosen = 0) { // one of a few
+      const group = make("fieldset", { class: "figure-choice" }, make("legend", {}, label));
+      const name = `${this.box.dataset.figure}-${label}`;
+      const inputs = names.map((text, i) => {
+        const input = make("input", { type: "radio", name, value: i, onchange: () => this.draw() });
+        input.checked = i === chosen;
+        group.append(make("label", {}, input, make("span", {}, text)));
+        return input;
+      });
+      this.controls.append(group);
+      return {
+        inputs,
+        get value() { return inputs.findIndex((input) => input.checked); },
+        set value(to) { inputs[to].checked = true; },
+      };
+    }
+
+    // ---------------------------------------------------------- what is said
+
+    say(sentence, solved = false) {
+      this.box.classList.toggle("solved", solved);
+      this.status.textContent = (solved ? "✓ Found. " : "") + sentence;
+    }
+  }
+
+  function softmax(scores) {
+    const most = Math.max(...scores), powers = scores.map((s) => Math.exp(s - most));
+    const total = powers.reduce((a, b) => a + b);
+    return powers.map((p) => p / total);
+  }
+
+  window.courseFigure = (name, about, build) => {
+    for (const box of document.querySelectorAll(`.figure[data-figure="${name}"]`)) {
+      const figure = new Figure(box, about);
+      figure.draw = build(figure, window.figureData?.[name], softmax);
+      figure.draw();
+    }
+  };
+})();

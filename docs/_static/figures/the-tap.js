@@ -1,0 +1,64 @@
+// Lesson 11: temperature, and three filters that cut the same bars.
+courseFigure("the-tap", {
+  title: "The tap.",
+  riddle: "Can you put all three cuts behind the same letter?",
+  height: 322,
+}, (figure, data, softmax) => {
+  const beginning = figure.choice("The name begins", data.map(({ text }) => text));
+  const heat = figure.slider("Temperature", { min: 0.1, max: 3, step: 0.1, value: 1, show: (x) => x.toFixed(1) });
+  const n = data[0].letters.length;
+  const k = figure.slider("top-k", { min: 1, max: n, step: 1, value: 12 });
+  const p = figure.slider("top-p", { min: 0.05, max: 1, step: 0.05, value: 0.8, show: (x) => x.toFixed(2) });
+  const m = figure.slider("min-p", { min: 0, max: 0.5, step: 0.01, value: 0.1, show: (x) => x.toFixed(2) });
+
+  const STEP = 392 / n, FLOOR = 196, HIGH = 176;
+  const bars = data[0].letters.map((_, i) => [
+    figure.add("rect", { x: 6 + STEP * i, width: STEP - 3, rx: 2 }),
+    figure.text(6 + STEP * i + (STEP - 3) / 2, FLOOR + 15, "", "mid"),
+  ]);
+  figure.add("path", { class: "line thin", d: `M4 ${FLOOR}H400` });
+  const top = figure.text(400, 14, "", "end note");
+  const cuts = ["top-k", "top-p", "min-p"].map((name, i) => {
+    const y = 236 + 28 * i;
+    figure.text(4, y + 4, name, "strong");
+    figure.add("rect", { x: 56, y: y - 7, width: 236, height: 13, rx: 3, class: "track" });
+    return [figure.add("rect", { x: 56, y: y - 7, height: 13, rx: 3, class: "n" }),
+      figure.text(400, y + 4, "", "end keeps"),
+      figure.add("path", { class: "line dash thin" })];
+  });
+  const left = figure.text(4, 318, "", "left");
+
+  return () => {
+    const { letters, logits, text } = data[beginning.value];
+    const hot = softmax(logits.map((z) => z / heat.value));
+    let rest = 0;
+    const tails = hot.map(() => 0); // the probability of each letter and of all after it
+    for (let i = n - 1; i >= 0; i--) tails[i] = rest += hot[i];
+    const kept = [
+      k.value,
+      p.value === 1 ? n : Math.max(1, tails.filter((tail) => tail > 1 - p.value).length),
+      m.value ? hot.filter((x) => x >= m.value * hot[0]).length : n,
+    ];
+    const least = Math.min(...kept), mass = hot.slice(0, least).reduce((a, b) => a + b);
+    bars.forEach(([bar, name], i) => {
+      const high = (HIGH * hot[i]) / hot[0];
+      bar.setAttribute("y", FLOOR - high);
+      bar.setAttribute("height", high);
+      bar.setAttribute("class", i < least ? "v" : "shade");
+      name.textContent = letters[i] === "end" ? "■" : letters[i];
+    });
+    kept.forEach((count, i) => {
+      const [bar, words, line] = cuts[i], at = 4.5 + STEP * count + i - 1;
+      bar.setAttribute("width", (236 * count) / n);
+      words.textContent = `keeps ${count} of ${n}`;
+      line.setAttribute("d", `M${at} ${12 + 8 * i}V${FLOOR}`);
+    });
+    top.textContent = `highest bar ${(100 * hot[0]).toFixed(1)} %`;
+    const shares = letters.slice(0, Math.min(3, least))
+      .map((letter, i) => `${letter} ${((100 * hot[i]) / mass).toFixed(1)} %`);
+    left.textContent = `After all cuts: ${shares.join(", ")}${least > 3 ? " …" : ""}`;
+    const solved = kept.every((count) => count === least) && least > 2 && least < n;
+    figure.say(`After “${text}” top-k keeps ${kept[0]}, top-p ${kept[1]} and min-p ${kept[2]} of ${n} tokens, `
+      + `and ${least} can be drawn.` + (solved ? " Now choose another beginning or temperature: do they stay together?" : ""), solved);
+  };
+});

@@ -1,0 +1,67 @@
+// Lesson 08: recorded runs at nine learning rates, three seeds each, with warm-up and without.
+courseFigure("the-valley", {
+  title: "The valley.",
+  riddle: "Without warm-up, at which rate does the worst of three runs end best?",
+  height: 388,
+}, (figure, data) => {
+  const { rates, runs, steps, word } = data, seeds = runs[0][0].length;
+  const rate = figure.slider("Learning rate", { min: 1, max: rates.length, step: 1, value: 2, show: (n) => rates[n - 1] });
+  const step = figure.slider("Step", { min: 0, max: steps, step: 20, value: steps });
+  const warm = figure.toggle("Warm-up", true);
+  const log = Math.log10, x = (n) => 44 + 43 * n, y = (nats) => 26 + 34 * (0.6 - log(Math.max(nats, 2e-4)));
+  figure.text(4, 14, "loss at the end of 200 steps, three seeds", "strong");
+  for (const nats of [1, 0.1, 0.01, 0.001]) {
+    figure.add("path", { class: "grid", d: `M34 ${y(nats)}H400` });
+    figure.text(30, y(nats) + 4, nats, "note end");
+  }
+  rates.forEach((r, n) => figure.text(x(n), 182, String(r).replace("0.", "."), "note mid"));
+  const band = figure.add("rect", { y: 20, width: 36, height: 148, rx: 6, class: "track" });
+  const valley = figure.add("path", { class: "line" }), dots = figure.add("g");
+
+  figure.text(4, 206, "loss on the way", "strong");
+  const px = (s) => 34 + (366 * s) / steps, py = (nats) => 308 - 30 * Math.min(nats, 3);
+  for (const nats of [0, 1, 2, 3]) {
+    figure.add("path", { class: "grid", d: `M34 ${py(nats)}H400` });
+    figure.text(30, py(nats) + 4, nats, "note end");
+  }
+  const curves = Array.from({ length: seeds }, (_, i) => figure.add("path", { class: `line ${["", "dash", "thin"][i]}` }));
+  const now = figure.add("path", { class: "line dash thin" });
+  figure.text(4, 338, "one word, seed 0", "note");
+  const asked = figure.text(4, 366, "", "note");
+  const letters = [...word].map((_, i) => [
+    figure.add("rect", { x: 146 + 23 * i, y: 324, width: 21, height: 24, rx: 5 }),
+    figure.text(156.5 + 23 * i, 341, "", "strong mid said"),
+    figure.text(156.5 + 23 * i, 366, word[i], "mid note"),
+  ]);
+  asked.textContent = "it should be";
+  const mean = (numbers) => numbers.reduce((a, b) => a + b) / numbers.length;
+
+  return () => {
+    const side = runs[warm.on ? 0 : 1], n = rate.value - 1, here = side[n];
+    const ends = side.map((each) => each.map(({ end }) => end));
+    band.setAttribute("x", x(n) - 18);
+    valley.setAttribute("d", `M${ends.map((each, i) => `${x(i)} ${y(mean(each)).toFixed(1)}`).join("L")}`);
+    dots.replaceChildren();
+    ends.forEach((each, i) => each.forEach((end, seed) => figure.add("circle",
+      { cx: x(i) + 5 * (seed - 1), cy: y(end).toFixed(1), r: 3.5, class: "n" }, "", dots)));
+    here.forEach(({ losses }, seed) => {
+      const wide = steps / losses.length;
+      curves[seed].setAttribute("d", `M${losses.map((loss, i) => `${px((i + 0.5) * wide).toFixed(1)} ${py(loss).toFixed(1)}`).join("L")}`);
+    });
+    now.setAttribute("d", `M${px(step.value)} 214V312`);
+    const said = here[0].words[step.value / 20];
+    let right = 0;
+    letters.forEach(([box, text], i) => {
+      const good = said[i] === word[i];
+      right += good;
+      text.textContent = said[i];
+      box.setAttribute("class", good ? "box v" : "box");
+    });
+    const show = (nats) => (nats < 0.01 ? nats.toExponential(0) : nats.toFixed(2));
+    const [low, high] = [Math.min(...ends[n]), Math.max(...ends[n])];
+    const worst = ends.map((each) => Math.max(...each)), floor = worst.indexOf(Math.min(...worst));
+    figure.say(`Rate ${rates[n]}, ${warm.on ? "with" : "without"} warm-up: the three runs end at ${show(mean(ends[n]))} nats `
+      + `on average, from ${show(low)} to ${show(high)}. At step ${step.value} ${right} of ${word.length} letters are right.`,
+      !warm.on && n === floor);
+  };
+});

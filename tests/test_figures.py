@@ -1,0 +1,799 @@
+"""The figures that move: driven by mouse and by keys, and their numbers are Python's.
+
+Each is opened alone, from disk, with the scripts and the data that its lesson's page loads.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from browser_tools import (
+    BROWSER,
+    DRIVER,
+    serious,
+    set_screen,
+    start_browser,
+    without_scripts,
+)
+from course_tools import tool
+
+ROOT = Path(__file__).resolve().parents[1]
+
+nbformat = pytest.importorskip("nbformat")
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+import course_figures as figures
+
+pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="no Chromium or chromedriver")
+RIGHT, LEFT, UP, DOWN, HOME, END = "\ue014", "\ue012", "\ue013", "\ue015", "\ue011", "\ue010"
+SMALL = """
+return [...document.querySelectorAll('.figure :is(input, button, .handle, .cell)')].filter((e) => {
+  const box = e.getBoundingClientRect();
+  return Math.round(box.height) < 44 || Math.round(box.width) < 44;
+}).map((e) => e.outerHTML.slice(0, 100));
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with start_browser(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figures")
+    return {name: figures.write_alone(name, folder) for name in figures.FIGURES}
+
+
+@pytest.fixture
+def show(browser, pages):
+    """Open a figure."""
+
+    def opened(name, width=1280, theme="light"):
+        browser.get("about:blank")
+        set_screen(browser, width, theme)
+        for kind in ("browser", "performance"):
+            browser.get_log(kind)
+        browser.get(pages[name].as_uri())
+        return Shown(browser)
+
+    yield opened
+    set_screen(browser)
+
+
+class Shown:
+    """A figure in the browser, as a hand and an eye meet it."""
+
+    def __init__(self, browser):
+        self.browser = browser
+
+    def all(self, css):
+        return self.browser.find_elements("css selector", f".figure {css}")
+
+    def texts(self, css):
+        return [element.text for element in self.all(css)]
+
+    @property
+    def said(self):
+        return self.texts(".figure-says")[0]
+
+    @property
+    def solved(self):
+        return bool(self.browser.find_elements("css selector", ".figure.solved"))
+
+    def press(self, label):
+        """Press the button or the choice with this label."""
+        found = [e for e in self.all("button, .figure-choice label") if e.text == label]
+        assert len(found) == 1, (label, self.texts("button, .figure-choice label"))
+        found[0].click()
+
+    def keys(self, keys, css="input[type=range]", which=0):
+        """Type on a control."""
+        element = self.all(css)[which]
+        self.browser.execute_script("arguments[0].focus()", element)
+        self.browser.switch_to.active_element.send_keys(keys)
+
+    def slide(self, value, which=0):
+        """Set a slider to a value, by keys: as many steps as it takes from its beginning."""
+        element = self.all("input[type=range]")[which]
+        low, step = (float(element.get_attribute(name)) for name in ("min", "step"))
+        self.keys(HOME + RIGHT * round((value - low) / step), which=which)
+        assert float(element.get_property("value")) == pytest.approx(value)
+
+    def drag(self, css, x, y):
+        """Drag the middle of an element to a point of the drawing, in its own units."""
+        where = """
+        const svg = document.querySelector('.figure svg'), e = document.querySelector(arguments[0]);
+        svg.scrollIntoView({ block: 'center', behavior: 'instant' });
+        const box = e.getBoundingClientRect(), m = svg.getScreenCTM();
+        const p = new DOMPoint(arguments[1], arguments[2]).matrixTransform(m);
+        return [box.x + box.width / 2, box.y + box.height / 2, p.x, p.y];
+        """
+        x0, y0, x1, y1 = self.browser.execute_script(where, f".figure {css}", x, y)
+        steps = [("mousePressed", x0, y0), ("mouseMoved", x1, y1), ("mouseReleased", x1, y1)]
+        for kind, to_x, to_y in steps:
+            event = {"type": kind, "x": to_x, "y": to_y, "button": "left", "clickCount": 1}
+            self.browser.execute_cdp_cmd("Input.dispatchMouseEvent", event | {"buttons": 1})
+
+
+def two(numbers):
+    """Numbers as the figures write them."""
+    return [f"{float(n):.2f}" for n in numbers]
+
+
+# ---------------------------------------------------------------- all figures
+
+
+def on_pages():
+    """(figure, page, its still picture) for every figure of every notebook."""
+    for path in sorted((ROOT / "nbs").rglob("*.ipynb")):
+        for cell in nbformat.read(path, 4).cells:
+            for name in figures.FIGURE.findall(cell.source) if cell.cell_type == "markdown" else []:
+                yield name, path.stem, re.findall(r"!\[[^\]]+\]\(images/(\S+)\.svg\)", cell.source)
+
+
+def test_every_figure_is_on_one_page_around_its_still_picture():
+    found = [(name, pictures) for name, _, pictures in on_pages()]
+    expected = [(name, [f"figure_{name.replace('-', '_')}"]) for name in figures.FIGURES]
+    assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_a_figure_is_small_silent_and_within_reach(show, browser, name):
+    assert (figures.STATIC / f"{name}.js").stat().st_size < 6000
+    for width, theme in [(1280, "light"), (390, "dark")]:
+        shown = show(name, width, theme)
+        assert shown.said and shown.texts(".figure-riddle")[0].endswith("?")
+        assert not shown.solved, "the riddle is not for the hand"
+        assert [e for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")] == []
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert serious(browser) == []
+        assert width < 1280 or browser.execute_script(SMALL) == []
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_the_still_picture_is_the_figure_as_it_begins(browser, pages, name):
+    stills = tool("stills")
+    path = stills.IMAGES / f"figure_{name.replace('-', '_')}.svg"
+    number = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
+    drawn, recorded = stills.still(browser, pages[name]), path.read_text(encoding="utf-8")
+    assert number.sub("#", drawn) == number.sub("#", recorded), "python tools/stills.py"
+    # another processor may round a last digit otherwise
+    here, there = (list(map(float, number.findall(text))) for text in (drawn, recorded))
+    assert here == pytest.approx(there, abs=0.11), "python tools/stills.py"
+
+
+def test_a_page_loads_the_figures_that_it_holds():
+    class App:
+        def __init__(self):
+            self.files = []
+
+        def add_css_file(self, name):
+            self.files.append(name)
+
+        def add_js_file(self, name, loading_method):
+            self.files.append(name)
+
+    app = App()
+    figures.load(app, "a", "", {"body": "<p>None</p>"}, None)
+    figures.load(app, "a", "", {}, None)
+    assert app.files == []
+    body = '<div class="figure" data-figure="move-a-word">'
+    figures.load(app, "a", "", {"body": body}, None)
+    assert app.files == [
+        "figures/figures.css",
+        "figures/figure.js",
+        "figures/move-a-word.data.js",
+        "figures/move-a-word.js",
+    ]
+
+
+# ---------------------------------------------------------------- 01
+
+
+class TestMoveAWord:
+    def python(self, water, money, sentence=0, factor=1.0):
+        """Scores, weights and the new vector of bank, in float64."""
+        from former_nb.attention.self_attention import self_attention
+
+        data = figures.move_a_word()
+        meaning = data["meaning"] | {"bank": [water, money, 0, 0]}
+        rows = [meaning[word] for word in data["sentences"][sentence]]
+        x = torch.tensor(rows, dtype=torch.float64)
+        scores = factor**2 * (x @ x.T)[5]
+        weights = scores.softmax(dim=0)
+        if factor == 1:
+            torch.testing.assert_close(weights @ x, self_attention(x[None])[0, 5])
+        return scores, weights, weights @ x
+
+    def agrees(self, shown, water, money, *how):
+        scores, weights, y = self.python(water, money, *how)
+        assert shown.texts("text.score") == two(scores)
+        assert shown.texts("text.weight") == two(weights)
+        assert f"Bank goes in with water {water:.1f}, money {money:.1f}" in shown.said
+        assert f"comes out with water {y[0]:.2f}, money {y[1]:.2f}." in shown.said
+
+    def test_it_begins_as_the_page_computes(self, show):
+        shown = show("move-a-word")
+        self.agrees(shown, 1.0, 1.0)
+        assert "comes out with water 1.30, money 0.33" in shown.said
+
+    def test_by_keys(self, show):
+        shown = show("move-a-word")
+        shown.keys(RIGHT * 3 + UP * 2 + DOWN, ".handle")
+        self.agrees(shown, 1.3, 1.1)
+        assert shown.all(".handle")[0].get_attribute("aria-valuetext") == "water 1.3, money 1.1"
+        shown.slide(2.0)
+        self.agrees(shown, 1.3, 1.1, 0, 2.0)
+        shown.keys(RIGHT, ".figure-choice input")
+        self.agrees(shown, 1.3, 1.1, 1, 2.0)
+        shown.keys(LEFT * 40, ".handle")
+        self.agrees(shown, 0.0, 1.1, 1, 2.0)
+
+    def test_by_mouse_the_riddle_is_found(self, show):
+        shown = show("move-a-word")
+        shown.drag(".handle", 36 + 112 * 2, 214)
+        self.agrees(shown, 2.0, 0.0)
+        assert not shown.solved
+        hits = [n / 10 for n in range(31) if abs(self.python(n / 10, 0)[2][0] - 2) < 0.05]
+        assert hits and min(hits) > 2, "it has to overshoot"
+        shown.drag(".handle", 36 + 112 * hits[0], 214)
+        self.agrees(shown, hits[0], 0.0)
+        assert shown.solved and shown.said.startswith("\u2713 Found.")
+
+    def test_with_no_length_all_words_count_alike(self, show):
+        shown = show("move-a-word")
+        shown.slide(0)
+        assert shown.texts("text.weight") == ["0.17"] * 6
+
+
+# ---------------------------------------------------------------- 03
+
+
+class TestShareTheRow:
+    def explained(self, a):
+        """Which shares of l and r the best linear guesses from a·l + (1 - a)·r explain."""
+        torch.manual_seed(0)
+        numbers, _ = torch.linalg.qr(torch.randn(4000, 2, dtype=torch.float64))  # independent
+        blend = numbers @ torch.tensor([[a], [1 - a]], dtype=torch.float64)
+        guess = blend @ torch.linalg.lstsq(blend, numbers).solution
+        return 1 - (numbers - guess).square().sum(0) / numbers.square().sum(0)
+
+    @pytest.mark.parametrize("a", [0.0, 0.25, 0.7, 1.0])
+    def test_the_shares_are_those_of_the_best_linear_guess(self, show, a):
+        shown = show("share-the-row")
+        shown.slide(a)
+        left, right = self.explained(a)
+        assert shown.texts("text.known") == two([left, right])
+        assert shown.texts("text.error") == [f"mean squared error {1 - (left + right) / 2:.2f}"]
+        assert f"It knows {left:.2f} of the left number and {right:.2f}" in shown.said
+
+    def test_a_second_head_knows_both(self, show):
+        shown = show("share-the-row")
+        shown.press("Give it a second head")
+        assert shown.texts("text.known") == ["1.00", "1.00"] and shown.solved
+        assert shown.texts("text.error") == ["mean squared error 0.00"]
+        shown.keys(" ", "button")
+        assert shown.texts("text.known") == ["0.50", "0.50"] and not shown.solved
+
+
+# ---------------------------------------------------------------- 04
+
+
+class TestPaintTheMask:
+    def knows(self, mask, n_layers):
+        """Which inputs move which outputs of attention layers one after another."""
+        from former_nb.attention.multi_head import MultiHeadAttention
+
+        torch.manual_seed(0)
+        layers = [MultiHeadAttention(8, 2).double() for _ in range(n_layers)]
+
+        def run(x):
+            for layer in layers:
+                x = layer(x, mask=mask)
+            return x
+
+        x, table = torch.randn(1, 5, 8).double(), torch.zeros(5, 5, dtype=torch.bool)
+        for j in range(5):
+            edited = x.clone()
+            edited[:, j] += 1
+            table[:, j] = (run(edited) - run(x)).abs().amax(dim=(0, 2)) > 0
+        return table
+
+    def agrees(self, shown, mask, n_layers):
+        table = self.knows(mask, n_layers)
+        dots = [dot.get_attribute("visibility") == "visible" for dot in shown.all(".cell circle")]
+        assert torch.tensor(dots).view(5, 5).equal(table)
+        checked = [cell.get_attribute("aria-checked") == "true" for cell in shown.all(".cell")]
+        assert torch.tensor(checked).view(5, 5).equal(mask)
+        words = figures.paint_the_mask()["words"]
+        known = ", ".join(word for word, known in zip(words, table[4]) if known) or "nothing"
+        assert f"quietly knows {known}." in shown.said
+        assert ("Nothing leaks" in shown.said) == (not table.triu(1).any())
+
+    def test_by_mouse(self, show):
+        shown, mask = show("paint-the-mask"), torch.ones(5, 5, dtype=torch.bool).tril()
+        self.agrees(shown, mask, 1)
+        shown.all(".cell")[21].click()
+        mask[4, 1] = False
+        self.agrees(shown, mask, 1)
+        assert not shown.solved
+        shown.press("2")
+        self.agrees(shown, mask, 2)
+        assert shown.solved
+        shown.all(".cell")[7].click()
+        mask[1, 2] = True
+        self.agrees(shown, mask, 2)
+        assert "leaks at 1 place." in shown.said
+
+    def test_by_keys(self, show):
+        shown, mask = show("paint-the-mask"), torch.ones(5, 5, dtype=torch.bool).tril()
+        assert [c.get_attribute("tabindex") for c in shown.all(".cell")].count("0") == 1
+        shown.keys(" ", ".cell[tabindex='0']")
+        mask[4, 1] = False
+        self.agrees(shown, mask, 1)
+        shown.keys(UP, ".cell[tabindex='0']")
+        shown.keys(RIGHT, ".cell[tabindex='0']")
+        shown.keys(" ", ".cell[tabindex='0']")
+        mask[3, 2] = False
+        self.agrees(shown, mask, 1)
+
+    @pytest.mark.parametrize(
+        "preset, n", [("window of 2", 1), ("window of 2", 3), ("everything", 2)]
+    )
+    def test_presets(self, show, preset, n):
+        shown = show("paint-the-mask")
+        shown.press(preset)
+        shown.press(str(n))
+        everything = torch.ones(5, 5, dtype=torch.bool)
+        window = everything.tril() & everything.triu(-1)
+        self.agrees(shown, window if preset == "window of 2" else everything, n)
+
+
+# ---------------------------------------------------------------- 02
+
+
+class TestWhyRootD:
+    @pytest.mark.parametrize("n, divided", [(1, False), (6, False), (10, False), (10, True)])
+    def test_its_numbers_are_those_of_the_page(self, show, n, divided):
+        (measure,) = figures.from_page("02_attention", "measure")
+        scores, gradient = measure(2**n, 2 ** (n / 2) if divided else 1)
+        shown = show("why-root-d")
+        shown.slide(n)
+        if divided:
+            shown.keys(" ", "button")
+        spread, median = f"{scores.std():.2f}", gradient.median().item()
+        median = f"{median:.2f}" if median >= 0.01 else f"{median:.0e}".replace("e-0", "e-")
+        assert shown.texts("text.spread") == [f"spread {spread}"]
+        assert shown.texts("text.gradient") == [median]
+        weights = [float(weight) for weight in shown.texts("text.weight")]
+        largest = scores.softmax(dim=-1).amax(dim=-1).median().item()
+        assert weights == sorted(weights, reverse=True) and sum(weights) == pytest.approx(
+            1, abs=0.03
+        )
+        assert weights[0] == pytest.approx(largest, abs=0.006)
+        assert f"spread by {spread}" in shown.said and f"below {median}" in shown.said
+
+    def test_the_first_width_that_loses_nine_tenths_is_found(self, show):
+        shown = show("why-root-d")
+        found = []
+        for n in range(1, 11):
+            shown.slide(n)
+            found.append(shown.solved)
+        (measure,) = figures.from_page("02_attention", "measure")
+        lost = []
+        for d_k in [2**n for n in range(1, 11)]:
+            medians = [measure(d_k, divisor)[1].median() for divisor in (1, d_k**0.5)]
+            lost.append(bool(medians[0] < medians[1] / 10))
+        assert found.index(True) == lost.index(True) and found.count(True) == 1
+
+
+# ---------------------------------------------------------------- 11
+
+
+class TestTheTap:
+    def python(self, text, temperature, **settings):
+        """What may be drawn after a beginning: letters and probabilities, likeliest first."""
+        from former_nb import load_model
+        from former_nb.data.text import BOS, PAD, UNK
+        from former_nb.decoding.sampling import Sampling, with_temperature
+
+        model, tokenizer, _ = load_model("names", "cpu")
+        with torch.no_grad():
+            logits = model(torch.tensor([[BOS, *tokenizer.encode(text)]]))[:, -1]
+        logits[:, [PAD, BOS, UNK]] = -torch.inf
+        seen = []
+        pick = Sampling(**settings).filter(lambda logits: seen.append(logits[0].softmax(-1)))
+        with_temperature(pick, temperature)(logits)
+        p, order = seen[0].sort(descending=True)
+        n = int((p > 0).sum())
+        return [tokenizer.decode([token]) or "end" for token in order[:n].tolist()], p[:n].tolist()
+
+    @pytest.mark.parametrize(
+        "which, tau, k, top, least",
+        [
+            (0, 1.0, 12, 0.8, 0.1),
+            (1, 0.5, 29, 0.9, 0.0),
+            (2, 2.0, 5, 1.0, 0.3),
+            (0, 3.0, 29, 0.6, 0.5),
+        ],
+    )
+    def test_its_filters_are_the_librarys(self, show, which, tau, k, top, least):
+        shown = show("the-tap")
+        text = figures.the_tap()[which]["text"]
+        shown.press(text)
+        for slider, value in enumerate((tau, k, top, least)):
+            shown.slide(value, slider)
+        each = [{"top_k": k}, {"top_p": top}, {"min_p": least}]
+        counts = [len(self.python(text, tau, **setting)[0]) for setting in each]
+        assert shown.texts("text.keeps") == [f"keeps {count} of 29" for count in counts]
+        letters, p = self.python(text, tau, top_k=k, top_p=top, min_p=least)
+        first = ", ".join(f"{a} {100 * x:.1f} %" for a, x in zip(letters[:3], p))
+        assert shown.texts("text.left") == [f"After all cuts: {first}" + " \u2026" * (len(p) > 3)]
+        assert f"and {len(p)} can be drawn." in shown.said
+        assert len(shown.all("rect.v")) == len(p)
+
+    def test_all_three_cuts_can_meet(self, show):
+        shown = show("the-tap")
+        shown.slide(7, 1)
+        assert not shown.solved
+        shown.slide(0.14, 3)
+        while shown.texts("text.keeps")[2] != "keeps 7 of 29":
+            shown.keys(RIGHT, which=3)
+        assert shown.solved
+
+
+class TestTheCache:
+    @pytest.mark.parametrize("n", [1, 6, 20])
+    def test_visits_are_those_of_the_pages_loop(self, show, n):
+        (plain_loop,) = figures.from_page("11_decoding", "plain_loop")
+        prompt = torch.zeros(1, len(figures.the_cache()["prompt"]), dtype=torch.long)
+        never = lambda logits: torch.zeros(1, dtype=torch.long)
+        _, visits = plain_loop(lambda tokens: torch.zeros(1, 1, 4), prompt, n, never)
+        shown = show("the-cache")
+        shown.slide(n)
+        assert shown.texts("text.total") == [str(visits)]
+        assert f"{visits} visits. {visits - n - 2} of them are computed again" in shown.said
+        shown.press("Keep keys and values")
+        assert shown.texts("text.total") == [str(n + 2)]
+        assert f"saves {100 * (1 - (n + 2) / visits):.0f} % of {visits}." in shown.said
+
+    def test_nine_visits_of_ten_are_saved_from_one_length_on(self, show):
+        shown = show("the-cache")
+        shown.keys(" ", "button")
+        found = []
+        for n in range(1, 21):
+            shown.slide(n)
+            found.append(shown.solved)
+        plain = [sum(range(3, 3 + n)) for n in range(1, 21)]
+        expected = [1 - (n + 2) / visits >= 0.9 for n, visits in enumerate(plain, 1)]
+        assert found.index(True) == expected.index(True) and found.count(True) == 1
+
+
+# ---------------------------------------------------------------- 14
+
+
+class TestWhoLooksWhere:
+    def python(self, number, head, off=None):
+        """The answer, and what a head reads for each letter, in per cent.
+
+        The head `off` has columns of zeros in W_o."""
+        from former_nb import load_model
+        from former_nb.data.text import encode_texts
+        from former_nb.data.toy_data import german_number
+        from former_nb.decoding.number_words import greedy_decode
+        from former_nb.inspection.recording import record_attention
+
+        model, tokenizer, _ = load_model("numbers", "cpu")
+        if off:
+            layer = model.decoder.blocks[int(off[0]) - 1].cross
+            columns = layer.w_o.weight.detach().chunk(2, dim=1)[int(off[2]) - 1]
+            columns.zero_()
+        src = torch.tensor(encode_texts([german_number(number)], tokenizer))
+        tokens = greedy_decode(model, src, 30)[0]
+        with record_attention(model) as weights, torch.no_grad():
+            model(src, torch.tensor([tokens]))
+        table = weights[f"decoder.blocks.{int(head[0]) - 1}.cross"][0, int(head[2]) - 1]
+        return tokenizer.decode(tokens), (100 * table).round().int().tolist()
+
+    def agrees(self, shown, number, head, letter, off=None):
+        answer, table = self.python(number, head, off)
+        said = f" without head {off}" if off else ""
+        assert f"It writes \u201c{answer}\u201d{said}." in shown.said
+        percents = [int(text or 0) for text in shown.texts("text.percent")]
+        assert percents == table[letter]
+
+    def test_by_keys_and_by_mouse(self, show):
+        shown = show("who-looks-where")
+        self.agrees(shown, 74, "2.1", 0)
+        shown.keys(RIGHT * 9)
+        self.agrees(shown, 74, "2.1", 9)
+        shown.all(".letter")[3].click()
+        self.agrees(shown, 74, "2.1", 3)
+        shown.press("36")
+        shown.keys(LEFT, "input[type=radio]", 6)
+        self.agrees(shown, 36, "1.2", 3)
+
+    @pytest.mark.parametrize("number", [74, 21, 36, 99])
+    def test_the_head_that_brings_the_ones_is_found(self, show, number):
+        shown = show("who-looks-where")
+        shown.press(str(number))
+        solved = []
+        for which, off in enumerate(["1.1", "1.2", "2.1", "2.2"]):
+            shown.all("fieldset:nth-of-type(3) label")[1 + which].click()
+            self.agrees(shown, number, "2.1", 0, off)
+            solved.append(shown.solved)
+        assert solved == [False, False, False, True]
+
+
+# ---------------------------------------------------------------- 15
+
+
+class TestMergeByMerge:
+    def test_five_words_as_on_the_page(self, show):
+        shown = show("merge-by-merge")
+        pieces = lambda: [row.get_attribute("data-pieces") for row in shown.all(".row")]
+        assert pieces()[3] == "m\u00b7o\u00b7t\u00b7h\u00b7e\u00b7r"
+        assert shown.texts("text.next") == ["next: h + e, 5 times"]
+        assert shown.texts("text.count") == ["22 of 22"]
+        shown.slide(4)
+        assert pieces() == [
+            *["the", "ther\u00b7e", "other", "m\u00b7other", "he\u00b7n", "a\u00b7n\u00b7other"],
+        ]
+        assert shown.texts("text.next") == ["no merge is left"]
+        assert shown.texts("text.count") == ["8 of 22"]
+
+    @pytest.mark.parametrize("n", [0, 57, 300])
+    def test_twenty_pages_and_a_word_of_yours(self, show, n):
+        from former_nb.data.subwords import apply_bpe, train_bpe
+
+        (pages,) = figures.from_page("15_subwords", "pages")
+        merges, words = train_bpe(pages, n), figures.merge_by_merge()[1]["words"]
+        shown = show("merge-by-merge")
+        shown.press("twenty pages")
+        shown.slide(n)
+        for word in ("another", "\u017eod\u017ei\u0173", "Statements"):
+            field = shown.all("input[type=text]")[0]
+            field.clear()
+            field.send_keys(word)
+            expected = [*words, word]
+            expected = ["\u00b7".join(apply_bpe(f" {each}", merges)) for each in expected]
+            assert [row.get_attribute("data-pieces") for row in shown.all(".row")] == expected
+        tokens = sum(len(apply_bpe(page, merges)) for page in pages)
+        assert shown.texts("text.count") == [f"{tokens:,} of 54,052"]
+
+    def test_bytes_are_written_as_the_library_writes_them(self):
+        from tokenizers.pre_tokenizers import ByteLevel
+
+        letters = figures.byte_letters()
+        assert sorted(letters) == sorted(ByteLevel.alphabet())
+        text = "a \u017e\u00df\u00ad\U0001f642"
+        written = "".join(letters[byte] for byte in text.encode())
+        cut = ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(text)
+        assert written == cut[0][0]
+
+    def test_the_riddle_has_one_answer(self, show):
+        from former_nb.data.subwords import apply_bpe
+
+        merges = figures.merge_by_merge()[1]["merges"]
+        merges = [tuple(pair) for pair in merges]
+        lengths = [len(apply_bpe(" statement", merges[:n])) for n in range(301)]
+        answer = lengths.index(1)
+        shown = show("merge-by-merge")
+        shown.press("twenty pages")
+        shown.slide(answer - 1)
+        assert not shown.solved
+        shown.keys(RIGHT)
+        assert shown.solved
+        shown.keys(RIGHT)
+        assert not shown.solved
+
+
+# ---------------------------------------------------------------- 05
+
+
+class TestClockHands:
+    @pytest.mark.parametrize("start, distance", [(3, 4), (0, 0), (31, 32), (17, 9)])
+    def test_the_dot_product_is_that_of_the_table(self, show, start, distance):
+        from former_nb.attention.positions import sinusoid_table
+
+        table = sinusoid_table(64, 16).double()
+        first, second = table[start], table[start + distance]
+        shown = show("clock-hands")
+        shown.slide(start)
+        shown.slide(distance, 1)
+        each = (first * second).view(8, 2).sum(-1)
+        assert shown.texts("text.alike") == [text.replace("-0.00", "0.00") for text in two(each)]
+        assert shown.texts("text.total") == two([first @ second])
+        assert f"Positions {start} and {start + distance}: " in shown.said
+
+    def test_the_riddle_and_what_moving_both_changes(self, show):
+        from former_nb.attention.positions import sinusoid_table
+
+        table = sinusoid_table(33, 16)
+        least = int((table @ table[0]).argmin())
+        shown = show("clock-hands")
+        shown.slide(least, 1)
+        assert shown.solved
+        before = shown.texts("text.total")
+        shown.keys(RIGHT * 11)
+        assert shown.solved and shown.texts("text.total") == before
+        shown.keys(LEFT, which=1)
+        assert not shown.solved
+
+
+# ---------------------------------------------------------------- 06
+
+
+class TestTheStream:
+    def python(self, text, off):
+        """Lengths of the stream and the next letters, without parts whose last layer is zero."""
+        from former_nb import load_model
+        from former_nb.data.text import BOS, PAD, UNK
+
+        model, tokenizer, _ = load_model("names", "cpu")
+        for name in off:
+            kind, number = name.split()
+            block = model.stack.blocks[int(number) - 1]
+            last = block.attention.w_o if kind == "attention" else block.ff.w_out
+            torch.nn.init.zeros_(last.weight)
+            torch.nn.init.zeros_(last.bias)
+        tokens = torch.tensor([[BOS, *tokenizer.encode(text)]])
+        lengths = []
+        with torch.no_grad():
+            x = model.embed(tokens)
+            lengths.append(x[0, -1].norm())
+            for block in model.stack.blocks:
+                x = x + block.attention(block.norm_attention(x), is_causal=True)
+                lengths.append(x[0, -1].norm())
+                x = x + block.ff(block.norm_ff(x))
+                lengths.append(x[0, -1].norm())
+            logits = model(tokens)[0, -1]
+        logits[[PAD, BOS, UNK]] = -torch.inf
+        p = logits.softmax(dim=-1)
+        return lengths, {tokenizer.decode([i]) or "end": x.item() for i, x in enumerate(p)}
+
+    def agrees(self, shown, text, off=()):
+        lengths, p = self.python(text, off)
+        assert shown.texts("text.length") == [f"{length:.1f}" for length in lengths]
+        letters = next(each["letters"] for each in figures.the_stream() if each["text"] == text)
+        assert shown.texts("text.share") == [f"{100 * p[letter]:.1f} %" for letter in letters]
+        without = f"without {', '.join(off)}" if off else "with all parts"
+        assert f"After \u201c{text}\u201d, {without}: " in shown.said
+
+    def test_by_mouse_and_by_keys(self, show):
+        shown = show("the-stream")
+        self.agrees(shown, "Jo")
+        shown.press("Mari")
+        shown.press("attention 2")
+        self.agrees(shown, "Mari", ["attention 2"])
+        shown.keys(" ", "button", 5)
+        self.agrees(shown, "Mari", ["attention 2", "network 3"])
+
+    @pytest.mark.parametrize("text", ["Jo", "Kl"])
+    def test_the_part_that_matters_most_is_found(self, show, text):
+        shown = show("the-stream")
+        shown.press(text)
+        names = shown.texts("button")
+        found = []
+        for name in names:
+            shown.press(name)
+            found.append(shown.solved)
+            shown.press(name)
+        whole = self.python(text, [])[1]
+        best = max(whole, key=whole.get)
+        alone = [self.python(text, [name])[1][best] for name in names]
+        assert found == [share == min(alone) for share in alone]
+
+
+# ---------------------------------------------------------------- 08
+
+
+class TestTheValley:
+    def runs(self, warmup, rate):
+        """The recorded runs of a rate."""
+        import json
+
+        recorded = json.loads((figures.HERE / "the_valley.json").read_text(encoding="utf-8"))
+        here = {"warmup": warmup, "rate": rate}
+        return [run for run in recorded["runs"] if {**run, **here} == run]
+
+    def short(self, nats):
+        return f"{nats:.2f}" if nats >= 0.01 else f"{nats:.0e}".replace("e-0", "e-")
+
+    @pytest.mark.parametrize("n, step, warm", [(1, 200, True), (5, 60, True), (9, 0, False)])
+    def test_it_shows_what_was_recorded(self, show, n, step, warm):
+        shown = show("the-valley")
+        shown.slide(n)
+        shown.keys(HOME + RIGHT * (step // 20), which=1)
+        if not warm:
+            shown.keys(" ", "button")
+        rates = figures.the_valley()["rates"]
+        runs = self.runs(0.05 if warm else 0.0, rates[n - 1])
+        ends = [run["end"] for run in runs]
+        mean, low, high = map(self.short, (sum(ends) / 3, min(ends), max(ends)))
+        assert f"end at {mean} nats on average, from {low} to {high}." in shown.said
+        word = runs[0]["words"][step // 20]
+        assert "".join(shown.texts("text.said")) == word
+        right = sum(a == b for a, b in zip(word, figures.the_valley()["word"]))
+        assert f"At step {step} {right} of {len(word)} letters are right." in shown.said
+
+    def test_the_riddle_has_one_answer(self, show):
+        shown = show("the-valley")
+        shown.press("Warm-up")
+        rates = figures.the_valley()["rates"]
+        worst = [max(run["end"] for run in self.runs(0.0, rate)) for rate in rates]
+        for n, here in enumerate(worst, 1):
+            shown.slide(n)
+            assert shown.solved == (here == min(worst))
+
+    def test_what_the_page_says_of_a_rate_of_a_hundredth(self):
+        with_it, without = ([run["end"] for run in self.runs(w, 0.01)] for w in (0.05, 0.0))
+        assert sorted(without)[1] < min(with_it) and max(without) > 2
+
+    def test_the_runs_are_those_of_the_page(self):
+        nb = nbformat.read(ROOT / "nbs" / "08_training.ipynb", 4)
+        [cell] = [cell for cell in nb.cells if "schedules.items()" in cell.source]
+        printed = cell.outputs[0].text.splitlines()
+        for line, warmup in zip(printed, (0.05, 0.0)):
+            ends = [run["end"] for run in self.runs(warmup, 0.01)]
+            shown = [float(number) for number in re.findall(r"\d\.\d+", line)[:3]]
+            assert ends == pytest.approx(shown, abs=0.006)
+
+
+# ---------------------------------------------------------------- 10, the model of the home page
+
+
+def test_what_lesson_10_says_of_the_heads_of_the_model_of_names():
+    from itertools import combinations
+
+    from former_nb import load_model
+    from former_nb.data.text import BOS
+    from former_nb.inspection.ablation import ablate_heads, find_heads
+
+    model, tokenizer, _ = load_model("names", "cpu")
+    tokens = torch.tensor([[BOS, *tokenizer.encode("Mari")]])
+
+    def first(*off):
+        with ablate_heads(model, off), torch.no_grad():
+            return tokenizer.decode([model(tokens)[0, -1].argmax().item()])
+
+    heads = list(find_heads(model))
+    assert len(heads) == 12 and {first(head) for head in heads} == {first()} == {"j"}
+    assert any(first(*pair) != "j" for pair in combinations(heads, 2))
+
+
+# ---------------------------------------------------------------- without scripts
+
+
+STILL = """<!doctype html><link rel="stylesheet" href="figures.css">{script}
+<div class="figure" data-figure="move-a-word"><p><img src="{picture}" alt="A still"></p></div>
+"""
+
+
+def test_the_still_picture_is_there_without_scripts_and_where_they_fail(browser, pages):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    page = pages["move-a-word"].with_name("still.html")
+    picture = (ROOT / "nbs" / "images" / "figure_move_a_word.svg").as_uri()
+
+    def image():
+        return browser.find_element("css selector", "img")
+
+    page.write_text(STILL.format(script="", picture=picture), encoding="utf-8")
+    with without_scripts(browser):
+        browser.get(page.as_uri())
+        assert image().is_displayed() and image().size["height"] > 200
+    browser.get(page.as_uri())
+    assert not image().is_displayed()  # it waits for the script
+    WebDriverWait(browser, 10, 0.2).until(lambda _: image().is_displayed())
+    script = "".join(
+        f'<script defer src="{name}.js"></script>'
+        for name in ("figure", "move-a-word.data", "move-a-word")
+    )
+    page.write_text(STILL.format(script=script, picture=picture), encoding="utf-8")
+    browser.get(page.as_uri())
+    assert not image().is_displayed()
+    assert browser.find_element("css selector", ".figure svg").is_displayed()
