@@ -23,10 +23,12 @@ class Arithmetic:
         together = result_type(self, other)
         if isinstance(other, _tensor.Tensor):
             shape = broadcast(self.shape, other.shape)
-            a, b = self.expand(shape).flat(), other.expand(shape).flat()
+            a = self.expand(shape).flat()
+            b = other.expand(shape).flat()
         else:
             shape = self.shape
-            a, b = self.flat(), convert([other], together) * self.numel()
+            a = self.flat()
+            b = convert([other], together) * self.numel()
         values = map(function, b, a) if swap else map(function, a, b)
         return self.made(values, shape, dtype or together)
 
@@ -153,7 +155,9 @@ class Arithmetic:
     def __xor__(self, other):
         return self.joined(other, operator.xor, "xor")
 
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+    __rand__ = __and__
+    __ror__ = __or__
+    __rxor__ = __xor__
 
     def __invert__(self):
         if self.dtype.kind == 2:

@@ -195,7 +195,8 @@ class Axes:
         if first == second:
             raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
         rest = [axis for axis in range(self.ndim) if axis not in (first, second)]
-        rows, columns = self.shape[first], self.shape[second]
+        rows = self.shape[first]
+        columns = self.shape[second]
         length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
         start = self.strides[second] * offset if offset >= 0 else -self.strides[first] * offset
         return self.view_with(
@@ -257,11 +258,13 @@ class Axes:
     def split(self, split_size_or_sections, dim=0):
         """Parts of one axis, each so long; or of these lengths."""
         axis = axis_number(dim, self.ndim)
-        n, sizes = self.shape[axis], split_size_or_sections
+        n = self.shape[axis]
+        sizes = split_size_or_sections
         if isinstance(sizes, int):
             step = sizes
             sizes = [min(step, n - start) for start in range(0, max(n, 1), step)]
-        parts, start = [], 0
+        parts = []
+        start = 0
         for size in sizes:
             parts.append(self.narrow(axis, start, size))
             start += size

@@ -41,7 +41,8 @@ class Indices:
         side_by_side = axes == list(range(axes[0], axes[0] + len(axes)))
         cut = axes[0] if side_by_side else 0
         rest = [axis for axis in range(view.ndim) if axis not in axes]
-        before, after = rest[:cut], rest[cut:]
+        before = rest[:cut]
+        after = rest[cut:]
         before_sizes = [view.shape[axis] for axis in before]
         after_sizes = [view.shape[axis] for axis in after]
         starts = places(before_sizes, [view.strides[axis] for axis in before], view.offset)
@@ -123,7 +124,9 @@ def take_slices(t, index):
         raise IndexError(f"too many indices for tensor of dimension {t.ndim}")
     if not any(part is ... for part in parts):
         parts.append(...)
-    shape, strides, picked = [], [], []
+    shape = []
+    strides = []
+    picked = []  # an axis of the view, and the tensor that picks from it
     offset = t.offset
     axis = 0
     for part in parts:
@@ -150,7 +153,8 @@ def take_slices(t, index):
                 strides.append(t.strides[axis])
                 axis += 1
             continue
-        size, stride = t.shape[axis], t.strides[axis]
+        size = t.shape[axis]
+        stride = t.strides[axis]
         if isinstance(part, slice):
             start, stop, step = part.indices(size)
             if step < 1:
