@@ -118,6 +118,8 @@ def test_a_comment_stands_beside_a_long_output_and_long_words_begin_alone():
 def test_what_an_html_tag_opens_stays_together():
     fold = [nodes.raw("", '<details class="answer">'), words(), nodes.raw("", "</details>")]
     assert shapes(words(), *fold, cell()) == [["words 4", "shown 1"]]
+    button = nodes.raw("", '<div class="check-here"></div>')
+    assert shapes(words(), cell(), button) == [["words 1", "shown 2"]]
     figure = [
         nodes.raw("", '<div class="figure" data-figure="x">'),
         words(),

@@ -101,6 +101,8 @@ def kind_of_block(block):
     if len(block) == 1 and not isinstance(block[0], nodes.raw):
         return kind_of(block[0])
     opening = block[0].astext()
+    if 'class="check-here' in opening:  # belongs to the cell above it
+        return "shown"
     return "end" if re.search(r'class="(?:live|figure|home-map)\b', opening) else "words"
 
 
@@ -277,7 +279,8 @@ def split_title(app, page, template, context, doctree):
 
 # ---------------------------------------------------------------- faces
 
-AT_ONCE = ("source-serif-4-400", "source-serif-4-600", "source-serif-4-400-italic")
+AT_ONCE = """source-serif-4-400 source-serif-4-600 source-serif-4-400-italic
+jetbrains-mono""".split()
 
 
 def inline_faces(app, exception):

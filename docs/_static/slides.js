@@ -9,7 +9,8 @@
   const setTheme = () => (root.dataset.theme = night.matches && !printed ? "dark" : "light");
   setTheme();
   const stacked = phone.matches && !printed && window === window.parent; // the speaker's view has frames
-  root.classList.add(stacked ? "stacked" : "measured"); // measured until all slides have their size
+  // Measured until all slides have their size, and unseen until all is at its place.
+  root.classList.add(...(stacked ? ["stacked"] : ["measured", "unseen"]));
   if (window === window.parent) phone.addEventListener("change", () => location.reload());
 
   async function drawCharts() {
@@ -92,6 +93,7 @@
       pdfSeparateFragments: false,
       plugins: [RevealNotes],
     });
+    root.classList.remove("unseen");
   }
   document.addEventListener("DOMContentLoaded", start);
 })();
