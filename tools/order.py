@@ -69,6 +69,7 @@ AHEAD = {  # deep dives that show or wrap what a later lesson derives
 NAMED = {  # pages whose module has another name
     "02_attention": "dot_product",
     "deeper/08_checkpoints": "resuming",
+    "deeper/11_what_a_token_costs": "decode_step",
     "deeper/16_attention_maps": "alignments",
 }
 TOUR = "00_tour"
