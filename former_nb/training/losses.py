@@ -63,9 +63,13 @@ def token_loss(
         raise ValueError(f"pad: expected one of {V} tokens, and not the only one, got {pad!r}")
     rows = max(1, AT_ONCE // V)
     targets = targets.flatten()
-    loss = torch.zeros((), device=logits.device)
-    for z, y in zip(logits.reshape(len(targets), V).split(rows), targets.split(rows)):
-        loss = loss + sum_surprises(z, y, label_smoothing, pad)
+    logits = logits.reshape(len(targets), V)
+    if len(targets) <= rows:  # a part that is all of it would cost a copy of its gradient
+        loss = sum_surprises(logits, targets, label_smoothing, pad)
+    else:
+        loss = torch.zeros((), device=logits.device)
+        for z, y in zip(logits.split(rows), targets.split(rows)):
+            loss = loss + sum_surprises(z, y, label_smoothing, pad)
     return loss if reduction == "sum" else loss / (targets != IGNORE).sum().clamp(min=1)
 
 # %% ../../nbs/deeper/08_losses.ipynb #5f66b47f
