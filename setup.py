@@ -8,7 +8,12 @@ from setuptools import find_packages, setup
 config = ConfigParser(delimiters=["="], interpolation=None)
 config.read(Path(__file__).with_name("settings.ini"), encoding="utf-8")
 s = config["DEFAULT"]
-dev, site = s["dev_requirements"].split(), s["site_requirements"].split()
+
+EXTRAS = ("bleu", "charts", "tensorboard")  # that only some functions need
+extras = {name: s[f"{name}_requirements"].split() for name in (*EXTRAS, "dev", "site")}
+extras["all"] = [requirement for name in EXTRAS for requirement in extras[name]]
+for name in ("dev", "site"):
+    extras[name] += extras["all"]
 
 setup(
     name=s["lib_name"],
@@ -24,7 +29,7 @@ setup(
     package_data={s["lib_path"]: ["py.typed", "data/*/*", "models/*/*", "*/*.html", "*/*.toml"]},
     python_requires=">=" + s["min_python"],
     install_requires=s["requirements"].split(),
-    extras_require={"dev": dev, "site": site},
+    extras_require=extras,
     entry_points={
         "console_scripts": [s["console_scripts"]],
         "nbdev": [f"{s['lib_name']}={s['lib_path']}._modidx:d"],

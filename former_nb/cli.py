@@ -19,6 +19,7 @@ from .commands.terminal import (
     is_typed,
     is_utf8,
     one_sentence,
+    open_page,
     remark,
     standard_input,
     waiting,
@@ -404,7 +405,8 @@ def bleu(
     ] = None,
 ):
     "Score translations by BLEU and chrF. Each signature says how it was computed."
-    from .commands.evaluate import score
+    with waiting(LOADING):
+        from .commands.evaluate import score
 
     score(ref, hyp, than)
 
@@ -423,6 +425,9 @@ def view_command(
         typer.Option(help="What a translator reads as its translation, for each text; its own."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The page, one HTML file.")] = Path("attention.html"),
+    in_browser: Annotated[
+        bool, typer.Option("--open", help="Open the page in the browser, too.")
+    ] = False,
     device: OnDevice = Device.auto,
     text: BareText = None,
 ):
@@ -438,6 +443,8 @@ def view_command(
     with full_disk("out", out):
         page.save(out)
     echo(f"{out}, to be opened in a browser; it needs no network")
+    if in_browser:
+        open_page(out)
 
 
 def use_utf8() -> None:

@@ -137,6 +137,13 @@ for words in json.loads(sys.argv[1]):
     except SystemExit as end:
         print(end.code, flush=True)
 """
+ON_A_TERMINAL = (
+    """
+import sys
+sys.stderr.isatty = lambda: True
+"""
+    + NO_TORCH
+)
 EARLY = {  # what is judged without it
     "generate --model nowhere": "model: expected",
     "classify --model nowhere x": "model: expected",
@@ -165,6 +172,27 @@ def test_folders_and_options_are_judged_before_pytorch_is_imported(tmp_path):
     assert result.stdout.split() == ["2"] * len(EARLY) and len(said) == len(EARLY), result.stderr
     for (line, wanted), sentence in zip(EARLY.items(), said):
         assert wanted in sentence, (line, sentence)
+
+
+SLOW = [  # commands that need PyTorch
+    "generate Jo",
+    "translate eins",
+    "classify --model names x",
+    "view Jonas",
+    "evaluate",
+    "train names",
+    "bleu --ref none",
+]
+
+
+def test_a_terminal_is_told_what_is_loaded_before_pytorch_is_and_a_log_is_not(tmp_path):
+    words = json.dumps([line.split() for line in SLOW])
+    how = dict(cwd=tmp_path, env=os.environ | OFFLINE, capture_output=True, text=True)
+    for before, loading in ((ON_A_TERMINAL, len(SLOW)), (NO_TORCH, 0)):
+        result = subprocess.run([sys.executable, "-c", before, words], **how)
+        assert result.stdout.split() == ["2"] * len(SLOW), result.stderr
+        assert result.stderr.count("Loading ") == loading, result.stderr
+        assert result.stderr.count("Error: import of torch halted") == len(SLOW), result.stderr
 
 
 class Terminal(io.StringIO):

@@ -14,10 +14,15 @@ import zipfile
 from configparser import ConfigParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from cli_tools import former, refused
 
 import former_nb
+from former_nb.base.core import use_altair
 from former_nb.data.toy_data import english_number, german_number
+from former_nb.inspection.scores import compare_translations, score_translations
+from former_nb.training.callbacks import TensorBoard, plot_history
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = ["constraints.txt", "CHANGELOG.md", "CITATION.cff"]
@@ -78,6 +83,58 @@ def test_the_library_needs_no_notebook_and_no_site(metadata):
     needed = [r for r in metadata.get_all("Requires-Dist") if "extra ==" not in r]
     names = {plain(r) for r in needed}
     assert "torch" in names and not names & BUILD_ONLY
+
+
+def brought(metadata, extra):
+    "The packages that an extra brings."
+    ends = (f"extra == '{extra}'", f'extra == "{extra}"')
+    return {plain(r) for r in metadata.get_all("Requires-Dist") if r.endswith(ends)}
+
+
+def test_an_extra_brings_what_only_some_functions_need(metadata):
+    needed = [plain(r) for r in metadata.get_all("Requires-Dist") if "extra ==" not in r]
+    packages = {package for _, package, _ in OPTIONAL}
+    assert brought(metadata, "all") == packages and not packages & set(needed)
+    assert packages < brought(metadata, "dev") and packages < brought(metadata, "site")
+
+
+OPTIONAL = [
+    ("bleu", "sacrebleu", lambda folder: score_translations(["a"], ["a"])),
+    ("bleu", "sacrebleu", lambda folder: compare_translations(["a"], ["b"], ["a"])),
+    ("charts", "altair", lambda folder: use_altair()),
+    ("charts", "altair", lambda folder: plot_history(pd.DataFrame())),
+    ("tensorboard", "tensorboard", TensorBoard),
+]
+
+
+def hide(monkeypatch, package):
+    "Whoever imports the package from now on fails, as where it is not installed."
+    for name in [*sys.modules]:
+        if package in name.split("."):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+
+
+@pytest.mark.parametrize("extra, package, use", OPTIONAL)
+def test_where_it_is_missing_the_error_names_the_extra(
+    monkeypatch, tmp_path, settings, extra, package, use
+):
+    hide(monkeypatch, package)
+    install = f'{package}, which is not installed: pip install "former_nb[{extra}]"'
+    with pytest.raises(ImportError, match=re.escape(f"{extra}: expected {install}")):
+        use(tmp_path)
+    assert plain(settings[f"{extra}_requirements"]) == package
+
+
+def test_commands_that_need_an_extra_say_so_at_once(monkeypatch, tmp_path):
+    hide(monkeypatch, "sacrebleu")
+    file = tmp_path / "lines.txt"
+    file.write_text("a\n")
+    out = tmp_path / "model"
+    train = ["train", "translate", "--src", file, "--tgt", file, "--out", out]
+    for words in (["bleu", "--ref", file, "--hyp", file], train):  # before it trains
+        refused(former(*words), "bleu: ", "former_nb[bleu]")
+    assert not out.exists()
 
 
 def test_version_and_python_come_from_settings(metadata, settings):
@@ -201,7 +258,7 @@ def plain(requirement):
 
 
 def test_constraints_pin_everything_that_settings_name(settings):
-    asked = " ".join(settings[k] for k in ("requirements", "dev_requirements", "site_requirements"))
+    asked = " ".join(settings[key] for key in settings if key.endswith("requirements"))
     assert {plain(r) for r in asked.split()} <= set(pins("constraints.txt"))
 
 

@@ -26,7 +26,7 @@ def installing(path, wheel):
         if cell.cell_type == "code":
             cell.outputs = []
     (first,) = (cell for cell in nb.cells if cell.source == CELL)
-    first.source = CELL.replace(address(), f'"{wheel}"')
+    first.source = CELL.replace(address(), wheel.as_uri())
     return nb, first
 
 

@@ -26,7 +26,7 @@ CELL = f"""#| hide
 from importlib.util import find_spec
 
 if not find_spec("former_nb"):  # so on Colab and Kaggle
-    %pip install -q {address()}"""
+    %pip install -q "former_nb[all] @ {address()}\""""
 
 
 def is_install(cell):

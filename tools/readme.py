@@ -4,6 +4,7 @@
 
 Cells marked `#| hide` are left out. Links that are relative to nbs/ are rewritten for the root.
 Badges stand below the title, and not on the site: no page of it asks another server for a picture.
+Where the site has a live model, README.md has a picture of one that moves.
 """
 
 import argparse
@@ -21,6 +22,8 @@ LINK = re.compile(
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.M | re.S)
 
 
+LIVE = '<div class="live" data-model="names"></div>'
+MOVING = "![A terminal in which a model writes names.](nbs/images/moving_names.svg)"
 BADGES = """
 [![tests]({git_url}/actions/workflows/test.yaml/badge.svg)]({git_url}/actions/workflows/test.yaml)
 [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]\
@@ -90,7 +93,7 @@ def readme(nb):
     blocks = ["<!-- Generated from nbs/index.ipynb by tools/readme.py: edit the notebook. -->"]
     for n, cell in enumerate(nb["cells"], 1):
         blocks += [b for b in cell_markdown(cell, n) if b]
-    text = "\n\n".join(blocks) + "\n"
+    text = "\n\n".join(blocks).replace(LIVE, MOVING) + "\n"
     return re.sub(r"(?m)^(# .+\n)", lambda title: f"{title[1]}\n{badges()}\n", text, count=1)
 
 

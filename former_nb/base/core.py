@@ -28,6 +28,7 @@ __all__ = [
     "Settings",
     "COLORS",
     "plot_weights",
+    "from_extra",
     "use_altair",
 ]
 
@@ -200,11 +201,26 @@ def plot_weights(
     return ax
 
 
+@contextmanager
+def from_extra(
+    extra: str,  # of this package, as in former_nb[bleu]
+    needed: str,  # the package that it brings
+):
+    "Within `with`, the error of an import names the extra that brings what is missing."
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        install = f'pip install "former_nb[{extra}]"'
+        missing = f"{extra}: expected {needed}, which is not installed: {install}"
+        raise ImportError(missing) from error
+
+
 def use_altair() -> None:
     "Make Altair charts show live where that is possible, and as a picture elsewhere."
     import base64
 
-    import altair as alt
+    with from_extra("charts", "altair"):
+        import altair as alt
 
     def both(spec, **_):
         bundle = {"application/vnd.vegalite.v5+json": spec, "text/plain": "<Altair chart>"}

@@ -11,6 +11,7 @@ Lesson 16 counts BLEU by hand. These functions take translations as they are pri
 import numpy as np
 import pandas as pd
 
+from ..base.core import from_extra
 from ..base.guards import check_int, check_that
 from ..data.tokens import check_texts
 from .translation import bleu_counts, bleu_from_counts
@@ -39,7 +40,8 @@ def score_translations(
 
     In the signature, *13a* is the usual way to cut and *exp* the usual smoothing.
     """
-    from sacrebleu.metrics import BLEU, CHRF
+    with from_extra("bleu", "sacrebleu"):
+        from sacrebleu.metrics import BLEU, CHRF
 
     _check_parallel(hypotheses=hypotheses, references=references)
     metrics = {"BLEU": BLEU(), "BLEU, lower-cased": BLEU(lowercase=True), "chrF": CHRF()}
@@ -64,7 +66,8 @@ def compare_translations(
     scores both systems on what was drawn. Both are asked about the *same* sentences, so most of the
     luck cancels. `chance` is the share of samples in which the better system is not ahead.
     """
-    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+    with from_extra("bleu", "sacrebleu"):
+        from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
     _check_parallel(first=first, second=second, references=references)
     check_int("n", n, most=1_000_000)

@@ -38,6 +38,7 @@ class Pairs(Task):
         "Two or three parts as (sentence, translation), and where they come from."
 
     def load_data(self) -> PairData:
+        from ..base.core import from_extra
         from ..base.guards import check_int
         from ..data.batches import make_batches
         from ..data.tokenization import SubwordTokenizer
@@ -48,6 +49,8 @@ class Pairs(Task):
         check_int("batch_tokens", self.batch_tokens)
         check_int("longest", self.longest, least=4)
         check_int("average", self.average)
+        with from_extra("bleu", "sacrebleu"):
+            import sacrebleu  # noqa: F401 - the report needs it, and comes after the training
         parts, source = self.read_parts()
         texts = []
         for pair in parts[0]:

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
+from ..base.core import from_extra
 from ..base.files import check_path
 from ..base.guards import check_type
 from .sharding import is_sharded
@@ -86,7 +87,8 @@ class TensorBoard(Callback):
     def __init__(self, folder: str | Path):
         self.folder = check_path("folder", folder)
         self.writer: Any = None
-        from torch.utils.tensorboard import SummaryWriter  # needs the package tensorboard
+        with from_extra("tensorboard", "tensorboard"):
+            from torch.utils.tensorboard import SummaryWriter
 
         self.open = SummaryWriter
 
@@ -112,7 +114,8 @@ def plot_history(
 
     The scale is logarithmic, because losses fall by the same factor again and again.
     """
-    import altair as alt
+    with from_extra("charts", "altair"):
+        import altair as alt
 
     long = history.melt(["step", "lr"], ["train", "valid"], "split", "loss")
     chart = alt.Chart(long, width=420, height=200, title=title).mark_line(point=True)
