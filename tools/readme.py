@@ -23,7 +23,7 @@ CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.M | re.S)
 
 
 LIVE = '<div class="live" data-model="names"></div>'
-MOVING = "![A terminal in which a model writes names.](nbs/images/moving_names.svg)"
+MOVING = "![Names being written.](nbs/images/moving_names.svg)"
 BADGES = """
 [![tests]({git_url}/actions/workflows/test.yaml/badge.svg)]({git_url}/actions/workflows/test.yaml)
 [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]\
