@@ -111,6 +111,16 @@ def set_printoptions(**options):
     """Numbers are printed as ever."""
 
 
+def is_grad_enabled():
+    """Whether gradients are kept; here never."""
+    return False
+
+
+def is_autocast_enabled(device="cpu"):
+    """Whether products are computed in another type; here never."""
+    return False
+
+
 def is_tensor(value):
     """Whether this is a tensor."""
     return isinstance(value, Tensor)
