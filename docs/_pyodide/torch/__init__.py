@@ -116,7 +116,7 @@ def is_grad_enabled():
     return False
 
 
-def is_autocast_enabled(device="cpu"):
+def is_autocast_enabled(kind="cpu"):
     """Whether products are computed in another type; here never."""
     return False
 
