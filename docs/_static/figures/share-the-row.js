@@ -36,6 +36,7 @@ courseFigure("share-the-row", {
       arcs[i].style.strokeDasharray = two && i ? "16 5" : "none";
       said[i].textContent = (two ? `head ${i}: ` : "") + weights[i].toFixed(2);
       said[i].setAttribute("y", two ? 20 : 48);
+      said[i].setAttribute("x", (x(SAW) + x(to)) / 2 + (two ? 28 * i - 14 : 0)); // words take more room
       bars[i][0].setAttribute("width", 396 * known[i]);
       bars[i][1].textContent = known[i].toFixed(2);
     }
