@@ -34,6 +34,7 @@ __all__ = [
     "write_tensors",
     "write_checkpoint",
     "TYPES",
+    "read_header",
     "read_tensor",
     "read_safetensors",
     "read_tensors",
@@ -171,11 +172,15 @@ def _read_tensor(opened, name, about, start, size):
     return raw.view(kind).view(shape), end
 
 
-def _read_header(opened, file):
-    "Name -> what the header of an open file says of it, and where the tensors begin."
+def read_header(
+    name: str,  # what errors call it
+    opened,  # a file of safetensors, at its first byte
+    file: str | Path,  # where it is
+) -> tuple[dict, int]:  # name -> what is said of the tensor, and where the first one begins
+    "What the header of an open file says."
     length = int.from_bytes(opened.read(8), "little")
     text = opened.read(min(length, 2**26))  # a longer one is cut, and then no JSON
-    return parse_json("header", text, file), 8 + length
+    return parse_json(name, text, file), 8 + length
 
 
 def read_tensor(
@@ -185,7 +190,7 @@ def read_tensor(
 ) -> torch.Tensor:  # on the CPU
     "One tensor of a file, in memory of its own. Raises `ValueError` or `KeyError` for none."
     with open_regular(name, file, sys.maxsize) as (opened, size):
-        header, begin = _read_header(opened, file)
+        header, begin = read_header("header", opened, file)
         start = header[key]["data_offsets"][0]
         opened.seek(begin + start)
         tensor, _ = _read_tensor(opened, key, header[key], start, size - begin)
@@ -205,7 +210,7 @@ def read_safetensors(
     """
     tensors = {}
     with open_regular(name, file, most) as (opened, size):
-        header, begin = _read_header(opened, file)
+        header, begin = read_header("header", opened, file)
         metadata = header.pop("__metadata__", {})
         check_type("__metadata__", metadata, dict)
         size -= begin

@@ -27,12 +27,11 @@ from torch.nn.utils.parametrize import is_parametrized
 from torch.overrides import TorchFunctionMode
 from tqdm import TqdmWarning
 
-from ..base.checkpoints import atomic_write, read_safetensors
+from ..base.checkpoints import atomic_write, read_header, read_safetensors
 from ..base.files import (
     check_keys,
     check_path,
     open_regular,
-    parse_json,
     read_json,
     reading,
 )
@@ -57,7 +56,7 @@ __all__ = [
     "NoRandomWeights",
     "ShapesOnly",
     "Pretrained",
-    "read_header",
+    "read_weights_header",
     "build_model",
     "tensors_of_today",
     "fill_model",
@@ -212,20 +211,19 @@ class Pretrained(PyTorchModelHubMixin):
             folder = Path(downloaded).parent
         with reading("model", f"a whole model in {str(folder)!r}"):
             saved = read_json(CONFIG, folder / CONFIG)
-            header, size = read_header(folder / WEIGHTS)
+            header, size = read_weights_header(folder / WEIGHTS)
             model, most = build_model(cls, saved, header, size)
             tensors, _ = read_safetensors("model", folder / WEIGHTS, most)
             return fill_model(model, tensors_of_today(tensors, model, folder))
 
 
-def read_header(
+def read_weights_header(
     file: Path,  # safetensors
 ) -> tuple[dict, int]:  # name -> type and shape, and the bytes of the file
     "What a file of weights says of its tensors."
     with open_regular("model", file, sys.maxsize) as (weights, size):
-        length = int.from_bytes(weights.read(8), "little")
-        text = weights.read(min(length, 2**26))  # a longer one is cut, and then no JSON
-    return parse_json(WEIGHTS, text, file), size
+        header, _ = read_header(WEIGHTS, weights, file)
+    return header, size
 
 
 def _argument_names(cls):

@@ -51,7 +51,7 @@ from ..models.pretrained import (
     build_model,
     check_pair,
     fill_model,
-    read_header,
+    read_weights_header,
     tensors_of_today,
 )
 from ..models.second_edition import is_second_edition, kind_today
@@ -120,7 +120,7 @@ def _load_own(folder, saved):
     names = [[name] for name in MODEL_CLASSES]
     check_choice("architectures", saved.get("architectures"), names)
     [name] = saved["architectures"]
-    header, size = read_header(folder / WEIGHTS)
+    header, size = read_weights_header(folder / WEIGHTS)
     if is_second_edition(header):
         name = kind_today(name, saved)
     model, most = build_model(MODEL_CLASSES[name], saved, header, size)
