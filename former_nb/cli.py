@@ -27,6 +27,8 @@ from .commands.terminal import (
 from .tasks import TASKS, find_task
 from .tasks.base import Task, list_settings
 
+OWN_TASK = "https://former-nb.github.io/former_nb/deeper/16_own_task.html"
+
 
 def make_app(**settings):
     "A Typer application whose help is plain text."
@@ -46,7 +48,8 @@ app = make_app(
 )
 train = make_app(
     help="Learn a task, and say how well on data that was held out.",
-    epilog="A task of your own: former-nb train FILE.py",
+    epilog="\b\nA task of your own: former-nb new NAME writes NAME.py, which former-nb train\n"
+    f"NAME.py learns. How such a file comes about:\n{OWN_TASK}",
     add_completion=False,
 )
 app.add_typer(train, name="train")
@@ -199,6 +202,18 @@ def read_prompts(
             raise ValueError(f"prompt: expected UTF-8 text, got {text!r:.80}")
         prompts.append(text)
     return prompts
+
+
+@app.command("new", epilog="Example: former-nb new vowels, then former-nb train vowels.py")
+@one_sentence
+def new_command(
+    name: Annotated[str, typer.Argument(help="Of the task; its file, NAME.py, is written here.")],
+):
+    "Write a task of your own in one file: an example that trains at once, for you to change."
+    from .commands.new import write_task
+
+    file = write_task(name, Path())
+    echo(f"{file} puts the vowels back into names. Try: former-nb train {file}")
 
 
 @app.command("generate", epilog="Example: former-nb generate Jo --temperature 0.8 --seed 0")

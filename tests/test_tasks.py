@@ -5,19 +5,23 @@ import json
 import os
 import subprocess
 import sys
+from configparser import ConfigParser
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from cli_tools import contents, done, former, refused
 from process_tools import OFFLINE
 
 from former_nb.base.files import read_json
+from former_nb.cli import OWN_TASK
 from former_nb.models.config import TransformerConfig
 from former_nb.tasks import TASKS, Task, find_task
 from former_nb.tasks.base import choose, comments, list_settings
 from former_nb.tasks.toy import Copy
 from former_nb.training.training_config import TrainingConfig
 
+ROOT = Path(__file__).resolve().parents[1]
 ADDITION = """
 from dataclasses import dataclass
 from former_nb.models.generator import LanguageModel
@@ -127,6 +131,58 @@ def test_what_is_wrong_with_the_settings_of_a_file_is_one_sentence(addition, tmp
     refused(former("train", addition, "--help"), "task: expected one dataclass", "Addition")
 
 
+UNREADABLE = {
+    b"x = (\n": "Python cannot read line 1 of odd.py, `x = (`: ",
+    b'x = "\0"\n': "odd.py: source code string cannot contain null bytes",
+    'x = "\u00e9"\n'.encode("latin-1"): "odd.py is no text in UTF-8",
+    b"import sys\nsys.exit(3)\n": "odd.py ended Python while it was read, with sys.exit(3)",
+}
+
+
+@pytest.mark.parametrize("content", UNREADABLE, ids=["syntax", "null", "latin", "exit"])
+def test_a_file_that_python_cannot_read_gets_a_sentence(tmp_path, content):
+    file = tmp_path / "odd.py"
+    file.write_bytes(content)
+    for words in (["--help"], ["--dry-run"]):
+        refused(former("train", file, *words), "task: ", UNREADABLE[content])
+    file.write_bytes(b"\xef\xbb\xbf" + ADDITION.encode())  # as some editors begin a file
+    assert "Add two numbers." in done("train", file, "--help")
+
+
+def test_new_writes_a_task_that_trains_and_never_over_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "former-nb train my_vowels.py" in done("new", "my_vowels")
+    written = (tmp_path / "my_vowels.py").read_text(encoding="utf-8")
+    assert "class MyVowels(Task):" in written and "Example" not in written
+    assert len(written.splitlines()) < 60
+    said = done("train", "my_vowels.py", "--help")
+    assert "Put the vowels back into a name." in said and "names per step [32]" in said
+    assert "Right: " in done("train", "my_vowels.py", *TINY, "--steps", 2)
+    assert done("translate", "jns", "--model", "runs/my_vowels", "--device", "cpu").count("\n") == 1
+    refused(former("new", "my_vowels.py"), "name: 'my_vowels.py' is there already")
+    assert (tmp_path / "my_vowels.py").read_text(encoding="utf-8") == written
+
+
+@pytest.mark.parametrize(
+    "name", ["Vowels", "a.b", "../a", "my-task", "", "class", "names", "torch"]
+)
+def test_new_refuses_a_name_that_its_file_cannot_have(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    refused(former("new", name), "name: expected ")
+    assert not list(tmp_path.iterdir())
+
+
+def test_who_looks_for_help_is_led_to_a_task_of_their_own():
+    said = " ".join(done("train", "--help").split())
+    assert "former-nb new NAME writes NAME.py, which former-nb train NAME.py learns" in said
+    folder, _, page = OWN_TASK.removesuffix(".html").rpartition("/")
+    settings = ConfigParser(delimiters=["="], interpolation=None)
+    settings.read(ROOT / "settings.ini", encoding="utf-8")
+    site = "{doc_host}{doc_baseurl}".format(**settings["DEFAULT"])
+    assert f"{site}/deeper" == folder and OWN_TASK in done("train", "--help").split()
+    assert (ROOT / "nbs" / "deeper" / f"{page}.ipynb").is_file()
+
+
 def test_each_task_has_the_settings_of_the_configurations_with_their_words():
     common = list_settings(Task)
     for config in (TransformerConfig, TrainingConfig):
@@ -152,7 +208,7 @@ def test_a_run_ends_as_was_asked_for_and_widths_follow():
     assert choose(TASKS["imdb"], "imdb", {"d_model": 16, "d_ff": 5}).d_ff == 5
     with pytest.raises(ValueError, match="simbols: not a setting of 'copy'; did you mean symbols?"):
         choose(Copy, "copy", {"simbols": 3})
-    assert list(TASKS)[:4] == ["names", "copy", "reverse", "sort"] and len(TASKS) == 11
+    assert list(TASKS)[:4] == ["names", "copy", "reverse", "sort"]
     with pytest.raises(ValueError, match="task: there is no file 'nowhere'; the tasks are names,"):
         find_task("nowhere")
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ..base.exercises import MistakeError
+from ..base.source import parse_source
 
 __all__ = [
     "LIMIT",
@@ -88,25 +89,14 @@ def check_file(
         got = type(file).__name__
         raise MistakeError(f"expected the name of your file, such as {example!r}, got {got}")
     path = Path(file)
+    linecache.checkcache(str(path))
     try:
-        source = path.read_text(encoding="utf-8")
+        tree = parse_source(path)
     except FileNotFoundError:
         sentence = f"there is no file {path.name} here; save yours beside this notebook, or give"
         raise MistakeError(f"{sentence} its whole path") from None
-    except UnicodeDecodeError:
-        raise MistakeError(f"{path.name} is no text in UTF-8") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise MistakeError(f"{path.name} cannot be read: {reason}") from None
-    linecache.checkcache(str(path))
-    try:
-        tree = ast.parse(source)
-        compile(source, str(path), "exec")
-    except SyntaxError as error:
-        place = _quote(path, error.lineno) if error.lineno else path.name
-        raise MistakeError(f"Python cannot read {place}: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise MistakeError(f"Python cannot read {path.name}: {error}") from None
+    except ValueError as error:
+        raise MistakeError(str(error)) from None
     for line, package in _refused_imports(tree, refused):
         raise MistakeError(f"line {line} of {path.name} imports {package}; write it yourself")
     return path
@@ -119,7 +109,7 @@ def load_file(
     spec = importlib.util.spec_from_file_location(NAME, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[NAME] = module
-    code = compile(path.read_text(encoding="utf-8"), str(path), "exec")
+    code = compile(path.read_text(encoding="utf-8-sig"), str(path), "exec")
     exec(code, module.__dict__)
     return module
 

@@ -10,6 +10,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from ..base.source import parse_source
 from .base import Data, FileName, Task, progress, say_losses, text_data
 
 __all__ = ["TASKS", "Data", "FileName", "Task", "find_task", "progress", "say_losses", "text_data"]
@@ -32,15 +33,29 @@ def find_task(
     file = Path(name)
     if file.suffix != ".py" or not file.is_file():
         raise ValueError(f"task: there is no file {name!r}; the tasks are {', '.join(TASKS)}")
-    spec = spec_from_file_location(OUTSIDE + file.stem, file.resolve())
-    module = module_from_spec(spec)
-    sys.modules[module.__name__] = module
-    spec.loader.exec_module(module)
+    module = run_file(file)
     tasks = tasks_in(module)
     if len(tasks) != 1 or "__dataclass_fields__" not in vars(tasks[0]):
         names = [task.__name__ for task in tasks]
         raise ValueError(f"task: expected one dataclass that is a Task in {name!r}, got {names}")
     return tasks[0]
+
+
+def run_file(file: Path) -> ModuleType:
+    "The file as a module. What it raises goes through; one that can't be read, or ends, doesn't."
+    try:
+        parse_source(file)
+    except ValueError as error:
+        raise ValueError(f"task: {error}") from None
+    spec = spec_from_file_location(OUTSIDE + file.stem, file.resolve())
+    module = module_from_spec(spec)
+    sys.modules[module.__name__] = module
+    try:
+        spec.loader.exec_module(module)
+    except SystemExit as stop:
+        ended = f"{file.name} ended Python while it was read, with sys.exit({stop.code!r:.80})"
+        raise ValueError(f"task: {ended}") from None
+    return module
 
 
 def read_tasks() -> dict[str, type[Task]]:

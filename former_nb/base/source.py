@@ -1,0 +1,41 @@
+"""Python files of users: a sentence for one that Python can't read."""
+
+import ast
+from pathlib import Path
+
+__all__ = ["parse_source"]
+
+
+def parse_source(
+    path: Path,  # of a file in UTF-8
+) -> ast.Module:
+    "The syntax tree of a Python file. `ValueError`, a sentence, for one that Python can't read."
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name} is no text in UTF-8") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{path.name} cannot be read: {reason}") from None
+    try:
+        tree = ast.parse(text)
+        compile(text, str(path), "exec")
+    except SyntaxError as error:
+        place = name_line(path, text, error.lineno) if error.lineno else path.name
+        raise ValueError(f"Python cannot read {place}: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"Python cannot read {path.name}: {error}") from None
+    return tree
+
+
+def name_line(
+    path: Path,
+    text: str,  # what is in the file
+    line: int,  # from 1
+) -> str:
+    "A line of a file, as sentences name it."
+    lines = text.splitlines()
+    code = lines[line - 1].strip() if line <= len(lines) else ""
+    return f"line {line} of {path.name}" + (f", `{code}`" if code else "")

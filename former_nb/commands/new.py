@@ -1,0 +1,42 @@
+"""`former-nb new`: a file with a task of one's own, ready to be trained and then changed."""
+
+import re
+import sys
+from importlib.util import find_spec
+from keyword import iskeyword
+from pathlib import Path
+
+from ..tasks import TASKS
+
+EXAMPLE = Path(__file__).with_name("example.py")
+
+
+def check_name(name: str) -> str:
+    "The name of a new task, without '.py'. Raises `ValueError` for one that its file can't have."
+    stem = name.removesuffix(".py")
+    if not re.fullmatch("[a-z][a-z0-9_]*", stem) or iskeyword(stem):
+        expected = "small letters, digits and _, a letter first, such as 'vowels'"
+        raise ValueError(f"name: expected {expected}, got {name!r:.80}")
+    if stem in TASKS:
+        raise ValueError(f"name: expected a new one; {stem!r} is a task of the package")
+    if stem in sys.stdlib_module_names or find_spec(stem):
+        hidden = f"{stem}.py would hide the Python module {stem!r}"
+        raise ValueError(f"name: expected one that no module has; {hidden}")
+    return stem
+
+
+def write_task(
+    name: str,  # of the task and of its file
+    folder: Path,
+) -> Path:  # the file, which was not there before
+    "Write the example as a task of this name. Raises `ValueError` for a bad name or a file there."
+    stem = check_name(name)
+    file = folder / f"{stem}.py"
+    kind = "".join(word.capitalize() for word in stem.split("_"))
+    text = EXAMPLE.read_text(encoding="utf-8").replace("class Example(", f"class {kind}(")
+    try:
+        with open(file, "x", encoding="utf-8", newline="\n") as new:
+            new.write(text)
+    except FileExistsError:
+        raise ValueError(f"name: {file.name!r} is there already; it was left as it is") from None
+    return file
