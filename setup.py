@@ -9,7 +9,7 @@ config = ConfigParser(delimiters=["="], interpolation=None)
 config.read(Path(__file__).with_name("settings.ini"), encoding="utf-8")
 s = config["DEFAULT"]
 
-EXTRAS = ("bleu", "charts", "tensorboard")  # that only some functions need
+EXTRAS = ("bleu", "charts", "tensorboard", "course")  # what only some functions or pages need
 extras = {name: s[f"{name}_requirements"].split() for name in (*EXTRAS, "dev", "site")}
 extras["all"] = [requirement for name in EXTRAS for requirement in extras[name]]
 for name in ("dev", "site"):

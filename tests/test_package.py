@@ -1,5 +1,6 @@
 """What `pip install` of the package gives, and what it asks for."""
 
+import ast
 import email
 import json
 import os
@@ -12,6 +13,7 @@ import tarfile
 import venv
 import zipfile
 from configparser import ConfigParser
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pandas as pd
@@ -25,6 +27,10 @@ from former_nb.inspection.scores import compare_translations, score_translations
 from former_nb.training.callbacks import TensorBoard, plot_history
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import order
+
 EXTRAS = ["constraints.txt", "CHANGELOG.md", "CITATION.cff"]
 BUILD_ONLY = set(
     "nbdev fastcore execnb jupyter jupyterlab notebook ipykernel nbclient nbformat sphinx myst-nb "
@@ -93,9 +99,56 @@ def brought(metadata, extra):
 
 def test_an_extra_brings_what_only_some_functions_need(metadata):
     needed = [plain(r) for r in metadata.get_all("Requires-Dist") if "extra ==" not in r]
-    packages = {package for _, package, _ in OPTIONAL}
+    packages = {package for _, package, _ in OPTIONAL} | brought(metadata, "course")
     assert brought(metadata, "all") == packages and not packages & set(needed)
     assert packages < brought(metadata, "dev") and packages < brought(metadata, "site")
+
+
+def imported(tree):
+    "The packages that a syntax tree imports, the standard library's and ours left out."
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module]
+        packages = {name.partition(".")[0] for name in names}
+        yield from packages - sys.stdlib_module_names - {"former_nb"}
+
+
+def all_imports():
+    "(where, package) for each import of the package and of every page."
+    for path in (ROOT / "former_nb").rglob("*.py"):
+        for package in imported(ast.parse(path.read_text(encoding="utf-8"))):
+            yield path.name, package
+    nbs = ROOT / "nbs"
+    for path in nbs.rglob("*.ipynb"):
+        page = path.relative_to(nbs).with_suffix("")
+        if not any(part.startswith((".", "_")) for part in page.parts):
+            for where, tree in order.cell_trees(page.as_posix(), nbs):
+                for package in imported(tree):
+                    yield where, package
+
+
+IF_THERE = {"tomli", "vl_convert"}  # of an older Python; a picture beside a chart that is live
+
+
+def test_what_package_and_pages_import_is_required_or_in_the_extra_all(metadata):
+    required = {plain(r) for r in metadata.get_all("Requires-Dist") if "extra ==" not in r}
+    offered = required | brought(metadata, "all")
+    homes = packages_distributions()
+    imports = sorted(set(all_imports()))
+    missing = [
+        (where, package)
+        for where, package in imports
+        if package not in IF_THERE and not {plain(d) for d in homes[package]} & offered
+    ]
+    assert not missing
+    used = {plain(d) for _, package in imports for d in homes.get(package, [package])}
+    assert not (offered - {"tensorboard"}) - used  # PyTorch imports it for us
+    for requirement in metadata.get_all("Requires-Dist"):
+        if "extra ==" not in requirement or plain(requirement) in offered:
+            assert ">=" in requirement or "==" in requirement, requirement
 
 
 OPTIONAL = [

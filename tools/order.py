@@ -46,7 +46,7 @@ COURSE = """
 13_encoder_decoder
 14_number_words     lens reward
 15_subwords
-16_translation      translation_ablations attention_maps pretrained fine_tuning
+16_translation      translation_ablations attention_maps pretrained fine_tuning own_task
 """
 BUILDS = {  # lesson -> the build after it
     "06_block": "build_a",

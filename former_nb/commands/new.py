@@ -11,7 +11,7 @@ from ..tasks import TASKS
 EXAMPLE = Path(__file__).with_name("example.py")
 
 
-def check_name(name: str) -> str:
+def check_name(name: str, folder: Path) -> str:
     "The name of a new task, without '.py'. Raises `ValueError` for one that its file can't have."
     stem = name.removesuffix(".py")
     if not re.fullmatch("[a-z][a-z0-9_]*", stem) or iskeyword(stem):
@@ -19,6 +19,8 @@ def check_name(name: str) -> str:
         raise ValueError(f"name: expected {expected}, got {name!r:.80}")
     if stem in TASKS:
         raise ValueError(f"name: expected a new one; {stem!r} is a task of the package")
+    if (folder / f"{stem}.py").exists():
+        raise ValueError(f"name: '{stem}.py' is there already; it was left as it is")
     if stem in sys.stdlib_module_names or find_spec(stem):
         hidden = f"{stem}.py would hide the Python module {stem!r}"
         raise ValueError(f"name: expected one that no module has; {hidden}")
@@ -30,13 +32,10 @@ def write_task(
     folder: Path,
 ) -> Path:  # the file, which was not there before
     "Write the example as a task of this name. Raises `ValueError` for a bad name or a file there."
-    stem = check_name(name)
+    stem = check_name(name, folder)
     file = folder / f"{stem}.py"
     kind = "".join(word.capitalize() for word in stem.split("_"))
     text = EXAMPLE.read_text(encoding="utf-8").replace("class Example(", f"class {kind}(")
-    try:
-        with open(file, "x", encoding="utf-8", newline="\n") as new:
-            new.write(text)
-    except FileExistsError:
-        raise ValueError(f"name: {file.name!r} is there already; it was left as it is") from None
+    with open(file, "x", encoding="utf-8", newline="\n") as new:  # never over another
+        new.write(text)
     return file
