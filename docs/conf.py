@@ -27,6 +27,7 @@ extensions = [
     "course_slides",
     "course_look",
     "check_here",
+    "site_downloads",
 ]
 external_toc_path = str(HERE / "_toc.yml")
 exclude_patterns = ["**.ipynb_checkpoints", "_*"]

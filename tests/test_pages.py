@@ -12,6 +12,7 @@ import inspect
 import os
 import re
 import symtable
+from configparser import ConfigParser
 from importlib import import_module
 from pathlib import Path
 
@@ -110,6 +111,24 @@ def test_the_first_cell_after_the_title_installs_the_package(path):
     found = [n for n, cell in enumerate(nb.cells) if first_cell.is_install(cell)]
     assert found == [1] and nb.cells[0].cell_type == "markdown", "python tools/first_cell.py"
     assert nb.cells[1].source == first_cell.CELL and not nb.cells[1].outputs
+
+
+def test_it_asks_for_this_edition_then_for_the_sites_wheel_then_for_the_newest(monkeypatch):
+    config = ConfigParser(delimiters=["="], interpolation=None)
+    config.read(ROOT / "settings.ini", encoding="utf-8")
+    version = config["DEFAULT"]["version"]
+    asked, there = [], iter([None, None, None, "found"])
+    cell = re.sub(r"%pip install (.*)", r"asked.append('\1')", first_cell.CELL)
+    compiled = compile(cell, "<cell>", "exec")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: next(there))
+    exec(compiled, {"asked": asked})
+    assert [line.split('"')[1].partition(" @ ")[2][:5] for line in asked] == ["", "https", "git+h"]
+    assert asked[0] == f'-qqq "former_nb[all]=={version}"' and f"-{version}-py3" in asked[1]
+    for found in (1, 2, 3):  # whatever installs it is the last
+        asked.clear()
+        there = iter([None] * found + ["found"] * 3)
+        exec(compiled, {"asked": asked})
+        assert len(asked) == found
 
 
 # ---------------------------------------------------------------- names

@@ -17,9 +17,11 @@ import runpy
 import struct
 import sys
 import threading
+import zipfile
 from functools import partial
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated
 from urllib.parse import unquote, urlsplit
 
@@ -46,6 +48,7 @@ pytest.importorskip("sphinx", reason="the site's requirements are not installed"
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import course_search
 import nbdev_myst as ext
+import site_downloads
 
 v4, order = nbformat.v4, tool("order")
 PNG = v4.new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
@@ -309,6 +312,36 @@ def test_a_plain_module_has_its_docstrings_on_its_reference_page():
     words = " ".join(re.sub("<[^>]+>", "", page.read_text(encoding="utf-8")).split())
     assert " ".join(docstring.split()) in words
     assert "Raise TypeError unless value is a whole number" in words
+
+
+# ---------------------------------------------------------------- downloads
+
+
+def test_the_site_carries_the_wheel_that_the_first_cell_asks_for_and_all_notebooks(tmp_path):
+    first_cell = tool("first_cell")
+    app = SimpleNamespace(builder=SimpleNamespace(format="html"), outdir=tmp_path)
+    (tmp_path / "former_nb-0.0.1-py3-none-any.whl").touch()  # of an older build
+    site_downloads.write_downloads(app)
+    assert {p.name for p in tmp_path.iterdir()} == {site_downloads.WHEEL, "notebooks.zip"}
+    with zipfile.ZipFile(tmp_path / site_downloads.WHEEL) as wheel:
+        held = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert {"former_nb/cli.py", "former_nb/commands/example.py"} <= held
+    with zipfile.ZipFile(tmp_path / "notebooks.zip") as archive:
+        names = archive.namelist()
+    pages = [p.relative_to(ROOT / "nbs").as_posix() for p in first_cell.pages()]
+    assert {f"former_nb/{page}" for page in pages} <= {*names} and len(names) > len(pages)
+    asked = f"{ext.SETTINGS['doc_host']}{ext.SETTINGS['doc_baseurl']}/{site_downloads.WHEEL}"
+    assert first_cell.WHEEL == f"former_nb[all] @ {asked}"
+    if SITE.exists():
+        assert (SITE / site_downloads.WHEEL).exists() and (SITE / "notebooks.zip").exists()
+
+
+def test_a_wheel_that_cannot_be_built_is_one_line_of_the_build(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(site_downloads.sys, "executable", "false")
+    app = SimpleNamespace(builder=SimpleNamespace(format="html"), outdir=tmp_path)
+    site_downloads.write_downloads(app)
+    assert capsys.readouterr().out.startswith("No wheel beside the pages: ")
+    assert [p.name for p in tmp_path.iterdir()] == ["notebooks.zip"]
 
 
 # ---------------------------------------------------------------- the pages, in a browser

@@ -2,8 +2,8 @@
 
 python tools/first_cell.py   add it where it is missing, mend it where it differs
 
-Run this for a new page, and after a merge that has lost a cell. Where the package is found the cell
-does nothing. `#| hide` keeps it off the site and out of README.md, tests/test_pages.py out of the
+Run this for a new page, for a new version, and after a merge that has lost a cell. Where the package
+is found the cell does nothing. `#| hide` keeps it off the site and out of README.md, tests/test_pages.py out of the
 lines that a reader has to read, and tools/run.py out of the code that outputs come from.
 """
 
@@ -15,18 +15,27 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def address(root=ROOT):
-    "Where pip finds the package: the repository and branch that settings.ini names."
+def places(root=ROOT):
+    "What pip is asked for, in this order: this edition on PyPI, the site's wheel, the repository."
     config = ConfigParser(delimiters=["="], interpolation=None)
     config.read(root / "settings.ini", encoding="utf-8")
-    return "git+{git_url}@{branch}".format(**config["DEFAULT"])
+    known = config["DEFAULT"]
+    wheel = "{doc_host}{doc_baseurl}/{lib_name}-{version}-py3-none-any.whl".format(**known)
+    package = "{lib_name}[all]".format(**known)
+    edition = "{lib_name}[all]=={version}".format(**known)
+    return edition, f"{package} @ {wheel}", package + " @ git+{git_url}@{branch}".format(**known)
 
 
+EDITION, WHEEL, BRANCH = places()
 CELL = f"""#| hide
 from importlib.util import find_spec
 
 if not find_spec("former_nb"):  # so on Colab and Kaggle
-    %pip install -q "former_nb[all] @ {address()}\""""
+    %pip install -qqq "{EDITION}"
+if not find_spec("former_nb"):  # where it is not published, the site has it
+    %pip install -qqq "{WHEEL}"
+if not find_spec("former_nb"):
+    %pip install -q "{BRANCH}\""""
 
 
 def is_install(cell):
