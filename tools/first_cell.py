@@ -2,9 +2,10 @@
 
 python tools/first_cell.py   add it where it is missing, mend it where it differs
 
-Run this for a new page, for a new version, and after a merge that has lost a cell. Where the package
-is found the cell does nothing. `#| hide` keeps it off the site and out of README.md, tests/test_pages.py out of the
-lines that a reader has to read, and tools/run.py out of the code that outputs come from.
+Run this for a new page, for a new version, and after a merge that has lost a cell. Where the
+package is found the cell does nothing. `#| hide` keeps it off the site and out of README.md,
+tests/test_pages.py out of the lines that a reader has to read, and tools/run.py out of the code
+that outputs come from.
 """
 
 import json
