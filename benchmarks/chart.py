@@ -50,7 +50,10 @@ def cell(found: dict | None, who: str) -> str:
     "A ratio with its quartiles; ours against itself with the share of the limit."
     if found is None or who not in found["ratio"]:
         return "–"
-    text = "{1:.2f} ({0:.2f}–{2:.2f})".format(*found["ratio"][who])
+    ratio = found["ratio"][who]
+    if len(ratio) == 1:  # of a run of which only medians were kept
+        return f"{ratio[0]:.2f}"
+    text = "{1:.2f} ({0:.2f}–{2:.2f})".format(*ratio)
     share = who == "ours again" and found["limit"]
     return f"{text}; {share:.0%} of the limit" if share else text
 
@@ -76,10 +79,15 @@ def table(several: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def median(ratio: list[float]) -> float:
+    "The middle of the quartiles, or the only number."
+    return ratio[len(ratio) // 2]
+
+
 def span(several: list[dict], name: str, who: str) -> str:
     "The median of a ratio; from the least to the largest where several machines measured it."
     ratios = [run["workloads"][name]["ratio"] for run in several if name in run["workloads"]]
-    medians = sorted(ratio[who][1] for ratio in ratios if who in ratio)
+    medians = sorted(median(ratio[who]) for ratio in ratios if who in ratio)
     if not medians:
         return "–"
     ends = (f"{median:.2f}".lstrip("0") for median in (medians[0], medians[-1]))

@@ -190,6 +190,24 @@ def test_the_table_has_a_column_per_run_and_a_row_per_peer():
     assert lines[-1] == "cpu, a core, 2 thread(s): torch 2.13."
 
 
+def test_a_run_of_medians_only_has_a_number_in_the_table_and_widens_a_range():
+    quartiles, only = [0.5, 0.57, 0.6], [0.76]
+    run = {"threads": 1, "versions": {}}
+    several = [
+        run
+        | {"device": f"cpu, {n}", "workloads": {"work": {"ratio": {"theirs": r}, "limit": None}}}
+        for n, r in enumerate((quartiles, only))
+    ]
+    assert "| work | theirs | 0.57 (0.50–0.60) | 0.76 |" in chart.table(several)
+    assert chart.span(several, "work", "theirs") == ".57 to .76"
+
+
+def test_each_file_of_medians_only_says_so():
+    for run in results():
+        ratios = [q for w in run["workloads"].values() for q in w["ratio"].values()]
+        assert ("note" in run) == any(len(ratio) == 1 for ratio in ratios)
+
+
 def test_an_unknown_name_is_told_the_known_ones(capsys):
     with pytest.raises(SystemExit, match="nonsense"):
         main(["nonsense"])

@@ -290,3 +290,54 @@ def test_every_mark_is_known_also_where_the_plugin_that_brings_it_is_off():
     texts = [file.read_text(encoding="utf-8") for file in (ROOT / "tests").glob("*.py")]
     used = {name for text in texts for name in re.findall(r"pytest\.mark\.(\w+)", text)}
     assert "filterwarnings" in used and used - of_pytest <= known
+
+
+# ---------------------------------------------------------------- the weekly table
+
+JUNIT = """<testsuites><testsuite>
+<testcase classname="tests.test_a" name="test_one"/>
+<testcase classname="tests.test_a" name="test_two[`x`]"><failure message="no"/></testcase>
+<testcase classname="tests.test_b" name="test_three"><skipped/></testcase>
+<testcase classname="tests.test_b" name="test_four"><error message="no"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_a_weekly_row_counts_tests_and_the_table_names_those_that_failed(tmp_path, capsys):
+    weekly = tool("weekly")
+    report = tmp_path / "report.xml"
+    report.write_text(JUNIT)
+    files = {name: tmp_path / f"row-{name}.json" for name in ("newest", "nightly")}
+    weekly.main(["row", "newest", "--report", str(report), "--out", str(files["newest"])])
+    weekly.main(["row", "nightly", "--report", "none.xml", "--out", str(files["nightly"])])
+    assert capsys.readouterr().out.splitlines() == [
+        "newest: 2 failed, 1 passed, 1 skipped",
+        "nightly: the tests did not run",
+    ]
+    out = tmp_path / "weekly.json"
+    weekly.main(["table", *map(str, files.values()), "--out", str(out)])
+    runs = weekly.read(out)
+    assert [run["name"] for run in runs] == ["newest", "nightly"]
+    assert runs[0]["packages"]["torch"] and runs[0]["python"].startswith("3.")
+    lines = weekly.markdown(runs).splitlines()
+    rows = {line.split("**")[1]: line for line in lines if line.startswith("| **")}
+    assert "2 failed, 1 passed, 1 skipped" in rows["newest"] and "torch " in rows["newest"]
+    assert "the tests did not run" in rows["nightly"] and "not run yet" in rows["oldest"]
+    assert "- `tests.test_a::test_two[x]`" in weekly.markdown(runs)
+
+
+def test_where_no_weekly_run_was_the_table_says_so(tmp_path):
+    weekly = tool("weekly")
+    text = weekly.markdown(weekly.read(tmp_path / "weekly.json"))
+    assert text.count("not run yet") == len(weekly.KINDS) and "passed" not in text
+
+
+def test_the_weekly_workflow_runs_each_kind_of_the_table_and_the_site_takes_it():
+    weekly = tool("weekly")
+    workflows = ROOT / ".github" / "workflows"
+    text = (workflows / "weekly.yaml").read_text(encoding="utf-8")
+    assert set(re.findall(r"versions: (\w+)", text)) == set(weekly.KINDS) and "cron:" in text
+    assert (
+        text.count("tools/weekly.py") == 3 and "name: weekly\n          path: weekly.json" in text
+    )
+    site = (workflows / "site.yaml").read_text(encoding="utf-8")
+    assert "--name weekly --dir docs" in site and "workflows: [weekly]" in site

@@ -56,7 +56,8 @@ BUILDS = {  # lesson -> the build after it
 AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/02_additive": ["04_masks", "07_text", "deeper/07_batches", "08_training"]
     + ["13_encoder_decoder"],  # the network in a model that is trained
-    "deeper/03_equivalent_forms": ["12_modern_decoder"],  # heads that share keys and values
+    "deeper/03_equivalent_forms": ["07_text", "deeper/07_batches", "08_training", "10_generator"]
+    + ["12_modern_decoder"],  # heads that share keys and values, and wide ones in a model
     "deeper/04_mask_patterns": ["10_generator"],  # a mask in a whole model
     "deeper/04_flash": ["10_generator"],
     "deeper/05_relative_positions": ["12_modern_decoder"],
@@ -325,7 +326,8 @@ def toc(nbs):
         "The path": [f"file: {page}" for page in STEPS if page in there] + glossary,
         "Deep dives": [f"file: {page}" for page in DIVES if page in there],
         "Solutions": ["glob: solutions/*"],
-        "API": ["file: api/house", *(f"glob: api/{folder}/*" for folder in LEVEL), "file: api/cli"],
+        "API": ["file: api/house", "file: api/versions"]
+        + [*(f"glob: api/{folder}/*" for folder in LEVEL), "file: api/cli"],
     }
     lines = ["# Written by `python tools/order.py --toc`.", "root: index", "subtrees:"]
     for caption, entries in parts.items():

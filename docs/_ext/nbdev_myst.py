@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import order
+import weekly
 
 
 def settings():
@@ -681,10 +682,23 @@ def house_page():
     return "\n".join(lines)
 
 
+VERSIONS = """Once a week the library's tests run on versions that nobody has chosen. What they said
+last stands here, failures with their names. The versions that are tested at every change, all
+together, are in [constraints.txt]({git_url}/blob/{branch}/constraints.txt), and what pip accepts is
+in [settings.ini]({git_url}/blob/{branch}/settings.ini)."""
+
+
+def versions_page():
+    """Which versions work: the table of the last weekly run, or "not run yet"."""
+    runs = weekly.read(ROOT / "docs" / "weekly.json")
+    lines = ["# Which versions work", "", VERSIONS.format(**SETTINGS), "", weekly.markdown(runs)]
+    return "\n".join(lines) + "\n"
+
+
 def write_api_pages(app):
     """Write `nbs/api/`, a folder that git ignores by its own `.gitignore`."""
     pages = {f"{module.replace('.', '/')}.md": api_page(module) for module in api_modules()}
-    pages |= {"house.md": house_page(), ".gitignore": "*\n"}
+    pages |= {"house.md": house_page(), "versions.md": versions_page(), ".gitignore": "*\n"}
     folder = Path(app.srcdir) / "api"
     folder.mkdir(exist_ok=True)
     written = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
