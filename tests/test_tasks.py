@@ -1,6 +1,7 @@
 """Tasks: a file of one's own by the command line, and settings that say what the configurations
 say."""
 
+import ast
 import json
 import os
 import subprocess
@@ -170,6 +171,17 @@ def test_new_refuses_a_name_that_its_file_cannot_have(tmp_path, monkeypatch, nam
     monkeypatch.chdir(tmp_path)
     refused(former("new", name), "name: expected ")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_page_types_what_new_writes():
+    file = ROOT / "former_nb" / "commands" / "example.py"
+    written = file.read_text(encoding="utf-8").replace("class Example(", "class Vowels(")
+    page = read_json("page", ROOT / "nbs" / "deeper" / "16_own_task.ipynb")
+    typed = ["".join(cell["source"]) for cell in page["cells"] if cell["cell_type"] == "code"]
+    cells = [ast.parse(cell) for cell in typed if "%pip" not in cell]
+    there = {ast.dump(node) for tree in cells for node in tree.body}
+    for node in ast.parse(written).body[1:]:  # after the docstring
+        assert ast.dump(node) in there, ast.unparse(node)
 
 
 def test_who_looks_for_help_is_led_to_a_task_of_their_own():
