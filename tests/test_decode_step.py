@@ -19,8 +19,8 @@ from former_nb.decoding.decode_step import (
     Product,
     StaticCache,
     as_decode_step,
-    unknown_part,
 )
+from former_nb.decoding.known_parts import unknown_part
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.config import TransformerConfig
@@ -276,7 +276,7 @@ def test_it_says_when_it_writes(caplog):
         assert isinstance(as_decode_step(language_model(), 20), DecodeStep)
         few = language_model()
         assert as_decode_step(few, 3) is few
-    assert "written-out step" in caplog.text and "fewer than 8" in caplog.text
+    assert "written-out step" in caplog.text and "fewer than 16" in caplog.text
 
 
 def test_memory_that_is_full(monkeypatch, caplog):

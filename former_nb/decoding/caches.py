@@ -14,10 +14,11 @@ import torch
 
 from ..attention.dot_product import attention
 from ..attention.mask_patterns import sliding_window_mask
+from ..base.core import in_eval_mode
 from ..base.guards import check_choice, check_int, check_that, check_type, merge_masks
 from ..data.text import BOS, EOS, PAD, UNK, pad_rows
 from ..data.tokens import TextTokenizer
-from .decode_step import DecodeStep, as_decode_step, in_eval_mode
+from .decode_step import DecodeStep, as_decode_step
 from .decoding import next_tokens, sample
 from former_nb.decoding.prompts import (
     append_columns,
@@ -74,6 +75,11 @@ class KVBuffer:
         self.end += T
         self.length += T
         return self.k, self.v
+
+    def drop_last(self) -> None:
+        "Forget the newest token; the next one is written over it."
+        self.end -= 1
+        self.length -= 1
 
     def _read_only(self):
         "Whether the blocks may not be written: gradients are on, or another mode made them."
@@ -199,6 +205,23 @@ class KVCache(list):
         "How many texts it keeps; None before the first token."
         blocks = self[0].buffer.blocks
         return None if blocks is None else len(blocks[0])
+
+    def is_plain(self) -> bool:
+        "Whether its layers call `attention` and nothing else, all with the same window."
+        window = self[0].window
+        for layer in self:
+            if type(layer) is not LayerCache or type(layer.buffer) is not KVBuffer:
+                return False
+            if layer.window != window or layer.buffer.window != window:
+                return False
+            function = layer.attend
+            if window is not None:
+                if type(function) is not SlidingWindow or function.window != window:
+                    return False
+                function = function.attend
+            if function is not attention:
+                return False
+        return True
 
     def reorder(
         self,
