@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FEW', 'by_columns', 'Product', 'bias_of', 'as_function', 'StepBlock', 'Place', 'Places', 'StaticLayer', 'StaticCache',
-           'DecodeStep', 'Int8Product', 'as_decode_step', 'reason_for_modules']
+           'drop_to', 'DecodeStep', 'Int8Product', 'as_decode_step', 'reason_for_modules']
 
 # %% ../../nbs/deeper/11_what_a_token_costs.ipynb #wtc0imp
 import logging
@@ -42,7 +42,8 @@ class Product:
         self,
         *layers: nn.Linear,
     ):
-        weight = torch.cat([layer.weight.detach() for layer in layers])  # (n, m)
+        weights = [layer.weight.detach() for layer in layers]
+        weight = weights[0] if len(weights) == 1 else torch.cat(weights)  # (n, m)
         self.weight = by_columns(weight).t()  # (m, n), contiguous
         self.bias = None
         if any(layer.bias is not None for layer in layers):
@@ -118,8 +119,7 @@ class StepBlock:
         h = self.n_heads
         g = self.n_kv_heads
         heads = self.w_qkv(x).view(B, h + 2 * g, 1, self.d_k)
-        qk, v = heads.split([h + g, g], dim=1)
-        q, k = place.turn(qk).split([h, g], dim=1)
+        q, k, v = place.turn(heads, h, g)
         k, v = layer.buffer.update(k, v)  # (B, g, S, d_k), all that are kept
         q = q.reshape(B, g, h // g, self.d_k)  # heads that share keys are queries of one head
         y = F.scaled_dot_product_attention(q, k, v, place.mask)
@@ -142,11 +142,15 @@ class Place:
         self.sin = sin  # (1, d_k), negative in the first half
         self.mask = mask  # (1, g, h / g, S) numbers to add, or booleans; None allows every key
 
-    def turn(self, x):  # (B, heads, 1, d_k)
-        "`rotate`: the other feature of a pair is half a head away."
+    def turn(self, heads, h, g):  # (B, h + 2 g, 1, d_k)
+        "Queries, keys and values; `rotate` of the first two, a pair's other feature half a head away."
         if self.cos is None:
-            return x
-        return (x * self.cos + x.roll(x.shape[-1] // 2, -1) * self.sin).type_as(x)
+            return heads.split_with_sizes([h, g, g], dim=1)
+        qk, v = heads.split_with_sizes([h + g, g], dim=1)
+        other = qk.roll(qk.shape[-1] // 2, -1)
+        turned = (qk * self.cos + other * self.sin).type_as(qk)
+        q, k = turned.split_with_sizes([h, g], dim=1)
+        return q, k, v
 
 
 class Places:
@@ -173,7 +177,8 @@ class Places:
 
     def make_bias(self, n):
         "What a query adds to its scores with the n keys up to its own, (1, g, h / g, n)."
-        bias = self.positions.bias(1, n, self.like.device)  # (1, h, 1, n)
+        bias = in_eval_mode(self.positions, self.positions.bias)
+        bias = bias(1, n, self.like.device)  # (1, h, 1, n)
         return bias.detach().to(self.like.dtype).view(1, *self.heads, n)
 
     def at(
@@ -286,6 +291,13 @@ class StaticCache(list):
 _log = logging.getLogger(__name__)
 
 
+def drop_to(cache, length):
+    "Let every layer of a cache forget what it has read after so many tokens."
+    for layer in cache:
+        while layer.length > length:
+            layer.buffer.drop_last()
+
+
 class DecodeStep:
     """What a model computes for one new token of each row, written out with its weights.
 
@@ -301,8 +313,10 @@ class DecodeStep:
         model: nn.Module,  # LanguageModel, ModernDecoder, or an EncoderDecoder for its target
         product: type[Product] = Product,  # or `Int8Product`: faster for large weights, and rounded
         compiled: bool = False,  # by `torch.compile`, for a `StaticCache`; the first token waits
+        watch: bool = True,  # look before each token whether the model has changed
     ):
         check_choice("compiled", compiled, (True, False))
+        check_choice("watch", watch, (True, False))
         makes = isinstance(product, type) and issubclass(product, Product)
         check_that(makes, "product", "Product or Int8Product", product, TypeError)
         unknown = unknown_part(model)
@@ -312,6 +326,7 @@ class DecodeStep:
         self.read = in_eval_mode(model, getattr(model, "decode", model))
         self.product = product
         self.compiled = compiled
+        self.watch = watch
         self.device = next(model.parameters()).device
         self.reason: str | None = None  # why the modules compute, if they do
         try:
@@ -327,8 +342,8 @@ class DecodeStep:
         "Copy the weights as they are now; the first token will be compared."
         self.compared = False
         with torch.no_grad():
-            in_eval_mode(self.model, self.build)(self.product)
-        self.snapshot = Snapshot(self.model)
+            self.build(self.product)
+        self.snapshot = Snapshot(self.model) if self.watch else None
 
     def build(self, product):
         "One step from the weights."
@@ -371,8 +386,12 @@ class DecodeStep:
         memories = [None] * len(self.blocks)
         if self.goes_short(tokens, attend):
             return self.next_logits(tokens, attend, memories)
-        logits = self.read(tokens, attend)
-        self.compare(tokens, attend, memories, logits)
+
+        def by_modules(tokens):
+            return self.read(tokens, attend)
+
+        logits = by_modules(tokens)
+        self.compare(tokens, attend, memories, logits, by_modules)
         return logits
 
     def decode(
@@ -389,8 +408,12 @@ class DecodeStep:
         memories = [(keys_values, memory_mask, attend_memory) for keys_values in memory]
         if self.goes_short(tgt, attend):
             return self.next_logits(tgt, attend, memories)
-        logits = self.read(tgt, memory, memory_mask, attend, attend_memory)
-        self.compare(tgt, attend, memories, logits)
+
+        def by_modules(tokens):
+            return self.read(tokens, memory, memory_mask, attend, attend_memory)
+
+        logits = by_modules(tgt)
+        self.compare(tgt, attend, memories, logits, by_modules)
         return logits
 
     def goes_short(self, tokens, attend):
@@ -399,41 +422,44 @@ class DecodeStep:
             return False
         if self.added is not None and attend.length >= len(self.added):
             return False
-        if not self.snapshot.holds():
+        if self.has_changed():
             self.compared = False
             _log.info("the model has changed: its modules write the rest of the text")
         return self.compared
+
+    def has_changed(self):
+        "Whether the weights that were copied are no longer those of the model."
+        return self.snapshot is not None and not self.snapshot.holds()
 
     def may_write(self, attend):
         "Whether it is a plain cache with something in it, and no gradients are wanted."
         plain = getattr(attend, "is_plain", None)
         return plain is not None and attend.length > 0 and plain() and not torch.is_grad_enabled()
 
-    def compare(self, tokens, cache, memories, logits):  # (B, T), …, (B, T, vocab_size)
-        "When the modules have read: does the step find the same for the last token?"
+    def compare(self, tokens, cache, memories, logits, by_modules):
+        "When the modules have read tokens (B, T): does the step find the same for the last one?"
         if not self.may_write(cache) or cache.length == 1:  # alone, it attends to itself anyway
             return
-        if cache.length <= tokens.shape[1] + 1 and not self.snapshot.holds():  # a text begins
+        if self.has_changed():
+            self.compared = False
+            if cache.length > tokens.shape[1] + 1:  # in the middle of a text
+                return
             self.copy_again()
-        if self.reason is not None or self.compared or not self.snapshot.holds():
+        if self.compared or self.reason is not None:
             return
-        layers = [(layer.buffer, dict(vars(layer.buffer))) for layer in cache]
-        newest = [(buffer.k[:, :, -1:].clone(), buffer.v[:, :, -1:].clone()) for buffer, _ in layers]
-        for buffer, _ in layers:
-            buffer.drop_last()
+        before = cache.length - 1
+        last = tokens[:, -1:]
+        drop_to(cache, before)
         try:
-            ours = self.next_logits(tokens[:, -1:], cache, memories)
+            ours = self.next_logits(last, cache, memories)
             self.reason = self.difference(ours, logits[:, -1:])
         except Exception as error:  # whatever it is, the modules can go on
             self.reason = f"{type(error).__name__}, {error}"
-        if self.reason is None:
-            self.compared = True
-            return
-        _log.warning("tokens are computed by the modules: the step differs, %s", self.reason)
-        for (buffer, state), (k, v) in zip(layers, newest):
-            vars(buffer).update(state)
-            buffer.k[:, :, -1:].copy_(k)
-            buffer.v[:, :, -1:].copy_(v)
+        self.compared = self.reason is None
+        if not self.compared:
+            _log.warning("tokens are computed by the modules: the step differs, %s", self.reason)
+            drop_to(cache, before)
+            by_modules(last)  # so that the keys and values in the cache are theirs
 
     def difference(self, ours, theirs):  # both (B, 1, vocab_size)
         "In words, if it is more than rounding."
@@ -535,6 +561,7 @@ FEW = 16  # tokens; for fewer, the copy of the weights takes longer than the ste
 def as_decode_step(
     model: Any,  # a `DecodeStep` comes back as it is
     max_new_tokens: int,  # of each row, at most
+    watch: bool = True,  # as for `DecodeStep`; False where nothing else runs in between
 ) -> Any:  # a `DecodeStep`, or the model itself
     "A `DecodeStep` where that is possible and pays; the log says why not."
     if isinstance(model, DecodeStep):
@@ -542,7 +569,7 @@ def as_decode_step(
     reason = reason_for_modules(model, max_new_tokens)
     if reason is None:
         try:
-            step = DecodeStep(model)
+            step = DecodeStep(model, watch=watch)
             _log.info("tokens are computed by the written-out step")
             return step
         except Exception as error:  # whatever a model is, its modules can compute it

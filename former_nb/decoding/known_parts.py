@@ -41,7 +41,11 @@ KNOWN = {  # parts of models that the step writes out
     *(MultiHeadAttention, GroupedQueryAttention, CrossAttention, nn.Linear, nn.Dropout),
     *(nn.LayerNorm, nn.RMSNorm, RMSNorm, nn.Identity, nn.Embedding, Embedding, EmbedNorm),
     *(LearnedPositions, SinusoidalPositions, Rotary, ScaledRotary, ALiBi, RelativeBias),
-    *(nn.ModuleDict, ParametrizationList, LowRank),  # a weight is read with its difference of low rank
+    *(
+        nn.ModuleDict,
+        ParametrizationList,
+        LowRank,
+    ),  # a weight is read with its difference of low rank
 }
 EVERY_CALL = ("__call__", "_call_impl", "_wrapped_call_impl")  # of any module
 
