@@ -276,7 +276,7 @@ def test_it_says_when_it_writes(caplog):
         assert isinstance(as_decode_step(language_model(), 20), DecodeStep)
         few = language_model()
         assert as_decode_step(few, 3) is few
-    assert "written-out step" in caplog.text and "fewer than 16" in caplog.text
+    assert "written-out step" in caplog.text and "fewer than 12" in caplog.text
 
 
 def test_memory_that_is_full(monkeypatch, caplog):

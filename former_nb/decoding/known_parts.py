@@ -118,8 +118,8 @@ class Snapshot:
     """What a model is made of, to be compared with what it is later.
 
     It sees weights that are written, moved or replaced, parts and settings that are replaced, added
-    or removed, hooks, and methods replaced on an object or a class. One thing it cannot see: numbers
-    written through `weight.data`, behind autograd's back.
+    or removed, hooks, and methods replaced on an object or a class. One thing it cannot see is what
+    is written through `weight.data`, behind autograd's back.
     """
 
     def __init__(self, model: nn.Module):
