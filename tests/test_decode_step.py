@@ -321,6 +321,7 @@ def test_bad_arguments():
     model = language_model()
     refuses(lambda: DecodeStep(model, product=3), TypeError, "product", "3")
     refuses(lambda: DecodeStep(model, compiled="yes"), ValueError, "compiled", "yes")
+    refuses(lambda: DecodeStep(model, watch=None), ValueError, "watch", "None")
     refuses(lambda: StaticCache(0, 3), ValueError, "n_layers", "0")
     refuses(lambda: DecodeStep(model.to("meta"), Int8Product), ValueError, "product", "meta")
 

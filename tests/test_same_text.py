@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from refusals import refuses
 from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 from torch.nn.utils.parametrize import register_parametrization
@@ -24,6 +25,7 @@ from former_nb.decoding.caches import (
     stream,
 )
 from former_nb.decoding.decode_step import DecodeStep, StaticCache, as_decode_step
+from former_nb.decoding.decoding import generate
 from former_nb.decoding.sampling import Sampling
 from former_nb.inspection.recording import Recorder
 from former_nb.models.bart import BartEncoderDecoder
@@ -524,3 +526,52 @@ def test_where_it_differs_the_cache_is_that_of_the_modules(window, monkeypatch):
     )
     ours = read(DecodeStep(model), KVCache(2, window))
     assert same(ours, read(model, KVCache(2, window)))
+
+
+# ---------------------------------------------------------------- where a text is
+
+
+def look(function):
+    "As a reader wraps what attends."
+    return lambda *args, **options: function(*args, **options)
+
+
+class Look:
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *args, **options):
+        return self.function(*args, **options)
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+@torch.no_grad()
+def test_a_cache_inside_a_function_is_refused(make):
+    model = make()
+    decode = decoder(model, model)
+    for wrap in (look, Look, lambda c: partial(c, is_causal=False), lambda c: look(Look(c))):
+        refuses(lambda: decode(TOKENS, [wrap(c) for c in KVCache(2)]), ValueError, "attend")
+    whole = decode(TOKENS, attention)
+    for attend in (look(attention), [Look(attention)] * 2, KVCache(2, attend=look(attention))):
+        assert same(decode(TOKENS, attend), whole)
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_a_list_of_layers_is_a_cache(make):
+    model = make()
+    ours = read(decoder(model, model), [LayerCache(), LayerCache()])
+    with torch.no_grad():
+        assert same(ours, decoder(model, model)(TOKENS, attention))
+
+
+@pytest.mark.parametrize("name", ["learned", "sinusoidal", "rotary", "alibi"])
+def test_a_loop_asks_a_list_of_layers(name):
+    model = MODELS[name]()
+    prompts = TOKENS[:, :5]
+    right = generate(model, prompts, 20)
+    assert generate(model, prompts, 20, attend=[LayerCache(), LayerCache()]).equal(right)
+    wrapped = [look(c) for c in KVCache(2)]
+    refuses(lambda: generate(model, prompts, 20, attend=wrapped), ValueError, "attend", "inside")
+    started = KVCache(1)
+    started[0].buffer.length = 3
+    refuses(lambda: model(prompts, [*started, attention]), ValueError, "attend", "[0, 3]")
