@@ -271,11 +271,20 @@ def test_a_model_that_it_does_not_know_uses_its_modules(make, part, caplog):
     assert texts == generate_rows(model, [[5, 6], [7]], 12, GREEDY, use_cache=False, **FREE)
 
 
+def test_a_larger_model_wants_more_tokens(monkeypatch, caplog):
+    model = language_model()
+    monkeypatch.setattr("former_nb.decoding.decode_step.LARGE", 999)
+    with caplog.at_level("INFO", "former_nb"):
+        assert as_decode_step(model, 15) is model
+        assert isinstance(as_decode_step(model, 16), DecodeStep)
+    assert "fewer than 16" in caplog.text
+
+
 def test_it_says_when_it_writes(caplog):
     with caplog.at_level("INFO", "former_nb"):
         assert isinstance(as_decode_step(language_model(), 20), DecodeStep)
         few = language_model()
-        assert as_decode_step(few, 3) is few
+        assert as_decode_step(few, 11) is few
     assert "written-out step" in caplog.text and "fewer than 12" in caplog.text
 
 
