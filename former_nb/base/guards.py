@@ -6,7 +6,8 @@ trust it. Every error names the argument, what was expected and what came.
 """
 
 import math
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -28,6 +29,7 @@ __all__ = [
     "check_type",
     "check_tensor",
     "check_ids",
+    "length_of",
     "check_over",
     "check_attention",
     "merge_masks",
@@ -222,6 +224,43 @@ def check_ids(
     fits = low >= 0 and high < vocab_size
     check_that(fits, name, f"numbers from 0 to {vocab_size - 1}", wrong)
     return sizes
+
+
+def length_of(
+    attend,  # what a model is given as `attend`: a function, a cache, or a list with one a layer
+) -> int:  # how many tokens it has kept: the position of the next one
+    """0 for what keeps nothing. A list is as long as the caches in it.
+
+    Raises `ValueError` for a cache inside a function, which nobody can ask for its length: all its
+    tokens would be at the first position. The function belongs into the cache.
+    """
+    length = getattr(attend, "length", None)
+    if length is not None or torch.compiler.is_compiling():  # it cannot look into functions
+        return length or 0
+    functions = attend if isinstance(attend, list) else [attend]
+    for function in functions:
+        if not hasattr(function, "length") and _holds_cache(function):
+            wanted = "the function inside the cache, as KVCache(2, attend=look(attention))"
+            check_that(False, "attend", wanted, f"a cache inside {function!r:.100}")
+    lengths = {getattr(function, "length", 0) for function in functions}
+    check_that(len(lengths) < 2, "attend", "caches of the same length", sorted(lengths))
+    return lengths.pop() if lengths else 0
+
+
+def _holds_cache(function, depth=3):
+    "Whether a function calls a cache, as far as its variables, arguments and attributes tell."
+    held = [*(getattr(function, "__defaults__", None) or ()), getattr(function, "__self__", None)]
+    held += (getattr(function, "__kwdefaults__", None) or {}).values()
+    held += getattr(function, "__dict__", {}).values()
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):  # one that is empty has no contents
+            held.append(cell.cell_contents)
+    if isinstance(function, partial):
+        held += [function.func, *function.args, *function.keywords.values()]
+    for value in filter(callable, held):
+        if hasattr(value, "length") or depth > 1 and _holds_cache(value, depth - 1):
+            return True
+    return False
 
 
 def check_over(

@@ -11,6 +11,7 @@ from itertools import islice
 import torch
 
 from ..attention.dot_product import attention
+from ..base.guards import length_of
 from .prompts import check_writing
 
 # %% ../../nbs/11_decoding.ipynb #pick0001
@@ -41,7 +42,7 @@ def next_tokens(
 ):  # an iterator without end, of (B,)
     "The next token of each row, then the next."
     while True:
-        start = getattr(attend, "length", 0)  # how many tokens a cache has read
+        start = length_of(attend)  # how many tokens a cache has read
         logits = model(tokens[:, start:], attend)[:, -1]  # (B, vocab_size)
         new = pick(logits)  # (B,)
         yield new

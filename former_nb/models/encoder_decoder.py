@@ -12,7 +12,14 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
 from ..attention.multi_head import MultiHeadAttention
-from ..base.guards import check_attended, check_ids, check_tensor, check_that, check_type
+from former_nb.base.guards import (
+    check_attended,
+    check_ids,
+    check_tensor,
+    check_that,
+    check_type,
+    length_of,
+)
 from ..data.text import IGNORE, pad_rows
 from .block import Block, Embedding, Stack
 from .config import TransformerConfig
@@ -151,7 +158,7 @@ class EncoderDecoder(nn.Module, Pretrained):
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at each position of the target."
         check_ids("tgt", tgt, self.tgt_config.vocab_size)
-        x = self.tgt_embed(tgt, getattr(attend, "length", 0))  # (B, T, d_model)
+        x = self.tgt_embed(tgt, length_of(attend))  # (B, T, d_model)
         x = self.decoder(x, memory, memory_mask, attend, attend_memory)
         return self.head(x)
 

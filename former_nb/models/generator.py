@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ..attention.dot_product import attention
-from ..base.guards import check_ids, check_type
+from ..base.guards import check_ids, check_type, length_of
 from .block import Embedding, Stack
 from .config import TransformerConfig
 from .pretrained import Pretrained
@@ -37,7 +37,7 @@ class LanguageModel(nn.Module, Pretrained):
         attend=attention,  # as for `Stack`, such as a `KVCache`
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every position."
-        start = getattr(attend, "length", 0)  # how many tokens a cache has kept
+        start = length_of(attend)  # how many tokens a cache has kept
         if start == 0:  # what follows in a cache was chosen among the model's own tokens
             check_ids("tokens", tokens, self.config.vocab_size)
         x = self.embed(tokens, start)  # (B, T, d_model)

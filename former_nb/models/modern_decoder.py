@@ -15,7 +15,7 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import Rotary
-from ..base.guards import check_heads, check_ids, check_ints, check_that
+from ..base.guards import check_heads, check_ids, check_ints, check_that, length_of
 
 # %% ../../nbs/12_modern_decoder.ipynb #md12rmsclass
 class RMSNorm(nn.Module):
@@ -148,7 +148,7 @@ class ModernDecoder(nn.Module):
         attend=attention,  # for all blocks, or a list with one for each, such as a `KVCache`
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every position."
-        if getattr(attend, "length", 0) == 0:  # a cache has seen tokens that were checked
+        if length_of(attend) == 0:  # a cache has seen tokens that were checked
             check_ids("tokens", tokens, self.embed.num_embeddings)
         n = len(self.blocks)
         functions = attend if isinstance(attend, list) else [attend] * n
