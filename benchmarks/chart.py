@@ -91,7 +91,7 @@ def span(several: list[dict], name: str, who: str) -> str:
     if not medians:
         return "–"
     ends = (f"{median:.2f}".lstrip("0") for median in (medians[0], medians[-1]))
-    return " to ".join(dict.fromkeys(ends))  # one number where both are alike
+    return "–".join(dict.fromkeys(ends))  # one number where both are alike
 
 
 def readme(several: list[dict]) -> str:

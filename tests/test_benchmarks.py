@@ -71,7 +71,7 @@ def test_the_readme_gives_a_range_and_leaves_out_what_nobody_measured(monkeypatc
     several += [run_of("cpu, a", some=0.1) | {"threads": 2}]
     rows = [
         "| one | peer | 1.05 | – |",
-        "| some | peer | .72 to .90 | – |",
+        "| some | peer | .72–.90 | – |",
         "| gpu | peer | – | .50 |",
     ]
     assert chart.readme(several).splitlines()[2:] == rows
@@ -199,7 +199,7 @@ def test_a_run_of_medians_only_has_a_number_in_the_table_and_widens_a_range():
         for n, r in enumerate((quartiles, only))
     ]
     assert "| work | theirs | 0.57 (0.50–0.60) | 0.76 |" in chart.table(several)
-    assert chart.span(several, "work", "theirs") == ".57 to .76"
+    assert chart.span(several, "work", "theirs") == ".57–.76"
 
 
 def test_each_file_of_medians_only_says_so():

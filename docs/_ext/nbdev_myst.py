@@ -691,7 +691,11 @@ in [settings.ini]({git_url}/blob/{branch}/settings.ini)."""
 def versions_page():
     """Which versions work: the table of the last weekly run, or "not run yet"."""
     runs = weekly.read(ROOT / "docs" / "weekly.json")
+    wheel = "{lib_name}-{version}-py3-none-any.whl".format(**SETTINGS)
+    links = dict(wheel=f'<a href="../{wheel}">the wheel of {SETTINGS["version"]}</a>')
+    links |= dict(notebooks='<a href="../notebooks.zip">all notebooks</a>')
     lines = ["# Which versions work", "", VERSIONS.format(**SETTINGS), "", weekly.markdown(runs)]
+    lines += ["", "This site carries {wheel} and {notebooks}, too.".format(**links)]
     return "\n".join(lines) + "\n"
 
 
