@@ -200,12 +200,11 @@ class PartialRotary(Rotary):
     def turn(
         self,
         t: torch.Tensor,  # (B, h, T, d_k), queries or keys
-        at: int | torch.Tensor = 0,  # as for `Rotary`
-        endless: bool = False,  # as for `Rotary`
+        positions: torch.Tensor | None = None,  # as for `Rotary`
     ) -> torch.Tensor:  # (B, h, T, d_k)
         "Turn the last features of each token by its position."
         still, turning = t.split([self.d_k - self.d_rotary, self.d_rotary], dim=-1)
-        return torch.cat([still, super().turn(turning, at, endless)], dim=-1)
+        return torch.cat([still, super().turn(turning, positions)], dim=-1)
 
 # %% ../../nbs/deeper/12_since_llama.ipynb #a12mla5
 class LatentAttention(nn.Module):

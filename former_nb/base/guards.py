@@ -28,6 +28,8 @@ __all__ = [
     "check_type",
     "check_tensor",
     "check_ids",
+    "check_positions",
+    "goes_beyond",
     "check_over",
     "check_attention",
     "merge_masks",
@@ -222,6 +224,31 @@ def check_ids(
     fits = low >= 0 and high < vocab_size
     check_that(fits, name, f"numbers from 0 to {vocab_size - 1}", wrong)
     return sizes
+
+
+def goes_beyond(
+    numbers: torch.Tensor,  # integers, of any shape
+    end: int,
+) -> bool:
+    """Whether one of the numbers is `end` or more.
+
+    We look on the CPU only: on a GPU we would have to wait for the values, and inside
+    `torch.compile` there are none.
+    """
+    seen = numbers.device.type == "cpu" and not torch.compiler.is_compiling()
+    return seen and numbers.numel() > 0 and bool(numbers.max() >= end)
+
+
+def check_positions(
+    positions,  # what came
+    T: int,  # number of tokens
+    max_len: int = LARGEST,  # positions are 0 to max_len - 1
+    axes: str | None = None,  # (T,) or (B, T) if left out
+) -> None:
+    "Raise `TypeError` or `ValueError` unless these are positions of T tokens. As `check_ids`."
+    if axes is None:
+        axes = "B T" if getattr(positions, "ndim", 1) == 2 else "T"
+    check_ids("positions", positions, max_len, axes, T=T)
 
 
 def check_over(

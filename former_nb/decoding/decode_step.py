@@ -186,7 +186,7 @@ class Places:
         if isinstance(self.positions, Rotary):
             if position < len(self.cos):
                 return Place(self.cos[position : position + 1], self.sin[position : position + 1])
-            rows = self.positions.rows(position, 1, endless=window is not None)  # or refuses
+            rows = self.positions.rows(torch.tensor([position], device="cpu"), 1)
             return Place(*self.signed(*rows))
         if isinstance(self.positions, DistanceBias):
             S = position + 1 if window is None else min(position + 1, window)
@@ -266,6 +266,13 @@ class StaticCache(list):
     def length(self) -> int:
         "How many tokens every layer has seen: the position of the next one."
         return self[0].length
+
+    def positions(
+        self,
+        T: int,  # number of new tokens
+    ) -> torch.Tensor:  # (T,) integers, on the CPU
+        "Where the next tokens are: behind those that were seen."
+        return torch.arange(self.length, self.length + T, device="cpu")
 
 # %% ../../nbs/deeper/11_what_a_token_costs.ipynb #wtc6known
 def keeps_plainly(attend) -> bool:
@@ -390,10 +397,11 @@ class DecodeStep:
         self,
         tokens: torch.Tensor,  # (B, T) integers
         attend=attention,  # such as a `KVCache`
+        positions: torch.Tensor | None = None,  # as for `LanguageModel`
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "As `LanguageModel`: one token by the step, several by the modules."
-        if not self.goes_short(tokens, attend):
-            return self.read(tokens, attend)
+        if not self.goes_short(tokens, attend, positions):
+            return self.read(tokens, attend, positions)
         return self.next_logits(tokens, attend, [None] * len(self.blocks))
 
     def decode(
@@ -403,20 +411,22 @@ class DecodeStep:
         memory_mask: torch.Tensor | None = None,
         attend=attention,
         attend_memory=attention,
+        positions: torch.Tensor | None = None,
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "As `EncoderDecoder.decode`: one token by the step if the memory is projected."
-        if not self.goes_short(tgt, attend) or not isinstance(memory, list):
-            return self.read(tgt, memory, memory_mask, attend, attend_memory)
+        if not self.goes_short(tgt, attend, positions) or not isinstance(memory, list):
+            return self.read(tgt, memory, memory_mask, attend, attend_memory, positions)
         memories = [(keys_values, memory_mask, attend_memory) for keys_values in memory]
         return self.next_logits(tgt, attend, memories)
 
-    def goes_short(self, tokens, attend):
-        "Whether it is one token of each row, after others that a plain cache has kept."
-        start = getattr(attend, "length", 0)
-        if tokens.shape[1] != 1 or start == 0 or torch.is_grad_enabled():
+    def goes_short(self, tokens, attend, positions):
+        "Whether it is one token of each row, behind those that a plain cache has kept."
+        one = tokens.shape[1] == 1 and positions is not None and len(positions) == 1
+        if not one or torch.is_grad_enabled() or not keeps_plainly(attend):
             return False
+        start = attend.length
         beyond = self.added is not None and start >= len(self.added)
-        return not beyond and keeps_plainly(attend)
+        return start > 0 and not beyond and int(positions) == start
 
     def next_logits(self, tokens, attend, memories):
         "Look the position up, and compute."
