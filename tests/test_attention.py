@@ -427,9 +427,10 @@ def test_with_a_cache_the_pieces_equal_the_whole(name, n_kv_heads, chunks):
         fused, recorded, start = LayerCache(), LayerCache(attend=Recorder(kept.append, written)), 0
         for n in chunks:
             here = slice(start, start + n)
+            at = torch.arange(start, start + n)
             start += n
-            got = layer(x[:, here], fused, is_causal=causal)
-            again = layer(x[:, here], recorded, is_causal=causal)
+            got = layer(x[:, here], fused, at, is_causal=causal)
+            again = layer(x[:, here], recorded, at, is_causal=causal)
             assert_close([got, again], [whole[:, here]] * 2, **NEAR)
             assert_close(kept[-1], weights[:, :, here, :start], **NEAR)
             assert fused.length == start and fused.buffer.k.shape[1] == n_kv_heads

@@ -269,7 +269,7 @@ def stream_rows(
         longest = 2**63  # positions by distance never meet one beyond the window
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, config.vocab_size)
     reader: Any = model
-    cache = None
+    cache: Any = None
     if use_cache:
         reader = as_decode_step(model, max_new_tokens)
         cache = KVCache(config.n_layers, window)
