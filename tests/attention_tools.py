@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from former_nb.attention.dot_product import attention, attention_weights
-from former_nb.base.guards import repeat_kv
+from former_nb.attention.kernels import repeat_kv
 from former_nb.inspection.recording import Recorder
 
 

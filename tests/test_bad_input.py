@@ -37,6 +37,7 @@ from former_nb.attention.equivalent_forms import (
     GrowingCache,
     count_cost,
 )
+from former_nb.attention.kernels import full_mask, merge_masks
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import (
     LearnedPositions,
@@ -73,8 +74,6 @@ from former_nb.base.guards import (
     check_tensor,
     check_that,
     check_type,
-    full_mask,
-    merge_masks,
 )
 from former_nb.inspection.recording import record_attention
 from former_nb.models.encoder_decoder import CrossAttention

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from former_nb.attention.dot_product import attention, attention_weights
+from former_nb.attention.kernels import merge_masks
 from former_nb.attention.mask_formats import (
     from_additive,
     from_attention_mask,
@@ -41,7 +42,6 @@ from former_nb.attention.self_attention import (
     self_attention_bmm,
     self_attention_einsum,
 )
-from former_nb.base.guards import merge_masks
 from former_nb.decoding.caches import LayerCache
 from former_nb.models.encoder_decoder import CrossAttention
 from former_nb.models.modern_decoder import GroupedQueryAttention

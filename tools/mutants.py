@@ -61,9 +61,9 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ("attention/masks.py", "tokens != pad", "tokens > pad", "properties"),
     ("attention/mask_patterns.py", "past.tril(S - T - window)", "past.tril(-window)", "properties"),
     ("attention/mask_patterns.py", "< open_to_all)", "<= open_to_all)", "masks"),
-    ("base/guards.py", "a & b if b", "a | b if b", "bad_input"),
+    ("attention/kernels.py", "a & b if b", "a | b if b", "bad_input"),
     (
-        "base/guards.py",
+        "attention/kernels.py",
         "t.repeat_interleave(shared, dim=1)",
         "t.repeat(1, shared, 1, 1)",
         "attention",
@@ -87,7 +87,7 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "torch.randn(max_len, d_model) * 0.2",
         "config",
     ),
-    ("attention/positions.py", "self.table[start:end]", "self.table[: x.shape[1]]", "properties"),
+    ("attention/positions.py", "x + self.table[positions]", "x + self.table[: x.shape[1]]", "properties"),
     (
         "attention/positions.py",
         "[a * cos - b * sin, a * sin + b * cos]",

@@ -10,6 +10,7 @@ __all__ = ['ScaledRotary', 'rotate_interleaved', 'InterleavedRotary', 'rotary_la
 import torch
 from torch import nn
 
+from .kernels import merge_masks
 from .positions import Rotary
 from former_nb.base.guards import (
     check_choice,
@@ -18,7 +19,6 @@ from former_nb.base.guards import (
     check_positions,
     check_self_attention,
     check_that,
-    merge_masks,
 )
 
 # %% ../../nbs/deeper/05_relative_positions.ipynb #r05scaled

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .dot_product import attention, masked_softmax
+from .kernels import full_mask, repeat_kv
 from .multi_head import MultiHeadAttention
 from .positions import Rotary
 from former_nb.base.guards import (
@@ -27,8 +28,6 @@ from former_nb.base.guards import (
     check_tensor,
     check_that,
     check_type,
-    full_mask,
-    repeat_kv,
 )
 
 # %% ../../nbs/deeper/12_since_llama.ipynb #a12qk5

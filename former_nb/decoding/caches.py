@@ -14,8 +14,9 @@ from typing import Any
 import torch
 
 from ..attention.dot_product import attention
+from ..attention.kernels import merge_masks
 from ..attention.mask_patterns import sliding_window_mask
-from ..base.guards import check_choice, check_int, check_that, check_type, merge_masks
+from ..base.guards import check_choice, check_int, check_that, check_type
 from ..data.text import BOS, EOS, PAD, UNK, pad_rows
 from ..data.tokens import TextTokenizer
 from .decode_step import DecodeStep, as_decode_step, in_eval_mode
