@@ -23,7 +23,7 @@ from former_nb.decoding.decode_step import (
 )
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.config import TransformerConfig
+from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder, make_model
 from former_nb.models.fine_tuning import add_low_rank
 from former_nb.models.generator import LanguageModel
@@ -33,7 +33,6 @@ from former_nb.models.modern_decoder import ModernDecoder
 from former_nb.models.two_stacks import attend_beams
 
 SIZES = dict(d_model=32, n_heads=4, n_layers=3, d_ff=48)
-POSITIONS = ("learned", "sinusoidal", "rotary", "alibi", "relative")
 GREEDY = Sampling(temperature=0)
 FREE = dict(eos_token_ids=None, suppress_tokens=())
 

@@ -58,14 +58,14 @@ from former_nb.decoding.sampling import (
     with_top_p,
     without_tokens,
 )
-from former_nb.models.config import TransformerConfig
+from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.models.generator import LanguageModel
 
 LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 40))
 FIRST = int(time.time()) if LONG else 0  # of the seeds
-SCHEMES = ["learned", "sinusoidal", "rotary", "alibi", "relative"]
-DISTANCE = SCHEMES[2:]
+SCHEMES = list(POSITIONS)
+DISTANCE = [name for name, (place, _) in POSITIONS.items() if place == "attention"]
 NAN, INF = float("nan"), float("inf")
 NAMES = {field.name for field in fields(Sampling)}
 

@@ -30,7 +30,7 @@ from former_nb.decoding.caches import KVCache
 from former_nb.decoding.number_words import greedy_decode
 from former_nb.inspection.leaks import LeakError, assert_no_leak
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.config import ACTIVATIONS, TransformerConfig
+from former_nb.models.config import ACTIVATIONS, POSITIONS, TransformerConfig
 from former_nb.models.encoder_decoder import (
     CrossAttention,
     EncoderDecoder,
@@ -44,7 +44,7 @@ from former_nb.training.training import TrainingConfig
 
 CASES = int(os.environ.get("FORMER_NB_CASES", 24))
 FIRST = int(time.time()) if "FORMER_NB_CASES" in os.environ else 0  # of the seeds
-SCHEMES = ["learned", "sinusoidal", "rotary", "alibi", "relative"]
+SCHEMES = list(POSITIONS)
 NEAR = dict(rtol=1e-5, atol=1e-5)
 
 
