@@ -19,8 +19,8 @@ from former_nb.decoding.decode_step import (
     Product,
     StaticCache,
     as_decode_step,
-    unknown_part,
 )
+from former_nb.decoding.known_parts import unknown_part
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.config import POSITIONS, TransformerConfig
@@ -280,12 +280,21 @@ def test_a_model_that_it_does_not_know_uses_its_modules(make, part, caplog):
     assert texts == generate_rows(model, [[5, 6], [7]], 12, GREEDY, use_cache=False, **FREE)
 
 
+def test_a_larger_model_wants_more_tokens(monkeypatch, caplog):
+    model = language_model()
+    monkeypatch.setattr("former_nb.decoding.decode_step.LARGE", 999)
+    with caplog.at_level("INFO", "former_nb"):
+        assert as_decode_step(model, 15) is model
+        assert isinstance(as_decode_step(model, 16), DecodeStep)
+    assert "fewer than 16" in caplog.text
+
+
 def test_it_says_when_it_writes(caplog):
     with caplog.at_level("INFO", "former_nb"):
         assert isinstance(as_decode_step(language_model(), 20), DecodeStep)
         few = language_model()
-        assert as_decode_step(few, 3) is few
-    assert "written-out step" in caplog.text and "fewer than 8" in caplog.text
+        assert as_decode_step(few, 11) is few
+    assert "written-out step" in caplog.text and "fewer than 12" in caplog.text
 
 
 def test_memory_that_is_full(monkeypatch, caplog):
@@ -330,6 +339,7 @@ def test_bad_arguments():
     model = language_model()
     refuses(lambda: DecodeStep(model, product=3), TypeError, "product", "3")
     refuses(lambda: DecodeStep(model, compiled="yes"), ValueError, "compiled", "yes")
+    refuses(lambda: DecodeStep(model, watch=None), ValueError, "watch", "None")
     refuses(lambda: StaticCache(0, 3), ValueError, "n_layers", "0")
     refuses(lambda: DecodeStep(model.to("meta"), Int8Product), ValueError, "product", "meta")
 

@@ -228,7 +228,8 @@ def test_threads_may_write_beyond_max_len_with_one_model():
     model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=None, seed=0)
     lengths = [30, 60, 90, 45] * 2
     alone = [generate(model, [[5, 6]], n, **how) for n in lengths]
-    with ThreadPoolExecutor(8) as pool, eval_mode(model):  # else each thread sets the mode
+    model.train()  # each thread sets the mode, and the last one leaves it as it was
+    with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda n: generate(model, [[5, 6]], n, **how), lengths))
     assert found == alone
     too_long(model)
@@ -390,10 +391,10 @@ def test_a_step_waits_for_the_device_once(monkeypatch):
         plain = getattr(torch.Tensor, name)
         count = lambda self, *a, plain=plain, name=name: waits.append(name) or plain(self, *a)
         monkeypatch.setattr(torch.Tensor, name, count)
-    columns = stream(model, [[5, 6], [7]], 9, seed=0, top_p=0.9, eos_token_ids=None)
-    next(columns)  # the prompts are looked at once
+    columns = stream(model, [[5, 6, 7], [8, 9]], 12, seed=0, top_p=0.9, eos_token_ids=None)
+    next(columns)  # the prompts are looked at once, and the step is compared
     waits.clear()
-    assert len(list(columns)) == 9 and waits == ["tolist"] * 9
+    assert len(list(columns)) == 12 and waits == ["tolist"] * 12
 
 
 def test_a_generator_can_stand_for_a_seed():

@@ -227,7 +227,7 @@ def beam_search(
         device = next(model.parameters()).device
         evaluating = eval_mode(model)
         if isinstance(cache, KVCache):
-            reader = as_decode_step(model, steps)
+            reader = as_decode_step(model, steps, watch=False)
     tokens = torch.tensor(rows, dtype=torch.int64, device=device)  # (B, T)
     with evaluating:
         _search(reader, tokens, texts, never, num_return_sequences, early_stop, cache)

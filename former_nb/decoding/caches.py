@@ -16,10 +16,11 @@ import torch
 from ..attention.dot_product import attention
 from ..attention.kernels import merge_masks
 from ..attention.mask_patterns import sliding_window_mask
+from ..base.core import in_eval_mode
 from ..base.guards import check_choice, check_int, check_that, check_type
 from ..data.text import BOS, EOS, PAD, UNK, pad_rows
 from ..data.tokens import TextTokenizer
-from .decode_step import DecodeStep, as_decode_step, in_eval_mode
+from .decode_step import DecodeStep, as_decode_step
 from .decoding import next_tokens, sample
 from former_nb.decoding.prompts import (
     append_columns,
@@ -76,6 +77,11 @@ class KVBuffer:
         self.end += T
         self.length += T
         return self.k, self.v
+
+    def drop_last(self) -> None:
+        "Forget the newest token; the next one is written over it."
+        self.end -= 1
+        self.length -= 1
 
     def _read_only(self):
         "Whether the blocks may not be written: gradients are on, or another mode made them."
@@ -209,6 +215,23 @@ class KVCache(list):
         blocks = self[0].buffer.blocks
         return None if blocks is None else len(blocks[0])
 
+    def is_plain(self) -> bool:
+        "Whether its layers call `attention` and nothing else, all with the same window."
+        window = self[0].window
+        for layer in self:
+            if type(layer) is not LayerCache or type(layer.buffer) is not KVBuffer:
+                return False
+            if layer.window != window or layer.buffer.window != window:
+                return False
+            function = layer.attend
+            if window is not None:
+                if type(function) is not SlidingWindow or function.window != window:
+                    return False
+                function = function.attend
+            if function is not attention:
+                return False
+        return True
+
     def reorder(
         self,
         rows: list[int] | torch.Tensor,  # (N,): which row each new row continues
@@ -259,10 +282,12 @@ def stream_rows(
     suppress_tokens: Iterable[int] = (PAD, BOS, UNK),  # tokens that are not drawn
     window: int | None = None,  # every token sees itself and the window - 1 before it
     use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
+    watch: bool = True,  # as for `DecodeStep`: the model may change while the stream waits
 ) -> Iterator[list[int | None]]:  # columns from the shortest prompt on; None after a row's end
     "Continue each row one token at a time. Raises `ValueError` or `TypeError` before the first."
     check_int("max_new_tokens", max_new_tokens, 0)
     check_choice("use_cache", use_cache, (True, False))
+    check_choice("watch", watch, (True, False))
     config = _config(model)
     device = next(model.parameters()).device
     longest = config.max_len
@@ -272,7 +297,7 @@ def stream_rows(
     reader: Any = model
     cache: Any = None
     if use_cache:
-        reader = as_decode_step(model, max_new_tokens)
+        reader = as_decode_step(model, max_new_tokens, watch)
         cache = KVCache(config.n_layers, window)
     if not isinstance(reader, DecodeStep):
         reader = in_eval_mode(reader, reader)
@@ -327,6 +352,7 @@ def generate_rows(
 ) -> torch.Tensor | list[list[int]]:  # a tensor for a tensor, with PAD after a row's end
     "Continue each row of `prompts` until it ends. Raises as `stream_rows`, before any work."
     rows = as_rows(prompts)
+    kwargs.setdefault("watch", not isinstance(pick, Sampling))  # nothing of yours runs in between
     columns = list(stream_rows(model, rows, max_new_tokens, pick, **kwargs))
     rows = append_columns(rows, columns)
     if not isinstance(prompts, torch.Tensor):
@@ -356,6 +382,7 @@ def generate_text(
     "Write `n` continuations of `prompt`. Raises `ValueError` for one the model cannot read."
     check_int("n", n, most=1_000_000)
     rows = [encode_prompt(tokenizer, prompt)] * n
+    kwargs.setdefault("watch", False)  # nothing of yours runs in between
     columns = list(_stream_texts(model, tokenizer, rows, max_new_tokens, sampling, kwargs))
     begun = len(tokenizer.decode(rows[0]))
     return [prompt + tokenizer.decode(row)[begun:] for row in append_columns(rows, columns)]

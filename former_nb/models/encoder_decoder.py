@@ -12,7 +12,13 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
 from ..attention.multi_head import MultiHeadAttention
-from ..base.guards import check_attended, check_ids, check_tensor, check_that, check_type
+from former_nb.base.guards import (
+    check_attended,
+    check_ids,
+    check_tensor,
+    check_that,
+    check_type,
+)
 from ..data.text import IGNORE, pad_rows
 from .block import Block, Embedding, Stack
 from .config import TransformerConfig
