@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 import torch
-from refusals import refuses
 from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 from torch.nn.utils.parametrize import register_parametrization
@@ -88,7 +87,17 @@ def decoder(model, written_by):
         return written_by
     model.eval()
     memory = model.decoder.project(model.encode(SOURCE))
-    return lambda tokens, attend: written_by.decode(tokens, memory, None, attend)
+
+    def decode(tokens, attend, positions=None):
+        return written_by.decode(tokens, memory, None, attend, attention, positions)
+
+    return decode
+
+
+def split(prompt=3):
+    "A prompt, and one token after the other, each with its positions."
+    pieces = [TOKENS[:, :prompt], *TOKENS[:, prompt:].split(1, dim=1)]
+    return list(zip(pieces, torch.arange(TOKENS.shape[1]).split([p.shape[1] for p in pieces])))
 
 
 @torch.no_grad()
@@ -102,8 +111,7 @@ def logits_of(model, use_cache):
         if isinstance(as_decode_step(model, 20), nn.Module):
             decode = in_eval_mode(model, decode)
         cache = KVCache(2)
-        pieces = [TOKENS[:, :3], *TOKENS[:, 3:].split(1, dim=1)]
-        return torch.cat([decode(piece, cache) for piece in pieces], dim=1)
+        return torch.cat([decode(piece, cache, at) for piece, at in split()], dim=1)
     except Exception as error:
         return type(error)
 
@@ -259,8 +267,8 @@ def test_an_unchanged_model_is_written_out(make):
     cache = KVCache(2)
     with torch.no_grad():
         decode = decoder(model, step)
-        for piece in (TOKENS[:, :3], TOKENS[:, 3:4]):
-            decode(piece, cache)
+        for piece, at in split()[:2]:
+            decode(piece, cache, at)
     assert step.compared
 
 
@@ -342,8 +350,7 @@ CACHES = {
 @torch.no_grad()
 def read(decode, cache):
     try:
-        pieces = [TOKENS[:, :3], *TOKENS[:, 3:].split(1, dim=1)]
-        return torch.cat([decode(piece, cache) for piece in pieces], dim=1)
+        return torch.cat([decode(piece, cache, at) for piece, at in split()], dim=1)
     except Exception as error:
         return type(error)
 
@@ -374,7 +381,7 @@ def test_beams_see_the_window_of_their_cache():
         model = loud(language_model(positions="rotary"), seed)
         how = dict(num_beams=3, max_new_tokens=20, eos_token_ids=None)
         ours = beam_search(model, [5, 6, 7], cache=KVCache(2, attend=SlidingWindow(3)), **how)
-        modules = lambda tokens, attend: model(tokens, attend)
+        modules = lambda *args: model(*args)
         theirs = beam_search(modules, [5, 6, 7], cache=KVCache(2, attend=SlidingWindow(3)), **how)
         assert [text for text, _ in ours] == [text for text, _ in theirs]
 
@@ -425,19 +432,19 @@ def flipped(model):
 @torch.no_grad()
 def test_from_a_change_on_the_changed_model_writes(change, prompt):
     "As the modules would with the same cache, whose old keys are those of the old model."
-    pieces = [TOKENS[:, :prompt], *TOKENS[:, prompt:].split(1, dim=1)]
+    pieces = split(prompt)
     found = []
     for how in (lambda model: as_decode_step(model, 20), lambda model: model):
         model = language_model()
         decode = how(model)
         cache = KVCache(2)
-        logits = [decode(piece, cache) for piece in pieces[:4]]
+        logits = [decode(piece, cache, at) for piece, at in pieces[:4]]
         change(model)
         try:
-            logits += [decode(piece, cache) for piece in pieces[4:]]
+            logits += [decode(piece, cache, at) for piece, at in pieces[4:]]
             logits += [decode(TOKENS, KVCache(2))]  # another text
             again = KVCache(2)
-            logits += [decode(piece, again) for piece in pieces]
+            logits += [decode(piece, again, at) for piece, at in pieces]
             found.append(torch.cat(logits, dim=1))
         except Exception as error:
             found.append(type(error))
@@ -544,34 +551,32 @@ class Look:
         return self.function(*args, **options)
 
 
+WRAPS = {
+    "as they are": lambda layer: layer,
+    "a function": look,
+    "an object": Look,
+    "options": lambda layer: partial(layer),
+    "two": lambda layer: look(Look(layer)),
+}
+
+
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 @torch.no_grad()
-def test_a_cache_inside_a_function_is_refused(make):
+def test_caches_inside_functions_say_what_a_cache_says(make):
+    "Positions are given, and nobody asks a function where it is."
     model = make()
     decode = decoder(model, model)
-    for wrap in (look, Look, lambda c: partial(c, is_causal=False), lambda c: look(Look(c))):
-        refuses(lambda: decode(TOKENS, [wrap(c) for c in KVCache(2)]), ValueError, "attend")
     whole = decode(TOKENS, attention)
+    for wrap in WRAPS.values():
+        assert same(read(decode, [wrap(layer) for layer in KVCache(2)]), whole)
     for attend in (look(attention), [Look(attention)] * 2, KVCache(2, attend=look(attention))):
         assert same(decode(TOKENS, attend), whole)
 
 
-@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_a_list_of_layers_is_a_cache(make):
-    model = make()
-    ours = read(decoder(model, model), [LayerCache(), LayerCache()])
-    with torch.no_grad():
-        assert same(ours, decoder(model, model)(TOKENS, attention))
-
-
-@pytest.mark.parametrize("name", ["learned", "sinusoidal", "rotary", "alibi"])
-def test_a_loop_asks_a_list_of_layers(name):
+@pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
+@pytest.mark.parametrize("name", ["learned", "sinusoidal", "rotary", "alibi", "relative"])
+def test_a_loop_writes_the_same_with_caches_inside_functions(name, wrap):
     model = MODELS[name]()
     prompts = TOKENS[:, :5]
     right = generate(model, prompts, 20)
-    assert generate(model, prompts, 20, attend=[LayerCache(), LayerCache()]).equal(right)
-    wrapped = [look(c) for c in KVCache(2)]
-    refuses(lambda: generate(model, prompts, 20, attend=wrapped), ValueError, "attend", "inside")
-    started = KVCache(1)
-    started[0].buffer.length = 3
-    refuses(lambda: model(prompts, [*started, attention]), ValueError, "attend", "[0, 3]")
+    assert generate(model, prompts, 20, cache=[wrap(layer) for layer in KVCache(2)]).equal(right)

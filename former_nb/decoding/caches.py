@@ -8,14 +8,16 @@ __all__ = ['KVBuffer', 'SlidingWindow', 'LayerCache', 'KVCache', 'stream_rows', 
 
 # %% ../../nbs/deeper/11_caches.ipynb #c7e5d83a
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 
 from ..attention.dot_product import attention
+from ..attention.kernels import merge_masks
 from ..attention.mask_patterns import sliding_window_mask
 from ..base.core import in_eval_mode
-from ..base.guards import check_choice, check_int, check_that, check_type, merge_masks
+from ..base.guards import check_choice, check_int, check_that, check_type
 from ..data.text import BOS, EOS, PAD, UNK, pad_rows
 from ..data.tokens import TextTokenizer
 from .decode_step import DecodeStep, as_decode_step
@@ -200,6 +202,13 @@ class KVCache(list):
         "How many tokens every layer has seen: the position of the next one."
         return self[0].length
 
+    def positions(
+        self,
+        T: int,  # number of new tokens
+    ) -> torch.Tensor:  # (T,) integers, on the CPU, where a look at them costs no wait
+        "Where the next tokens are: behind those that were seen."
+        return torch.arange(self.length, self.length + T, device="cpu")
+
     @property
     def rows(self) -> int | None:
         "How many texts it keeps; None before the first token."
@@ -286,14 +295,16 @@ def stream_rows(
         longest = 2**63  # positions by distance never meet one beyond the window
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, config.vocab_size)
     reader: Any = model
-    attend: Any = attention if window is None else SlidingWindow(window)
+    cache: Any = None
     if use_cache:
         reader = as_decode_step(model, max_new_tokens, watch)
-        attend = KVCache(config.n_layers, window)
+        cache = KVCache(config.n_layers, window)
     if not isinstance(reader, DecodeStep):
         reader = in_eval_mode(reader, reader)
     elif reader.compiled and use_cache and window is None:
-        attend = reader.static_cache()
+        cache = reader.static_cache()
+    if cache is None and window is not None:
+        reader = partial(_read_in_window, reader, SlidingWindow(window))
     check_prompts(rows, config.vocab_size, longest, never)
 
     if isinstance(pick, Sampling):
@@ -305,8 +316,14 @@ def stream_rows(
     pick = FollowPrompts(pick, rows, device)
     shortest = min(map(len, rows))
     start = torch.tensor([row[:shortest] for row in rows], device=device)  # (B, shortest)
-    steps = next_tokens(reader, start, pick, attend)
+    steps = next_tokens(reader, start, pick, cache)
     return _until_the_end(steps, rows, max_new_tokens, longest, ends)
+
+
+def _read_in_window(model, attend, tokens):
+    "Logits of tokens that are all read again; in a window they may be more than `max_len`."
+    positions = torch.arange(tokens.shape[1], device="cpu")
+    return model(tokens, attend, positions)
 
 
 def _config(model):

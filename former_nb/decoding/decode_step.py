@@ -190,7 +190,7 @@ class Places:
         if isinstance(self.positions, Rotary):
             if position < len(self.cos):
                 return Place(self.cos[position : position + 1], self.sin[position : position + 1])
-            rows = self.positions.rows(position, 1, endless=window is not None)  # or refuses
+            rows = self.positions.rows(torch.tensor([position], device="cpu"), 1)
             return Place(*self.signed(*rows))
         if isinstance(self.positions, DistanceBias):
             S = position + 1 if window is None else min(position + 1, window)
@@ -282,6 +282,13 @@ class StaticCache(list):
     def length(self) -> int:
         "How many tokens every layer has seen: the position of the next one."
         return self[0].length
+
+    def positions(
+        self,
+        T: int,  # number of new tokens
+    ) -> torch.Tensor:  # (T,) integers, on the CPU
+        "Where the next tokens are: behind those that were seen."
+        return torch.arange(self.length, self.length + T, device="cpu")
 
     def is_plain(self) -> bool:
         "Whether its layers call `attention` and nothing else, as `KVCache` says it."
@@ -381,16 +388,17 @@ class DecodeStep:
         self,
         tokens: torch.Tensor,  # (B, T) integers
         attend=attention,  # such as a `KVCache`
+        positions: torch.Tensor | None = None,  # as for `LanguageModel`
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "As `LanguageModel`: one token by the step, several by the modules."
         memories = [None] * len(self.blocks)
-        if self.goes_short(tokens, attend):
+        if self.goes_short(tokens, attend, positions):
             return self.next_logits(tokens, attend, memories)
 
-        def by_modules(tokens):
-            return self.read(tokens, attend)
+        def by_modules(tokens, positions):
+            return self.read(tokens, attend, positions)
 
-        logits = by_modules(tokens)
+        logits = by_modules(tokens, positions)
         self.compare(tokens, attend, memories, logits, by_modules)
         return logits
 
@@ -401,26 +409,29 @@ class DecodeStep:
         memory_mask: torch.Tensor | None = None,
         attend=attention,
         attend_memory=attention,
+        positions: torch.Tensor | None = None,
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "As `EncoderDecoder.decode`: one token by the step if the memory is projected."
         if not isinstance(memory, list):
-            return self.read(tgt, memory, memory_mask, attend, attend_memory)
+            return self.read(tgt, memory, memory_mask, attend, attend_memory, positions)
         memories = [(keys_values, memory_mask, attend_memory) for keys_values in memory]
-        if self.goes_short(tgt, attend):
+        if self.goes_short(tgt, attend, positions):
             return self.next_logits(tgt, attend, memories)
 
-        def by_modules(tokens):
-            return self.read(tokens, memory, memory_mask, attend, attend_memory)
+        def by_modules(tokens, positions):
+            return self.read(tokens, memory, memory_mask, attend, attend_memory, positions)
 
-        logits = by_modules(tgt)
+        logits = by_modules(tgt, positions)
         self.compare(tgt, attend, memories, logits, by_modules)
         return logits
 
-    def goes_short(self, tokens, attend):
+    def goes_short(self, tokens, attend, positions):
         "Whether it is one token of each row, after others in a plain cache, of the same model."
         if tokens.shape[1] != 1 or not self.compared or not self.may_write(attend):
             return False
         if self.added is not None and attend.length >= len(self.added):
+            return False
+        if positions is None or positions.numel() != 1 or int(positions) != attend.length:
             return False
         if self.has_changed():
             self.compared = False
@@ -459,7 +470,8 @@ class DecodeStep:
         if not self.compared:
             _log.warning("tokens are computed by the modules: the step differs, %s", self.reason)
             drop_to(cache, before)
-            by_modules(last)  # so that the keys and values in the cache are theirs
+            position = torch.tensor([before], device="cpu")
+            by_modules(last, position)  # so that the keys and values in the cache are theirs
 
     def difference(self, ours, theirs):  # both (B, 1, vocab_size)
         "In words, if it is more than rounding."

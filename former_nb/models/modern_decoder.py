@@ -15,7 +15,7 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import Rotary
-from ..base.guards import check_heads, check_ids, check_ints, check_that, length_of
+from ..base.guards import check_heads, check_ids, check_ints, check_that
 
 # %% ../../nbs/12_modern_decoder.ipynb #md12rmsclass
 class RMSNorm(nn.Module):
@@ -146,14 +146,14 @@ class ModernDecoder(nn.Module):
         self,
         tokens: torch.Tensor,  # (B, T) integers
         attend=attention,  # for all blocks, or a list with one for each, such as a `KVCache`
+        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every position."
-        if length_of(attend) == 0:  # a cache has seen tokens that were checked
-            check_ids("tokens", tokens, self.embed.num_embeddings)
+        check_ids("tokens", tokens, self.embed.num_embeddings)
         n = len(self.blocks)
         functions = attend if isinstance(attend, list) else [attend] * n
         check_that(len(functions) == n, "attend", f"{n} functions, one a block", len(functions))
         x = self.embed(tokens)  # (B, T, d_model)
         for block, function in zip(self.blocks, functions):
-            x = block(x, partial(self.rotary, function), is_causal=True)
+            x = block(x, partial(self.rotary, function, positions=positions), is_causal=True)
         return self.head(self.norm(x))  # (B, T, vocab_size)
