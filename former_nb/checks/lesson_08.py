@@ -72,8 +72,8 @@ def _unmoved(optimizer):
         return None
     if any(optimizer.cleared):
         return (
-            "`zero_grad` comes after `backward` and throws the new gradient away, so the step moves "
-            "nothing; clear the old one before `backward`"
+            "`zero_grad` comes after `backward` and throws the new gradient away, so the step "
+            "moves nothing; clear the old one before `backward`"
         )
     return "there is no gradient at the step, so the weights did not move; call `loss.backward()`"
 
