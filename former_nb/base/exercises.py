@@ -373,6 +373,8 @@ _ERRORS = {  # words of a message -> the usual mistake behind it
     "probabilities; those are floats, or give whole numbers without the last axis",
     "index -100 is out of bounds": "IGNORE, -100, was used as an index; clamp it, and leave its "
     "places out of the sum",
+    "Target -100 is out of bounds": "targets that don't count are IGNORE, -100, which "
+    "`ignore_index` is already; leave it as it is, pads have that number, too",
     "list index out of range": "an index runs past the end of the list; the last place is len - 1",
     "unhashable type: 'list'": "a list can't be counted or be a key; make a tuple of it",
     "max() arg is an empty sequence": "nothing is left to choose from; stop before that",
