@@ -288,15 +288,19 @@ def call_answer(
     return result
 
 
+def _text(message):
+    try:
+        return str(message)
+    except Exception:  # noqa: BLE001, a reader's class of errors may fail here, too
+        return "(its message cannot be shown)"
+
+
 def clean_message(
     message: object,  # text, or what was raised
     longest: int = 300,  # characters that are kept
 ) -> str:  # its first line
     "A message as one line that can be printed: no control characters, and not endless."
-    try:
-        line = str(message).strip().partition("\n")[0]
-    except Exception:  # noqa: BLE001, a reader's class may fail here, too
-        line = "(its message cannot be shown)"
+    line = _text(message).strip().partition("\n")[0]
     cut = line[:longest] + ("…" if len(line) > longest else "")
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
 
@@ -392,7 +396,7 @@ _MISFIT = (  # for two shapes that do not broadcast
 
 def _usual(error):
     "The usual mistake behind an error, or nothing."
-    message = str(error)
+    message = _text(error)
     for words, sentence in _ERRORS.items():
         if words in message:
             return sentence
