@@ -584,6 +584,19 @@ def test_what_a_model_keeps_between_calls_is_found(save):
     assert "a second call with the same tokens" in judged(save(text))[10]
 
 
+def test_another_text_of_the_same_shape_needs_its_own_logits(save):
+    text = changed([
+        EMBED,
+        "self.kept = getattr(self, 'kept', {})\n"
+        "        if tokens.shape in self.kept:\n"
+        "            return self.kept[tokens.shape]\n        " + EMBED,
+        "return " + LAST,
+        "self.kept[tokens.shape] = " + LAST + "\n        return self.kept[tokens.shape]",
+    ])  # fmt: skip
+    results = judged(save(text))
+    assert results[:10] == [None] * 10 and "gets the logits of the first" in results[10], results
+
+
 def test_a_table_of_angles_that_is_too_short_is_found(save):
     text = changed([ANGLES, "torch.arange(16)[: tokens.shape[1], None] * frequencies"])
     assert "32 tokens, max_position_embeddings, are too many" in judged(save(text))[10]

@@ -1,8 +1,13 @@
 """The judges of the builds: a right answer passes, and each likely mistake gets its name."""
 
 import json
+import os
 import re
+import signal
 import statistics
+import sys
+import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +17,7 @@ from refusals import refuses
 
 from former_nb.base.exercises import MistakeError, check, find_exercise
 from former_nb.builds import build_a, build_c
-from former_nb.builds.process import load_file, run_file, run_tests
+from former_nb.builds.process import MEMORY, check_file, load_file, run_file, run_tests
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -570,6 +575,151 @@ def test_a_file_that_speaks_and_ends_python_harms_nobody(save, capfd):
     assert said.out == said.err == ""
 
 
+MODULES = "import sys\nmodules = vars(sys)['modules']\n"  # past the rule about imports
+JUDGE = MODULES + "judge = modules['former_nb.builds.build_a']\n"
+FOR_PIPES = "import json, os\nfor pipe in range(3, 20):\n    try:\n        os.write(pipe, {})\n"
+FOR_PIPES += "    except OSError:\n        pass\n"
+FORGED = FOR_PIPES.format(
+    "''.join(f'[\"end\", null]\\n[\"x\", {os.getpid()}, {i}, null]\\n' for i in range(40)).encode()"
+)
+CHEATS = {  # what a file does that has not one part, and words of what is said about its first test
+    "other tests": (
+        JUDGE + "judge.TESTS[:] = [type(t)(t.title, lambda m: None) for t in judge.TESTS]",
+        "defines no attention_weights",
+    ),
+    "another judge in each test": (
+        JUDGE + "for t in judge.TESTS:\n    object.__setattr__(t, 'judge', lambda m: None)",
+        "defines no attention_weights",
+    ),
+    "another function in the judge": (
+        JUDGE + "judge.diagnose = lambda *a, **k: None",
+        "your file replaces former_nb.builds.build_a.diagnose",
+    ),
+    "another line in the judge": (
+        JUDGE + "judge.judge_weights.__code__ = (lambda m: None).__code__",
+        "your file replaces former_nb.builds.build_a.judge_weights",
+    ),
+    "another PyTorch": (
+        "import torch\ntorch.equal = lambda a, b: True",
+        "your file replaces torch.equal",
+    ),
+    "answers of its own": (FORGED, "defines no attention_weights"),
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_file_claims_no_test_that_it_has_not_passed(save, cheat):
+    text, words = CHEATS[cheat]
+    try:
+        results = run_file(save(text + "\n"), A)
+    except MistakeError as error:
+        results = [str(error)]
+    assert None not in results and words in results[0], results
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system copies no process")
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("import os\nos.fork()\n", "defines no attention_weights"),
+        ("import os\nif os.fork():\n    os._exit(0)\n", "ended Python here, with code 0"),
+    ],
+)
+def test_a_copy_of_the_process_answers_nothing(save, text, words):
+    try:
+        results = run_file(save(text), A)
+    except MistakeError as error:
+        results = [str(error)]
+    assert None not in results and words in results[0], results
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import faulthandler\nfaulthandler.cancel_dump_traceback_later()\nwhile True:\n    pass\n",
+        "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\n",
+    ],
+)
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="this system stops no process")
+def test_the_limit_holds_whatever_the_file_does_to_its_own_alarm(save, text):
+    begin = time.monotonic()
+    with pytest.raises(MistakeError, match="it was stopped after 2 seconds"):
+        run_file(save(text), A, limit=2)
+    assert time.monotonic() - begin < 60  # it would be 400 or more, or for ever
+
+
+def test_what_a_file_leaves_running_does_not_hold_up_the_verdict(save):
+    text = (
+        "import atexit, sys, subprocess, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "atexit.register(time.sleep, 600)\n"
+        "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "open(__file__ + '.pid', 'w').write(str(other.pid))\n"
+    )
+    begin = time.monotonic()
+    path = save(text + ENCODER)
+    assert run_file(path, A) == [None] * 12
+    assert time.monotonic() - begin < 300
+    if hasattr(os, "killpg"):
+        other = Path(f"{path}.pid").read_text()
+        stat = Path(f"/proc/{other}/stat")  # one that has ended may wait for its parent
+        if Path("/proc/self").exists():
+            assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+def test_a_file_that_writes_without_end_costs_no_memory(save):
+    text = "import sys\nfor _ in range(64):\n    sys.stderr.write('x' * 2**20)\n"
+    tracemalloc.start()
+    try:
+        assert run_file(save(text + ENCODER), A) == [None] * 12
+        assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only here is memory bounded for certain")
+def test_memory_is_bounded(save):
+    with pytest.raises(MistakeError, match="raised MemoryError, in line 1"):
+        run_file(save(f"x = bytearray({MEMORY})\n"), A)
+
+
+def test_what_was_raised_can_be_printed_and_ends(save):
+    text = r"raise ValueError('\x1b]0;title\x07\ud800' + 'x' * 100_000)"
+    with pytest.raises(MistakeError) as error:
+        run_file(save(text), A)
+    said = str(error.value)
+    assert r"raised ValueError: \x1b]0;title\x07\ud800xxx" in said
+    assert said.isprintable() and len(said) < 1000
+
+
+def test_a_mark_at_the_beginning_of_a_file_is_no_mistake(tmp_path):
+    path = tmp_path / "encoder.py"
+    path.write_text(ENCODER, encoding="utf-8-sig")
+    assert run_file(path, A) == [None] * 12
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("x = importlib.import_module('former_nb.attention')", "uses import_module"),
+        ("from importlib import import_module as f", "uses import_module"),
+        ("x = __import__('former_nb')", "uses __import__"),
+        ("exec('import former_nb')", "uses exec"),
+        ("x = eval('1')", "uses eval"),
+        ("x = sys.modules", "uses sys.modules"),
+        ("from sys import modules", "uses sys.modules"),
+    ],
+)
+def test_no_door_leads_past_the_rule_about_imports(save, line, words):
+    with pytest.raises(MistakeError, match=f"line 2 of encoder.py {words}; write plain"):
+        check_file(save(f"import importlib, sys\n{line}\n"))
+
+
+def test_names_that_only_look_like_such_doors_are_none(save):
+    lines = "model.eval()\nfor part in model.modules(): part.exec(1)\nfrom . import sys\n"
+    check_file(save(lines))
+
+
 @pytest.mark.parametrize(
     "answer, words",
     [
@@ -677,6 +827,11 @@ def without(part, n):
     return {"parts": {**parts, part: parts[part][:n]}}
 
 
+def listed_again(part, n):
+    parts = good_report()["parts"]
+    return {"parts": {**parts, part: parts[part][:n] * 3}}
+
+
 TWO = [0.90, 0.93, 0.91]
 CARELESS = [  # what differs, the question that finds it, words of its sentence
     ({"parts": ...}, 1, "the report has no 'parts'"),
@@ -684,6 +839,7 @@ CARELESS = [  # what differs, the question that finds it, words of its sentence
     ({"parts": {"train": 900, "valid": 60, "test": 120}}, 1, "has to be a list of rows"),
     (without("test", 30), 1, "test has 30 rows; with fewer than 100"),
     (without("valid", 10), 1, "valid has 10 rows; with fewer than 50"),
+    (listed_again("test", 60), 1, "test has 180 rows, but only 60 of them are different"),
     (leaky("train", "test"), 2, "leak: 7 of 127 rows of test are in train, too"),
     (leaky("train", "valid"), 2, "7 of 67 rows of valid are in train, too"),
     (leaky("valid", "test"), 2, "of test are in valid, too"),

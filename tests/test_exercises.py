@@ -9,9 +9,11 @@ import io
 import itertools
 import pkgutil
 from fractions import Fraction
+from inspect import signature
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from former_nb import checks
 from former_nb.base import exercises
@@ -123,6 +125,87 @@ def test_a_wrong_shape_says_what_became_of_the_axes(answer, said):
     assert diagnose(torch.tensor([True, False]), torch.tensor([False, True])).startswith("True and")
 
 
+@pytest.fixture
+def judged_by(monkeypatch):
+    "List a judge as an exercise, which is taken off again."
+
+    def judged_by(judge):
+        monkeypatch.setitem(EXERCISES, "00.0", None)
+        return exercises.exercise("00.0")(judge)
+
+    return judged_by
+
+
+def doubled_in_place(x):
+    x *= 2
+    return x
+
+
+def sorted_in_place(row):
+    row.sort()
+    return row
+
+
+def test_an_answer_that_changes_what_it_is_given_is_refused_whatever_its_judge_asks(judged_by):
+    x = torch.ones(2, 3)
+    judge = judged_by(lambda answer: diagnose(answer(x.clone()), 2 * x, {"as it was": x}))
+    assert judge(lambda x: 2 * x) is None and judge(lambda x: x) == "as it was"
+    assert judge(doubled_in_place) == (
+        "your function changes its argument number 1 in place; make a new tensor instead"
+    )
+    judge = judged_by(lambda answer: None if answer([2, 1]) == [1, 2] else "the order")
+    assert judge(sorted) is None and judge(lambda row: sorted(row)) is None
+    assert judge(sorted_in_place).endswith("number 1 in place; make a new list instead")
+    assert judge(lambda row: row) == "the order"
+
+
+def test_weights_are_there_to_be_changed(judged_by):
+    weight = torch.nn.Parameter(torch.ones(2))
+    judge = judged_by(lambda answer: "no" if answer(weight) else None)
+    assert judge(lambda weight: weight.data.zero_().any()) is None and not weight.any()
+
+
+def test_a_function_is_still_known_by_its_name_and_its_arguments(judged_by):
+    judge = judged_by(lambda answer: ", ".join([answer.__name__, *signature(answer).parameters]))
+    assert judge(doubled_in_place) == "doubled_in_place, x"
+
+
+def test_rows_of_ids_are_whole_numbers():
+    ids = torch.tensor([[1, 5, 2], [1, 2, 0]])
+    assert diagnose(ids, ids) is None and diagnose(ids.int(), ids) is None
+    assert diagnose(ids.tolist(), ids) is None
+    assert "they are torch.float32; ids are whole, torch.int64" in diagnose(ids.float(), ids)
+    assert diagnose(torch.tensor([48.0, 3.0]), torch.tensor([48, 3])) is None  # a few numbers
+    assert diagnose(ids.double(), ids.double()) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("plain, with an umlaut: ä", "plain, with an umlaut: ä"),
+        ("first\nsecond", "first"),
+        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
+        ("\ud800", r"\ud800"),
+        ("x" * 1000, "x" * 300 + "…"),
+    ],
+)
+def test_a_message_is_one_line_that_can_be_printed(message, said):
+    assert exercises.clean_message(ValueError(message)) == said
+
+
+def test_an_error_that_cannot_say_what_it_is_is_named_by_its_kind(capsys, monkeypatch):
+    class Silent(Exception):
+        def __str__(self):
+            raise ValueError("\x1b")
+
+    def answer():
+        raise Silent
+
+    monkeypatch.setitem(EXERCISES, "00.0", exercises.Exercise(lambda answer: answer(), ()))
+    assert not check("00.0", answer)
+    assert "your code raised Silent: (its message cannot be shown)" in capsys.readouterr().out
+
+
 def test_each_of_a_few_numbers_has_mistakes_of_its_own():
     right, mistakes = {"a": 1.0, "b": 36.8}, [{2: "twice"}, {0.37: "a share"}]
     judge = lambda answer: diagnose_each(answer, right, mistakes, 0.05)
@@ -152,6 +235,10 @@ def test_each_of_a_few_numbers_has_mistakes_of_its_own():
         (lambda x: {}["k"], "the dictionary has no such key yet"),
         (lambda x: [1][2], "past the end of the list"),
         (lambda x: {[1]: 2}, "make a tuple of it"),
+        (
+            lambda x: cross_entropy(x, torch.tensor([0, 1, -100]), ignore_index=0),
+            "`ignore_index` is already",
+        ),
     ],
 )
 def test_an_error_names_the_usual_mistake_and_what_was_raised(wrong, said, capsys, monkeypatch):

@@ -4,12 +4,15 @@ A judge that only compares numbers leaves you alone with a wrong answer. Ours kn
 mistakes of an exercise, compute what each of them gives, and name the one that matches yours.
 """
 
+import copy
+import functools
 import linecache
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
+from types import FunctionType
 
 import torch
 
@@ -21,6 +24,7 @@ __all__ = [
     "diagnose_each",
     "MistakeError",
     "call_answer",
+    "clean_message",
     "explain_error",
     "find_exercise",
     "check",
@@ -45,12 +49,20 @@ def exercise(
 ):  # a decorator for the judging function
     """List the decorated function as the judge of exercise `number`.
 
-    It looks at an answer and returns `None`, or a sentence that says what is wrong.
+    It looks at an answer and returns `None`, or a sentence that says what is wrong. Whatever it
+    asks, a function must not change the tensors and lists that it is given.
     """
 
     def register(judge):
-        EXERCISES[number] = Exercise(judge, hints)
-        return judge
+        @functools.wraps(judge)
+        def careful(answer):
+            if not isinstance(answer, FunctionType):
+                return judge(answer)
+            changed = []
+            return judge(_watched(answer, changed)) or next(iter(changed), None)
+
+        EXERCISES[number] = Exercise(careful, hints)
+        return careful
 
     return register
 
@@ -141,6 +153,15 @@ def _general(answer, right):
     return f"{far}; {len(b) - len(wrong)} of {len(b)} are right, the first wrong one is at [{at}]"
 
 
+def _float_ids(answer, right):
+    "What to say about rows of ids that are floats, with which no table can be read."
+    if right.ndim < 2 or not answer.is_floating_point():
+        return None
+    if right.dtype not in (torch.int64, torch.int32):
+        return None
+    return f"the numbers are right, but they are {answer.dtype}; ids are whole, torch.int64"
+
+
 def diagnose(
     answer,  # what the reader's code gave
     right: torch.Tensor,  # what it should give
@@ -158,6 +179,7 @@ def diagnose(
     answer = as_number(answer)
     if isinstance(answer, str):
         return f"expected a tensor or a number, got the text {answer!r}"
+    given_tensor = isinstance(answer, torch.Tensor)
     try:
         answer = torch.as_tensor(answer).detach().cpu()
     except (TypeError, ValueError, RuntimeError):
@@ -167,7 +189,7 @@ def diagnose(
         return f"expected a tensor or a number, got {type(answer).__name__}"
     right = right.detach().cpu()
     if _same(answer, right):
-        return None
+        return _float_ids(answer, right) if given_tensor else None
     for sentence, wrong in (mistakes or {}).items():
         if _same(answer, torch.as_tensor(wrong).detach().cpu()):
             return sentence
@@ -212,6 +234,41 @@ class MistakeError(Exception):
     "An answer that is wrong in a way that its result does not show; the message says which."
 
 
+def _snapshot(value):
+    "A copy of what a function must not change: a tensor that is no weight, or a list."
+    if isinstance(value, torch.Tensor) and not value.requires_grad:
+        return value.clone()
+    return copy.deepcopy(value) if isinstance(value, list) and _plain(value) else None
+
+
+def _plain(value):
+    "Whether a list holds numbers and text alone, or lists of them."
+    return all(
+        _plain(part) if isinstance(part, list) else isinstance(part, (int, float, str))
+        for part in value
+    )
+
+
+def _watched(answer, changed):
+    "The function `answer`, which notes in `changed` what it does to its arguments."
+
+    @functools.wraps(answer)
+    def watched(*inputs, **options):
+        before = [_snapshot(value) for value in inputs]
+        result = answer(*inputs, **options)
+        for i, (kept, value) in enumerate(zip(before, inputs), start=1):
+            if kept is None:
+                continue
+            is_tensor = isinstance(kept, torch.Tensor)
+            if not (_same(kept, value) if is_tensor else kept == value):
+                made = "tensor" if is_tensor else "list"
+                sentence = f"your function changes its argument number {i} in place"
+                changed.append(f"{sentence}; make a new {made} instead")
+        return result
+
+    return watched
+
+
 def call_answer(
     answer: Callable,  # the reader's function
     *inputs,  # what it is called with; tensors are copied first
@@ -229,6 +286,23 @@ def call_answer(
                 f"your function changes its argument number {i} in place; make a new tensor instead"
             )
     return result
+
+
+def _text(message):
+    try:
+        return str(message)
+    except Exception:  # noqa: BLE001, a reader's class of errors may fail here, too
+        return "(its message cannot be shown)"
+
+
+def clean_message(
+    message: object,  # text, or what was raised
+    longest: int = 300,  # characters that are kept
+) -> str:  # its first line
+    "A message as one line that can be printed: no control characters, and not endless."
+    line = _text(message).strip().partition("\n")[0]
+    cut = line[:longest] + ("…" if len(line) > longest else "")
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
 
 
 def explain_error(
@@ -303,6 +377,8 @@ _ERRORS = {  # words of a message -> the usual mistake behind it
     "probabilities; those are floats, or give whole numbers without the last axis",
     "index -100 is out of bounds": "IGNORE, -100, was used as an index; clamp it, and leave its "
     "places out of the sum",
+    "Target -100 is out of bounds": "targets that don't count are IGNORE, -100, which "
+    "`ignore_index` is already; leave it as it is, pads have that number, too",
     "list index out of range": "an index runs past the end of the list; the last place is len - 1",
     "unhashable type: 'list'": "a list can't be counted or be a key; make a tuple of it",
     "max() arg is an empty sequence": "nothing is left to choose from; stop before that",
@@ -320,7 +396,7 @@ _MISFIT = (  # for two shapes that do not broadcast
 
 def _usual(error):
     "The usual mistake behind an error, or nothing."
-    message = str(error)
+    message = _text(error)
     for words, sentence in _ERRORS.items():
         if words in message:
             return sentence
@@ -333,7 +409,7 @@ def _usual(error):
 
 def _blame(error, answer):
     "What an answer raised, the usual mistake behind it, and in which of its lines."
-    message = str(error).partition("\n")[0]
+    message = clean_message(error)
     if isinstance(error, TypeError) and not callable(answer) and message.endswith("not callable"):
         came = type(answer).__name__
         return f"expected a function, got {came}; pass the function itself, not what it returns"

@@ -363,8 +363,14 @@ def judge_rows(module):
         changed[:, 9] = (tokens[:, 9] + 1) % vocab_size
         if _far(logits(changed)[:, :9], whole[:, :9]) > EXACT:
             return "a later token changes the logits of earlier ones"
+        other = tokens.flip(0, 1)
+        given = logits(other)
+        if _far(given, whole) <= EXACT:
+            return "another text of the same shape gets the logits of the first; keep none of them"
         if _far(whole, right) > EXACT:
             return f"with {longest} tokens: {_name(whole, llama, tokens)}"
+        if _far(given, llama(other)) > EXACT:
+            return "the logits of one text depend on the texts before it; keep nothing in model"
     return None
 
 

@@ -129,6 +129,12 @@ def judge_parts(report):
         n = len(parts[name])
         if n < FEWEST[name]:
             return f"{name} has {n} rows; with fewer than {FEWEST[name]} chance decides too much"
+        different = len({row_key(row) for row in parts[name]})
+        if different < FEWEST[name]:
+            return (
+                f"{name} has {n} rows, but only {different} of them are different; a row that is "
+                f"listed again says nothing new, and with fewer than {FEWEST[name]} chance decides"
+            )
     return None
 
 

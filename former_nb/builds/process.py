@@ -2,30 +2,42 @@
 
 A file may hold a syntax error, raise or loop for ever while it is imported, print, or end Python.
 Each of these becomes one sentence, with the line of the file where there is one.
+
+The parent knows the tests, their number and their order, and asks for one at a time. An answer
+counts if it comes through the pipe that the process began with, bears the number that the parent
+drew for it, and was written by that process and not by a copy of it. After each test the process
+looks whether the judge, and PyTorch with it, still are what they were before the file was loaded.
 """
 
 import ast
+import contextlib
 import faulthandler
 import importlib.util
 import json
 import linecache
 import os
+import queue
 import re
+import secrets
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
-from ..base.exercises import MistakeError
+from ..base.exercises import MistakeError, clean_message
 from ..base.source import parse_source
 
 __all__ = [
     "LIMIT",
+    "MEMORY",
     "Test",
     "check_file",
     "load_file",
@@ -36,6 +48,9 @@ __all__ = [
 ]
 
 LIMIT = 20.0  # seconds that the import of a file may take, and each of its tests
+MEMORY = 8 * 2**30  # bytes of data that a file may use, where the system has such a limit
+START_LIMIT = 120.0  # seconds until Python and PyTorch are there
+GRACE = 2.0  # seconds after the limit, in which the process says in which line it was
 NAME = "readers_file"  # of the module that a file becomes
 
 # What the new process runs. The folder it starts in must not shadow a module that we import.
@@ -65,18 +80,35 @@ def _quote(path, line):
     return f"line {line} of {path.name}" + (f", `{code}`" if code else "")
 
 
+HIDDEN_DOORS = ("exec", "eval", "__import__", "import_module")  # to a package that goes unseen
+
+
 def _refused_imports(tree, refused):
-    "(line, package) where a file imports one of the packages that it may not import."
+    "(line, what it does) where a file takes a package that it may not import, or may hide that."
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
             names = [node.module or ""]
+            names += [alias.name for alias in node.names if alias.name in HIDDEN_DOORS]
+            names += ["sys.modules"] * (names[0] == "sys" and "modules" in _aliases(node))
+        elif isinstance(node, ast.Name) and node.id in HIDDEN_DOORS:
+            names = [node.id]
+        elif isinstance(node, ast.Attribute):
+            whole = ast.unparse(node) if isinstance(node.value, ast.Name) else ""
+            names = ["sys.modules"] * (whole == "sys.modules")
+            names += [node.attr] * (node.attr in ("__import__", "import_module"))
         for name in names:
             package = name.partition(".")[0]
             if package in refused:
-                yield node.lineno, package
+                yield node.lineno, f"imports {package}; write it yourself"
+            elif name in HIDDEN_DOORS or name == "sys.modules":
+                yield node.lineno, f"uses {name}; write plain imports and plain lines"
+
+
+def _aliases(node):
+    return [alias.name for alias in node.names]
 
 
 def check_file(
@@ -97,8 +129,8 @@ def check_file(
         raise MistakeError(f"{sentence} its whole path") from None
     except ValueError as error:
         raise MistakeError(str(error)) from None
-    for line, package in _refused_imports(tree, refused):
-        raise MistakeError(f"line {line} of {path.name} imports {package}; write it yourself")
+    for line, said in _refused_imports(tree, refused):
+        raise MistakeError(f"line {line} of {path.name} {said}")
     return path
 
 
@@ -119,7 +151,7 @@ def blame_line(
     path: Path,  # of that code
 ) -> str:
     "What was raised, and in which line of the reader's file."
-    message = str(error).partition("\n")[0]
+    message = clean_message(error)
     sentence = f"your code raised {type(error).__name__}: {message}".rstrip(".: ")
     return sentence + _blamed_line(error, path)
 
@@ -136,23 +168,23 @@ def _blamed_line(error, path):
 # ---------------------------------------------------------------- the tests
 
 
+def _in_order(tests, run):
+    "What `run(number)` says about each test, from 1. A test waits for those that it builds on."
+    passed = []
+    for number, test in enumerate(tests, start=1):
+        waits = [other for other in test.after if not passed[other - 1]]
+        problem = f"waits for test {waits[0]}" if waits else run(number)
+        passed.append(problem is None)
+        yield problem
+
+
 def run_tests(
     module: ModuleType,  # a reader's file
     tests: list[Test],
     path: Path,  # of that file
-    on_begin: Callable = lambda title: None,  # called with each title before its test
 ) -> Iterator[str | None]:  # for each test None if it passes, else a sentence
     "Run the tests in order. A test waits if one that it builds on has not passed."
-    passed = []
-    for test in tests:
-        waits = [number for number in test.after if not passed[number - 1]]
-        on_begin(test.title)
-        if waits:
-            problem = f"waits for test {waits[0]}"
-        else:
-            problem = _run_test(test, module, path)
-        passed.append(problem is None)
-        yield problem
+    return _in_order(tests, lambda number: _run_test(tests[number - 1], module, path))
 
 
 def _run_test(test, module, path):
@@ -165,46 +197,228 @@ def _run_test(test, module, path):
         return blame_line(error, path)
 
 
-def work(file, tests, folder, limit):  # strings, from the command line
-    "What the new process does: import the file, run the tests, write an event for each step."
+# ---------------------------------------------------------------- the new process
+
+
+def _limit_process(seconds):
+    "Bound memory and processor time where the system can."
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return
+    bounds = [("RLIMIT_DATA", MEMORY), ("RLIMIT_CPU", int(seconds)), ("RLIMIT_CORE", 0)]
+    for name, bound in bounds:
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            kind = getattr(resource, name)
+            hard = resource.getrlimit(kind)[1]
+            if hard == resource.RLIM_INFINITY or bound < hard:
+                resource.setrlimit(kind, (bound, bound))
+
+
+def _parts_of_judge():
+    "(where, name, value) of all that the judges are made of, and of PyTorch's functions."
+    import torch
+
+    owners = [torch, torch.Tensor, torch.nn.Module, torch.nn.functional, torch.testing]
+    owners += [m for name, m in sys.modules.items() if name.partition(".")[0] == "former_nb"]
+    for owner in owners:
+        where = owner.__name__
+        for name, value in list(vars(owner).items()):
+            if name.startswith("__"):
+                continue
+            yield where, name, value
+            if where.partition(".")[0] != "former_nb":
+                continue
+            if isinstance(value, FunctionType):
+                yield where, name, value.__code__
+            elif isinstance(value, type) and value.__module__ == where:
+                for part, member in list(vars(value).items()):
+                    yield where, f"{name}.{part}", member
+
+
+def _record_judge():
+    "What `_changed_part` compares with: (where, name) -> the values, which also keeps them alive."
+    record = {}
+    for where, name, value in _parts_of_judge():
+        record.setdefault((where, name), []).append(value)
+    return record
+
+
+def _changed_part(record):
+    "The name of what a file has replaced in the judge or in PyTorch, or nothing."
+    now = _record_judge()
+    for (where, name), values in record.items():
+        found = now.get((where, name), [])
+        if len(found) != len(values) or any(a is not b for a, b in zip(found, values)):
+            return f"{where}.{name}"
+    return ""
+
+
+def _private(number, mode):
+    "The pipe behind a standard stream, which the file under test then finds empty."
+    pipe = os.fdopen(os.dup(number), mode, buffering=0)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, number)
+    os.close(nothing)
+    return pipe
+
+
+def work(file, tests, stuck, limit):  # strings, from the command line
+    """What the new process does: import the file, then run each test that the parent asks for.
+
+    The first line that it reads is the parent's secret, which begins each of its answers.
+    """
     path = Path(file)
-    tests = import_module(tests).TESTS
-    with (
-        open(Path(folder, "events"), "w", encoding="utf-8", buffering=1) as events,
-        open(Path(folder, "stuck"), "w", encoding="utf-8") as stuck,
-    ):
+    tests = [replace(test) for test in import_module(tests).TESTS]  # which nobody else holds
+    record = _record_judge()
+    me = os.getpid()
+    asked = _private(0, "rb")
+    answers = _private(1, "wb")
+    _private(2, "wb")
+    secret = asked.readline().decode().strip()
+    _limit_process((len(tests) + 2) * float(limit) * (os.cpu_count() or 1) + 60)
+    sys.path.append(str(path.parent))
 
-        def tell(kind, text=None):
-            print(json.dumps([kind, text]), file=events, flush=True)
+    def tell(number, problem):
+        if os.getpid() != me:  # a copy of this process, made by the file
+            os._exit(0)
+        line = json.dumps([secret, me, number, problem])
+        answers.write(f"\n{line}\n".encode())
 
-        def begin(title):
-            tell("begin", title)
-            faulthandler.dump_traceback_later(float(limit), exit=True, file=stuck)
+    tell("ready", None)
+    module = None
+    with open(stuck, "w", encoding="utf-8") as out:
+        while line := asked.readline():
+            number = int(line)
+            faulthandler.dump_traceback_later(float(limit), exit=True, file=out)
+            problem = None
+            if number == 0:
+                try:
+                    module = load_file(path)
+                except BaseException as error:  # noqa: B036, a reader's code may raise anything
+                    problem = blame_line(error, path)
+            else:
+                problem = _run_test(tests[number - 1], module, path)
+            faulthandler.cancel_dump_traceback_later()
+            changed = _changed_part(record)
+            if changed and (number == 0 or problem is None):
+                problem = f"your file replaces {changed}, which the tests need as it is"
+            tell(number, problem)
 
-        sys.path.append(str(path.parent))
-        begin("import")
-        try:
-            module = load_file(path)
-        except BaseException as error:  # noqa: B036, a reader's code may raise anything
-            tell("end", blame_line(error, path))
-            return
-        tell("end")
-        for problem in run_tests(module, tests, path, begin):
-            tell("end", problem)
-        faulthandler.cancel_dump_traceback_later()
+
+# ---------------------------------------------------------------- its parent
 
 
-def _cut_short(folder, path, limit, code):
-    "Why the process ended before a test did."
-    stuck = Path(folder, "stuck").read_text(encoding="utf-8", errors="replace")
-    lines = re.findall(r'File "(.*)", line (\d+)', stuck)
-    for name, line in lines:  # the innermost first
-        if Path(name) == path:
-            place = _quote(path, int(line))
-            return f"this does not end: after {limit:g} seconds Python was in {place}"
-    if lines or code is None:
-        return f"this does not end: it was stopped after {limit:g} seconds"
-    return f"your file ended Python here, with code {code}"
+class _Child:
+    "The process of a file: `ask` it for one test after another."
+
+    def __init__(self, path, tests, limit, folder):
+        self.path = path
+        self.limit = limit
+        self.stuck = Path(folder, "stuck")
+        self.ended = False
+        self.pid = None  # of the process that answers; on Windows not the one that we start
+        self.secret = secrets.token_hex(16)
+        self.answers = queue.Queue()
+        self.errors = open(Path(folder, "errors"), "w+b")
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", START, str(path), tests, str(self.stuck), str(limit)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            env=_environment(),
+            start_new_session=True,
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self):
+        "Keep what comes with our secret and from the process that began, and nothing else."
+        pipe = self.process.stdout
+        with contextlib.suppress(OSError, ValueError):  # it was closed
+            while line := pipe.readline(1 << 16):
+                with contextlib.suppress(ValueError, TypeError, RecursionError):
+                    secret, pid, number, problem = json.loads(line)
+                    if secret != self.secret or pid != (self.pid or pid):
+                        continue
+                    self.pid = pid
+                    self.answers.put((number, problem))
+        self.answers.put(None)
+
+    def _next(self, seconds):
+        "The next answer; None if the process ended or if none came in time."
+        end = time.monotonic() + seconds
+        while True:
+            left = end - time.monotonic()
+            over = self.process.poll() is not None  # its copies may keep the pipe open
+            try:
+                return self.answers.get(timeout=max(0.01, min(0.1, left)))
+            except queue.Empty:
+                if over or left <= 0:
+                    return None
+
+    def start(self):
+        "Wait until the file can be loaded. Raises `RuntimeError` if Python does not start."
+        self._send(self.secret)
+        if self._next(START_LIMIT) != ("ready", None):
+            last = self._last_errors()
+            raise RuntimeError(f"the process for {self.path.name} did not start: {last}")
+
+    def ask(self, number):
+        "What the process says about test `number`, or about the import of the file, 0."
+        self._send(number)
+        answer = self._next(self.limit + GRACE)
+        if answer is not None and answer[0] == number:
+            problem = answer[1]
+            return problem if problem is None else clean_message(problem, 2000)
+        self.ended = True
+        if answer is not None:
+            return "your file writes what the tests write"
+        return self._cut_short()
+
+    def _send(self, line):
+        with contextlib.suppress(OSError):  # it has ended
+            self.process.stdin.write(f"{line}\n".encode())
+            self.process.stdin.flush()
+
+    def _last_errors(self):
+        self.errors.seek(0, os.SEEK_END)
+        self.errors.seek(max(0, self.errors.tell() - 300))
+        return clean_message(self.errors.read().decode("utf-8", errors="replace").strip(), 300)
+
+    def _cut_short(self):
+        "Why the process ended before a test did."
+        with contextlib.suppress(subprocess.TimeoutExpired):  # an end takes a moment
+            self.process.wait(GRACE / 4)
+        code = self.process.poll()
+        text = ""
+        with contextlib.suppress(OSError), open(self.stuck, "rb") as file:
+            text = file.read(100_000).decode("utf-8", errors="replace")
+        lines = re.findall(r'File "(.*)", line (\d+)', text)
+        for name, line in lines:  # the innermost first
+            if Path(name) == self.path:
+                place = clean_message(_quote(self.path, int(line)))
+                return f"this does not end: after {self.limit:g} seconds Python was in {place}"
+        if lines or code is None:
+            return f"this does not end: it was stopped after {self.limit:g} seconds"
+        return f"your file ended Python here, with code {code}"
+
+    def close(self):
+        "End the process and all that it has started, whatever they are doing."
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.errors):
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+def _environment():
+    "Ours, with the folder of this package where the new Python looks for modules."
+    package = str(Path(__file__).resolve().parents[2])
+    folders = [package, os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(folder for folder in folders if folder)}
 
 
 def run_file(
@@ -218,38 +432,21 @@ def run_file(
     """
     build = import_module(tests)
     path = check_file(file, build.EXAMPLE, build.REFUSED).resolve()
-    n = len(build.TESTS)
-    environment = dict(os.environ)
-    package = str(Path(__file__).resolve().parents[2])
-    folders = [package, environment.get("PYTHONPATH", "")]
-    environment["PYTHONPATH"] = os.pathsep.join(folder for folder in folders if folder)
+    results = []
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", START, str(path), tests, folder, str(limit)]
-        with open(Path(folder, "errors"), "w+", encoding="utf-8", errors="replace") as errors:
-            try:
-                code = subprocess.run(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=errors,
-                    env=environment,
-                    timeout=120 + (n + 2) * limit,
-                ).returncode
-            except subprocess.TimeoutExpired:
-                code = None
-            errors.seek(0)
-            last = errors.read().strip()[-300:]
-        if not Path(folder, "events").exists():
-            raise RuntimeError(f"the process for {path.name} did not start: {last}")
-        lines = Path(folder, "events").read_text(encoding="utf-8").splitlines()
-        events = [json.loads(line) for line in lines]
-        if events[-1][0] == "begin":
-            events.append(["end", _cut_short(folder, path, limit, code)])
-    problems = [text for kind, text in events if kind == "end"]
-    if problems[0] is not None:
-        raise MistakeError(f"{path.name} cannot be imported: {problems[0]}")
-    results = problems[1:]
-    return results + ["not run"] * (n - len(results))
+        child = _Child(path, tests, limit, folder)
+        try:
+            child.start()
+            problem = child.ask(0)
+            if problem is not None:
+                raise MistakeError(f"{path.name} cannot be imported: {problem}")
+            for problem in _in_order(build.TESTS, child.ask):
+                results.append(problem)
+                if child.ended:
+                    break
+        finally:
+            child.close()
+    return results + ["not run"] * (len(build.TESTS) - len(results))
 
 
 def show_results(

@@ -81,6 +81,20 @@ def judge_06_1(answer):
             (x + ff(norm_2(x))) + attention(norm_1(x + ff(norm_2(x))))
         ),
         "the feed-forward network is still to come": y,
+        "both parts read norm_attention(x); the feed-forward network reads norm_ff of what "
+        "attention has added to": y + ff(norm_1(x)),
+        "the second sum starts from the normed stream; it starts from the stream itself": (
+            norm_2(y) + ff(norm_2(y))
+        ),
+        "the second norm comes after the sum; it comes before the feed-forward network": (
+            norm_2(y + ff(y))
+        ),
+        "a norm at the end is too many; the stream leaves the block as it is": (
+            norm_2(y + ff(norm_2(y)))
+        ),
+        "norm_attention at the end is too many; the stream leaves the block as it is": (
+            norm_1(y + ff(norm_2(y)))
+        ),
     }
     return diagnose(given, y + ff(norm_2(y)), mistakes)
 
@@ -114,6 +128,9 @@ def judge_06_2(answer):
             "the heads share d_model, and all four linear layers have biases": (
                 h * (attention - 4 * d)
             ),
+            "the heads share d_model, so the four matrices are d by d, not h times that": (
+                h * 4 * d * d + 4 * d
+            ),
         },
         "feed-forward network": {
             "its two linear layers have biases": 2 * d * d_ff,
@@ -129,6 +146,12 @@ def judge_06_2(answer):
             ),
             "that is the second layer, 40 · 12 + 12; the first has 12 · 40 + 40 more": d * d_ff + d,
             "that is one matrix and both biases; there are two matrices": d * d_ff + d_ff + d,
+            "those are the three matrices of a SwiGLU; this network has two, and two biases": (
+                3 * d * d_ff
+            ),
+            "those are three matrices, as in a SwiGLU, and their biases; here are two": (
+                3 * d * d_ff + 2 * d_ff + d
+            ),
         },
         "norms": {
             "a block has two of them, and each has a gain and a shift": 2 * d,
@@ -188,6 +211,9 @@ def judge_06_3(answer):
                 "x is added twice": 2 * x + found + made,
                 "you added to the norm of x; the stream is x itself": h + found + made,
                 "the feed-forward network reads what attention found; it reads the norm of x": x
+                + found
+                + block.ff(found),
+                "the feed-forward network reads what attention found, which is not added itself": x
                 + block.ff(found),
                 "the feed-forward network reads the norm of what attention has added to; it "
                 "reads the norm of x": x + found + block.ff(block.norm_attention(x + found)),

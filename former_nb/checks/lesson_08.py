@@ -26,12 +26,15 @@ def _train(
     ignored=True,
     as_pads=False,
     softmax=False,
+    reshaped=False,
 ):
     "A training loop; another order or loss makes a likely mistake."
     losses = []
     for inputs, targets in batches:
         wanted = targets.clamp(min=0) if as_pads else targets  # token 0 in place of IGNORE
         logits = model(inputs).softmax(-1) if softmax else model(inputs)
+        if reshaped:  # (B, V, T) as `cross_entropy` wants it, but by cutting the numbers anew
+            logits = logits.reshape(logits.shape[0], logits.shape[2], -1).mT
         loss = token_loss(logits, wanted, reduction)
         if not ignored:
             loss = loss * (targets != IGNORE).sum() / targets.numel()
@@ -41,16 +44,50 @@ def _train(
     return losses
 
 
+class _Noted(torch.optim.SGD):
+    "SGD that notes whether there was a gradient when it was cleared and when it took a step."
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.cleared, self.stepped = [], []
+
+    def _has_gradient(self):
+        weights = [p for group in self.param_groups for p in group["params"]]
+        return any(p.grad is not None and bool(p.grad.any()) for p in weights)
+
+    def zero_grad(self, *args, **options):
+        self.cleared.append(self._has_gradient())
+        super().zero_grad(*args, **options)
+
+    def step(self, *args, **options):
+        self.stepped.append(self._has_gradient())
+        return super().step(*args, **options)
+
+
+def _unmoved(optimizer):
+    "Why no step moved the weights, or nothing if one did."
+    if not optimizer.stepped:
+        return "no step was taken, so the weights did not move; call `optimizer.step()`"
+    if any(optimizer.stepped):
+        return None
+    if any(optimizer.cleared):
+        return (
+            "`zero_grad` comes after `backward` and throws the new gradient away, so the step "
+            "moves nothing; clear the old one before `backward`"
+        )
+    return "there is no gradient at the step, so the weights did not move; call `loss.backward()`"
+
+
 def _after_training(train):
-    "Losses and weights of a small model after five batches with some targets left out."
+    "Losses, weights and optimizer of a small model after five batches, some targets left out."
     g = torch.Generator("cpu").manual_seed(0)
     tokens = torch.randint(6, (5, 4, 7), generator=g, device="cpu")
     targets = tokens.roll(1, -1).masked_fill(tokens == 2, IGNORE)
     table = torch.randn(6, 6, generator=g, dtype=torch.float64, device="cpu")
     model = torch.nn.Embedding.from_pretrained(table, freeze=False)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5)
+    optimizer = _Noted(model.parameters(), lr=0.5, momentum=0.5)
     losses = train(model, list(zip(tokens, targets)), optimizer)
-    return losses, model.weight.detach().flatten()
+    return losses, model.weight.detach().flatten(), optimizer
 
 
 @exercise(
@@ -61,7 +98,7 @@ def _after_training(train):
 )
 def judge_08_1(answer):
     "Judge a training loop by the losses that it returns and the weights that it leaves."
-    losses, weights = _after_training(answer)
+    losses, weights, optimizer = _after_training(answer)
     if losses is None or losses is ...:
         return "your function returned nothing; end it with `return losses`"
     if not isinstance(losses, (list, tuple, torch.Tensor)):
@@ -70,10 +107,9 @@ def judge_08_1(answer):
         return "each loss still holds its graph, and so all of a batch's memory; keep loss.item()"
     if len(losses) == 1:
         return "the loop ended after its first batch; `return losses` belongs behind the loop"
+    if why := _unmoved(optimizer):
+        return why
     mistakes = {
-        "the weights did not move; is each gradient computed and the step taken, in this order?": {
-            "order": "backward zero step"
-        },
         "old gradients are added to the new ones; clear them in each step": {
             "order": "backward step"
         },
@@ -84,6 +120,9 @@ def judge_08_1(answer):
             "as_pads": True
         },
         "the loss takes logits; you made probabilities of them first": {"softmax": True},
+        "`reshape` to (B, V, T) mixes positions with tokens; `logits.mT` exchanges the axes": {
+            "reshaped": True
+        },
         "two steps were taken for each gradient": {"order": "zero backward step step"},
     }
     found = {}
@@ -335,14 +374,13 @@ def _recital():
     "`counts = targets != IGNORE` (B, T); a row has `counts.sum(-1)` targets, and is right "
     "where `(good | ~counts).all(-1)`.",
     "Collect the lengths and the rights of all batches, and average the rights of each "
-    "length at the end: lengths are spread over several batches. Leave out rows without a "
-    "target.",
+    "length at the end: lengths are spread over several batches. A row without "
+    "a target may be left out.",
 )
 def judge_08_4(answer):
     "A function of a model and batches."
     model, batches = _recital()
-    set_seed(0)
-    model.train()
+    model.eval()  # so that dropout, of which the page says nothing here, changes nothing
     try:
         got = answer(model, batches)
     except RuntimeError as error:
@@ -353,32 +391,18 @@ def judge_08_4(answer):
                 "token, along the last axis"
             },
         )
-    if not model.training:
-        return (
-            "the model was training before the call and is not any more: `eval_mode` of the "
-            "deep dive on optimization leaves it as it was"
-        )
     if not isinstance(got, dict):
         return (
             f"expected a dictionary from a number of targets to a share, got {type(got).__name__}"
         )
     if any(isinstance(share, (tuple, list)) for share in got.values()):
         return "each length has one number, the share of its rows that are right"
-    found = {int(n): float(share) for n, share in got.items()}
+    found = {int(n): float(share) for n, share in got.items() if int(n) > 0}
     like = lambda wanted: (
         found.keys() == wanted.keys() and all(abs(found[n] - wanted[n]) < 1e-6 for n in wanted)
     )
     if like({2: 3 / 4, 3: 1 / 2, 5: 0}):
         return None
-    with eval_mode(model):
-        calm = {int(n): float(share) for n, share in answer(model, batches).items()}
-    if calm != found:
-        return "dropout was at work: judge in `eval_mode`"
-    if 0 in found:
-        return (
-            "one row has no target at all; it is neither right nor wrong, and does not "
-            "belong into the table"
-        )
     if like({2: 7 / 8, 3: 5 / 6, 5: 12 / 15}):
         return "these are shares of targets; a row is right only where all of its targets are"
     if like({2: 0, 3: 0, 5: 0}):

@@ -66,6 +66,15 @@ def judge_09_1(answer):
             x.mean(dim=-1)
         ),
         "that is the first vector of each text; take the mean": x[:, 0],
+        "the padding is summed; `masked_fill` fills where its mask is True, so give it "
+        "`~real[..., None]`": padding / n.clamp(min=1),
+        "those are the largest numbers, of the padding, too; take the mean": x.amax(dim=1),
+        "those are the largest numbers of the real tokens; take their mean": (
+            x.masked_fill(~real[..., None], float("-inf")).amax(dim=1)
+        ),
+        "those are the largest numbers with zeros at the padding; take the mean": (
+            x.masked_fill(~real[..., None], 0.0).amax(dim=1)
+        ),
     }
     shape = isinstance(got, torch.Tensor) and got.shape == right.shape
     if shape and got[3].isnan().any() and torch.allclose(got[:3], right[:3], atol=1e-5):

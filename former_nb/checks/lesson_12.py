@@ -46,12 +46,20 @@ def _no_gain(x, gain):
     return _norm(x, 1.0)
 
 
+def _gain_and_one(x, gain):  # Gemma's, whose files hold gain - 1
+    return _norm(x, 1 + gain)
+
+
 def _heads(t):  # (B, T, heads * 4) -> (B, heads, T, 4)
     return t.unflatten(-1, (-1, 4)).transpose(1, 2)
 
 
 def _cut(t):  # a mistake: no transpose, so a head gets numbers of several words
     return t.reshape(t.shape[0], -1, t.shape[1], 4)
+
+
+def _interleaved(t):  # a mistake: a head takes every h-th number
+    return t.unflatten(-1, (4, -1)).permute(0, 3, 1, 2)
 
 
 def _merge(y):  # (B, h, T, 4) -> (B, T, h * 4)
@@ -158,6 +166,19 @@ def judge_12_1(answer):
         "the norm divides by the mean square; the root is missing": block(norm=_no_root),
         "the norms have no gain; multiply by w['gain_attention'] and w['gain_ff']": block(
             norm=_no_gain
+        ),
+        "the norm multiplies by 1 + gain, as Gemma's does; multiply by the gain": block(
+            norm=_gain_and_one
+        ),
+        "a head takes every h-th number; it takes four neighbours, so the heads come first: "
+        "`unflatten(-1, (-1, 4))`": block(split=_interleaved),
+        "a head takes every h-th number, in the split and in the merge; it takes four neighbours": (
+            block(split=_interleaved, merge=lambda y: y.permute(0, 2, 3, 1).flatten(2))
+        ),
+        "the values are made by w_k; they have w_v": _block(x, _with(w, w_v="w_k"), attend),
+        "the keys are made by w_v; they have w_k": _block(x, _with(w, w_k="w_v"), attend),
+        "w_o is transposed; multiply from the right, `y @ w['w_o']`": _block(
+            x, {**w, "w_o": w["w_o"].T}, attend
         ),
         "the gains are exchanged": _block(
             x, _with(w, gain_attention="gain_ff", gain_ff="gain_attention"), attend

@@ -38,6 +38,8 @@ def judge_15_1(answer):
         ("t h e".split(), ("e", "r")),
         ("e h a".split(), ("h", "e")),
         ("a a a a".split(), ("a", "a")),
+        ("t ah e".split(), ("h", "e")),
+        ("h er h e".split(), ("h", "e")),
     ]
     for row, pair in cases:
         before = list(row)
@@ -49,6 +51,8 @@ def judge_15_1(answer):
         if not isinstance(given, list) or not all(isinstance(piece, str) for piece in given):
             return f"expected a list of strings, got {given!r:.60}"
         for said, wrong in {
+            "a piece that only ends or begins like one of the pair was joined, too; compare whole "
+            "pieces, not text": " ".join(row).replace(" ".join(pair), "".join(pair)).split(),
             "go from the left: a a a becomes aa a": _from_the_right(row, pair),
             "merge wherever the pair is, not only the first time": _once(row, pair),
             "the row came back as it was": row,

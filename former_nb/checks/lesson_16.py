@@ -20,6 +20,8 @@ from ..inspection.translation import count_runs
 _RUN_MISTAKES = {
     "unclipped": "nothing was clipped; a run counts at most as often as the reference has it",
     "once": "each run was counted once; a run that both texts have twice counts twice",
+    "sets": "a set holds each run once; count how often each is there, with a `Counter`",
+    "tails": "the last runs are shorter than `n`; a run begins at word T − n at the latest",
     "order": "the runs were cut into sets of words; the order of the words in a run counts, too",
     "words": "those are single words; a run has `n` of them, one after another",
     "up to": "all lengths up to `n` were added; asked for are the runs of exactly `n` words",
@@ -53,6 +55,14 @@ def shared_with_mistake(
         shared = sum(count for run, count in runs.items() if run in right)
     if mistake == "once":
         shared = len(set(runs) & set(right))
+    if mistake == "sets":
+        shared, total = len(set(runs) & set(right)), len(set(runs))
+    if mistake == "tails":
+        runs, right = (
+            Counter(tuple(text[i : i + n]) for i in range(len(text)))
+            for text in (hypothesis, reference)
+        )
+        shared, total = (runs & right).total(), runs.total()
     if mistake == "order":
         runs = [frozenset(run) for run in runs.elements()]
         right = [frozenset(run) for run in right.elements()]
