@@ -84,6 +84,44 @@ def test_a_page_offers_its_notebook_on_colab_and_kaggle():
     assert not links("index") and not links("api/core") and not links("04_masks", "Words")
 
 
+def test_a_page_leads_to_its_source_at_the_built_commit_and_to_a_report(tmp_path, monkeypatch):
+    from types import SimpleNamespace as Of
+    from urllib.parse import parse_qs
+
+    def links(page, **context):
+        app = Of(config=Of(html_baseurl="https://site/"))
+        ext.lead_back(app, page, "page.html", context, None)
+        return context["source"].removeprefix(f"{ext.SETTINGS['git_url']}/"), context["report"]
+
+    monkeypatch.setattr(ext, "built_commit", lambda: "c0ffee")
+    sources = {
+        "index": "blob/c0ffee/nbs/index.ipynb",
+        "deeper/04_leaks": "blob/c0ffee/nbs/deeper/04_leaks.ipynb",
+        "glossary": "blob/c0ffee/nbs/glossary.md",
+        "api/attention/masks": "blob/c0ffee/former_nb/attention/masks.py",
+        "api/cli": "blob/c0ffee/former_nb/cli.py",
+        "_modules/former_nb/attention/masks": "blob/c0ffee/former_nb/attention/masks.py",
+        "api/house": "tree/c0ffee",
+        "search": "tree/c0ffee",
+    }
+    assert {page: links(page)[0] for page in sources} == sources
+    to = urlsplit(links("04_masks", title="04 \u00b7 Masks &amp; <code>x</code>")[1])
+    told = parse_qs(to.query)
+    assert to.path.endswith("/issues/new") and told["title"] == ["04 \u00b7 Masks & x: "]
+    assert "https://site/04_masks.html" in told["body"][0] and "c0ffee" in told["body"][0]
+
+
+def test_the_built_commit_is_this_repositorys_own_and_the_branch_without_git(tmp_path):
+    commit = ext.built_commit.__wrapped__
+    assert commit(tmp_path) == "main"
+    (tmp_path / "inside").mkdir()
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        ext.subprocess.run([*git, *words], check=True)
+    assert re.fullmatch("[0-9a-f]{40}", commit(tmp_path.resolve()))
+    assert commit(tmp_path.resolve() / "inside") == "main"  # a copy within someone else's
+
+
 TAGS = {
     "#| hide": "remove-cell",
     "#| include: false": "remove-cell",
@@ -430,6 +468,20 @@ def test_every_notebook_has_a_page_and_lessons_are_numbered():
         assert page in PAGES
         if lesson := ext.LESSON.match(page):
             assert re.search(rf'href="{page}">\s*{lesson[1]} \u00b7 ', home), page
+
+
+@in_browser[1]
+def test_every_page_leads_to_its_file_and_to_a_report_and_read_it_to_the_first_lesson():
+    links = re.compile(r'<a href="([^"]*)">(Source|Report a mistake)</a>')
+    for page in PAGES:
+        text = (SITE / page).read_text(encoding="utf-8")
+        found = {words: html.unescape(link) for link, words in links.findall(text)}
+        kind, _, *file = found["Source"].removeprefix(f"{ext.SETTINGS['git_url']}/").split("/", 2)
+        assert kind == ("blob" if file else "tree") and (ROOT / "".join(file)).exists(), page
+        assert file or page in ("api/house.html", "genindex.html", "search.html") or "/ind" in page
+        assert "/issues/new?title=" in found["Report a mistake"], page
+    home = (SITE / "index.html").read_text(encoding="utf-8")
+    assert re.search(r'href="01_self_attention.html">(<span[^>]*>)?Read it<', home)
 
 
 @in_browser[1]

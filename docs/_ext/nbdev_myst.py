@@ -10,6 +10,7 @@ import inspect
 import json
 import posixpath
 import re
+import subprocess
 import sys
 import textwrap
 from base64 import b64encode
@@ -17,6 +18,7 @@ from configparser import ConfigParser
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 import nbformat
 from docutils import nodes
@@ -525,6 +527,40 @@ def offer_to_run(app, doctree):
     quote.parent.insert(quote.parent.index(quote) + 1, line)
 
 
+@cache
+def built_commit(folder=ROOT):
+    """The commit that the site is made of; the branch where there is no git."""
+    asked = ["git", "-C", str(folder), "rev-parse", "--show-toplevel", "HEAD"]
+    try:
+        said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return SETTINGS["branch"]
+    top, commit = said.splitlines()
+    return commit if Path(top).resolve() == folder else SETTINGS["branch"]
+
+
+def source_of(page):
+    """What a page is made of, from the root of the repository; empty where that is many files."""
+    name = re.sub("^(api|_modules)/", "", page)
+    if name == page:
+        files = [f"nbs/{page}.ipynb", f"nbs/{page}.md"]
+    else:
+        module = name if page.startswith("_") else f"{LIB}/{name}"
+        files = [f"{module}.py", f"{module}/__init__.py"]
+    return next((file for file in files if (ROOT / file).exists()), "")
+
+
+def lead_back(app, page, template, context, doctree):
+    """html-page-context: a page's source at the commit that is built, and a report of a mistake."""
+    file, commit, host = source_of(page), built_commit(), SETTINGS["git_url"]
+    title = html.unescape(re.sub("<[^>]+>", "", context.get("title") or SETTINGS["title"]))
+    body = f"Page: {app.config.html_baseurl}{page}.html\nCommit: {commit}\n\n"
+    body += "What is wrong, and what should be there instead?\n"
+    issue = urlencode({"title": f"{title}: ", "body": body}, quote_via=quote)
+    context["source"] = f"{host}/{'blob' if file else 'tree'}/{commit}/{file}".rstrip("/")
+    context["report"] = f"{host}/issues/new?{issue}"
+
+
 def describe(app, page, template, context, doctree):
     """html-page-context: what search engines and previews show."""
     about = app.env.metadata.get(page, {}).get("about", SETTINGS["description"])
@@ -881,6 +917,7 @@ def setup(app):
     app.connect("autodoc-skip-member", skip_fields)
     app.connect("html-page-context", size_drawings, priority=400)
     app.connect("html-page-context", describe, priority=900)
+    app.connect("html-page-context", lead_back)
     app.connect("build-finished", list_pages)
     app.extensions["sphinx_multitoc_numbering"].parallel_read_safe = True  # it only forgets to say
     return {"version": SETTINGS["version"], "parallel_read_safe": True, "parallel_write_safe": True}
