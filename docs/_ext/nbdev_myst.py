@@ -148,8 +148,30 @@ def chart_of(output):
     )
 
 
+NARROW = 260  # pixels of a chart on a phone, between the labels of its axes
+
+
+def narrow(spec):
+    """A chart as wide as a phone, or None if it is narrow enough; `course.js` does the same."""
+    width = spec.get("width")
+    return {**spec, "width": NARROW} if isinstance(width, int) and width > 300 else None
+
+
+def still_picture(spec, name, alt):
+    """A chart as a picture of a few kB, which needs no script."""
+    import vl_convert
+
+    svg = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=vega_lite())
+    size = re.search(r'width="\d+" height="\d+"', svg)[0]
+    source = quote(svg.replace("\n", ""), safe=" /:=,;()?@!$*+-._~[]'")
+    return (
+        f'<img class="{name}" alt="{alt}" {size} src="data:image/svg+xml,{source}" '
+        'aria-hidden="true">'
+    )
+
+
 def chart_html(data, directives):
-    """An Altair output as HTML that `course.js` draws; without scripts its picture shows.
+    """An Altair output as HTML: a picture, and what `course.js` draws in its place.
 
     Vega labels what it draws with the specification's description: the alt text again.
     """
@@ -159,13 +181,12 @@ def chart_html(data, directives):
     described = {**spec, "description": directives["fig-alt"]}
     text = json.dumps(described, separators=(",", ":")).replace("</", "<\\/")
     alt = html.escape(directives["fig-alt"])
-    png = data.get("image/png", "").replace("\n", "")
-    still = (
-        f'<noscript><img alt="{alt}" src="data:image/png;base64,{png}"></noscript>' if png else ""
-    )
+    small = narrow(spec)
+    stills = still_picture(spec, "still wide-only" if small else "still", alt)
+    stills += still_picture(small, "still narrow-only", alt) if small else ""
     return {
         "text/html": f'<div class="vega-chart" role="figure" aria-label="{alt}">'
-        f'<script type="application/json">{text}</script>{still}</div>'
+        f'<script type="application/json">{text}</script>{stills}</div>'
     }
 
 
@@ -871,12 +892,18 @@ def write_card(path):
     path.write_bytes(vl_convert.svg_to_png(CARD.format(title=SETTINGS["title"], **parts)))
 
 
+def vega_lite():
+    """The version of Vega-Lite that Altair writes, as vl_convert calls it."""
+    import altair
+
+    return ".".join(altair.SCHEMA_VERSION[1:].split(".")[:2])
+
+
 def write_vega(path):
     """Vega, Vega-Lite and vega-embed as one classic script (modules do not load from file://)."""
-    import altair
     import vl_convert
 
-    version = ".".join(altair.SCHEMA_VERSION[1:].split(".")[:2])
+    version = vega_lite()
     stamp = f"/* vl-convert {vl_convert.__version__}, Vega-Lite {version} */"
     if path.exists() and path.read_text(encoding="utf-8").startswith(stamp):
         return
@@ -896,10 +923,13 @@ def sized(match):
     return f"{match[1]} {size[0]}"
 
 
-def size_drawings(app, page, template, context, doctree):
-    """html-page-context: give drawings their size."""
+EMPTY_HEADER = re.compile(r"<th\b([^>]*)>(\s*(?:<p>\s*</p>)?\s*)</th>")
+
+
+def mend_body(app, page, template, context, doctree):
+    """html-page-context: give drawings their size; a header without words is an empty cell."""
     if context.get("body"):
-        context["body"] = DRAWING.sub(sized, context["body"])
+        context["body"] = EMPTY_HEADER.sub(r"<td\1>\2</td>", DRAWING.sub(sized, context["body"]))
 
 
 def setup(app):
@@ -915,7 +945,7 @@ def setup(app):
     app.connect("html-page-context", show_course, priority=400)
     app.connect("autodoc-process-docstring", document)
     app.connect("autodoc-skip-member", skip_fields)
-    app.connect("html-page-context", size_drawings, priority=400)
+    app.connect("html-page-context", mend_body, priority=400)
     app.connect("html-page-context", describe, priority=900)
     app.connect("html-page-context", lead_back)
     app.connect("build-finished", list_pages)
