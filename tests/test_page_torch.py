@@ -166,6 +166,16 @@ def test_an_error_names_the_line_of_the_answer(both):
     assert "in line 2 of your cell, `return reach(mask, n_layers)`" in recursion
 
 
+def test_what_is_no_exception_is_answered_by_a_sentence(both):
+    at_once, when_called = [verdict["sentence"] for verdict in said(both, "01.1")][-2:]
+    assert at_once == "line 1, `raise KeyboardInterrupt`: KeyboardInterrupt"
+    assert "Odd: no Exception, in line 4 of your cell" in when_called
+
+
+def test_heads_that_were_split_by_a_view_are_the_mistake_that_they_are_with_pytorch(both):
+    assert "split and merged by `reshape` alone" in said(both, "03.1")[-1]["sentence"]
+
+
 def test_output_of_a_megabyte_is_cut(both):
     (printed,) = [verdict for verdict in said(both, "01.3") if verdict["cut"]]
     assert len(printed["output"]) == 20_000 and "returned nothing" in printed["sentence"]
@@ -222,7 +232,8 @@ def heads(layout, rows, width=4):
     if layout == "words first":
         return torch.randn(2, rows, 3 * width).view(2, rows, 3, width).transpose(1, 2)
     if layout == "a part":
-        return torch.randn(2, rows, 9 * width)[..., : 3 * width].view(2, rows, 3, -1).transpose(1, 2)
+        part = torch.randn(2, rows, 9 * width)[..., : 3 * width]
+        return part.view(2, rows, 3, width).transpose(1, 2)
     return torch.randn(2, 3, width, rows).mT
 
 layouts = ("heads first", "words first", "a part", "columns")

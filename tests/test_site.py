@@ -307,6 +307,11 @@ def test_docments_become_parameter_fields():
 
 
 FORMULAS = {r"\sqrt{d_k}": "√d_k", r"\frac{x}{y} \cdot \ln V": "x/y · ln V", "T": "T"}
+FORMULAS |= {r"\frac{e^{z_i/\tau}}{\sum_j e^{z_j}}": "(e^(z_i/tau))/(Σ_j e^z_j)"}
+FORMULAS |= {
+    r"L = -\frac1N \sum_{i\,:\,y_i \ne \text{ignore}} \ln p": "L = -1/N Σ_(i : y_i ≠ ignore) ln p"
+}
+FORMULAS |= {r"QK^\top/\sqrt{a + 1}, (A B)'": "QKᵀ/√(a + 1), (AB)'"}
 FORMULAS |= {r"\alpha \le \mathrm{softmax}(z)_i": "alpha ≤ softmax(z)_i"}
 
 
@@ -523,6 +528,12 @@ def test_pages_are_described_and_listed():
     assert "search_words.js" not in home
     assert "needs JavaScript" in (SITE / "search.html").read_text(encoding="utf-8")
     words = (SITE / "_static" / "search_words.js").read_bytes()
+    told = [part for *_, parts in json.loads(words[words.index(b"[") : -2]) for part in parts]
+    assert not [part[2] for part in told if re.search(r"\\[a-mo-z]|frac(?!ti)\w", part[2])]
+    named = "; ".join(part[4] for part in told if part[4:]).split("; ")
+    glossary = (ROOT / "nbs/glossary.md").read_text(encoding="utf-8")
+    places = course_search.term_names(glossary).values()
+    assert sorted(named) == sorted(name for names in places for name in names)
     assert len(gzip.compress(words)) < 500_000 and not (SITE / "searchindex.js").exists()
 
 
@@ -781,6 +792,16 @@ class TestPages:
     def test_page_opens_from_a_folder(self, browser, page):
         assert faults(browser, (SITE / page).resolve().as_uri()) == {}
 
+    @pytest.mark.parametrize("page", CHARTS)
+    def test_a_page_with_a_chart_comes_without_what_draws_it(self, browser, site, page):
+        browser.get("about:blank")
+        browser.get_log("performance")
+        files = {urlsplit(to).path.lstrip("/") for to in visit(browser, site + page)}
+        parts = [(SITE / file).read_bytes() for file in files if (SITE / file).is_file()]
+        assert page in files and not any("vega" in file for file in files)
+        most = 250_000 if re.match(r"\d\d_", page) else 330_000  # two plots in one deep dive
+        assert sum(len(gzip.compress(part)) for part in parts) < most
+
     @pytest.mark.parametrize("base", ["http", "file"])
     def test_search_shows_what_it_found(self, browser, site, base):
         start = site if base == "http" else SITE.resolve().as_uri() + "/"
@@ -803,6 +824,16 @@ class TestPages:
         assert search("M\u00e4nner")[1] == search("MANNER")[1] != []
         assert search("perplexity")[1][0] == "Notation and terms \u203a perplexity"
         assert search("masks")[1][0] == search("Masks")[1][0]
+        # by a name that the glossary has, and with one wrong letter
+        rotary = "05 \u00b7 Positions \u203a The first wrapper around attention"
+        assert rotary in search("RoPE")[1][:3] and rotary in search("rotary embedding")[1][:3]
+        shared = "12 \u00b7 A modern decoder \u203a Heads that share keys and values"
+        assert shared in search("GQA")[1][:3]
+        right = search("softmax")[1]
+        for wrong in ("softmx", "sotfmax", "softmaxx", "zoftmax"):
+            count, pages, _ = search(wrong)
+            assert count.startswith("Read as \u201csoftmax\u201d: ") and pages == right
+        assert search("softmx of attnetion")[0].startswith("Read as \u201csoftmax of attention")
         assert search("<b>nowhere</b> qqqq")[0].startswith("No page has all")
         assert search("qqqq") == ("Nothing here has \u201cqqqq\u201d. Try another word.", [], [])
         assert search("")[0] == ""
@@ -822,10 +853,12 @@ class TestPages:
         for chart, box in enumerate(there(".vega-chart")):
             assert not box.find_elements("css selector", ".marks")  # a picture, until it is used
             browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", box)
+            high = box.size["height"]
             if page not in CONTROLS:
-                assert not browser.execute_script("return window.vegaEmbed")
+                assert not browser.execute_script("return !!window.vegaEmbed")
                 box.click()
             wait(lambda: box.find_elements("css selector", "svg.marks"))
+            assert page in CONTROLS or abs(box.size["height"] - high) <= 2  # nothing moves
             point(browser, chart, ".role-mark:is(.mark-symbol, .mark-rect) > path")
             wait(lambda: there("#vg-tooltip-element.visible td.value"))
         drawn = lambda: there(".vega-chart svg")[0].get_attribute("innerHTML")

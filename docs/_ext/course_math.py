@@ -348,7 +348,7 @@ def grouped(text):
 
 def in_line(parts):
     """Parts of a formula side by side: what would run together gets a space."""
-    text = ""
+    text, grown = "", False
     for node in parts:
         new, sign = typed(node), (node.text or "") if node.tag == "mo" else ""
         before = text.rstrip()
@@ -358,7 +358,7 @@ def in_line(parts):
             new = f" {new} "
         elif sign in (",", ";"):
             new += " "
-        elif new[:1].isalnum() and text[-1:].isalnum() and (len(new) > 1 or grown):
+        elif new[:1].isalnum() and text[-1:].isalnum() and (len(new.rstrip("ᵀ'")) > 1 or grown):
             new = f" {new}"  # Σ_j e, ln V, 2 pi
         grown = node.tag in SCRIPTS or len(new.strip()) > 1 and node.tag != "mn"
         text += new
