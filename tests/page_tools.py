@@ -374,6 +374,21 @@ targets_that_count = 26
 def per_target(mean, lengths):
     B, T = len(lengths), max(lengths) - 1
     return mean * B * T / (sum(lengths) - B)
+---
+03.1 my_multi_head
+def my_multi_head(x, w_q, w_k, w_v, w_o, n_heads):
+    B, T, d = x.shape
+    q, k, v = ((x @ w).reshape(B, n_heads, T, -1) for w in (w_q, w_k, w_v))
+    return attention(q, k, v).view(B, T, d) @ w_o
+---
+01.1 my_self_attention
+raise KeyboardInterrupt
+---
+01.1 my_self_attention
+def my_self_attention(x):
+    class Odd(BaseException):
+        pass
+    raise Odd("no Exception")
 """
 
 

@@ -262,12 +262,22 @@ def test_an_answer_that_never_ends_or_prints_much_leaves_the_page_alive(page):
     deep = "def my_self_attention(x):\n    return my_self_attention(x)"
     said = press(page, deep)
     assert "RecursionError" in said or "broke down" in said
+    said = press(page, "raise KeyboardInterrupt")
+    assert said == "line 1, `raise KeyboardInterrupt`: KeyboardInterrupt"
     assert "too large for this page" in press(page, "number = torch.zeros(10**9).sum()", "01.2")
     write(page, loop)
     of(page, ".check-go").click()
     of(page, ".check-stop").click()
     assert wait(page) == "Stopped."
     assert press(page, RIGHT) == "01.1 is right."
+
+
+def test_what_an_answer_changes_in_torch_is_undone_before_the_next_one(page):
+    patch = "torch.Tensor.softmax = lambda self, dim: self\n"
+    assert "not yet" in press(page, f"{patch}def my_self_attention(x): return x @ x.mT @ x")
+    assert press(page, RIGHT) == "01.1 is right."
+    assert press(page, patch + RIGHT) == "01.1 is right."  # by the softmax that was there before
+    assert press(page, "number = torch.zeros(5).softmax(dim=0)[0]", "01.2") == "01.2 is right."
 
 
 def test_keys_are_enough_and_tab_leaves_the_editor(page):

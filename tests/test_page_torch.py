@@ -166,6 +166,16 @@ def test_an_error_names_the_line_of_the_answer(both):
     assert "in line 2 of your cell, `return reach(mask, n_layers)`" in recursion
 
 
+def test_what_is_no_exception_is_answered_by_a_sentence(both):
+    at_once, when_called = [verdict["sentence"] for verdict in said(both, "01.1")][-2:]
+    assert at_once == "line 1, `raise KeyboardInterrupt`: KeyboardInterrupt"
+    assert "Odd: no Exception, in line 4 of your cell" in when_called
+
+
+def test_heads_that_were_split_by_a_view_are_the_mistake_that_they_are_with_pytorch(both):
+    assert "split and merged by `reshape` alone" in said(both, "03.1")[-1]["sentence"]
+
+
 def test_output_of_a_megabyte_is_cut(both):
     (printed,) = [verdict for verdict in said(both, "01.3") if verdict["cut"]]
     assert len(printed["output"]) == 20_000 and "returned nothing" in printed["sentence"]
@@ -208,3 +218,80 @@ print(json.dumps([draw.tolist() for draw in draws]))
 """
     theirs, ours = (result(start("-c", code, small=small)) for small in (False, True))
     assert same(theirs, ours)
+
+
+def test_the_output_of_attention_lies_in_memory_as_pytorchs_does():
+    code = """
+import itertools, json, torch
+import torch.nn.functional as F
+from former_nb.attention import attention
+
+def heads(layout, rows, width=4):
+    if layout == "heads first":
+        return torch.randn(2, 3, rows, width)
+    if layout == "words first":
+        return torch.randn(2, rows, 3 * width).view(2, rows, 3, width).transpose(1, 2)
+    if layout == "a part":
+        part = torch.randn(2, rows, 9 * width)[..., : 3 * width]
+        return part.view(2, rows, 3, width).transpose(1, 2)
+    return torch.randn(2, 3, width, rows).mT
+
+layouts = ("heads first", "words first", "a part", "columns")
+masks = (None, torch.ones(5, 7) > 0, torch.zeros(2, 1, 5, 7))
+said = {}
+for q, k, v, mask in itertools.product(layouts, layouts, layouts, range(3)):
+    y = attention(heads(q, 5), heads(k, 7), heads(v, 7), masks[mask])
+    said[f"{q}, {k}, {v}, {mask}"] = list(y.stride())
+y = attention(heads("words first", 5), heads("words first", 5), heads("words first", 5, 6))
+said["wide values"] = list(y.stride())
+x = heads("words first", 5)
+said["no heads"] = list(attention(x[:, 0], x[:, 1], x[:, 2]).stride())
+said["shared keys"] = list(F.scaled_dot_product_attention(x, x[:, :1], x[:, :1]).stride())
+print(json.dumps(said))
+"""
+    theirs, ours = (result(start("-c", code, small=small)) for small in (False, True))
+    assert len(ours) == 195
+    assert {key: strides for key, strides in ours.items() if theirs[key] != strides} == {}
+
+
+JUDGED = """
+import json, sys
+sys.path += ["tests", "docs/_pyodide", "docs/_ext"]
+import page_tools
+in_page, said = page_tools.in_page, []
+page = page_tools.check_here.page_cells(page_tools.ROOT / "nbs/01_self_attention.ipynb")
+right = "def others_only(x):\\n    scores = x @ x.mT\\n"
+right += "    scores.diagonal(dim1=1, dim2=2).fill_(-torch.inf)\\n    return scores.softmax(-1)"
+def ask(source):
+    verdict = in_page.judge(page, "01.3", "others_only", source)
+    said.append(verdict["sentence"])
+"""
+PATCHES = """
+torch.Tensor.softmax = lambda self, dim: self
+torch.softmax = torch.nn.functional.softmax = None
+torch.Tensor.__matmul__ = lambda self, other: self
+del torch.Tensor.sum
+torch.nn.Module = torch.Tensor.extra = 3
+import former_nb.base.exercises as e; e.diagnose = lambda *x: None
+import former_nb.base.exercises as e; e.EXERCISES["01.3"] = e.Exercise(lambda answer: None, ())
+import math; math.sqrt = math.exp = None
+__builtins__["len"] = None
+import torch.new_one; torch.zeros = None
+""".strip().splitlines()
+
+
+def test_what_an_answer_changes_in_torch_in_the_judges_or_in_python_is_undone():
+    code = JUDGED + "ask(right)\n"
+    for patch in PATCHES:
+        inside = f"def others_only(x):\n    {patch}\n    return x"
+        code += "".join(
+            f"ask({source!r})\n" for source in (f"{patch}\ndef others_only(x): return x", inside)
+        )
+        code += "ask(right)\n"
+    code += "print(json.dumps(said))"
+    first, *rest = result(start("-c", code, small=True))
+    assert first == "01.3 is right."
+    for i, patch in enumerate(PATCHES):
+        at_once, when_called, after = rest[3 * i : 3 * i + 3]
+        assert after == first, (patch, after)
+        assert at_once != first, patch

@@ -52,7 +52,9 @@ import site_downloads
 
 v4, order = nbformat.v4, tool("order")
 PNG = v4.new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
-DATA = {"application/vnd.vegalite.v5+json": {"title": "</script>"}, "image/png": "iVBO\nRw0K"}
+SPEC = {"title": "</script>", "data": {"values": [{"a": 1}]}, "mark": "point", "width": 400}
+SPEC |= {"encoding": {"x": {"field": "a", "type": "quantitative"}}}
+DATA = {"application/vnd.vegalite.v5+json": SPEC, "image/png": "iVBO\nRw0K"}
 CHART = v4.new_output("execute_result", DATA | {"text/plain": "<Altair chart>"})
 
 
@@ -85,6 +87,44 @@ def test_a_page_offers_its_notebook_on_colab_and_kaggle():
             f"/blob/main/nbs/{page}.ipynb"
         ] * 2
     assert not links("index") and not links("api/core") and not links("04_masks", "Words")
+
+
+def test_a_page_leads_to_its_source_at_the_built_commit_and_to_a_report(tmp_path, monkeypatch):
+    from types import SimpleNamespace as Of
+    from urllib.parse import parse_qs
+
+    def links(page, **context):
+        app = Of(config=Of(html_baseurl="https://site/"))
+        ext.lead_back(app, page, "page.html", context, None)
+        return context["source"].removeprefix(f"{ext.SETTINGS['git_url']}/"), context["report"]
+
+    monkeypatch.setattr(ext, "built_commit", lambda: "c0ffee")
+    sources = {
+        "index": "blob/c0ffee/nbs/index.ipynb",
+        "deeper/04_leaks": "blob/c0ffee/nbs/deeper/04_leaks.ipynb",
+        "glossary": "blob/c0ffee/nbs/glossary.md",
+        "api/attention/masks": "blob/c0ffee/former_nb/attention/masks.py",
+        "api/cli": "blob/c0ffee/former_nb/cli.py",
+        "_modules/former_nb/attention/masks": "blob/c0ffee/former_nb/attention/masks.py",
+        "api/house": "tree/c0ffee",
+        "search": "tree/c0ffee",
+    }
+    assert {page: links(page)[0] for page in sources} == sources
+    to = urlsplit(links("04_masks", title="04 \u00b7 Masks &amp; <code>x</code>")[1])
+    told = parse_qs(to.query)
+    assert to.path.endswith("/issues/new") and told["title"] == ["04 \u00b7 Masks & x: "]
+    assert "https://site/04_masks.html" in told["body"][0] and "c0ffee" in told["body"][0]
+
+
+def test_the_built_commit_is_this_repositorys_own_and_the_branch_without_git(tmp_path):
+    commit = ext.built_commit.__wrapped__
+    assert commit(tmp_path) == "main"
+    (tmp_path / "inside").mkdir()
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        ext.subprocess.run([*git, *words], check=True)
+    assert re.fullmatch("[0-9a-f]{40}", commit(tmp_path.resolve()))
+    assert commit(tmp_path.resolve() / "inside") == "main"  # a copy within someone else's
 
 
 TAGS = {
@@ -172,9 +212,13 @@ def test_other_quotes_stay_quotes():
 def test_a_chart_becomes_a_figure_that_no_script_tag_can_leave():
     markup = read_code('#| fig-alt: Rows "a" & b\nchart', CHART).outputs[0].data["text/html"]
     assert 'aria-label="Rows &quot;a&quot; &amp; b"' in markup
-    assert '<script type="application/json">{"title":"<\\/script>","description":"Rows' in markup
+    assert '<script type="application/json">{"' in markup and '"title":"<\\/script>"' in markup
+    assert '"description":"Rows' in markup
     assert markup.count("</script>") == 1
-    assert 'src="data:image/png;base64,iVBORw0K"' in markup
+    sizes = re.findall(r'<img class="still (\S+)" alt="Rows [^>]* width="(\d+)" height', markup)
+    (first, wide), (second, narrow) = sizes  # one picture for each width of the screen
+    assert [first, second] == ["wide-only", "narrow-only"] and int(narrow) < 330 < int(wide)
+    assert markup.count('src="data:image/svg+xml,%3Csvg') == 2 and len(markup) < 40_000
 
 
 @pytest.mark.parametrize("output", [PNG, CHART])
@@ -266,6 +310,11 @@ def test_docments_become_parameter_fields():
 
 
 FORMULAS = {r"\sqrt{d_k}": "√d_k", r"\frac{x}{y} \cdot \ln V": "x/y · ln V", "T": "T"}
+FORMULAS |= {r"\frac{e^{z_i/\tau}}{\sum_j e^{z_j}}": "(e^(z_i/tau))/(Σ_j e^z_j)"}
+FORMULAS |= {
+    r"L = -\frac1N \sum_{i\,:\,y_i \ne \text{ignore}} \ln p": "L = -1/N Σ_(i : y_i ≠ ignore) ln p"
+}
+FORMULAS |= {r"QK^\top/\sqrt{a + 1}, (A B)'": "QKᵀ/√(a + 1), (AB)'"}
 FORMULAS |= {r"\alpha \le \mathrm{softmax}(z)_i": "alpha ≤ softmax(z)_i"}
 
 
@@ -373,7 +422,7 @@ in_browser = [
 SETTLE = """
 const done = arguments[0];
 const charts = [...document.querySelectorAll('.vega-chart')];
-const drawn = () => charts.every(e => e.querySelector('svg'));
+const drawn = () => charts.every(e => e.querySelector('svg, img'));
 const wait = (tries) => drawn() || !tries ? done() : setTimeout(() => wait(tries - 1), 50);
 wait(100);
 """
@@ -385,7 +434,7 @@ const label = e => e.getAttribute('aria-label');
 const unnamed = e =>
   !/\w/.test(e.getAttribute('alt') ?? '') || /\.(png|svg|jpe?g|gif)$/i.test(e.alt);
 const empty = e => e.complete && !e.naturalWidth && e.loading != 'lazy';
-const undrawn = e => !e.querySelector('svg') || label(e) == 'Vega visualization';
+const undrawn = e => !e.querySelector('svg, img') || label(e) == 'Vega visualization';
 const markup = e => e.outerHTML.slice(0, 200);
 return {
   math: texts('.math', untyped, e => e.textContent),
@@ -466,6 +515,23 @@ def test_every_notebook_has_a_page_and_lessons_are_numbered():
 
 
 @in_browser[1]
+def test_every_page_leads_to_its_file_and_to_a_report_and_read_it_to_the_first_lesson():
+    links = re.compile(r'<a href="([^"]*)">(Source|Report a mistake)</a>')
+    for page in PAGES:
+        text = (SITE / page).read_text(encoding="utf-8")
+        found = {words: html.unescape(link) for link, words in links.findall(text)}
+        file = ext.source_of(page.removesuffix(".html"))
+        if not file and page.startswith("_modules/"):  # an index, or of an earlier build
+            continue
+        kind, _, *to = found["Source"].removeprefix(f"{ext.SETTINGS['git_url']}/").split("/", 2)
+        assert (kind, *to) == (("blob", file) if file else ("tree",)), page
+        assert file or page in ("api/house.html", "genindex.html", "search.html")
+        assert "/issues/new?title=" in found["Report a mistake"], page
+    home = (SITE / "index.html").read_text(encoding="utf-8")
+    assert re.search(r'href="01_self_attention.html">(<span[^>]*>)?Read it<', home)
+
+
+@in_browser[1]
 def test_next_and_previous_follow_the_path_and_a_deep_dive_leads_back_to_its_door():
     def turn(page, way):
         text = (SITE / f"{page}.html").read_text(encoding="utf-8")
@@ -498,6 +564,12 @@ def test_pages_are_described_and_listed():
     assert "search_words.js" not in home
     assert "needs JavaScript" in (SITE / "search.html").read_text(encoding="utf-8")
     words = (SITE / "_static" / "search_words.js").read_bytes()
+    told = [part for *_, parts in json.loads(words[words.index(b"[") : -2]) for part in parts]
+    assert not [part[2] for part in told if re.search(r"\\[a-mo-z]|frac(?!ti)\w", part[2])]
+    named = "; ".join(part[4] for part in told if part[4:]).split("; ")
+    glossary = (ROOT / "nbs/glossary.md").read_text(encoding="utf-8")
+    places = course_search.term_names(glossary).values()
+    assert sorted(named) == sorted(name for names in places for name in names)
     assert len(gzip.compress(words)) < 500_000 and not (SITE / "searchindex.js").exists()
 
 
@@ -610,14 +682,15 @@ def test_links_and_anchors_lead_somewhere_and_pages_load_nothing_from_elsewhere(
 
 
 @in_browser[1]
-def test_a_page_has_one_title_steps_below_it_and_no_name_twice():
+def test_a_page_has_one_title_steps_below_it_no_name_twice_and_no_empty_header():
     odd = []
     for page in [*PAGES, "404.html"]:
         text = (SITE / page).read_text(encoding="utf-8")
         levels = [int(level) for level in re.findall(r"<h([1-6])\b", text)]
         steps = all(below <= above + 1 for above, below in zip(levels, levels[1:]))
         ids = [value for kind, value in ATTRIBUTE.findall(text) if kind == "id"]
-        if levels[:1] != [1] or levels.count(1) > 1 or not steps or len(ids) > len({*ids}):
+        empty = re.findall(r"<th\b[^>]*>(?:\s|</?p>)*</th>", text)
+        if levels[:1] != [1] or levels.count(1) > 1 or not steps or len(ids) > len({*ids}) or empty:
             odd.append((page, levels, {name for name in ids if ids.count(name) > 1}))
     assert not odd
 
@@ -755,6 +828,17 @@ class TestPages:
     def test_page_opens_from_a_folder(self, browser, page):
         assert faults(browser, (SITE / page).resolve().as_uri()) == {}
 
+    @pytest.mark.parametrize("page", CHARTS)
+    def test_a_page_with_a_chart_comes_without_what_draws_it(self, browser, site, page):
+        browser.get("about:blank")
+        browser.get_log("performance")
+        asked = visit(browser, site + page)
+        files = {urlsplit(to).path.lstrip("/") for to in asked if to.startswith(site)}
+        parts = [(SITE / file).read_bytes() for file in files]
+        assert page in files and not any("vega" in file for file in files)
+        most = 250_000 if re.match(r"\d\d_", page) else 330_000  # two plots in one deep dive
+        assert sum(len(gzip.compress(part)) for part in parts) < most
+
     @pytest.mark.parametrize("base", ["http", "file"])
     def test_search_shows_what_it_found(self, browser, site, base):
         start = site if base == "http" else SITE.resolve().as_uri() + "/"
@@ -777,6 +861,16 @@ class TestPages:
         assert search("M\u00e4nner")[1] == search("MANNER")[1] != []
         assert search("perplexity")[1][0] == "Notation and terms \u203a perplexity"
         assert search("masks")[1][0] == search("Masks")[1][0]
+        # by a name that the glossary has, and with one wrong letter
+        rotary = "05 \u00b7 Positions \u203a The first wrapper around attention"
+        assert rotary in search("RoPE")[1][:3] and rotary in search("rotary embedding")[1][:3]
+        shared = "12 \u00b7 A modern decoder \u203a Heads that share keys and values"
+        assert shared in search("GQA")[1][:3]
+        right = search("softmax")[1]
+        for wrong in ("softmx", "sotfmax", "softmaxx", "zoftmax"):
+            count, pages, _ = search(wrong)
+            assert count.startswith("Read as \u201csoftmax\u201d: ") and pages == right
+        assert search("softmx of attnetion")[0].startswith("Read as \u201csoftmax of attention")
         assert search("<b>nowhere</b> qqqq")[0].startswith("No page has all")
         assert search("qqqq") == ("Nothing here has \u201cqqqq\u201d. Try another word.", [], [])
         assert search("")[0] == ""
@@ -793,7 +887,15 @@ class TestPages:
         visit(browser, site + page)
         set_screen(browser, theme="dark")
         browser.execute_async_script(SETTLE)
-        for chart in range(len(there(".vega-chart"))):
+        for chart, box in enumerate(there(".vega-chart")):
+            assert not box.find_elements("css selector", ".marks")  # a picture, until it is used
+            browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", box)
+            high = box.size["height"]
+            if page not in CONTROLS:
+                assert not browser.execute_script("return !!window.vegaEmbed")
+                box.click()
+            wait(lambda: box.find_elements("css selector", "svg.marks"))
+            assert page in CONTROLS or abs(box.size["height"] - high) <= 2  # nothing moves
             point(browser, chart, ".role-mark:is(.mark-symbol, .mark-rect) > path")
             wait(lambda: there("#vg-tooltip-element.visible td.value"))
         drawn = lambda: there(".vega-chart svg")[0].get_attribute("innerHTML")

@@ -4,7 +4,8 @@
 
 Cells marked `#| hide` are left out. Links that are relative to nbs/ are rewritten for the root.
 Badges stand below the title, and not on the site: no page of it asks another server for a picture.
-Where the site has a live model, README.md has a picture of one that moves.
+Where the site has a live model, README.md has a picture of one that moves, and where the site goes
+on to its first lesson, README.md leads to the site.
 """
 
 import argparse
@@ -24,6 +25,7 @@ CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.M | re.S)
 
 LIVE = '<div class="live" data-model="names"></div>'
 MOVING = "![Names being written.](nbs/images/moving_names.svg)"
+READ, SITE = "[Read it](nbs/01_self_attention.ipynb)", "[Read it]({doc_host}{doc_baseurl}/)"
 BADGES = """
 [![tests]({git_url}/actions/workflows/test.yaml/badge.svg)]({git_url}/actions/workflows/test.yaml)
 [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]\
@@ -33,11 +35,16 @@ BADGES = """
 """
 
 
-def badges():
-    "Pictures that lead to what they name, by settings.ini."
+def filled_in(text):
+    "A text with what settings.ini says."
     config = ConfigParser(delimiters=["="], interpolation=None)
     config.read(ROOT / "settings.ini", encoding="utf-8")
-    return BADGES.strip().format(**config["DEFAULT"])
+    return text.format(**config["DEFAULT"])
+
+
+def badges():
+    "Pictures that lead to what they name."
+    return filled_in(BADGES.strip())
 
 
 def from_root(markdown, folder="nbs"):
@@ -93,7 +100,7 @@ def readme(nb):
     blocks = ["<!-- Generated from nbs/index.ipynb by tools/readme.py: edit the notebook. -->"]
     for n, cell in enumerate(nb["cells"], 1):
         blocks += [b for b in cell_markdown(cell, n) if b]
-    text = "\n\n".join(blocks).replace(LIVE, MOVING) + "\n"
+    text = "\n\n".join(blocks).replace(LIVE, MOVING).replace(READ, filled_in(SITE)) + "\n"
     return re.sub(r"(?m)^(# .+\n)", lambda title: f"{title[1]}\n{badges()}\n", text, count=1)
 
 

@@ -6,6 +6,7 @@ names the command and the formula.
 
 import html
 import re
+from xml.etree import ElementTree
 
 from docutils import nodes
 from sphinx.errors import ExtensionError
@@ -329,6 +330,70 @@ def mathml(tex, display=False):
     parts = parser.sequence(None)
     shown = ' display="block"' if display else ""
     return f"<math{shown}>{''.join(parts)}</math>"
+
+
+# ---------------------------------------------------------------- as one would type it
+
+NAMES = {letter: name for name, letter in GREEK.items() if name != "ell"}
+TYPED = {"⋅": "·", "∑": "Σ", "−": "-", "∗": "*", "∣": "|", "⊤": "ᵀ", "′": "'", "‾": "", "⏟": ""}
+SPACED = {*OPERATORS.values(), "=", "+", "−", "<", ">", ":=", "mod"}
+SCRIPTS = ("msub", "msup", "msubsup", "munder", "mover", "munderover")
+SIMPLE = re.compile(r"[√∂]?[\w.]*(_\w+)?|[√∂]?\w*\([^()]*\)")
+
+
+def grouped(text):
+    """A part of a formula that is read as one, in brackets where it needs them."""
+    return text if SIMPLE.fullmatch(text) else f"({text})"
+
+
+def in_line(parts):
+    """Parts of a formula side by side: what would run together gets a space."""
+    text, grown = "", False
+    for node in parts:
+        new, sign = typed(node), (node.text or "") if node.tag == "mo" else ""
+        before = text.rstrip()
+        if sign in SPACED and (not before or before[-1] in "([=,-+←→≤≥·" or sign not in "+−"):
+            new = f" {new} " if before and sign not in "+−" else new
+        elif sign in SPACED:
+            new = f" {new} "
+        elif sign in (",", ";"):
+            new += " "
+        elif new[:1].isalnum() and text[-1:].isalnum() and (len(new.rstrip("ᵀ'")) > 1 or grown):
+            new = f" {new}"  # Σ_j e, ln V, 2 pi
+        grown = node.tag in SCRIPTS or len(new.strip()) > 1 and node.tag != "mn"
+        text += new
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def typed(node):
+    """A part of a formula's MathML as one would type it: √d_k, (a + b)/2."""
+    text, parts = node.text or "", list(node)
+    if node.tag == "mspace":
+        return "" if node.get("width", "").startswith("-") else " "
+    if node.tag in ("mi", "mn", "mo", "mtext"):
+        return NAMES.get(text, TYPED.get(text, text)).replace("\u00a0", " ")
+    if node.tag == "mtable":
+        return "; ".join(" ".join(in_line([cell]) for cell in line) for line in parts)
+    if node.tag == "mfrac":
+        above, below = map(typed, parts)
+        over = node.get("linethickness") == "0"
+        return f"{above} over {below}" if over else f"{grouped(above)}/{grouped(below)}"
+    if node.tag in ("msqrt", "mroot"):
+        return f"√{grouped(typed(parts[0]))}"
+    if node.tag in SCRIPTS:
+        base, *scripts = map(typed, parts)
+        if node.get("accent") or not scripts[0]:  # a hat, a brace
+            return base
+        signs = ["_", "^"] if len(scripts) == 2 else ["^" if node.tag in ("msup", "mover") else "_"]
+        for sign, script in zip(signs, scripts):
+            base += script if script in "ᵀ'" else sign + grouped(script)
+        return base
+    return in_line(parts)
+
+
+def as_typed(tex):
+    """A formula as one would type it, for the search: √d_k, softmax(z)_i."""
+    return typed(ElementTree.fromstring(mathml(tex)))
 
 
 # Pages whose q, k and v are queries, keys and values wherever they occur.

@@ -8,13 +8,10 @@ import json
 import re
 from pathlib import Path
 
+import course_glossary
+from course_math import as_typed
 from docutils import nodes
 from sphinx import addnodes
-
-# A formula within a sentence, as one would type it: \sqrt{d_k} -> √d_k.
-SIGNS = dict(sqrt="√", cdot="·", times="×", infty="∞", le="≤", ge="≥", ne="≠", top="ᵀ", mid="|")
-SIGNS |= dict(approx="≈", partial="∂", sum="Σ", dots="…", leftarrow="←", to="→", ldots="…", ell="ℓ")
-SIGNS |= dict.fromkeys("text mathrm mathcal mathbb operatorname left right big".split(), "")
 
 LONGEST = 60  # letters of a formula that is shown
 SKIPPED = (nodes.title, nodes.raw, nodes.field_list)
@@ -30,9 +27,7 @@ def is_part(node):
 def plain(node):
     """The words of a paragraph, its formulas as one would type them."""
     if isinstance(node, (nodes.math, nodes.math_block)):
-        text = re.sub(r"\\t?frac\{([^{}]*)\}\{([^{}]*)\}", r"\1/\2", node.astext())
-        text = re.sub(r"\\([a-zA-Z]+)", lambda m: SIGNS.get(m[1], m[1]), text)
-        text = re.sub(r"\\.|[{}]", "", text).strip()
+        text = as_typed(node.astext())
         return text if len(text) <= LONGEST else "…"
     if isinstance(node, nodes.Text):
         return node.astext()
@@ -95,15 +90,34 @@ def search_page(app):
     yield "search", {}, "course_search.html"
 
 
+def slug(heading):
+    """The anchor of a heading in the links of notebooks and of the glossary."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def term_names(text):
+    """What the glossary's terms are called: (page, heading's anchor) -> the names of its terms."""
+    found = {}
+    for names, _, links in course_glossary.entries(text):
+        for place in links:
+            found.setdefault(place, []).extend(names)
+    return found
+
+
 def write_words(app, exception):
-    """build-finished: every page's words, in the order of the course."""
+    """build-finished: every page's words, in the order of the course, with the glossary's names."""
     if exception or app.builder.format != "html":
         return
     env = app.env
-    pages = [
-        [page, env.titles[page].astext(), env.metadata[page]["words"]]
-        for page in sorted(env.found_docs)
-    ]
+    glossary = Path(app.srcdir) / f"{course_glossary.GLOSSARY}.md"
+    names = term_names(glossary.read_text(encoding="utf-8"))
+    pages = []
+    for page in sorted(env.found_docs):
+        parts = env.metadata[page]["words"]
+        anchors = ["", *(slug(heading) for _, heading, *_ in parts[1:])]
+        called = ["; ".join(names.get((page, anchor), [])) for anchor in anchors]
+        parts = [[*part, name] if name else part for part, name in zip(parts, called)]
+        pages.append([page, env.titles[page].astext(), parts])
     text = json.dumps(pages, ensure_ascii=False, separators=(",", ":"))
     target = Path(app.outdir) / "_static" / "search_words.js"
     target.write_text(f"window.courseWords = {text};\n", encoding="utf-8")

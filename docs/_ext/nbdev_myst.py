@@ -10,6 +10,7 @@ import inspect
 import json
 import posixpath
 import re
+import subprocess
 import sys
 import textwrap
 from base64 import b64encode
@@ -17,6 +18,7 @@ from configparser import ConfigParser
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 import nbformat
 from docutils import nodes
@@ -147,8 +149,30 @@ def chart_of(output):
     )
 
 
+NARROW = 260  # pixels of a chart on a phone, between the labels of its axes
+
+
+def narrow(spec):
+    """A chart as wide as a phone, or None if it is narrow enough; `course.js` does the same."""
+    width = spec.get("width")
+    return {**spec, "width": NARROW} if isinstance(width, int) and width > 300 else None
+
+
+def still_picture(spec, name, alt):
+    """A chart as a picture of a few kB, which needs no script."""
+    import vl_convert
+
+    svg = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=vega_lite())
+    size = re.search(r'width="\d+" height="\d+"', svg)[0]
+    source = quote(svg.replace("\n", ""), safe=" /:=,;()?@!$*+-._~[]'")
+    return (
+        f'<img class="{name}" alt="{alt}" {size} src="data:image/svg+xml,{source}" '
+        'aria-hidden="true">'
+    )
+
+
 def chart_html(data, directives):
-    """An Altair output as HTML that `course.js` draws; without scripts its picture shows.
+    """An Altair output as HTML: a picture, and what `course.js` draws in its place.
 
     Vega labels what it draws with the specification's description: the alt text again.
     """
@@ -158,13 +182,12 @@ def chart_html(data, directives):
     described = {**spec, "description": directives["fig-alt"]}
     text = json.dumps(described, separators=(",", ":")).replace("</", "<\\/")
     alt = html.escape(directives["fig-alt"])
-    png = data.get("image/png", "").replace("\n", "")
-    still = (
-        f'<noscript><img alt="{alt}" src="data:image/png;base64,{png}"></noscript>' if png else ""
-    )
+    small = narrow(spec)
+    stills = still_picture(spec, "still wide-only" if small else "still", alt)
+    stills += still_picture(small, "still narrow-only", alt) if small else ""
     return {
         "text/html": f'<div class="vega-chart" role="figure" aria-label="{alt}">'
-        f'<script type="application/json">{text}</script>{still}</div>'
+        f'<script type="application/json">{text}</script>{stills}</div>'
     }
 
 
@@ -526,6 +549,40 @@ def offer_to_run(app, doctree):
     quote.parent.insert(quote.parent.index(quote) + 1, line)
 
 
+@cache
+def built_commit(folder=ROOT):
+    """The commit that the site is made of; the branch where there is no git."""
+    asked = ["git", "-C", str(folder), "rev-parse", "--show-toplevel", "HEAD"]
+    try:
+        said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return SETTINGS["branch"]
+    top, commit = said.splitlines()
+    return commit if Path(top).resolve() == folder else SETTINGS["branch"]
+
+
+def source_of(page):
+    """What a page is made of, from the root of the repository; empty where that is many files."""
+    name = re.sub("^(api|_modules)/", "", page)
+    if name == page:
+        files = [f"nbs/{page}.ipynb", f"nbs/{page}.md"]
+    else:
+        module = name if page.startswith("_") else f"{LIB}/{name}"
+        files = [f"{module}.py", f"{module}/__init__.py"]
+    return next((file for file in files if (ROOT / file).exists()), "")
+
+
+def lead_back(app, page, template, context, doctree):
+    """html-page-context: a page's source at the commit that is built, and a report of a mistake."""
+    file, commit, host = source_of(page), built_commit(), SETTINGS["git_url"]
+    title = html.unescape(re.sub("<[^>]+>", "", context.get("title") or SETTINGS["title"]))
+    body = f"Page: {app.config.html_baseurl}{page}.html\nCommit: {commit}\n\n"
+    body += "What is wrong, and what should be there instead?\n"
+    issue = urlencode({"title": f"{title}: ", "body": body}, quote_via=quote)
+    context["source"] = f"{host}/{'blob' if file else 'tree'}/{commit}/{file}".rstrip("/")
+    context["report"] = f"{host}/issues/new?{issue}"
+
+
 def describe(app, page, template, context, doctree):
     """html-page-context: what search engines and previews show."""
     about = app.env.metadata.get(page, {}).get("about", SETTINGS["description"])
@@ -853,12 +910,18 @@ def write_card(path):
     path.write_bytes(vl_convert.svg_to_png(CARD.format(title=SETTINGS["title"], **parts)))
 
 
+def vega_lite():
+    """The version of Vega-Lite that Altair writes, as vl_convert calls it."""
+    import altair
+
+    return ".".join(altair.SCHEMA_VERSION[1:].split(".")[:2])
+
+
 def write_vega(path):
     """Vega, Vega-Lite and vega-embed as one classic script (modules do not load from file://)."""
-    import altair
     import vl_convert
 
-    version = ".".join(altair.SCHEMA_VERSION[1:].split(".")[:2])
+    version = vega_lite()
     stamp = f"/* vl-convert {vl_convert.__version__}, Vega-Lite {version} */"
     if path.exists() and path.read_text(encoding="utf-8").startswith(stamp):
         return
@@ -878,10 +941,13 @@ def sized(match):
     return f"{match[1]} {size[0]}"
 
 
-def size_drawings(app, page, template, context, doctree):
-    """html-page-context: give drawings their size."""
+EMPTY_HEADER = re.compile(r"<th\b([^>]*)>(\s*(?:<p>\s*</p>)?\s*)</th>")
+
+
+def mend_body(app, page, template, context, doctree):
+    """html-page-context: give drawings their size; a header without words is an empty cell."""
     if context.get("body"):
-        context["body"] = DRAWING.sub(sized, context["body"])
+        context["body"] = EMPTY_HEADER.sub(r"<td\1>\2</td>", DRAWING.sub(sized, context["body"]))
 
 
 def setup(app):
@@ -897,8 +963,9 @@ def setup(app):
     app.connect("html-page-context", show_course, priority=400)
     app.connect("autodoc-process-docstring", document)
     app.connect("autodoc-skip-member", skip_fields)
-    app.connect("html-page-context", size_drawings, priority=400)
+    app.connect("html-page-context", mend_body, priority=400)
     app.connect("html-page-context", describe, priority=900)
+    app.connect("html-page-context", lead_back)
     app.connect("build-finished", list_pages)
     app.extensions["sphinx_multitoc_numbering"].parallel_read_safe = True  # it only forgets to say
     return {"version": SETTINGS["version"], "parallel_read_safe": True, "parallel_write_safe": True}

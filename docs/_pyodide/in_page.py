@@ -10,6 +10,7 @@ import io
 import json
 import linecache
 import symtable
+import sys
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -90,6 +91,45 @@ def imported_modules(tree):
             yield node.module.partition(".")[0], node.lineno
 
 
+class Kept:
+    """What the modules that an answer may reach were like before it ran.
+
+    An answer may write into them, as `torch.Tensor.softmax = ...` does. Neither its own judge nor
+    the answers after it shall see that.
+    """
+
+    def __init__(self):
+        self.modules, self.attributes, self.contents = {}, [], []
+        if Path(sys.modules["torch"].__file__).parents[1] != Path(__file__).parent:
+            return  # PyTorch itself, in a test of this file
+        for name, module in list(sys.modules.items()):
+            root = name.partition(".")[0]
+            if root not in COURSE | STANDARD | {"builtins"}:
+                continue
+            self.modules[name] = module
+            self.attributes.append((module, dict(vars(module))))
+            for value in vars(module).values() if root in COURSE else ():
+                if isinstance(value, type) and value.__module__ == name:
+                    self.attributes.append((value, dict(vars(value))))
+                elif isinstance(value, dict | list) and value is not vars(builtins):
+                    self.contents.append((value, value.copy()))
+
+    def restore(self):
+        """Make all of it what it was; what came since is imported anew."""
+        for name in list(sys.modules) if self.modules else ():
+            if name not in self.modules and name.partition(".")[0] in COURSE:
+                del sys.modules[name]
+        for owner, before in self.attributes:
+            for name in [name for name in vars(owner) if name not in before]:
+                delattr(owner, name)
+            for name, value in before.items():
+                if vars(owner).get(name, self) is not value:
+                    setattr(owner, name, value)
+        for container, before in self.contents:
+            container.clear()
+            (container.update if isinstance(container, dict) else container.extend)(before)
+
+
 class CannotRunError(Exception):
     """An answer that is not judged; the message says why."""
 
@@ -157,7 +197,9 @@ def raised(error):
 
 
 def run_answer(cells, number, expression, source, output):
-    """Run what a reader typed. Gives what the exercise hands to `check`."""
+    """Run what a reader typed. Gives what the exercise's judge says of it."""
+    from former_nb.base.exercises import find_exercise
+
     tree = ast.parse(source, YOURS)
     for module, line in imported_modules(tree):
         if module not in COURSE | STANDARD:
@@ -167,7 +209,19 @@ def run_answer(cells, number, expression, source, output):
             )
     names = page_names(cells_before(cells, number), free_names(source))
     output.forget()  # what the page's own cells print
-    exec(compile(tree, YOURS, "exec"), names)
+    find_exercise(number)  # its judge is imported before an answer can change what it imports
+    kept = Kept()
+    try:
+        exec(compile(tree, YOURS, "exec"), names)
+        answer = handed_over(expression, names)
+        kept.restore()
+        return verdict(number, answer)
+    finally:
+        kept.restore()
+
+
+def handed_over(expression, names):
+    """What the exercise hands to `check`."""
     for name in free_names(expression):
         if name not in names:
             raise CannotRunError(f"`{name}` is missing; the exercise asks for this name")
@@ -181,14 +235,16 @@ def verdict(number, answer):
     """What the exercise's judge says: whether the answer is right, a sentence, and the hints."""
     from former_nb.base import exercises
 
-    printed = []
+    hints, printed = list(exercises.find_exercise(number).hints), []
     exercises.print = printed.append  # what `check` prints, apart from what the answer prints
     try:
         right = exercises.check(number, answer)
-        hints = exercises.find_exercise(number).hints
+    except BaseException as error:  # nobody interrupts a page: the answer raised it
+        sentence = f"{number}, not yet: {exercises._blame(error, answer)}."
+        return {"right": False, "sentence": sentence, "hints": hints}
     finally:
         del exercises.print
-    return {"right": right, "sentence": printed[0], "hints": list(hints)}
+    return {"right": right, "sentence": printed[0], "hints": hints}
 
 
 def judge(cells, number, expression, source):
@@ -202,11 +258,9 @@ def judge(cells, number, expression, source):
     output = Limited()
     with redirect_stdout(output), redirect_stderr(output):
         try:
-            answer = run_answer(cells, number, expression, source, output)
+            outcome = run_answer(cells, number, expression, source, output)
         except CannotRunError as error:
             outcome = {"right": False, "sentence": str(error), "hints": []}
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # SystemExit and KeyboardInterrupt, too
             outcome = {"right": False, "sentence": raised(error), "hints": []}
-        else:
-            outcome = verdict(number, answer)
     return outcome | {"output": output.getvalue(), "cut": output.cut}

@@ -111,18 +111,33 @@
     return hconcat ? { ...spec, vconcat: hconcat.map((part) => fit(part)) } : spec;
   }
 
+  let vega; // a promise: 300 kB, which come when a chart is to be used
+  function draw(chart) {
+    vega ??= new Promise((loaded, failed) => {
+      const script = document.createElement("script");
+      Object.assign(script, { src: new URL("vega.js", here), onload: loaded, onerror: failed });
+      document.head.append(script);
+    });
+    const spec = fit(chart.spec);
+    const how = { renderer: "svg", actions: false, config: { background: "transparent" } };
+    vega.then(() => vegaEmbed(chart, spec, how), () => (vega = undefined)); // the picture stays
+  }
+
+  // A chart with sliders or a legend is drawn when it is nearly in view; of the others a picture
+  // stands until somebody points at it.
   function startCharts() {
-    const charts = document.querySelectorAll(".vega-chart");
-    if (!charts.length) return;
-    const script = document.createElement("script");
-    script.src = new URL("vega.js", here);
-    script.onload = () => {
-      for (const chart of charts) {
-        const spec = fit(JSON.parse(chart.querySelector("script").textContent));
-        vegaEmbed(chart, spec, { renderer: "svg", actions: false, config: { background: "transparent" } });
+    const seen = new IntersectionObserver((entries) => {
+      for (const { isIntersecting, target } of entries) {
+        if (!isIntersecting) continue;
+        seen.unobserve(target);
+        draw(target);
       }
-    };
-    document.head.append(script);
+    }, { rootMargin: "800px" });
+    each(".vega-chart", (chart) => {
+      chart.spec = JSON.parse(chart.querySelector("script").textContent);
+      if (chart.spec.params) seen.observe(chart);
+      else chart.addEventListener("pointerenter", () => draw(chart), { once: true });
+    });
   }
 
   // Plots with two panels keep letters that can be read: on a phone they scroll in their box.

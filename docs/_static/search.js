@@ -31,9 +31,9 @@
 
   const pages = courseWords.map(([page, title, sections]) => {
     const [, kind, weight] = KINDS.find(([name]) => name.test(page));
-    sections = sections.map(([id, heading, prose, code]) => ({
-      ...{ id, heading, prose, code },
-      ...{ inHeading: fold(heading), inProse: fold(prose), inCode: fold(code) },
+    sections = sections.map(([id, heading, prose, code, names = ""]) => ({
+      ...{ id, heading, prose, code, names }, // names: the glossary's, of the terms that it explains
+      ...{ inHeading: fold(heading), inProse: fold(prose), inCode: fold(code), inNames: fold(names) },
     }));
     return { page, title, kind, weight, sections };
   });
@@ -45,18 +45,52 @@
     const has = new Set();
     let score = 0;
     for (const term of terms) {
-      const heading = section.inHeading.match(term.find) ?? [];
+      const heading = [...(section.inHeading.match(term.find) ?? [])];
       const prose = section.inProse.match(term.find) ?? [];
       const code = times(section.inCode, term.find);
+      heading.push(...(section.inNames.match(term.find) ?? []));
       if (!heading.length && !prose.length && !code) continue;
       has.add(term.word);
       const exact = [...heading, ...prose].includes(term.word) ? 1 : 0.6;
       score += exact * (Math.log2(1 + prose.length) + 5 * !!heading.length) + Math.log2(1 + code) / 2;
       score += 6 * term.define.test(section.inCode);
     }
-    if (section.inHeading.replace(/^\d\d · /, "") === phrase) score += 15;
+    const names = [section.inHeading.replace(/^\d\d · /, ""), ...section.inNames.split("; ")];
+    if (names.includes(phrase)) score += 15;
     if (terms.length > 1 && section.inProse.includes(phrase)) score += 8;
     return { section, has, score: (score * has.size) / terms.length };
+  }
+
+  // Whether one letter more, less or another, or two exchanged, makes one word of the other.
+  function isNear(a, b) {
+    if (Math.abs(a.length - b.length) > 1 || a === b) return false;
+    let i = 0, j = 0; // letters that agree at the beginning and at the end
+    while (i < a.length && a[i] === b[i]) i++;
+    while (j < Math.min(a.length, b.length) - i && a.at(-1 - j) === b.at(-1 - j)) j++;
+    const [x, y] = [a.slice(i, a.length - j), b.slice(i, b.length - j)];
+    return Math.max(x.length, y.length) === 1 || (x.length === 2 && x[0] === y[1] && x[1] === y[0]);
+  }
+
+  let counts; // how often the course has each word
+  function nearest(word) {
+    if (word.length < 4) return undefined;
+    if (!counts) {
+      counts = new Map();
+      for (const { inHeading, inProse, inCode, inNames } of pages.flatMap((page) => page.sections))
+        for (const [one] of `${inHeading} ${inProse} ${inCode} ${inNames}`.matchAll(WORD))
+          counts.set(one, (counts.get(one) ?? 0) + 1);
+    }
+    const near = [...counts].filter(([one]) => isNear(word, one));
+    return near.sort((a, b) => b[1] - a[1])[0]?.[0];
+  }
+
+  // What a query asks for if its words that are nowhere are misspelt by one letter.
+  function mended(query, found) {
+    let text = fold(query.normalize("NFC"));
+    for (const { word } of readQuery(query)) {
+      if (!found.some((page) => page.has.has(word))) text = text.replace(word, nearest(word) ?? word);
+    }
+    return text === fold(query.normalize("NFC")) ? "" : text;
   }
 
   // Pages with all words, or those with most of them if there is none; a page's best section leads.
@@ -69,10 +103,14 @@
       const has = new Set(scored.flatMap((one) => [...one.has]));
       const title = terms.filter(({ find }) => times(fold(page.title), find)).length;
       const score = page.weight * (best.score + (best.section === sections[0] ? 0 : 5 * title));
-      return { ...page, has: has.size, section: best.section, score };
+      return { ...page, has, section: best.section, score };
     });
-    const most = Math.max(...found.map((page) => page.has));
-    const hits = most ? found.filter((page) => page.has === most) : [];
+    const most = Math.max(...found.map((page) => page.has.size));
+    if (most < terms.length) {
+      const instead = mended(query, found);
+      if (instead) return { ...search(instead), instead };
+    }
+    const hits = most ? found.filter((page) => page.has.size === most) : [];
     return { terms, hits: hits.sort((a, b) => b.score - a.score), all: most === terms.length };
   }
 
@@ -124,24 +162,28 @@
     const link = make("a", [title], { href: `${page}.html${section.id ? `#${section.id}` : ""}` });
     if (section.heading && !title.endsWith(section.heading)) link.append(` › ${section.heading}`);
     const said = make("p", marked(excerpt(section, terms), terms));
-    const told = section.inHeading + section.inProse;
-    const line = terms.some(({ find }) => times(told, find)) ? "" : lineOfCode(section, terms);
+    const told = section.inHeading + section.inProse, called = told + section.inNames;
+    const line = terms.some(({ find }) => times(called, find)) ? "" : lineOfCode(section, terms);
     if (line) said.replaceChildren(make("code", marked(line, terms)));
-    return make("li", [link, make("small", [kind]), said]);
+    const unseen = terms.some(({ find }) => times(section.inNames, find) && !times(told, find));
+    return make("li", [link, make("small", [unseen ? `${kind} · ${section.names}` : kind]), said]);
   }
 
   const input = document.querySelector(".course-search input");
   const count = document.getElementById("search-count");
   const list = document.getElementById("search-results");
   const more = document.getElementById("search-more");
+  let asked = ""; // the words that were looked for
 
   function show(query, limit = FIRST) {
-    const { terms, hits, all } = search(query);
+    const { terms, hits, all, instead } = search(query);
+    asked = terms.map(({ word }) => word).join(" ");
     const pages = hits.length === 1 ? "1 page" : `${hits.length} pages`;
     if (!terms.length) count.textContent = "";
     else if (!hits.length) count.textContent = `Nothing here has “${query.trim()}”. Try another word.`;
     else if (all) count.textContent = `${pages} found`;
     else count.textContent = `No page has all of these words; ${pages} with most of them:`;
+    if (instead && hits.length) count.textContent = `Read as “${instead}”: ${count.textContent}`;
     list.replaceChildren(...hits.slice(0, limit).map((hit) => item(hit, terms)));
     more.hidden = hits.length <= limit;
     more.textContent = `Show all ${hits.length}`;
@@ -154,8 +196,7 @@
     try { step(); } catch { /* pages from a folder may not */ }
   }
   list.addEventListener("click", (event) => {
-    const words = readQuery(input.value).map(({ word }) => word).join(" ");
-    if (event.target.closest("a")) attempt(() => localStorage.setItem("sphinx_highlight_terms", words));
+    if (event.target.closest("a")) attempt(() => localStorage.setItem("sphinx_highlight_terms", asked));
   });
 
   let waiting;
@@ -177,8 +218,7 @@
     next.focus();
   });
 
-  const asked = new URLSearchParams(location.search).get("q") ?? "";
-  input.value = asked;
-  if (asked) show(asked);
+  input.value = new URLSearchParams(location.search).get("q") ?? "";
+  if (input.value) show(input.value);
   input.focus();
 })();
