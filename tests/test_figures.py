@@ -117,6 +117,24 @@ class Shown:
             event = {"type": kind, "x": to_x, "y": to_y, "button": "left", "clickCount": 1}
             self.browser.execute_cdp_cmd("Input.dispatchMouseEvent", event | {"buttons": 1})
 
+    def swipe(self, css, right, down):
+        """Move a finger from the middle of an element, in pixels; how far the page scrolls."""
+        where = """
+        const e = document.querySelector(arguments[0]);
+        e.scrollIntoView({ block: 'center', behavior: 'instant' });
+        const box = e.getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2, scrollY];
+        """
+        x, y, before = self.browser.execute_script(where, f".figure {css}")
+        steps = [("touchStart", x, y)]
+        steps += [("touchMove", x + right * n / 10, y + down * n / 10) for n in range(1, 11)]
+        for kind, to_x, to_y in steps:
+            touch = {"type": kind, "touchPoints": [{"x": to_x, "y": to_y}]}
+            self.browser.execute_cdp_cmd("Input.dispatchTouchEvent", touch)
+        end = {"type": "touchEnd", "touchPoints": []}
+        self.browser.execute_cdp_cmd("Input.dispatchTouchEvent", end)
+        return self.browser.execute_script("return scrollY") - before
+
 
 def two(numbers):
     """Numbers as the figures write them."""
@@ -151,6 +169,35 @@ def test_a_figure_is_small_silent_and_within_reach(show, browser, name):
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         assert serious(browser) == []
         assert width < 1280 or browser.execute_script(SMALL) == []
+
+
+DRAGGED = [n for n in figures.FIGURES if ".handle(" in (figures.STATIC / f"{n}.js").read_text()]
+
+
+@pytest.mark.parametrize("name", DRAGGED)
+def test_a_finger_drags_a_point_and_scrolls_the_page_beside_it(show, browser, name):
+    command = browser.execute_cdp_cmd
+    command("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    try:
+        shown = show(name, 390)
+        browser.execute_script("document.body.style.marginBlock = '900px'")  # room to scroll
+        place = lambda: shown.all(".handle")[0].get_attribute("transform")
+        ended = """
+        window.ended = [];
+        for (const kind of ["pointerup", "pointercancel"])
+          addEventListener(kind, () => window.ended.push(kind));
+        """
+        browser.execute_script(ended)
+        before = place()
+        assert shown.swipe(".handle", 20, 80) == 0
+        assert browser.execute_script("return window.ended") == ["pointerup"]
+        there = [float(n) for n in re.findall(r"[\d.]+", place())]
+        was = [float(n) for n in re.findall(r"[\d.]+", before)]
+        assert there[0] > was[0] and there[1] > was[1] + 40
+        still = place()
+        assert shown.swipe(".note", 0, -200) > 50 and place() == still
+    finally:
+        command("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)

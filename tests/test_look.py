@@ -153,6 +153,19 @@ def test_code_marks_queries_and_keys_and_no_other_k():
     assert re.findall(r'class="([^"]+)"', marked) == ["n is-q", "n is-k", "n is-v", "n"]
 
 
+def test_each_line_of_code_is_a_box_that_knows_how_deep_it_begins():
+    pre = '<span></span><span class="k">if</span> x:\n\n    <span class="n">y</span>\n'
+    cell = f'<div class="cell_input docutils"><div class="highlight"><pre>{pre}</pre></div></div>'
+    other = '<div class="highlight"><pre>  a\n</pre></div>'
+    context = {"body": other + cell + other}
+    look.hang_code(None, "", "", context, None)
+    assert context["body"].count(other) == 2
+    lines = re.findall(r'<span class="line"(.*?)>(.*)</span>', context["body"])
+    assert [how for how, _ in lines] == ["", ' style="--in: 4"']
+    text = lambda markup: re.sub("<[^>]+>", "", markup)
+    assert text(context["body"]) == text(other + cell + other)
+
+
 def test_prose_marks_the_three_where_all_three_are_spoken_of():
     tree = publish_doctree("A *query*, a *key* and ``v``.")
     look.mark_words(None, tree, "02_attention")
@@ -204,6 +217,22 @@ def test_the_hues_are_those_of_the_drawings():
     css = (STATIC / "base.css").read_text(encoding="utf-8")
     lines = re.findall(r"--role-line: (\w+)", css)
     assert len({*lines}) == 3  # a shape of its own, for those who do not see the hue
+
+
+def test_lines_below_words_are_drawn_in_safari_too():
+    """It takes no `text-decoration` with a colour, a style or a thickness, only longhands."""
+    files = [p for kind in ("css", "js", "py", "html") for p in (ROOT / "docs").rglob(f"*.{kind}")]
+    files += [*(ROOT / "former_nb").rglob("*.py"), *(ROOT / "nbs" / "images").glob("*.svg")]
+    plain = {"none", "underline", "line-through", "overline", "inherit"}
+    refused = [
+        (path.name, value)
+        for path in files
+        for value in re.findall(
+            r"text-decoration:\s*([^;}\n\"']+)", path.read_text(encoding="utf-8")
+        )
+        if value.replace("!important", "").strip() not in plain
+    ]
+    assert (STATIC / "course.css") in files and not refused
 
 
 def test_faces_are_light_and_have_their_licences():

@@ -414,6 +414,7 @@ LIGHTS, WIDTHS = ["light", "dark"], [1280, 390]
 CHARTS = [p for p in PAGES if 'class="vega-chart"' in (SITE / p).read_text(encoding="utf-8")]
 SCREENS = [(page, 1280, "light") for page in KINDS]
 SCREENS += [(KINDS[0], 390, "dark"), (KINDS[2], 390, "light"), (KINDS[3], 1280, "dark")]
+SCREENS += [("404.html", 1280, "dark")]
 SCREENS = [*product([*PAGES, "404.html"], WIDTHS, LIGHTS)] if EVERY else SCREENS
 in_browser = [
     pytest.mark.skipif(not (BROWSER and DRIVER), reason="Chromium or chromedriver is missing"),
@@ -456,6 +457,32 @@ return [over + ' px too wide', ...[...document.querySelectorAll('article *')]
   .filter(e => e.getBoundingClientRect().right > width + 1 && !boxed(e))
   .slice(0, 4).map(e => e.outerHTML.slice(0, 120))];
 """
+
+
+HANGING = """
+const seen = (css) => [...document.querySelectorAll(css)].filter((e) => e.checkVisibility());
+let wrapped = 0;
+const odd = [], copied = [];
+for (const line of seen('.cell_input .line')) {
+  const range = document.createRange();
+  range.selectNodeContents(line);
+  const boxes = [...range.getClientRects()].filter((box) => box.width > 1);
+  const top = Math.min(...boxes.map((box) => box.top)), size = line.getBoundingClientRect();
+  const rest = boxes.filter((box) => box.top > top + 12);
+  if (!rest.length) continue;
+  wrapped += 1;
+  const depth = parseInt(line.style.getPropertyValue('--in') || 0);
+  const least = size.left + (depth + 1) * parseFloat(getComputedStyle(line).fontSize) * 0.6;
+  if (Math.min(...rest.map((box) => box.left)) < least) odd.push(line.textContent);
+}
+for (const pre of seen('.cell_input pre')) {
+  getSelection().selectAllChildren(pre);
+  copied.push(getSelection().toString());
+}
+return [wrapped, odd, copied];
+"""
+NARROW = ["index.html", "01_self_attention.html", "14_number_words.html", "search.html"]
+NARROW += ["api/inspection/ngrams.html"]
 
 
 @pytest.fixture(scope="module")
@@ -956,9 +983,56 @@ class TestPages:
                 there = "return !!document.querySelector('.live-out')?.textContent"
                 WebDriverWait(browser, 20, 0.05).until(lambda b: b.execute_script(there))
                 assert browser.execute_async_script(PAINTED) < 0.02  # from 0.1 on it is poor
+                face = "return getComputedStyle(document.querySelector('.live')).fontFamily"
+                assert browser.execute_script(face).startswith('"Source Serif 4"')  # from here
+                seen = "return document.documentElement.classList.contains('faceless')"
+                assert not browser.execute_script(seen)
         finally:
             command("Network.emulateNetworkConditions", fast)
             command("Network.setCacheDisabled", {"cacheDisabled": False})
+            set_screen(browser)
+
+    @pytest.mark.parametrize("page", NARROW)
+    def test_a_page_fits_a_screen_that_is_magnified_four_times(self, browser, site, page):
+        set_screen(browser, 320)
+        try:
+            visit(browser, site + page)
+            assert browser.execute_script(WIDEST) == []
+        finally:
+            set_screen(browser)
+
+    @pytest.mark.parametrize("page", ["02_attention.html", "14_number_words.html"])
+    def test_the_rest_of_a_line_of_code_hangs_and_code_is_copied_as_it_is(
+        self, browser, site, page
+    ):
+        set_screen(browser, 390)
+        try:
+            visit(browser, site + page)
+            wrapped, odd, copied = browser.execute_script(HANGING)
+            assert wrapped > 20 and odd == []
+            notebook = (ROOT / "nbs" / page).with_suffix(".ipynb")
+            sources = [cell.source for cell in nbformat.read(notebook, 4).cells]
+            assert len(copied) > 5
+            for code in copied:
+                assert any(code.rstrip() in source for source in sources), code
+        finally:
+            set_screen(browser)
+
+    @pytest.mark.parametrize("width", [1280, 390])
+    def test_a_starter_is_seen_whole(self, browser, site, width):
+        cut = """
+        return [...document.querySelectorAll('.check-here textarea')]
+          .map((e) => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight]);
+        """
+        set_screen(browser, width)
+        try:
+            for page in ("01_self_attention.html", "05_positions.html"):
+                if 'class="check-here"' not in (SITE / page).read_text(encoding="utf-8"):
+                    pytest.skip("the site was built without Pyodide")
+                visit(browser, site + page)
+                boxes = browser.execute_script(cut)
+                assert boxes and all(max(over) <= 0 for over in boxes), page
+        finally:
             set_screen(browser)
 
     def test_the_home_page_writes_names_links_its_map_and_keeps_ticks(self, browser, site):

@@ -5,6 +5,7 @@ left and what they speak of (code, outputs, drawings, notes) on the right, in ro
 and values have their colour in prose and in code as they have it in formulas and in drawings.
 """
 
+import html
 import os
 import re
 from base64 import b64encode
@@ -248,6 +249,27 @@ def mark_code(markup):
     return CELL.sub(cell, markup)
 
 
+INPUT = re.compile(r'(<div class="cell_input.*?<pre>)(.*?)(</pre>)', re.S)
+EMPTY = re.compile(r"^<span></span>")
+
+
+def hang_code(app, page, template, context, doctree):
+    """html-page-context, after the slides are cut: a box for each line, so that its rest hangs."""
+
+    def line(markup):
+        text = html.unescape(re.sub("<[^>]+>", "", markup))
+        depth = len(text) - len(text.lstrip(" "))
+        how = f' style="--in: {depth}"' if depth and text.strip() else ""
+        return f'<span class="line"{how}>{markup}</span>' if text else markup
+
+    def cell(match):  # Pygments ends its marks with each line
+        lines = EMPTY.sub("", match[2]).split("\n")
+        return match[1] + "\n".join(map(line, lines)) + match[3]
+
+    if context.get("body"):
+        context["body"] = INPUT.sub(cell, context["body"])
+
+
 def colour_code(app, page, template, context, doctree):
     """html-page-context, before the slides are cut: the colours of code."""
     if context.get("body"):
@@ -306,5 +328,6 @@ def setup(app):
     app.connect("doctree-resolved", set_rows, priority=900)
     app.connect("html-page-context", colour_code, priority=400)
     app.connect("html-page-context", draw_line, priority=400)
+    app.connect("html-page-context", hang_code, priority=960)
     app.connect("html-page-context", split_title, priority=960)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -597,6 +597,8 @@ def describe(app, page, template, context, doctree):
 
 MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Not found</title>
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
+<style>html {{ color: light-dark(#1d2330, #e7e5df); background: light-dark(#fbf9f4, #14161c) }}
+a {{ color: inherit }}</style>
 <main><h1>There is no such page</h1>
 <p><a href="{home}">The course begins here.</a></p></main></html>
 """

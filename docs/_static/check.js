@@ -131,7 +131,12 @@
     const hints = add(block, "div", { class: "check-hints" });
     const idle = "Ctrl+Enter checks, too.";
 
-    const grow = () => (editor.rows = Math.max(3, editor.value.split("\n").length + 1));
+    const grow = () => { // as high as its lines with what wraps, and one more
+      editor.rows = Math.max(3, editor.value.split("\n").length + 1);
+      const line = parseFloat(getComputedStyle(editor).lineHeight);
+      const over = editor.scrollHeight - editor.clientHeight;
+      if (over > 0) editor.rows += Math.round(over / line) + 1;
+    };
     const show = (busy) => {
       document.querySelectorAll(".check-go").forEach((button) => (button.disabled = busy));
       stop.hidden = !busy;
@@ -147,6 +152,7 @@
     editor.value = storage.read(key) ?? starter;
     note.textContent = storage.works ? idle : "This browser keeps nothing: copy your answer before you leave.";
     grow();
+    addEventListener("resize", grow);
     show(false);
 
     function tellVerdict(verdict) {

@@ -188,12 +188,13 @@
 
   // Keys reach every box that scrolls, also one that came to scroll with its picture or the width.
   function startReach() {
-    const reach = () => each(".cell_output, div.highlight pre, div.math, .page table", (box) => {
+    const reach = () => each(".cell_output, div.highlight pre, div.math, dd > p, .page table", (box) => {
       if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
     });
     reach();
     addEventListener("load", reach, true); // of pictures too
     addEventListener("resize", reach);
+    document.fonts.addEventListener("loadingdone", reach); // a face that came may be wider
   }
 
   // Paper is white, and nothing on it unfolds.

@@ -358,6 +358,7 @@
       grid.style.setProperty("--columns", labels.length + 1);
       grid.setAttribute("aria-label", "Which letters of the source each written letter looks at, the mean over the heads of the last layer");
       grid.replaceChildren(make("b"), ...labels.map((l) => make("b", {}, l)), ...cells);
+      if (grid.scrollWidth > grid.clientWidth) grid.tabIndex = 0; // keys reach what scrolls
     }
 
     const form = make("form", { onsubmit: (e) => { e.preventDefault(); redraw(); } },

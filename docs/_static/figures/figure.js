@@ -61,7 +61,8 @@
         this.draw();
       };
       const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
-      fill(point, {
+      fill(point, { // a finger here drags, and elsewhere it scrolls the page: touch-action needs a box
+        ontouchstart: (event) => event.preventDefault(),
         onpointerdown: (event) => { point.setPointerCapture(event.pointerId); point.focus(); },
         onpointermove: (event) => { if (point.hasPointerCapture(event.pointerId)) at(event); },
         onkeydown: (event) => {
