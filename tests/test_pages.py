@@ -314,6 +314,50 @@ def test_the_tour_names_each_lesson_and_ends_at_the_first():
     assert f"]({order.PATH[0]}.ipynb)" in nb.cells[-1].source
 
 
+# ---------------------------------------------------------------- training is announced
+
+TAKES_TIME = re.compile(r"\b(?i:seconds|minutes|(?:a|one|per) (?:second|minute))\b")
+
+
+def calls(tree):
+    "The last names of all functions and methods that some code calls."
+    found = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {getattr(func, "id", getattr(func, "attr", None)) for func in found}
+
+
+def trains(tree, known):
+    "Does this code call one of the known functions that train, or take steps in a loop?"
+    loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
+    return bool(calls(tree) & known or any(calls(x) & {"step", "train_step"} for x in loops))
+
+
+def training_cells(nb):
+    """The numbers of the cells that train: they call `fit`, take the steps of an optimizer in a
+    loop, or call a function of the page that does. To define such a function is not to train.
+    """
+    known = {"fit"}
+    for n, cell in shown_and_run(nb):
+        functions = [s for s in body(cell) if isinstance(s, ast.FunctionDef)]
+        known |= {s.name for s in functions if trains(s, known)}
+        others = [s for s in body(cell) if not isinstance(s, (ast.FunctionDef, ast.ClassDef))]
+        if any(trains(s, known) for s in others):
+            yield n
+
+
+def unannounced(nb):
+    "One sentence for each cell that trains before its section has said how long that takes."
+    for n in training_cells(nb):
+        before = [cell.source for cell in nb.cells[: n - 1] if cell.cell_type == "markdown"]
+        section = re.split(r"(?m)^(?=## )", "\n\n".join(before))[-1]
+        if not TAKES_TIME.search(section):
+            yield f"cell {n} trains, and no sentence before it in its section says for how long"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_cell_that_trains_follows_a_sentence_that_says_how_long_it_takes(page):
+    assert list(unannounced(nbformat.read(NBS / f"{page}.ipynb", 4))) == []
+
+
 # ---------------------------------------------------------------- what is typed is what is imported
 
 
@@ -571,6 +615,30 @@ def test_a_build_begins_with_its_letter_and_ends_before_it_is_solved(tmp_path):
     page.cells[3].outputs = []
     first, second = build_faults(page, "build_a", tmp_path)
     assert "expected '# Build A" in first and 'that says "not yet"' in second
+
+
+LEARN = "def learn(task):\n    fit(task)"
+
+
+@pytest.mark.parametrize(
+    "before, cells, faults",
+    [
+        ("## Copy\n\nThis takes a minute.", [LEARN, "learn(1)"], []),
+        ("This takes a minute.\n\n## Copy\n\nCan it learn?", [LEARN, "learn(1)"], [4]),
+        (
+            "Which tasks? The second, by the minute hand.",
+            ["for x in y:\n    optimizer.step()"],
+            [3],
+        ),
+        ("What does a step cost?", [LEARN, "loss.backward()", "#| eval: false\nlearn(1)"], []),
+        ("What does one step do?", ["optimizer.step()", "for x in y:\n    x.step()"], [4]),
+        ("A function, and a call of it.", [LEARN + "\n\n\nlearn(1)"], [3]),
+    ],
+)
+def test_training_that_no_sentence_announces_is_named(before, cells, faults):
+    start = [prose("# 07\n\n**Read 1 \u00b7 work 5 minutes**\n\n## First"), prose(before)]
+    said = list(unannounced(new_notebook(cells=[*start, *map(code, cells)])))
+    assert [int(fault.split()[1]) for fault in said] == faults
 
 
 def test_executing_runs_what_is_shown_and_names_the_cell(folder):
