@@ -10,7 +10,7 @@ import torch
 
 from ..base.guards import check_int, check_tensor, check_that, check_type
 from ..data.text import PAD, SPECIALS
-from ..data.tokens import TextTokenizer, check_rows
+from ..data.tokens import TextTokenizer, check_rows, check_tokenizer
 
 __all__ = [
     "check_writing",
@@ -125,7 +125,7 @@ def encode_prompt(
     prompt: str,
 ) -> list[int]:  # BOS, if the tokenizer has one, and the tokens of the prompt
     "A text as a row of tokens. Raises `ValueError` for letters that the model has never seen."
-    check_type("tokenizer", tokenizer, TextTokenizer)
+    check_tokenizer(tokenizer)
     check_type("prompt", prompt, str)
     unknown = tokenizer.unknown(prompt)
     if unknown:

@@ -36,7 +36,7 @@ from ..base.files import (
     reading,
 )
 from ..base.guards import check_choice, check_that, check_type
-from ..data.tokens import TextTokenizer
+from ..data.tokens import TextTokenizer, both_sides, check_tokenizer
 from .config import SIZES, TransformerConfig
 from .fine_tuning import merge_low_rank
 from .hub_config import HubConfig, as_hub_config, make_config
@@ -61,6 +61,7 @@ __all__ = [
     "tensors_of_today",
     "fill_model",
     "Loaded",
+    "check_vocabulary",
     "check_pair",
 ]
 
@@ -323,13 +324,29 @@ class Loaded(NamedTuple):
     "What `load_model` returns."
 
     model: nn.Module  # in eval mode
-    tokenizer: TextTokenizer
+    tokenizer: Any  # a `TextTokenizer`, or a `TokenizerPair` of a translator
     labels: list[str] | None  # of a classifier, in the order of their numbers
+
+
+def check_vocabulary(
+    config: TransformerConfig,  # of a model, or of a translator's source
+    tokenizer: TextTokenizer | tuple,  # or (source, target)
+    tgt_config: TransformerConfig | None = None,  # of a translator's target
+) -> None:
+    "Raise `TypeError` or `ValueError` unless a tokenizer has as many tokens as the model."
+    if tgt_config is None:
+        check_tokenizer(tokenizer)
+    wanted = (config.vocab_size, (tgt_config or config).vocab_size)
+    came = tuple(side.vocab_size for side in both_sides(tokenizer))
+    expected = f"the model's {wanted[0]} tokens"
+    if wanted[0] != wanted[1]:
+        expected = f"a pair (source, target) with the model's {wanted[0]} and {wanted[1]} tokens"
+    check_that(came == wanted, "tokenizer", expected, came if came[0] != came[1] else came[0])
 
 
 def check_pair(
     model: nn.Module,
-    tokenizer: TextTokenizer,
+    tokenizer: TextTokenizer | tuple,  # or (source, target) of a translator
     labels: list[str] | None = None,  # of a classifier
 ) -> None:
     "Raise `TypeError` or `ValueError` unless a model, a tokenizer and labels may belong together."
@@ -337,10 +354,7 @@ def check_pair(
     config: Any = getattr(model, "config", None)
     has_config = isinstance(config, TransformerConfig)
     check_that(has_config, "model", "one that is made from a `config`", type(model).__name__)
-    check_type("tokenizer", tokenizer, TextTokenizer)
-    V = config.vocab_size
-    if tokenizer.vocab_size != V:
-        raise ValueError(f"tokenizer: expected the model's {V}, got {tokenizer.vocab_size} tokens")
+    check_vocabulary(config, tokenizer, getattr(model, "tgt_config", None))
     n_classes = getattr(model, "n_classes", None)
     if labels is not None or n_classes is not None:
         check_type("labels", labels, (list, tuple))

@@ -41,6 +41,7 @@ from ..models.pretrained import (
     ShapesOnly,
     check_memory,
     check_pair,
+    check_vocabulary,
     plain_weights,
 )
 from .families import ACTIVATIONS, FAMILIES, Family
@@ -622,9 +623,12 @@ def load_folder(
 ) -> Loaded:  # model, tokenizer, labels
     "What `load_model` returns for such a folder."
     model = _build(_open_folder(folder, saved=saved))
-    vocab_size = _with_config(model).config.vocab_size
+    config = _with_config(model).config
     special = _special_tokens(folder, saved)
-    tokenizer = HuggingFaceTokenizer.from_folder(folder, vocab_size, **special)
+    tokenizer = HuggingFaceTokenizer.from_folder(folder, config.vocab_size, **special)
+    if isinstance(model, BertMaskedLanguageModel):  # which has no labels
+        check_vocabulary(config, tokenizer)
+        return Loaded(model, tokenizer, None)
     names = saved.get("id2label") or {}
     n_classes = getattr(model, "n_classes", 0)
     labels = [names.get(str(i), f"LABEL_{i}") for i in range(n_classes)] or None

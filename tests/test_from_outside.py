@@ -1,0 +1,179 @@
+"""What people bring: a checkpoint, a tokenizer of their own, another trainer, a habit."""
+
+import pickle
+
+import pytest
+import torch
+from cli_tools import done, former, refused
+from refusals import every_row, refuses
+
+from former_nb.base.core import set_seed
+from former_nb.data import CharTokenizer, TextTokenizer, TokenizerPair
+from former_nb.data.tokenization import load_tokenizer
+from former_nb.data.tokens import KINDS
+from former_nb.decoding.translating import Translation, translate
+from former_nb.inspection.viewer import view
+from former_nb.models.encoder_decoder import make_model
+from former_nb.saving.saving import load_model, save_model
+
+# ---- two vocabularies, and a tokenizer of one's own
+
+SOURCE, TARGET = CharTokenizer("abc"), CharTokenizer("uvwxyz")
+PAIR = (SOURCE, TARGET)
+
+
+class Words(TextTokenizer):
+    "A word is a token."
+
+    words = "ab ba cab".split()
+    vocab_size = 4 + len(words)
+
+    def encode(self, text):
+        return [4 + self.words.index(word) for word in text.split()]
+
+    def decode(self, ids):
+        return " ".join(self.words[i] for i in self.pieces(ids))
+
+
+class Half(TextTokenizer):
+    "Can't write."
+
+    vocab_size = 7
+
+    def encode(self, text):
+        return [4]
+
+
+class Foreign:
+    "No heir."
+
+    vocab_size = 7
+
+    def encode(self, text):
+        return [4]
+
+    def decode(self, ids):
+        return "a"
+
+
+def translator(source=SOURCE, target=TARGET):
+    "Untrained, for two vocabularies."
+    set_seed(0)
+    sizes = dict(max_len=20, d_model=16, n_heads=2, n_layers=1, d_ff=16)
+    return make_model(source.vocab_size, target.vocab_size, **sizes).eval()
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    "A translator of two vocabularies in a folder."
+    folder = tmp_path_factory.mktemp("two")
+    save_model(folder, translator(), PAIR)
+    return folder
+
+
+def test_two_vocabularies_translate_and_are_saved_together(two):
+    found = translate(translator(), PAIR, ["abc", "cab"], 2)
+    assert all(set(t.text) <= set(TARGET.alphabet) for t in found) and found[0].text
+    model, tokenizer, labels = load_model(two)
+    assert isinstance(tokenizer, TokenizerPair) and labels is None
+    assert [side.alphabet for side in tokenizer] == ["abc", "uvwxyz"]
+    assert translate(model, tokenizer, ["abc", "cab"], 2) == found
+    said = done("translate", "--model", two, "--num-beams", 2, "abc", "cab")
+    assert said.splitlines() == [t.text for t in found]
+    labels = view(model, ("abc", "uv"), tokenizer).panels[0].labels
+    assert labels == [["<bos>", "a", "b", "c", "<eos>"], ["<bos>", "u", "v"]]
+
+
+def test_each_side_of_a_pair_belongs_to_its_weights(two, tmp_path):
+    save_model(tmp_path, translator(), PAIR)
+    other = (SOURCE, CharTokenizer("uvwxzy"))
+    TokenizerPair(*other).save(tmp_path)
+    refused(former("translate", "--model", tmp_path, "a"), "tokenizer.json", "does not belong")
+
+
+def test_a_tokenizer_of_ones_own_is_saved_under_its_name(tmp_path):
+    words = Words()
+    model = translator(words)
+    save_model(tmp_path, model, (words, TARGET))
+    loaded = load_model(tmp_path)
+    assert type(loaded.tokenizer.source) is Words
+    kept = KINDS.pop("Words")  # as in a process that has not imported it
+    try:
+        words.save(tmp_path / "alone")
+        with pytest.raises(ValueError, match="imported"):
+            load_tokenizer(tmp_path / "alone")
+    finally:
+        KINDS["Words"] = kept
+
+
+def says(call, *words):
+    "The refusal has these words."
+
+    def check():
+        with pytest.raises(TypeError) as raised:
+            call()
+        return all(word in str(raised.value) for word in words)
+
+    return check
+
+
+ASK = lambda tokenizer: translate(translator(), tokenizer, ["abc"])
+MEMBERS = ("encode", "decode", "vocab_size", "to_dict")
+test_a_tokenizer_that_does_not_fit_is_refused = every_row(
+    [
+        ("one for two", lambda: ASK(SOURCE), ValueError, "tokenizer", "7"),
+        ("the wrong way round", lambda: ASK(PAIR[::-1]), ValueError, "tokenizer", "(10, 7)"),
+        ("three", lambda: ASK((*PAIR, SOURCE)), ValueError, "tokenizer", "3"),
+        ("no heir", lambda: ASK((Foreign(), TARGET)), TypeError, "tokenizer", "Foreign"),
+        ("its members", says(lambda: ASK((Foreign(), TARGET)), *MEMBERS), bool),
+        ("half an heir", lambda: ASK((Half(), TARGET)), TypeError, "tokenizer", "without decode"),
+        ("a pair within", lambda: ASK((SOURCE, PAIR)), TypeError, "tokenizer"),
+        (
+            "saved",
+            lambda: save_model("/nowhere", translator(), SOURCE),
+            ValueError,
+            "tokenizer",
+        ),
+    ]
+)
+
+
+# ---- a translation and a string
+
+
+def test_a_translation_equals_its_text():
+    found = Translation("zwei", "two", -0.5)
+    assert found == "two" and "two" == found and found != "three" and not found != "two"
+    assert "two" in [found] and len({found, "two"}) == 1
+    assert found == Translation("zwei", "two", -0.5) != Translation("zwei", "two", -0.7)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+# ---- BERT as it usually comes
+
+
+def test_bert_for_hidden_tokens_is_loaded_and_looked_into(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    words = "[PAD] [UNK] [CLS] [SEP] [MASK] a good bad film it was not".split()
+    own = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
+    own.pre_tokenizer = pre_tokenizers.Whitespace()
+    ends = [("[CLS]", 2), ("[SEP]", 3)]
+    own.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=ends)
+    sizes = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40)
+    config = transformers.BertConfig(vocab_size=len(words), **sizes, max_position_embeddings=16)
+    theirs = transformers.BertForMaskedLM(config).eval()
+    theirs.save_pretrained(tmp_path)
+    own.save(str(tmp_path / "tokenizer.json"))
+
+    model, tokenizer, labels = load_model(tmp_path)
+    row = [*tokenizer.before, *tokenizer.encode("it was good"), *tokenizer.after]
+    tokens = torch.tensor([row])
+    ours = model(tokens, torch.arange(len(row))[None])
+    torch.testing.assert_close(ours, theirs(tokens).logits)
+    assert labels is None
+    done("view", "--model", tmp_path, "it was good", "--out", tmp_path / "page.html")
+    assert "good" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    refused(former("classify", "--model", tmp_path, "it"), "hidden tokens", "former-nb view")
+    refuses(lambda: save_model(tmp_path / "m", model, tokenizer), ValueError, "model", "Bert")
