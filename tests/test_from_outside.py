@@ -1,12 +1,18 @@
 """What people bring: a checkpoint, a tokenizer of their own, another trainer, a habit."""
 
+import copy
 import pickle
+import subprocess
+import sys
+from functools import partial
+from inspect import signature
 
 import pytest
 import torch
 from cli_tools import done, former, refused
 from refusals import every_row, refuses
 
+import former_nb
 from former_nb.base.core import set_seed
 from former_nb.data import CharTokenizer, TextTokenizer, TokenizerPair
 from former_nb.data.tokenization import load_tokenizer
@@ -177,3 +183,43 @@ def test_bert_for_hidden_tokens_is_loaded_and_looked_into(tmp_path):
     assert "good" in (tmp_path / "page.html").read_text(encoding="utf-8")
     refused(former("classify", "--model", tmp_path, "it"), "hidden tokens", "former-nb view")
     refuses(lambda: save_model(tmp_path / "m", model, tokenizer), ValueError, "model", "Bert")
+
+
+# ---- the first lines
+
+FIRST_LINES = {
+    "packages and modules": """
+import former_nb
+former_nb.attention.torch_layers  # which no face lists
+former_nb.models.LanguageModel
+former_nb.attention.masks.causal_mask""",
+    "the function, then a module": """
+from former_nb import attention
+assert attention(x, x, x).shape == x.shape
+import former_nb.attention.masks as masks
+import former_nb
+assert former_nb.attention is attention and attention.masks is masks""",
+    "a module, then the function": """
+import former_nb.attention.masks
+from former_nb.attention import dot_product
+from former_nb import *
+assert attention(x, x, x).shape == x.shape
+assert attention is former_nb.attention and attention.dot_product is dot_product""",
+}
+
+
+@pytest.mark.parametrize("lines", FIRST_LINES.values(), ids=FIRST_LINES)
+def test_the_first_lines_work_in_a_process_of_their_own(lines):
+    code = f"import torch\nx = torch.ones(1, 3, 2)\n{lines}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_callable_package_is_the_function_for_all_purposes():
+    function = former_nb.attention.dot_product.attention
+    q = torch.randn(2, 3, 4)
+    assert torch.equal(former_nb.attention(q, q, q, is_causal=True), function(q, q, q, None, True))
+    assert signature(former_nb.attention) == signature(function)
+    layer = former_nb.MultiHeadAttention(4, 2)
+    assert torch.equal(layer(q, former_nb.attention), layer(q))
+    kept = copy.deepcopy(partial(former_nb.attention, is_causal=True))
+    assert pickle.loads(pickle.dumps(kept)).func is former_nb.attention
