@@ -4,6 +4,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from dataclasses import FrozenInstanceError, replace
 from functools import partial
 from inspect import signature
 
@@ -11,16 +12,22 @@ import pytest
 import torch
 from cli_tools import done, former, refused
 from refusals import every_row, refuses
+from safetensors.torch import load_file
 
 import former_nb
 from former_nb.base.core import set_seed
 from former_nb.data import CharTokenizer, TextTokenizer, TokenizerPair
+from former_nb.data.text import collate, encode_texts
 from former_nb.data.tokenization import load_tokenizer
 from former_nb.data.tokens import KINDS
 from former_nb.decoding.translating import Translation, translate
 from former_nb.inspection.viewer import view
+from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import make_model
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig
 from former_nb.saving.saving import load_model, save_model
+from former_nb.training.trainer import ForTrainer, by_name
 
 # ---- two vocabularies, and a tokenizer of one's own
 
@@ -223,3 +230,50 @@ def test_the_callable_package_is_the_function_for_all_purposes():
     assert torch.equal(layer(q, former_nb.attention), layer(q))
     kept = copy.deepcopy(partial(former_nb.attention, is_causal=True))
     assert pickle.loads(pickle.dumps(kept)).func is former_nb.attention
+
+
+# ---- Hugging Face's Trainer
+
+
+def test_their_trainer_trains_saves_and_goes_on(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    rows = encode_texts(["abc", "cab", "bca", "cba"] * 4, SOURCE)
+    config = TransformerConfig(SOURCE.vocab_size, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16)
+    how = dict(save_steps=2, per_device_train_batch_size=4, report_to=[], use_cpu=True)
+
+    def trainer(model, steps):
+        arguments = transformers.TrainingArguments(
+            tmp_path, max_steps=steps, disable_tqdm=True, **how
+        )
+        wrapped = ForTrainer(model)
+        return transformers.Trainer(
+            wrapped, arguments, train_dataset=rows, data_collator=by_name(collate)
+        )
+
+    def logits(model):
+        return model.eval()(torch.tensor([rows[0]]))
+
+    model = LanguageModel(config)
+    before = model.head.weight.clone()
+    trainer(model, 2).train()
+    assert not torch.equal(model.head.weight, before)
+    file = tmp_path / "checkpoint-2" / "model.safetensors"
+    again = LanguageModel(config)
+    ForTrainer(again).load_state_dict(load_file(file))
+    assert torch.equal(logits(again), logits(model))
+    assert again.head.weight is again.embed.tokens.weight
+    trainer(again, 4).train(resume_from_checkpoint=True)
+    assert not torch.equal(logits(again), logits(model))
+    scores = trainer(again, 4).evaluate(rows[:4])
+    assert scores["eval_loss"] > 0
+    save_model(tmp_path / "ours", again, SOURCE)
+    assert torch.equal(logits(load_model(tmp_path / "ours").model), logits(again))
+
+
+@pytest.mark.parametrize("kind", [TransformerConfig, HubConfig])
+def test_a_configuration_that_is_set_says_what_to_do(kind):
+    config = kind(7, 8)
+    with pytest.raises(FrozenInstanceError, match="use_cache: .*ForTrainer.*got False"):
+        config.use_cache = False
+    assert copy.deepcopy(config) == replace(config) == pickle.loads(pickle.dumps(config)) == config
