@@ -16,17 +16,20 @@ from safetensors.torch import load_file
 
 import former_nb
 from former_nb.base.core import set_seed
-from former_nb.data import CharTokenizer, TextTokenizer, TokenizerPair
+from former_nb.data import CharTokenizer, TextTokenizer, TokenizerPair, make_batches
 from former_nb.data.text import collate, encode_texts
 from former_nb.data.tokenization import load_tokenizer
 from former_nb.data.tokens import KINDS
+from former_nb.decoding.caches import generate_rows
 from former_nb.decoding.translating import Translation, translate
 from former_nb.inspection.viewer import view
+from former_nb.models.block import Block, Stack
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import make_model
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
 from former_nb.saving.saving import load_model, save_model
+from former_nb.training import Checkpoint, SaveBest, TensorBoard, TrainingConfig, fit, plot_history
 from former_nb.training.trainer import ForTrainer, by_name
 
 # ---- two vocabularies, and a tokenizer of one's own
@@ -119,11 +122,11 @@ def test_a_tokenizer_of_ones_own_is_saved_under_its_name(tmp_path):
         KINDS["Words"] = kept
 
 
-def says(call, *words):
-    "The refusal has these words."
+def tells(call, *words):
+    "The refusal says what to do."
 
     def check():
-        with pytest.raises(TypeError) as raised:
+        with pytest.raises((TypeError, ValueError)) as raised:
             call()
         return all(word in str(raised.value) for word in words)
 
@@ -138,7 +141,7 @@ test_a_tokenizer_that_does_not_fit_is_refused = every_row(
         ("the wrong way round", lambda: ASK(PAIR[::-1]), ValueError, "tokenizer", "(10, 7)"),
         ("three", lambda: ASK((*PAIR, SOURCE)), ValueError, "tokenizer", "3"),
         ("no heir", lambda: ASK((Foreign(), TARGET)), TypeError, "tokenizer", "Foreign"),
-        ("its members", says(lambda: ASK((Foreign(), TARGET)), *MEMBERS), bool),
+        ("its members", tells(lambda: ASK((Foreign(), TARGET)), *MEMBERS), bool),
         ("half an heir", lambda: ASK((Half(), TARGET)), TypeError, "tokenizer", "without decode"),
         ("a pair within", lambda: ASK((SOURCE, PAIR)), TypeError, "tokenizer"),
         (
@@ -277,3 +280,79 @@ def test_a_configuration_that_is_set_says_what_to_do(kind):
     with pytest.raises(FrozenInstanceError, match="use_cache: .*ForTrainer.*got False"):
         config.use_cache = False
     assert copy.deepcopy(config) == replace(config) == pickle.loads(pickle.dumps(config)) == config
+
+
+# ---- what people try
+
+
+def test_a_run_without_validation_keeps_its_last_weights(tmp_path):
+    rows = encode_texts(["abc", "cab", "bca", "cba"] * 4, SOURCE)
+    config = TransformerConfig(7, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16, dropout=0.0)
+    train = make_batches(rows, 20, collate=collate)
+    plan = TrainingConfig(steps=6, eval_every=2)
+
+    def run(valid, **callbacks):
+        set_seed(0)
+        model = LanguageModel(config)
+        kept = []
+        save = SaveBest(lambda model: kept.append(model.head.weight.detach().clone()))
+        made = [save, *(kind(tmp_path / name) for name, kind in callbacks.items())]
+        return model, fit(model, train, valid, plan, callbacks=made, device="cpu"), kept
+
+    with_valid, history, _ = run(train)
+    alone, blind, kept = run(None, run=Checkpoint, curves=TensorBoard)
+    assert blind["valid"].isna().all() and blind["train"].tolist() == history["train"].tolist()
+    assert torch.equal(kept[-1], alone.head.weight) and len(kept) == 3
+    assert torch.equal(alone.head.weight, with_valid.head.weight)  # whose last loss is the lowest
+    plot_history(blind).to_dict()
+    refuses(lambda: fit(alone, train, None, replace(plan, patience=1)), ValueError, "patience", "1")
+
+
+MODEL = LanguageModel(TransformerConfig(7, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16)).eval()
+LAYER = former_nb.MultiHeadAttention(16, 2)
+STACKS = {
+    positions: Stack(TransformerConfig(7, 8, 16, 2, 1, 16, positions=positions))
+    for positions in ("learned", "rotary", "alibi")
+}
+X = torch.randn(2, 3, 16)
+MASK = torch.ones(3, 3, dtype=torch.bool)
+WRONG = (TypeError, "attend", "bool of shape (3, 3)")
+TEXT = (TypeError, "prompts", "ROMEO")
+
+
+test_what_people_try_gets_a_sentence = every_row(
+    [
+        ("a mask for attend", lambda: LAYER(X, MASK), *WRONG),
+        ("its name", tells(lambda: LAYER(X, MASK), "mask=mask"), bool),
+        ("None for attend", lambda: LAYER(X, None), TypeError, "attend", "NoneType"),
+        *((f"a stack, {p}", lambda s=s: s(X, MASK), *WRONG) for p, s in STACKS.items()),
+        ("a block", lambda: STACKS["learned"].blocks[0](X, MASK), *WRONG),
+        ("a text", lambda: former_nb.generate(MODEL, "ROMEO:", 3), *TEXT),
+        ("texts", lambda: generate_rows(MODEL, ["ROMEO:"], 3), *TEXT),
+        (
+            "what takes text",
+            tells(lambda: former_nb.generate(MODEL, "ROMEO:", 3), "generate_text"),
+            bool,
+        ),
+        ("a name", lambda: load_model("gpt2"), ValueError, "model", "gpt2"),
+        ("what takes it", tells(lambda: load_model("gpt2"), "from_hugging_face('gpt2', "), bool),
+        (
+            "from_pretrained",
+            tells(lambda: LanguageModel.from_pretrained("gpt2"), "from_hugging_face"),
+            bool,
+        ),
+    ]
+)
+
+
+def test_a_block_respects_the_dropout_that_it_is_given():
+    block = Block(TransformerConfig(7, 8, d_model=16, n_heads=2, dropout=0.0)).eval()
+    given = []
+
+    def attend(q, k, v, **options):
+        given.append(options["dropout"])
+        return q
+
+    block(X, attend, dropout=0.9)
+    block(X, attend)
+    assert given == [0.9, 0.0]

@@ -33,12 +33,21 @@ def check_writing(
 ) -> None:
     "Raise `TypeError` or `ValueError` for the first of these that a loop could not use."
     check_that(callable(model), "model", "a model or a function", model, TypeError)
+    _refuse_text(prompts)
     check_tensor("prompts", prompts, "B T", int)
     check_that(prompts.numel() > 0, "prompts", "at least one token", tuple(prompts.shape))
     check_int("max_new_tokens", max_new_tokens, 0)
     check_that(callable(pick), "pick", "a function of logits", pick, TypeError)
     attends = callable(attend) or isinstance(attend, list) and all(map(callable, attend))
     check_that(attends, "attend", "a function such as `attention`, or a cache", attend, TypeError)
+
+
+def _refuse_text(prompts):
+    "Raise `TypeError` for text where tokens belong, and say what takes text."
+    text = isinstance(prompts, str)
+    text = text or isinstance(prompts, (list, tuple)) and any(isinstance(p, str) for p in prompts)
+    wanted = "tokens (`generate_text(model, tokenizer, prompt)` takes a text)"
+    check_that(not text, "prompts", wanted, prompts, TypeError)
 
 
 def as_rows(
@@ -48,6 +57,7 @@ def as_rows(
     if isinstance(prompts, torch.Tensor):
         check_tensor("prompts", prompts, "B T", int)
         return prompts.tolist()  # one wait for all rows
+    _refuse_text(prompts)
     try:
         return [row.tolist() for row in check_rows(prompts)]
     except (TypeError, ValueError, RuntimeError):

@@ -204,6 +204,7 @@ class Pretrained(PyTorchModelHubMixin):
         folder = check_path("model", pretrained_model_name_or_path)
         if not folder.is_dir():
             expected = "a folder, or a name on the hub with its revision, such as 'main'"
+            expected += " (`from_hugging_face` makes ours of models that are not)"
             check_that(revision is not None, "model", expected, str(folder))
             name = folder.as_posix()
             with reading("model", f"a folder, or a name that the hub has, got {name!r}"):
@@ -212,6 +213,9 @@ class Pretrained(PyTorchModelHubMixin):
             folder = Path(downloaded).parent
         with reading("model", f"a whole model in {str(folder)!r}"):
             saved = read_json(CONFIG, folder / CONFIG)
+            theirs = saved.get("model_type")  # Hugging Face's name for a kind of model
+            expected = "one of ours (`from_hugging_face` makes ours of others)"
+            check_that(theirs is None, "model", expected, theirs)
             header, size = read_weights_header(folder / WEIGHTS)
             model, most = build_model(cls, saved, header, size)
             tensors, _ = read_safetensors("model", folder / WEIGHTS, most)
