@@ -1,6 +1,7 @@
 """What people bring: a checkpoint, a tokenizer of their own, another trainer, a habit."""
 
 import copy
+import json
 import pickle
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 import torch
 from cli_tools import done, former, refused
 from refusals import every_row, refuses
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import former_nb
 from former_nb.base.core import set_seed
@@ -22,12 +23,14 @@ from former_nb.data.tokenization import load_tokenizer
 from former_nb.data.tokens import KINDS
 from former_nb.decoding.caches import generate_rows
 from former_nb.decoding.translating import Translation, translate
+from former_nb.inspection.lens import edit_stream
 from former_nb.inspection.viewer import view
 from former_nb.models.block import Block, Stack
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import make_model
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training import Checkpoint, SaveBest, TensorBoard, TrainingConfig, fit, plot_history
 from former_nb.training.trainer import ForTrainer, by_name
@@ -356,3 +359,59 @@ def test_a_block_respects_the_dropout_that_it_is_given():
     block(X, attend, dropout=0.9)
     block(X, attend)
     assert given == [0.9, 0.0]
+
+
+# ---- weights that are no plain numbers, or no numbers
+
+
+@pytest.fixture
+def llama(tmp_path):
+    "A folder as Hugging Face writes it, without a tokenizer."
+    config = HubConfig(
+        7, 8, 16, 2, 1, 16, positions="rotary", activation="swiglu", norm="rms", bias="none"
+    )
+    to_hugging_face(LanguageModel(config), tmp_path / "llama")
+    return tmp_path / "llama"
+
+
+def changed(folder, change=None, **settings):
+    "The folder with other weights and another config.json."
+    weights = load_file(folder / "model.safetensors")
+    if change is not None:
+        weights["model.norm.weight"] = change(weights["model.norm.weight"])
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    saved = json.loads((folder / "config.json").read_text()) | settings
+    (folder / "config.json").write_text(json.dumps(saved))
+    return folder
+
+
+def test_weights_of_eight_bits_are_refused(llama):
+    from_hugging_face(changed(llama, lambda t: t.bfloat16()))
+    packed = dict(quantization_config={"quant_method": "fp8"})
+    for folder in (
+        lambda: changed(llama, lambda t: t.to(torch.float8_e4m3fn)),
+        lambda: changed(llama, lambda t: t.float(), **packed),
+    ):
+        with pytest.raises(ValueError, match="16 bits or more"):
+            from_hugging_face(folder())
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_weight_that_is_no_number_is_told(number, llama, tmp_path):
+    spoil = lambda t: t.index_fill(0, torch.tensor([3]), number)
+    with pytest.warns(UserWarning, match="NaN or infinity .* in stack.norm.weight"):
+        from_hugging_face(changed(llama, spoil))
+    model = LanguageModel(MODEL.config)
+    model.stack.norm.weight.data = spoil(model.stack.norm.weight.data)
+    save_model(tmp_path / "m", model, SOURCE)
+    for load in (load_model, LanguageModel.from_pretrained):
+        with pytest.warns(UserWarning, match="NaN or infinity .* in stack.norm.weight"):
+            load(tmp_path / "m")
+
+
+def test_edits_of_the_stream_are_a_table():
+    def call():
+        with edit_stream(MODEL, X):
+            pass
+
+    refuses(call, TypeError, "edits", "Tensor")

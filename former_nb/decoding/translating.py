@@ -31,7 +31,7 @@ from ..data.text import encode_texts, pad_rows
 from ..data.tokens import PAD, TextTokenizer, both_sides, check_tokenizer
 from ..models.bart import BartEncoderDecoder
 from ..models.encoder_decoder import EncoderDecoder
-from ..models.pretrained import check_pair
+from ..models.pretrained import check_pair, check_vocabulary
 from ..models.two_stacks import attend_beams
 from .beam_search import beam_search, length_score
 from .caches import KVCache
@@ -234,6 +234,7 @@ def stream_translations(
     "Translate in bounded memory. A line that cannot be read costs itself only."
     check_type("model", model, EncoderDecoder)
     check_pair(model, tokenizer)
+    check_vocabulary(model.config, tokenizer, model.tgt_config)
     pair = both_sides(tokenizer)
     check_ints(num_beams=num_beams, max_tokens=max_tokens, ahead=ahead, first=first)
     expected = f"at most max_tokens = {max_tokens}"

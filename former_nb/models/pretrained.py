@@ -60,6 +60,7 @@ __all__ = [
     "build_model",
     "tensors_of_today",
     "fill_model",
+    "warn_unless_finite",
     "Loaded",
     "check_vocabulary",
     "check_pair",
@@ -307,7 +308,9 @@ def fill_model(
         shape = tuple(ours.shape)
         check_that(t.shape == shape, name, f"shape {shape}", tuple(t.shape))
         fits = t.is_floating_point() == ours.is_floating_point()
+        fits = fits and (t.element_size() > 1 or not t.is_floating_point())  # 8 bits need a scale
         check_that(fits, name, f"numbers as {ours.dtype}", t.dtype)
+    warn_unless_finite(tensors)
     parameters = dict(model.named_parameters(remove_duplicate=False))
     for name, t in tensors.items():
         weight = parameters.get(name)
@@ -315,6 +318,21 @@ def fill_model(
             weight.data = t  # the memory that was read, not a copy of it
     model.load_state_dict(tensors, strict=False)
     return model.eval()
+
+
+def warn_unless_finite(
+    tensors: dict[str, torch.Tensor],  # name -> weight
+) -> None:
+    "Warn of NaN and infinity. A broken model can be looked into, but nobody should write with it."
+    broken = []
+    for name, t in tensors.items():
+        if t.is_floating_point() and t.numel():
+            low, high = t.aminmax()  # takes no memory, and NaN is both
+            if not (low.isfinite() and high.isfinite()):
+                broken.append(name)
+    if broken:
+        listed = ", ".join(broken[:5]) + (", …" if len(broken) > 5 else "")
+        warnings.warn(f"model: NaN or infinity among the weights, in {listed}", stacklevel=2)
 
 
 def _can_hold(weight, t):
@@ -358,7 +376,8 @@ def check_pair(
     config: Any = getattr(model, "config", None)
     has_config = isinstance(config, TransformerConfig)
     check_that(has_config, "model", "one that is made from a `config`", type(model).__name__)
-    check_vocabulary(config, tokenizer, getattr(model, "tgt_config", None))
+    two = isinstance(tokenizer, (tuple, list))  # version 0.1 saved that of a source alone
+    check_vocabulary(config, tokenizer, getattr(model, "tgt_config", None) if two else None)
     n_classes = getattr(model, "n_classes", None)
     if labels is not None or n_classes is not None:
         check_type("labels", labels, (list, tuple))

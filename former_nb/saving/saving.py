@@ -51,6 +51,7 @@ from ..models.pretrained import (
     Loaded,
     build_model,
     check_pair,
+    check_vocabulary,
     fill_model,
     read_weights_header,
     tensors_of_today,
@@ -79,6 +80,7 @@ def save_model(
     alone = not isinstance(whole, MaskedLanguageModel)
     check_that(alone, "model", expected, type(whole).__name__)
     check_pair(whole, tokenizer, labels)
+    check_vocabulary(whole.config, tokenizer, getattr(whole, "tgt_config", None))
     with atomic_write(folder) as temporary:
         card = Path(folder, "README.md")
         if card.exists():
