@@ -334,8 +334,8 @@ def translation(num_beams, device, n=32):
         memory, mask = ours.decoder.project(ours.encode(src)), padding_mask(src)
         step = as_decode_step(ours, n)
 
-        def decode(tokens, cache):
-            return step.decode(tokens, memory, mask, cache, attend_beams)
+        def decode(tokens, cache, positions):
+            return step.decode(tokens, memory, mask, cache, attend_beams, positions)
 
         cache, never = KVCache(TRANSLATOR.n_layers), (PAD, BOS, UNK, EOS)
         how = dict(eos_token_ids=None, cache=cache, suppress_tokens=never)

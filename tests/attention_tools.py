@@ -2,11 +2,12 @@
 
 from functools import partial
 
+import torch
 import torch.nn.functional as F
 from torch import nn
 
 from former_nb.attention.dot_product import attention, attention_weights
-from former_nb.base.guards import repeat_kv
+from former_nb.attention.kernels import repeat_kv
 from former_nb.inspection.recording import Recorder
 
 
@@ -23,10 +24,21 @@ class Placed(nn.Module):
         super().__init__()
         self.layer, self.positions = layer, positions
 
-    def forward(self, x, attend=attention, **options):
+    def forward(self, x, attend=attention, positions=None, **options):
         if self.positions is not None:
-            attend = partial(self.positions, attend)
+            attend = partial(self.positions, attend, positions=positions)
         return self.layer(x, attend, **options)
+
+
+def read_in_pieces(model, pieces, cache, **options):
+    "What a model or a layer says of pieces, (B, n) tokens or (B, n, d_model), one after another."
+    start = 0
+    found = []
+    for piece in pieces:
+        end = start + piece.shape[1]
+        found.append(model(piece, cache, torch.arange(start, end), **options))
+        start = end
+    return torch.cat(found, dim=1)
 
 
 def with_weights(layer, x, attend=written, **options):

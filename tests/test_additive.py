@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from attention_tools import read_in_pieces
 from refusals import every_row, n, yes
 from torch import nn
 from torch.testing import assert_close
@@ -179,8 +180,7 @@ def test_each_block_of_a_model_may_have_its_own():
     cache = KVCache(2)
     for layer, own in zip(cache, networks):
         layer.attend = own
-    steps = [model(tokens[:, i : i + 1], attend=cache) for i in range(7)]
-    assert_close(torch.cat(steps, dim=1), logits)
+    assert_close(read_in_pieces(model, tokens.split(1, dim=1), cache), logits)
 
 
 def test_a_translator_reads_its_memory_by_it():

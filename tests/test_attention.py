@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from former_nb.attention.dot_product import attention, attention_weights
 from former_nb.attention.equivalent_forms import GrowingCache
 from former_nb.attention.flash import block_attention
+from former_nb.attention.kernels import merge_masks
 from former_nb.attention.mask_formats import to_torch_mha
 from former_nb.attention.mask_patterns import (
     document_mask,
@@ -32,7 +33,6 @@ from former_nb.attention.positions import Rotary
 from former_nb.attention.relative_positions import ALiBi, InterleavedRotary, RelativeBias
 from former_nb.attention.torch_layers import mha_from_torch, mha_to_torch
 from former_nb.base.core import eval_mode
-from former_nb.base.guards import merge_masks
 from former_nb.decoding.caches import LayerCache, SlidingWindow
 from former_nb.inspection.recording import Recorder, record_attention
 from former_nb.models.block import Block
@@ -427,9 +427,10 @@ def test_with_a_cache_the_pieces_equal_the_whole(name, n_kv_heads, chunks):
         fused, recorded, start = LayerCache(), LayerCache(attend=Recorder(kept.append, written)), 0
         for n in chunks:
             here = slice(start, start + n)
+            at = torch.arange(start, start + n)
             start += n
-            got = layer(x[:, here], fused, is_causal=causal)
-            again = layer(x[:, here], recorded, is_causal=causal)
+            got = layer(x[:, here], fused, at, is_causal=causal)
+            again = layer(x[:, here], recorded, at, is_causal=causal)
             assert_close([got, again], [whole[:, here]] * 2, **NEAR)
             assert_close(kept[-1], weights[:, :, here, :start], **NEAR)
             assert fused.length == start and fused.buffer.k.shape[1] == n_kv_heads

@@ -204,7 +204,8 @@ def test_a_recorder_stands_inside_of_positions_options_and_a_cache():
     cache, other = (partial(Rotary(6, 9), LayerCache()) for _ in range(2))
     for t in range(5):  # each call finds what those before it have left
         new = [x[:, :, t : t + 1] for x in (q, k, v)]
-        assert torch.equal(inside(cache)(*new), other(*new))
+        at = torch.tensor([t])
+        assert torch.equal(inside(cache)(*new, positions=at), other(*new, positions=at))
         wanted = attention_weights(*turned, is_causal=True)[:, :, t : t + 1, : t + 1]
         assert_close(seen.pop(), wanted)
     assert not seen
@@ -279,7 +280,7 @@ def test_each_step_with_a_cache_is_a_row_of_the_whole():
     model, steps, cache = ours(LanguageModel, n_kv_heads=2), [], KVCache(2)
     with torch.no_grad(), record_attention(model) as weights:
         for t in range(6):
-            model(TOKENS[:, t : t + 1], cache)
+            model(TOKENS[:, t : t + 1], cache, cache.positions(1))
             steps.append({name: w.clone() for name, w in weights.items()})
         model(TOKENS)
     for name, whole in weights.items():

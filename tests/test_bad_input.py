@@ -37,6 +37,7 @@ from former_nb.attention.equivalent_forms import (
     GrowingCache,
     count_cost,
 )
+from former_nb.attention.kernels import full_mask, merge_masks
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import (
     LearnedPositions,
@@ -73,8 +74,6 @@ from former_nb.base.guards import (
     check_tensor,
     check_that,
     check_type,
-    full_mask,
-    merge_masks,
 )
 from former_nb.inspection.recording import record_attention
 from former_nb.models.encoder_decoder import CrossAttention
@@ -157,15 +156,26 @@ def cached(layer, x, batch):
 # ---- 05
 
 
+def places(call):
+    "What is refused as the positions of five words."
+    below = torch.arange(-1, 4)
+    return [
+        ("positions below 0", lambda: call(below), ValueError, "positions", "-1"),
+        ("positions are a number", lambda: call(3), TypeError, "positions", "int"),
+        ("positions are no integers", lambda: call(torch.rand(5)), TypeError, "positions", "float"),
+        ("too few positions", lambda: call(torch.arange(4)), ValueError, "positions", "(4,)"),
+    ]
+
+
 def positions(kind):
     table = kind(9, 12)
     return [
         *counts("max_len", lambda value: kind(value, 12)),
         *words(table),
-        *counts("start", lambda value: table(X, value), least=0),
+        *places(lambda value: table(X, value)),
         ("too many", lambda: table(n(2, 10, 12)), ValueError, "x", "10"),
-        ("a start too late", lambda: table(X, 5), ValueError, "x", "10"),
-        ("T = 0 at the end", lambda: table(n(2, 0, 12), 9), shape(2, 0, 12)),
+        ("too late", lambda: table(X, torch.arange(5, 10)), ValueError, "positions", "9"),
+        ("T = 0", lambda: table(n(2, 0, 12), torch.arange(0)), shape(2, 0, 12)),
         ("B = 0", lambda: table(n(0, 5, 12)), shape(0, 5, 12)),
         ("NaN in one word", lambda: table(spoilt(X, 1, 2)), nan_only_at(1, 2)),
     ]
@@ -192,11 +202,10 @@ def rotary(layer, few):
     q = n(2, 3, 5, 4)
     return [
         *heads_with_places(layer),
-        *counts("at", lambda value: layer.turn(q, value), least=0),
+        *places(lambda value: layer.turn(q, value)),
         ("width", lambda: layer(attention, *[n(2, 3, 5, 6)] * 3), ValueError, "q"),
         ("too long", lambda: few(attention, *[n(2, 3, 6, 4)] * 3), ValueError, "q", "6"),
-        ("too late", lambda: few.turn(q, 1), ValueError, "q", "6"),
-        ("T = 0 at the end", lambda: few.turn(q[:, :, :0], 5), shape(2, 3, 0, 4)),
+        ("T = 0", lambda: few.turn(q[:, :, :0], torch.arange(0)), shape(2, 3, 0, 4)),
     ]
 
 

@@ -321,7 +321,7 @@ def test_an_embedding_is_a_vector_for_each_token_and_its_position():
             wanted = embed.positions(wanted)
         assert_close(embed(tokens), wanted)
         assert (embed.positions is None) == (positions == "rotary")
-        assert_close(embed(tokens[:, 1:], 1), embed(tokens)[:, 1:])
+        assert_close(embed(tokens[:, 1:], torch.arange(1, 3)), embed(tokens)[:, 1:])
 
 
 def test_an_embedding_starts_as_wide_as_asked_for_and_drops_in_training_only():

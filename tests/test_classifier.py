@@ -21,7 +21,7 @@ from former_nb.data.tokens import BOS, EOS, PAD
 from former_nb.decoding.labels import collate_labels, label_batches, label_rows
 from former_nb.models.bigrams import BigramClassifier
 from former_nb.models.classifier import Classifier, pool_tokens
-from former_nb.models.config import TransformerConfig
+from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training.losses import token_loss
 from former_nb.training.resuming import Checkpoint
@@ -50,7 +50,7 @@ def tokens(lengths, T=0):
 
 
 @pytest.mark.parametrize("more", [{}, dict(n_bigrams=50)], ids=["plain", "pairs"])
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "alibi", "relative"])
+@pytest.mark.parametrize("positions", POSITIONS)
 def test_padding_changes_nothing(positions, more):
     "Alone or padded to any length: the same logits, and no gradient for the pad's vector."
     m = model(config=replace(CONFIG, positions=positions), **more)

@@ -19,11 +19,11 @@ from former_nb.decoding.decode_step import (
     Product,
     StaticCache,
     as_decode_step,
-    unknown_part,
 )
+from former_nb.decoding.known_parts import unknown_part
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.config import TransformerConfig
+from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder, make_model
 from former_nb.models.fine_tuning import add_low_rank
 from former_nb.models.generator import LanguageModel
@@ -33,7 +33,6 @@ from former_nb.models.modern_decoder import ModernDecoder
 from former_nb.models.two_stacks import attend_beams
 
 SIZES = dict(d_model=32, n_heads=4, n_layers=3, d_ff=48)
-POSITIONS = ("learned", "sinusoidal", "rotary", "alibi", "relative")
 GREEDY = Sampling(temperature=0)
 FREE = dict(eos_token_ids=None, suppress_tokens=())
 
@@ -59,7 +58,17 @@ def draw(B, T, seed=0):
 def read(decode, tokens, cache, prompt=3):
     "Logits of a prompt and of each token after it."
     pieces = [tokens[:, :prompt], *tokens[:, prompt:].split(1, dim=1)]
-    return torch.cat([decode(piece, cache) for piece in pieces], dim=1)
+    found = [decode(piece, cache, cache.positions(piece.shape[1])) for piece in pieces]
+    return torch.cat(found, dim=1)
+
+
+def bound(decoder, memory, mask, attend_memory=attention):
+    "A decoder with its memory, called as a language model."
+
+    def decode(tokens, cache, positions):
+        return decoder.decode(tokens, memory, mask, cache, attend_memory, positions)
+
+    return decode
 
 
 def check_equal(model, cache, step=None):
@@ -71,7 +80,7 @@ def check_equal(model, cache, step=None):
         prompt = step(tokens[:, :3], cache)
     modules, step.read = step.read, None
     with torch.no_grad():
-        rest = [step(token, cache) for token in tokens[:, 3:].split(1, dim=1)]
+        rest = [step(t, cache, cache.positions(1)) for t in tokens[:, 3:].split(1, dim=1)]
     step.read = modules
     assert_close(torch.cat([prompt, *rest], dim=1), whole, atol=2e-4, rtol=1e-4)
 
@@ -122,11 +131,11 @@ def test_a_decoder_with_its_memory(kind):
     step = DecodeStep(model)
     with torch.no_grad():
         memory = model.decoder.project(model.encode(src))
-    whole = read(lambda t, c: model.decode(t, memory, mask, c, attend_beams), tokens, KVCache(3))
+    whole = read(bound(model, memory, mask, attend_beams), tokens, KVCache(3))
     asked = []
     modules = step.read
     step.read = lambda *args: asked.append(1) or modules(*args)
-    ours = read(lambda t, c: step.decode(t, memory, mask, c, attend_beams), tokens, KVCache(3))
+    ours = read(bound(step, memory, mask, attend_beams), tokens, KVCache(3))
     assert len(asked) == 1  # for the prompt
     assert_close(ours, whole, atol=2e-4, rtol=1e-4)
 
@@ -139,8 +148,8 @@ def test_a_source_of_nothing_but_padding():
     with torch.no_grad():
         memory = model.decoder.project(model.encode(src))
     mask = padding_mask(src)
-    ours = read(lambda t, c: step.decode(t, memory, mask, c), tokens, KVCache(3))
-    theirs = read(lambda t, c: model.decode(t, memory, mask, c), tokens, KVCache(3))
+    ours = read(bound(step, memory, mask), tokens, KVCache(3))
+    theirs = read(bound(model, memory, mask), tokens, KVCache(3))
     assert_close(ours, theirs, atol=2e-4, rtol=1e-4)
 
 
@@ -246,7 +255,7 @@ def with_hook():
 def with_own_forward():
     model = language_model()
     whole = model.forward
-    model.forward = lambda tokens, attend=attention: 2 * whole(tokens, attend)
+    model.forward = lambda *args: 2 * whole(*args)
     return model
 
 
@@ -271,12 +280,21 @@ def test_a_model_that_it_does_not_know_uses_its_modules(make, part, caplog):
     assert texts == generate_rows(model, [[5, 6], [7]], 12, GREEDY, use_cache=False, **FREE)
 
 
+def test_a_larger_model_wants_more_tokens(monkeypatch, caplog):
+    model = language_model()
+    monkeypatch.setattr("former_nb.decoding.decode_step.LARGE", 999)
+    with caplog.at_level("INFO", "former_nb"):
+        assert as_decode_step(model, 15) is model
+        assert isinstance(as_decode_step(model, 16), DecodeStep)
+    assert "fewer than 16" in caplog.text
+
+
 def test_it_says_when_it_writes(caplog):
     with caplog.at_level("INFO", "former_nb"):
         assert isinstance(as_decode_step(language_model(), 20), DecodeStep)
         few = language_model()
-        assert as_decode_step(few, 3) is few
-    assert "written-out step" in caplog.text and "fewer than 8" in caplog.text
+        assert as_decode_step(few, 11) is few
+    assert "written-out step" in caplog.text and "fewer than 12" in caplog.text
 
 
 def test_memory_that_is_full(monkeypatch, caplog):
@@ -300,7 +318,7 @@ def test_a_cache_that_is_not_plain_and_gradients_go_through_the_modules():
     assert_close(read(step, tokens, halved), read(model, tokens, same))
     cache = KVCache(3)
     step(tokens, cache)
-    assert step(tokens[:, :1], cache).requires_grad
+    assert step(tokens[:, :1], cache, cache.positions(1)).requires_grad
 
 
 def test_a_position_beyond_the_table_is_refused_as_before():
@@ -309,11 +327,11 @@ def test_a_position_beyond_the_table_is_refused_as_before():
     cache = KVCache(3)
     with torch.no_grad():
         step(draw(1, 40), cache)
-        refuses(lambda: step(draw(1, 1), cache), ValueError, "x", "41")
+        refuses(lambda: step(draw(1, 1), cache, cache.positions(1)), ValueError, "positions", "40")
     fixed = StaticCache(3, 8)
     with torch.no_grad():
         step(draw(1, 8), fixed)
-        refuses(lambda: step(draw(1, 1), fixed), ValueError, "tokens", "9")
+        refuses(lambda: step(draw(1, 1), fixed, fixed.positions(1)), ValueError, "tokens", "9")
         refuses(lambda: step(draw(1, 9), StaticCache(3, 8)), ValueError, "tokens", "9")
 
 
@@ -321,6 +339,7 @@ def test_bad_arguments():
     model = language_model()
     refuses(lambda: DecodeStep(model, product=3), TypeError, "product", "3")
     refuses(lambda: DecodeStep(model, compiled="yes"), ValueError, "compiled", "yes")
+    refuses(lambda: DecodeStep(model, watch=None), ValueError, "watch", "None")
     refuses(lambda: StaticCache(0, 3), ValueError, "n_layers", "0")
     refuses(lambda: DecodeStep(model.to("meta"), Int8Product), ValueError, "product", "meta")
 

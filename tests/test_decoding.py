@@ -15,6 +15,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from functools import partial
 
 import pytest
 import torch
@@ -57,14 +58,14 @@ from former_nb.decoding.sampling import (
     with_top_p,
     without_tokens,
 )
-from former_nb.models.config import TransformerConfig
+from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.models.generator import LanguageModel
 
 LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 40))
 FIRST = int(time.time()) if LONG else 0  # of the seeds
-SCHEMES = ["learned", "sinusoidal", "rotary", "alibi", "relative"]
-DISTANCE = SCHEMES[2:]
+SCHEMES = list(POSITIONS)
+DISTANCE = [name for name, (place, _) in POSITIONS.items() if place == "attention"]
 NAN, INF = float("nan"), float("inf")
 NAMES = {field.name for field in fields(Sampling)}
 
@@ -170,7 +171,7 @@ def test_logits_through_the_cache_equal_the_whole_under_the_mask_of_its_window(p
     for sizes in ([20], [1] * 20, [6] + [1] * 14, [6, 5, 1, 8]):
         cache, found = KVCache(3, window), []
         for piece in tokens.split(sizes, dim=1):
-            found.append(model(piece, cache))
+            found.append(model(piece, cache, cache.positions(piece.shape[1])))
         assert_close(torch.cat(found, dim=1), whole)
         kept = 20 if window is None else max(sizes[-1] + window - 1, window)
         assert cache.length == 20 and all(layer.buffer.k.shape[2] <= kept for layer in cache)
@@ -227,7 +228,8 @@ def test_threads_may_write_beyond_max_len_with_one_model():
     model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=None, seed=0)
     lengths = [30, 60, 90, 45] * 2
     alone = [generate(model, [[5, 6]], n, **how) for n in lengths]
-    with ThreadPoolExecutor(8) as pool, eval_mode(model):  # else each thread sets the mode
+    model.train()  # each thread sets the mode, and the last one leaves it as it was
+    with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda n: generate(model, [[5, 6]], n, **how), lengths))
     assert found == alone
     too_long(model)
@@ -252,8 +254,10 @@ def test_memory_of_a_window_stays_small_and_no_key_is_copied_at_each_step():
 def test_a_cache_can_be_trained_through():
     model = language_model(0, "rotary").eval()
     tokens, cache = torch.randint(4, 23, (2, 9)), KVCache(2)
-    pieces = torch.cat([model(t, cache) for t in tokens.split([4, 1, 1, 3], dim=1)], dim=1)
-    runs = pieces, model(tokens)
+    pieces = []
+    for piece in tokens.split([4, 1, 1, 3], dim=1):
+        pieces.append(model(piece, cache, cache.positions(piece.shape[1])))
+    runs = torch.cat(pieces, dim=1), model(tokens)
     grads = [torch.autograd.grad(y.square().sum(), list(model.parameters())) for y in runs]
     assert_close(*grads)
 
@@ -273,14 +277,16 @@ def test_a_cache_goes_on_under_another_grad_mode(first, then, window):
         start = model(tokens[:, :3], cache)
     with MODES[then]():
         cache.reorder([1, 0])
-        steps = [model(t, cache) for t in tokens[[1, 0], 3:].split(1, dim=1)]
+        steps = []
+        for token in tokens[[1, 0], 3:].split(1, dim=1):
+            steps.append(model(token, cache, cache.positions(1)))
         assert_close(torch.cat(steps, dim=1).detach(), whole)
     if then == "grad":
         torch.cat(steps, dim=1).sum().backward()
     elif first == "grad":
         start.sum().backward()  # nothing that it reads has been written on
     with MODES[first]():
-        assert_close(model(tokens[[1, 0], :1], cache).shape, (2, 1, 23))
+        assert_close(model(tokens[[1, 0], :1], cache, cache.positions(1)).shape, (2, 1, 23))
 
 
 @torch.no_grad()
@@ -292,17 +298,21 @@ def test_reorder_repeats_drops_and_swaps_rows():
         model(tokens, cache)
         cache.reorder(rows)
         text = torch.cat([tokens[rows], new], dim=1)
-        assert_close(model(new, cache), model(text, under(window, 7))[:, -1:])
+        said = model(new, cache, cache.positions(1))
+        assert_close(said, model(text, under(window, 7))[:, -1:])
         for rows in ([4, 3, 2, 1, 0], [0, 0, 1, 1, 2], [0, 1, 2, 3, 4]):  # as many: in place
             cache.reorder(rows)
             text = torch.cat([text[rows], new], dim=1)
-            assert_close(model(new, cache), model(text, under(window, text.shape[1]))[:, -1:])
+            said = model(new, cache, cache.positions(1))
+            assert_close(said, model(text, under(window, text.shape[1]))[:, -1:])
 
 
 def test_a_cache_of_other_rows_is_refused():
     model, cache = language_model(), KVCache(2)
     model(torch.tensor([[5], [6]]), cache)
-    refuses(lambda: model(torch.tensor([[5]]), cache), ValueError, "tokens", "1")
+    refuses(
+        lambda: model(torch.tensor([[5]]), cache, cache.positions(1)), ValueError, "tokens", "1"
+    )
 
 
 def test_importing_costs_no_compiler():
@@ -329,7 +339,9 @@ def test_a_model_with_a_cache_is_one_graph_for_any_length():
     compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=backend)
     tokens = torch.randint(4, 23, (2, 20))
     with torch.no_grad():
-        pieces = [compiled(piece, cache) for piece in tokens.split([3, *[1] * 17], dim=1)]
+        pieces = []
+        for piece in tokens.split([3, *[1] * 17], dim=1):
+            pieces.append(compiled(piece, cache, cache.positions(piece.shape[1])))
         assert_close(torch.cat(pieces, dim=1), model(tokens))
     torch._dynamo.reset()
     assert len(graphs) <= 5  # for a prompt, for a token, and where the memory grows
@@ -379,10 +391,10 @@ def test_a_step_waits_for_the_device_once(monkeypatch):
         plain = getattr(torch.Tensor, name)
         count = lambda self, *a, plain=plain, name=name: waits.append(name) or plain(self, *a)
         monkeypatch.setattr(torch.Tensor, name, count)
-    columns = stream(model, [[5, 6], [7]], 9, seed=0, top_p=0.9, eos_token_ids=None)
-    next(columns)  # the prompts are looked at once
+    columns = stream(model, [[5, 6, 7], [8, 9]], 12, seed=0, top_p=0.9, eos_token_ids=None)
+    next(columns)  # the prompts are looked at once, and the step is compared
     waits.clear()
-    assert len(list(columns)) == 9 and waits == ["tolist"] * 9
+    assert len(list(columns)) == 12 and waits == ["tolist"] * 12
 
 
 def test_a_generator_can_stand_for_a_seed():
@@ -397,10 +409,10 @@ def test_a_generator_can_stand_for_a_seed():
 # ---- picks
 
 
-def write(model, prompts, most, pick, attend=attention):
+def write(model, prompts, most, pick, cache=None):
     "The loop of lesson 11 for prompts of one length, in eval mode."
     with eval_mode(model):
-        return decoding.generate(model, torch.tensor(prompts), most, pick, attend)
+        return decoding.generate(model, torch.tensor(prompts), most, pick, cache)
 
 
 @pytest.mark.parametrize("positions", SCHEMES)
@@ -412,7 +424,9 @@ def test_the_loop_of_the_lesson_writes_the_same_with_a_cache_and_without(positio
         assert write(model, prompts, 9, make(), KVCache(2)).equal(texts)
         rows = generate_rows(model, prompts, 9, without_tokens(make(), never), eos_token_ids=None)
         assert rows == write(model, prompts, 9, without_tokens(make(), never)).tolist()
-    near = write(model, prompts, 9, greedy, SlidingWindow(3))
+    with eval_mode(model):
+        looking = partial(model, attend=SlidingWindow(3))
+        near = decoding.generate(looking, torch.tensor(prompts), 9, greedy)
     assert near.equal(write(model, prompts, 9, greedy, KVCache(2, 3)))
 
 
@@ -433,8 +447,9 @@ BAD_WRITING = [
     (dict(prompts=torch.zeros(2, 0, dtype=torch.int64)), ValueError, "prompts", "(2, 0)"),
     (dict(max_new_tokens=-1), ValueError, "max_new_tokens", "-1"),
     (dict(pick=Sampling()), TypeError, "pick", "Sampling"),
-    (dict(attend=None), TypeError, "attend", "None"),
-    (dict(attend=[attention, None]), TypeError, "attend", "None"),
+    (dict(cache=attention), TypeError, "cache", "function"),
+    (dict(cache=[attention, None]), TypeError, "cache", "None"),
+    (dict(max_new_tokens=24), ValueError, "max_new_tokens", "24"),
 ]
 
 
@@ -804,7 +819,7 @@ def test_a_certain_model_is_not_cut_off_by_fragments():
     "Three texts have finished long before the right one, and each is a thousand times less likely."
     right = [5, 6, 7, 8, 9, 5, 6, 7, EOS]
 
-    def model(tokens, cache):  # nearly sure of the right token, else of the end
+    def model(tokens):  # nearly sure of the right token, else of the end
         logits = torch.zeros(len(tokens), tokens.shape[1], 10)
         logits[:, -1, EOS] = 2.0
         logits[:, -1, right[tokens.shape[1] - 1]] = 9.0
@@ -818,7 +833,7 @@ def test_a_certain_model_is_not_cut_off_by_fragments():
 def table_model(rows, V=10):
     "A function whose next token depends on the last one: token -> probability."
 
-    def model(tokens, cache):
+    def model(tokens):
         p = torch.full((len(tokens), 1, V), 1e-9)
         for row, last in zip(p[:, 0], tokens[:, -1].tolist()):
             for token, share in rows.get(last, {}).items():
@@ -895,7 +910,7 @@ def test_two_conventions_rank_differently():
 def test_any_callable_can_be_searched():
     table = torch.randn(9, 9, generator=torch.Generator().manual_seed(0))
     plain, how = table.clone(), dict(use_cache=False, num_return_sequences=3)
-    best = beam_search(lambda tokens, attend: table[tokens], [4], 3, 5, **how)
+    best = beam_search(lambda tokens: table[tokens], [4], 3, 5, **how)
     assert len(best) == 3 and [x for _, x in best] == sorted((x for _, x in best), reverse=True)
 
     class Counting:
@@ -907,8 +922,8 @@ def test_any_callable_can_be_searched():
         def reorder(self, rows):
             self.read, self.orders = self.read[rows], self.orders + 1
 
-    def sums(tokens, cache):  # each step sees the sum of all tokens read
-        if cache is attention:
+    def sums(tokens, cache=None, positions=None):  # each step sees the sum of all tokens read
+        if cache is None:
             total = tokens.cumsum(1)
         else:
             total = tokens.cumsum(1) if cache.read is None else cache.read[:, None] + tokens
@@ -918,7 +933,7 @@ def test_any_callable_can_be_searched():
     cache = Counting()
     kept = beam_search(sums, [4], 3, 5, cache=cache)
     assert kept == beam_search(sums, [4], 3, 5, use_cache=False) and cache.orders
-    beam_search(lambda tokens, attend: table[None, tokens[0]], [4], 1, 5, use_cache=False)
+    beam_search(lambda tokens: table[None, tokens[0]], [4], 1, 5, use_cache=False)
     assert torch.equal(table, plain)  # what a model hands out is its own
 
 
@@ -944,7 +959,7 @@ def test_bad_searches_are_named_before_any_work(row):
 
 def test_a_bare_function_of_few_tokens():
     table = torch.tensor([[0.0, 2, 1], [1, 0, 3], [0, 1, 2]])
-    search = lambda **how: beam_search(lambda tokens, attend: table[tokens], [1], 1, 3, **how)
+    search = lambda **how: beam_search(lambda tokens: table[tokens], [1], 1, 3, **how)
     refuses(search, ValueError, "suppress_tokens", "3")  # UNK is 3
     [(text, _)] = search(suppress_tokens=(), eos_token_ids=None)
     assert text == [1, 2, 2, 2]

@@ -30,7 +30,7 @@ from former_nb.decoding.caches import KVCache
 from former_nb.decoding.number_words import greedy_decode
 from former_nb.inspection.leaks import LeakError, assert_no_leak
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.config import ACTIVATIONS, TransformerConfig
+from former_nb.models.config import ACTIVATIONS, POSITIONS, TransformerConfig
 from former_nb.models.encoder_decoder import (
     CrossAttention,
     EncoderDecoder,
@@ -44,7 +44,7 @@ from former_nb.training.training import TrainingConfig
 
 CASES = int(os.environ.get("FORMER_NB_CASES", 24))
 FIRST = int(time.time()) if "FORMER_NB_CASES" in os.environ else 0  # of the seeds
-SCHEMES = ["learned", "sinusoidal", "rotary", "alibi", "relative"]
+SCHEMES = list(POSITIONS)
 NEAR = dict(rtol=1e-5, atol=1e-5)
 
 
@@ -343,9 +343,9 @@ def decoder_of(model, src):
     memory, mask = model.encode(src), padding_mask(src)
     kept = model.decoder.project(memory)
 
-    def decode(tokens, attend):
-        if attend is not attention:  # a cache
-            return model.decode(tokens, kept, mask, attend, attend_beams)
+    def decode(tokens, cache=None, positions=None):
+        if cache is not None:
+            return model.decode(tokens, kept, mask, cache, attend_beams, positions)
         times = len(tokens) // len(src)
         return model.decode(tokens, *(t.repeat_interleave(times, 0) for t in (memory, mask)))
 
@@ -425,7 +425,10 @@ def test_texts_about_one_source_share_its_keys_and_values():
     with torch.no_grad():
         memory = model.decoder.project(model.encode(SRC))
         before = [t.clone() for pair in memory for t in pair]
-        decode = lambda tokens, kept, real: model.decode(tokens, kept, real, cache, attend_beams)
+
+        def decode(tokens, kept, real):
+            return model.decode(tokens, kept, real, cache, attend_beams, cache.positions(1))
+
         decode(TGT[:, :1], memory, mask)
         cache.reorder([0, 0, 0, 1, 1, 1])  # further queries of the same two memories
         cache.reorder(torch.tensor([2, 0, 0, 5, 5, 3]))  # beams trade places within a source
@@ -514,6 +517,9 @@ KEPT = MODEL.decoder.project(MEMORY)
 NARROW = TransformerConfig(19, 16, d_model=8, n_heads=2, n_layers=1, d_ff=8)
 
 
+NEXT = torch.tensor([1])
+
+
 def filled():
     cache = KVCache(2)
     MODEL.decode(TGT[:, :1], MEMORY, attend=cache)
@@ -553,7 +559,7 @@ TABLE = {
     "Decoder": [
         (
             "other rows after a cache",
-            lambda: MODEL.decode(TGT[:1, :1], MEMORY[:1], attend=filled()),
+            lambda: MODEL.decode(TGT[:1, :1], MEMORY[:1], attend=filled(), positions=NEXT),
             ValueError,
             "tokens",
             "1",

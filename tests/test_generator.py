@@ -465,12 +465,38 @@ def test_what_memory_does_not_hold_is_on_disk(tmp_path, monkeypatch):
         for row in data.rows:
             row.fill_(0)  # of this process alone: the file stays
     written = sorted((tmp_path / "cache" / "tokens").iterdir())
-    sizes = sorted(file.stat().st_size for file in written)
+    sizes = sorted(file.stat().st_size for file in written if file.suffix == ".bin")
     assert sizes == [2 * len(text), 2 * len(text.encode())]  # that of the file is that of the text
     before = {file: file.stat().st_mtime_ns for file in written}
     with pytest.warns(UserWarning, match="delete them"):
         assert_close(long_text_data(text, 16).rows, want["text"].rows)
     assert {file: file.stat().st_mtime_ns for file in written} == before  # built once
+
+
+@pytest.mark.parametrize("damage", ["other tokens", "cut", "no sum"])
+def test_tokens_on_disk_that_are_not_those_that_were_written_are_made_again(
+    tmp_path, monkeypatch, damage
+):
+    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path)
+    text = "".join(random.Random(0).choices("ab ", k=3_000))
+    want = long_text_data(text, 16).rows
+    monkeypatch.setattr(long, "FREE_SHARE", 0.0)
+    with pytest.warns(UserWarning, match="delete them"):
+        long_text_data(text, 16)
+    [file] = (tmp_path / "tokens").glob("*.bin")
+    content = file.read_bytes()
+    if damage == "no sum":
+        file.with_suffix(".sha256").unlink()
+    else:
+        file.unlink()
+        file.write_bytes(content[::-1] if damage == "other tokens" else content[:-2])
+    with pytest.warns(UserWarning) as said:
+        assert_close(long_text_data(text, 16).rows, want)
+    assert ["written again" in str(line.message) for line in said] == [True, False]
+    assert file.read_bytes() == content
+    with pytest.warns(UserWarning) as said:
+        long_text_data(text, 16)
+    assert len(said) == 1
 
 
 def test_what_neither_memory_nor_disk_holds_is_refused_unread(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from attention_tools import Placed, read_in_pieces
 from torch.testing import assert_close
 
 from former_nb.attention.dot_product import attention
@@ -195,9 +196,9 @@ def test_rotary_and_grouped_heads_equal_llamas_layer(theta):
         assert_close(seen[0], weights, **NEAR)
         assert_close(got, out, **NEAR)
         assert_close(ours(x, partial(rotary, attention), is_causal=True), out, **NEAR)
-        attend = partial(rotary, LayerCache())
-        pieces = [ours(x[:, i : i + 2], attend, is_causal=True) for i in range(0, 6, 2)]
-        assert_close(torch.cat(pieces, dim=1), out, **NEAR)
+        placed = Placed(ours, rotary)
+        pieces = read_in_pieces(placed, x.split(2, dim=1), LayerCache(), is_causal=True)
+        assert_close(pieces, out, **NEAR)
         for layer in (ours.w_q, ours.w_k):
             layer.weight.copy_(rotary_layout(layer.weight, 6, "interleaved"))
         attend = partial(InterleavedRotary(6, 16, base=theta), attention)
@@ -210,7 +211,7 @@ def test_interleaved_rotary_equals_gptjs():
     sin, cos = gptj.create_sinusoidal_positions(16, 8)[None, 2:9].chunk(2, dim=-1)
     # theirs has heads after tokens
     theirs = gptj.apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
-    assert_close(InterleavedRotary(8, 16).turn(q, 2), theirs, **NEAR)
+    assert_close(InterleavedRotary(8, 16).turn(q, torch.arange(2, 9)), theirs, **NEAR)
     cos, sin = Rotary(8, 16).table[:, 2:9]
     assert_close(rotate_interleaved(q, cos, sin), theirs, **NEAR)
 

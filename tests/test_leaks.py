@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_tools import read_in_pieces
 from refusals import refuses
 from torch import nn
 
@@ -157,7 +158,7 @@ def test_the_course_s_own_cache_does_not_leak_token_by_token():
 
     def cached(tokens, size=1):
         cache = KVCache(model.config.n_layers)
-        return torch.cat([model(piece, cache) for piece in tokens.split(size, dim=1)], dim=1)
+        return read_in_pieces(model, tokens.split(size, dim=1), cache)
 
     def late(tokens):  # each token is read one step after its turn
         return torch.cat([cached(tokens)[:, 1:], cached(tokens)[:, -1:]], dim=1)

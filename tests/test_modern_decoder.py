@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from attention_tools import read_in_pieces
 from refusals import every_row
 from torch import nn
 from torch.testing import assert_close
@@ -180,11 +181,11 @@ def test_with_a_cache_it_says_what_it_says_without(pieces, n_kv_heads):
     cache = KVCache(3)
     with torch.no_grad():
         whole = model(text)
-        parts = [model(part, cache) for part in text.split(pieces, dim=1)]
-    assert_close(torch.cat(parts, dim=1), whole, **NEAR)
+        parts = read_in_pieces(model, text.split(pieces, dim=1), cache)
+    assert_close(parts, whole, **NEAR)
     assert cache[0].buffer.k.shape == (2, n_kv_heads, 5, 4)
     again = generate(model, text, 7)
-    assert generate(model, text, 7, attend=KVCache(3)).equal(again)
+    assert generate(model, text, 7, cache=KVCache(3)).equal(again)
 
 
 def test_no_word_sees_what_comes_after_it():
@@ -254,13 +255,6 @@ test_bad_input = every_row(
 def test_tokens_that_are_no_integers_are_refused():
     with pytest.raises(TypeError, match="^tokens: expected torch.int64 of shape"):
         MODEL(torch.rand(2, 5))
-
-
-def test_a_cache_that_is_full_refuses_the_next_token():
-    cache = KVCache(3)
-    MODEL(tokens(2, 16), cache)
-    with pytest.raises(ValueError, match="^q: expected at most max_len = 16 positions, got 17"):
-        MODEL(tokens(2, 1), cache)
 
 
 # ---- the module

@@ -302,7 +302,8 @@ def test_filtered_probabilities_are_theirs(decoder):
     row = torch.tensor(PROMPTS[1:2])
     with torch.no_grad():
         ours(row[:, :3], cache)
-        mine = ours(row[:, 3:], cache)[:, -1] / 0.7
+        rest = row[:, 3:]
+        mine = ours(rest, cache, cache.positions(rest.shape[1]))[:, -1] / 0.7
         logits = decoder(row).logits[:, -1] / 0.7
     for k, p in [(5, None), (None, 0.6), (20, 0.9)]:
         theirs = process.TopKLogitsWarper(k)(row, logits) if k else logits

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from itertools import product
 
 import torch
-from attention_tools import Placed, with_weights, written
+from attention_tools import Placed, read_in_pieces, with_weights, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from former_nb.attention.dot_product import attention, attention_weights
+from former_nb.attention.kernels import merge_masks
 from former_nb.attention.mask_formats import (
     from_additive,
     from_attention_mask,
@@ -41,7 +42,6 @@ from former_nb.attention.self_attention import (
     self_attention_bmm,
     self_attention_einsum,
 )
-from former_nb.base.guards import merge_masks
 from former_nb.decoding.caches import LayerCache
 from former_nb.models.encoder_decoder import CrossAttention
 from former_nb.models.modern_decoder import GroupedQueryAttention
@@ -351,8 +351,8 @@ def test_rotary_scores_depend_on_distance_only(pairs, shift, interleaved, seed):
     rotary = (InterleavedRotary if interleaved else Rotary)(d_k, 64)
     q, k = (torch.randn(2, 3, 7, d_k, generator=draw) for _ in range(2))
     here = rotary.turn(q), rotary.turn(k)
-    there = rotary.turn(q, shift), rotary.turn(k, shift)
-    assert torch.equal(rotary.turn(q, torch.arange(shift, shift + 7)), there[0])
+    at = torch.arange(shift, shift + 7)
+    there = rotary.turn(q, at), rotary.turn(k, at)
     assert_close(there[0] @ there[1].mT, here[0] @ here[1].mT, atol=5e-5, rtol=5e-5)
     assert_close(here[0].norm(dim=-1), q.norm(dim=-1), **NEAR)
     cos, sin = Rotary(d_k, 64).table[:, :7]
@@ -392,17 +392,16 @@ def test_distance_biases_depend_on_distance_only(heads, T, start, trained, seed)
 
 @cases(5, layers(), st.lists(st.integers(1, 3), min_size=1, max_size=5), st.booleans())
 def test_pieces_through_a_cache_equal_the_whole(layer, pieces, fused):
-    x, start = torch.randn(2, sum(pieces), layer.d_model), 0
+    x = torch.randn(2, sum(pieces), layer.d_model)
     cache = LayerCache(attend=attention if fused else written)
     whole = layer(x, is_causal=True)
-    for n in pieces:
-        here = slice(start, start + n)
-        assert_close(layer(x[:, here], cache, is_causal=True), whole[:, here], **NEAR)
-        start += n
+    found = read_in_pieces(layer, x.split(pieces, dim=1), cache, is_causal=True)
+    assert_close(found, whole, **NEAR)
 
 
 @cases(1, st.integers(1, 9), st.integers(1, 9), st.integers(0, 9), st.integers(0, 2**40))
 def test_added_positions_do_not_depend_on_what_was_added_before(d_model, T, start, seed):
     positions = SinusoidalPositions(20, d_model)
     x = torch.randn(2, start + T, d_model, generator=torch.Generator().manual_seed(seed))
-    assert torch.equal(positions(x[:, start:], start), positions(x)[:, start:])
+    at = torch.arange(start, start + T)
+    assert torch.equal(positions(x[:, start:], at), positions(x)[:, start:])

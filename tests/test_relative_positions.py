@@ -139,29 +139,30 @@ def test_the_angles_are_those_of_the_formula_to_the_last_digit_of_float32(d_k):
             assert_close(table[1, position, i].item(), math.sin(angle), rtol=0, atol=1e-7)
 
 
-def test_tokens_are_where_attend_says():
+def test_tokens_are_where_positions_say():
     rotary, q = Rotary(4, 9), numbers(1, 1, 9, 4)
 
     def see(q, k, v):
         return torch.cat([q, k], dim=1)
 
     whole = rotary(see, q, q, q)
-    see.length = 5  # as a cache that has kept five tokens
-    assert torch.equal(rotary(see, q[:, :, 5:], q[:, :, 5:], None), whole[:, :, 5:])
-    see.positions = torch.tensor([3, 0, 8])  # rows that lie end to end
-    assert torch.equal(rotary(see, *[q[:, :, see.positions]] * 2, None), whole[:, :, see.positions])
+    rows = [q[:, :, at] for at in AT]
+    for at, row in zip(AT, rows):
+        assert torch.equal(rotary(see, row, row, None, positions=at), whole[:, :, at])
+    together = rotary(see, *[torch.cat(rows)] * 2, None, positions=torch.stack(AT))  # (B, T)
+    assert torch.equal(together, torch.cat([whole[:, :, at] for at in AT]))
 
 
-def test_beyond_the_table_only_a_window_goes_on():
-    rotary, longer, t = Rotary(4, 9), Rotary(4, 30), numbers(1, 1, 5, 4)
+AT = [torch.tensor([3, 0, 8]), torch.tensor([6, 7, 8])]  # rows that lie end to end; a cache's
 
-    def see(q, k, v):
-        return q
 
-    see.length = 20
-    refuses(lambda: rotary(see, t, t, t), ValueError, "q", "25")
-    see.window = 3
-    assert torch.equal(rotary(see, t, t, t), longer.turn(t, 20))
+def test_beyond_the_table_only_positions_that_are_named_go_on():
+    rotary, longer, t = Rotary(4, 9), Rotary(4, 30), numbers(1, 1, 15, 4)
+    refuses(lambda: rotary.turn(t), ValueError, "q", "15")
+    refuses(lambda: rotary.turn(t, torch.arange(14)), ValueError, "positions", "14")
+    refuses(lambda: rotary.turn(t, torch.arange(-1, 14)), ValueError, "positions", "-1")
+    far = torch.arange(12, 27)
+    assert torch.equal(rotary.turn(t, far), longer.turn(t, far))
 
 
 def test_the_layers_of_a_model_share_one_rotary_table():

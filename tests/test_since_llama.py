@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from attention_tools import Placed, read_in_pieces
 from refusals import counts, every_row, n, shape, words, yes
 from torch import nn
 from torch.testing import assert_close
@@ -253,8 +254,8 @@ def test_local_and_global_layers_are_those_of_qwen3():
     with torch.no_grad():
         logits = theirs(tokens).logits
         assert_close(ours(tokens, attends), logits, atol=1e-4, rtol=1e-4)
-        pieces = [ours(piece, cache) for piece in tokens.split([5, 1, 1, 3, 1, 1], dim=1)]
-        assert_close(torch.cat(pieces, dim=1), logits, atol=1e-4, rtol=1e-4)
+        pieces = read_in_pieces(ours, tokens.split([5, 1, 1, 3, 1, 1], dim=1), cache)
+        assert_close(pieces, logits, atol=1e-4, rtol=1e-4)
         assert not torch.allclose(ours(tokens), logits, atol=1e-2)  # the windows matter
 
 
@@ -280,10 +281,11 @@ def test_a_cache_inside_changes_nothing(name):
     layer, attend, positions = layers()[name]
     random_weights(layer).requires_grad_(False)
     x = n(2, 9, 16)
-    whole = layer(x, partial(positions, attend), is_causal=True)
-    cached = partial(positions, LayerCache(attend=attend))
-    pieces = [layer(piece, cached, is_causal=True) for piece in x.split([4, 1, 3, 1], dim=1)]
-    assert_close(torch.cat(pieces, dim=1), whole, atol=1e-5, rtol=1e-4)
+    placed = Placed(layer, positions)
+    whole = placed(x, attend, is_causal=True)
+    cache = LayerCache(attend=attend)
+    pieces = read_in_pieces(placed, x.split([4, 1, 3, 1], dim=1), cache, is_causal=True)
+    assert_close(pieces, whole, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", list(layers()))
@@ -336,9 +338,10 @@ def test_rotary_features_at_the_end_say_where():
     "Scores of the features that turn depend on the distance; the others don't depend on it."
     positions = PartialRotary(7, 4, 32)
     q, k = n(2, 1, 1, 1, 7)
-    turned = [positions.turn(t, at) for t, at in ((q, 3), (k, 1), (q, 9), (k, 7))]
+    at = lambda position: torch.tensor([position])
+    turned = [positions.turn(t, at(p)) for t, p in ((q, 3), (k, 1), (q, 9), (k, 7))]
     assert_close(turned[0] @ turned[1].mT, turned[2] @ turned[3].mT, atol=1e-5, rtol=1e-5)
-    assert torch.equal(positions.turn(q, 5)[..., :3], q[..., :3])
+    assert torch.equal(positions.turn(q, at(5))[..., :3], q[..., :3])
 
 
 # ---------------------------------------------------------------- bad input

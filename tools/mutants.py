@@ -61,9 +61,9 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ("attention/masks.py", "tokens != pad", "tokens > pad", "properties"),
     ("attention/mask_patterns.py", "past.tril(S - T - window)", "past.tril(-window)", "properties"),
     ("attention/mask_patterns.py", "< open_to_all)", "<= open_to_all)", "masks"),
-    ("base/guards.py", "a & b if b", "a | b if b", "bad_input"),
+    ("attention/kernels.py", "a & b if b", "a | b if b", "bad_input"),
     (
-        "base/guards.py",
+        "attention/kernels.py",
         "t.repeat_interleave(shared, dim=1)",
         "t.repeat(1, shared, 1, 1)",
         "attention",
@@ -87,7 +87,12 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "torch.randn(max_len, d_model) * 0.2",
         "config",
     ),
-    ("attention/positions.py", "self.table[start:end]", "self.table[: x.shape[1]]", "properties"),
+    (
+        "attention/positions.py",
+        "x + self.table[positions]",
+        "x + self.table[: x.shape[1]]",
+        "properties",
+    ),
     (
         "attention/positions.py",
         "[a * cos - b * sin, a * sin + b * cos]",
@@ -96,8 +101,8 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ),
     (
         "attention/positions.py",
-        "position = torch.arange(at, end",
-        "position = torch.arange(at - 1, end - 1",
+        "rotary_table(positions, self.frequency)",
+        "rotary_table(positions - 1, self.frequency)",
         "relative_positions",
     ),
     ("attention/relative_positions.py", "distance.abs()", "-distance", "relative_positions"),
@@ -134,7 +139,7 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ),
     ("models/config.py", "F.silu(gate) * value", "F.silu(value) * gate", "block config pretrained"),
     ("models/config.py", "writes = 3", "writes = 2", "config encoder_decoder"),
-    ("models/generator.py", "self.embed(tokens, start)", "self.embed(tokens)", "decoding"),
+    ("models/generator.py", "self.embed(tokens, positions)", "self.embed(tokens)", "decoding"),
     (
         "models/encoder_decoder.py",
         "self.decode(tgt, self.encode(src), padding_mask(src))",
@@ -151,8 +156,8 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     # ---- losses and steps
     (
         "training/losses.py",
-        "loss / counts.sum().clamp(min=1)",
-        "loss / max(len(counts), 1)",
+        "loss / (targets != IGNORE).sum().clamp(min=1)",
+        "loss / max(targets.numel(), 1)",
         "training",
     ),
     (
@@ -199,7 +204,7 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ),
     (
         "decoding/beam_search.py",
-        "bound = self.score(self.sums[0], self.steps)",
+        "bound = self.score(best, self.steps)",
         "bound = now",
         "decoding",
     ),
@@ -211,8 +216,8 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ),
     (
         "decoding/caches.py",
-        "rows != list(range(self.rows))",
-        "sorted(rows) != list(range(self.rows))",
+        "not set(sources).isdisjoint(targets)",
+        "False",
         "decoding",
     ),
     # ---- data

@@ -11,14 +11,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from .dot_product import masked_softmax
-from former_nb.base.guards import (
-    check_attention,
-    check_int,
-    check_share,
-    check_that,
-    full_mask,
-    repeat_kv,
-)
+from .kernels import full_mask, repeat_kv
+from ..base.guards import check_attention, check_int, check_share, check_that
 
 # %% ../../nbs/deeper/02_additive.ipynb #ad02class
 class AdditiveAttention(nn.Module):

@@ -45,7 +45,8 @@ class AttentionHead(nn.Module):
 # %% ../../nbs/04_masks.ipynb #a04imports
 import torch.nn.functional as F
 
-from ..base.guards import check_attention, full_mask, masked_kernels, repeat_kv
+from .kernels import full_mask, masked_kernels, repeat_kv
+from ..base.guards import check_attention
 
 # %% ../../nbs/04_masks.ipynb #984756d3
 def masked_softmax(

@@ -11,8 +11,9 @@ from functools import partial
 import torch
 
 from .dot_product import attention
+from .kernels import merge_masks
 from .masks import causal_mask
-from ..base.guards import check_int, check_tensor, merge_masks
+from ..base.guards import check_int, check_tensor
 
 # %% ../../nbs/deeper/04_mask_patterns.ipynb #0d9e37e9
 def sliding_window_mask(

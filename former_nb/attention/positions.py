@@ -4,14 +4,21 @@
 
 # %% auto #0
 __all__ = ['Positions', 'LearnedPositions', 'sinusoid_table', 'SinusoidalPositions', 'rotary_frequencies', 'rotary_table',
-           'rotate', 'positions_of', 'Rotary']
+           'rotate', 'Rotary']
 
 # %% ../../nbs/05_positions.ipynb #12052e71
 import torch
 from torch import nn
 
 from ..base.core import FixedTable
-from ..base.guards import check_int, check_self_attention, check_tensor, check_that
+from former_nb.base.guards import (
+    check_int,
+    check_positions,
+    check_self_attention,
+    check_tensor,
+    check_that,
+    goes_beyond,
+)
 
 # %% ../../nbs/05_positions.ipynb #222d6eb7
 class Positions(nn.Module):
@@ -33,14 +40,15 @@ class Positions(nn.Module):
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model)
-        start: int = 0,  # position of the first token of x
+        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
     ) -> torch.Tensor:  # (B, T, d_model)
-        "Add the rows `start` to `start + T`. Raises `ValueError` if the table has no such rows."
-        check_tensor("x", x, "B T d_model", d_model=self.d_model)
-        check_int("start", start, least=0)
-        end = start + x.shape[1]
-        check_that(end <= self.max_len, "x", f"at most max_len = {self.max_len} positions", end)
-        return x + self.table[start:end]
+        "Add the row of each position. Raises `ValueError` if the table has no such row."
+        T = check_tensor("x", x, "B T d_model", d_model=self.d_model)["T"]
+        if positions is None:
+            check_that(T <= self.max_len, "x", f"at most max_len = {self.max_len} positions", T)
+            return x + self.table[:T]
+        check_positions(positions, T, self.max_len)
+        return x + self.table[positions]
 
 
 class LearnedPositions(Positions):
@@ -86,11 +94,11 @@ def rotary_frequencies(
 
 
 def rotary_table(
-    position: torch.Tensor,  # (T,)
+    positions: torch.Tensor,  # (T,) or (B, T)
     frequency: torch.Tensor,  # (d_k / 2,), as from `rotary_frequencies`
-) -> torch.Tensor:  # (2, T, d_k / 2), float32: cosines, then sines
+) -> torch.Tensor:  # (2, T, d_k / 2) or (2, B, T, d_k / 2), float32: cosines, then sines
     "Cosine and sine of each pair's angle at each position."
-    angle = position.cpu().double()[:, None] * frequency  # (T, d_k / 2)
+    angle = positions.cpu().double()[..., None] * frequency  # (T, d_k / 2)
     return torch.stack([angle.cos(), angle.sin()]).float()
 
 # %% ../../nbs/05_positions.ipynb #r05rotate
@@ -105,14 +113,6 @@ def rotate(
     return turned.type_as(x)
 
 # %% ../../nbs/05_positions.ipynb #r05class
-def positions_of(
-    attend,  # a function such as `attention`, or a cache, or rows laid end to end
-) -> int | torch.Tensor:  # position of the first new token, or (T,) of each
-    "Where the tokens of a call are: after those that a cache has kept, else from 0 on."
-    start = getattr(attend, "length", 0)
-    return getattr(attend, "positions", start)
-
-
 class Rotary(FixedTable):
     "Turns queries and keys by angles that grow with their positions (Su et al. 2021)."
 
@@ -138,33 +138,33 @@ class Rotary(FixedTable):
         q: torch.Tensor,  # (B, h, T, d_k)
         k: torch.Tensor,  # (B, h, T, d_k); fewer heads if several queries share one
         v: torch.Tensor,  # (B, h, T, d_k)
+        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
         **options,  # for `attend`
     ) -> torch.Tensor:  # (B, h, T, d_k)
         "Turn `q` and `k`, then attend."
         check_self_attention(q, k, d_k=self.d_k)
-        at = positions_of(attend)
-        endless = getattr(attend, "window", None) is not None  # no distance is beyond the window
-        return attend(self.turn(q, at, endless), self.turn(k, at, endless), v, **options)
+        return attend(self.turn(q, positions), self.turn(k, positions), v, **options)
 
     def turn(
         self,
         t: torch.Tensor,  # (B, h, T, d_k), queries or keys
-        at: int | torch.Tensor = 0,  # position of the first token, or (T,) of each
-        endless: bool = False,  # accept positions beyond `max_len`
+        positions: torch.Tensor | None = None,  # as for `forward`
     ) -> torch.Tensor:  # (B, h, T, d_k)
-        "Turn each token by its position. Raises `ValueError` beyond `max_len`."
-        cos, sin = self.rows(at, t.shape[2], endless)  # each (T, d_k / 2)
+        "Turn each token by its position. Without positions, `max_len` tokens at most."
+        cos, sin = self.rows(positions, t.shape[2])  # each (T, d_k / 2), or (B, 1, T, d_k / 2)
         return rotate(t, cos, sin)
 
-    def rows(self, at, T, endless=False):  # T tokens from position `at` on
-        "The rows of the table for these tokens, cosines and sines."
-        if isinstance(at, torch.Tensor):
-            return self.table[:, at]
-        check_int("at", at, least=0)
-        end = at + T
-        if end <= self.max_len:
-            cos, sin = self.table
-            return cos[at:end], sin[at:end]
-        check_that(endless, "q", f"at most max_len = {self.max_len} positions", end)
-        position = torch.arange(at, end, device="cpu")
-        return rotary_table(position, self.frequency).to(self.table.device)
+    def rows(self, positions, T):  # of T tokens
+        "The cosines and sines of these positions."
+        cos, sin = self.table
+        if positions is None:
+            check_that(T <= self.max_len, "q", f"at most max_len = {self.max_len} positions", T)
+            return cos[:T], sin[:T]
+        check_positions(positions, T)
+        if goes_beyond(positions, self.max_len):
+            cos, sin = rotary_table(positions, self.frequency).to(cos.device)
+        else:
+            cos, sin = cos[positions], sin[positions]
+        if positions.ndim == 2:  # each row has its own, the same for all heads
+            cos, sin = cos[:, None], sin[:, None]
+        return cos, sin

@@ -10,14 +10,15 @@ __all__ = ['ScaledRotary', 'rotate_interleaved', 'InterleavedRotary', 'rotary_la
 import torch
 from torch import nn
 
+from .kernels import merge_masks
 from .positions import Rotary
 from former_nb.base.guards import (
     check_choice,
     check_int,
     check_over,
+    check_positions,
     check_self_attention,
     check_that,
-    merge_masks,
 )
 
 # %% ../../nbs/deeper/05_relative_positions.ipynb #r05scaled
@@ -54,11 +55,10 @@ class InterleavedRotary(Rotary):
     def turn(
         self,
         t: torch.Tensor,  # (B, h, T, d_k), queries or keys
-        at: int | torch.Tensor = 0,  # position of the first token, or (T,) of each
-        endless: bool = False,  # accept positions beyond `max_len`
+        positions: torch.Tensor | None = None,  # as for `Rotary`
     ) -> torch.Tensor:  # (B, h, T, d_k)
-        "Turn each token by its position. Raises `ValueError` beyond `max_len`."
-        cos, sin = self.rows(at, t.shape[2], endless)  # each (T, d_k / 2)
+        "Turn each token by its position."
+        cos, sin = self.rows(positions, t.shape[2])  # each (T, d_k / 2), or (B, 1, T, d_k / 2)
         return rotate_interleaved(t, cos, sin)
 
 # %% ../../nbs/deeper/05_relative_positions.ipynb #6f2b378e
@@ -110,13 +110,17 @@ class DistanceBias(nn.Module):
         q: torch.Tensor,  # (B, h, T, d_k)
         k: torch.Tensor,  # (B, n_kv_heads, T, d_k)
         v: torch.Tensor,  # (B, n_kv_heads, T, d_k)
+        positions: torch.Tensor | None = None,  # (T,) in a row; 0, 1, 2, … if left out
         mask: torch.Tensor | None = None,  # as in `attention`
         **options,  # for `attend`
     ) -> torch.Tensor:  # (B, h, T, d_k)
         "Add the bias of every query for every key, those in a cache too, then attend."
         check_self_attention(q, k, n_heads=self.n_heads)
         T = q.shape[2]
-        S = T + getattr(attend, "length", 0)  # with those that a cache has kept
+        S = T
+        if positions is not None:
+            check_positions(positions, T, axes="T")
+            S = int(positions[-1]) + 1  # with those that a cache has kept
         check_over("mask", mask, (*q.shape[:3], S))
         bias = self.bias(T, S, q.device).to(q.dtype)
         return attend(q, k, v, mask=merge_masks(mask, bias), **options)

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .dot_product import attention, masked_softmax
+from .kernels import full_mask, repeat_kv
 from .multi_head import MultiHeadAttention
 from .positions import Rotary
 from former_nb.base.guards import (
@@ -27,8 +28,6 @@ from former_nb.base.guards import (
     check_tensor,
     check_that,
     check_type,
-    full_mask,
-    repeat_kv,
 )
 
 # %% ../../nbs/deeper/12_since_llama.ipynb #a12qk5
@@ -200,12 +199,11 @@ class PartialRotary(Rotary):
     def turn(
         self,
         t: torch.Tensor,  # (B, h, T, d_k), queries or keys
-        at: int | torch.Tensor = 0,  # as for `Rotary`
-        endless: bool = False,  # as for `Rotary`
+        positions: torch.Tensor | None = None,  # as for `Rotary`
     ) -> torch.Tensor:  # (B, h, T, d_k)
         "Turn the last features of each token by its position."
         still, turning = t.split([self.d_k - self.d_rotary, self.d_rotary], dim=-1)
-        return torch.cat([still, super().turn(turning, at, endless)], dim=-1)
+        return torch.cat([still, super().turn(turning, positions)], dim=-1)
 
 # %% ../../nbs/deeper/12_since_llama.ipynb #a12mla5
 class LatentAttention(nn.Module):

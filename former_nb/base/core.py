@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import random
+import threading
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, asdict
 
@@ -24,6 +25,7 @@ __all__ = [
     "keep_memory",
     "FixedTable",
     "eval_mode",
+    "in_eval_mode",
     "tied_names",
     "Settings",
     "refuse_change",
@@ -114,17 +116,57 @@ class FixedTable(torch.nn.Module):
             self.keep_table()
 
 
+_MODES = threading.RLock()
+_EVALUATING: dict[int, list] = {}  # parts within `eval_mode`: the part, how often, its mode before
+
+
 @contextmanager
 def eval_mode(
     model: torch.nn.Module,
 ):  # the model, dropout off
-    "Within `with`, the model is in eval mode; afterwards every part is as it was, also on error."
-    modes = {part: part.training for part in model.modules()}
+    """Within `with`, the model is in eval mode; afterwards every part is as it was, also on error.
+
+    Several threads may be within it at a time: the last one that leaves restores the modes.
+    """
+    held = []
+    training = []  # switched on again within an outer `with`
+    with _MODES:
+        for part in model.modules():
+            entry = _EVALUATING.setdefault(id(part), [part, 0, part.training])
+            if entry[1] > 0 and part.training:
+                training.append(part)
+            entry[1] += 1
+            held.append(entry)
+        model.eval()
     try:
-        yield model.eval()
+        yield model
     finally:
-        for part, mode in modes.items():
-            part.training = mode
+        with _MODES:
+            for entry in held:
+                part, count, mode = entry
+                entry[1] = count - 1
+                if count == 1:
+                    part.training = mode
+                    del _EVALUATING[id(part)]
+            for part in training:
+                part.training = True
+
+
+def in_eval_mode(
+    model: torch.nn.Module,
+    function,  # the model, or a method of it
+):  # a function
+    "The function; each call runs in eval mode and leaves the mode of the model as it was."
+    parts = list(model.modules())
+
+    def read(*args):
+        # in eval mode it may only be because another thread is within `eval_mode`, and leaves it
+        if not _EVALUATING and not any(part.training for part in parts):
+            return function(*args)
+        with eval_mode(model):
+            return function(*args)
+
+    return read
 
 
 def tied_names(

@@ -3,8 +3,8 @@
 A text becomes tokens a block at a time, and they go into one row that was made beforehand. So a
 gigabyte of letters costs two gigabytes of memory, two bytes a token, and its file is never held
 whole (`TextFile`). Where the row would take more than half of the memory that is free, it is a file
-in the cache of former_nb, written once and mapped: windows are read from it, and the memory stays
-as it is, however long the text.
+in the cache of former_nb, written once, summed and mapped: windows are read from it, and the memory
+stays as it is, however long the text.
 """
 
 import hashlib
@@ -190,15 +190,51 @@ def _digest(blocks, tokenizer):
     return seen.hexdigest()[:16]
 
 
+def _sum(blocks):
+    "The SHA-256 of blocks of bytes."
+    seen = hashlib.sha256()
+    for block in blocks:
+        seen.update(block)
+    return seen.hexdigest()
+
+
+def _read_blocks(file):
+    "The bytes of a file from its beginning."
+    with open(file, "rb") as content:
+        while block := content.read(BLOCK):
+            yield block
+
+
+def _written_blocks(arrays, out):
+    "The bytes of arrays, each written to a file on its way."
+    for array in arrays:
+        out.write(array.data)
+        yield array.data
+
+
+def _is_whole(file, sums, size):
+    "Whether a file is what was written: its size, and its sum in the file beside it."
+    if file.stat().st_size != size or not sums.is_file():
+        return False
+    return sums.read_bytes() == _sum(_read_blocks(file)).encode()
+
+
 def _map_tokens(arrays, digest, n, kind):
-    "A row of n tokens in a file of the cache, which is written unless it is there."
+    "A row of n tokens in a file of the cache, which is written unless it is there, and whole."
     file = _cache() / f"{digest}.bin"
+    sums = file.with_suffix(".sha256")
     size = n * kind.itemsize
-    if not file.is_file() or file.stat().st_size != size:
+    there = file.is_file()
+    whole = there and _is_whole(file, sums, size)
+    if there and not whole:
+        changed = f"text: {str(file)!r} is not what was written there, so it is written again"
+        warnings.warn(changed, stacklevel=4)
+    if not whole:
         try:
-            with atomic_write(file.parent) as temporary, open(temporary / file.name, "wb") as out:
-                for array in arrays:
-                    out.write(array.data)
+            with atomic_write(file.parent) as temporary:
+                with open(temporary / file.name, "wb") as out:
+                    digits = _sum(_written_blocks(arrays, out))
+                (temporary / sums.name).write_text(digits)
         except OSError as error:
             where = f"text: its tokens could not be written to {str(file.parent)!r}"
             raise OSError(f"{where}: {error.strerror}") from error

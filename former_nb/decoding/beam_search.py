@@ -135,10 +135,15 @@ class _Texts:
 def _search(model, tokens, texts, never, n_best, early_stop, cache):
     "Let all texts grow together, a token in each step, until all are over or cut."
     device = tokens.device
-    attend = attention if cache is None else cache
+    length = tokens.shape[1]  # of each text
     n = texts[0].num_beams * (1 + len(texts[0].ends))  # enough for `num_beams` to go on
     for step in range(1, texts[0].steps + 1):
-        logits = model(tokens, attend)[:, -1]  # (B * w, V)
+        if cache is None:
+            logits = model(tokens)
+        else:
+            positions = torch.arange(length - tokens.shape[1], length, device="cpu")
+            logits = model(tokens, cache, positions)
+        logits = logits[:, -1]  # (B * w, V)
         if step == 1:  # a bare function says only now how many tokens it knows
             beyond = [t for t in never if t >= logits.shape[1]]
             check_that(not beyond, "suppress_tokens", f"tokens below {logits.shape[1]}", beyond)
@@ -162,13 +167,14 @@ def _search(model, tokens, texts, never, n_best, early_stop, cache):
             cache.reorder(rows)
             grown = [row[-1:] for row in grown]  # the rest is in the cache
         tokens = upload(grown, device)
+        length += 1
     for text in texts:
         if not text.over:
             text.cut()
 
 # %% ../../nbs/deeper/11_beam_search.ipynb #bfcb7f13
 def beam_search(
-    model: Callable,  # (tokens (N, T), attend) -> logits (N, T, V)
+    model: Callable,  # tokens (N, T), and with a cache `attend`, `positions` -> logits (N, T, V)
     prompts: torch.Tensor | list,  # (T,) integers, or a batch of equally long rows
     num_beams: int,  # how many texts are followed at a time, at most 10,000
     max_new_tokens: int,  # 1 or more; at most so many are added
@@ -221,7 +227,7 @@ def beam_search(
         device = next(model.parameters()).device
         evaluating = eval_mode(model)
         if isinstance(cache, KVCache):
-            reader = as_decode_step(model, steps)
+            reader = as_decode_step(model, steps, watch=False)
     tokens = torch.tensor(rows, dtype=torch.int64, device=device)  # (B, T)
     with evaluating:
         _search(reader, tokens, texts, never, num_return_sequences, early_stop, cache)

@@ -8,16 +8,19 @@ __all__ = ['KVBuffer', 'SlidingWindow', 'LayerCache', 'KVCache', 'stream_rows', 
 
 # %% ../../nbs/deeper/11_caches.ipynb #c7e5d83a
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 
 from ..attention.dot_product import attention
+from ..attention.kernels import merge_masks
 from ..attention.mask_patterns import sliding_window_mask
-from ..base.guards import check_choice, check_int, check_that, check_type, merge_masks
+from ..base.core import in_eval_mode
+from ..base.guards import check_choice, check_int, check_that, check_type
 from ..data.text import BOS, EOS, PAD, UNK, pad_rows
 from ..data.tokens import TextTokenizer
-from .decode_step import DecodeStep, as_decode_step, in_eval_mode
+from .decode_step import DecodeStep, as_decode_step
 from .decoding import next_tokens, sample
 from former_nb.decoding.prompts import (
     append_columns,
@@ -74,6 +77,11 @@ class KVBuffer:
         self.end += T
         self.length += T
         return self.k, self.v
+
+    def drop_last(self) -> None:
+        "Forget the newest token; the next one is written over it."
+        self.end -= 1
+        self.length -= 1
 
     def _read_only(self):
         "Whether the blocks may not be written: gradients are on, or another mode made them."
@@ -194,11 +202,35 @@ class KVCache(list):
         "How many tokens every layer has seen: the position of the next one."
         return self[0].length
 
+    def positions(
+        self,
+        T: int,  # number of new tokens
+    ) -> torch.Tensor:  # (T,) integers, on the CPU, where a look at them costs no wait
+        "Where the next tokens are: behind those that were seen."
+        return torch.arange(self.length, self.length + T, device="cpu")
+
     @property
     def rows(self) -> int | None:
         "How many texts it keeps; None before the first token."
         blocks = self[0].buffer.blocks
         return None if blocks is None else len(blocks[0])
+
+    def is_plain(self) -> bool:
+        "Whether its layers call `attention` and nothing else, all with the same window."
+        window = self[0].window
+        for layer in self:
+            if type(layer) is not LayerCache or type(layer.buffer) is not KVBuffer:
+                return False
+            if layer.window != window or layer.buffer.window != window:
+                return False
+            function = layer.attend
+            if window is not None:
+                if type(function) is not SlidingWindow or function.window != window:
+                    return False
+                function = function.attend
+            if function is not attention:
+                return False
+        return True
 
     def reorder(
         self,
@@ -250,10 +282,12 @@ def stream_rows(
     suppress_tokens: Iterable[int] = (PAD, BOS, UNK),  # tokens that are not drawn
     window: int | None = None,  # every token sees itself and the window - 1 before it
     use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
+    watch: bool = True,  # as for `DecodeStep`: the model may change while the stream waits
 ) -> Iterator[list[int | None]]:  # columns from the shortest prompt on; None after a row's end
     "Continue each row one token at a time. Raises `ValueError` or `TypeError` before the first."
     check_int("max_new_tokens", max_new_tokens, 0)
     check_choice("use_cache", use_cache, (True, False))
+    check_choice("watch", watch, (True, False))
     config = _config(model)
     device = next(model.parameters()).device
     longest = config.max_len
@@ -261,14 +295,16 @@ def stream_rows(
         longest = 2**63  # positions by distance never meet one beyond the window
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, config.vocab_size)
     reader: Any = model
-    attend: Any = attention if window is None else SlidingWindow(window)
+    cache: Any = None
     if use_cache:
-        reader = as_decode_step(model, max_new_tokens)
-        attend = KVCache(config.n_layers, window)
+        reader = as_decode_step(model, max_new_tokens, watch)
+        cache = KVCache(config.n_layers, window)
     if not isinstance(reader, DecodeStep):
         reader = in_eval_mode(reader, reader)
     elif reader.compiled and use_cache and window is None:
-        attend = reader.static_cache()
+        cache = reader.static_cache()
+    if cache is None and window is not None:
+        reader = partial(_read_in_window, reader, SlidingWindow(window))
     check_prompts(rows, config.vocab_size, longest, never)
 
     if isinstance(pick, Sampling):
@@ -280,8 +316,14 @@ def stream_rows(
     pick = FollowPrompts(pick, rows, device)
     shortest = min(map(len, rows))
     start = torch.tensor([row[:shortest] for row in rows], device=device)  # (B, shortest)
-    steps = next_tokens(reader, start, pick, attend)
+    steps = next_tokens(reader, start, pick, cache)
     return _until_the_end(steps, rows, max_new_tokens, longest, ends)
+
+
+def _read_in_window(model, attend, tokens):
+    "Logits of tokens that are all read again; in a window they may be more than `max_len`."
+    positions = torch.arange(tokens.shape[1], device="cpu")
+    return model(tokens, attend, positions)
 
 
 def _config(model):
@@ -310,6 +352,7 @@ def generate_rows(
 ) -> torch.Tensor | list[list[int]]:  # a tensor for a tensor, with PAD after a row's end
     "Continue each row of `prompts` until it ends. Raises as `stream_rows`, before any work."
     rows = as_rows(prompts)
+    kwargs.setdefault("watch", not isinstance(pick, Sampling))  # nothing of yours runs in between
     columns = list(stream_rows(model, rows, max_new_tokens, pick, **kwargs))
     rows = append_columns(rows, columns)
     if not isinstance(prompts, torch.Tensor):
@@ -339,6 +382,7 @@ def generate_text(
     "Write `n` continuations of `prompt`. Raises `ValueError` for one the model cannot read."
     check_int("n", n, most=1_000_000)
     rows = [encode_prompt(tokenizer, prompt)] * n
+    kwargs.setdefault("watch", False)  # nothing of yours runs in between
     columns = list(_stream_texts(model, tokenizer, rows, max_new_tokens, sampling, kwargs))
     begun = len(tokenizer.decode(rows[0]))
     return [prompt + tokenizer.decode(row)[begun:] for row in append_columns(rows, columns)]

@@ -34,15 +34,21 @@ def sample(
 # %% ../../nbs/11_decoding.ipynb #93ab5f41
 @torch.no_grad()
 def next_tokens(
-    model,  # tokens (B, T), attend -> logits (B, T, vocab_size)
+    model,  # tokens (B, T), and with a cache `attend` and `positions` -> logits (B, T, vocab_size)
     tokens: torch.Tensor,  # (B, T) integers
     pick=greedy,  # logits (B, vocab_size) -> tokens (B,)
-    attend=attention,  # or a cache that is made for these texts
+    cache=None,  # made for these texts, such as a `KVCache`; None reads everything again
 ):  # an iterator without end, of (B,)
     "The next token of each row, then the next."
+    start = 0  # how many tokens the cache has read
     while True:
-        start = getattr(attend, "length", 0)  # how many tokens a cache has read
-        logits = model(tokens[:, start:], attend)[:, -1]  # (B, vocab_size)
+        T = tokens.shape[1]
+        if cache is None:
+            logits = model(tokens)[:, -1]  # (B, vocab_size)
+        else:
+            positions = torch.arange(start, T, device="cpu")
+            logits = model(tokens[:, start:], cache, positions)[:, -1]
+            start = T
         new = pick(logits)  # (B,)
         yield new
         tokens = torch.cat([tokens, new[:, None]], dim=1)  # (B, T + 1)
@@ -53,10 +59,10 @@ def generate(
     prompts: torch.Tensor,  # (B, T) integers
     max_new_tokens: int,  # how many tokens each row gets, 0 or more
     pick=greedy,  # as for `next_tokens`
-    attend=attention,  # as for `next_tokens`
+    cache=None,  # as for `next_tokens`
 ) -> torch.Tensor:  # (B, T + max_new_tokens)
     "Continue each row of `prompts`."
-    check_writing(model, prompts, max_new_tokens, pick, attend)
-    steps = next_tokens(model, prompts, pick, attend)
+    check_writing(model, prompts, max_new_tokens, pick, cache)
+    steps = next_tokens(model, prompts, pick, cache)
     columns = [new[:, None] for new in islice(steps, max_new_tokens)]  # each (B, 1)
     return torch.cat([prompts, *columns], dim=1)

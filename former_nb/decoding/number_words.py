@@ -31,13 +31,17 @@ def greedy_decode(
     src = src.to(model.head.weight.device)
     tokens = src.new_full((len(src), 1), BOS)  # (B, T)
     mask = padding_mask(src)
-    cache = KVCache(model.tgt_config.n_layers) if use_cache else attention
+    cache = KVCache(model.tgt_config.n_layers)
     never = torch.tensor([PAD, BOS, UNK], device=src.device)
     with eval_mode(model):
         memory = model.decoder.project(model.encode(src))  # keys and values for each block
         for _ in range(min(max_new_tokens, model.tgt_config.max_len)):
-            fed = tokens[:, -1:] if use_cache else tokens
-            logits = model.decode(fed, memory, mask, cache)[:, -1]  # (B, vocab_size)
+            if use_cache:
+                newest = tokens[:, -1:]
+                logits = model.decode(newest, memory, mask, cache, positions=cache.positions(1))
+            else:
+                logits = model.decode(tokens, memory, mask)
+            logits = logits[:, -1]  # (B, vocab_size)
             logits.index_fill_(1, never, float("-inf"))
             tokens = torch.cat([tokens, logits.argmax(dim=-1, keepdim=True)], dim=1)
             if (tokens == EOS).any(dim=1).all():

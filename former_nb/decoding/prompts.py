@@ -23,13 +23,15 @@ __all__ = [
     "upload",
 ]
 
+BY_DISTANCE = ("alibi", "relative")  # positions of models that read texts of any length
+
 
 def check_writing(
-    model,  # what came; a function of tokens and `attend`
+    model,  # what came; a function of tokens, `attend` and `positions`
     prompts,  # (B, T) integers
     max_new_tokens,  # a whole number, 0 or more
     pick,  # a function of logits
-    attend,  # a function that is called as `attention`, or a list with one for each layer
+    cache,  # a list of functions that are called as `attention`, one for each layer; or None
 ) -> None:
     "Raise `TypeError` or `ValueError` for the first of these that a loop could not use."
     check_that(callable(model), "model", "a model or a function", model, TypeError)
@@ -38,8 +40,13 @@ def check_writing(
     check_that(prompts.numel() > 0, "prompts", "at least one token", tuple(prompts.shape))
     check_int("max_new_tokens", max_new_tokens, 0)
     check_that(callable(pick), "pick", "a function of logits", pick, TypeError)
-    attends = callable(attend) or isinstance(attend, list) and all(map(callable, attend))
-    check_that(attends, "attend", "a function such as `attention`, or a cache", attend, TypeError)
+    config = getattr(model, "config", None)
+    if config is not None and config.positions not in BY_DISTANCE:
+        most = config.max_len + 1 - prompts.shape[1]  # the last token is never read
+        wanted = f"at most {most} behind {prompts.shape[1]} tokens, as max_len = {config.max_len}"
+        check_that(max_new_tokens <= max(most, 0), "max_new_tokens", wanted, max_new_tokens)
+    keeps = cache is None or isinstance(cache, list) and all(map(callable, cache))
+    check_that(keeps, "cache", "None, or a cache such as `KVCache(n_layers)`", cache, TypeError)
 
 
 def _refuse_text(prompts):

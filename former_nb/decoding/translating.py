@@ -64,8 +64,8 @@ def _search(model, src, reader, start, num_beams, **options):
     mask = padding_mask(src, _pad_token(model))
     memory = model.decoder.project(model.encode(src))  # keys and values for each block
 
-    def step(tokens, cache):
-        return reader.decode(tokens, memory, mask, cache, attend_beams)
+    def step(tokens, cache, positions):
+        return reader.decode(tokens, memory, mask, cache, attend_beams, positions)
 
     begin = torch.tensor([list(start)] * len(src), device=src.device)
     longest = model.tgt_config.max_len + 1 - len(start)

@@ -30,7 +30,7 @@ class BigramEmbedding(Embedding):
     def forward(
         self,
         tokens: torch.Tensor,  # (B, T) integers
-        start: int = 0,  # position of the first
+        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
     ) -> torch.Tensor:  # (B, T, d_model)
         "The vectors of the tokens, each plus that of its pair, and the positions."
         x = self.tokens(tokens) * self.scale
@@ -39,7 +39,7 @@ class BigramEmbedding(Embedding):
             pair = (before * 1_000_003 + tokens) % self.bigrams.num_embeddings
             x = x + self.bigrams(pair)
         if self.positions is not None:
-            x = self.positions(x, start)
+            x = self.positions(x, positions)
         return self.dropout(x)
 
 

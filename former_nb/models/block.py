@@ -80,14 +80,15 @@ class Stack(nn.Module):
         self,
         x: torch.Tensor,  # (B, T, d_model)
         attend=attention,  # for all blocks, or a list with one for each
+        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
         **options,  # for `attend`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Run the blocks in order."
-        for block, attend_here in zip(self.blocks, self.attend_by_block(attend)):
+        for block, attend_here in zip(self.blocks, self.attend_by_block(attend, positions)):
             x = block(x, attend_here, **options)
         return self.norm(x)
 
-    def attend_by_block(self, attend):
+    def attend_by_block(self, attend, positions=None):
         "What each block calls: one function for all, or one of a list, and positions around it."
         n = len(self.blocks)
         functions = attend if isinstance(attend, list) else [attend] * n
@@ -96,7 +97,7 @@ class Stack(nn.Module):
             check_attend(function)
         if self.positions is None:
             return functions
-        return [partial(self.positions, function) for function in functions]
+        return [partial(self.positions, function, positions=positions) for function in functions]
 
 # %% ../../nbs/07_text.ipynb #b06embed
 class Embedding(nn.Module):
@@ -119,9 +120,9 @@ class Embedding(nn.Module):
     def forward(
         self,
         tokens: torch.Tensor,  # (B, T) integers
-        start: int = 0,  # position of the first
+        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
     ) -> torch.Tensor:  # (B, T, d_model)
         x = self.tokens(tokens) * self.scale
         if self.positions is not None:
-            x = self.positions(x, start)
+            x = self.positions(x, positions)
         return self.dropout(x)

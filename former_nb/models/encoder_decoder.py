@@ -12,7 +12,13 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
 from ..attention.multi_head import MultiHeadAttention
-from ..base.guards import check_attended, check_ids, check_tensor, check_that, check_type
+from former_nb.base.guards import (
+    check_attended,
+    check_ids,
+    check_tensor,
+    check_that,
+    check_type,
+)
 from ..data.text import IGNORE, pad_rows
 from .block import Block, Embedding, Stack
 from .config import TransformerConfig
@@ -97,12 +103,13 @@ class Decoder(Stack):
         memory_mask: torch.Tensor | None = None,  # True = may attend to that token of memory
         attend=attention,  # as for `Stack`
         attend_memory=attention,  # as for `DecoderBlock`
+        positions: torch.Tensor | None = None,  # of the target, as for `Stack`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Run the blocks in order."
         n = len(self.blocks)
         memories = memory if isinstance(memory, list) else [memory] * n
         check_that(len(memories) == n, "memory", f"keys and values for {n} blocks", len(memories))
-        attends = self.attend_by_block(attend)
+        attends = self.attend_by_block(attend, positions)
         for block, read, attend_here in zip(self.blocks, memories, attends):
             x = block(x, read, memory_mask, attend_here, attend_memory)
         return self.norm(x)
@@ -148,11 +155,12 @@ class EncoderDecoder(nn.Module, Pretrained):
         memory_mask: torch.Tensor | None = None,  # padding_mask(src); None if nothing is padding
         attend=attention,  # to the target, such as a `KVCache`
         attend_memory=attention,  # to the memory
+        positions: torch.Tensor | None = None,  # of the target; 0, 1, 2, … if left out
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at each position of the target."
         check_ids("tgt", tgt, self.tgt_config.vocab_size)
-        x = self.tgt_embed(tgt, getattr(attend, "length", 0))  # (B, T, d_model)
-        x = self.decoder(x, memory, memory_mask, attend, attend_memory)
+        x = self.tgt_embed(tgt, positions)  # (B, T, d_model)
+        x = self.decoder(x, memory, memory_mask, attend, attend_memory, positions)
         return self.head(x)
 
     def forward(

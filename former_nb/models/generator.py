@@ -35,11 +35,10 @@ class LanguageModel(nn.Module, Pretrained):
         self,
         tokens: torch.Tensor,  # (B, T) integers
         attend=attention,  # as for `Stack`, such as a `KVCache`
+        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every position."
-        start = getattr(attend, "length", 0)  # how many tokens a cache has kept
-        if start == 0:  # what follows in a cache was chosen among the model's own tokens
-            check_ids("tokens", tokens, self.config.vocab_size)
-        x = self.embed(tokens, start)  # (B, T, d_model)
-        x = self.stack(x, attend, is_causal=True)  # (B, T, d_model)
+        check_ids("tokens", tokens, self.config.vocab_size)
+        x = self.embed(tokens, positions)  # (B, T, d_model)
+        x = self.stack(x, attend, positions, is_causal=True)  # (B, T, d_model)
         return self.head(x)  # (B, T, vocab_size)

@@ -73,7 +73,7 @@ class EmbedNorm(nn.Module):
 
     def __init__(
         self,
-        positions: nn.Module | None,  # called with x and start, as those of the input are
+        positions: nn.Module | None,  # called with x and positions, as those of the input are
         norm: nn.Module,
     ):
         super().__init__()
@@ -83,10 +83,10 @@ class EmbedNorm(nn.Module):
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model)
-        start: int = 0,  # position of the first token of x
+        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
     ) -> torch.Tensor:  # (B, T, d_model)
         if self.positions is not None:
-            x = self.positions(x, start)
+            x = self.positions(x, positions)
         return self.norm(x)
 
 

@@ -146,14 +146,14 @@ class ModernDecoder(nn.Module):
         self,
         tokens: torch.Tensor,  # (B, T) integers
         attend=attention,  # for all blocks, or a list with one for each, such as a `KVCache`
+        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every position."
-        if getattr(attend, "length", 0) == 0:  # a cache has seen tokens that were checked
-            check_ids("tokens", tokens, self.embed.num_embeddings)
+        check_ids("tokens", tokens, self.embed.num_embeddings)
         n = len(self.blocks)
         functions = attend if isinstance(attend, list) else [attend] * n
         check_that(len(functions) == n, "attend", f"{n} functions, one a block", len(functions))
         x = self.embed(tokens)  # (B, T, d_model)
         for block, function in zip(self.blocks, functions):
-            x = block(x, partial(self.rotary, function), is_causal=True)
+            x = block(x, partial(self.rotary, function, positions=positions), is_causal=True)
         return self.head(self.norm(x))  # (B, T, vocab_size)

@@ -92,7 +92,8 @@ def encode_packed(
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     places = _places(lengths, order, x.shape[1])
     packed_x = x.flatten(0, 1)[places][None]  # (1, N, d_model)
-    y = type(stack).forward(stack, packed_x, PackedRows(lengths, lengths, order))
+    rows = PackedRows(lengths, lengths, order)
+    y = type(stack).forward(stack, packed_x, rows, rows.positions)
     return _lay_back(y, places, x)
 
 # %% ../../nbs/deeper/07_packing.ipynb #357a23c0
@@ -113,12 +114,14 @@ def decode_packed(
     places = _places(tgt, order, x.shape[1])
     packed_x = x.flatten(0, 1)[places][None]  # (1, N, d_model)
     packed_memory = memory.flatten(0, 1)[_places(src, order, memory.shape[1])][None]
+    rows = PackedRows(tgt, tgt, order)
     y = type(decoder).forward(
         decoder,
         packed_x,
         packed_memory,
-        attend=PackedRows(tgt, tgt, order),
+        attend=rows,
         attend_memory=PackedRows(tgt, src, order),
+        positions=rows.positions,
     )
     return _lay_back(y, places, x)
 
@@ -150,18 +153,20 @@ def packed(
         nonlocal wanted
         wanted = targets != IGNORE
 
-    def encode(stack, x, attend=attention, mask=None, **options):
+    def encode(stack, x, attend=attention, positions=None, mask=None, **options):
         real = _rows_of(mask, x)
-        usual = attend is attention and not options and stack.training
+        usual = attend is attention and positions is None and not options and stack.training
         if real is None or not usual or _is_watched(stack):
-            return type(stack).forward(stack, x, attend, mask=mask, **options)
+            return type(stack).forward(stack, x, attend, positions, mask=mask, **options)
         return encode_packed(stack, x, real)
 
-    def decode(decoder, x, memory, memory_mask=None, attend=attention, attend_memory=attention):
+    def decode(decoder, x, memory, memory_mask=None, *others):
+        attend, attend_memory, positions = others
+        usual = attend is attention and attend_memory is attention
+        usual = usual and positions is None and decoder.training
         real = _rows_of(memory_mask, x)
-        usual = attend is attention and attend_memory is attention and decoder.training
         if wanted is None or real is None or not usual or _is_watched(decoder):
-            return type(decoder).forward(decoder, x, memory, memory_mask, attend, attend_memory)
+            return type(decoder).forward(decoder, x, memory, memory_mask, *others)
         return decode_packed(decoder, x, memory, real, wanted)
 
     def only_wanted(head, inputs):

@@ -40,7 +40,6 @@ from ..data.tokens import TextTokenizer, both_sides, check_tokenizer
 from .config import SIZES, TransformerConfig
 from .fine_tuning import merge_low_rank
 from .hub_config import HubConfig, as_hub_config, make_config
-from .second_edition import is_second_edition, rename_tensors
 
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
@@ -58,7 +57,6 @@ __all__ = [
     "Pretrained",
     "read_weights_header",
     "build_model",
-    "tensors_of_today",
     "fill_model",
     "warn_unless_finite",
     "Loaded",
@@ -77,7 +75,6 @@ RANDOM = (  # what draws the numbers of a weight that is there
     torch.Tensor.uniform_,
     torch.Tensor.normal_,
 )
-OLD = ("tied", "n_bigrams", "n_segments", "tgt_config")  # what classes of version 0.1 took
 
 
 def check_memory(
@@ -217,10 +214,10 @@ class Pretrained(PyTorchModelHubMixin):
             theirs = saved.get("model_type")  # Hugging Face's name for a kind of model
             expected = "one of ours (`from_hugging_face` makes ours of others)"
             check_that(theirs is None, "model", expected, theirs)
-            header, size = read_weights_header(folder / WEIGHTS)
-            model, most = build_model(cls, saved, header, size)
+            _, size = read_weights_header(folder / WEIGHTS)
+            model, most = build_model(cls, saved, size)
             tensors, _ = read_safetensors("model", folder / WEIGHTS, most)
-            return fill_model(model, tensors_of_today(tensors, model, folder))
+            return fill_model(model, tensors)
 
 
 def read_weights_header(
@@ -250,8 +247,7 @@ def _read_config(name, values, size):
 def build_model(
     cls: type,  # an heir of `Pretrained`
     saved: dict,  # what its config.json holds
-    header: dict,  # of its weights
-    size: int,  # bytes of these
+    size: int,  # bytes of its weights
 ) -> tuple[nn.Module, int]:  # and how many bytes the file of its weights may have
     "A model before it has its weights. Raises `ValueError` or `TypeError` for what it cannot be."
     names = _argument_names(cls)
@@ -260,8 +256,6 @@ def build_model(
     for kind in cls.__mro__:
         if issubclass(kind, Pretrained) and kind is not Pretrained:
             written += [name for name in _argument_names(kind) if name != "config"]
-    if is_second_edition(header):
-        saved = {name: value for name, value in saved.items() if name in names or name not in OLD}
     check_keys(CONFIG, saved, list(dict.fromkeys(["architectures", *config_names, *written])))
     arguments = {name: saved[name] for name in names if name in saved and name != "config"}
     for name, value in arguments.items():
@@ -276,20 +270,6 @@ def build_model(
         model = cls(**arguments)
     most = 2**24 + sum(8 * t.numel() for t in model.state_dict().values())
     return model, most
-
-
-def tensors_of_today(
-    tensors: dict[str, torch.Tensor],  # as a file has them
-    model: nn.Module,  # for which they are
-    folder: Path,  # where they were
-) -> dict[str, torch.Tensor]:
-    "The weights under the names of today; a warning says so where version 0.1 saved them."
-    if not is_second_edition(tensors) or "embed.weight" in model.state_dict():
-        return tensors
-    renamed = rename_tensors(tensors, model)  # refuses what is another function
-    message = "was saved by version 0.1 and is read under the names of today"
-    warnings.warn(f"model: {str(folder)!r} {message}; save it again to keep them", stacklevel=2)
-    return renamed
 
 
 def fill_model(
@@ -376,7 +356,7 @@ def check_pair(
     config: Any = getattr(model, "config", None)
     has_config = isinstance(config, TransformerConfig)
     check_that(has_config, "model", "one that is made from a `config`", type(model).__name__)
-    two = isinstance(tokenizer, (tuple, list))  # version 0.1 saved that of a source alone
+    two = isinstance(tokenizer, (tuple, list))  # version 0.2 saved that of a source alone
     check_vocabulary(config, tokenizer, getattr(model, "tgt_config", None) if two else None)
     n_classes = getattr(model, "n_classes", None)
     if labels is not None or n_classes is not None:

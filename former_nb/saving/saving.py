@@ -54,9 +54,7 @@ from ..models.pretrained import (
     check_vocabulary,
     fill_model,
     read_weights_header,
-    tensors_of_today,
 )
-from ..models.second_edition import is_second_edition, kind_today
 from ..training.sharding import gather_model
 from .hugging_face import load_folder
 
@@ -127,10 +125,8 @@ def _load_own(folder, saved):
     names = [[name] for name in MODEL_CLASSES]
     check_choice("architectures", saved.get("architectures"), names)
     [name] = saved["architectures"]
-    header, size = read_weights_header(folder / WEIGHTS)
-    if is_second_edition(header):
-        name = kind_today(name, saved)
-    model, most = build_model(MODEL_CLASSES[name], saved, header, size)
+    _, size = read_weights_header(folder / WEIGHTS)
+    model, most = build_model(MODEL_CLASSES[name], saved, size)
     tensors, sums = read_tensors("model", folder / WEIGHTS, most)
     wrong = [file for file in sums if not re.fullmatch(r"[\w-]+\.json", file)]
     check_that(not wrong, WEIGHTS, "sums of JSON files in its folder", wrong)
@@ -140,7 +136,6 @@ def _load_own(folder, saved):
     labels = read_json(LABELS, folder / LABELS, list) if LABELS in sums else None
     tokenizer = load_tokenizer(folder)
     check_pair(model, tokenizer, labels)
-    tensors = tensors_of_today(tensors, model, folder)
     return Loaded(fill_model(model, tensors), tokenizer, labels)
 
 
