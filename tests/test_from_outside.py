@@ -22,6 +22,7 @@ from former_nb.data.text import collate, encode_texts
 from former_nb.data.tokenization import load_tokenizer
 from former_nb.data.tokens import KINDS
 from former_nb.decoding.caches import generate_rows
+from former_nb.decoding.decode_step import StaticCache
 from former_nb.decoding.translating import Translation, translate
 from former_nb.inspection.lens import edit_stream
 from former_nb.inspection.viewer import view
@@ -415,3 +416,11 @@ def test_edits_of_the_stream_are_a_table():
             pass
 
     refuses(call, TypeError, "edits", "Tensor")
+
+
+test_a_static_cache_has_a_bound = every_row(
+    [
+        ("layers", lambda: StaticCache(10**8, 8), ValueError, "n_layers", "100000000"),
+        ("tokens", lambda: StaticCache(3, 10**15), ValueError, "size", "1000000000000000"),
+    ]
+)

@@ -19,6 +19,7 @@ import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel as ByteLevelDecoder
@@ -349,7 +350,7 @@ def load_tokenizer(
     """
     with reading("folder", f"a readable tokenizer.json in {str(folder)!r}"):
         saved = read_json("tokenizer.json", Path(folder, "tokenizer.json"))
-        kinds = {**KINDS, "pair": TokenizerPair}
+        kinds: dict[str, Any] = {**KINDS, "pair": TokenizerPair}
         expected = f"one of {list(kinds)}, or one of your own whose module was imported before"
         check_that(str(saved.get("type")) in kinds, "type", expected, saved.get("type"))
         tokenizer = kinds[saved["type"]].from_dict(saved)
