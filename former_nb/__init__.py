@@ -30,4 +30,5 @@ __getattr__, __dir__, __all__ = lazy_names(
         "inspection.viewer": "view",
         "base.exercises": "check hint",
     },
+    packages=("attention",),  # which can be called as the function
 )

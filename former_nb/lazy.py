@@ -4,24 +4,55 @@ So `from former_nb import fit` is short, and `import former_nb` does not wait fo
 """
 
 from importlib import import_module
+from importlib.util import find_spec
+from inspect import signature
+from types import ModuleType
 
 
 def lazy_names(
     package: str,  # its `__name__`
     modules: dict[str, str],  # of the package -> names that it defines, with spaces between
+    packages: tuple[str, ...] = (),  # in it, offered under their own names
 ):  # `__getattr__`, `__dir__` and `__all__` of the package (PEP 562)
-    "What a package's `__init__` needs to offer names that live in its modules."
+    "What a package's `__init__` needs to offer names that live in its modules, and the modules."
     homes = {}
     for module, names in modules.items():
         for name in names.split():
             homes[name] = module
 
     def __getattr__(name):
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{homes[name]}"), name)
+        if name in homes:
+            return getattr(import_module(f"{package}.{homes[name]}"), name)
+        inner = f"{package}.{name}"
+        if not name.startswith("_") and find_spec(inner) is not None:
+            return import_module(inner)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def __dir__():
-        return sorted(homes)
+        return offered
 
-    return __getattr__, __dir__, sorted(homes)
+    offered = sorted([*homes, *packages])
+    return __getattr__, __dir__, offered
+
+
+class CallablePackage(ModuleType):
+    """A package that can be called as the function that has its name.
+
+    `former_nb.attention` is a folder of modules, and `attention` is also what most people want from
+    it. So `from former_nb import attention` gives something that is both, whatever was imported
+    before.
+    """
+
+    def __call__(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+    @property
+    def _function(self):
+        return getattr(self, self.__name__.rpartition(".")[2])
+
+    @property
+    def __signature__(self):  # what `help` and editors show
+        return signature(self._function)
+
+    def __reduce__(self):  # a model that holds it can be copied and pickled
+        return import_module, (self.__name__,)

@@ -885,6 +885,12 @@ def made(name):
     return model
 
 
+def tokenizer_of(model):
+    "One for each vocabulary."
+    two = getattr(model, "tgt_config", None) is WIDER
+    return (LETTERS, CharTokenizer("abcdefg")) if two else LETTERS
+
+
 def logits_of(model):
     tokens = torch.tensor([[4, 5, 6, 2], [7, 4, 0, 0]])
     return model(tokens, tokens[:, :2]) if isinstance(model, EncoderDecoder) else model(tokens)
@@ -908,7 +914,7 @@ def test_each_kind_that_is_saved_is_tested():
 def test_every_kind_is_saved_and_comes_back(name, tmp_path):
     model = made(name)
     labels = ["bad", "good"] if isinstance(model, Classifier) else None
-    save_model(tmp_path / "m", model, LETTERS, labels)
+    save_model(tmp_path / "m", model, tokenizer_of(model), labels)
     assert equal(load_model(tmp_path / "m").model, model)
     stored = sum(t.numel() for t in load_file(tmp_path / "m" / "model.safetensors").values())
     once = {t.data_ptr(): t.numel() for t in model.state_dict().values()}
@@ -952,7 +958,7 @@ for name in tests.MODELS:
     assert is_sharded(cut) and cut.init_args == whole.init_args
     assert tests.equal(gather_model(cut), whole), name
     labels = ["bad", "good"] if hasattr(whole, "n_classes") else None
-    save_model(sys.argv[1], cut, tests.LETTERS, labels)
+    save_model(sys.argv[1], cut, tests.tokenizer_of(whole), labels)
     assert tests.equal(load_model(sys.argv[1]).model, whole), name
 torch.distributed.destroy_process_group()
 """

@@ -178,6 +178,7 @@ def test_a_family_of_a_class_from_outside(added, tmp_path):
         ("[families.a]\nlike = 'b'", "'b'"),
         ("[families.a]\nlike = 'b'\n[families.b]\nlike = 'a'", "'a'"),
         ("families = 3", "TypeError"),
+        ("activations = 3", "int"),
     ],
 )
 def test_a_file_that_describes_no_family_is_one_sentence(text, said, added, tmp_path):

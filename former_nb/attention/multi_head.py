@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from .dot_product import attention
-from ..base.guards import check_attended, check_heads, check_tensor
+from ..base.guards import check_attend, check_attended, check_heads, check_tensor
 
 # %% ../../nbs/03_multi_head.ipynb #74e906ee
 class MultiHeadAttention(nn.Module):
@@ -44,6 +44,7 @@ class MultiHeadAttention(nn.Module):
     ) -> torch.Tensor:  # (B, T, d_model)
         "Split into heads, attend in each, merge and mix."
         check_tensor("x", x, "B T d_model", d_model=self.w_q.in_features)
+        check_attend(attend)
         q = self.split(self.w_q(x))  # (B, h, T, d_k)
         k = self.split(self.w_k(x))  # (B, h, T, d_k)
         v = self.split(self.w_v(x))  # (B, h, T, d_k)

@@ -11,7 +11,7 @@ import platform
 import random
 import threading
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import FrozenInstanceError, asdict
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ __all__ = [
     "in_eval_mode",
     "tied_names",
     "Settings",
+    "refuse_change",
     "COLORS",
     "plot_weights",
     "from_extra",
@@ -201,6 +202,19 @@ class Settings:
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"text: expected the settings of {cls.__name__}: {error}") from None
         return cls(**values)
+
+
+def refuse_change(
+    settings: Settings,
+    name: str,  # of what should be set
+    value,
+) -> None:
+    "`__setattr__` of a configuration: raises, and says what to do instead."
+    raise FrozenInstanceError(
+        f"{name}: expected a configuration that stays as it is (`dataclasses.replace` makes "
+        "another, and Hugging Face's Trainer takes `former_nb.training.ForTrainer(model)`), "
+        f"got {value!r}"
+    )
 
 
 # Queries, keys and values keep one colour each through the course, from a palette that colour-blind

@@ -69,7 +69,8 @@ def find_model(
     shipped = sorted(file.parent.name for file in SHIPPED.glob("*/config.json"))
     if str(name) not in shipped:
         expected = f"a folder, or a model that ships ({', '.join(shipped)})"
-        raise ValueError(f"model: expected {expected}, got {str(folder)!r}")
+        hub = f'; one on the hub: from_hugging_face({str(name)!r}, revision="main")'
+        raise ValueError(f"model: expected {expected}{hub}, got {str(folder)!r}")
     return SHIPPED / name
 
 

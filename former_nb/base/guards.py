@@ -29,6 +29,7 @@ __all__ = [
     "check_over",
     "check_attention",
     "check_self_attention",
+    "check_attend",
     "check_attended",
 ]
 
@@ -308,6 +309,15 @@ def check_self_attention(
     "Raise `TypeError` or `ValueError` unless `q` and `k` are heads of the same tokens."
     sizes = check_tensor("q", q, "B n_heads T d_k", **sizes)
     check_tensor("k", k, "B n_kv_heads T d_k", q.dtype, **sizes)
+
+
+def check_attend(
+    attend,  # what a layer is to call with q, k and v
+) -> None:
+    "Raise `TypeError` unless it can be called. A mask comes by name, not in its place."
+    if not callable(attend):
+        wanted = "a function such as `attention`, and a mask by name, as in layer(x, mask=mask)"
+        raise TypeError(f"attend: expected {wanted}, got {_came(attend)}")
 
 
 def check_attended(

@@ -15,6 +15,7 @@ KINDS = {
     "LanguageModel": ("generate", "a model that writes"),
     "Classifier": ("classify", "a classifier"),
     "EncoderDecoder": ("translate", "a translator"),
+    "MaskedLanguageModel": ("view", "a model that finds hidden tokens"),
 }
 
 

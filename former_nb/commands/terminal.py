@@ -4,7 +4,9 @@ import errno
 import gzip
 import os
 import re
+import signal
 import sys
+import threading
 import zlib
 from contextlib import contextmanager, nullcontext
 from functools import partial, wraps
@@ -99,16 +101,44 @@ def is_mistake(error: Exception) -> bool:
     return not isinstance(error, ValueError) or not re.match(r"\w[\w ,]*: ", str(error))
 
 
+class Stopped(KeyboardInterrupt):
+    "A signal that asks to end. Its argument is the number of the signal."
+
+
+@contextmanager
+def stopped_by_signals():
+    "Within `with`, what a cluster or a closed terminal sends ends a command as Ctrl-C does."
+
+    def stop(number, frame):
+        raise Stopped(number)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # not `nohup`
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def one_sentence(
     command,  # a function that may raise ValueError, TypeError or OSError on bad input
 ):  # the same function, exiting with code 2 instead
-    "Turn the errors of bad input into one line and exit code 2, and Ctrl-C into one line and 130."
+    """Turn the errors of bad input into one line and exit code 2, and Ctrl-C into one line and 130.
+
+    Training ends so by other signals, too, with 128 and the signal's number.
+    """
     training = command.__name__ == "train"
 
     @wraps(command)
     def wrapped(*args, **kwargs):
         try:
-            return command(*args, **kwargs)
+            with stopped_by_signals() if training else nullcontext():
+                return command(*args, **kwargs)
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
@@ -126,10 +156,11 @@ def one_sentence(
         except OverflowError as error:
             remark(f"Error: a number is too large: {error.args[-1]}")
             raise typer.Exit(2) from None
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
+            number = stop.args[0] if isinstance(stop, Stopped) else signal.SIGINT
             saved = " What was saved is whole and can be used; --resume goes on from there."
             remark(f"Stopped.{saved if training else ''}")
-            raise typer.Exit(130) from None
+            raise typer.Exit(128 + number) from None
 
     return wrapped
 

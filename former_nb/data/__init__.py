@@ -6,7 +6,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "text": "CharTokenizer collate encode_texts pad_rows",
-        "tokens": "TextTokenizer",
+        "tokens": "TextTokenizer TokenizerPair",
         "tokenization": "HuggingFaceTokenizer SubwordTokenizer load_tokenizer",
         "subwords": "apply_bpe train_bpe",
         "batches": "BatchOrder make_batches",

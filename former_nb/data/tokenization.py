@@ -19,6 +19,7 @@ import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel as ByteLevelDecoder
@@ -27,9 +28,9 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
 from ..base.files import read_bytes, read_json, reading
-from ..base.guards import check_choice, check_int, check_that, check_type
+from ..base.guards import check_int, check_that, check_type
 from .text import CharTokenizer  # noqa: F401, so that it has entered itself in KINDS
-from .tokens import KINDS, SPECIALS, TextTokenizer, check_texts
+from .tokens import KINDS, SPECIALS, TextTokenizer, TokenizerPair, check_texts
 
 __all__ = [
     "SubwordTokenizer",
@@ -342,11 +343,16 @@ class HuggingFaceTokenizer(TextTokenizer):
 
 def load_tokenizer(
     folder: str | Path,
-) -> TextTokenizer:  # of the kind that was saved there
-    "Read `tokenizer.json` from `folder`. `ValueError` where it is not what `save` writes."
+) -> TextTokenizer | TokenizerPair:  # of the kind that was saved there
+    """Read `tokenizer.json` from `folder`. `ValueError` where it is not what `save` writes.
+
+    A kind of your own is known once the module that defines it was imported.
+    """
     with reading("folder", f"a readable tokenizer.json in {str(folder)!r}"):
         saved = read_json("tokenizer.json", Path(folder, "tokenizer.json"))
-        check_choice("type", saved.get("type"), KINDS)
-        tokenizer = KINDS[saved["type"]].from_dict(saved)
+        kinds: dict[str, Any] = {**KINDS, "pair": TokenizerPair}
+        expected = f"one of {list(kinds)}, or one of your own whose module was imported before"
+        check_that(str(saved.get("type")) in kinds, "type", expected, saved.get("type"))
+        tokenizer = kinds[saved["type"]].from_dict(saved)
         check_that(tokenizer.to_dict() == saved, "tokenizer.json", "what save writes", saved)
         return tokenizer

@@ -23,7 +23,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -41,6 +41,9 @@ __all__ = [
     "check_alphabet",
     "check_rows",
     "TextTokenizer",
+    "check_tokenizer",
+    "TokenizerPair",
+    "both_sides",
 ]
 
 PAD, BOS, EOS, UNK = range(4)
@@ -77,7 +80,7 @@ def check_texts(
 ) -> list[str]:
     "`texts` as a list. `TypeError` for one string, which Python takes for a list of letters."
     for tokenizer in tokenizers:
-        check_type("tokenizer", tokenizer, TextTokenizer)
+        check_tokenizer(tokenizer)
     several = isinstance(texts, Iterable) and not isinstance(texts, (str, bytes))
     check_that(several, "texts", "a list of strings", texts, TypeError)
     return list(texts)
@@ -122,6 +125,7 @@ class TextTokenizer:
     stops: dict = {"eos_token_ids": EOS, "suppress_tokens": (PAD, BOS, UNK)}  # `stream`'s
 
     def __init_subclass__(cls):
+        cls.kind = cls.kind or cls.__name__
         KINDS[cls.kind] = cls
 
     def __init__(
@@ -188,6 +192,73 @@ class TextTokenizer:
 
     def save(self, folder: str | Path) -> None:
         "Write `tokenizer.json` into `folder`, which is made where it is missing."
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
-        Path(folder, "tokenizer.json").write_text(text, encoding="utf-8")
+        _write(self.to_dict(), folder)
+
+
+def _write(saved, folder):
+    "What `to_dict` gave, as a file."
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    text = json.dumps(saved, ensure_ascii=False, indent=2)
+    Path(folder, "tokenizer.json").write_text(text, encoding="utf-8")
+
+
+MEMBERS = ("encode", "decode", "vocab_size")  # what each kind has to have of its own
+
+
+def _has(tokenizer, name):
+    "Whether a tokenizer has a member of its own, not the empty one of the base class."
+    member = getattr(type(tokenizer), name, None)
+    if member is None:  # `vocab_size` may be set by `__init__`
+        return hasattr(tokenizer, name)
+    return member is not getattr(TextTokenizer, name, None)
+
+
+def check_tokenizer(
+    tokenizer,  # what came
+) -> None:
+    "Raise `TypeError`, naming the members that it needs, for what is no whole `TextTokenizer`."
+    lacking = [name for name in MEMBERS if not _has(tokenizer, name)]
+    if isinstance(tokenizer, TextTokenizer) and not lacking:
+        return
+    came = type(tokenizer).__name__
+    without = f" without {', '.join(lacking)}" if lacking else ", which is no heir of it"
+    raise TypeError(
+        "tokenizer: expected a `TextTokenizer` of former_nb.data; one of your own inherits from "
+        f"it and has encode, decode, vocab_size and, to be saved, to_dict, got {came}{without}"
+    )
+
+
+class TokenizerPair(NamedTuple):
+    "The tokenizers of a translator that has a vocabulary for each side."
+
+    source: TextTokenizer
+    target: TextTokenizer
+
+    def to_dict(self) -> dict:
+        "All that `from_dict` needs, fit for JSON."
+        return {"type": "pair", "source": self.source.to_dict(), "target": self.target.to_dict()}
+
+    @classmethod
+    def from_dict(cls, saved: dict) -> "TokenizerPair":
+        "The pair that `to_dict` described."
+        sides = []
+        for name in cls._fields:
+            kind = saved[name]["type"]
+            check_that(kind in KINDS, "type", f"one of {list(KINDS)}", kind)
+            sides.append(KINDS[kind].from_dict(saved[name]))
+        return both_sides(tuple(sides))
+
+    def save(self, folder: str | Path) -> None:
+        "Write both into one `tokenizer.json`, as a tokenizer alone writes itself."
+        _write(self.to_dict(), folder)
+
+
+def both_sides(
+    tokenizer: TextTokenizer | tuple,  # of both sides, or (source, target)
+) -> TokenizerPair:
+    "What reads the source of a translator, and what spells its target. `TypeError` for neither."
+    pair = tokenizer if isinstance(tokenizer, (tuple, list)) else (tokenizer, tokenizer)
+    check_that(len(pair) == 2, "tokenizer", "one, or a pair (source, target)", len(pair))
+    for side in pair:
+        check_tokenizer(side)
+    return TokenizerPair(*pair)

@@ -20,7 +20,7 @@ from ..attention.dot_product import attention
 from ..attention.positions import Rotary
 from ..attention.relative_positions import DistanceBias
 from ..base.core import eval_mode, in_eval_mode
-from ..base.guards import check_choice, check_ints, check_that
+from ..base.guards import check_choice, check_int, check_that
 from .known_parts import Snapshot, unknown_part
 from ..models.config import swiglu
 from ..models.encoder_decoder import DecoderBlock, EncoderDecoder
@@ -273,7 +273,8 @@ class StaticCache(list):
         size: int,  # how many tokens it has room for
         device: torch.device | None = None,
     ):
-        check_ints(n_layers=n_layers, size=size)
+        check_int("n_layers", n_layers, most=10_000)
+        check_int("size", size, most=2**31)
         self.size = size
         self.position = torch.zeros(1, dtype=torch.int64, device=device)  # of the token to come
         super().__init__(StaticLayer(self) for _ in range(n_layers))

@@ -10,7 +10,7 @@ import torch
 
 from ..base.guards import check_int, check_tensor, check_that, check_type
 from ..data.text import PAD, SPECIALS
-from ..data.tokens import TextTokenizer, check_rows
+from ..data.tokens import TextTokenizer, check_rows, check_tokenizer
 
 __all__ = [
     "check_writing",
@@ -35,6 +35,7 @@ def check_writing(
 ) -> None:
     "Raise `TypeError` or `ValueError` for the first of these that a loop could not use."
     check_that(callable(model), "model", "a model or a function", model, TypeError)
+    _refuse_text(prompts)
     check_tensor("prompts", prompts, "B T", int)
     check_that(prompts.numel() > 0, "prompts", "at least one token", tuple(prompts.shape))
     check_int("max_new_tokens", max_new_tokens, 0)
@@ -48,6 +49,14 @@ def check_writing(
     check_that(keeps, "cache", "None, or a cache such as `KVCache(n_layers)`", cache, TypeError)
 
 
+def _refuse_text(prompts):
+    "Raise `TypeError` for text where tokens belong, and say what takes text."
+    text = isinstance(prompts, str)
+    text = text or isinstance(prompts, (list, tuple)) and any(isinstance(p, str) for p in prompts)
+    wanted = "tokens (`generate_text(model, tokenizer, prompt)` takes a text)"
+    check_that(not text, "prompts", wanted, prompts, TypeError)
+
+
 def as_rows(
     prompts: torch.Tensor | list[list[int]],  # (B, T) integers, or rows of any lengths
 ) -> list[list[int]]:
@@ -55,6 +64,7 @@ def as_rows(
     if isinstance(prompts, torch.Tensor):
         check_tensor("prompts", prompts, "B T", int)
         return prompts.tolist()  # one wait for all rows
+    _refuse_text(prompts)
     try:
         return [row.tolist() for row in check_rows(prompts)]
     except (TypeError, ValueError, RuntimeError):
@@ -132,7 +142,7 @@ def encode_prompt(
     prompt: str,
 ) -> list[int]:  # BOS, if the tokenizer has one, and the tokens of the prompt
     "A text as a row of tokens. Raises `ValueError` for letters that the model has never seen."
-    check_type("tokenizer", tokenizer, TextTokenizer)
+    check_tokenizer(tokenizer)
     check_type("prompt", prompt, str)
     unknown = tokenizer.unknown(prompt)
     if unknown:

@@ -28,10 +28,10 @@ from ..base.files import read_text
 from ..base.guards import check_int, check_ints, check_that, check_type
 from ..data.batches import make_batches
 from ..data.text import encode_texts, pad_rows
-from ..data.tokens import PAD, TextTokenizer
+from ..data.tokens import PAD, TextTokenizer, both_sides, check_tokenizer
 from ..models.bart import BartEncoderDecoder
 from ..models.encoder_decoder import EncoderDecoder
-from ..models.pretrained import check_pair
+from ..models.pretrained import check_pair, check_vocabulary
 from ..models.two_stacks import attend_beams
 from .beam_search import beam_search, length_score
 from .caches import KVCache
@@ -89,7 +89,7 @@ def split_text(
 ) -> list[str]:  # pieces without the space between them; none if the text is empty
     "Cut a text that is too long: between sentences if that is enough, then words, then anywhere."
     check_type("text", text, str)
-    check_type("tokenizer", tokenizer, TextTokenizer)
+    check_tokenizer(tokenizer)
     check_int("limit", limit)
 
     def fits(piece):
@@ -117,13 +117,25 @@ def _join(parts, gap, fits):
 
 
 class Translation(NamedTuple):
-    "A sentence and what was made of it."
+    """A sentence and what was made of it. It equals a string that is its `text`.
+
+    For instance `translation == "twenty-one"`, or `"twenty-one" in translations`.
+    """
 
     source: str
     text: str  # empty if the source is, or could not be read
     score: float  # as of `length_score`; NaN without a translation
     note: str = ""  # why there is no translation, or what of the source was lost
     others: tuple = ()  # the next best: (text, score) each
+
+    def __eq__(self, other):
+        return self.text == other if isinstance(other, str) else tuple.__eq__(self, other)
+
+    def __ne__(self, other):  # a tuple has one of its own
+        return not self == other
+
+    def __hash__(self):  # what is equal has the same
+        return hash(self.text)
 
 
 def _encode_line(line, tokenizer, limit):
@@ -189,11 +201,12 @@ def _make_translation(line, note, pieces, tokenizer):
 def _translate(model, tokenizer, lines, search, max_tokens):
     "A `Translation` for each of a few lines, in their order."
     limit = model.config.max_len - 2
-    encoded = [_encode_line(line, tokenizer, limit) for line in lines]
+    encoded = [_encode_line(line, tokenizer.source, limit) for line in lines]
     rows = [row for pieces, _ in encoded for row in pieces]
     results = iter(_search_rows(model, rows, search, max_tokens))
     for line, (pieces, note) in zip(lines, encoded):
-        yield _make_translation(line, note, list(islice(results, len(pieces))), tokenizer)
+        found = list(islice(results, len(pieces)))
+        yield _make_translation(line, note, found, tokenizer.target)
 
 
 def _chunks(lines, first, most):
@@ -206,8 +219,8 @@ def _chunks(lines, first, most):
 
 
 def stream_translations(
-    model: EncoderDecoder,  # of one vocabulary for both sides
-    tokenizer: TextTokenizer,
+    model: EncoderDecoder,
+    tokenizer: TextTokenizer | tuple,  # of both sides, or (source, target) of two vocabularies
     lines: Iterable[str],  # read as they are needed
     num_beams: int = 5,  # as for `beam_search`; 1 is greedy
     *,
@@ -221,6 +234,8 @@ def stream_translations(
     "Translate in bounded memory. A line that cannot be read costs itself only."
     check_type("model", model, EncoderDecoder)
     check_pair(model, tokenizer)
+    check_vocabulary(model.config, tokenizer, model.tgt_config)
+    pair = both_sides(tokenizer)
     check_ints(num_beams=num_beams, max_tokens=max_tokens, ahead=ahead, first=first)
     expected = f"at most max_tokens = {max_tokens}"
     check_that(num_beams <= max_tokens, "num_beams", expected, num_beams)
@@ -230,29 +245,36 @@ def stream_translations(
     search = partial(
         _search,
         reader=as_decode_step(model, model.tgt_config.max_len),
-        start=tokenizer.start,
+        start=pair.target.start,
         num_beams=num_beams,
         num_return_sequences=num_return_sequences,
         length_penalty=length_penalty,
         convention=convention,
-        **tokenizer.stops,
+        **pair.target.stops,
     )
     room = max_tokens // num_beams
     return (
         translation
         for chunk in _chunks(lines, first, ahead)
-        for translation in _translate(model, tokenizer, chunk, search, room)
+        for translation in _translate(model, pair, chunk, search, room)
     )
 
 
 def translate(
     model: EncoderDecoder,
-    tokenizer: TextTokenizer,
+    tokenizer: TextTokenizer | tuple,  # as for `stream_translations`
     sentences: list[str],
     num_beams: int = 5,  # as for `beam_search`; 1 is greedy
     **kwargs,  # as for `stream_translations`
 ) -> list[Translation]:  # one for each sentence, in their order
-    "Translate a list of sentences. Raises as `stream_translations`."
+    """Translate a list of sentences. Raises as `stream_translations`.
+
+    A `Translation` has the `text`, its `score` and a `note`, and equals a string that is its text:
+
+        found = translate(model, tokenizer, ["einundzwanzig", "zwei"])
+        found[0].text  # 'twenty-one'
+        right = sum(a == b for a, b in zip(found, ["twenty-one", "two"]))
+    """
     kwargs.setdefault("first", kwargs.get("ahead", 1000))  # nobody waits for the first of a list
     return list(stream_translations(model, tokenizer, sentences, num_beams, **kwargs))
 

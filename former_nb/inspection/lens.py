@@ -187,6 +187,7 @@ def edit_stream(
 ):  # a context manager
     "Within `with`, the stream after a layer is what a function makes of it. Layer 0 is its start."
     readers = find_readers(model)
+    check_type("edits", edits, dict)
 
     def change(edit, reader, args):
         x = edit(args[0])

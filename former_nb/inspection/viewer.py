@@ -30,11 +30,12 @@ from torch import nn
 from ..base.core import COLORS, eval_mode, plot_weights
 from ..base.files import check_path
 from ..base.guards import check_choice, check_that, check_type
-from ..data.tokens import TextTokenizer
+from ..data.tokens import TextTokenizer, both_sides
 from ..decoding.translating import translate
 from ..models.config import TransformerConfig
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.generator import LanguageModel
+from ..models.masked_language import MaskedLanguageModel
 from .recording import AttentionLayer, find_attention, record_attention, summarize_heads
 
 __all__ = [
@@ -59,7 +60,8 @@ class _Adapter:
 
     def __init__(self, model, tokenizer):
         self.model = model
-        self.tokenizer = tokenizer
+        pair = isinstance(tokenizer, (tuple, list))
+        self.tokenizers = both_sides(tokenizer) if pair else (tokenizer, tokenizer)  # of each side
 
     def limits(self, side):
         "The most tokens of a side and the size of its vocabulary, None where neither is known."
@@ -71,19 +73,21 @@ class _Adapter:
 
     def surround(self, ids, side):
         "The tokens of a text, between those that a text begins and ends with."
+        tokenizer = self.tokenizers[side]
         if side == TARGET:  # its end is yet to be written
-            return [*self.tokenizer.start, *ids]
-        return [*self.tokenizer.before, *ids, *self.tokenizer.after]
+            return [*tokenizer.start, *ids]
+        return [*tokenizer.before, *ids, *tokenizer.after]
 
     def encode(self, text, side):
         "A text as ids (1, T)."
         check_type("inputs", text, str)
-        if isinstance(self.tokenizer, TextTokenizer):
-            ids = self.surround(self.tokenizer.encode(text), side)
-            return torch.tensor([ids or [*self.tokenizer.after]])
+        tokenizer = self.tokenizers[side]
+        if isinstance(tokenizer, TextTokenizer):
+            ids = self.surround(tokenizer.encode(text), side)
+            return torch.tensor([ids or [*tokenizer.after]])
         expected = "a tokenizer, since inputs are text"
-        check_that(callable(self.tokenizer), "tokenizer", expected, self.tokenizer, TypeError)
-        return torch.tensor([self.tokenizer(text)["input_ids"]])
+        check_that(callable(tokenizer), "tokenizer", expected, tokenizer, TypeError)
+        return torch.tensor([tokenizer(text)["input_ids"]])
 
     def check_ids(self, ids, side):
         "Raise `ValueError` for more tokens than the model reads, or ones that it does not know."
@@ -112,7 +116,7 @@ class _OurLanguageModel(_OurModel):
     "A language model goes on with a text, so the text does not end."
 
     def surround(self, ids, side):
-        return [*self.tokenizer.before, *ids]
+        return [*self.tokenizers[side].before, *ids]
 
 
 class _OurTranslator(_OurModel):
@@ -123,10 +127,10 @@ class _OurTranslator(_OurModel):
         return config.max_len, config.vocab_size
 
     def add_target(self, inputs):
-        if not isinstance(inputs, str) or not isinstance(self.tokenizer, TextTokenizer):
+        if not isinstance(inputs, str) or not isinstance(self.tokenizers[TARGET], TextTokenizer):
             return inputs
         self.check_ids(self.encode(inputs, SOURCE), SOURCE)  # or it would be cut into pieces
-        [translation] = translate(self.model, self.tokenizer, [inputs])
+        [translation] = translate(self.model, self.tokenizers, [inputs])
         return inputs, translation.text
 
 
@@ -185,10 +189,10 @@ def _spell(ids, tokenizer):
     return [str(token) for token in row]
 
 
-def _label(sides, tokenizer, tokens):
+def _label(sides, tokenizers, tokens):
     "The labels of source and target: what `tokens` says, or what their tokens spell."
     if tokens is None:
-        labels = [_spell(ids, tokenizer) for ids in sides]
+        labels = [_spell(ids, tokenizers[min(i, TARGET)]) for i, ids in enumerate(sides)]
     elif isinstance(tokens, tuple):
         labels = list(tokens)
     else:
@@ -207,6 +211,8 @@ def _on_device(model, value):
 
 def _run(model, inputs, tokenizer, tokens):
     "The panel of one input."
+    if isinstance(model, MaskedLanguageModel):
+        model = model.encoder  # which attends
     adapter = _adapt(model, tokenizer)
     inputs = adapter.add_target(inputs)
     by_name = isinstance(inputs, Mapping)  # as the model takes them
@@ -222,7 +228,7 @@ def _run(model, inputs, tokenizer, tokens):
             model(**{name: _on_device(model, value) for name, value in inputs.items()})
         else:
             adapter.call([_on_device(model, side) for side in sides])
-    labels = _label(sides, tokenizer, tokens)
+    labels = _label(sides, adapter.tokenizers, tokens)
     texts = inputs if isinstance(inputs, tuple) else [inputs]
     if all(isinstance(text, str) for text in texts):
         name = " → ".join(texts)
@@ -402,7 +408,7 @@ class View:
 def view(
     model: nn.Module,  # ours, PyTorch's or Hugging Face's
     inputs,  # a text, (source, target), ids or keyword arguments of the model; or a list of two
-    tokenizer=None,  # ours or Hugging Face's, where inputs are texts or their tokens are wanted
+    tokenizer=None,  # ours, a pair (source, target) of ours, or Hugging Face's
     tokens: list[str] | tuple | None = None,  # labels, or (source, target); as `inputs`, of two
 ) -> View:  # shows itself in a notebook; `save` writes a file
     "What every head attends to while the model reads. Raises `ValueError` for what it cannot read."

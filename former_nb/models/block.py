@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from ..attention.dot_product import attention
-from ..base.guards import check_that
+from ..base.guards import check_attend, check_that
 from .config import ACTIVATIONS, TransformerConfig, init_weights
 
 # %% ../../nbs/06_block.ipynb #32eaf0c3
@@ -55,7 +55,7 @@ class Block(nn.Module):
         **options,  # for `attend`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Add what attention makes of the stream, then what the network makes of it."
-        options["dropout"] = self.dropout.p if self.training else 0.0  # of the weights
+        options.setdefault("dropout", self.dropout.p if self.training else 0.0)  # of the weights
         x = self.add(x, self.norm_attention, self.attention, attend, **options)
         return self.add(x, self.norm_ff, self.ff)
 
@@ -93,6 +93,8 @@ class Stack(nn.Module):
         n = len(self.blocks)
         functions = attend if isinstance(attend, list) else [attend] * n
         check_that(len(functions) == n, "attend", f"{n} functions, one a block", len(functions))
+        for function in functions:
+            check_attend(function)
         if self.positions is None:
             return functions
         return [partial(self.positions, function, positions=positions) for function in functions]

@@ -18,7 +18,7 @@ from torch import nn
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
 from ..attention.relative_positions import ALiBi, RelativeBias
-from ..base.core import Settings
+from ..base.core import Settings, refuse_change
 from ..base.guards import check_choice, check_heads, check_int, check_share
 from .modern_decoder import GroupedQueryAttention
 
@@ -156,6 +156,9 @@ class TransformerConfig(Settings):
     def build_norm(self) -> nn.Module:
         "A norm of the kind and width that this configuration names."
         return NORMS[self.norm](self.d_model)
+
+
+TransformerConfig.__setattr__ = refuse_change  # type: ignore[method-assign, assignment]
 
 
 def init_weights(

@@ -15,6 +15,7 @@ from torch import nn
 
 from ..attention.positions import Rotary
 from ..attention.relative_positions import ScaledRotary
+from ..base.core import refuse_change
 from ..base.guards import check_choice, check_int, check_share, check_that
 from .config import BIASES, NORMS, TransformerConfig
 
@@ -144,6 +145,9 @@ class HubConfig(TransformerConfig):
     def build_norm(self) -> nn.Module:
         "A norm of the kind, width and epsilon that this configuration names."
         return NORMS[self.norm](self.d_model, eps=self.norm_eps)
+
+
+HubConfig.__setattr__ = refuse_change  # type: ignore[method-assign, assignment]
 
 
 def as_hub_config(

@@ -36,7 +36,7 @@ from ..base.files import (
     reading,
 )
 from ..base.guards import check_choice, check_that, check_type
-from ..data.tokens import TextTokenizer
+from ..data.tokens import TextTokenizer, both_sides, check_tokenizer
 from .config import SIZES, TransformerConfig
 from .fine_tuning import merge_low_rank
 from .hub_config import HubConfig, as_hub_config, make_config
@@ -58,7 +58,9 @@ __all__ = [
     "read_weights_header",
     "build_model",
     "fill_model",
+    "warn_unless_finite",
     "Loaded",
+    "check_vocabulary",
     "check_pair",
 ]
 
@@ -200,6 +202,7 @@ class Pretrained(PyTorchModelHubMixin):
         folder = check_path("model", pretrained_model_name_or_path)
         if not folder.is_dir():
             expected = "a folder, or a name on the hub with its revision, such as 'main'"
+            expected += " (`from_hugging_face` makes ours of models that are not)"
             check_that(revision is not None, "model", expected, str(folder))
             name = folder.as_posix()
             with reading("model", f"a folder, or a name that the hub has, got {name!r}"):
@@ -208,6 +211,9 @@ class Pretrained(PyTorchModelHubMixin):
             folder = Path(downloaded).parent
         with reading("model", f"a whole model in {str(folder)!r}"):
             saved = read_json(CONFIG, folder / CONFIG)
+            theirs = saved.get("model_type")  # Hugging Face's name for a kind of model
+            expected = "one of ours (`from_hugging_face` makes ours of others)"
+            check_that(theirs is None, "model", expected, theirs)
             _, size = read_weights_header(folder / WEIGHTS)
             model, most = build_model(cls, saved, size)
             tensors, _ = read_safetensors("model", folder / WEIGHTS, most)
@@ -282,7 +288,9 @@ def fill_model(
         shape = tuple(ours.shape)
         check_that(t.shape == shape, name, f"shape {shape}", tuple(t.shape))
         fits = t.is_floating_point() == ours.is_floating_point()
+        fits = fits and (t.element_size() > 1 or not t.is_floating_point())  # 8 bits need a scale
         check_that(fits, name, f"numbers as {ours.dtype}", t.dtype)
+    warn_unless_finite(tensors)
     parameters = dict(model.named_parameters(remove_duplicate=False))
     for name, t in tensors.items():
         weight = parameters.get(name)
@@ -290,6 +298,21 @@ def fill_model(
             weight.data = t  # the memory that was read, not a copy of it
     model.load_state_dict(tensors, strict=False)
     return model.eval()
+
+
+def warn_unless_finite(
+    tensors: dict[str, torch.Tensor],  # name -> weight
+) -> None:
+    "Warn of NaN and infinity. A broken model can be looked into, but nobody should write with it."
+    broken = []
+    for name, t in tensors.items():
+        if t.is_floating_point() and t.numel():
+            low, high = t.aminmax()  # takes no memory, and NaN is both
+            if not (low.isfinite() and high.isfinite()):
+                broken.append(name)
+    if broken:
+        listed = ", ".join(broken[:5]) + (", …" if len(broken) > 5 else "")
+        warnings.warn(f"model: NaN or infinity among the weights, in {listed}", stacklevel=2)
 
 
 def _can_hold(weight, t):
@@ -303,13 +326,29 @@ class Loaded(NamedTuple):
     "What `load_model` returns."
 
     model: nn.Module  # in eval mode
-    tokenizer: TextTokenizer
+    tokenizer: Any  # a `TextTokenizer`, or a `TokenizerPair` of a translator
     labels: list[str] | None  # of a classifier, in the order of their numbers
+
+
+def check_vocabulary(
+    config: TransformerConfig,  # of a model, or of a translator's source
+    tokenizer: TextTokenizer | tuple,  # or (source, target)
+    tgt_config: TransformerConfig | None = None,  # of a translator's target
+) -> None:
+    "Raise `TypeError` or `ValueError` unless a tokenizer has as many tokens as the model."
+    if tgt_config is None:
+        check_tokenizer(tokenizer)
+    wanted = (config.vocab_size, (tgt_config or config).vocab_size)
+    came = tuple(side.vocab_size for side in both_sides(tokenizer))
+    expected = f"the model's {wanted[0]} tokens"
+    if wanted[0] != wanted[1]:
+        expected = f"a pair (source, target) with the model's {wanted[0]} and {wanted[1]} tokens"
+    check_that(came == wanted, "tokenizer", expected, came if came[0] != came[1] else came[0])
 
 
 def check_pair(
     model: nn.Module,
-    tokenizer: TextTokenizer,
+    tokenizer: TextTokenizer | tuple,  # or (source, target) of a translator
     labels: list[str] | None = None,  # of a classifier
 ) -> None:
     "Raise `TypeError` or `ValueError` unless a model, a tokenizer and labels may belong together."
@@ -317,10 +356,8 @@ def check_pair(
     config: Any = getattr(model, "config", None)
     has_config = isinstance(config, TransformerConfig)
     check_that(has_config, "model", "one that is made from a `config`", type(model).__name__)
-    check_type("tokenizer", tokenizer, TextTokenizer)
-    V = config.vocab_size
-    if tokenizer.vocab_size != V:
-        raise ValueError(f"tokenizer: expected the model's {V}, got {tokenizer.vocab_size} tokens")
+    two = isinstance(tokenizer, (tuple, list))  # version 0.2 saved that of a source alone
+    check_vocabulary(config, tokenizer, getattr(model, "tgt_config", None) if two else None)
     n_classes = getattr(model, "n_classes", None)
     if labels is not None or n_classes is not None:
         check_type("labels", labels, (list, tuple))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.files import check_keys, check_path, read_bytes, reading
-from ..base.guards import check_that
+from ..base.guards import check_that, check_type
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -105,7 +105,9 @@ def add_families(
             described = _resolve(name, tables)
             check_keys(name, described, [f.name for f in fields(Family)])
             new[name] = Family(**described)
-    ACTIVATIONS.update(saved.get("activations", {}))
+        activations = saved.get("activations", {})
+        check_type("activations", activations, dict)
+    ACTIVATIONS.update(activations)
     FAMILIES.update(new)
 
 

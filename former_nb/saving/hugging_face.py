@@ -41,7 +41,9 @@ from ..models.pretrained import (
     ShapesOnly,
     check_memory,
     check_pair,
+    check_vocabulary,
     plain_weights,
+    warn_unless_finite,
 )
 from .families import ACTIVATIONS, FAMILIES, Family
 
@@ -154,6 +156,8 @@ def read_config(
 ) -> tuple[Family, type, TransformerConfig, dict]:  # our class, and what it takes besides
     "Our configuration for theirs. Raises `ValueError` or `TypeError` for one that we do not cover."
     family, kind = find_family(saved)
+    packed = saved.get("quantization_config")  # its tensors are no plain numbers
+    check_that(packed is None, "quantization_config", "none: weights in 16 bits or more", packed)
     theirs = {"tie_word_embeddings": True, **family.defaults}
     for name, value in saved.items():
         if value is not None:
@@ -513,6 +517,7 @@ def _build(source):
     for route in routes:
         t = _fetch(route, names, source, family).reshape(shapes[route.ours])
         state[route.ours] = t.contiguous()
+    warn_unless_finite(state)
     twins = tied_names(model)
     for name, shape in shapes.items():
         if name not in state and name not in twins:  # what theirs have not starts anew
@@ -535,8 +540,8 @@ def _fetch(route, names, source, family):
         else:
             maker = family.absent.get(name) or family.computed[name]
             part = MAKERS[maker](shape)
-        fits = part.is_floating_point()
-        check_that(fits, "source", f"floating-point numbers in {name}", part.dtype)
+        fits = part.is_floating_point() and part.element_size() > 1  # 8 bits would need a scale
+        check_that(fits, "source", f"numbers of 16 bits or more in {name}", part.dtype)
         part = part.cpu().float()
         if route.transposed:
             part = part.T
@@ -622,9 +627,12 @@ def load_folder(
 ) -> Loaded:  # model, tokenizer, labels
     "What `load_model` returns for such a folder."
     model = _build(_open_folder(folder, saved=saved))
-    vocab_size = _with_config(model).config.vocab_size
+    config = _with_config(model).config
     special = _special_tokens(folder, saved)
-    tokenizer = HuggingFaceTokenizer.from_folder(folder, vocab_size, **special)
+    tokenizer = HuggingFaceTokenizer.from_folder(folder, config.vocab_size, **special)
+    if isinstance(model, BertMaskedLanguageModel):  # which has no labels
+        check_vocabulary(config, tokenizer)
+        return Loaded(model, tokenizer, None)
     names = saved.get("id2label") or {}
     n_classes = getattr(model, "n_classes", 0)
     labels = [names.get(str(i), f"LABEL_{i}") for i in range(n_classes)] or None

@@ -32,7 +32,7 @@ from ..base.core import eval_mode
 from ..base.files import check_path, find_model, read_bytes, read_json, reading
 from ..base.guards import check_choice, check_that
 from ..data.tokenization import load_tokenizer
-from ..data.tokens import TextTokenizer
+from ..data.tokens import TextTokenizer, both_sides
 
 # each of these modules enters its models
 from ..models import (  # noqa: F401
@@ -43,6 +43,7 @@ from ..models import (  # noqa: F401
     generator,
     mixture_of_experts,
 )
+from ..models.masked_language import MaskedLanguageModel
 from ..models.pretrained import (
     CONFIG,
     MODEL_CLASSES,
@@ -50,6 +51,7 @@ from ..models.pretrained import (
     Loaded,
     build_model,
     check_pair,
+    check_vocabulary,
     fill_model,
     read_weights_header,
 )
@@ -64,7 +66,7 @@ LABELS = "labels.json"
 def save_model(
     folder: str | Path,  # made where it is missing
     model: nn.Module,  # of a class that enters itself as `Pretrained`
-    tokenizer: TextTokenizer,
+    tokenizer: TextTokenizer | tuple,  # or (source, target) of a translator
     labels: list[str] | None = None,  # of a classifier, in the order of their numbers
 ) -> None:
     """Write all that `load_model` needs, each file whole. A `README.md` that is there stays. Where
@@ -72,13 +74,18 @@ def save_model(
     whole: Any = gather_model(model)
     if whole is None:  # the first process writes
         return
+    expected = "one that is saved alone: its `encoder`, or BERT's whole by `to_hugging_face`"
+    alone = not isinstance(whole, MaskedLanguageModel)
+    check_that(alone, "model", expected, type(whole).__name__)
     check_pair(whole, tokenizer, labels)
+    check_vocabulary(whole.config, tokenizer, getattr(whole, "tgt_config", None))
     with atomic_write(folder) as temporary:
         card = Path(folder, "README.md")
         if card.exists():
             shutil.copy(card, temporary)
         whole.save_pretrained(temporary, repo_id=Path(folder).name)
-        tokenizer.save(temporary)
+        saver = both_sides(tokenizer) if isinstance(tokenizer, (tuple, list)) else tokenizer
+        saver.save(temporary)
         if labels is not None:
             text = json.dumps(list(labels), ensure_ascii=False, indent=2)
             (temporary / LABELS).write_text(text, encoding="utf-8")

@@ -11,5 +11,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "callbacks": "Callback ProgressBar SaveBest TensorBoard plot_history",
         "resuming": "Checkpoint",
         "costs": "training_cost",
+        "trainer": "ForTrainer by_name",
     },
 )

@@ -52,7 +52,8 @@ class ProgressBar(Callback):
 
     def on_evaluate(self, run) -> None:
         self.on_step_end(run)
-        self.bar.set_postfix({k: f"{run.history[-1][k]:.3f}" for k in ("train", "valid")})
+        losses = {name: run.history[-1][name] for name in ("train", "valid")}
+        self.bar.set_postfix({k: f"{loss:.3f}" for k, loss in losses.items() if loss is not None})
 
     def on_step_end(self, run) -> None:
         self.bar.bar_format = None
@@ -98,7 +99,8 @@ class TensorBoard(Callback):
         if self.writer is None:  # what a killed run wrote beyond this step is hidden
             self.writer = self.open(self.folder, purge_step=run.step)
         for name in ("train", "valid", "lr"):
-            self.writer.add_scalar(name, run.history[-1][name], run.step)
+            if run.history[-1][name] is not None:  # nothing was held out
+                self.writer.add_scalar(name, run.history[-1][name], run.step)
         self.writer.flush()
 
     def on_end(self, run) -> None:
@@ -118,6 +120,7 @@ def plot_history(
         import altair as alt
 
     long = history.melt(["step", "lr"], ["train", "valid"], "split", "loss")
+    long = long.dropna(subset=["loss"])  # where nothing was held out
     chart = alt.Chart(long, width=420, height=200, title=title).mark_line(point=True)
     return chart.encode(
         x=alt.X("step:Q", title="step"),

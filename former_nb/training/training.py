@@ -48,7 +48,7 @@ def train_step(
 def fit(
     model: nn.Module,  # maps inputs to logits (..., vocab_size); trained in place
     train,  # batches of (inputs, targets), with a length; inputs a tensor or several in a tuple
-    valid,  # batches held out from training: they choose the weights that are kept
+    valid,  # batches held out, which choose the weights that are kept; None keeps the last
     config: TrainingConfig = TrainingConfig(),  # noqa: B008, it is frozen
     *,
     loss: Callable = batch_loss,  # maps (model, batch) to the mean over the targets that count

@@ -113,7 +113,7 @@ class Run:
         self,
         model: nn.Module,  # maps inputs to logits (..., vocab_size); trained in place
         train,  # batches of (inputs, targets), with a length
-        valid,  # batches of (inputs, targets), with a length
+        valid,  # the same, held out; with None nothing is measured there, and the last weights stay
         config: TrainingConfig,
         loss: Callable,  # maps (model, batch) to the mean over the targets that count, a scalar
         callbacks=(),
@@ -125,11 +125,16 @@ class Run:
         check_type("config", config, TrainingConfig)
         check_type("loss", loss, Callable)
         self.first_batches = {}  # of each set, until the first step
-        for name, batches in (("train", train), ("valid", valid)):
-            self.first_batches[name] = read_first(name, batches, config.seed)
+        self.first_batches["train"] = read_first("train", train, config.seed)
+        self.first_batches["valid"] = ()
+        if valid is not None:
+            self.first_batches["valid"] = read_first("valid", valid, config.seed)
+        blind = valid is None and config.patience is not None
+        check_that(not blind, "patience", "None where there is no `valid`", config.patience)
         self.model = model
         self.train = train
-        self.valid = valid
+        self.valid = () if valid is None else valid
+        self.validated = valid is not None
         self.config = config
         self.accelerator, where = start_processes(device)
         self.loss = wrap_loss(loss, config, self.accelerator)
@@ -246,7 +251,9 @@ class Run:
 
     @property
     def since_best(self) -> int:
-        "Evaluations since the best one; 0 right after it."
+        "Evaluations since the best one; 0 right after it, and always where none is validated."
+        if not self.validated:
+            return 0
         losses = [row["valid"] for row in self.history]
         return len(losses) - 1 - losses.index(min(losses))
 
@@ -313,11 +320,10 @@ class Run:
         mine = (split_batch(batch, processes)[rank] for batch in batches)  # as many for each
         valid_nats, valid_targets = total_loss(self.model, mine)
         nats, count, lost, targets = self.total(valid_nats, valid_targets, self.nats, self.targets)
-        if not count:
+        if self.validated and not count:
             raise ValueError("valid: expected at least one target that counts, got none")
         train = lost / max(targets / processes, 1)
-        valid = nats / count
-        self.check_finite(train=train, valid=valid)
+        self.check_finite(train=train, valid=nats)
         self.nats.zero_()
         self.targets.zero_()
         self.tick()
@@ -325,7 +331,7 @@ class Run:
             "step": self.step,
             "epoch": self.step // len(self.train),
             "train": train,
-            "valid": valid,
+            "valid": nats / count if self.validated else None,
             "lr": self.optimizers[0].param_groups[0]["lr"],
             "seconds": self.seconds,
         }

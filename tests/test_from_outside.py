@@ -1,0 +1,426 @@
+"""What people bring: a checkpoint, a tokenizer of their own, another trainer, a habit."""
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, replace
+from functools import partial
+from inspect import signature
+
+import pytest
+import torch
+from cli_tools import done, former, refused
+from refusals import every_row, refuses
+from safetensors.torch import load_file, save_file
+
+import former_nb
+from former_nb.base.core import set_seed
+from former_nb.data import CharTokenizer, TextTokenizer, TokenizerPair, make_batches
+from former_nb.data.text import collate, encode_texts
+from former_nb.data.tokenization import load_tokenizer
+from former_nb.data.tokens import KINDS
+from former_nb.decoding.caches import generate_rows
+from former_nb.decoding.decode_step import StaticCache
+from former_nb.decoding.translating import Translation, translate
+from former_nb.inspection.lens import edit_stream
+from former_nb.inspection.viewer import view
+from former_nb.models.block import Block, Stack
+from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import make_model
+from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig
+from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
+from former_nb.saving.saving import load_model, save_model
+from former_nb.training import Checkpoint, SaveBest, TensorBoard, TrainingConfig, fit, plot_history
+from former_nb.training.trainer import ForTrainer, by_name
+
+# ---- two vocabularies, and a tokenizer of one's own
+
+SOURCE, TARGET = CharTokenizer("abc"), CharTokenizer("uvwxyz")
+PAIR = (SOURCE, TARGET)
+
+
+class Words(TextTokenizer):
+    "A word is a token."
+
+    words = "ab ba cab".split()
+    vocab_size = 4 + len(words)
+
+    def encode(self, text):
+        return [4 + self.words.index(word) for word in text.split()]
+
+    def decode(self, ids):
+        return " ".join(self.words[i] for i in self.pieces(ids))
+
+
+class Half(TextTokenizer):
+    "Can't write."
+
+    vocab_size = 7
+
+    def encode(self, text):
+        return [4]
+
+
+class Foreign:
+    "No heir."
+
+    vocab_size = 7
+
+    def encode(self, text):
+        return [4]
+
+    def decode(self, ids):
+        return "a"
+
+
+def translator(source=SOURCE, target=TARGET):
+    "Untrained, for two vocabularies."
+    set_seed(0)
+    sizes = dict(max_len=20, d_model=16, n_heads=2, n_layers=1, d_ff=16)
+    return make_model(source.vocab_size, target.vocab_size, **sizes).eval()
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    "A translator of two vocabularies in a folder."
+    folder = tmp_path_factory.mktemp("two")
+    save_model(folder, translator(), PAIR)
+    return folder
+
+
+def test_two_vocabularies_translate_and_are_saved_together(two):
+    found = translate(translator(), PAIR, ["abc", "cab"], 2)
+    assert all(set(t.text) <= set(TARGET.alphabet) for t in found) and found[0].text
+    model, tokenizer, labels = load_model(two)
+    assert isinstance(tokenizer, TokenizerPair) and labels is None
+    assert [side.alphabet for side in tokenizer] == ["abc", "uvwxyz"]
+    assert translate(model, tokenizer, ["abc", "cab"], 2) == found
+    said = done("translate", "--model", two, "--num-beams", 2, "abc", "cab")
+    assert said.splitlines() == [t.text for t in found]
+    labels = view(model, ("abc", "uv"), tokenizer).panels[0].labels
+    assert labels == [["<bos>", "a", "b", "c", "<eos>"], ["<bos>", "u", "v"]]
+
+
+def test_each_side_of_a_pair_belongs_to_its_weights(two, tmp_path):
+    save_model(tmp_path, translator(), PAIR)
+    other = (SOURCE, CharTokenizer("uvwxzy"))
+    TokenizerPair(*other).save(tmp_path)
+    refused(former("translate", "--model", tmp_path, "a"), "tokenizer.json", "does not belong")
+
+
+def test_a_tokenizer_of_ones_own_is_saved_under_its_name(tmp_path):
+    words = Words()
+    model = translator(words)
+    save_model(tmp_path, model, (words, TARGET))
+    loaded = load_model(tmp_path)
+    assert type(loaded.tokenizer.source) is Words
+    kept = KINDS.pop("Words")  # as in a process that has not imported it
+    try:
+        words.save(tmp_path / "alone")
+        with pytest.raises(ValueError, match="imported"):
+            load_tokenizer(tmp_path / "alone")
+    finally:
+        KINDS["Words"] = kept
+
+
+def tells(call, *words):
+    "The refusal says what to do."
+
+    def check():
+        with pytest.raises((TypeError, ValueError)) as raised:
+            call()
+        return all(word in str(raised.value) for word in words)
+
+    return check
+
+
+ASK = lambda tokenizer: translate(translator(), tokenizer, ["abc"])
+MEMBERS = ("encode", "decode", "vocab_size", "to_dict")
+test_a_tokenizer_that_does_not_fit_is_refused = every_row(
+    [
+        ("one for two", lambda: ASK(SOURCE), ValueError, "tokenizer", "7"),
+        ("the wrong way round", lambda: ASK(PAIR[::-1]), ValueError, "tokenizer", "(10, 7)"),
+        ("three", lambda: ASK((*PAIR, SOURCE)), ValueError, "tokenizer", "3"),
+        ("no heir", lambda: ASK((Foreign(), TARGET)), TypeError, "tokenizer", "Foreign"),
+        ("its members", tells(lambda: ASK((Foreign(), TARGET)), *MEMBERS), bool),
+        ("half an heir", lambda: ASK((Half(), TARGET)), TypeError, "tokenizer", "without decode"),
+        ("a pair within", lambda: ASK((SOURCE, PAIR)), TypeError, "tokenizer"),
+        (
+            "saved",
+            lambda: save_model("/nowhere", translator(), SOURCE),
+            ValueError,
+            "tokenizer",
+        ),
+    ]
+)
+
+
+# ---- a translation and a string
+
+
+def test_a_translation_equals_its_text():
+    found = Translation("zwei", "two", -0.5)
+    assert found == "two" and "two" == found and found != "three" and not found != "two"
+    assert "two" in [found] and len({found, "two"}) == 1
+    assert found == Translation("zwei", "two", -0.5) != Translation("zwei", "two", -0.7)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+# ---- BERT as it usually comes
+
+
+def test_bert_for_hidden_tokens_is_loaded_and_looked_into(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    words = "[PAD] [UNK] [CLS] [SEP] [MASK] a good bad film it was not".split()
+    own = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
+    own.pre_tokenizer = pre_tokenizers.Whitespace()
+    ends = [("[CLS]", 2), ("[SEP]", 3)]
+    own.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=ends)
+    sizes = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40)
+    config = transformers.BertConfig(vocab_size=len(words), **sizes, max_position_embeddings=16)
+    theirs = transformers.BertForMaskedLM(config).eval()
+    theirs.save_pretrained(tmp_path)
+    own.save(str(tmp_path / "tokenizer.json"))
+
+    model, tokenizer, labels = load_model(tmp_path)
+    row = [*tokenizer.before, *tokenizer.encode("it was good"), *tokenizer.after]
+    tokens = torch.tensor([row])
+    ours = model(tokens, torch.arange(len(row))[None])
+    torch.testing.assert_close(ours, theirs(tokens).logits)
+    assert labels is None
+    done("view", "--model", tmp_path, "it was good", "--out", tmp_path / "page.html")
+    assert "good" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    refused(former("classify", "--model", tmp_path, "it"), "hidden tokens", "former-nb view")
+    refuses(lambda: save_model(tmp_path / "m", model, tokenizer), ValueError, "model", "Bert")
+
+
+# ---- the first lines
+
+FIRST_LINES = {
+    "packages and modules": """
+import former_nb
+former_nb.attention.torch_layers  # which no face lists
+former_nb.models.LanguageModel
+former_nb.attention.masks.causal_mask""",
+    "the function, then a module": """
+from former_nb import attention
+assert attention(x, x, x).shape == x.shape
+import former_nb.attention.masks as masks
+import former_nb
+assert former_nb.attention is attention and attention.masks is masks""",
+    "a module, then the function": """
+import former_nb.attention.masks
+from former_nb.attention import dot_product
+from former_nb import *
+assert attention(x, x, x).shape == x.shape
+assert attention is former_nb.attention and attention.dot_product is dot_product""",
+}
+
+
+@pytest.mark.parametrize("lines", FIRST_LINES.values(), ids=FIRST_LINES)
+def test_the_first_lines_work_in_a_process_of_their_own(lines):
+    code = f"import torch\nx = torch.ones(1, 3, 2)\n{lines}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_callable_package_is_the_function_for_all_purposes():
+    function = former_nb.attention.dot_product.attention
+    q = torch.randn(2, 3, 4)
+    assert torch.equal(former_nb.attention(q, q, q, is_causal=True), function(q, q, q, None, True))
+    assert signature(former_nb.attention) == signature(function)
+    layer = former_nb.MultiHeadAttention(4, 2)
+    assert torch.equal(layer(q, former_nb.attention), layer(q))
+    kept = copy.deepcopy(partial(former_nb.attention, is_causal=True))
+    assert pickle.loads(pickle.dumps(kept)).func is former_nb.attention
+
+
+# ---- Hugging Face's Trainer
+
+
+def test_their_trainer_trains_saves_and_goes_on(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    rows = encode_texts(["abc", "cab", "bca", "cba"] * 4, SOURCE)
+    config = TransformerConfig(SOURCE.vocab_size, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16)
+    how = dict(save_steps=2, per_device_train_batch_size=4, report_to=[], use_cpu=True)
+
+    def trainer(model, steps):
+        arguments = transformers.TrainingArguments(
+            tmp_path, max_steps=steps, disable_tqdm=True, **how
+        )
+        wrapped = ForTrainer(model)
+        return transformers.Trainer(
+            wrapped, arguments, train_dataset=rows, data_collator=by_name(collate)
+        )
+
+    def logits(model):
+        return model.eval()(torch.tensor([rows[0]]))
+
+    model = LanguageModel(config)
+    before = model.head.weight.clone()
+    trainer(model, 2).train()
+    assert not torch.equal(model.head.weight, before)
+    file = tmp_path / "checkpoint-2" / "model.safetensors"
+    again = LanguageModel(config)
+    ForTrainer(again).load_state_dict(load_file(file))
+    assert torch.equal(logits(again), logits(model))
+    assert again.head.weight is again.embed.tokens.weight
+    trainer(again, 4).train(resume_from_checkpoint=True)
+    assert not torch.equal(logits(again), logits(model))
+    scores = trainer(again, 4).evaluate(rows[:4])
+    assert scores["eval_loss"] > 0
+    save_model(tmp_path / "ours", again, SOURCE)
+    assert torch.equal(logits(load_model(tmp_path / "ours").model), logits(again))
+
+
+@pytest.mark.parametrize("kind", [TransformerConfig, HubConfig])
+def test_a_configuration_that_is_set_says_what_to_do(kind):
+    config = kind(7, 8)
+    with pytest.raises(FrozenInstanceError, match="use_cache: .*ForTrainer.*got False"):
+        config.use_cache = False
+    assert copy.deepcopy(config) == replace(config) == pickle.loads(pickle.dumps(config)) == config
+
+
+# ---- what people try
+
+
+def test_a_run_without_validation_keeps_its_last_weights(tmp_path):
+    rows = encode_texts(["abc", "cab", "bca", "cba"] * 4, SOURCE)
+    config = TransformerConfig(7, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16, dropout=0.0)
+    train = make_batches(rows, 20, collate=collate)
+    plan = TrainingConfig(steps=6, eval_every=2)
+
+    def run(valid, **callbacks):
+        set_seed(0)
+        model = LanguageModel(config)
+        kept = []
+        save = SaveBest(lambda model: kept.append(model.head.weight.detach().clone()))
+        made = [save, *(kind(tmp_path / name) for name, kind in callbacks.items())]
+        return model, fit(model, train, valid, plan, callbacks=made, device="cpu"), kept
+
+    with_valid, history, _ = run(train)
+    alone, blind, kept = run(None, run=Checkpoint, curves=TensorBoard)
+    assert blind["valid"].isna().all() and blind["train"].tolist() == history["train"].tolist()
+    assert torch.equal(kept[-1], alone.head.weight) and len(kept) == 3
+    assert torch.equal(alone.head.weight, with_valid.head.weight)  # whose last loss is the lowest
+    plot_history(blind).to_dict()
+    refuses(lambda: fit(alone, train, None, replace(plan, patience=1)), ValueError, "patience", "1")
+
+
+MODEL = LanguageModel(TransformerConfig(7, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16)).eval()
+LAYER = former_nb.MultiHeadAttention(16, 2)
+STACKS = {
+    positions: Stack(TransformerConfig(7, 8, 16, 2, 1, 16, positions=positions))
+    for positions in ("learned", "rotary", "alibi")
+}
+X = torch.randn(2, 3, 16)
+MASK = torch.ones(3, 3, dtype=torch.bool)
+WRONG = (TypeError, "attend", "bool of shape (3, 3)")
+TEXT = (TypeError, "prompts", "ROMEO")
+
+
+test_what_people_try_gets_a_sentence = every_row(
+    [
+        ("a mask for attend", lambda: LAYER(X, MASK), *WRONG),
+        ("its name", tells(lambda: LAYER(X, MASK), "mask=mask"), bool),
+        ("None for attend", lambda: LAYER(X, None), TypeError, "attend", "NoneType"),
+        *((f"a stack, {p}", lambda s=s: s(X, MASK), *WRONG) for p, s in STACKS.items()),
+        ("a block", lambda: STACKS["learned"].blocks[0](X, MASK), *WRONG),
+        ("a text", lambda: former_nb.generate(MODEL, "ROMEO:", 3), *TEXT),
+        ("texts", lambda: generate_rows(MODEL, ["ROMEO:"], 3), *TEXT),
+        (
+            "what takes text",
+            tells(lambda: former_nb.generate(MODEL, "ROMEO:", 3), "generate_text"),
+            bool,
+        ),
+        ("a name", lambda: load_model("gpt2"), ValueError, "model", "gpt2"),
+        ("what takes it", tells(lambda: load_model("gpt2"), "from_hugging_face('gpt2', "), bool),
+        (
+            "from_pretrained",
+            tells(lambda: LanguageModel.from_pretrained("gpt2"), "from_hugging_face"),
+            bool,
+        ),
+    ]
+)
+
+
+def test_a_block_respects_the_dropout_that_it_is_given():
+    block = Block(TransformerConfig(7, 8, d_model=16, n_heads=2, dropout=0.0)).eval()
+    given = []
+
+    def attend(q, k, v, **options):
+        given.append(options["dropout"])
+        return q
+
+    block(X, attend, dropout=0.9)
+    block(X, attend)
+    assert given == [0.9, 0.0]
+
+
+# ---- weights that are no plain numbers, or no numbers
+
+
+@pytest.fixture
+def llama(tmp_path):
+    "A folder as Hugging Face writes it, without a tokenizer."
+    config = HubConfig(
+        7, 8, 16, 2, 1, 16, positions="rotary", activation="swiglu", norm="rms", bias="none"
+    )
+    to_hugging_face(LanguageModel(config), tmp_path / "llama")
+    return tmp_path / "llama"
+
+
+def changed(folder, change=None, **settings):
+    "The folder with other weights and another config.json."
+    weights = load_file(folder / "model.safetensors")
+    if change is not None:
+        weights["model.norm.weight"] = change(weights["model.norm.weight"])
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    saved = json.loads((folder / "config.json").read_text()) | settings
+    (folder / "config.json").write_text(json.dumps(saved))
+    return folder
+
+
+def test_weights_of_eight_bits_are_refused(llama):
+    from_hugging_face(changed(llama, lambda t: t.bfloat16()))
+    packed = dict(quantization_config={"quant_method": "fp8"})
+    for folder in (
+        lambda: changed(llama, lambda t: t.to(torch.float8_e4m3fn)),
+        lambda: changed(llama, lambda t: t.float(), **packed),
+    ):
+        with pytest.raises(ValueError, match="16 bits or more"):
+            from_hugging_face(folder())
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_weight_that_is_no_number_is_told(number, llama, tmp_path):
+    spoil = lambda t: t.index_fill(0, torch.tensor([3]), number)
+    with pytest.warns(UserWarning, match="NaN or infinity .* in stack.norm.weight"):
+        from_hugging_face(changed(llama, spoil))
+    model = LanguageModel(MODEL.config)
+    model.stack.norm.weight.data = spoil(model.stack.norm.weight.data)
+    save_model(tmp_path / "m", model, SOURCE)
+    for load in (load_model, LanguageModel.from_pretrained):
+        with pytest.warns(UserWarning, match="NaN or infinity .* in stack.norm.weight"):
+            load(tmp_path / "m")
+
+
+def test_edits_of_the_stream_are_a_table():
+    def call():
+        with edit_stream(MODEL, X):
+            pass
+
+    refuses(call, TypeError, "edits", "Tensor")
+
+
+test_a_static_cache_has_a_bound = every_row(
+    [
+        ("layers", lambda: StaticCache(10**8, 8), ValueError, "n_layers", "100000000"),
+        ("tokens", lambda: StaticCache(3, 10**15), ValueError, "size", "1000000000000000"),
+    ]
+)
