@@ -71,7 +71,7 @@ def parts(text):
 @pytest.mark.parametrize("page", PAGES)
 def test_each_cell_gives_the_numbers_of_pytorch(page, both):
     theirs, ours = (run["pages"][page]["cells"] for run in both)
-    assert theirs.keys() == ours.keys() and len(theirs) > 10
+    assert theirs.keys() == ours.keys() and len(theirs) > 5
     for key, cell in theirs.items():
         assert "raised" not in cell and "raised" not in ours[key], (key, cell, ours[key])
         assert same(cell["values"], ours[key]["values"]), key

@@ -305,13 +305,12 @@ def ruff_rules(rules, modules):
     folders = {}
     for module, source in modules.items():
         folder, _, name = module.rpartition(".")
-        if not is_plain(source) and folder != "checks":
+        if not is_plain(source):
             folders.setdefault(folder, []).append(name)
     patterns = []
     for folder, names in folders.items():
         rows = textwrap.wrap(", ".join(names), 70)
         patterns += [f'"{LIB}/{folder}/{{{row.strip(",").replace(", ", ",")}}}.py"' for row in rows]
-    patterns.append(f'"{LIB}/checks/*.py"')
     listed = "".join(f"{pattern} = {EXPORT_IGNORES}\n" for pattern in patterns)
     rules = re.sub(rf'(^"{LIB}/.*\n)+', lambda _: listed, rules, flags=re.M)
     listed = "".join(f"  {pattern},\n" for pattern in patterns)
