@@ -683,9 +683,9 @@ def house_page():
 
 
 VERSIONS = """Once a week the library's tests run on versions that nobody has chosen. You see what
-they said last, and the names of those that failed. The versions that are tested at every change, all
-together, are in [constraints.txt]({git_url}/blob/{branch}/constraints.txt), and what pip accepts is
-in [settings.ini]({git_url}/blob/{branch}/settings.ini)."""
+they said last, and the names of those that failed. The versions that are tested at every change,
+all together, are in [constraints.txt]({git_url}/blob/{branch}/constraints.txt), and what pip
+accepts is in [settings.ini]({git_url}/blob/{branch}/settings.ini)."""
 
 
 def versions_page():
