@@ -541,7 +541,9 @@ def _fetch(route, names, source, family):
             maker = family.absent.get(name) or family.computed[name]
             part = MAKERS[maker](shape)
         fits = part.is_floating_point() and part.element_size() > 1  # 8 bits would need a scale
-        check_that(fits, "source", f"numbers of 16 bits or more in {name}", part.dtype)
+        check_that(
+            fits, "source", f"floating-point numbers in {name}, of 16 bits or more", part.dtype
+        )
         part = part.cpu().float()
         if route.transposed:
             part = part.T
