@@ -16,6 +16,7 @@ from refusals import every_row, refuses
 from safetensors.torch import load_file, save_file
 
 import former_nb
+from former_nb.attention.since_llama import LatentAttention
 from former_nb.base.core import set_seed
 from former_nb.data import CharTokenizer, TextTokenizer, TokenizerPair, make_batches
 from former_nb.data.text import collate, encode_texts
@@ -28,9 +29,10 @@ from former_nb.inspection.lens import edit_stream
 from former_nb.inspection.viewer import view
 from former_nb.models.block import Block, Stack
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import make_model
+from former_nb.models.encoder_decoder import CrossAttention, make_model
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.modern_decoder import ModernDecoder
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training import Checkpoint, SaveBest, TensorBoard, TrainingConfig, fit, plot_history
@@ -320,6 +322,7 @@ STACKS = {
 }
 X = torch.randn(2, 3, 16)
 MASK = torch.ones(3, 3, dtype=torch.bool)
+ROWS = torch.zeros(2, 3, dtype=torch.int64)
 WRONG = (TypeError, "attend", "bool of shape (3, 3)")
 TEXT = (TypeError, "prompts", "ROMEO")
 
@@ -331,6 +334,9 @@ test_what_people_try_gets_a_sentence = every_row(
         ("None for attend", lambda: LAYER(X, None), TypeError, "attend", "NoneType"),
         *((f"a stack, {p}", lambda s=s: s(X, MASK), *WRONG) for p, s in STACKS.items()),
         ("a block", lambda: STACKS["learned"].blocks[0](X, MASK), *WRONG),
+        ("a memory", lambda: CrossAttention(16, 2)(X, X, MASK), *WRONG),
+        ("a latent", lambda: LatentAttention(16, 2, 4, 2)(X, MASK), *WRONG),
+        ("lesson 12", lambda: ModernDecoder(9, 9, 16, 2, 1, 1, 8)(ROWS, MASK), *WRONG),
         ("a text", lambda: former_nb.generate(MODEL, "ROMEO:", 3), *TEXT),
         ("texts", lambda: generate_rows(MODEL, ["ROMEO:"], 3), *TEXT),
         (

@@ -18,6 +18,7 @@ from .kernels import full_mask, repeat_kv
 from .multi_head import MultiHeadAttention
 from .positions import Rotary
 from former_nb.base.guards import (
+    check_attend,
     check_attended,
     check_attention,
     check_heads,
@@ -242,6 +243,7 @@ class LatentAttention(nn.Module):
     ) -> torch.Tensor:  # (B, T, d_model)
         "Attend to latents, with the matrices of keys and values before and after."
         check_tensor("x", x, "B T d_model", d_model=self.w_q.in_features)
+        check_attend(attend)
         q = self.w_q(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
         q, q_turning = q.split([self.d_k, self.d_rotary], dim=-1)  # each (B, h, T, ..)
         latent, k_turning = self.w_down(x).split([self.d_latent, self.d_rotary], dim=-1)

@@ -13,6 +13,7 @@ from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
 from ..attention.multi_head import MultiHeadAttention
 from former_nb.base.guards import (
+    check_attend,
     check_attended,
     check_ids,
     check_tensor,
@@ -50,6 +51,7 @@ class CrossAttention(MultiHeadAttention):
     ) -> torch.Tensor:  # (B, T, d_model)
         "Read the memory with all heads at once."
         sizes = check_tensor("x", x, "B T d_model", d_model=self.w_q.in_features)
+        check_attend(attend)
         check_type("memory", memory, (torch.Tensor, tuple))
         if isinstance(memory, torch.Tensor):
             check_tensor("memory", memory, "B S d_model", B=sizes["B"], d_model=sizes["d_model"])

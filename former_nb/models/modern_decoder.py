@@ -15,7 +15,7 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import Rotary
-from ..base.guards import check_heads, check_ids, check_ints, check_that
+from ..base.guards import check_attend, check_heads, check_ids, check_ints, check_that
 
 # %% ../../nbs/12_modern_decoder.ipynb #md12rmsclass
 class RMSNorm(nn.Module):
@@ -155,5 +155,6 @@ class ModernDecoder(nn.Module):
         check_that(len(functions) == n, "attend", f"{n} functions, one a block", len(functions))
         x = self.embed(tokens)  # (B, T, d_model)
         for block, function in zip(self.blocks, functions):
+            check_attend(function)
             x = block(x, partial(self.rotary, function, positions=positions), is_causal=True)
         return self.head(self.norm(x))  # (B, T, vocab_size)
