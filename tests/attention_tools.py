@@ -3,7 +3,6 @@
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from former_nb.attention.dot_product import attention, attention_weights
@@ -11,10 +10,9 @@ from former_nb.attention.kernels import repeat_kv
 from former_nb.inspection.recording import Recorder
 
 
-def written(q, k, v, mask=None, is_causal=False, dropout=0.0, scale=None):
+def written(q, k, v, mask=None, is_causal=False, scale=None):
     "Attention written out, as `attention` is called."
-    weights = attention_weights(q, k, mask, is_causal, scale)
-    return F.dropout(weights, dropout) @ repeat_kv(v, q)
+    return attention_weights(q, k, mask, is_causal, scale) @ repeat_kv(v, q)
 
 
 class Placed(nn.Module):
@@ -24,10 +22,10 @@ class Placed(nn.Module):
         super().__init__()
         self.layer, self.positions = layer, positions
 
-    def forward(self, x, attend=attention, positions=None, **options):
+    def forward(self, x, mask=None, is_causal=False, attend=attention, positions=None):
         if self.positions is not None:
             attend = partial(self.positions, attend, positions=positions)
-        return self.layer(x, attend, **options)
+        return self.layer(x, mask, is_causal, attend)
 
 
 def read_in_pieces(model, pieces, cache, **options):
@@ -36,7 +34,7 @@ def read_in_pieces(model, pieces, cache, **options):
     found = []
     for piece in pieces:
         end = start + piece.shape[1]
-        found.append(model(piece, cache, torch.arange(start, end), **options))
+        found.append(model(piece, attend=cache, positions=torch.arange(start, end), **options))
         start = end
     return torch.cat(found, dim=1)
 
@@ -44,5 +42,5 @@ def read_in_pieces(model, pieces, cache, **options):
 def with_weights(layer, x, attend=written, **options):
     "What a layer gives, and the weights of its heads."
     weights = []
-    y = layer(x, Recorder(weights.append, attend), **options)
+    y = layer(x, attend=Recorder(weights.append, attend), **options)
     return y, weights[0]

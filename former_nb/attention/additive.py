@@ -61,10 +61,8 @@ class AdditiveAttention(nn.Module):
         v: torch.Tensor,  # (B, h, S, d_v) or (B, S, d_v)
         mask: torch.Tensor | None = None,  # as for `weights`
         is_causal: bool = False,  # as for `weights`
-        dropout: float = 0.0,  # probability that a weight is dropped; 0 outside training
     ) -> torch.Tensor:  # (B, h, T, d_v) or (B, T, d_v)
         "Attend, as `attention` does by dot products."
         v = repeat_kv(v, q)
-        check_attention(q, repeat_kv(k, q), v, mask, dropout)
-        weights = self.weights(q, k, mask, is_causal)
-        return F.dropout(weights, dropout) @ v
+        check_attention(q, repeat_kv(k, q), v, mask)
+        return self.weights(q, k, mask, is_causal) @ v

@@ -71,7 +71,7 @@ def attention_weights(
 ) -> torch.Tensor:  # (B, T, S) or (B, h, T, S)
     "How much each query attends to each key, the first half of `attention`."
     k = repeat_kv(k, q)
-    check_attention(q, k, k, mask, scale=scale)
+    check_attention(q, k, k, mask, scale)
     mask = full_mask(q, k, mask, is_causal)
     q_scaled = q / q.shape[-1] ** 0.5 if scale is None else q * scale
     scores = q_scaled @ k.mT  # (..., T, S)
@@ -85,14 +85,13 @@ def attention(
     v: torch.Tensor,  # (B, S, d_v) or (B, h, S, d_v)
     mask: torch.Tensor | None = None,  # boolean or numbers to add; (T, S) or as many axes as q
     is_causal: bool = False,  # query i may attend to key j only if j <= i + S - T
-    dropout: float = 0.0,  # probability that a weight is dropped; 0 outside training
     scale: float | None = None,  # factor of the scores; 1 / √d_k if left out
 ) -> torch.Tensor:  # (B, T, d_v) or (B, h, T, d_v)
     "`attention_weights(q, k) @ v` by PyTorch's fused kernel (Vaswani et al. 2017, equation 1)."
     k, v = repeat_kv(k, q), repeat_kv(v, q)
-    check_attention(q, k, v, mask, dropout, scale)
+    check_attention(q, k, v, mask, scale)
     if mask is not None or q.shape[-2] != k.shape[-2]:  # the kernel would align it at the top left
         mask = full_mask(q, k, mask, is_causal)
         is_causal = False
     with masked_kernels(mask):  # zeros where nothing is allowed
-        return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal, scale=scale)
+        return F.scaled_dot_product_attention(q, k, v, mask, 0.0, is_causal, scale=scale)

@@ -31,12 +31,15 @@ class GrowingCache:
         q: torch.Tensor,  # (B, h, T, d_k)
         k: torch.Tensor,  # (B, h, T, d_k), the new keys
         v: torch.Tensor,  # (B, h, T, d_k), the new values
-        **options,  # for `attention`
+        mask: torch.Tensor | None = None,  # as in `attention`
+        is_causal: bool = False,  # as in `attention`
     ) -> torch.Tensor:  # (B, h, T, d_k)
         "Keep the new keys and values, attend to all."
         self.keys.append(k)
         self.values.append(v)
-        return attention(q, torch.cat(self.keys, dim=2), torch.cat(self.values, dim=2), **options)
+        k = torch.cat(self.keys, dim=2)
+        v = torch.cat(self.values, dim=2)
+        return attention(q, k, v, mask, is_causal)
 
 # %% ../../nbs/deeper/03_equivalent_forms.ipynb #c2610a95
 def _results(*args, out_shape, **kwargs):

@@ -85,13 +85,11 @@ def block_attention(
     v: torch.Tensor,  # (B, S, d_v) or (B, h, S, d_v)
     mask: None = None,  # tiles know no mask
     is_causal: bool = False,  # query i may attend to key j only if j <= i + S - T
-    dropout: float = 0.0,  # nor dropout
     block_size: int = 256,  # queries, and keys, of a tile
     scale: float | None = None,  # factor of the scores; 1 / √d_k if left out
 ) -> torch.Tensor:  # (B, T, d_v) or (B, h, T, d_v)
     "`attention` by tiles, which keeps O(T + S) numbers, not T · S (Dao 2023)."
     check_that(mask is None, "mask", "None, since tiles have only the rule is_causal", mask)
-    check_that(dropout == 0, "dropout", "0, since tiles drop no weights", dropout)
     k, v = repeat_kv(k, q), repeat_kv(v, q)
     check_attention(q, k, v, scale=scale)
     check_int("block_size", block_size)

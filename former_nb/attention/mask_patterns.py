@@ -37,8 +37,8 @@ def masked_attention(
     return partial(_attend_masked, attend, extra)
 
 
-def _attend_masked(attend, extra, q, k, v, mask=None, **options):
-    return attend(q, k, v, mask=merge_masks(mask, extra), **options)
+def _attend_masked(attend, extra, q, k, v, mask=None, is_causal=False):
+    return attend(q, k, v, merge_masks(mask, extra), is_causal)
 
 # %% ../../nbs/deeper/04_mask_patterns.ipynb #265e9af7
 def prefix_mask(

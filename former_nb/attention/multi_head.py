@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from .dot_product import attention
-from ..base.guards import check_attend, check_attended, check_heads, check_tensor
+from ..base.guards import check_attended, check_heads, check_seam, check_tensor
 
 # %% ../../nbs/03_multi_head.ipynb #74e906ee
 class MultiHeadAttention(nn.Module):
@@ -39,15 +39,16 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model)
-        attend=attention,  # what the heads call: (q, k, v, **options) -> y, as `attention`
-        **options,  # for `attend`, such as a mask
+        mask: torch.Tensor | None = None,  # as in `attention`
+        is_causal: bool = False,  # as in `attention`
+        attend=attention,  # what the heads call: (q, k, v, mask, is_causal) -> y
     ) -> torch.Tensor:  # (B, T, d_model)
         "Split into heads, attend in each, merge and mix."
         check_tensor("x", x, "B T d_model", d_model=self.w_q.in_features)
-        check_attend(attend)
+        check_seam(mask, attend)
         q = self.split(self.w_q(x))  # (B, h, T, d_k)
         k = self.split(self.w_k(x))  # (B, h, T, d_k)
         v = self.split(self.w_v(x))  # (B, h, T, d_k)
-        y = attend(q, k, v, **options)  # (B, h, T, d_k)
+        y = attend(q, k, v, mask, is_causal)  # (B, h, T, d_k)
         check_attended(y, q)
         return self.w_o(self.merge(y))  # (B, T, d_model)

@@ -138,12 +138,15 @@ class Rotary(FixedTable):
         q: torch.Tensor,  # (B, h, T, d_k)
         k: torch.Tensor,  # (B, h, T, d_k); fewer heads if several queries share one
         v: torch.Tensor,  # (B, h, T, d_k)
+        mask: torch.Tensor | None = None,  # as in `attention`
+        is_causal: bool = False,  # as in `attention`
         positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
-        **options,  # for `attend`
     ) -> torch.Tensor:  # (B, h, T, d_k)
         "Turn `q` and `k`, then attend."
         check_self_attention(q, k, d_k=self.d_k)
-        return attend(self.turn(q, positions), self.turn(k, positions), v, **options)
+        q = self.turn(q, positions)
+        k = self.turn(k, positions)
+        return attend(q, k, v, mask, is_causal)
 
     def turn(
         self,

@@ -110,9 +110,9 @@ class DistanceBias(nn.Module):
         q: torch.Tensor,  # (B, h, T, d_k)
         k: torch.Tensor,  # (B, n_kv_heads, T, d_k)
         v: torch.Tensor,  # (B, n_kv_heads, T, d_k)
-        positions: torch.Tensor | None = None,  # (T,) in a row; 0, 1, 2, … if left out
         mask: torch.Tensor | None = None,  # as in `attention`
-        **options,  # for `attend`
+        is_causal: bool = False,  # as in `attention`
+        positions: torch.Tensor | None = None,  # (T,) in a row; 0, 1, 2, … if left out
     ) -> torch.Tensor:  # (B, h, T, d_k)
         "Add the bias of every query for every key, those in a cache too, then attend."
         check_self_attention(q, k, n_heads=self.n_heads)
@@ -123,7 +123,7 @@ class DistanceBias(nn.Module):
             S = int(positions[-1]) + 1  # with those that a cache has kept
         check_over("mask", mask, (*q.shape[:3], S))
         bias = self.bias(T, S, q.device).to(q.dtype)
-        return attend(q, k, v, mask=merge_masks(mask, bias), **options)
+        return attend(q, k, v, merge_masks(mask, bias), is_causal)
 
 # %% ../../nbs/deeper/05_relative_positions.ipynb #c93c9fca
 def alibi_slopes(

@@ -18,7 +18,6 @@ from .kernels import full_mask, repeat_kv
 from .multi_head import MultiHeadAttention
 from .positions import Rotary
 from former_nb.base.guards import (
-    check_attend,
     check_attended,
     check_attention,
     check_heads,
@@ -26,6 +25,7 @@ from former_nb.base.guards import (
     check_ints,
     check_number,
     check_over,
+    check_seam,
     check_tensor,
     check_that,
     check_type,
@@ -53,12 +53,13 @@ class QKNorm(nn.Module):
         q: torch.Tensor,  # (B, h, T, d_k)
         k: torch.Tensor,  # (B, g, S, d_k), g divides h
         v: torch.Tensor,  # (B, g, S, d_v)
-        **options,  # for `attend`
+        mask: torch.Tensor | None = None,  # as in `attention`
+        is_causal: bool = False,  # as in `attention`
     ) -> torch.Tensor:  # (B, h, T, d_v)
         "Norm `q` and `k`, then attend."
         check_tensor("q", q, "B h T d_k", d_k=self.d_k)
         check_tensor("k", k, "B g S d_k", q.dtype, B=q.shape[0], d_k=self.d_k)
-        return attend(self.norm_q(q), self.norm_k(k), v, **options)
+        return attend(self.norm_q(q), self.norm_k(k), v, mask, is_causal)
 
 
 class WrappedAttention(nn.Module):
@@ -66,8 +67,8 @@ class WrappedAttention(nn.Module):
 
     def __init__(
         self,
-        layer: nn.Module,  # called with x, attend and options, as `MultiHeadAttention`
-        wrapper: nn.Module,  # called with attend, q, k, v and options, as `QKNorm`
+        layer: nn.Module,  # called as `MultiHeadAttention`
+        wrapper: nn.Module,  # called as `QKNorm`
     ):
         super().__init__()
         self.layer = layer
@@ -76,11 +77,12 @@ class WrappedAttention(nn.Module):
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model)
+        mask: torch.Tensor | None = None,  # as in `attention`
+        is_causal: bool = False,  # as in `attention`
         attend=attention,  # what the wrapper calls
-        **options,  # for `attend`
     ) -> torch.Tensor:  # (B, T, d_model)
         "What the layer gives when it attends through the wrapper."
-        return self.layer(x, partial(self.wrapper, attend), **options)
+        return self.layer(x, mask, is_causal, partial(self.wrapper, attend))
 
 # %% ../../nbs/deeper/12_since_llama.ipynb #a12cap1
 def soft_cap(
@@ -99,18 +101,17 @@ def capped_attention(
     v: torch.Tensor,  # (B, S, d_v) or (B, g, S, d_v)
     mask: torch.Tensor | None = None,  # as in `attention`; its numbers are added after the cap
     is_causal: bool = False,  # query i may attend to key j only if j <= i + S - T
-    dropout: float = 0.0,  # probability that a weight is dropped; 0 outside training
     cap: float = 50.0,  # above 0
 ) -> torch.Tensor:  # (B, T, d_v) or (B, h, T, d_v)
     "`attention` whose scores are bent towards a bound."
     k = repeat_kv(k, q)
     v = repeat_kv(v, q)
-    check_attention(q, k, v, mask, dropout)
+    check_attention(q, k, v, mask)
     scores = (q / q.shape[-1] ** 0.5) @ k.mT  # (..., T, S)
     scores = soft_cap(scores, cap)
     mask = full_mask(q, k, mask, is_causal)
     weights = scores.softmax(dim=-1) if mask is None else masked_softmax(scores, mask)
-    return F.dropout(weights.to(q.dtype), dropout) @ v
+    return weights.to(q.dtype) @ v
 
 # %% ../../nbs/deeper/12_since_llama.ipynb #a12sink3
 class Sink(nn.Module):
@@ -131,7 +132,7 @@ class Sink(nn.Module):
         k: torch.Tensor,  # (B, g, S, d_k), g divides h
         v: torch.Tensor,  # (B, g, S, d_v)
         mask: torch.Tensor | None = None,  # as in `attention`
-        **options,  # for `attend`
+        is_causal: bool = False,  # as in `attention`
     ) -> torch.Tensor:  # (B, h, T, d_v)
         "Put a key and a value of zeros in front, and the sink's score in the mask."
         sizes = check_tensor("q", q, "B h T d_k", h=len(self.score))
@@ -147,7 +148,7 @@ class Sink(nn.Module):
         numbers = torch.cat([column, numbers], dim=-1)  # (.., h, T, 1 + S)
         k = F.pad(k, (0, 0, 1, 0))  # (B, g, 1 + S, d_k)
         v = F.pad(v, (0, 0, 1, 0))
-        return attend(q, k, v, mask=numbers, **options)
+        return attend(q, k, v, numbers, is_causal)
 
 # %% ../../nbs/deeper/12_since_llama.ipynb #a12gate1
 class GatedAttention(nn.Module):
@@ -166,17 +167,18 @@ class GatedAttention(nn.Module):
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model)
+        mask: torch.Tensor | None = None,  # as in `attention`
+        is_causal: bool = False,  # as in `attention`
         attend=attention,  # as for `MultiHeadAttention`
-        **options,  # for `attend`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Attend, and let the gates decide how much of each head is passed on."
         check_tensor("x", x, "B T d_model", d_model=self.w_gate.in_features)
         gate = self.layer.split(self.w_gate(x)).sigmoid()  # (B, h, T, d_k)
 
-        def gated(q, k, v, **options):
-            return gate * attend(q, k, v, **options)
+        def gated(q, k, v, mask, is_causal):
+            return gate * attend(q, k, v, mask, is_causal)
 
-        return self.layer(x, gated, **options)
+        return self.layer(x, mask, is_causal, gated)
 
 # %% ../../nbs/deeper/12_since_llama.ipynb #a12mla3
 class PartialRotary(Rotary):
@@ -238,12 +240,13 @@ class LatentAttention(nn.Module):
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model)
+        mask: torch.Tensor | None = None,  # as in `attention`
+        is_causal: bool = False,  # as in `attention`
         attend=attention,  # sees one key and one value, (B, 1, T, ..), for all heads
-        **options,  # for `attend`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Attend to latents, with the matrices of keys and values before and after."
         check_tensor("x", x, "B T d_model", d_model=self.w_q.in_features)
-        check_attend(attend)
+        check_seam(mask, attend)
         q = self.w_q(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
         q, q_turning = q.split([self.d_k, self.d_rotary], dim=-1)  # each (B, h, T, ..)
         latent, k_turning = self.w_down(x).split([self.d_latent, self.d_rotary], dim=-1)
@@ -253,7 +256,7 @@ class LatentAttention(nn.Module):
         k = torch.cat([latent, k_turning], dim=-1)[:, None]  # (B, 1, T, d_latent + d_rotary)
         v = latent[:, None]  # (B, 1, T, d_latent)
         longer = q.shape[-1] / (self.d_k + self.d_rotary)
-        y = attend(longer**0.5 * q, k, v, **options)  # (B, h, T, d_latent)
+        y = attend(longer**0.5 * q, k, v, mask, is_causal)  # (B, h, T, d_latent)
         check_attended(y, q[..., : self.d_latent])
         y = y @ self.by_head(self.w_v).mT  # (B, h, T, d_k)
         return self.w_o(y.transpose(1, 2).flatten(2))  # (B, T, d_model)

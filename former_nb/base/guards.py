@@ -29,7 +29,7 @@ __all__ = [
     "check_over",
     "check_attention",
     "check_self_attention",
-    "check_attend",
+    "check_seam",
     "check_attended",
 ]
 
@@ -286,7 +286,6 @@ def check_attention(
     k: torch.Tensor,  # (B, S, d_k) or (B, h, S, d_k)
     v: torch.Tensor,  # (B, S, d_v) or (B, h, S, d_v)
     mask: torch.Tensor | None = None,  # boolean or floating point; (T, S) or as many axes as q
-    dropout: float = 0.0,  # 0 <= dropout < 1
     scale: float | None = None,  # any number
 ) -> None:
     "Raise `TypeError` or `ValueError` unless the inputs of `attention` fit together."
@@ -296,7 +295,6 @@ def check_attention(
         sizes = check_tensor("k", k, f"{batch} S d_k", q.dtype, **sizes)
         check_tensor("v", v, f"{batch} S d_v", q.dtype, **sizes)
     check_over("mask", mask, (*q.shape[:-1], k.shape[-2]))
-    check_share("dropout", dropout)
     if scale is not None:
         check_number("scale", scale)
 
@@ -311,12 +309,16 @@ def check_self_attention(
     check_tensor("k", k, "B n_kv_heads T d_k", q.dtype, **sizes)
 
 
-def check_attend(
-    attend,  # what a layer is to call with q, k and v
+def check_seam(
+    mask,  # what came in the place of a mask
+    attend,  # and in that of the function that a layer calls
 ) -> None:
-    "Raise `TypeError` unless it can be called. A mask comes by name, not in its place."
+    "Raise `TypeError` unless the first is a tensor or None, and the second can be called."
+    if not (mask is None or isinstance(mask, torch.Tensor)):
+        wanted = "a tensor or None, and a function by name, as in layer(x, attend=function)"
+        raise TypeError(f"mask: expected {wanted}, got {_came(mask)}")
     if not callable(attend):
-        wanted = "a function such as `attention`, and a mask by name, as in layer(x, mask=mask)"
+        wanted = "a function such as `attention`"
         raise TypeError(f"attend: expected {wanted}, got {_came(attend)}")
 
 

@@ -145,13 +145,13 @@ class SlidingWindow:
         k: torch.Tensor,  # (B, g, S, d_k)
         v: torch.Tensor,  # (B, g, S, d_v)
         mask: torch.Tensor | None = None,  # as in `attention`
-        **options,  # for `attend`
+        is_causal: bool = False,  # as in `attention`
     ) -> torch.Tensor:  # (B, h, T, d_v)
         T = q.shape[2]
         S = k.shape[2]
         if T > 1 or S > self.window:
             mask = merge_masks(mask, sliding_window_mask(T, self.window, S, q.device))
-        return self.attend(q, k, v, mask=mask, **options)
+        return self.attend(q, k, v, mask, is_causal)
 
 
 class LayerCache:
@@ -177,12 +177,12 @@ class LayerCache:
         k: torch.Tensor,  # (B, g, T, d_k)
         v: torch.Tensor,  # (B, g, T, d_v)
         mask: torch.Tensor | None = None,  # as in `attention`, over old and new keys
-        **options,  # for `attend`
+        is_causal: bool = False,  # as in `attention`
     ) -> torch.Tensor:  # (B, h, T, d_v)
         k, v = self.buffer.update(k, v)
         if mask is not None:
             mask = mask[..., -k.shape[2] :]  # a window forgets the oldest keys
-        return self.attend(q, k, v, mask=mask, **options)
+        return self.attend(q, k, v, mask, is_causal)
 
 # %% ../../nbs/deeper/11_caches.ipynb #a360ae8e
 class KVCache(list):

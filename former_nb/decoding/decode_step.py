@@ -243,7 +243,7 @@ class StaticLayer:
         "Forget the newest token; the next one is written over it."
         self.length -= 1
 
-    def __call__(self, q, k, v, mask=None, **options):
+    def __call__(self, q, k, v, mask=None, is_causal=False):
         "Attend as a `LayerCache` does, for the prompt, that goes through the modules."
         T = k.shape[2]
         end = self.length + T
@@ -255,7 +255,7 @@ class StaticLayer:
         self.keys[:, :, self.length : end] = k
         self.values[:, :, self.length : end] = v
         self.length = end
-        return attention(q, self.k, self.v, mask=mask, **options)
+        return attention(q, self.k, self.v, mask, is_causal)
 
     def update(self, k, v):  # both (B, g, 1, d_k)
         "Write at the place that a tensor names, so that no shape and no number changes."

@@ -36,7 +36,7 @@ class BartEncoderDecoder(EncoderDecoder):
     def encode(self, src: torch.Tensor) -> torch.Tensor:  # as for `EncoderDecoder`
         "Read the source, each token in the light of all others."
         check_ids("src", src, self.config.vocab_size)
-        return self.encoder(self.src_embed(src), mask=padding_mask(src, self.pad))
+        return self.encoder(self.src_embed(src), padding_mask(src, self.pad))
 
     def forward(self, src: torch.Tensor, tgt: torch.Tensor) -> torch.Tensor:
         "Logits (B, T, vocab_size), as for `EncoderDecoder`."

@@ -79,7 +79,8 @@ class BertClassifier(Classifier):
 
     def encode(self, tokens, segments=None, attend=attention):  # as for `forward`
         "Each token's vector (B, T, d_model), after it has attended to the others."
-        return self.stack(self.embed(tokens, segments), attend, mask=padding_mask(tokens))
+        x = self.embed(tokens, segments)
+        return self.stack(x, padding_mask(tokens), attend=attend)
 
     def forward(
         self,

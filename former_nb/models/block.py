@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from ..attention.dot_product import attention
-from ..base.guards import check_attend, check_that
+from ..base.guards import check_seam, check_that
 from .config import ACTIVATIONS, TransformerConfig, init_weights
 
 # %% ../../nbs/06_block.ipynb #32eaf0c3
@@ -51,19 +51,19 @@ class Block(nn.Module):
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model)
+        mask: torch.Tensor | None = None,  # as in `attention`
+        is_causal: bool = False,  # as in `attention`
         attend=attention,  # as for `MultiHeadAttention`
-        **options,  # for `attend`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Add what attention makes of the stream, then what the network makes of it."
-        options.setdefault("dropout", self.dropout.p if self.training else 0.0)  # of the weights
-        x = self.add(x, self.norm_attention, self.attention, attend, **options)
+        x = self.add(x, self.norm_attention, self.attention, mask, is_causal, attend)
         return self.add(x, self.norm_ff, self.ff)
 
-    def add(self, x, norm, part, *args, **options):
+    def add(self, x, norm, part, *args):
         "Add what `part` makes of x, with the norm before the part or after the sum."
         if self.norm_first:
-            return x + self.dropout(part(norm(x), *args, **options))
-        return norm(x + self.dropout(part(x, *args, **options)))
+            return x + self.dropout(part(norm(x), *args))
+        return norm(x + self.dropout(part(x, *args)))
 
 # %% ../../nbs/06_block.ipynb #a42fe1e1
 class Stack(nn.Module):
@@ -79,13 +79,14 @@ class Stack(nn.Module):
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model)
+        mask: torch.Tensor | None = None,  # as in `attention`
+        is_causal: bool = False,  # as in `attention`
         attend=attention,  # for all blocks, or a list with one for each
         positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
-        **options,  # for `attend`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Run the blocks in order."
         for block, attend_here in zip(self.blocks, self.attend_by_block(attend, positions)):
-            x = block(x, attend_here, **options)
+            x = block(x, mask, is_causal, attend_here)
         return self.norm(x)
 
     def attend_by_block(self, attend, positions=None):
@@ -94,7 +95,7 @@ class Stack(nn.Module):
         functions = attend if isinstance(attend, list) else [attend] * n
         check_that(len(functions) == n, "attend", f"{n} functions, one a block", len(functions))
         for function in functions:
-            check_attend(function)
+            check_seam(None, function)
         if self.positions is None:
             return functions
         return [partial(self.positions, function, positions=positions) for function in functions]

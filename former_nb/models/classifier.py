@@ -50,7 +50,7 @@ class Classifier(nn.Module, Pretrained):
 
     def encode(self, tokens, attend=attention):  # as for `forward`; (B, T, d_model)
         "Each token's vector, after it has attended to the others."
-        return self.stack(self.embed(tokens), attend, mask=padding_mask(tokens))
+        return self.stack(self.embed(tokens), padding_mask(tokens), attend=attend)
 
     def forward(
         self,

@@ -13,9 +13,9 @@ from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
 from ..attention.multi_head import MultiHeadAttention
 from former_nb.base.guards import (
-    check_attend,
     check_attended,
     check_ids,
+    check_seam,
     check_tensor,
     check_that,
     check_type,
@@ -46,19 +46,20 @@ class CrossAttention(MultiHeadAttention):
         self,
         x: torch.Tensor,  # (B, T, d_model), gives the queries
         memory: torch.Tensor | tuple,  # (B, S, d_model), or what `project` made of it
+        mask: torch.Tensor | None = None,  # as in `attention`
+        is_causal: bool = False,  # as in `attention`
         attend=attention,  # as for `MultiHeadAttention`
-        **options,  # for `attend`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Read the memory with all heads at once."
         sizes = check_tensor("x", x, "B T d_model", d_model=self.w_q.in_features)
-        check_attend(attend)
+        check_seam(mask, attend)
         check_type("memory", memory, (torch.Tensor, tuple))
         if isinstance(memory, torch.Tensor):
             check_tensor("memory", memory, "B S d_model", B=sizes["B"], d_model=sizes["d_model"])
             memory = self.project(memory)
         k, v = memory
         q = self.split(self.w_q(x))  # (B, h, T, d_k)
-        y = attend(q, k, v, **options)  # (B, h, T, d_k)
+        y = attend(q, k, v, mask, is_causal)  # (B, h, T, d_k)
         check_attended(y, q)
         return self.w_o(self.merge(y))  # (B, T, d_model)
 
@@ -80,11 +81,8 @@ class DecoderBlock(Block):
         attend_memory=attention,  # the same for the memory
     ) -> torch.Tensor:  # (B, T, d_model)
         "Attend to what was written, then to the memory, then run the network."
-        dropout = self.dropout.p if self.training else 0.0  # of the weights
-        to_target = dict(is_causal=True, dropout=dropout)
-        to_memory = dict(mask=memory_mask, dropout=dropout)
-        x = self.add(x, self.norm_attention, self.attention, attend, **to_target)
-        x = self.add(x, self.norm_cross, self.cross, memory, attend_memory, **to_memory)
+        x = self.add(x, self.norm_attention, self.attention, None, True, attend)  # causal
+        x = self.add(x, self.norm_cross, self.cross, memory, memory_mask, False, attend_memory)
         return self.add(x, self.norm_ff, self.ff)
 
 # %% ../../nbs/13_encoder_decoder.ipynb #b12stack
@@ -148,7 +146,7 @@ class EncoderDecoder(nn.Module, Pretrained):
     ) -> torch.Tensor:  # the memory (B, S, d_model)
         "Read the source, each token in the light of all others."
         check_ids("src", src, self.config.vocab_size)
-        return self.encoder(self.src_embed(src), mask=padding_mask(src))
+        return self.encoder(self.src_embed(src), padding_mask(src))
 
     def decode(
         self,

@@ -40,5 +40,5 @@ class LanguageModel(nn.Module, Pretrained):
         "Logits for the next token at every position."
         check_ids("tokens", tokens, self.config.vocab_size)
         x = self.embed(tokens, positions)  # (B, T, d_model)
-        x = self.stack(x, attend, positions, is_causal=True)  # (B, T, d_model)
+        x = self.stack(x, None, True, attend, positions)  # (B, T, d_model), causal
         return self.head(x)  # (B, T, vocab_size)

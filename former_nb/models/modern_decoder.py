@@ -15,7 +15,7 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import Rotary
-from ..base.guards import check_attend, check_heads, check_ids, check_ints, check_that
+from ..base.guards import check_heads, check_ids, check_ints, check_seam, check_that
 
 # %% ../../nbs/12_modern_decoder.ipynb #md12rmsclass
 class RMSNorm(nn.Module):
@@ -97,10 +97,11 @@ class ModernBlock(nn.Module):
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model)
+        mask: torch.Tensor | None = None,  # as in `attention`
+        is_causal: bool = False,  # as in `attention`
         attend=attention,  # as for `MultiHeadAttention`
-        **options,  # for `attend`
     ) -> torch.Tensor:  # (B, T, d_model)
-        x = x + self.attention(self.norm_attention(x), attend, **options)
+        x = x + self.attention(self.norm_attention(x), mask, is_causal, attend)
         return x + self.ff(self.norm_ff(x))
 
 # %% ../../nbs/12_modern_decoder.ipynb #md12decoderclass
@@ -155,6 +156,7 @@ class ModernDecoder(nn.Module):
         check_that(len(functions) == n, "attend", f"{n} functions, one a block", len(functions))
         x = self.embed(tokens)  # (B, T, d_model)
         for block, function in zip(self.blocks, functions):
-            check_attend(function)
-            x = block(x, partial(self.rotary, function, positions=positions), is_causal=True)
+            check_seam(None, function)
+            turned = partial(self.rotary, function, positions=positions)
+            x = block(x, is_causal=True, attend=turned)
         return self.head(self.norm(x))  # (B, T, vocab_size)

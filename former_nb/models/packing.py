@@ -39,7 +39,7 @@ class PackedRows:
         k: torch.Tensor,  # (1, g, M, d_k)
         v: torch.Tensor,  # (1, g, M, d_k)
         mask=None,  # not used: nothing here is padding
-        **options,  # for `attention`
+        is_causal: bool = False,  # as in `attention`, within each row
     ) -> torch.Tensor:  # (1, h, N, d_k)
         "Attend to all rows of one shape at once, and lay what comes out end to end."
         shapes = list(self.counts.items())
@@ -51,7 +51,7 @@ class PackedRows:
             q_rows = _stand_up(q_rows, n, T)  # (n, h, T, d_k)
             k_rows = _stand_up(k_rows, n, S)
             v_rows = _stand_up(v_rows, n, S)
-            y = attention(q_rows, k_rows, v_rows, **options)  # (n, h, T, d_k)
+            y = attention(q_rows, k_rows, v_rows, None, is_causal)  # (n, h, T, d_k)
             parts.append(y.transpose(1, 2).flatten(0, 1))  # (n * T, h, d_k)
         return torch.cat(parts).transpose(0, 1)[None]
 
@@ -88,12 +88,12 @@ def encode_packed(
     "Every real token attends to all real tokens of its row."
     lengths = None if isinstance(stack.positions, DistanceBias) else row_lengths(real)
     if lengths is None:
-        return type(stack).forward(stack, x, mask=real[:, None, None])
+        return type(stack).forward(stack, x, real[:, None, None])
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     places = _places(lengths, order, x.shape[1])
     packed_x = x.flatten(0, 1)[places][None]  # (1, N, d_model)
     rows = PackedRows(lengths, lengths, order)
-    y = type(stack).forward(stack, packed_x, rows, rows.positions)
+    y = type(stack).forward(stack, packed_x, attend=rows, positions=rows.positions)
     return _lay_back(y, places, x)
 
 # %% ../../nbs/deeper/07_packing.ipynb #357a23c0
@@ -153,11 +153,11 @@ def packed(
         nonlocal wanted
         wanted = targets != IGNORE
 
-    def encode(stack, x, attend=attention, positions=None, mask=None, **options):
+    def encode(stack, x, mask=None, is_causal=False, attend=attention, positions=None):
         real = _rows_of(mask, x)
-        usual = attend is attention and positions is None and not options and stack.training
+        usual = attend is attention and positions is None and not is_causal and stack.training
         if real is None or not usual or _is_watched(stack):
-            return type(stack).forward(stack, x, attend, positions, mask=mask, **options)
+            return type(stack).forward(stack, x, mask, is_causal, attend, positions)
         return encode_packed(stack, x, real)
 
     def decode(decoder, x, memory, memory_mask=None, *others):

@@ -19,15 +19,16 @@ def attend_beams(
     q: torch.Tensor,  # (B * n, h, T, d_k), n neighbouring rows for each source
     k: torch.Tensor,  # (B, h, S, d_k)
     v: torch.Tensor,  # (B, h, S, d_v)
-    **options,  # for `attention`; a mask is (B, 1, 1, S)
+    mask: torch.Tensor | None = None,  # (B, 1, 1, S)
+    is_causal: bool = False,  # as in `attention`
 ) -> torch.Tensor:  # (B * n, h, T, d_v)
     "`attention` over a memory that several texts share: they are further queries of one source."
     n = len(q) // max(1, len(k))
     if n <= 1:
-        return attention(q, k, v, **options)
+        return attention(q, k, v, mask, is_causal)
     T = q.shape[2]
     together = q.unflatten(0, (-1, n)).transpose(1, 2).flatten(2, 3)  # (B, h, n * T, d_k)
-    y = attention(together, k, v, **options)  # (B, h, n * T, d_v)
+    y = attention(together, k, v, mask, is_causal)  # (B, h, n * T, d_v)
     return y.unflatten(2, (n, T)).transpose(1, 2).flatten(0, 1)
 
 
