@@ -151,12 +151,12 @@ def test_every_precision_gives_its_own_type(dtype):
 def test_a_layer_a_cache_and_a_recorder_take_it():
     layer, x = MultiHeadAttention(12, 3), n(2, 5, 12)
     attend = network(dtype=torch.float32)
-    y = layer(x, attend, is_causal=True)
+    y = layer(x, attend=attend, is_causal=True)
     cache = LayerCache(attend=attend)
-    steps = [layer(x[:, i : i + 1], cache, is_causal=True) for i in range(5)]
+    steps = [layer(x[:, i : i + 1], attend=cache, is_causal=True) for i in range(5)]
     assert_close(torch.cat(steps, dim=1), y)
     with record_attention(layer) as weights:
-        assert_close(layer(x, attend, is_causal=True), y)
+        assert_close(layer(x, attend=attend, is_causal=True), y)
     q, k = layer.split(layer.w_q(x)), layer.split(layer.w_k(x))
     assert_close(weights[""], attend.weights(q, k, is_causal=True).detach())
 

@@ -502,7 +502,7 @@ def test_nothing_is_kept_after_a_forward_pass(attend, name):
             kept.append(weakref.ref(self))
 
     with torch.autograd.graph.saved_tensors_hooks(Saved, lambda saved: saved.tensor):
-        result = layer(x, attend, is_causal=True, dropout=0.1)
+        result = layer(x, attend=attend, is_causal=True, dropout=0.1)
     watched = [weakref.ref(result)]
     assert kept and all(ref() is not None for ref in kept)  # the graph lives as long as the result
     copy.deepcopy(layer)  # a layer that held a part of a graph could not be copied
@@ -665,7 +665,7 @@ def test_wide_heads_work_inside_a_block():
     block = Block(HubConfig(vocab_size=7, max_len=9, d_model=12, n_heads=3, d_k=12)).eval()
     x = numbers(2, 5, 12)
     whole, cache = block(x, is_causal=True), LayerCache()
-    pieces = [block(x[:, i : i + 1], cache, is_causal=True) for i in range(5)]
+    pieces = [block(x[:, i : i + 1], attend=cache, is_causal=True) for i in range(5)]
     assert_close(torch.cat(pieces, dim=1), whole, **NEAR)
 
 

@@ -149,8 +149,8 @@ def theirs(**kwargs):
 
 def cached(layer, x, batch):
     cache = GrowingCache()
-    layer(n(batch, 2, 12), cache)
-    return layer(x, cache)
+    layer(n(batch, 2, 12), attend=cache)
+    return layer(x, attend=cache)
 
 
 # ---- 05
@@ -365,8 +365,8 @@ TABLE = {
         *words(LAYER),
         *layer_edges(LAYER),
         *layer_edges(TURNED),
-        ("another shape", lambda: LAYER(X, lambda q, k, v: v[..., 1:]), ValueError, "attend"),
-        ("no output", lambda: LAYER(X, lambda *qkv: None), TypeError, "attend", "NoneType"),
+        ("another shape", lambda: LAYER(X, attend=lambda q, k, v: v[..., 1:]), ValueError, "attend"),
+        ("no output", lambda: LAYER(X, attend=lambda *qkv: None), TypeError, "attend", "NoneType"),
         ("an option", lambda: LAYER(X, need_weights=True), TypeError, "", "need_weights"),
         ("mask", lambda: LAYER(X, mask=yes(2, 5, 5)), ValueError, "mask", "(2, 5, 5)"),
         (

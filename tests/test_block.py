@@ -286,7 +286,7 @@ def test_positions_are_put_around_what_each_block_calls(positions):
         nn.init.normal_(p)
     x, by_hand = n(2, 5, 12), n(2, 5, 12)
     for block in stack.blocks:
-        by_hand = block(by_hand, partial(stack.positions, attention), is_causal=True)
+        by_hand = block(by_hand, attend=partial(stack.positions, attention), is_causal=True)
     by_hand = stack.norm(by_hand)
     assert torch.equal(stack(x, is_causal=True), by_hand)
     same_for_all = [attention] * CONFIG.n_layers
@@ -303,7 +303,7 @@ def test_the_weights_of_attention_are_dropped_in_training_only():
 
     config, memory = replace(CONFIG, dropout=0.3, n_layers=1), n(2, 7, 12)
     for training in (True, False):
-        Stack(config).train(training)(X, keep)
+        Stack(config).train(training)(X, attend=keep)
         Decoder(config).train(training)(X, memory, attend=keep, attend_memory=keep)
     assert dropped == [0.3] * 3 + [0.0] * 3
 

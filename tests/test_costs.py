@@ -155,7 +155,7 @@ def test_the_formula_of_activations_is_what_autograd_keeps(form, bf16, monkeypat
         checkpoint_blocks(stack, True)
         less = kept_for_backward(stack, lambda: stack(x, is_causal=True))
         checkpoint_blocks(stack, False)
-        table = kept_for_backward(stack, lambda: stack(x, written, is_causal=True))
+        table = kept_for_backward(stack, lambda: stack(x, attend=written, is_causal=True))
     in_float32 = 10 * config.n_heads * config.head_width if bf16 else 0  # where rows are short
     assert on_a_cpu == kept + 3 * 48 * config.n_layers * in_float32
     weights = [m.weight.numel() for m in stack.modules() if isinstance(m, nn.Linear)]

@@ -18,7 +18,7 @@ def numbers(*shape, seed=0):
 def test_a_growing_cache_keeps_the_heads_of_keys_only():
     cache, layer = GrowingCache(), GroupedQueryAttention(24, 6, 2)
     assert cache.length == 0
-    layer(numbers(3, 5, 24), cache)
+    layer(numbers(3, 5, 24), attend=cache)
     assert cache.length == 5 and cache.keys[0].shape == (3, 2, 5, 4)
 
 

@@ -192,17 +192,17 @@ def test_rotary_and_grouped_heads_equal_llamas_layer(theta):
         for name in "qkvo":
             mine = getattr(ours, f"w_{name}")
             mine.weight.copy_(getattr(theirs, f"{name}_proj").weight)
-        got = ours(x, partial(rotary, Recorder(seen.append)), is_causal=True)
+        got = ours(x, attend=partial(rotary, Recorder(seen.append)), is_causal=True)
         assert_close(seen[0], weights, **NEAR)
         assert_close(got, out, **NEAR)
-        assert_close(ours(x, partial(rotary, attention), is_causal=True), out, **NEAR)
+        assert_close(ours(x, attend=partial(rotary, attention), is_causal=True), out, **NEAR)
         placed = Placed(ours, rotary)
         pieces = read_in_pieces(placed, x.split(2, dim=1), LayerCache(), is_causal=True)
         assert_close(pieces, out, **NEAR)
         for layer in (ours.w_q, ours.w_k):
             layer.weight.copy_(rotary_layout(layer.weight, 6, "interleaved"))
         attend = partial(InterleavedRotary(6, 16, base=theta), attention)
-        assert_close(ours(x, attend, is_causal=True), out, **NEAR)
+        assert_close(ours(x, attend=attend, is_causal=True), out, **NEAR)
 
 
 def test_interleaved_rotary_equals_gptjs():
@@ -236,6 +236,6 @@ def test_alibi_equals_blooms_layer(heads):
             rows = getattr(theirs, name).detach().unflatten(0, (heads, 3, 24 // heads))
             for i, layer in enumerate([ours.w_q, ours.w_k, ours.w_v]):
                 getattr(layer, name).copy_(rows[:, i].flatten(0, 1))
-        ours(x, partial(ALiBi(heads), Recorder(seen.append)), is_causal=True)
+        ours(x, attend=partial(ALiBi(heads), Recorder(seen.append)), is_causal=True)
     # theirs adds slope times place: in each row a constant away from minus slope times distance
     assert_close(seen[0], weights, **NEAR)

@@ -139,7 +139,7 @@ def in_pieces(layer, x, ahead=0, size=2):
     for piece in x.split(size, dim=1):
         n, keys = piece.shape[1], kept.length + piece.shape[1]
         mask = torch.ones(1, 1, n, keys, dtype=torch.bool).tril(keys - n + ahead)
-        outs.append(layer(piece, kept, mask=mask))
+        outs.append(layer(piece, attend=kept, mask=mask))
     return torch.cat(outs, dim=1)
 
 

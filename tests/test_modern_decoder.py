@@ -194,7 +194,7 @@ def test_no_word_sees_what_comes_after_it():
 
     def stream(x):
         for block in model.blocks:
-            x = block(x, attend, is_causal=True)
+            x = block(x, attend=attend, is_causal=True)
         return x
 
     assert_no_leak(stream, model.embed(tokens(2, 7)).detach(), allowed=causal_mask(7))

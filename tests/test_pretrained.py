@@ -301,7 +301,7 @@ def test_filtered_probabilities_are_theirs(decoder):
     ours, cache = from_hugging_face(decoder), KVCache(2)
     row = torch.tensor(PROMPTS[1:2])
     with torch.no_grad():
-        ours(row[:, :3], cache)
+        ours(row[:, :3], attend=cache)
         rest = row[:, 3:]
         mine = ours(rest, cache, cache.positions(rest.shape[1]))[:, -1] / 0.7
         logits = decoder(row).logits[:, -1] / 0.7

@@ -116,7 +116,7 @@ def test_qk_norm_is_that_of_qwen3():
         (inner.w_q.weight, theirs.q_proj.weight),
     ]
     same(
-        lambda x, mask: ours(x, attend, mask=mask, is_causal=True),
+        lambda x, mask: ours(x, attend=attend, mask=mask, is_causal=True),
         lambda x, mask: run(theirs, rotary, x, mask),
         pairs,
     )
@@ -129,7 +129,7 @@ def test_a_cap_is_that_of_gemma_2(cap):
     ours = take(grouped(), theirs)
     attend = partial(Rotary(D_K, T), partial(capped_attention, cap=cap))
     same(
-        lambda x, mask: ours(x, attend, mask=mask, is_causal=True),
+        lambda x, mask: ours(x, attend=attend, mask=mask, is_causal=True),
         lambda x, mask: run(theirs, rotary, x, mask),
         [(ours.w_k.weight, theirs.k_proj.weight)],
     )
@@ -142,7 +142,7 @@ def test_a_sink_is_that_of_gpt_oss():
     sink.score.data.copy_(theirs.sinks)
     attend = partial(Rotary(D_K, T), partial(sink, attention))
     same(
-        lambda x, mask: ours(x, attend, mask=mask, is_causal=True),
+        lambda x, mask: ours(x, attend=attend, mask=mask, is_causal=True),
         lambda x, mask: run(theirs, rotary, x, mask),
         [(sink.score, theirs.sinks), (ours.w_v.bias, theirs.v_proj.bias)],
     )
@@ -164,7 +164,7 @@ def test_a_gate_with_qk_norm_is_that_of_qwen3_next():
         ours.wrapper.norm_k.weight.copy_(1 + theirs.k_norm.weight)
     attend = partial(Rotary(D_K, T), attention)
     same(
-        lambda x, mask: ours(x, attend, mask=mask, is_causal=True),
+        lambda x, mask: ours(x, attend=attend, mask=mask, is_causal=True),
         lambda x, mask: run(theirs, rotary, x, mask),
         [(inner.w_o.weight, theirs.o_proj.weight)],
     )
@@ -204,7 +204,7 @@ def test_latent_attention_is_that_of_deepseek_v3(interleaved):
         (ours.norm.weight, theirs.kv_a_layernorm.weight),
     ]
     same(
-        lambda x, mask: ours(x, attend, mask=mask, is_causal=True),
+        lambda x, mask: ours(x, attend=attend, mask=mask, is_causal=True),
         lambda x, mask: run(theirs, rotary, x, mask),
         pairs,
     )
@@ -253,7 +253,7 @@ def test_local_and_global_layers_are_those_of_qwen3():
     cache[:] = [LayerCache(4), LayerCache(), LayerCache(4)]
     with torch.no_grad():
         logits = theirs(tokens).logits
-        assert_close(ours(tokens, attends), logits, atol=1e-4, rtol=1e-4)
+        assert_close(ours(tokens, attend=attends), logits, atol=1e-4, rtol=1e-4)
         pieces = read_in_pieces(ours, tokens.split([5, 1, 1, 3, 1, 1], dim=1), cache)
         assert_close(pieces, logits, atol=1e-4, rtol=1e-4)
         assert not torch.allclose(ours(tokens), logits, atol=1e-2)  # the windows matter
@@ -282,7 +282,7 @@ def test_a_cache_inside_changes_nothing(name):
     random_weights(layer).requires_grad_(False)
     x = n(2, 9, 16)
     placed = Placed(layer, positions)
-    whole = placed(x, attend, is_causal=True)
+    whole = placed(x, attend=attend, is_causal=True)
     cache = LayerCache(attend=attend)
     pieces = read_in_pieces(placed, x.split([4, 1, 3, 1], dim=1), cache, is_causal=True)
     assert_close(pieces, whole, atol=1e-5, rtol=1e-4)
@@ -296,11 +296,11 @@ def test_what_a_mask_hides_changes_nothing(name):
     changed = torch.cat([x[:, :6], n(2, 3, 16, seed=5)], dim=1)
     visible = (torch.arange(9) < 6)[None, None, None]
     before, after = (
-        layer(t, partial(positions, attend), mask=visible)[:, :6] for t in (x, changed)
+        layer(t, attend=partial(positions, attend), mask=visible)[:, :6] for t in (x, changed)
     )
     assert_close(before, after)
     nothing = torch.zeros(1, 1, 9, 9, dtype=torch.bool)
-    assert layer(x, partial(positions, attend), mask=nothing).isfinite().all()
+    assert layer(x, attend=partial(positions, attend), mask=nothing).isfinite().all()
 
 
 def test_a_query_that_may_attend_to_nothing_gets_zeros():
@@ -330,7 +330,7 @@ def test_layers_keep_the_type_of_their_weights(name, dtype):
     layer, attend, positions = layers()[name]
     if isinstance(attend, partial) and isinstance(attend.func, nn.Module):
         attend = partial(attend.func.to(dtype), attention)
-    y = layer.to(dtype)(n(2, 5, 16, dtype=dtype), partial(positions, attend), is_causal=True)
+    y = layer.to(dtype)(n(2, 5, 16, dtype=dtype), attend=partial(positions, attend), is_causal=True)
     assert y.dtype == dtype
 
 
@@ -415,7 +415,7 @@ TABLE = {
         *words(LatentAttention(12, 3, 5, 2)),
         (
             "an attend of another shape",
-            lambda: LatentAttention(12, 3, 5, 2)(n(2, 5, 12), lambda q, k, v: q),
+            lambda: LatentAttention(12, 3, 5, 2)(n(2, 5, 12), attend=lambda q, k, v: q),
             ValueError,
             "attend",
         ),
