@@ -346,7 +346,7 @@ def test_copied_weights_equal_torchs_layer(call, heads, bias, direction):
     weights = []
     out = ours(*args, Recorder(weights.append), mask=mask)
     assert_close(weights, [expected_weights], **NEAR)
-    for found in (out, ours(*args, written, mask=mask), ours(*args, mask=mask)):
+    for found in (out, ours(*args, attend=written, mask=mask), ours(*args, mask=mask)):
         for wanted in (expected, fused):
             same(found, wanted, list(args))
             same_weights(found, wanted, ours, theirs)
@@ -429,8 +429,8 @@ def test_with_a_cache_the_pieces_equal_the_whole(name, n_kv_heads, chunks):
             here = slice(start, start + n)
             at = torch.arange(start, start + n)
             start += n
-            got = layer(x[:, here], fused, at, is_causal=causal)
-            again = layer(x[:, here], recorded, at, is_causal=causal)
+            got = layer(x[:, here], attend=fused, positions=at, is_causal=causal)
+            again = layer(x[:, here], attend=recorded, positions=at, is_causal=causal)
             assert_close([got, again], [whole[:, here]] * 2, **NEAR)
             assert_close(kept[-1], weights[:, :, here, :start], **NEAR)
             assert fused.length == start and fused.buffer.k.shape[1] == n_kv_heads
@@ -678,7 +678,7 @@ def test_an_attend_that_gives_another_shape_is_named(kind):
         (lambda q, k, v: (v, q), TypeError, "tuple"),
         (lambda q, k, v: None, TypeError, "NoneType"),
     ]:
-        refuses(lambda: kind(12, 3)(*inputs, attend), error, "attend", came)
+        refuses(lambda: kind(12, 3)(*inputs, attend=attend), error, "attend", came)
 
 
 @pytest.mark.parametrize("attend", [attention, written])

@@ -365,7 +365,12 @@ TABLE = {
         *words(LAYER),
         *layer_edges(LAYER),
         *layer_edges(TURNED),
-        ("another shape", lambda: LAYER(X, attend=lambda q, k, v: v[..., 1:]), ValueError, "attend"),
+        (
+            "another shape",
+            lambda: LAYER(X, attend=lambda q, k, v: v[..., 1:]),
+            ValueError,
+            "attend",
+        ),
         ("no output", lambda: LAYER(X, attend=lambda *qkv: None), TypeError, "attend", "NoneType"),
         ("an option", lambda: LAYER(X, need_weights=True), TypeError, "", "need_weights"),
         ("mask", lambda: LAYER(X, mask=yes(2, 5, 5)), ValueError, "mask", "(2, 5, 5)"),

@@ -363,8 +363,8 @@ def test_a_block_respects_the_dropout_that_it_is_given():
         given.append(options["dropout"])
         return q
 
-    block(X, attend, dropout=0.9)
-    block(X, attend)
+    block(X, attend=attend, dropout=0.9)
+    block(X, attend=attend)
     assert given == [0.9, 0.0]
 
 
