@@ -125,16 +125,6 @@ def test_numbers_in_a_mask_are_added_and_causal_is_aligned_at_the_bottom_right()
     assert_close(attend(q, k, v, is_causal=True), attend(q, k, v, causal_mask(5, 6)))
 
 
-def test_dropout_drops_weights_and_none_is_the_default():
-    attend = network()
-    q, k, v = inputs()
-    assert_close(attend(q, k, v, dropout=0.0), attend(q, k, v))
-    ones = torch.ones_like(v)
-    torch.manual_seed(0)
-    y = attend(q, k, ones, dropout=0.5)
-    assert y.std() > 0.1 and abs(y.mean() - 1) < 0.3
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_every_precision_gives_its_own_type(dtype):
     attend = network(dtype=dtype)
@@ -211,7 +201,6 @@ test_bad_input = every_row(
         ("narrow keys", lambda: ATTEND(Q, K[..., :4], V), ValueError, "k"),
         ("too few values", lambda: ATTEND(Q, K, V[:, :, :5]), ValueError, "v"),
         ("a mask turned", lambda: ATTEND(Q, K, V, yes(7, 5)), ValueError, "mask"),
-        ("all dropped", lambda: ATTEND(Q, K, V, dropout=1.0), ValueError, "dropout"),
         ("nothing to scale", lambda: ATTEND(Q, K, V, scale=0.3), TypeError, ""),
     ]
 )

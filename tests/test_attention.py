@@ -18,13 +18,11 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from former_nb.attention.dot_product import attention, attention_weights
-from former_nb.attention.equivalent_forms import GrowingCache
 from former_nb.attention.flash import block_attention
 from former_nb.attention.kernels import merge_masks
 from former_nb.attention.mask_formats import to_torch_mha
 from former_nb.attention.mask_patterns import (
     document_mask,
-    masked_attention,
     sliding_window_mask,
 )
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
@@ -41,8 +39,6 @@ from former_nb.models.encoder_decoder import CrossAttention
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
 from former_nb.models.modern_decoder import GroupedQueryAttention
-from former_nb.models.packing import PackedRows
-from former_nb.models.two_stacks import attend_beams
 
 SHAPES = [  # B, h, T, S, d_k, d_v
     (2, 3, 5, 7, 11, 13),  # fewer queries than keys
@@ -249,35 +245,22 @@ def test_scaled_dot_product_attention(shape, kind):
     same(written(q, k, v, **how), expected, inputs)
 
 
-def test_a_scale_is_a_factor_on_the_queries_whatever_is_around_attention():
+def test_a_scale_is_a_factor_on_the_queries():
     q, k, v = (numbers(2, 4, 6, 8, seed=i) for i in range(3))
     factor = 0.3 * 8**0.5  # the usual scale is 1 / √8
-    flat = [t.transpose(0, 1).flatten(1, 2)[None] for t in (q, k, v)]  # (1, h, B * T, d_k)
-    window = sliding_window_mask(6, 3)
     around = {
+        "fused": attention,
         "written": written,
         "tiles": partial(block_attention, is_causal=True),
-        "rotary": partial(Rotary(8, 9), attention),
-        "a bias": partial(ALiBi(4), attention),
-        "a mask": masked_attention(window),
-        "a window": SlidingWindow(3),
         "a recorder": Recorder(lambda weights: None),
-        "beams": lambda q, *kv, **options: attend_beams(q, *(t[:1] for t in kv), **options),
     }
     for name, attend in around.items():
         expected = attend(factor * q, k, v)
         assert_close(attend(q, k, v, scale=0.3), expected, msg=lambda m, n=name: f"{n}: {m}")
         assert not torch.allclose(attend(q, k, v), expected, atol=1e-3), name
-    for make in (LayerCache, GrowingCache):
-        assert_close(make()(q, k, v, scale=0.3), make()(factor * q, k, v))
-    rows = PackedRows([6, 6], [6, 6], [0, 1])
-    assert_close(rows(*flat, scale=0.3), rows(factor * flat[0], *flat[1:]))
-    weights = []
-    Recorder(weights.append)(q, k, v, scale=0.3)
-    assert_close(weights[0], attention_weights(q, k, scale=0.3))
-    layer, x = MultiHeadAttention(12, 3), numbers(2, 5, 12)
-    assert_close(layer(x, scale=0.5), layer(x))  # 1 / √4
-    assert_close(attention(q, k, v, scale=0.0), v.mean(2, keepdim=True).expand_as(v))
+    scaled = partial(attention, scale=0.3)  # within whatever is around it
+    for make in (LayerCache, partial(SlidingWindow, 3)):
+        assert_close(make(attend=scaled)(q, k, v), make()(factor * q, k, v))
 
 
 def test_a_layer_with_a_bias_at_its_output_alone():
@@ -344,7 +327,7 @@ def test_copied_weights_equal_torchs_layer(call, heads, bias, direction):
     expected, expected_weights = theirs(x, source, source, average_attn_weights=False, **how)
     fused = theirs(x, source, source, need_weights=False, **how)[0]
     weights = []
-    out = ours(*args, Recorder(weights.append), mask=mask)
+    out = ours(*args, mask=mask, attend=Recorder(weights.append))
     assert_close(weights, [expected_weights], **NEAR)
     for found in (out, ours(*args, attend=written, mask=mask), ours(*args, mask=mask)):
         for wanted in (expected, fused):
@@ -481,15 +464,6 @@ def test_dropout_is_off_in_eval_and_the_weights_recorded_are_those_before_it():
         assert_close(with_weights(block, x)[1], weights)
 
 
-@pytest.mark.parametrize("attend", [attention, written])
-def test_dropout_keeps_the_mean(attend):
-    torch.manual_seed(0)
-    q, k, v = (numbers(1, 1, 3, 4, seed=i).expand(20_000, 1, 3, 4) for i in range(3))
-    out = attend(q, k, v, dropout=0.3)
-    assert_close(out.mean(0), attention(q[:1], k[:1], v[:1])[0], atol=0.03, rtol=0)
-    assert (out == 0).all(-1).any()  # all three weights dropped: about 0.3 ** 3 of the rows
-
-
 @pytest.mark.parametrize("name", ["rotary", "relative"])
 @pytest.mark.parametrize("attend", [attention, written])
 def test_nothing_is_kept_after_a_forward_pass(attend, name):
@@ -502,7 +476,7 @@ def test_nothing_is_kept_after_a_forward_pass(attend, name):
             kept.append(weakref.ref(self))
 
     with torch.autograd.graph.saved_tensors_hooks(Saved, lambda saved: saved.tensor):
-        result = layer(x, attend=attend, is_causal=True, dropout=0.1)
+        result = layer(x, attend=attend, is_causal=True)
     watched = [weakref.ref(result)]
     assert kept and all(ref() is not None for ref in kept)  # the graph lives as long as the result
     copy.deepcopy(layer)  # a layer that held a part of a graph could not be copied
@@ -533,7 +507,6 @@ WAYS = {
     "rotary, grouped": (dict(name="rotary", n_kv_heads=2), dict(is_causal=True)),
     "alibi": (dict(name="alibi"), dict(is_causal=True, attend=written)),
     "relative, mask": (dict(name="relative"), dict(mask=True)),
-    "dropout": ({}, dict(is_causal=True, attend=written, dropout=0.2)),
 }
 
 
@@ -600,7 +573,7 @@ class Named(nn.Module):
         return self.layer(*inputs, mask=mask, **self.options)
 
 
-@pytest.mark.parametrize("case", [case for case in WAYS if case != "dropout"])
+@pytest.mark.parametrize("case", WAYS)
 def test_the_layer_exports_for_any_batch_and_length(case):
     layer, x, call = way(case)
     tensors = {name: call.pop(name) for name in ("memory", "mask") if name in call}
@@ -674,9 +647,9 @@ def test_an_attend_that_gives_another_shape_is_named(kind):
     x = numbers(2, 5, 12)
     inputs = (x, x) if kind is CrossAttention else (x,)
     for attend, error, came in [
-        (lambda q, k, v: v[..., :2], ValueError, "(2, 3, 5, 2)"),
-        (lambda q, k, v: (v, q), TypeError, "tuple"),
-        (lambda q, k, v: None, TypeError, "NoneType"),
+        (lambda q, k, v, *rest: v[..., :2], ValueError, "(2, 3, 5, 2)"),
+        (lambda q, k, v, *rest: (v, q), TypeError, "tuple"),
+        (lambda q, k, v, *rest: None, TypeError, "NoneType"),
     ]:
         refuses(lambda: kind(12, 3)(*inputs, attend=attend), error, "attend", came)
 

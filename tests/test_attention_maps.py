@@ -185,7 +185,7 @@ def test_a_recorder_stands_inside_of_positions_options_and_a_cache():
     for attend, options, wanted in [
         (attention, {}, attention_weights(q, k)),
         (attention, dict(mask=mask), attention_weights(q, k, mask)),
-        (partial(attention, mask=mask), {}, attention_weights(q, k, mask)),
+        (partial(attention, scale=0.3), {}, attention_weights(q, k, scale=0.3)),
         (masked_attention(mask), {}, attention_weights(q, k, mask)),
         (
             partial(Rotary(6, 9), masked_attention(mask)),
@@ -194,9 +194,9 @@ def test_a_recorder_stands_inside_of_positions_options_and_a_cache():
         ),
         (partial(Rotary(6, 9), attention), {}, attention_weights(*turned)),
         (
-            partial(ALiBi(4), partial(attention, is_causal=True)),
-            {},
-            attention_weights(q, k, bias, is_causal=True),
+            partial(ALiBi(4), partial(attention, scale=0.3)),
+            dict(is_causal=True),
+            attention_weights(q, k, bias, is_causal=True, scale=0.3),
         ),
     ]:
         assert torch.equal(inside(attend)(q, k, v, **options), attend(q, k, v, **options))

@@ -130,7 +130,6 @@ def test_a_gradient_of_the_gradient_is_refused():
         ("block_size", 0, ValueError),
         ("block_size", 2.5, TypeError),
         ("mask", causal_mask(5), ValueError),  # what tiles cannot do
-        ("dropout", 0.1, ValueError),
     ],
 )
 def test_bad_input_gets_one_sentence(name, wrong, kind):

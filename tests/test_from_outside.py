@@ -27,7 +27,7 @@ from former_nb.decoding.decode_step import StaticCache
 from former_nb.decoding.translating import Translation, translate
 from former_nb.inspection.lens import edit_stream
 from former_nb.inspection.viewer import view
-from former_nb.models.block import Block, Stack
+from former_nb.models.block import Stack
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention, make_model
 from former_nb.models.generator import LanguageModel
@@ -353,19 +353,6 @@ test_what_people_try_gets_a_sentence = every_row(
         ),
     ]
 )
-
-
-def test_a_block_respects_the_dropout_that_it_is_given():
-    block = Block(TransformerConfig(7, 8, d_model=16, n_heads=2, dropout=0.0)).eval()
-    given = []
-
-    def attend(q, k, v, **options):
-        given.append(options["dropout"])
-        return q
-
-    block(X, attend=attend, dropout=0.9)
-    block(X, attend=attend)
-    assert given == [0.9, 0.0]
 
 
 # ---- weights that are no plain numbers, or no numbers

@@ -117,7 +117,7 @@ def test_rotary_turns_each_pair_from_its_first_feature_to_its_second(layout):
     kind = Rotary if layout == "half" else InterleavedRotary
     rotary, angle = kind(4, 9, base=100.0), torch.tensor([1.0, 0.1])
 
-    def see(q, k, v):  # what attention is called with
+    def see(q, k, v, mask, is_causal):  # what attention is called with
         for turned in (q, k, rotary.turn(x)):
             assert_close(turned[0, 0, 0], x[0, 0, 0])
             assert_close(turned[0, 0, 1, first], angle.cos())
@@ -142,7 +142,7 @@ def test_the_angles_are_those_of_the_formula_to_the_last_digit_of_float32(d_k):
 def test_tokens_are_where_positions_say():
     rotary, q = Rotary(4, 9), numbers(1, 1, 9, 4)
 
-    def see(q, k, v):
+    def see(q, k, v, mask, is_causal):
         return torch.cat([q, k], dim=1)
 
     whole = rotary(see, q, q, q)

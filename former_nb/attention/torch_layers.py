@@ -14,8 +14,8 @@ def mha_from_torch(
     theirs: nn.MultiheadAttention,  # with batch_first=True and keys and values as wide as queries
     kind: type[MultiHeadAttention] = MultiHeadAttention,  # or a class with the same parameters
 ) -> MultiHeadAttention:  # the same function
-    """Our layer with the weights of `theirs`. Its dropout stays behind: ours is an option of each
-    call. Raises `ValueError` if ours cannot be the same."""
+    """Our layer with the weights of `theirs`. Its dropout stays behind: ours drops no weights.
+    Raises `ValueError` if ours cannot be the same."""
     check_type("theirs", theirs, nn.MultiheadAttention)
     d_model = theirs.embed_dim
     came = {

@@ -45,15 +45,13 @@ def block_from_torch(
     theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer,  # batch_first=True
 ) -> Block:  # the same function
     """Our block with the weights of PyTorch's layer. Raises `ValueError` for one that ours cannot
-    be."""
+    be. In training, theirs drops weights of attention, too; ours drops what each part writes."""
     if not isinstance(theirs, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
         kinds = "nn.TransformerEncoderLayer or nn.TransformerDecoderLayer"
         raise TypeError(f"theirs: expected {kinds}, got {type(theirs).__name__}")
     cross = isinstance(theirs, nn.TransformerDecoderLayer)
     names = {f: name for name, (f, _) in ACTIVATIONS.items()}
     dropouts = {part.p for part in theirs.children() if isinstance(part, nn.Dropout)}
-    layers = [part for part in theirs.children() if isinstance(part, nn.MultiheadAttention)]
-    dropouts |= {layer.dropout for layer in layers}  # of the weights
     usual = theirs.linear1.bias is not None and theirs.norm1.eps == 1e-5 and len(dropouts) == 1
     if theirs.activation not in names or not usual:
         wanted = "ReLU or GELU, biases, layer_norm_eps=1e-5, one dropout everywhere"
