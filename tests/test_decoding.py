@@ -443,7 +443,7 @@ def test_the_loop_of_the_lesson_goes_on_where_it_was_asked_last():
 
 def used_cache():
     cache = KVCache(2)
-    MODEL(torch.tensor([[5, 6, 7]]), cache)
+    language_model()(torch.tensor([[5, 6, 7]]), cache)
     return cache
 
 
