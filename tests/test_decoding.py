@@ -441,6 +441,12 @@ def test_the_loop_of_the_lesson_goes_on_where_it_was_asked_last():
     assert decoding.generate(model, prompts, 0).equal(prompts)
 
 
+def used_cache():
+    cache = KVCache(2)
+    language_model()(torch.tensor([[5, 6, 7]]), cache)
+    return cache
+
+
 BAD_WRITING = [
     (dict(model=None), TypeError, "model", "None"),
     (dict(prompts=[[5, 6]]), TypeError, "prompts", "list"),
@@ -449,6 +455,7 @@ BAD_WRITING = [
     (dict(pick=Sampling()), TypeError, "pick", "Sampling"),
     (dict(cache=attention), TypeError, "cache", "function"),
     (dict(cache=[attention, None]), TypeError, "cache", "None"),
+    (dict(cache=used_cache()), ValueError, "cache", "one with 3 tokens"),
     (dict(max_new_tokens=24), ValueError, "max_new_tokens", "24"),
 ]
 

@@ -136,7 +136,12 @@ class Sink(nn.Module):
     ) -> torch.Tensor:  # (B, h, T, d_v)
         "Put a key and a value of zeros in front, and the sink's score in the mask."
         sizes = check_tensor("q", q, "B h T d_k", h=len(self.score))
-        check_that(not hasattr(attend, "length"), "attend", "no cache; put it outside", attend)
+        check_that(
+            not hasattr(attend, "length"),
+            "attend",
+            "a function without memory; a cache goes around the sink",
+            attend,
+        )
         T = sizes["T"]
         S = k.shape[2]
         check_over("mask", mask, (*q.shape[:3], S))

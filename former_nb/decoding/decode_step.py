@@ -310,10 +310,10 @@ class DecodeStep:
     """What a model computes for one new token of each row, written out with its weights.
 
     It is called as the model is, and gives the same logits to rounding. The weights are copied
-    where they are multiplied, by columns. A prompt, or anything else than one token and a plain
-    cache, goes through the model's own modules, in eval mode. So does every token until one came
-    out the same both ways, and the rest of a text in which the model has changed; the next text
-    begins with another copy.
+    where they are multiplied, by columns. A prompt, or anything else than one token at the next
+    position of a plain cache, goes through the model's own modules, in eval mode. So does every
+    token until one came out the same both ways, and the rest of a text in which the model has
+    changed; the next text begins with another copy.
     """
 
     def __init__(

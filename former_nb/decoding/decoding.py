@@ -46,7 +46,7 @@ def next_tokens(
         if cache is None:
             logits = model(tokens)[:, -1]  # (B, vocab_size)
         else:
-            positions = torch.arange(start, T, device="cpu")
+            positions = torch.arange(start, T, device="cpu")  # where a look costs no wait
             logits = model(tokens[:, start:], cache, positions)[:, -1]
             start = T
         new = pick(logits)  # (B,)

@@ -47,6 +47,8 @@ def check_writing(
         check_that(max_new_tokens <= max(most, 0), "max_new_tokens", wanted, max_new_tokens)
     keeps = cache is None or isinstance(cache, list) and all(map(callable, cache))
     check_that(keeps, "cache", "None, or a cache such as `KVCache(n_layers)`", cache, TypeError)
+    used = max((getattr(layer, "length", 0) for layer in cache or []), default=0)
+    check_that(used == 0, "cache", "one that has read nothing yet", f"one with {used} tokens")
 
 
 def _refuse_text(prompts):

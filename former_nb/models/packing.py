@@ -63,7 +63,7 @@ def _stand_up(t, n, length):  # n rows, (h, n * length, d) -> (n, h, length, d)
 def row_lengths(
     real: torch.Tensor,  # (B, T) boolean, False = padding
 ) -> list[int] | None:  # tokens of each row; None on a device, compiled, or with other pads
-    "How long the rows are, if pads stand only on their right and no device has to be waited for."
+    "How long the rows are, if pads are only on their right and no device has to be waited for."
     if real.device.type != "cpu" or torch.compiler.is_compiling() or len(real) == 0:
         return None
     lengths = real.sum(dim=1)
@@ -84,7 +84,7 @@ def encode_packed(
     stack: nn.Module,  # a `Stack`
     x: torch.Tensor,  # (B, T, d_model)
     real: torch.Tensor,  # (B, T) boolean, False = padding
-) -> torch.Tensor:  # (B, T, d_model); what stands at pads means nothing
+) -> torch.Tensor:  # (B, T, d_model); what is at pads means nothing
     "Every real token attends to all real tokens of its row."
     lengths = None if isinstance(stack.positions, DistanceBias) else row_lengths(real)
     if lengths is None:
@@ -160,13 +160,21 @@ def packed(
             return type(stack).forward(stack, x, mask, is_causal, attend, positions)
         return encode_packed(stack, x, real)
 
-    def decode(decoder, x, memory, memory_mask=None, *others):
-        attend, attend_memory, positions = others
+    def decode(
+        decoder,
+        x,
+        memory,
+        memory_mask=None,
+        attend=attention,
+        attend_memory=attention,
+        positions=None,
+    ):
+        real = _rows_of(memory_mask, x)
         usual = attend is attention and attend_memory is attention
         usual = usual and positions is None and decoder.training
-        real = _rows_of(memory_mask, x)
         if wanted is None or real is None or not usual or _is_watched(decoder):
-            return type(decoder).forward(decoder, x, memory, memory_mask, *others)
+            others = (memory_mask, attend, attend_memory, positions)
+            return type(decoder).forward(decoder, x, memory, *others)
         return decode_packed(decoder, x, memory, real, wanted)
 
     def only_wanted(head, inputs):

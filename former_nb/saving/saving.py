@@ -7,11 +7,6 @@ carry the SHA-256 of every other file of the folder, and `load_model` compares.
 Three trained models travel with the package, `names`, `numbers` and `shakespeare`. `load_model`
 takes their names, too, where no folder is called so, and it never asks the hub. It makes each class
 of model that has entered itself (`Pretrained`), and reads folders of Hugging Face's.
-
-Version 0.1 gave the tensors other names and kept queries, keys and values in one matrix. Its
-folders are read all the same, and a warning says so. Saved again, they have the names of today.
-What no class computes any more is refused by name, such as relative positions, which version 0.1
-learned in each layer and we learn once.
 """
 
 import hashlib

@@ -7,9 +7,8 @@ its files of weights refuse a matrix that has two names, as embeddings and a tie
 trains is your model:
 
     rows = encode_texts(names, tokenizer)
-    trainer = Trainer(
-        ForTrainer(model), arguments, train_dataset=rows, data_collator=by_name(collate)
-    )
+    by_names = by_name(collate)
+    trainer = Trainer(ForTrainer(model), arguments, data_collator=by_names, train_dataset=rows)
     trainer.train()
     save_model("runs/mine", model, tokenizer)
 """
