@@ -404,7 +404,13 @@ TABLE = {
         ("batch", lambda: CROSS(X, n(4, 7, 12)), ValueError, "memory", "(4, 7"),
         ("pair", lambda: CROSS(X, CROSS.project(n(4, 7, 12))), ValueError, "k", "(4, 3"),
         ("S = 0", lambda: CROSS(X, n(2, 0, 12)), zeros(2, 5, 12)),
-        ("no output", lambda: CROSS(X, X, lambda *qkv: None), TypeError, "attend", "NoneType"),
+        (
+            "no output",
+            lambda: CROSS(X, X, attend=lambda *qkv: None),
+            TypeError,
+            "attend",
+            "NoneType",
+        ),
     ],
     "record_attention": [
         (

@@ -12,10 +12,11 @@ from inspect import signature
 import pytest
 import torch
 from cli_tools import done, former, refused
-from refusals import every_row, refuses
+from refusals import every_row, refuses, shape
 from safetensors.torch import load_file, save_file
 
 import former_nb
+from former_nb.attention.dot_product import attention
 from former_nb.attention.since_llama import LatentAttention
 from former_nb.base.core import set_seed
 from former_nb.data import CharTokenizer, TextTokenizer, TokenizerPair, make_batches
@@ -324,18 +325,22 @@ X = torch.randn(2, 3, 16)
 MASK = torch.ones(3, 3, dtype=torch.bool)
 ROWS = torch.zeros(2, 3, dtype=torch.int64)
 WRONG = (TypeError, "attend", "bool of shape (3, 3)")
+SWAPPED = (TypeError, "mask", "function")
 TEXT = (TypeError, "prompts", "ROMEO")
 
 
 test_what_people_try_gets_a_sentence = every_row(
     [
-        ("a mask for attend", lambda: LAYER(X, MASK), *WRONG),
-        ("its name", tells(lambda: LAYER(X, MASK), "mask=mask"), bool),
-        ("None for attend", lambda: LAYER(X, None), TypeError, "attend", "NoneType"),
-        *((f"a stack, {p}", lambda s=s: s(X, MASK), *WRONG) for p, s in STACKS.items()),
-        ("a block", lambda: STACKS["learned"].blocks[0](X, MASK), *WRONG),
-        ("a memory", lambda: CrossAttention(16, 2)(X, X, MASK), *WRONG),
-        ("a latent", lambda: LatentAttention(16, 2, 4, 2)(X, MASK), *WRONG),
+        ("a mask", lambda: LAYER(X, MASK), shape(2, 3, 16)),
+        ("a function for a mask", lambda: LAYER(X, attention), *SWAPPED),
+        ("its name", tells(lambda: LAYER(X, attention), "attend=function"), bool),
+        ("a mask for attend", lambda: LAYER(X, attend=MASK), *WRONG),
+        ("None for attend", lambda: LAYER(X, attend=None), TypeError, "attend", "NoneType"),
+        *((f"a stack, {p}", lambda s=s: s(X, attention), *SWAPPED) for p, s in STACKS.items()),
+        ("a stack of functions", lambda: STACKS["learned"](X, [attention]), *SWAPPED[:2], "list"),
+        ("a block", lambda: STACKS["learned"].blocks[0](X, attention), *SWAPPED),
+        ("a memory", lambda: CrossAttention(16, 2)(X, X, attention), *SWAPPED),
+        ("a latent", lambda: LatentAttention(16, 2, 4, 2)(X, attention), *SWAPPED),
         ("lesson 12", lambda: ModernDecoder(9, 9, 16, 2, 1, 1, 8)(ROWS, MASK), *WRONG),
         ("a text", lambda: former_nb.generate(MODEL, "ROMEO:", 3), *TEXT),
         ("texts", lambda: generate_rows(MODEL, ["ROMEO:"], 3), *TEXT),
