@@ -155,6 +155,9 @@ def cached(layer, x, batch):
 # ---- 05
 
 
+ROWS_OF_3 = torch.arange(5).expand(3, 5)
+
+
 def places(call):
     "What is refused as the positions of five words."
     below = torch.arange(-1, 4)
@@ -163,6 +166,7 @@ def places(call):
         ("positions are a number", lambda: call(3), TypeError, "positions", "int"),
         ("positions are no integers", lambda: call(torch.rand(5)), TypeError, "positions", "float"),
         ("too few positions", lambda: call(torch.arange(4)), ValueError, "positions", "(4,)"),
+        ("another batch of them", lambda: call(ROWS_OF_3), ValueError, "positions", "(3, 5)"),
     ]
 
 

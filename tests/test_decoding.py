@@ -466,6 +466,31 @@ def test_what_the_loop_of_the_lesson_cannot_use_is_named(row):
     refuses(lambda: decoding.generate(**how), *row[1:])
 
 
+def test_the_loop_of_the_lesson_goes_on_in_a_window_as_far_as_distances_go():
+    model, prompts = language_model(0, "rotary").eval(), torch.tensor([[5, 6, 7]])
+    far = decoding.generate(model, prompts, 40, cache=KVCache(2, 4))
+    assert far.tolist() == generate_rows(
+        model, [[5, 6, 7]], 40, greedy, window=4, eos_token_ids=None, suppress_tokens=()
+    )
+    learned = language_model(0, "learned").eval()
+    how = dict(cache=KVCache(2, 4))
+    refuses(lambda: decoding.generate(learned, prompts, 40, **how), ValueError, "max_new_tokens")
+
+
+class WithOwnConfig(torch.nn.Module):
+    "A model of a reader's own, whose configuration is none of ours."
+
+    config = {"n_layer": 1}
+
+    def forward(self, tokens):
+        return torch.nn.functional.one_hot((tokens + 1) % 9, 9).float()
+
+
+def test_the_loop_of_the_lesson_takes_a_model_with_any_configuration():
+    found = decoding.generate(WithOwnConfig(), torch.tensor([[5]]), 3)
+    assert found.tolist() == [[5, 6, 7, 8]]
+
+
 def test_wrappers_nest_as_the_settings_do():
     logits = 3 * torch.randn(6, 40, generator=torch.Generator().manual_seed(0))
     prompts = [[5, 6], [7, 8, 9], [5], [6], [7, 7], [9]]
@@ -955,6 +980,7 @@ BAD_BEAMS = [
     (dict(prompts=[[5], [5, 6]]), ValueError, ""),  # PyTorch's own sentence
     (dict(eos_token_ids=99), ValueError, "eos_token_ids", "99"),
     (dict(suppress_tokens=["a"]), ValueError, "suppress_tokens", "a"),
+    (dict(cache=used_cache()), ValueError, "cache", "one with 3 tokens"),
 ]
 
 

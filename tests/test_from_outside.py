@@ -37,6 +37,7 @@ from former_nb.models.modern_decoder import ModernDecoder
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training import Checkpoint, SaveBest, TensorBoard, TrainingConfig, fit, plot_history
+from former_nb.training.callbacks import Callback
 from former_nb.training.trainer import ForTrainer, by_name
 
 # ---- two vocabularies, and a tokenizer of one's own
@@ -112,6 +113,29 @@ def test_each_side_of_a_pair_belongs_to_its_weights(two, tmp_path):
     other = (SOURCE, CharTokenizer("uvwxzy"))
     TokenizerPair(*other).save(tmp_path)
     refused(former("translate", "--model", tmp_path, "a"), "tokenizer.json", "does not belong")
+
+
+def test_an_heir_is_a_kind_of_its_own_and_says_what_is_saved(tmp_path):
+    class Shout(CharTokenizer):
+        def encode(self, text):
+            return super().encode(text.lower())
+
+    try:
+        assert Shout.kind == "Shout" and KINDS["char"] is CharTokenizer
+        assert type(load_model("names").tokenizer) is CharTokenizer
+    finally:
+        KINDS.pop("Shout")
+
+    class Silent(Words):
+        def __init__(self, words):  # which no `to_dict` tells
+            super().__init__()
+            self.words = words
+
+    KINDS.pop("Silent")
+    silent = Silent(["ab", "ba"])
+    for tokenizer in (silent, TokenizerPair(silent, TARGET)):
+        refuses(lambda t=tokenizer: t.save(tmp_path), TypeError, "tokenizer", "Silent")
+    assert not (tmp_path / "tokenizer.json").exists()
 
 
 def test_a_tokenizer_of_ones_own_is_saved_under_its_name(tmp_path):
@@ -245,6 +269,14 @@ def test_the_callable_package_is_the_function_for_all_purposes():
 # ---- Hugging Face's Trainer
 
 
+def test_weights_with_two_names_are_read_wherever_the_model_is():
+    config = TransformerConfig(7, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16)
+    outer = torch.nn.Sequential(ForTrainer(LanguageModel(config)))
+    state = {name: weight + 1 for name, weight in outer.state_dict().items()}
+    outer.load_state_dict(state)
+    assert all(torch.equal(weight, state[name]) for name, weight in outer.state_dict().items())
+
+
 def test_their_trainer_trains_saves_and_goes_on(tmp_path):
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
@@ -312,6 +344,17 @@ def test_a_run_without_validation_keeps_its_last_weights(tmp_path):
     assert torch.equal(kept[-1], alone.head.weight) and len(kept) == 3
     assert torch.equal(alone.head.weight, with_valid.head.weight)  # whose last loss is the lowest
     plot_history(blind).to_dict()
+    stopped, done = LanguageModel(config), []
+
+    class Stop(Callback):
+        def on_step_end(self, run):  # one step after an evaluation
+            done.append(stopped.head.weight.detach().clone())
+            if len(done) == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(stopped, train, None, plan, callbacks=[Stop()], device="cpu", progress=False)
+    assert torch.equal(stopped.head.weight, done[-1])
     refuses(lambda: fit(alone, train, None, replace(plan, patience=1)), ValueError, "patience", "1")
 
 

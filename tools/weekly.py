@@ -111,7 +111,7 @@ def main(argv=None):
         found = row(args.name, args.report)
         print(f"{args.name}: {verdict(found)}")
     else:
-        found = [read(file) for file in args.files]
+        found = [run for file in args.files if (run := read(file))]
         print(markdown(found))
     text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     args.out.write_text(text, encoding="utf-8", newline="\n")

@@ -43,11 +43,12 @@ class Positions(nn.Module):
         positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
     ) -> torch.Tensor:  # (B, T, d_model)
         "Add the row of each position. Raises `ValueError` if the table has no such row."
-        T = check_tensor("x", x, "B T d_model", d_model=self.d_model)["T"]
+        check_tensor("x", x, "B T d_model", d_model=self.d_model)
+        B, T, _ = x.shape
         if positions is None:
             check_that(T <= self.max_len, "x", f"at most max_len = {self.max_len} positions", T)
             return x + self.table[:T]
-        check_positions(positions, T, self.max_len)
+        check_positions(positions, T, self.max_len, B=B)
         return x + self.table[positions]
 
 
@@ -154,16 +155,17 @@ class Rotary(FixedTable):
         positions: torch.Tensor | None = None,  # as for `forward`
     ) -> torch.Tensor:  # (B, h, T, d_k)
         "Turn each token by its position. Without positions, `max_len` tokens at most."
-        cos, sin = self.rows(positions, t.shape[2])  # each (T, d_k / 2), or (B, 1, T, d_k / 2)
+        B, _, T, _ = t.shape
+        cos, sin = self.rows(positions, T, B)  # each (T, d_k / 2), or (B, 1, T, d_k / 2)
         return rotate(t, cos, sin)
 
-    def rows(self, positions, T):  # of T tokens
+    def rows(self, positions, T, B=1):  # of B texts of T tokens
         "The cosines and sines of these positions."
         cos, sin = self.table
         if positions is None:
             check_that(T <= self.max_len, "q", f"at most max_len = {self.max_len} positions", T)
             return cos[:T], sin[:T]
-        check_positions(positions, T)
+        check_positions(positions, T, B=B)
         if goes_beyond(positions, self.max_len):
             cos, sin = rotary_table(positions, self.frequency).to(cos.device)
         else:

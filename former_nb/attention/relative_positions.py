@@ -58,7 +58,8 @@ class InterleavedRotary(Rotary):
         positions: torch.Tensor | None = None,  # as for `Rotary`
     ) -> torch.Tensor:  # (B, h, T, d_k)
         "Turn each token by its position."
-        cos, sin = self.rows(positions, t.shape[2])  # each (T, d_k / 2), or (B, 1, T, d_k / 2)
+        B, _, T, _ = t.shape
+        cos, sin = self.rows(positions, T, B)  # each (T, d_k / 2), or (B, 1, T, d_k / 2)
         return rotate_interleaved(t, cos, sin)
 
 # %% ../../nbs/deeper/05_relative_positions.ipynb #6f2b378e

@@ -235,11 +235,12 @@ def check_positions(
     T: int,  # number of tokens
     max_len: int = LARGEST,  # positions are 0 to max_len - 1
     axes: str | None = None,  # (T,) or (B, T) if left out
+    **sizes: int,  # B, where it is known
 ) -> None:
     "Raise `TypeError` or `ValueError` unless these are positions of T tokens. As `check_ids`."
     if axes is None:
         axes = "B T" if getattr(positions, "ndim", 1) == 2 else "T"
-    check_ids("positions", positions, max_len, axes, T=T)
+    check_ids("positions", positions, max_len, axes, T=T, **sizes)
 
 
 def check_over(

@@ -18,12 +18,13 @@ def check_name(name: str, folder: Path) -> str:
         expected = "small letters, digits and _, a letter first, such as 'vowels'"
         raise ValueError(f"name: expected {expected}, got {name!r:.80}")
     if stem in TASKS:
-        raise ValueError(f"name: expected a new one; {stem!r} is a task of the package")
+        raise ValueError(f"name: expected a new one, got {stem!r}, a task of the package")
     if (folder / f"{stem}.py").exists():
-        raise ValueError(f"name: '{stem}.py' is there already; it was left as it is")
+        left = "is there already and was left as it is"
+        raise ValueError(f"name: expected a new one, got {stem!r}; {stem}.py {left}")
     if stem in sys.stdlib_module_names or find_spec(stem):
         hidden = f"{stem}.py would hide the Python module {stem!r}"
-        raise ValueError(f"name: expected one that no module has; {hidden}")
+        raise ValueError(f"name: expected one that no module has, got {stem!r}; {hidden}")
     return stem
 
 

@@ -125,7 +125,8 @@ class TextTokenizer:
     stops: dict = {"eos_token_ids": EOS, "suppress_tokens": (PAD, BOS, UNK)}  # `stream`'s
 
     def __init_subclass__(cls):
-        cls.kind = cls.kind or cls.__name__
+        if "kind" not in vars(cls):  # an heir is of another kind
+            cls.kind = cls.__name__
         KINDS[cls.kind] = cls
 
     def __init__(
@@ -192,6 +193,7 @@ class TextTokenizer:
 
     def save(self, folder: str | Path) -> None:
         "Write `tokenizer.json` into `folder`, which is made where it is missing."
+        check_savable(self)
         _write(self.to_dict(), folder)
 
 
@@ -211,6 +213,20 @@ def _has(tokenizer, name):
     if member is None:  # `vocab_size` may be set by `__init__`
         return hasattr(tokenizer, name)
     return member is not getattr(TextTokenizer, name, None)
+
+
+def check_savable(
+    tokenizer: TextTokenizer,
+) -> None:
+    "Raise `TypeError` unless `from_dict` makes it again of what its `to_dict` says."
+    kind = type(tokenizer)
+    try:
+        again = kind.from_dict(tokenizer.to_dict())
+        fits = again.vocab_size == tokenizer.vocab_size
+    except (TypeError, ValueError, KeyError, AttributeError):
+        fits = False
+    wanted = "one whose `to_dict` says all that its `from_dict` needs"
+    check_that(fits, "tokenizer", wanted, kind.__name__, TypeError)
 
 
 def check_tokenizer(
@@ -250,6 +266,8 @@ class TokenizerPair(NamedTuple):
 
     def save(self, folder: str | Path) -> None:
         "Write both into one `tokenizer.json`, as a tokenizer alone writes itself."
+        check_savable(self.source)
+        check_savable(self.target)
         _write(self.to_dict(), folder)
 
 

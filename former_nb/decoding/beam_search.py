@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..attention.dot_product import attention
 from ..base.core import eval_mode
 from former_nb.base.guards import (
     check_choice,
@@ -28,7 +27,7 @@ from former_nb.base.guards import (
 from ..data.text import BOS, EOS, PAD, UNK
 from .caches import KVCache
 from .decode_step import as_decode_step
-from .prompts import prompt_rows, stop_tokens, upload
+from .prompts import check_fresh, prompt_rows, stop_tokens, upload
 
 # %% ../../nbs/deeper/11_beam_search.ipynb #542035fe
 CONVENTIONS = {  # what a sum of log-probabilities is divided by, for a text of so many new tokens
@@ -195,6 +194,7 @@ def beam_search(
     check_that(callable(model), "model", "a model or a function", model, TypeError)
     reorders = cache is None or hasattr(cache, "reorder")
     check_that(reorders, "cache", "None or one with `reorder`", cache, TypeError)
+    check_fresh(cache)
     check_choice("use_cache", use_cache, (True, False))
     check_choice("early_stop", early_stop, (True, False))
     length_score(0.0, 1, length_penalty, convention)  # raises for bad settings

@@ -8,7 +8,6 @@ __all__ = ['FEW', 'FEW_OF_LARGE', 'LARGE', 'by_columns', 'Product', 'bias_of', '
 
 # %% ../../nbs/deeper/11_what_a_token_costs.ipynb #wtc0imp
 import logging
-from functools import partial
 from typing import Any
 
 import psutil
@@ -19,7 +18,7 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..attention.positions import Rotary
 from ..attention.relative_positions import DistanceBias
-from ..base.core import eval_mode, in_eval_mode
+from ..base.core import in_eval_mode
 from ..base.guards import check_choice, check_int, check_that
 from .known_parts import Snapshot, unknown_part
 from ..models.config import swiglu

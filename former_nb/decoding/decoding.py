@@ -10,7 +10,6 @@ from itertools import islice
 
 import torch
 
-from ..attention.dot_product import attention
 from .prompts import check_writing
 
 # %% ../../nbs/11_decoding.ipynb #pick0001

@@ -8,7 +8,6 @@ __all__ = ['greedy_decode']
 # %% ../../nbs/14_number_words.ipynb #61a42164
 import torch
 
-from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
 from ..base.core import eval_mode
 from ..base.guards import check_ids, check_int, check_type

@@ -11,9 +11,11 @@ import torch
 from ..base.guards import check_int, check_tensor, check_that, check_type
 from ..data.text import PAD, SPECIALS
 from ..data.tokens import TextTokenizer, check_rows, check_tokenizer
+from ..models.config import TransformerConfig
 
 __all__ = [
     "check_writing",
+    "check_fresh",
     "as_rows",
     "check_prompts",
     "prompt_rows",
@@ -40,14 +42,25 @@ def check_writing(
     check_that(prompts.numel() > 0, "prompts", "at least one token", tuple(prompts.shape))
     check_int("max_new_tokens", max_new_tokens, 0)
     check_that(callable(pick), "pick", "a function of logits", pick, TypeError)
+    keeps = cache is None or isinstance(cache, list) and all(map(callable, cache))
+    check_that(keeps, "cache", "None, or a cache such as `KVCache(n_layers)`", cache, TypeError)
     config = getattr(model, "config", None)
-    if config is not None and config.positions not in BY_DISTANCE:
+    endless: tuple[str, ...] = BY_DISTANCE
+    if cache and all(getattr(layer, "window", None) for layer in cache):
+        endless = (*BY_DISTANCE, "rotary")  # no query sees a key beyond the window
+    if isinstance(config, TransformerConfig) and config.positions not in endless:
         most = config.max_len + 1 - prompts.shape[1]  # the last token is never read
         wanted = f"at most {most} behind {prompts.shape[1]} tokens, as max_len = {config.max_len}"
         check_that(max_new_tokens <= max(most, 0), "max_new_tokens", wanted, max_new_tokens)
-    keeps = cache is None or isinstance(cache, list) and all(map(callable, cache))
-    check_that(keeps, "cache", "None, or a cache such as `KVCache(n_layers)`", cache, TypeError)
-    used = max((getattr(layer, "length", 0) for layer in cache or []), default=0)
+    check_fresh(cache)
+
+
+def check_fresh(
+    cache,  # a list of layers, an object, or None
+) -> None:
+    "Raise `ValueError` for a cache that has read something already, as it holds another text."
+    layers = cache if isinstance(cache, list) else [cache]
+    used = max((getattr(layer, "length", 0) for layer in layers), default=0)
     check_that(used == 0, "cache", "one that has read nothing yet", f"one with {used} tokens")
 
 

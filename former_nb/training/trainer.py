@@ -43,6 +43,7 @@ class ForTrainer(nn.Module):
         self.model = model
         self.loss = loss
         self.register_state_dict_post_hook(_name_once)
+        self.register_load_state_dict_pre_hook(_name_again)
 
     def forward(
         self,
@@ -53,19 +54,18 @@ class ForTrainer(nn.Module):
         logits = call(self.model, inputs)
         return {"loss": self.loss(logits, labels), "logits": logits}
 
-    def load_state_dict(self, state_dict, *args, **kwargs):
-        "Weights as `state_dict` names them, each once."
-        state = dict(state_dict)
-        for name, first in tied_names(self).items():
-            if first in state:
-                state.setdefault(name, state[first])
-        return super().load_state_dict(state, *args, **kwargs)
-
 
 def _name_once(model, state, prefix, metadata):
     "Of the names of a weight the first one stays."
     for name in tied_names(model):
         state.pop(prefix + name, None)
+
+
+def _name_again(model, state, prefix, *rest):
+    "Each other name of a weight gets it from the first one."
+    for name, first in tied_names(model).items():
+        if prefix + first in state:
+            state.setdefault(prefix + name, state[prefix + first])
 
 
 def by_name(

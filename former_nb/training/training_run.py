@@ -306,7 +306,7 @@ class Run:
     def evaluate(self) -> None:
         "Add a row to the history, keep the weights if they are the best, and end if it is time."
         self.history.append(self.measure())
-        if self.since_best == 0:
+        if self.validated and self.since_best == 0:
             self.best = {name: t.detach().clone() for name, t in self.model.state_dict().items()}
         patience = self.config.patience or math.inf
         self.done = self.over or self.since_best >= patience
