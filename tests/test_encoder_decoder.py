@@ -282,7 +282,7 @@ class WrongSide(EncoderDecoder):  # the pads of the target where those of the so
 
 class ReadsAhead(EncoderDecoder):  # a decoder that is not causal
     def decode(self, tgt, memory, memory_mask=None):
-        see_all = lambda q, k, v, is_causal, **options: attention(q, k, v, **options)
+        see_all = lambda q, k, v, mask, is_causal: attention(q, k, v, mask)
         return super().decode(tgt, memory, memory_mask, see_all)
 
 
@@ -580,7 +580,7 @@ TABLE = {
         ),
         (
             "a memory that is not the layer's",
-            lambda: MODEL.decode(TGT, MEMORY, attend_memory=lambda q, k, v, **_: v),
+            lambda: MODEL.decode(TGT, MEMORY, attend_memory=lambda q, k, v, *_: v),
             ValueError,
             "attend",
             "(2, 4, 5, 4)",

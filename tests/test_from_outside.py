@@ -261,7 +261,7 @@ def test_the_callable_package_is_the_function_for_all_purposes():
     assert torch.equal(former_nb.attention(q, q, q, is_causal=True), function(q, q, q, None, True))
     assert signature(former_nb.attention) == signature(function)
     layer = former_nb.MultiHeadAttention(4, 2)
-    assert torch.equal(layer(q, former_nb.attention), layer(q))
+    assert torch.equal(layer(q, attend=former_nb.attention), layer(q))
     kept = copy.deepcopy(partial(former_nb.attention, is_causal=True))
     assert pickle.loads(pickle.dumps(kept)).func is former_nb.attention
 

@@ -176,7 +176,7 @@ def test_what_is_no_padding_mask_goes_its_old_way():
     past = torch.ones(5, 5, dtype=torch.bool).tril()
     calls = [dict(mask=pads & past), dict(mask=pads[:1]), dict(), dict(is_causal=True)]
     calls += [dict(mask=torch.where(pads, 0.0, -1.0)), dict(mask=pads, is_causal=True)]
-    calls += [dict(mask=pads, attend=lambda q, k, v, **o: attention(q, k, v, **o))]
+    calls += [dict(mask=pads, attend=lambda *given: attention(*given))]
     with packed(model):
         found = [stack(x, **call) for call in calls]
     for y, call in zip(found, calls):

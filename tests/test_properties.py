@@ -187,7 +187,7 @@ def test_shapes_and_paths_of_cross_attention(problem):
     torch.manual_seed(problem.seed)
     layer, d_model = CrossAttention(4 * problem.h, problem.h), 4 * problem.h
     x, memory = torch.randn(2, problem.T, d_model), torch.randn(2, problem.S, d_model)
-    out, weights = with_weights(lambda x, attend: layer(x, memory, attend), x, written)
+    out, weights = with_weights(lambda x, attend: layer(x, memory, attend=attend), x, written)
     assert out.shape == x.shape and weights.shape == (2, problem.h, problem.T, problem.S)
     finite(out, weights)
     assert_close(layer(x, memory), out, **NEAR)
