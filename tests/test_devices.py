@@ -136,7 +136,7 @@ def see_decoding(kind):
         prompts = [[BOS, 5], [BOS, 6, 7, 8]]
 
         def per_token(work):
-            few, many = (count(seen, lambda n=n: work(n))[0] for n in (6, 26))
+            few, many = (count(seen, lambda n=n: work(n))[0] for n in (13, 33))
             return (many - few) / 20
 
         for sampling in (Sampling(), Sampling(seed=3, top_p=0.9), Sampling(temperature=0)):
