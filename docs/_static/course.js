@@ -81,11 +81,12 @@
     const close = (except) => menus.forEach((menu) => menu !== except && (menu.open = false));
     for (const menu of menus) {
       menu.addEventListener("toggle", () => {
-        if (!menu.open) return;
-        close(menu);
-        menu.querySelector('nav [aria-current="page"]')?.scrollIntoView({ block: "center" });
+        if (menu.open) menu.querySelector('nav [aria-current="page"]')?.scrollIntoView({ block: "center" });
       });
-      menu.addEventListener("click", (event) => event.target.closest("nav a") && (menu.open = false));
+      menu.addEventListener("click", (event) => {
+        close(menu); // the others, before this one opens: `toggle` comes only later
+        if (event.target.closest("nav a")) menu.open = false;
+      });
     }
     addEventListener("click", (event) => event.target.closest(".menu") || close());
     addEventListener("keydown", (event) => {
