@@ -189,7 +189,7 @@
 
   // Keys reach every box that scrolls, also one that came to scroll with its picture or the width.
   function startReach() {
-    const reach = () => each(".cell_output, div.highlight pre, div.math, dd > p, .page table", (box) => {
+    const reach = () => each(".cell_output, div.highlight pre, div.math, dd > p, .page table, .live-grid", (box) => {
       if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
     });
     reach();
