@@ -45,6 +45,15 @@ def set_screen(browser, width=1280, theme="light"):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
 
 
+def open_page(browser, url):
+    "Open a page; once more where the one before it, slides at a new width, reloads itself instead."
+    for _ in range(5):
+        browser.get(url)
+        if browser.current_url == url:
+            return
+    raise AssertionError(f"{browser.current_url} stays open instead of {url}")
+
+
 @contextmanager
 def before_scripts(browser, source):
     "Run this in every page before its own scripts."

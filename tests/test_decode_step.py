@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 import torch
+from model_tools import loud
 from refusals import refuses
 from torch.testing import assert_close
 
@@ -35,15 +36,6 @@ from former_nb.models.two_stacks import attend_beams
 SIZES = dict(d_model=32, n_heads=4, n_layers=3, d_ff=48)
 GREEDY = Sampling(temperature=0)
 FREE = dict(eos_token_ids=None, suppress_tokens=())
-
-
-def loud(model, seed=0):
-    "The model, untrained, with weights for which every part matters."
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.normal_(std=0.3 if weight.ndim > 1 else 0.5, generator=generator)
-    return model.eval()
 
 
 def language_model(make=TransformerConfig, **choices):

@@ -5,6 +5,7 @@ import os
 
 import pytest
 import torch
+from model_tools import small_bert
 from refusals import refuses
 from torch.testing import assert_close
 
@@ -173,19 +174,12 @@ def test_a_pretrained_folder_becomes_a_classifier_that_is_trained_saved_and_load
     "What the page does with the folder of the real BERT, with a small one and random weights."
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     transformers = pytest.importorskip("transformers")
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-    words = "[PAD] [UNK] [CLS] [SEP] [MASK] a good bad film it was not".split()
-    own = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
-    own.pre_tokenizer = pre_tokenizers.Whitespace()
-    ends = [("[CLS]", 2), ("[SEP]", 3)]
-    own.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=ends)
+    theirs, own = small_bert()
     fast = transformers.PreTrainedTokenizerFast(
         tokenizer_object=own, pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]"
     )
-    sizes = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40)
-    config = transformers.BertConfig(vocab_size=len(words), **sizes, max_position_embeddings=16)
-    transformers.BertForMaskedLM(config).save_pretrained(tmp_path / "bert")
+    theirs.save_pretrained(tmp_path / "bert")
     fast.save_pretrained(tmp_path / "bert")
 
     encoder = from_hugging_face(tmp_path / "bert").encoder

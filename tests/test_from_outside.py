@@ -12,6 +12,7 @@ from inspect import signature
 import pytest
 import torch
 from cli_tools import done, former, refused
+from model_tools import small_bert
 from refusals import every_row, refuses, shape
 from safetensors.torch import load_file, save_file
 
@@ -200,17 +201,7 @@ def test_a_translation_equals_its_text():
 
 
 def test_bert_for_hidden_tokens_is_loaded_and_looked_into(tmp_path):
-    transformers = pytest.importorskip("transformers")
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-
-    words = "[PAD] [UNK] [CLS] [SEP] [MASK] a good bad film it was not".split()
-    own = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
-    own.pre_tokenizer = pre_tokenizers.Whitespace()
-    ends = [("[CLS]", 2), ("[SEP]", 3)]
-    own.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=ends)
-    sizes = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40)
-    config = transformers.BertConfig(vocab_size=len(words), **sizes, max_position_embeddings=16)
-    theirs = transformers.BertForMaskedLM(config).eval()
+    theirs, own = small_bert()
     theirs.save_pretrained(tmp_path)
     own.save(str(tmp_path / "tokenizer.json"))
 

@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 from functools import partial
 
+import model_tools
 import pytest
 import torch
 from torch import nn
@@ -42,13 +43,7 @@ TOKENS = torch.randint(4, 30, (2, 9), generator=torch.Generator().manual_seed(0)
 SOURCE = torch.randint(4, 30, (2, 5), generator=torch.Generator().manual_seed(1))
 
 
-def loud(model, seed=0):
-    "Untrained, with weights for which every part matters."
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.normal_(std=0.4 if weight.ndim > 1 else 0.5, generator=generator)
-    return model.eval()
+loud = partial(model_tools.loud, std=0.4)
 
 
 def language_model(make=TransformerConfig, **choices):

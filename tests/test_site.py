@@ -30,6 +30,7 @@ from browser_tools import (
     BROWSER,
     DRIVER,
     before_scripts,
+    open_page,
     serious,
     set_screen,
     start_browser,
@@ -505,7 +506,7 @@ def site():
 
 def visit(browser, url):
     """Open a page, wait until its charts are there; returns the addresses it asked for."""
-    browser.get(url)
+    open_page(browser, url)
     browser.execute_async_script(SETTLE)
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [e for e in events if e["method"] == "Network.requestWillBeSent"]

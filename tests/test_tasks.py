@@ -160,7 +160,8 @@ def test_new_writes_a_task_that_trains_and_never_over_a_file(tmp_path, monkeypat
     assert "Put the vowels back into a name." in said and "names per step [32]" in said
     assert "Right: " in done("train", "my_vowels.py", *TINY, "--steps", 2)
     assert done("translate", "jns", "--model", "runs/my_vowels", "--device", "cpu").count("\n") == 1
-    refused(former("new", "my_vowels.py"), "name: 'my_vowels.py' is there already")
+    again = former("new", "my_vowels.py")
+    refused(again, "name: expected a new one", "my_vowels.py is there already")
     assert (tmp_path / "my_vowels.py").read_text(encoding="utf-8") == written
 
 

@@ -17,25 +17,26 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def places(root=ROOT):
-    "What pip is asked for, in this order: this edition on PyPI, the site's wheel, the repository."
+    """What pip is asked for: the site's wheel of this edition, or else the repository.
+
+    Never a bare name: whoever registers a name on PyPI first would run their code on a reader's
+    machine.
+    """
     config = ConfigParser(delimiters=["="], interpolation=None)
     config.read(root / "settings.ini", encoding="utf-8")
     known = config["DEFAULT"]
     wheel = "{doc_host}{doc_baseurl}/{lib_name}-{version}-py3-none-any.whl".format(**known)
     package = "{lib_name}[all]".format(**known)
-    edition = "{lib_name}[all]=={version}".format(**known)
-    return edition, f"{package} @ {wheel}", package + " @ git+{git_url}@{branch}".format(**known)
+    return f"{package} @ {wheel}", package + " @ git+{git_url}@{branch}".format(**known)
 
 
-EDITION, WHEEL, BRANCH = places()
+WHEEL, BRANCH = places()
 CELL = f"""#| hide
 from importlib.util import find_spec
 
 if not find_spec("former_nb"):  # so on Colab and Kaggle
-    %pip install -qqq "{EDITION}"
-if not find_spec("former_nb"):  # where it is not published, the site has it
     %pip install -qqq "{WHEEL}"
-if not find_spec("former_nb"):
+if not find_spec("former_nb"):  # where the site has no wheel
     %pip install -q "{BRANCH}\""""
 
 

@@ -1,7 +1,7 @@
 """What the site offers for download: the package as a wheel, and all notebooks in one archive.
 
-The first cell of each notebook installs that wheel where the package is not on PyPI. So the wheel
-lies beside the home page, under the name that pip asks for.
+The first cell of each notebook installs that wheel. So the wheel lies beside the home page, under
+the name that pip asks for.
 """
 
 import shutil

@@ -81,11 +81,12 @@
     const close = (except) => menus.forEach((menu) => menu !== except && (menu.open = false));
     for (const menu of menus) {
       menu.addEventListener("toggle", () => {
-        if (!menu.open) return;
-        close(menu);
-        menu.querySelector('nav [aria-current="page"]')?.scrollIntoView({ block: "center" });
+        if (menu.open) menu.querySelector('nav [aria-current="page"]')?.scrollIntoView({ block: "center" });
       });
-      menu.addEventListener("click", (event) => event.target.closest("nav a") && (menu.open = false));
+      menu.addEventListener("click", (event) => {
+        close(menu); // the others, before this one opens: `toggle` comes only later
+        if (event.target.closest("nav a")) menu.open = false;
+      });
     }
     addEventListener("click", (event) => event.target.closest(".menu") || close());
     addEventListener("keydown", (event) => {
@@ -188,7 +189,7 @@
 
   // Keys reach every box that scrolls, also one that came to scroll with its picture or the width.
   function startReach() {
-    const reach = () => each(".cell_output, div.highlight pre, div.math, dd > p, .page table", (box) => {
+    const reach = () => each(".cell_output, div.highlight pre, div.math, dd > p, .page table, .live-grid", (box) => {
       if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
     });
     reach();

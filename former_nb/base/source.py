@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-__all__ = ["parse_source"]
+__all__ = ["parse_source", "name_line"]
 
 
 def parse_source(

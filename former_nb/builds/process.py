@@ -33,7 +33,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 from ..base.exercises import MistakeError, clean_message
-from ..base.source import parse_source
+from ..base.source import name_line, parse_source
 
 __all__ = [
     "LIMIT",
@@ -76,8 +76,7 @@ class Test:
 
 def _quote(path, line):
     "A line of a file, as sentences name it."
-    code = linecache.getline(str(path), line).strip()
-    return f"line {line} of {path.name}" + (f", `{code}`" if code else "")
+    return name_line(path, "".join(linecache.getlines(str(path))), line)
 
 
 HIDDEN_DOORS = ("exec", "eval", "__import__", "import_module")  # to a package that goes unseen

@@ -41,11 +41,8 @@ KNOWN = {  # parts of models that the step writes out
     *(MultiHeadAttention, GroupedQueryAttention, CrossAttention, nn.Linear, nn.Dropout),
     *(nn.LayerNorm, nn.RMSNorm, RMSNorm, nn.Identity, nn.Embedding, Embedding, EmbedNorm),
     *(LearnedPositions, SinusoidalPositions, Rotary, ScaledRotary, ALiBi, RelativeBias),
-    *(
-        nn.ModuleDict,
-        ParametrizationList,
-        LowRank,
-    ),  # a weight is read with its difference of low rank
+    # a weight is read with its difference of low rank
+    *(nn.ModuleDict, ParametrizationList, LowRank),
 }
 EVERY_CALL = ("__call__", "_call_impl", "_wrapped_call_impl")  # of any module
 
@@ -89,10 +86,8 @@ def _own_methods(kind):
             yield kind, name, function
 
 
-def unknown_part(
-    model: nn.Module,
-) -> str | None:  # in words; None if the step knows all parts
-    "What of a model the written-out step does not know."
+def unknown_part(model: nn.Module) -> str | None:
+    "What of a model the written-out step does not know, in words; None if it knows all parts."
     if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
         return "a hook on all modules"
     kinds = set()
