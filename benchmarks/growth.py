@@ -38,7 +38,7 @@ STEP = """
 from former_nb.models.config import TransformerConfig
 from former_nb.models.generator import LanguageModel
 from former_nb.training.losses import token_loss
-model = LanguageModel(TransformerConfig({vocabulary}, {length}, 128, 4, 4, d_ff=512, dropout=0.0))
+model = LanguageModel.from_config(TransformerConfig({vocabulary}, {length}, 128, 4, 4, d_ff=512, dropout=0.0))
 before, begin = peak(), time.process_time()
 tokens = torch.randint(4, {vocabulary}, ({batch}, {length}))
 token_loss(model(tokens), tokens).backward()
@@ -95,7 +95,7 @@ from former_nb.models.generator import LanguageModel
 from former_nb.saving.saving import save_model
 tokenizer = CharTokenizer("abc")
 config = TransformerConfig(tokenizer.vocab_size, 64, 1024, 16, {layers}, d_ff=4096)
-save_model({folder!r}, LanguageModel(config), tokenizer)
+save_model({folder!r}, LanguageModel.from_config(config), tokenizer)
 """
 BERT = """
 from pathlib import Path

@@ -65,7 +65,7 @@ def save_models(folder: Path) -> dict:
 
     tokenizer = CharTokenizer.train(["abcdefghijklmnopqrstuvwxyz"])
     c = TransformerConfig(tokenizer.vocab_size, **SIZES["10.8M"])
-    save_model(folder / "ours", LanguageModel(c), tokenizer)
+    save_model(folder / "ours", LanguageModel.from_config(c), tokenizer)
     peer = "Hugging Face GPT-2"
     theirs = peers.available({peer: lambda: peers.gpt2(c).save_pretrained(folder / "theirs")})
     ours = OURS.format(folder=str(folder / "ours"))

@@ -191,7 +191,7 @@ def train_generator(size, precision, device):
     B, T = (16, 256) if device.type == "cpu" else (256, 256)
     B = max(1, B // (4 if size == "10.8M" else 1))
     tokens = torch.randint(len(SPECIALS), c.vocab_size, (B, T), device=device)
-    ours = LanguageModel(c)
+    ours = LanguageModel.from_config(c)
     models = {
         "ours": lambda: (ours, call),
         "nn.TransformerEncoder": lambda: (peers.TorchLanguageModel(c), call),
@@ -231,7 +231,7 @@ def train_classifier(device):
     def theirs(model, x):
         return model(x, attention_mask=(x != PAD).long()).logits
 
-    ours = Classifier(c, 2)
+    ours = Classifier.from_config(c, 2)
     models = {
         "ours": lambda: (ours, call, buckets),
         "nn.TransformerEncoder": lambda: (peers.TorchClassifier(c), call),
@@ -272,7 +272,7 @@ def translator_batches(kind):
 
 @workload("train_translator", ("buckets",), ("unsorted",))
 def train_translator(kind, device):
-    batches, ours, c = translator_batches(kind), EncoderDecoder(TRANSLATOR), TRANSLATOR
+    batches, ours, c = translator_batches(kind), EncoderDecoder.from_config(TRANSLATOR), TRANSLATOR
 
     def theirs(m, x):
         return m(x[0], attention_mask=(x[0] != PAD).long(), decoder_input_ids=x[1]).logits
@@ -301,7 +301,7 @@ def train_translator(kind, device):
 def generation(size, B, device, n=128, before=16):
     c = TransformerConfig(65, dropout=0.0, **SIZES[size])
     prompt = torch.randint(len(SPECIALS), 65, (B, before), device=device)
-    ours = LanguageModel(c).to(device).eval()
+    ours = LanguageModel.from_config(c).to(device).eval()
     greedy, never = Sampling(temperature=0), (PAD, BOS, EOS, UNK)
     how = dict(eos_token_ids=None, suppress_tokens=never)
     runs = {"ours": lambda: generate_rows(ours, prompt, n, greedy, **how)}
@@ -327,7 +327,7 @@ def translation(num_beams, device, n=32):
     "The search of `translate`, which is greedy with one beam."
     (src, _), _ = collate_pairs(captions(64, TRANSLATOR.vocab_size))
     src = src.to(device)
-    ours = EncoderDecoder(TRANSLATOR).to(device).eval()
+    ours = EncoderDecoder.from_config(TRANSLATOR).to(device).eval()
     starts = torch.full((len(src), 1), BOS, device=device)
 
     def search():

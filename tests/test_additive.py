@@ -160,7 +160,7 @@ def test_shared_heads_of_keys_are_repeated():
 
 def test_each_block_of_a_model_may_have_its_own():
     config = TransformerConfig(20, 9, d_model=12, n_heads=3, n_layers=2, d_ff=8, dropout=0.0)
-    model = LanguageModel(config).eval()
+    model = LanguageModel.from_config(config).eval()
     networks = nn.ModuleList(AdditiveAttention(4, 3) for _ in range(2))
     tokens = torch.arange(4, 11)[None]
     logits = model(tokens, attend=list(networks))
@@ -175,7 +175,7 @@ def test_each_block_of_a_model_may_have_its_own():
 
 def test_a_translator_reads_its_memory_by_it():
     config = TransformerConfig(20, 9, d_model=12, n_heads=3, n_layers=2, d_ff=8, dropout=0.0)
-    model, attend = EncoderDecoder(config).eval(), AdditiveAttention(4, 3)
+    model, attend = EncoderDecoder.from_config(config).eval(), AdditiveAttention(4, 3)
     src = torch.tensor([[1, 5, 6, 2, 0], [1, 7, 8, 9, 2]])
     tgt = torch.tensor([[1, 6, 5], [1, 9, 8]])
     read = partial(model.decode, attend_memory=attend)

@@ -23,7 +23,9 @@ def translator(seed=0, tokenizer=TOKENIZER, max_len=20, **sizes):
     "Untrained, its weights as large as after training."
     set_seed(seed)
     sizes = dict(d_model=24, n_heads=3, n_layers=2, d_ff=48, positions="rotary") | sizes
-    model = EncoderDecoder(TransformerConfig(tokenizer.vocab_size, max_len, dropout=0.3, **sizes))
+    model = EncoderDecoder.from_config(
+        TransformerConfig(tokenizer.vocab_size, max_len, dropout=0.3, **sizes)
+    )
     for weight in model.parameters():
         if weight.ndim > 1:
             torch.nn.init.normal_(weight, std=0.3)
@@ -118,7 +120,7 @@ def test_the_decoder_may_be_deeper_and_longer_than_the_encoder():
     sizes = dict(d_model=24, n_heads=3, d_ff=48, positions="rotary")
     config = lambda most, n: TransformerConfig(TOKENIZER.vocab_size, most, n_layers=n, **sizes)
     set_seed(0)
-    model = EncoderDecoder(config(8, 1), tgt_config=config(20, 3))
+    model = EncoderDecoder.from_config(config(8, 1), tgt_config=config(20, 3))
     assert len(align_translation(model, TOKENIZER, "zwei", "twenty-two", 3)) == 10
     refuses(lambda: align_translation(model, TOKENIZER, "zwei", "two", 4), ValueError, "layer", "4")
 
@@ -142,7 +144,12 @@ TABLE = {
         ("nothing", lambda: record("", ""), lambda t: set(t["query"]) == {"<bos>", "<eos>"}),
         ("no text", lambda: record(None), TypeError, "text", "NoneType"),
         ("a list", lambda: record("a", ["a"]), TypeError, "text", "list"),
-        ("no model", lambda: record(model=LanguageModel(MODEL.config)), TypeError, "model"),
+        (
+            "no model",
+            lambda: record(model=LanguageModel.from_config(MODEL.config)),
+            TypeError,
+            "model",
+        ),
         ("tokenizer", lambda: record(tokenizer=CharTokenizer("ab")), ValueError, "tokenizer"),
     ],
     "align_translation": [

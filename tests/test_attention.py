@@ -33,7 +33,7 @@ from former_nb.attention.torch_layers import mha_from_torch, mha_to_torch
 from former_nb.base.core import eval_mode
 from former_nb.decoding.caches import LayerCache, SlidingWindow
 from former_nb.inspection.recording import Recorder, record_attention
-from former_nb.models.block import Block
+from former_nb.models.build import build_block
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention
 from former_nb.models.generator import LanguageModel
@@ -213,7 +213,7 @@ def test_bf16_autocast_takes_float32_where_it_is_faster_and_nowhere_else(monkeyp
 
 def test_a_model_compiles_without_graph_breaks_under_bf16_autocast():
     torch._dynamo.reset()
-    model = LanguageModel(TransformerConfig(7, 8, 16, 2, 1, dropout=0.0))
+    model = LanguageModel.from_config(TransformerConfig(7, 8, 16, 2, 1, dropout=0.0))
     tokens = torch.randint(7, (2, 8))
     compiled = torch.compile(model, fullgraph=True, backend="eager")
     with torch.autocast("cpu", torch.bfloat16):
@@ -454,7 +454,7 @@ def test_grouped_heads_equal_the_layer_with_its_keys_and_values_repeated(n_kv_he
 
 def test_dropout_is_off_in_eval_and_the_weights_recorded_are_those_before_it():
     config = TransformerConfig(7, 9, 8, 2, dropout=0.5)
-    block, x = Block(config), numbers(2, 5, 8)
+    block, x = build_block(config), numbers(2, 5, 8)
     assert not torch.equal(block(x), block(x))
     (first, weights), (second, again) = with_weights(block, x), with_weights(block, x)
     assert torch.equal(weights, again) and not torch.equal(first, second)
@@ -635,7 +635,7 @@ def test_the_layer_equals_its_heads_one_by_one(kind):
 
 def test_wide_heads_work_inside_a_block():
     torch.manual_seed(0)
-    block = Block(HubConfig(vocab_size=7, max_len=9, d_model=12, n_heads=3, d_k=12)).eval()
+    block = build_block(HubConfig(vocab_size=7, max_len=9, d_model=12, n_heads=3, d_k=12)).eval()
     x = numbers(2, 5, 12)
     whole, cache = block(x, is_causal=True), LayerCache()
     pieces = [block(x[:, i : i + 1], attend=cache, is_causal=True) for i in range(5)]
@@ -672,7 +672,7 @@ def test_vmap_over_attention_equals_a_loop(kind, attend):
 def test_vmap_over_the_weights_of_a_language_model_equals_a_loop():
     config = TransformerConfig(vocab_size=13, max_len=9, d_model=12, n_heads=3)
     torch.manual_seed(0)
-    models = [LanguageModel(config).eval() for _ in range(3)]
+    models = [LanguageModel.from_config(config).eval() for _ in range(3)]
     tokens = torch.randint(13, (2, 7), generator=torch.Generator().manual_seed(0))
     params, buffers = torch.func.stack_module_state(models)
     call = lambda p, b: torch.func.functional_call(models[0], (p, b), (tokens,))

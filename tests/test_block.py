@@ -28,7 +28,8 @@ from former_nb.attention.dot_product import attention
 from former_nb.attention.mask_patterns import masked_attention
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
 from former_nb.inspection.leaks import assert_no_leak
-from former_nb.models.block import Block, Embedding, Stack
+from former_nb.models.block import Block, Stack
+from former_nb.models.build import build_block, build_decoder, build_embedding, build_stack
 from former_nb.models.config import ACTIVATIONS, NORMS
 from former_nb.models.encoder_decoder import Decoder, DecoderBlock
 from former_nb.models.two_stacks import block_from_torch
@@ -174,7 +175,7 @@ def test_a_stack_is_pytorchs_decoder_with_a_last_norm_only_after_pre_norm():
         theirs = nn.TransformerDecoder(layer, 3, norm=nn.LayerNorm(12) if first else None)
         for p in theirs.parameters():
             nn.init.normal_(p, std=0.5)  # no two layers alike: a wrong order would show
-        ours = Decoder(replace(CONFIG, norm_first=first, activation="relu"))
+        ours = build_decoder(replace(CONFIG, norm_first=first, activation="relu"))
         ours.blocks = nn.ModuleList(map(block_from_torch, theirs.layers))
         assert isinstance(ours.norm, nn.LayerNorm if first else nn.Identity)
         ours.norm = theirs.norm or ours.norm
@@ -245,7 +246,7 @@ def test_one_graph_when_compiled(changes, cross):
 def test_an_exported_stack_takes_other_lengths():
     torch.manual_seed(0)
     config = replace(CONFIG, n_layers=1, norm="rms", activation="swiglu", positions="rotary")
-    stack = Decoder(config).eval()
+    stack = build_decoder(config).eval()
     B, T, S = (torch.export.Dim(name, min=2, max=9) for name in "BTS")
     axes = dict(x={0: B, 1: T}, memory={0: B, 1: S})
     example = n(2, 5, 12), n(2, 7, 12)
@@ -263,7 +264,7 @@ def test_an_exported_stack_takes_other_lengths():
 )
 def test_a_decoder_attends_to_no_word_to_come_and_no_padding_of_the_source(norm_first, positions):
     torch.manual_seed(0)
-    stack = Decoder(replace(CONFIG, norm_first=norm_first, positions=positions))
+    stack = build_decoder(replace(CONFIG, norm_first=norm_first, positions=positions))
     real = padding_mask(torch.tensor([[1, 1, 1], [1, 1, 0]]))
     run = lambda x, memory: stack(x, memory, real)
     assert_no_leak(lambda x: run(x, n(2, 3, 12)), n(2, 4, 12), causal_mask(4), draws=4)
@@ -289,7 +290,7 @@ def test_a_list_gives_each_block_its_own_attend_and_projected_memory_its_own_key
 @pytest.mark.parametrize("positions", ["rotary", "alibi", "relative"])
 def test_positions_are_put_around_what_each_block_calls(positions):
     torch.manual_seed(0)
-    stack = Stack(replace(CONFIG, positions=positions))
+    stack = build_stack(replace(CONFIG, positions=positions))
     for p in stack.positions.parameters():
         nn.init.normal_(p)
     x, by_hand = n(2, 5, 12), n(2, 5, 12)
@@ -309,7 +310,7 @@ def test_an_embedding_is_a_vector_for_each_token_and_its_position():
     tokens = torch.tensor([[3, 7, 3], [10, 0, 1]])
     for positions in ("learned", "sinusoidal", "rotary"):
         torch.manual_seed(0)
-        embed = Embedding(replace(CONFIG, positions=positions), scale=3.0)
+        embed = build_embedding(replace(CONFIG, positions=positions), scale=3.0)
         wanted = 3.0 * embed.tokens.weight[tokens]
         if embed.positions is not None:
             wanted = embed.positions(wanted)
@@ -321,9 +322,9 @@ def test_an_embedding_is_a_vector_for_each_token_and_its_position():
 def test_an_embedding_starts_as_wide_as_asked_for_and_drops_in_training_only():
     config = replace(CONFIG, vocab_size=500, d_model=48, dropout=0.3)
     for std in (0.02, 0.5):
-        embed = Embedding(config, std=std)
+        embed = build_embedding(config, std=std)
         assert abs(embed.tokens.weight.std() / std - 1) < 0.02
-    assert embed.dropout.p == 0.3 and Embedding(config, 0.0).dropout.p == 0.0
+    assert embed.dropout.p == 0.3 and build_embedding(config, 0.0).dropout.p == 0.0
     tokens = torch.arange(9)[None]
     assert (embed(tokens) == 0).any() and not (embed.eval()(tokens) == 0).any()
 
@@ -332,7 +333,7 @@ def test_an_embedding_starts_as_wide_as_asked_for_and_drops_in_training_only():
 
 BLOCK, DECODER = Block(CONFIG), DecoderBlock(CONFIG)
 X, MEMORY = n(2, 5, 12), n(2, 7, 12)
-SHORT = Stack(replace(CONFIG, positions="rotary"))
+SHORT = build_stack(replace(CONFIG, positions="rotary"))
 
 
 def other_dropout():
@@ -348,7 +349,7 @@ def refused(what, theirs, kind=ValueError):
 
 TABLE = {
     "Block": [
-        *words(Block(replace(CONFIG, norm_first=False))),
+        *words(build_block(replace(CONFIG, norm_first=False))),
         *words(lambda memory: DECODER(X, memory), name="memory"),
         ("T = 0", lambda: BLOCK(n(2, 0, 12)), shape(2, 0, 12)),
         ("B = 0", lambda: BLOCK(n(0, 5, 12)), shape(0, 5, 12)),
@@ -394,7 +395,7 @@ class Model(nn.Module):
 
     def __init__(self, config, cross):
         super().__init__()
-        self.embed = Embedding(config)
+        self.embed = build_embedding(config)
         self.stack = (Decoder if cross else Stack)(config)
         self.logits = nn.Linear(config.d_model, config.vocab_size)
 

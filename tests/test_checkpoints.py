@@ -358,7 +358,7 @@ from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
 folder = sys.argv[1]
 config = TransformerConfig(vocab_size=50, max_len=8, d_model=64, n_heads=2, n_layers=1, d_ff=64)
-model = LanguageModel(config)
+model = LanguageModel.from_config(config)
 model.save_pretrained(folder)
 write_checkpoint(folder, {"a": torch.ones(10)}, {"step": 1})
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # no file may be longer
@@ -779,7 +779,7 @@ def kept(tmp_path):
     "A classifier with its tokenizer and labels in a folder."
     tokenizer = CharTokenizer("abc")
     config = TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8, dropout=0.0)
-    model = Classifier(config, 2)
+    model = Classifier.from_config(config, 2)
     save_model(tmp_path / "m", model, tokenizer, ["bad", "gut ü"])
     return tmp_path / "m", model, tokenizer
 
@@ -861,16 +861,16 @@ BART = HubConfig(
     8, 9, 8, 2, 1, d_ff=8, norm_first=False, embed_norm=True, logits_bias=True, pad_token_id=3
 )
 MODELS = {
-    "generator": lambda: LanguageModel(SMALL),
-    "generator, shared heads": lambda: LanguageModel(ROTARY),
-    "generator, two matrices": lambda: LanguageModel(config=APART),
+    "generator": lambda: LanguageModel.from_config(SMALL),
+    "generator, shared heads": lambda: LanguageModel.from_config(ROTARY),
+    "generator, two matrices": lambda: LanguageModel.from_config(config=APART),
     "generator, experts": lambda: MixtureLanguageModel(SMALL, 3),
-    "classifier": lambda: Classifier(SMALL, 2, embed_dropout=0.25),
+    "classifier": lambda: Classifier.from_config(SMALL, 2, embed_dropout=0.25),
     "classifier, pairs": lambda: BigramClassifier(SMALL, n_classes=2, n_bigrams=5),
     "classifier, BERT": lambda: BertClassifier(SMALL, 2, n_segments=3),
     "bag": lambda: BagOfEmbeddings(SMALL, 2, 0.5, 5),
-    "translator": lambda: EncoderDecoder(SMALL),
-    "translator, two vocabularies": lambda: EncoderDecoder(SMALL, WIDER),
+    "translator": lambda: EncoderDecoder.from_config(SMALL),
+    "translator, two vocabularies": lambda: EncoderDecoder.from_config(SMALL, WIDER),
     "translator, BART": lambda: BartEncoderDecoder(BART),
     "translator, three matrices": lambda: BartEncoderDecoder(BART, tied=False),
 }
@@ -937,9 +937,9 @@ def test_copies_know_what_they_were_made_from(name, tmp_path):
 
 def test_what_a_model_is_not_made_from_is_refused_as_ever():
     with pytest.raises(TypeError, match=r"EncoderDecoder.__init__\(\) got an unexpected .*'tied'"):
-        EncoderDecoder(SMALL, tied=False)
+        EncoderDecoder.from_config(SMALL, tied=False)
     with pytest.raises(TypeError, match=r"Classifier.__init__\(\) missing .*'n_classes'"):
-        Classifier(SMALL)
+        Classifier.from_config(SMALL)
 
 
 CUT = """
@@ -1001,7 +1001,7 @@ def test_loading_draws_no_numbers_and_takes_the_size_of_the_file(tmp_path):
     "In a process that has imported nothing before, and must not import the compiler."
     tokenizer = CharTokenizer("abc")
     config = TransformerConfig(tokenizer.vocab_size, 64, 768, 12, 6, d_ff=3072)
-    save_model(tmp_path, LanguageModel(config), tokenizer)
+    save_model(tmp_path, LanguageModel.from_config(config), tokenizer)
     for way in ("load", "bare"):
         words = [sys.executable, "-c", LOADED, tmp_path, way]
         done = subprocess.run(words, capture_output=True, text=True)
@@ -1011,7 +1011,7 @@ def test_loading_draws_no_numbers_and_takes_the_size_of_the_file(tmp_path):
 def test_a_model_that_was_read_can_be_trained_and_its_file_stays(tmp_path):
     tokenizer = CharTokenizer("abcdefgh")
     config = TransformerConfig(12, 8, 8, 2, 1, d_ff=8, positions="sinusoidal")
-    model = LanguageModel(config).eval()
+    model = LanguageModel.from_config(config).eval()
     save_model(tmp_path, model, tokenizer)
     raw = (tmp_path / "model.safetensors").read_bytes()
     loaded = load_model(tmp_path).model

@@ -114,7 +114,7 @@ def test_it_is_a_transformer_encoder_and_our_mean():
 
 def test_a_new_model_finds_all_classes_equally_likely():
     set_seed(0)
-    loss = token_loss(Classifier(CONFIG, 5)(tokens([4, 7])), torch.tensor([0, 3]))
+    loss = token_loss(Classifier.from_config(CONFIG, 5)(tokens([4, 7])), torch.tensor([0, 3]))
     assert_close(loss, torch.tensor(math.log(5)))
 
 
@@ -183,12 +183,14 @@ def test_saved_and_loaded_whole(tmp_path):
     assert type(loaded) is BigramClassifier and loaded.embed.dropout.p == 0.25
     batch = tokens([4, 9]) % LETTERS.vocab_size
     assert torch.equal(loaded(batch), m(batch))
-    Classifier(CONFIG, 4).save_pretrained(tmp_path / "bare")  # a model without a tokenizer
+    Classifier.from_config(CONFIG, 4).save_pretrained(
+        tmp_path / "bare"
+    )  # a model without a tokenizer
     assert Classifier.from_pretrained(tmp_path / "bare").n_classes == 4
 
 
 BAD = [
-    ("one class", lambda: Classifier(CONFIG, 1), ValueError, "n_classes"),
+    ("one class", lambda: Classifier.from_config(CONFIG, 1), ValueError, "n_classes"),
     ("pairs", lambda: BigramClassifier(CONFIG, 2, n_bigrams=-1), ValueError, "n_bigrams"),
     ("one row", lambda: model()(torch.tensor([5, 6])), ValueError, "tokens"),
     ("fractions", lambda: model()(torch.zeros(1, 2)), TypeError, "tokens"),

@@ -389,12 +389,12 @@ def test_a_dry_run_counts_the_widest_batch(capsys, monkeypatch):
 
     class Two(Task):
         load_data = lambda self: Data("ours", [], [narrow, wide], [], CharTokenizer("ab"), 64)
-        make_model = lambda self, data: Classifier(config, 2)
+        make_model = lambda self, data: Classifier.from_config(config, 2)
         report = None
 
     train.dry_run(Two(steps=2, pad=None))
     plan = TrainingConfig(steps=2, pad=None)
-    cost = str(training_cost(Classifier(config, 2), wide, plan)).splitlines()
+    cost = str(training_cost(Classifier.from_config(config, 2), wide, plan)).splitlines()
     assert capsys.readouterr().out.splitlines()[-2:] == [f"# {line}" for line in cost]
 
 

@@ -49,7 +49,7 @@ def classifier(tmp_path_factory):
     "A classifier that knows some letters only, with weights made by chance."
     folder, tokenizer = tmp_path_factory.mktemp("classifier"), CharTokenizer("abcdefghij ")
     config = TransformerConfig(tokenizer.vocab_size, 16, d_model=8, n_heads=2, n_layers=1)
-    save_model(folder, Classifier(config, 2), tokenizer, ["bad", "good"])
+    save_model(folder, Classifier.from_config(config, 2), tokenizer, ["bad", "good"])
     return folder
 
 

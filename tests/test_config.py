@@ -14,6 +14,7 @@ from torch.testing import assert_close
 
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.models.block import Stack
+from former_nb.models.build import build_stack
 from former_nb.models.config import (
     ACTIVATIONS,
     BIASES,
@@ -26,6 +27,7 @@ from former_nb.models.config import (
 from former_nb.models.encoder_decoder import Decoder, EncoderDecoder
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig, as_hub_config, make_config, scale_frequencies
+from former_nb.models.initialization import init_weights
 from former_nb.models.modern_decoder import GroupedQueryAttention
 from former_nb.models.pretrained import check_memory
 
@@ -118,16 +120,16 @@ def test_a_model_that_memory_cannot_hold_is_refused_before_any_is_taken():
     wide = dict(vocab_size=10**12, max_len=10**12)
     for make in (
         lambda: check_memory(config),
-        lambda: LanguageModel(config),
-        lambda: EncoderDecoder(CONFIG, tgt_config=config),
-        lambda: LanguageModel(replace(CONFIG, **wide)),
+        lambda: LanguageModel.from_config(config),
+        lambda: EncoderDecoder.from_config(CONFIG, tgt_config=config),
+        lambda: LanguageModel.from_config(replace(CONFIG, **wide)),
     ):
         with pytest.raises(ValueError, match="^vocab_size = .*: expected at most .* GB of this"):
             make()
     with torch.device("meta"):  # where weights take no memory, and the objects of blocks do
         check_memory(replace(CONFIG, **wide))
         with pytest.raises(ValueError, match="^vocab_size = .*: expected at most .* GB of this"):
-            LanguageModel(config)
+            LanguageModel.from_config(config)
 
 
 def test_the_lessons_have_twelve_fields_and_a_file_has_all():
@@ -217,14 +219,14 @@ def test_heads_have_the_number_and_the_width_asked_for():
     for changes in (dict(d_k=5), dict(n_kv_heads=1)):
         config = replace(HUB, **changes)
         assert type(config.build_attention()) is GroupedQueryAttention
-        assert Stack(config)(torch.randn(2, 4, 12)).shape == (2, 4, 12)
+        assert build_stack(config)(torch.randn(2, 4, 12)).shape == (2, 4, 12)
     for config in (CONFIG, HUB):
         assert type(config.build_attention()) is MultiHeadAttention
 
 
 def test_a_norm_has_the_eps_asked_for():
     for norm in NORMS:
-        stack = Stack(replace(HUB, norm=norm, norm_eps=1e-3))
+        stack = build_stack(replace(HUB, norm=norm, norm_eps=1e-3))
         assert {m.eps for m in stack.modules() if hasattr(m, "eps")} == {1e-3}
 
 
@@ -245,4 +247,4 @@ def test_frequencies_are_slowed_as_llama_3_does():
 def test_rotary_tables_count_as_memory():
     config = replace(HUB, positions="rotary", max_len=10**9, d_k=64)
     with pytest.raises(ValueError, match="max_len = 1,000,000,000.*expected at most"):
-        LanguageModel(config)
+        LanguageModel.from_config(config)

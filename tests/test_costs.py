@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from former_nb.attention import kernels
 from former_nb.base.core import set_seed
-from former_nb.models.block import Stack
+from former_nb.models.build import build_stack
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
@@ -51,7 +51,7 @@ WAYS = {
 def tiny(**kind):
     set_seed(0)
     sizes = dict(n_heads=4, n_layers=2, d_ff=128, dropout=0.0) | kind
-    return LanguageModel(TransformerConfig(300, 64, 64, **sizes))
+    return LanguageModel.from_config(TransformerConfig(300, 64, 64, **sizes))
 
 
 def tokens(B=13, T=64):
@@ -146,7 +146,7 @@ FORMS += [
 def test_the_formula_of_activations_is_what_autograd_keeps(form, bf16, monkeypatch):
     sizes = dict(d_model=32, n_heads=4, n_layers=3, d_ff=80, dropout=0.0) | form
     config = HubConfig(50, 64, **sizes)
-    stack, x = Stack(config).train(), torch.randn(3, 48, config.d_model, requires_grad=True)
+    stack, x = build_stack(config).train(), torch.randn(3, 48, config.d_model, requires_grad=True)
     last = kept_for_backward(stack.norm, lambda: stack.norm(x))  # beside the blocks
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         on_a_cpu = kept_for_backward(stack, lambda: stack(x, is_causal=True))
@@ -200,7 +200,7 @@ from former_nb.models.hub_config import HubConfig
 from former_nb.training.optimization import make_optimizers
 from former_nb.training.training import train_step
 
-model = LanguageModel(TransformerConfig(50, 16_384, 16, 1, 1, 32, dropout=0.0))
+model = LanguageModel.from_config(TransformerConfig(50, 16_384, 16, 1, 1, 32, dropout=0.0))
 tokens = torch.randint(50, (1, 16_384))
 optimizers = make_optimizers(model, 1e-3, None, 0.1)
 most = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -251,7 +251,12 @@ def a_classifier(config=SMALL):
     "A classifier of 3 classes, a batch, and the FLOPs of its products and attention, forward."
     products = 2 * 2 * B * S * (4 * D * D + 2 * D * FF) + 2 * B * D * 3
     attention = 2 * 2 * 2 * B * S * S * D
-    return Classifier(config, 3), (tokens(B, S) + 1, torch.arange(B) % 3), products, attention
+    return (
+        Classifier.from_config(config, 3),
+        (tokens(B, S) + 1, torch.arange(B) % 3),
+        products,
+        attention,
+    )
 
 
 def an_encoder_decoder(config=SMALL):
@@ -261,7 +266,7 @@ def an_encoder_decoder(config=SMALL):
     products = 2 * (reads + writes) + 2 * B * T * D * 300
     attention = 2 * 2 * 2 * B * (S * S + T * T + T * S) * D
     batch = (tokens(B, S) % 299 + 1, tokens(B, T) % 299 + 1), tokens(B, T) % 299 + 1
-    return EncoderDecoder(config), batch, products, attention
+    return EncoderDecoder.from_config(config), batch, products, attention
 
 
 @pytest.mark.parametrize("make", [a_classifier, an_encoder_decoder])
@@ -342,7 +347,7 @@ def test_ten_billion_weights_are_asked_about_in_a_moment():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with torch.device("meta"):
         sizes = dict(n_heads=64, n_layers=12, d_ff=32_768, dropout=0.0)
-        model = LanguageModel(TransformerConfig(50_000, 2048, 8192, **sizes))
+        model = LanguageModel.from_config(TransformerConfig(50_000, 2048, 8192, **sizes))
         batch = (torch.empty(4, 2048, dtype=torch.long),) * 2
     config = TrainingConfig(muon_lr=None, gradient_accumulation_steps=4, precision="bf16")
     cost = training_cost(model, batch, config)

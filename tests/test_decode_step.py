@@ -30,7 +30,7 @@ from former_nb.models.fine_tuning import add_low_rank
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
 from former_nb.models.mixture_of_experts import MixtureLanguageModel
-from former_nb.models.modern_decoder import ModernDecoder
+from former_nb.models.modern_decoder import modern_decoder
 from former_nb.models.two_stacks import attend_beams
 
 SIZES = dict(d_model=32, n_heads=4, n_layers=3, d_ff=48)
@@ -39,7 +39,7 @@ FREE = dict(eos_token_ids=None, suppress_tokens=())
 
 
 def language_model(make=TransformerConfig, **choices):
-    return loud(LanguageModel(make(30, 40, **(SIZES | choices))))
+    return loud(LanguageModel.from_config(make(30, 40, **(SIZES | choices))))
 
 
 def draw(B, T, seed=0):
@@ -101,7 +101,7 @@ def test_what_hub_models_choose(choices):
 
 
 def test_the_decoder_of_lesson_12():
-    model = loud(ModernDecoder(30, 40, 32, 4, 2, 3, 48))
+    model = loud(modern_decoder(30, 40, 32, 4, 2, 3, 48))
     check_equal(model, KVCache(3))
     check_equal(model, StaticCache(3, 40))
 
@@ -115,7 +115,7 @@ def test_a_decoder_with_its_memory(kind):
         model = loud(BartEncoderDecoder(HubConfig(30, 40, **SIZES, **rare)))
     else:
         choices = {} if kind == "plain" else dict(positions=kind)
-        model = loud(EncoderDecoder(TransformerConfig(30, 40, **SIZES, **choices)))
+        model = loud(EncoderDecoder.from_config(TransformerConfig(30, 40, **SIZES, **choices)))
     src = draw(2, 7)
     src[1, 4:] = PAD
     mask = padding_mask(src)
@@ -133,7 +133,7 @@ def test_a_decoder_with_its_memory(kind):
 
 
 def test_a_source_of_nothing_but_padding():
-    model = loud(EncoderDecoder(TransformerConfig(30, 40, **SIZES)))
+    model = loud(EncoderDecoder.from_config(TransformerConfig(30, 40, **SIZES)))
     src = torch.full((2, 5), PAD)
     tokens = draw(2, 8)
     step = DecodeStep(model)
@@ -166,7 +166,7 @@ def test_a_window_beyond_the_trained_length(positions):
 
 def test_beams_are_those_of_the_modules():
     for seed in range(5):
-        model = loud(LanguageModel(TransformerConfig(12, 30, **SIZES)), seed)
+        model = loud(LanguageModel.from_config(TransformerConfig(12, 30, **SIZES)), seed)
         how = dict(num_beams=4, max_new_tokens=14, num_return_sequences=4)
         ours = beam_search(model, [[5, 6], [7, 8]], **how)
         again = beam_search(model, [[5, 6], [7, 8]], use_cache=False, **how)

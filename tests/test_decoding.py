@@ -100,7 +100,7 @@ def language_model(
     "A model whose weights are large enough for its answers to differ from place to place."
     kwargs = dict(d_model=16, n_heads=4, n_layers=2, d_ff=24, dropout=0.3) | kwargs
     torch.manual_seed(seed)
-    model = LanguageModel(TransformerConfig(V, max_len, positions=positions, **kwargs))
+    model = LanguageModel.from_config(TransformerConfig(V, max_len, positions=positions, **kwargs))
     for weight in model.parameters():
         torch.nn.init.normal_(weight, std=loud)
     return model.to(dtype)

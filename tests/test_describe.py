@@ -125,7 +125,7 @@ def test_shared_modules_count_their_weights_once_and_their_work_twice():
 def test_counting_needs_no_numbers():
     config = TransformerConfig(11, 12, 24, 4, 2, 48)
     with torch.device("meta"):
-        model = LanguageModel(config)
+        model = LanguageModel.from_config(config)
     counted = describe(model, TOKENS, repeats=0)
     real = describe(ours(LanguageModel), TOKENS, repeats=1)
     pd.testing.assert_frame_equal(counted, real.drop(columns="ms"))

@@ -41,17 +41,23 @@ def config(**kwargs):
 
 
 def language_model():
-    return LanguageModel(config(positions="rotary")), make_batches(ROWS, 6, shuffle=True)
+    return LanguageModel.from_config(config(positions="rotary")), make_batches(
+        ROWS, 6, shuffle=True
+    )
 
 
 def classifier():
     rows = [(row, i % 2) for i, row in enumerate(ROWS)]
-    return Classifier(config(), 2), make_batches(rows, 6, collate=collate_labels, length=first)
+    return Classifier.from_config(config(), 2), make_batches(
+        rows, 6, collate=collate_labels, length=first
+    )
 
 
 def encoder_decoder():
     rows = [(row, row[:1] + row[:0:-1]) for row in ROWS]
-    return EncoderDecoder(config()), make_batches(rows, 6, collate=collate_pairs, length=first)
+    return EncoderDecoder.from_config(config()), make_batches(
+        rows, 6, collate=collate_pairs, length=first
+    )
 
 
 def first(row):

@@ -50,7 +50,7 @@ NEAR = dict(rtol=1e-5, atol=1e-5)
 
 def build(config, tied=True):
     "One matrix for source, target and logits, or three."
-    return EncoderDecoder(config) if tied else BartEncoderDecoder(config, tied=False)
+    return EncoderDecoder.from_config(config) if tied else BartEncoderDecoder(config, tied=False)
 
 
 def new_model(seed=0, V=19, max_len=16, tied=True, loud=0.3, dtype=torch.float64, **kwargs):
@@ -307,7 +307,7 @@ def test_source_and_target_may_differ(tmp_path):
     sizes = dict(d_model=16, n_heads=4, d_ff=24, dropout=0.0)
     src_config = TransformerConfig(23, 12, n_layers=3, positions="sinusoidal", **sizes)
     tgt_config = TransformerConfig(11, 7, n_layers=1, positions="rotary", **sizes)
-    model = EncoderDecoder(src_config, tgt_config).double().eval()
+    model = EncoderDecoder.from_config(src_config, tgt_config).double().eval()
     assert (len(model.encoder.blocks), len(model.decoder.blocks)) == (3, 1)
     src = torch.tensor([[22, 20, 21, 5, 4, 9, 8, 7, 6], [22, 6, 5, PAD, PAD, PAD, PAD, PAD, PAD]])
     tgt = torch.tensor([[BOS, 5, 6, 7], [BOS, 10, 9, PAD]])
@@ -537,8 +537,14 @@ def greedy(src=SRC, n=3, model=MODEL):
 
 TABLE = {
     "EncoderDecoder": [
-        ("no configuration", lambda: EncoderDecoder({}), TypeError, "config", "dict"),
-        ("two widths", lambda: EncoderDecoder(MODEL.config, NARROW), ValueError, "tgt_config", "8"),
+        ("no configuration", lambda: EncoderDecoder.from_config({}), TypeError, "config", "dict"),
+        (
+            "two widths",
+            lambda: EncoderDecoder.from_config(MODEL.config, NARROW),
+            ValueError,
+            "tgt_config",
+            "8",
+        ),
         ("one axis", lambda: MODEL.encode(SRC[0]), ValueError, "src", "(5,)"),
         ("too high", lambda: MODEL(SRC + 10, TGT), ValueError, "src"),
         ("below zero", lambda: MODEL(SRC, TGT - 1), ValueError, "tgt", "-1"),

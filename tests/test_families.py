@@ -206,7 +206,7 @@ def test_each_table_names_what_there_is(name):
 def test_what_is_written_is_what_it_was_before_names_were_data():
     sizes = dict(vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20)
     same = dict(tie_word_embeddings=True, vocab_size=11)
-    assert write_config(LanguageModel(TransformerConfig(**sizes))) == same | {
+    assert write_config(LanguageModel.from_config(TransformerConfig(**sizes))) == same | {
         "activation_function": "gelu",
         "add_cross_attention": False,
         "architectures": ["GPT2LMHeadModel"],
@@ -224,7 +224,7 @@ def test_what_is_written_is_what_it_was_before_names_were_data():
         "scale_attn_weights": True,
     }
     qwen = HubConfig(**sizes, positions="rotary", norm="rms", activation="swiglu", bias="qkv")
-    assert write_config(LanguageModel(qwen)) == same | {
+    assert write_config(LanguageModel.from_config(qwen)) == same | {
         "architectures": ["Qwen2ForCausalLM"],
         "attention_bias": False,
         "attention_dropout": 0.1,

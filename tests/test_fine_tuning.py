@@ -30,7 +30,7 @@ TOKENS = torch.tensor([[7, 3, 9, 4, 8, 5, 11], [6, 2, 7, 1, 0, 0, 0], [5, 8, 30,
 def small_model(kind="generator"):
     torch.manual_seed(0)
     c = TransformerConfig(**SIZES, dropout=0.1, positions="rotary", n_kv_heads=1)
-    return LanguageModel(c) if kind == "generator" else BertClassifier(c, 2)
+    return LanguageModel.from_config(c) if kind == "generator" else BertClassifier(c, 2)
 
 
 @pytest.mark.parametrize("kind", ["generator", "classifier"])
@@ -79,7 +79,7 @@ def test_layers_that_are_not_there_are_refused():
 def low_rank_generator():
     "Its differences are not zero, and its positions are those that GPT-2 has."
     torch.manual_seed(1)
-    model = LanguageModel(TransformerConfig(**SIZES, activation="gelu_tanh"))
+    model = LanguageModel.from_config(TransformerConfig(**SIZES, activation="gelu_tanh"))
     add_low_rank(model, 3)
     for p in model.parameters():
         if p.requires_grad:
@@ -97,7 +97,7 @@ def test_what_is_saved_before_the_merge_is_merged_and_the_model_stays_as_it_is(t
     to_hugging_face(model, tmp_path / "theirs")
     assert_close(from_hugging_face(tmp_path / "theirs")(TOKENS), model(TOKENS))
     small = TransformerConfig(**SIZES | dict(vocab_size=letters.vocab_size))
-    model = LanguageModel(small)
+    model = LanguageModel.from_config(small)
     add_low_rank(model, 2)
     best = SaveBest(lambda model: save_model(tmp_path / "best", model, letters))
     rows = torch.randint(4, letters.vocab_size, (3, 6))

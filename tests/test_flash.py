@@ -141,7 +141,7 @@ def test_bad_input_gets_one_sentence(name, wrong, kind):
 def test_a_model_attends_by_tiles_and_computes_what_it_did(positions):
     torch.manual_seed(0)
     sizes = dict(d_model=24, n_heads=4, n_kv_heads=2, n_layers=2, d_ff=16, dropout=0.0)
-    model = LanguageModel(TransformerConfig(11, 50, positions=positions, **sizes))
+    model = LanguageModel.from_config(TransformerConfig(11, 50, positions=positions, **sizes))
     tokens = torch.randint(11, (3, 50))
     tiles = lambda *heads, **options: block_attention(*heads, block_size=16, **options)
     weights = list(model.parameters())
@@ -191,7 +191,7 @@ def layer(T):
     sizes = {"d_model": 64, "n_heads": 1, "n_layers": 1, "d_ff": 128}
     config = TransformerConfig(65, T, dropout=0.0, **sizes)  # the CPU's kernel has no dropout
     tokens = torch.randint(4, 65, (1, T))
-    return torch.nn.functional.cross_entropy(LanguageModel(config)(tokens)[0], tokens[0])
+    return torch.nn.functional.cross_entropy(LanguageModel.from_config(config)(tokens)[0], tokens[0])
 
 step = layer if sys.argv[1] == "layer" else core
 step(64).backward()  # whatever is loaded on first use

@@ -29,12 +29,12 @@ from former_nb.decoding.decode_step import StaticCache
 from former_nb.decoding.translating import Translation, translate
 from former_nb.inspection.lens import edit_stream
 from former_nb.inspection.viewer import view
-from former_nb.models.block import Stack
+from former_nb.models.build import build_stack
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention, make_model
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.modern_decoder import ModernDecoder
+from former_nb.models.modern_decoder import modern_decoder
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training import Checkpoint, SaveBest, TensorBoard, TrainingConfig, fit, plot_history
@@ -262,7 +262,7 @@ def test_the_callable_package_is_the_function_for_all_purposes():
 
 def test_weights_with_two_names_are_read_wherever_the_model_is():
     config = TransformerConfig(7, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16)
-    outer = torch.nn.Sequential(ForTrainer(LanguageModel(config)))
+    outer = torch.nn.Sequential(ForTrainer(LanguageModel.from_config(config)))
     state = {name: weight + 1 for name, weight in outer.state_dict().items()}
     outer.load_state_dict(state)
     assert all(torch.equal(weight, state[name]) for name, weight in outer.state_dict().items())
@@ -287,12 +287,12 @@ def test_their_trainer_trains_saves_and_goes_on(tmp_path):
     def logits(model):
         return model.eval()(torch.tensor([rows[0]]))
 
-    model = LanguageModel(config)
+    model = LanguageModel.from_config(config)
     before = model.head.weight.clone()
     trainer(model, 2).train()
     assert not torch.equal(model.head.weight, before)
     file = tmp_path / "checkpoint-2" / "model.safetensors"
-    again = LanguageModel(config)
+    again = LanguageModel.from_config(config)
     ForTrainer(again).load_state_dict(load_file(file))
     assert torch.equal(logits(again), logits(model))
     assert again.head.weight is again.embed.tokens.weight
@@ -323,7 +323,7 @@ def test_a_run_without_validation_keeps_its_last_weights(tmp_path):
 
     def run(valid, **callbacks):
         set_seed(0)
-        model = LanguageModel(config)
+        model = LanguageModel.from_config(config)
         kept = []
         save = SaveBest(lambda model: kept.append(model.head.weight.detach().clone()))
         made = [save, *(kind(tmp_path / name) for name, kind in callbacks.items())]
@@ -335,7 +335,7 @@ def test_a_run_without_validation_keeps_its_last_weights(tmp_path):
     assert torch.equal(kept[-1], alone.head.weight) and len(kept) == 3
     assert torch.equal(alone.head.weight, with_valid.head.weight)  # whose last loss is the lowest
     plot_history(blind).to_dict()
-    stopped, done = LanguageModel(config), []
+    stopped, done = LanguageModel.from_config(config), []
 
     class Stop(Callback):
         def on_step_end(self, run):  # one step after an evaluation
@@ -349,10 +349,12 @@ def test_a_run_without_validation_keeps_its_last_weights(tmp_path):
     refuses(lambda: fit(alone, train, None, replace(plan, patience=1)), ValueError, "patience", "1")
 
 
-MODEL = LanguageModel(TransformerConfig(7, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16)).eval()
+MODEL = LanguageModel.from_config(
+    TransformerConfig(7, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16)
+).eval()
 LAYER = former_nb.MultiHeadAttention(16, 2)
 STACKS = {
-    positions: Stack(TransformerConfig(7, 8, 16, 2, 1, 16, positions=positions))
+    positions: build_stack(TransformerConfig(7, 8, 16, 2, 1, 16, positions=positions))
     for positions in ("learned", "rotary", "alibi")
 }
 X = torch.randn(2, 3, 16)
@@ -375,7 +377,7 @@ test_what_people_try_gets_a_sentence = every_row(
         ("a block", lambda: STACKS["learned"].blocks[0](X, attention), *SWAPPED),
         ("a memory", lambda: CrossAttention(16, 2)(X, X, attention), *SWAPPED),
         ("a latent", lambda: LatentAttention(16, 2, 4, 2)(X, attention), *SWAPPED),
-        ("lesson 12", lambda: ModernDecoder(9, 9, 16, 2, 1, 1, 8)(ROWS, MASK), *WRONG),
+        ("lesson 12", lambda: modern_decoder(9, 9, 16, 2, 1, 1, 8)(ROWS, MASK), *WRONG),
         ("a text", lambda: former_nb.generate(MODEL, "ROMEO:", 3), *TEXT),
         ("texts", lambda: generate_rows(MODEL, ["ROMEO:"], 3), *TEXT),
         (
@@ -403,7 +405,7 @@ def llama(tmp_path):
     config = HubConfig(
         7, 8, 16, 2, 1, 16, positions="rotary", activation="swiglu", norm="rms", bias="none"
     )
-    to_hugging_face(LanguageModel(config), tmp_path / "llama")
+    to_hugging_face(LanguageModel.from_config(config), tmp_path / "llama")
     return tmp_path / "llama"
 
 
@@ -434,7 +436,7 @@ def test_a_weight_that_is_no_number_is_told(number, llama, tmp_path):
     spoil = lambda t: t.index_fill(0, torch.tensor([3]), number)
     with pytest.warns(UserWarning, match="NaN or infinity .* in stack.norm.weight"):
         from_hugging_face(changed(llama, spoil))
-    model = LanguageModel(MODEL.config)
+    model = LanguageModel.from_config(MODEL.config)
     model.stack.norm.weight.data = spoil(model.stack.norm.weight.data)
     save_model(tmp_path / "m", model, SOURCE)
     for load in (load_model, LanguageModel.from_pretrained):

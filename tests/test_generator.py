@@ -65,7 +65,7 @@ def small(vocab_size=10, max_len=8, **more):
     "A model of a few thousand weights."
     sizes = dict(d_model=16, n_heads=2, n_layers=2, d_ff=24, dropout=0.0) | more
     torch.manual_seed(0)
-    return LanguageModel(TransformerConfig(vocab_size, max_len, **sizes))
+    return LanguageModel.from_config(TransformerConfig(vocab_size, max_len, **sizes))
 
 
 # ---- counting
@@ -188,7 +188,7 @@ def test_a_batch_costs_what_its_rows_cost():
 def test_models_say_what_is_wrong(tmp_path):
     model, tokenizer = small(7), CharTokenizer("abc")
     for call, *refusal in [
-        (lambda: LanguageModel({"vocab_size": 7}), TypeError, "config", "dict"),
+        (lambda: LanguageModel.from_config({"vocab_size": 7}), TypeError, "config", "dict"),
         (lambda: model(torch.tensor([1, 2])), ValueError, "tokens", "(2,)"),
         (lambda: model(torch.tensor([[1, 7]])), ValueError, "tokens", "7"),
         (lambda: model(torch.zeros(1, 9, dtype=torch.long)), ValueError, "x", "9"),

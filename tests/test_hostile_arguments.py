@@ -44,7 +44,10 @@ from former_nb.training.losses import exact_match, find_device, token_loss
 from former_nb.training.optimization import split_batch
 
 CONFIG = TransformerConfig(30, 12, 16, 2, 1, d_ff=16)
-MODEL, TRANSLATOR = LanguageModel(CONFIG).eval(), EncoderDecoder(CONFIG).eval()
+MODEL, TRANSLATOR = (
+    LanguageModel.from_config(CONFIG).eval(),
+    EncoderDecoder.from_config(CONFIG).eval(),
+)
 LETTERS = CharTokenizer("abcdefghijklmnopqrstuvwxyz")
 IDS = torch.tensor([[1, 5, 6], [1, 7, 8]])
 LOGITS = torch.zeros(2, 30)

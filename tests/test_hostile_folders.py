@@ -38,7 +38,7 @@ def own(tmp_path):
     "A model of ours in a folder, with files that nobody forged."
     tokenizer = CharTokenizer("abc")
     config = TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8)
-    save_model(tmp_path / "own", LanguageModel(config), tokenizer)
+    save_model(tmp_path / "own", LanguageModel.from_config(config), tokenizer)
     load_model(tmp_path / "own")
     return tmp_path / "own"
 
@@ -183,7 +183,7 @@ def test_a_classifier_with_absurd_sizes_is_refused(kind, name, tmp_path):
 def test_a_second_configuration_is_read_as_strictly_as_the_first(tmp_path):
     sizes = dict(max_len=8, d_model=8, n_heads=2, n_layers=1, d_ff=8)
     pair = [TransformerConfig(n, **sizes) for n in (7, 8)]
-    EncoderDecoder(pair[0], tgt_config=pair[1]).save_pretrained(tmp_path)
+    EncoderDecoder.from_config(pair[0], tgt_config=pair[1]).save_pretrained(tmp_path)
     saved = json.loads((tmp_path / CONFIG).read_text())
     assert EncoderDecoder.from_pretrained(tmp_path).tgt_config == pair[1]
     change_config(tmp_path, tgt_config=saved["tgt_config"] | {"n_wings": 2})

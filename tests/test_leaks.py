@@ -47,7 +47,7 @@ def ours(seed=0):
 def language_model(**kwargs):
     torch.manual_seed(0)
     sizes = dict(d_model=D, n_heads=2, n_layers=2, d_ff=16)
-    return LanguageModel(TransformerConfig(12, max_len=13, **sizes, **kwargs))
+    return LanguageModel.from_config(TransformerConfig(12, max_len=13, **sizes, **kwargs))
 
 
 def leaking_pair(model, inputs, allowed, **kwargs):

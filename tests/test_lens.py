@@ -42,7 +42,9 @@ def spread(model):
 
 def llama():
     sizes = SIZES | dict(d_k=8, n_kv_heads=2, bias="none", norm="rms", positions="rotary")
-    return LanguageModel(HubConfig(11, 12, **sizes, activation="swiglu", tied_head=False)).eval()
+    return LanguageModel.from_config(
+        HubConfig(11, 12, **sizes, activation="swiglu", tied_head=False)
+    ).eval()
 
 
 def bart():

@@ -205,7 +205,7 @@ def test_what_is_learned_stays_in_the_encoder_and_a_run_repeats_itself():
 
     def run():
         set_seed(3)
-        model = MaskedLanguageModel(Classifier(CONFIG, 2, embed_dropout=0.1))
+        model = MaskedLanguageModel(Classifier.from_config(CONFIG, 2, embed_dropout=0.1))
         before = {name: t.clone() for name, t in model.encoder.state_dict().items()}
         learn, held = (
             make_batches(rows, 13, shuffle=mixed, collate=hide) for mixed in (True, False)
@@ -218,7 +218,7 @@ def test_what_is_learned_stays_in_the_encoder_and_a_run_repeats_itself():
     assert losses[-1] < losses[0] and losses == run()[-1]
     assert all(torch.equal(before[name], after[name]) == name.startswith("head") for name in before)
     body = {name: t for name, t in after.items() if not name.startswith("head")}
-    missing = Classifier(CONFIG, 2).load_state_dict(body, strict=False)
+    missing = Classifier.from_config(CONFIG, 2).load_state_dict(body, strict=False)
     assert sorted(missing.missing_keys) == ["head.bias", "head.weight"]
     assert not missing.unexpected_keys
 
@@ -253,7 +253,7 @@ TABLE = {
         ("no encoder", lambda: MaskedLanguageModel(nn.Linear(2, 2)), TypeError, "encoder"),
         (
             "no BERT",
-            lambda: BertMaskedLanguageModel(Classifier(CONFIG, 2)),
+            lambda: BertMaskedLanguageModel(Classifier.from_config(CONFIG, 2)),
             TypeError,
             "encoder",
             "Classifier",

@@ -181,7 +181,7 @@ def test_one_more_mask_for_a_whole_model_leaves_the_models_own():
     added = masked_attention(n(5, 5), masked_attention(n(5, 5), attend))
     wanted = attention(q, q, q, (2 * n(5, 5)).masked_fill(~extra, -torch.inf))
     torch.testing.assert_close(added(q, q, q), wanted)
-    model = Classifier(TransformerConfig(9, 5, 8, 2, 2, 16, dropout=0.0), 2)
+    model = Classifier.from_config(TransformerConfig(9, 5, 8, 2, 2, 16, dropout=0.0), 2)
     torch.nn.init.normal_(model.head.weight)
     text, padded = TOKENS[1:, :2], TOKENS[1:]
     assert padded[0, 2:].eq(0).all()  # padding stays hidden behind another mask

@@ -211,7 +211,7 @@ def test_a_model_with_mixtures_is_saved_and_loaded(tmp_path):
 def test_what_an_expert_writes_starts_as_small_as_in_a_dense_block():
     torch.manual_seed(0)
     config = TransformerConfig(11, 9, 64, 4, 2, d_ff=64)
-    dense = LanguageModel(config).stack.blocks[0].ff
+    dense = LanguageModel.from_config(config).stack.blocks[0].ff
     for expert in MixtureLanguageModel(config).stack.blocks[0].ff.experts:
         assert_close(expert.w_out.weight.std(), dense.w_out.weight.std(), atol=0, rtol=0.1)
         assert_close(expert.w_in.weight.std(), dense.w_in.weight.std(), atol=0, rtol=0.1)
@@ -248,7 +248,7 @@ TABLE = {
     "record_routing": [
         (
             "a model without a mixture",
-            lambda: record_routing(LanguageModel(CONFIG)).__enter__(),
+            lambda: record_routing(LanguageModel.from_config(CONFIG)).__enter__(),
             ValueError,
             "model",
         ),

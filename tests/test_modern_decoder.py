@@ -1,8 +1,7 @@
 """The decoder of lesson 12 beside `LanguageModel`, Hugging Face's Llama and PyTorch's layers."""
 
-import ast
 from functools import partial
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from refusals import every_row
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention
 from former_nb.attention.masks import causal_mask
 from former_nb.checks.lesson_12 import llama_names
 from former_nb.data.batches import make_batches
@@ -19,15 +17,18 @@ from former_nb.data.text import CharTokenizer, encode_texts
 from former_nb.decoding.caches import KVCache
 from former_nb.decoding.decoding import generate
 from former_nb.inspection.leaks import assert_no_leak
+from former_nb.models.block import Block, Embedding, Stack
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
 from former_nb.models.modern_decoder import (
     GroupedQueryAttention,
-    ModernBlock,
-    ModernDecoder,
     RMSNorm,
     SwiGLU,
+    modern_decoder,
 )
+from former_nb.saving.hugging_face import from_hugging_face
+from former_nb.saving.saving import load_model
+from former_nb.tasks import TASKS
 from former_nb.training.training import TrainingConfig, batch_loss, fit
 
 V = 37
@@ -35,7 +36,6 @@ SIZES = dict(vocab_size=V, max_len=16, d_model=24, n_heads=6, n_kv_heads=2, n_la
 NEAR = dict(rtol=1e-10, atol=1e-10)
 KINDS = {
     "tied": {},
-    "a head of its own": dict(tied=False),
     "one head of keys": dict(n_kv_heads=1),
     "as many as queries": dict(n_kv_heads=6),
     "base and eps": dict(rope_base=500.0, eps=1e-3),
@@ -54,48 +54,57 @@ def tokens(*shape, seed=1):
     return torch.randint(V, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def of_lesson_10(ours, n_kv_heads=2, rope_base=10_000.0, eps=1e-5, tied=True):
-    "The model of lesson 10 with the parts and the weights of a modern decoder."
-    sizes = SIZES | dict(n_kv_heads=n_kv_heads)
-    parts = dict(norm="rms", activation="swiglu", positions="rotary", bias="none", dropout=0.0)
-    rare = dict(norm_eps=eps, rope_base=rope_base, tied_head=tied)
-    theirs = LanguageModel(HubConfig(**sizes, **parts, **rare)).double()
-    state = {"head.weight": ours.head.weight, "embed.tokens.weight": ours.embed.weight}
-    state["stack.norm.weight"] = ours.norm.weight
-    for i, block in enumerate(ours.blocks):
-        for name, weight in block.state_dict().items():
-            state[f"stack.blocks.{i}.{name}"] = weight
-        del state[f"stack.blocks.{i}.ff.w_gate.weight"]
-        both = [block.ff.w_gate.weight, block.ff.w_in.weight]
-        state[f"stack.blocks.{i}.ff.w_in.weight"] = torch.cat(both)
-    theirs.load_state_dict(state)
-    return theirs
-
-
 @pytest.mark.parametrize("changes", KINDS.values(), ids=KINDS)
-def test_logits_and_gradients_are_those_of_the_model_of_lesson_10(changes):
-    ours = loud(ModernDecoder(**SIZES | changes))
-    theirs = of_lesson_10(ours, **changes)
+def test_it_is_what_a_configuration_names(changes):
+    "The same names of weights, the same logits and gradients, and the parts of the lesson."
+    names = {"rope_base": "rope_base", "eps": "norm_eps", "n_kv_heads": "n_kv_heads"}
+    parts = dict(norm="rms", activation="swiglu", positions="rotary", bias="none", dropout=0.0)
+    rare = {names[name]: value for name, value in changes.items()}
+    theirs = LanguageModel.from_config(HubConfig(**SIZES | parts | rare)).double()
+    ours = loud(modern_decoder(**SIZES | changes))
+    theirs.load_state_dict(ours.state_dict())
     text = tokens(3, 11)
     targets = tokens(3, 11, seed=2)
     assert_close(ours(text), theirs(text), **NEAR)
     batch_loss(ours, (text, targets)).backward()
     batch_loss(theirs, (text, targets)).backward()
-    assert_close(ours.embed.weight.grad, theirs.embed.tokens.weight.grad, **NEAR)
-    assert_close(ours.head.weight.grad, theirs.head.weight.grad, **NEAR)
-    assert_close(ours.norm.weight.grad, theirs.stack.norm.weight.grad, **NEAR)
-    for mine, other in zip(ours.blocks, theirs.stack.blocks):
-        for name, weight in other.named_parameters():
-            gradient = mine.get_parameter(name).grad
-            if name == "ff.w_in.weight":
-                gradient = torch.cat([mine.ff.w_gate.weight.grad, mine.ff.w_in.weight.grad])
-            assert_close(gradient, weight.grad, **NEAR)
+    for (name, mine), (_, other) in zip(ours.named_parameters(), theirs.named_parameters()):
+        assert_close(mine.grad, other.grad, **NEAR, msg=name)
+
+
+def kinds(model):
+    "The classes of the parts of a decoder: embedding, stack, and those of each block."
+    found = {type(model), type(model.embed), type(model.stack), type(model.stack.norm)}
+    for block in model.stack.blocks:
+        found |= {type(block), type(block.attention), type(block.ff)}
+        found |= {type(block.norm_attention), type(block.norm_ff)}
+    return found
+
+
+OF_THE_LESSONS = {LanguageModel, Embedding, Stack, Block, GroupedQueryAttention, SwiGLU, RMSNorm}
+
+
+def test_the_shakespeare_that_ships_is_made_of_the_parts_of_the_lessons():
+    assert kinds(load_model("shakespeare").model) == OF_THE_LESSONS
+
+
+def test_a_llama_that_is_read_is_made_of_the_parts_of_the_lessons():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(V, 24, 20, 2, 6, num_key_value_heads=2)
+    theirs = transformers.LlamaForCausalLM(config)
+    assert kinds(from_hugging_face(theirs)) == OF_THE_LESSONS
+
+
+def test_train_shakespeare_makes_the_parts_of_the_lessons():
+    task = TASKS["shakespeare"]()
+    data = SimpleNamespace(tokenizer=SimpleNamespace(vocab_size=V), max_len=task.max_len)
+    assert kinds(task.make_model(data)) == OF_THE_LESSONS
 
 
 @pytest.mark.parametrize("changes", KINDS.values(), ids=KINDS)
 def test_a_llama_of_hugging_face_gives_the_same_logits(changes):
     transformers = pytest.importorskip("transformers")
-    ours = loud(ModernDecoder(**SIZES | changes)).eval()
+    ours = loud(modern_decoder(**SIZES | changes)).eval()
     config = transformers.LlamaConfig(
         vocab_size=V,
         hidden_size=24,
@@ -106,7 +115,7 @@ def test_a_llama_of_hugging_face_gives_the_same_logits(changes):
         max_position_embeddings=16,
         rms_norm_eps=changes.get("eps", 1e-5),
         rope_parameters=dict(rope_type="default", rope_theta=changes.get("rope_base", 1e4)),
-        tie_word_embeddings=changes.get("tied", True),
+        tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=None,
     )
@@ -158,7 +167,7 @@ def test_the_network_has_two_thirds_of_the_units_and_the_weights_of_one_without_
 
 def test_a_decoder_starts_with_small_weights_and_smaller_ones_that_write_to_the_stream():
     torch.manual_seed(0)
-    model = ModernDecoder(500, 16, 96, 6, 2, 8, 256)
+    model = modern_decoder(500, 16, 96, 6, 2, 8, 256)
     for name, weight in model.named_parameters():
         if weight.ndim == 1:
             assert (weight == 1).all(), name
@@ -166,7 +175,7 @@ def test_a_decoder_starts_with_small_weights_and_smaller_ones_that_write_to_the_
         writes = name.endswith(("w_o.weight", "w_out.weight"))
         expected = 0.02 / 16**0.5 if writes else 0.02
         assert abs(weight.std().item() / expected - 1) < 0.05, name
-    assert model.head.weight is model.embed.weight
+    assert model.head.weight is model.embed.tokens.weight
     assert not any(name.endswith("bias") for name, _ in model.named_parameters())
 
 
@@ -176,7 +185,7 @@ def test_a_decoder_starts_with_small_weights_and_smaller_ones_that_write_to_the_
 @pytest.mark.parametrize("pieces", [[5], [1] * 5, [3, 2], [1, 4]], ids=str)
 @pytest.mark.parametrize("n_kv_heads", [1, 2, 6])
 def test_with_a_cache_it_says_what_it_says_without(pieces, n_kv_heads):
-    model = loud(ModernDecoder(**SIZES | dict(n_kv_heads=n_kv_heads))).eval()
+    model = loud(modern_decoder(**SIZES | dict(n_kv_heads=n_kv_heads))).eval()
     text = tokens(2, 5)
     cache = KVCache(3)
     with torch.no_grad():
@@ -189,15 +198,12 @@ def test_with_a_cache_it_says_what_it_says_without(pieces, n_kv_heads):
 
 
 def test_no_word_sees_what_comes_after_it():
-    model = loud(ModernDecoder(**SIZES)).eval()
-    attend = partial(model.rotary, attention)
-
-    def stream(x):
-        for block in model.blocks:
-            x = block(x, attend=attend, is_causal=True)
-        return x
-
-    assert_no_leak(stream, model.embed(tokens(2, 7)).detach(), allowed=causal_mask(7))
+    model = loud(modern_decoder(**SIZES)).eval()
+    assert_no_leak(
+        partial(model.stack, is_causal=True),
+        model.embed(tokens(2, 7)).detach(),
+        allowed=causal_mask(7),
+    )
 
 
 def test_it_learns_with_fit_and_saves_with_its_state():
@@ -206,12 +212,12 @@ def test_it_learns_with_fit_and_saves_with_its_state():
     batches = make_batches(encode_texts(texts, tokenizer), 12)
     torch.manual_seed(0)
     sizes = SIZES | dict(vocab_size=tokenizer.vocab_size)
-    model = ModernDecoder(**sizes)
+    model = modern_decoder(**sizes)
     history = fit(
         model, batches, batches, TrainingConfig(epochs=20, lr=1e-2), device="cpu", progress=False
     )
     assert history["valid"].iloc[-1] < 0.6 * history["valid"].iloc[0]
-    other = ModernDecoder(**sizes)
+    other = modern_decoder(**sizes)
     other.load_state_dict(model.state_dict())
     text = torch.randint(4, tokenizer.vocab_size, (2, 5))
     assert other(text).equal(model(text))
@@ -219,11 +225,11 @@ def test_it_learns_with_fit_and_saves_with_its_state():
 
 # ---- bad input, in one sentence each
 
-MODEL = ModernDecoder(**SIZES)
+MODEL = modern_decoder(**SIZES)
 
 
 def made(**changes):
-    return lambda: ModernDecoder(**SIZES | changes)
+    return lambda: modern_decoder(**SIZES | changes)
 
 
 test_bad_input = every_row(
@@ -260,19 +266,7 @@ def test_tokens_that_are_no_integers_are_refused():
 # ---- the module
 
 
-def test_the_module_needs_no_configuration():
-    "`models.config` builds grouped heads from here, so nothing here may import it."
-    path = Path(__file__).resolve().parents[1] / "former_nb" / "models" / "modern_decoder.py"
-    imports = [
-        node
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.level
-    ]
-    assert {node.module.split(".")[0] for node in imports} == {"attention", "base"}
-
-
 def test_a_grouped_layer_is_a_multi_head_layer_with_other_widths():
     layer = GroupedQueryAttention(24, 6, 2, bias=False)
     assert "forward" not in vars(GroupedQueryAttention)
     assert [tuple(w.shape) for w in layer.parameters()] == [(24, 24), (8, 24), (8, 24), (24, 24)]
-    assert ModernBlock(24, 6, 2, 20).attention.w_k.bias is None

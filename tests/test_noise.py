@@ -17,7 +17,7 @@ SMALL = {"vocab_size": 12, "length": 9, "batch": 32}
 def language_model(dropout=0.0):
     torch.manual_seed(0)
     sizes = {"max_len": 13, "d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 16}
-    return LanguageModel(TransformerConfig(12, dropout=dropout, **sizes))
+    return LanguageModel.from_config(TransformerConfig(12, dropout=dropout, **sizes))
 
 
 def next_token(model, tokens):

@@ -314,7 +314,7 @@ class Mixed(nn.Module):
 MODELS = {
     "mixed": lambda: Mixed(False),
     "tied": lambda: Mixed(True),
-    "language model": lambda: LanguageModel(
+    "language model": lambda: LanguageModel.from_config(
         TransformerConfig(vocab_size=9, max_len=6, d_model=8, n_heads=2, n_layers=2, d_ff=16)
     ),
     "one layer": lambda: nn.Linear(3, 2),

@@ -91,7 +91,9 @@ def translator(tied=True, **kwargs):
     "A model, ragged sources and targets, and what is asked for: not everywhere in the middle."
     set_seed(1)
     config = TransformerConfig(30, 20, **SIZES | kwargs)
-    model = (EncoderDecoder(config) if tied else BartEncoderDecoder(config, tied=False)).double()
+    model = (
+        EncoderDecoder.from_config(config) if tied else BartEncoderDecoder(config, tied=False)
+    ).double()
     src = torch.randint(4, 30, (5, 7)).masked_fill(~rows([3, 7, 1, 3, 5]), PAD)
     there = rows([4, 2, 6, 1, 6])
     tgt = torch.randint(4, 30, (5, 6)).masked_fill(~there, PAD)
@@ -186,8 +188,8 @@ def test_what_is_no_padding_mask_goes_its_old_way():
 def test_a_classifier_and_a_generator_can_be_wrapped_too():
     tokens = torch.tensor([[5, 6, PAD, PAD], [7, 8, 9, 4], [6, PAD, PAD, PAD]])
     targets = tokens.masked_fill(tokens == PAD, IGNORE)
-    reader = Classifier(TransformerConfig(10, 8, **SIZES), 2).double()
-    writer = LanguageModel(TransformerConfig(10, 8, **SIZES)).double()
+    reader = Classifier.from_config(TransformerConfig(10, 8, **SIZES), 2).double()
+    writer = LanguageModel.from_config(TransformerConfig(10, 8, **SIZES)).double()
     with packed(reader), packed(writer) as ask:
         found = reader(tokens)
         ask(targets)
@@ -215,7 +217,7 @@ def test_compiled_and_on_a_device_rows_keep_their_pads(monkeypatch):
 
 def test_recorded_weights_stand_in_padded_rows():
     tokens = torch.tensor([[5, 6, PAD, PAD], [7, 8, 9, 4], [6, PAD, PAD, PAD]])
-    model, real = Classifier(TransformerConfig(10, 8, **SIZES), 2).eval(), tokens != PAD
+    model, real = Classifier.from_config(TransformerConfig(10, 8, **SIZES), 2).eval(), tokens != PAD
     with packed(model), record_attention(model) as weights:
         model(tokens)
     with record_attention(model) as alone:

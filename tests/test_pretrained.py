@@ -243,7 +243,7 @@ OURS = dict(vocab_size=V, max_len=20, d_model=24, n_heads=3, n_layers=2, d_ff=40
 )
 def test_a_model_of_ours_is_one_of_theirs(changes, tmp_path):
     torch.manual_seed(1)
-    ours = LanguageModel(make_config(OURS | changes)).eval()
+    ours = LanguageModel.from_config(make_config(OURS | changes)).eval()
     to_hugging_face(ours, tmp_path, eos_token_id=2)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     with torch.no_grad():
@@ -259,9 +259,9 @@ def test_a_model_of_ours_is_one_of_theirs(changes, tmp_path):
 @pytest.mark.parametrize(
     "model",
     [
-        lambda: LanguageModel(TransformerConfig(**OURS, positions="alibi")),
-        lambda: LanguageModel(TransformerConfig(**OURS, norm_first=False)),
-        lambda: Classifier(TransformerConfig(**OURS, norm_first=False), 2),
+        lambda: LanguageModel.from_config(TransformerConfig(**OURS, positions="alibi")),
+        lambda: LanguageModel.from_config(TransformerConfig(**OURS, norm_first=False)),
+        lambda: Classifier.from_config(TransformerConfig(**OURS, norm_first=False), 2),
         lambda: BertClassifier(TransformerConfig(**OURS), 2),
         lambda: torch.nn.Linear(2, 2),
     ],
@@ -669,7 +669,7 @@ def test_a_model_is_pushed_to_the_hub_with_a_card_and_comes_back(tmp_path, monke
     hub = FakeHub(tmp_path)
     monkeypatch.setattr("huggingface_hub.hub_mixin.HfApi", lambda **kwargs: hub)
     monkeypatch.setattr("former_nb.models.pretrained.hf_hub_download", hub.download)
-    model = LanguageModel(TransformerConfig(**OURS)).eval()
+    model = LanguageModel.from_config(TransformerConfig(**OURS)).eval()
     model.push_to_hub("you/names")
     files = {file.name for file in (tmp_path / "you" / "names").iterdir()}
     assert files == {"README.md", "config.json", "model.safetensors"}
@@ -706,7 +706,7 @@ assert all(p.untyped_storage().nbytes() == p.nbytes for p in model.parameters())
 @pytest.mark.skipif(sys.platform != "linux", reason="only there a process knows its peak")
 def test_their_folder_takes_its_size_and_no_compiler(tmp_path):
     sizes = dict(d_model=512, n_heads=8, n_layers=2, d_ff=2048, activation="gelu_tanh")
-    model = LanguageModel(HubConfig(40_000, 64, **sizes, tied_head=True))
+    model = LanguageModel.from_config(HubConfig(40_000, 64, **sizes, tied_head=True))
     to_hugging_face(model, tmp_path)
     words = [sys.executable, "-c", LOADED, tmp_path]
     done = subprocess.run(words, capture_output=True, text=True)

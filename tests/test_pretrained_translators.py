@@ -173,8 +173,8 @@ def test_ours_that_none_of_theirs_is_is_refused(tmp_path):
     two = HubConfig(**sizes, embed_norm=True)
     plain = HubConfig(**sizes, positions="sinusoidal")
     for model in (
-        EncoderDecoder(two, tgt_config=two),
-        EncoderDecoder(two),
+        EncoderDecoder.from_config(two, tgt_config=two),
+        EncoderDecoder.from_config(two),
         BartEncoderDecoder(two, tied=False),
         BartEncoderDecoder(HubConfig(**sizes)),
         BartEncoderDecoder(plain),
@@ -260,7 +260,7 @@ def test_onnx_computes_the_same(kind, tmp_path):
 
 def test_onnx_that_is_not_installed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("former_nb.saving.saving.find_spec", lambda name: None)
-    model = EncoderDecoder(TransformerConfig(V, 9, 12, 3, 1, 20))
+    model = EncoderDecoder.from_config(TransformerConfig(V, 9, 12, 3, 1, 20))
     refuses(lambda: to_onnx(model, tmp_path / "model.onnx"), ImportError, "to_onnx", "pip install")
     refuses(lambda: to_onnx(torch.nn.Linear(2, 2), tmp_path / "model.onnx"), ValueError, "model")
     assert not list(tmp_path.iterdir())

@@ -167,9 +167,9 @@ def test_beyond_the_table_only_positions_that_are_named_go_on():
 
 def test_the_layers_of_a_model_share_one_rotary_table():
     c = HubConfig(7, 64, 12, 2, 3, 8, positions="rotary", rope_scaling=SLOW)
-    model = LanguageModel(c)
+    model = LanguageModel.from_config(c)
     with torch.device("meta"):
-        loaded = LanguageModel(c)
+        loaded = LanguageModel.from_config(c)
     loaded.load_state_dict(model.state_dict(), assign=True)
     twin = copy.deepcopy(model).double()  # still float32
     for m in (model, loaded, twin):

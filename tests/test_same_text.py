@@ -34,7 +34,7 @@ from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.fine_tuning import add_low_rank
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.modern_decoder import ModernDecoder
+from former_nb.models.modern_decoder import modern_decoder
 
 SIZES = dict(d_model=16, n_heads=4, n_layers=2, d_ff=24)
 GREEDY = Sampling(temperature=0)
@@ -47,7 +47,7 @@ loud = partial(model_tools.loud, std=0.4)
 
 
 def language_model(make=TransformerConfig, **choices):
-    return loud(LanguageModel(make(30, 40, dropout=0.5, **(SIZES | choices))))
+    return loud(LanguageModel.from_config(make(30, 40, dropout=0.5, **(SIZES | choices))))
 
 
 def with_low_rank():
@@ -69,8 +69,10 @@ MODELS = {
     "alibi": partial(language_model, positions="alibi", norm_first=False),
     "relative": partial(language_model, positions="relative", activation="swiglu"),
     "no bias": partial(language_model, HubConfig, bias="none", embed_norm=True),
-    "modern": lambda: loud(ModernDecoder(30, 40, 16, 4, 2, 2, 24)),
-    "translator": lambda: loud(EncoderDecoder(TransformerConfig(30, 40, dropout=0.5, **SIZES))),
+    "modern": lambda: loud(modern_decoder(30, 40, 16, 4, 2, 2, 24)),
+    "translator": lambda: loud(
+        EncoderDecoder.from_config(TransformerConfig(30, 40, dropout=0.5, **SIZES))
+    ),
     "bart": lambda: loud(BartEncoderDecoder(HubConfig(30, 40, embed_norm=True, **SIZES))),
     "low rank": with_low_rank,
 }

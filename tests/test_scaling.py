@@ -123,7 +123,7 @@ def train(folder, name, config={}, resume=False, size=33, accident=None, save=Fa
     valid = Batches(make_batches(rows[-60:], 25, collate=collate))  # 3: no multiple of 2
     set_seed(0)
     config_of = TransformerConfig(tokenizer.vocab_size, 22, 16, 2, layers, 32, dropout=0.0)
-    model = LanguageModel(config_of).double()
+    model = LanguageModel.from_config(config_of).double()
     usual = {"steps": 8, "eval_every": 1, "lr": 1e-2, "muon_lr": None}
     config = TrainingConfig(**{**usual, **config})
     where = Path(folder, name) if resume else None
@@ -409,7 +409,7 @@ class Count(TorchDispatchMode):
 
 
 torch.distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
-model = LanguageModel(TransformerConfig(128, 64, 64, 4, 3, 256, dropout=0.0))
+model = LanguageModel.from_config(TransformerConfig(128, 64, 64, 4, 3, 256, dropout=0.0))
 n_bytes = sum(p.nbytes for p in model.parameters())
 shard_model(model, 4, torch.device("cpu"))
 with Count() as count:
@@ -431,10 +431,11 @@ from torch.testing import assert_close
 from former_nb.models.block import Stack
 from former_nb.models.config import TransformerConfig
 from former_nb.training.sharding import cut_like, gather_tensors, is_sharded, shard_model
+from former_nb.models.build import build_stack
 
 os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="localhost", MASTER_PORT="0")
 torch.distributed.init_process_group("gloo")
-stack = Stack(TransformerConfig(11, 9, d_model=8, n_heads=2, n_layers=2, d_ff=12))
+stack = build_stack(TransformerConfig(11, 9, d_model=8, n_heads=2, n_layers=2, d_ff=12))
 before = {name: t.clone() for name, t in stack.state_dict().items()}
 assert not is_sharded(stack)
 shard_model(stack, 1, torch.device("cpu"))

@@ -233,7 +233,7 @@ def test_local_and_global_layers_are_those_of_qwen3():
     theirs = random_weights(transformers.Qwen3ForCausalLM(config)).eval()
     sizes = dict(d_model=D, n_heads=H, n_kv_heads=KV, n_layers=3, d_ff=18, d_k=D_K)
     kind = dict(positions="rotary", activation="swiglu", norm="rms", bias="none", norm_eps=1e-6)
-    ours = LanguageModel(HubConfig(13, 32, **sizes, **kind, tied_head=False)).eval()
+    ours = LanguageModel.from_config(HubConfig(13, 32, **sizes, **kind, tied_head=False)).eval()
     ours.embed.tokens.load_state_dict(theirs.model.embed_tokens.state_dict())
     ours.head.load_state_dict(theirs.lm_head.state_dict())
     ours.stack.norm.load_state_dict(theirs.model.norm.state_dict())

@@ -44,7 +44,7 @@ class Addition(Task):
         return text_data("sums", parts, CharTokenizer("+0123456789="), 16, self.seed)
 
     def make_model(self, data):
-        return LanguageModel(self.model_config(data))
+        return LanguageModel.from_config(self.model_config(data))
 
     def report(self, model, data, folder, say):
         loss = evaluate(model, data.valid)
@@ -101,7 +101,7 @@ def test_a_run_of_a_file_goes_on(addition, tmp_path):
 MISTAKES = {
     "len(5)": "TypeError: object of type 'int' has no len()",
     "a, b = [1]": "ValueError: not enough values to unpack",
-    "LanguageModel(5)": "Error: ",
+    "LanguageModel.from_config(5)": "Error: ",
     "import former_nb.nowhere": "ModuleNotFoundError",
     "self.limits": "AttributeError",
 }

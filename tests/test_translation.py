@@ -32,7 +32,9 @@ def translator(seed=0, max_len=60, tokenizer=TOKENIZER, **sizes):
     "Untrained, in eval mode."
     set_seed(seed)
     sizes = dict(d_model=24, n_heads=4, n_layers=2, d_ff=48, positions="rotary") | sizes
-    return EncoderDecoder(TransformerConfig(tokenizer.vocab_size, max_len, **sizes)).eval()
+    return EncoderDecoder.from_config(
+        TransformerConfig(tokenizer.vocab_size, max_len, **sizes)
+    ).eval()
 
 
 @pytest.fixture(scope="module")

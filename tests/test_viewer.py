@@ -156,7 +156,9 @@ def test_one_adapter_for_each_kind_of_model_reads_the_same_from_texts_tokens_and
 
 def test_each_side_of_a_translator_has_a_length_and_a_vocabulary():
     sizes = dict(d_model=8, n_heads=2, n_layers=1, d_ff=8)
-    model = EncoderDecoder(TransformerConfig(20, 9, **sizes), TransformerConfig(11, 4, **sizes))
+    model = EncoderDecoder.from_config(
+        TransformerConfig(20, 9, **sizes), TransformerConfig(11, 4, **sizes)
+    )
     ids = torch.tensor([[5, 7, 2]])
     view(model.eval(), (ids + 10, ids))
     refuses(lambda: view(model, (ids, ids + 10)), ValueError, "inputs", "17")
@@ -166,7 +168,7 @@ def test_each_side_of_a_translator_has_a_length_and_a_vocabulary():
 def small(n):
     set_seed(0)
     config = TransformerConfig(40, n, d_model=16, n_heads=2, n_layers=1, d_ff=16)
-    return LanguageModel(config).eval(), torch.randint(4, 40, (1, n))
+    return LanguageModel.from_config(config).eval(), torch.randint(4, 40, (1, n))
 
 
 def test_a_token_is_shown_and_never_run():
@@ -251,7 +253,9 @@ def test_the_command_opens_its_page_or_says_that_no_browser_could_be_opened(
     assert ("no browser could be opened" in result.stderr) == (opened is not True)
 
 
-MODEL = LanguageModel(TransformerConfig(11, 6, d_model=16, n_heads=2, n_layers=2, d_ff=16)).eval()
+MODEL = LanguageModel.from_config(
+    TransformerConfig(11, 6, d_model=16, n_heads=2, n_layers=2, d_ff=16)
+).eval()
 IDS, LETTERS = torch.tensor([[5, 7, 2]]), CharTokenizer("abcdefg")
 TABLE = {
     "view": [

@@ -143,7 +143,9 @@ def make_numbers(folder):
     how = dict(by_length=True, collate=collate_pairs, length=length)
     rows = [[tuple(encode_texts(p, tokenizer)) for p in part] for part in (train, valid, asked)]
     set_seed(0)
-    model = EncoderDecoder(TransformerConfig(tokenizer.vocab_size, positions="rotary", **sizes))
+    model = EncoderDecoder.from_config(
+        TransformerConfig(tokenizer.vocab_size, positions="rotary", **sizes)
+    )
     config = TrainingConfig(steps=2000, lr=5e-3)
     fit(model, *(make_batches(part, n, True, **how) for part, n in zip(rows, (32, 250))), config)
 
@@ -210,7 +212,7 @@ def make_shakespeare(folder):
         bias="none",
     )
     set_seed(0)
-    model = LanguageModel(config)
+    model = LanguageModel.from_config(config)
     train = text_windows(encode_scenes(text, tokenizer), config.max_len, 8, shuffle=True)
     valid = text_windows(tokenizer.encode(held_out[0]), config.max_len, 32)
     settings = TrainingConfig(steps=2000, eval_every=250, pad=None)

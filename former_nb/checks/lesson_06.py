@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..base.exercises import diagnose, exercise, explain_error
-from ..models.block import Block
+from ..models.build import build_block
 from ..models.config import TransformerConfig
 
 __all__ = [
@@ -21,7 +21,10 @@ def example_parts() -> tuple[torch.Tensor, list[nn.Module]]:  # x (3, 4, 6), and
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(0)
         sizes = dict(vocab_size=2, max_len=4, d_model=6, n_heads=2, d_ff=10, dropout=0.0)
-        block, x = Block(TransformerConfig(**sizes)).requires_grad_(False), torch.randn(3, 4, 6)
+        block, x = (
+            build_block(TransformerConfig(**sizes)).requires_grad_(False),
+            torch.randn(3, 4, 6),
+        )
         for linear in (m for m in block.modules() if isinstance(m, nn.Linear)):
             nn.init.normal_(linear.weight, std=0.5)  # large enough to tell the answers apart
         for norm in (block.norm_attention, block.norm_ff):
@@ -179,7 +182,7 @@ def judge_06_3(answer):
     with torch.random.fork_rng():
         torch.manual_seed(0)
         block, x = (
-            Block(TransformerConfig(2, 4, d_model=6, n_heads=2, d_ff=10, dropout=0.0)),
+            build_block(TransformerConfig(2, 4, d_model=6, n_heads=2, d_ff=10, dropout=0.0)),
             torch.randn(3, 4, 6),
         )
         for norm in (block.norm_attention, block.norm_ff):

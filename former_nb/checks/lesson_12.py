@@ -418,31 +418,32 @@ _CONFUSED = {  # Llama's name, and the wrong one of ours -> what to say
     ("k_proj", "attention.w_v"): "keys and values are exchanged",
     ("v_proj", "attention.w_k"): "keys and values are exchanged",
     ("o_proj", "ff.w_out"): "`o_proj` mixes the heads, so it is attention's `w_o`",
-    ("lm_head", "embed"): "this Llama's head is not tied; it has a matrix of its own, "
-    "`head.weight`",
-    ("model.norm", "norm_ff"): "`model.norm` comes after the last block; ours is `norm.weight`",
+    ("lm_head", "embed.tokens"): "this Llama's file has its head by itself, and ours has a name "
+    "for it, too, `head.weight`",
+    ("model.norm", "norm_ff"): "`model.norm` comes after the last block; ours is "
+    "`stack.norm.weight`",
 }
 
 
 def llama_names(
     n_layers: int,
 ) -> dict[str, str]:  # their name -> ours
-    "The names of all weights of a Llama that are ours in a `ModernDecoder`."
+    "The names of all weights of a Llama that are ours in a `modern_decoder`."
     names = {
-        "model.embed_tokens.weight": "embed.weight",
-        "model.norm.weight": "norm.weight",
+        "model.embed_tokens.weight": "embed.tokens.weight",
+        "model.norm.weight": "stack.norm.weight",
         "lm_head.weight": "head.weight",
     }
     for i in range(n_layers):
         for theirs, ours in _LAYER.items():
-            names[f"model.layers.{i}.{theirs}.weight"] = f"blocks.{i}.{ours}.weight"
+            names[f"model.layers.{i}.{theirs}.weight"] = f"stack.blocks.{i}.{ours}.weight"
     return names
 
 
 @exercise(
     "12.4",
-    "Print the names of a ModernDecoder, and write both lists side by side.",
-    "A dictionary from their parts to ours, such as 'model.layers' to 'blocks', and "
+    "Print the names of a `modern_decoder`, and write both lists side by side.",
+    "A dictionary from their parts to ours, such as 'model.layers' to 'stack.blocks', and "
     "`name.replace(theirs, ours)` for each. The number of a block stays as it is.",
     "`input_layernorm` is `norm_attention`, `post_attention_layernorm` is `norm_ff`; `gate_proj`, "
     "`up_proj` and `down_proj` are `w_gate`, `w_in` and `w_out`.",
@@ -478,6 +479,10 @@ def _misnamed(theirs, right, given):
         return f"{theirs!r}: ours don't begin with 'model.', got {given!r}"
     if "layers" in given:
         return f"{theirs!r}: our layers are called 'blocks', got {given!r}"
-    if given.split(".")[:1] == ["blocks"] and given.split(".")[:2] != right.split(".")[:2]:
+    if right == f"stack.{given}":
+        return f"{theirs!r}: in ours it is part of the stack, got {given!r}"
+    if given == right.replace(".tokens", ""):
+        return f"{theirs!r}: in ours the table is called 'tokens', got {given!r}"
+    if given.startswith("stack.blocks.") and given.split(".")[2] != right.split(".")[2]:
         return f"{theirs!r}: the number of the block is lost, got {given!r}"
     return f"{theirs!r}: no weight of ours is called {given!r}"

@@ -22,7 +22,7 @@ def _writer(seed=23):  # one of a few where each mistake gives tokens of its own
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         config = TransformerConfig(19, 16, 16, 4, 2, 24, 0.0, "sinusoidal")
-        model = EncoderDecoder(config)
+        model = EncoderDecoder.from_config(config)
         for _, weight in sorted(model.named_parameters()):
             nn.init.normal_(weight, std=0.3)
         return model.double().eval(), torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, PAD, PAD]])

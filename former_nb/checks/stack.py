@@ -6,9 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from ..base.exercises import diagnose, exercise
-from ..models.block import Block
+from ..models.build import build_block, build_decoder_block
 from ..models.config import TransformerConfig
-from ..models.encoder_decoder import DecoderBlock
 
 __all__ = [
     "judge_stack_1",
@@ -32,7 +31,7 @@ def judge_stack_1(answer):
     sizes = dict(vocab_size=2, max_len=2, d_model=d, n_heads=h, activation="swiglu", norm="rms")
 
     def count(d_ff):
-        block = DecoderBlock(TransformerConfig(d_ff=d_ff, **sizes))
+        block = build_decoder_block(TransformerConfig(d_ff=d_ff, **sizes))
         return sum(p.numel() for p in block.parameters())
 
     right = torch.tensor(count(d_ff))
@@ -46,7 +45,7 @@ def judge_stack_1(answer):
             "12 are missing: cross-attention has a norm of its own, and each part's last layer "
             "a bias": right - d,
             "RMSNorm has a gain and no shift": right + norms,
-            "SwiGLU has two patterns for each unit, so its first layer is 2 · d_ff wide": right
+            "SwiGLU has two patterns for each unit, a gate and what passes through it": right
             - d * d_ff
             - d_ff,
             "you counted the matrices only; linear layers have biases, norms a gain": matrices,
@@ -208,7 +207,7 @@ def _run(block, x, first, second):
 )
 def judge_stack_4(answer):
     generator = torch.Generator().manual_seed(0)
-    block = Block(
+    block = build_block(
         TransformerConfig(
             vocab_size=2, max_len=2, d_model=6, n_heads=2, d_ff=10, dropout=0.0, norm_first=False
         )

@@ -39,7 +39,7 @@ class Example(Task):
         return Data(source, parts, train, valid, tokenizer, LONGEST)
 
     def make_model(self, data):
-        return EncoderDecoder(self.model_config(data))
+        return EncoderDecoder.from_config(self.model_config(data))
 
     def report(self, model, data, folder, say):
         questions = [question for question, _ in data.parts[2]]

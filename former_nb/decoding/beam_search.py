@@ -28,6 +28,7 @@ from ..data.text import BOS, EOS, PAD, UNK
 from .caches import KVCache
 from .decode_step import as_decode_step
 from .prompts import check_fresh, prompt_rows, stop_tokens, upload
+from ..models.build import sizes_of
 
 # %% ../../nbs/deeper/11_beam_search.ipynb #542035fe
 CONVENTIONS = {  # what a sum of log-probabilities is divided by, for a text of so many new tokens
@@ -201,7 +202,7 @@ def beam_search(
 
     vocab_size = 2**24
     limit = 2**63
-    config = getattr(model, "config", None)  # a bare function has none
+    config = sizes_of(model) if hasattr(model, "config") else None  # a bare function has none
     if config is not None:
         vocab_size = config.vocab_size
         limit = config.max_len

@@ -31,6 +31,8 @@ from former_nb.decoding.prompts import (
     upload,
 )
 from .sampling import FollowPrompts, Sampling, checked, without_tokens
+from ..models.build import sizes_of
+from ..models.config import POSITIONS
 from ..models.generator import LanguageModel
 
 # %% ../../nbs/deeper/11_caches.ipynb #ffda4c37
@@ -288,10 +290,10 @@ def stream_rows(
     check_int("max_new_tokens", max_new_tokens, 0)
     check_choice("use_cache", use_cache, (True, False))
     check_choice("watch", watch, (True, False))
-    config = _config(model)
+    config = sizes_of(model)
     device = next(model.parameters()).device
     longest = config.max_len
-    if window is not None and config.build_positions("input") is None:
+    if window is not None and POSITIONS[config.positions] == "attention":
         longest = 2**63  # positions by distance never meet one beyond the window
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, config.vocab_size)
     reader: Any = model
@@ -326,12 +328,6 @@ def _read_in_window(model, attend, tokens):
     return model(tokens, attend, positions)
 
 
-def _config(model):
-    "The configuration of a model. Raises `TypeError` for what has none."
-    check_that(hasattr(model, "config"), "model", "a `LanguageModel`", model, TypeError)
-    return model.config
-
-
 def stream(
     model: LanguageModel | DecodeStep,  # also compiled
     prompts: torch.Tensor | list[list[int]],  # (B, T) integers, or rows of any lengths
@@ -364,7 +360,7 @@ def _stream_texts(model, tokenizer, rows, max_new_tokens, sampling, options):
     "`stream_rows` with what a tokenizer says of the end of a text, as long as the model can read."
     check_type("sampling", sampling, Sampling)
     if max_new_tokens is None:
-        max_new_tokens = _config(model).max_len
+        max_new_tokens = sizes_of(model).max_len
     settings = dict(tokenizer.stops)  # what ends a text, and what it never has
     settings.update(options)
     return stream_rows(model, rows, max_new_tokens, sampling, **settings)

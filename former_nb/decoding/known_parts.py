@@ -25,19 +25,14 @@ from ..models.encoder_decoder import CrossAttention, Decoder, DecoderBlock, Enco
 from ..models.fine_tuning import LowRank
 from ..models.generator import LanguageModel
 from ..models.hub_config import EmbedNorm
-from ..models.modern_decoder import (
-    GroupedQueryAttention,
-    ModernBlock,
-    ModernDecoder,
-    RMSNorm,
-    SwiGLU,
-)
+from ..models.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU
+from ..models.post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = ["KNOWN", "unknown_part", "Snapshot"]
 
 KNOWN = {  # parts of models that the step writes out
-    *(LanguageModel, EncoderDecoder, BartEncoderDecoder, ModernDecoder),
-    *(Stack, Decoder, Block, DecoderBlock, ModernBlock, FeedForward, SwiGLU, nn.ModuleList),
+    *(LanguageModel, EncoderDecoder, BartEncoderDecoder, Stack, Decoder, nn.ModuleList),
+    *(Block, DecoderBlock, PostNormBlock, PostNormDecoderBlock, FeedForward, SwiGLU),
     *(MultiHeadAttention, GroupedQueryAttention, CrossAttention, nn.Linear, nn.Dropout),
     *(nn.LayerNorm, nn.RMSNorm, RMSNorm, nn.Identity, nn.Embedding, Embedding, EmbedNorm),
     *(LearnedPositions, SinusoidalPositions, Rotary, ScaledRotary, ALiBi, RelativeBias),

@@ -13,6 +13,7 @@ from ..base.core import eval_mode
 from ..base.guards import check_ids, check_int, check_type
 from ..data.text import BOS, EOS, PAD, UNK
 from .caches import KVCache
+from ..models.build import sizes_of
 from ..models.encoder_decoder import EncoderDecoder
 
 # %% ../../nbs/14_number_words.ipynb #bba6d43c
@@ -26,15 +27,15 @@ def greedy_decode(
     "Write the likeliest token at each step. PAD, BOS and UNK are never written."
     check_type("model", model, EncoderDecoder)
     check_int("max_new_tokens", max_new_tokens, 0)
-    check_ids("src", src, model.config.vocab_size)
+    check_ids("src", src, model.src_embed.tokens.num_embeddings)
     src = src.to(model.head.weight.device)
     tokens = src.new_full((len(src), 1), BOS)  # (B, T)
     mask = padding_mask(src)
-    cache = KVCache(model.tgt_config.n_layers)
+    cache = KVCache(len(model.decoder.blocks))
     never = torch.tensor([PAD, BOS, UNK], device=src.device)
     with eval_mode(model):
         memory = model.decoder.project(model.encode(src))  # keys and values for each block
-        for _ in range(min(max_new_tokens, model.tgt_config.max_len)):
+        for _ in range(min(max_new_tokens, sizes_of(model).max_len)):
             if use_cache:
                 newest = tokens[:, -1:]
                 logits = model.decode(newest, memory, mask, cache, positions=cache.positions(1))

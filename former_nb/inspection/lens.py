@@ -22,6 +22,7 @@ from ..models.block import Stack
 from ..models.classifier import Classifier, pool_tokens
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.generator import LanguageModel
+from ..models.post_norm import PostNormBlock, PostNormDecoderBlock
 
 # %% ../../nbs/deeper/14_lens.ipynb #lens006
 def find_stack(
@@ -30,7 +31,9 @@ def find_stack(
     "The stack whose stream becomes logits. Raises `ValueError` for post-norm."
     check_type("model", model, (LanguageModel, Classifier, EncoderDecoder))
     stack = model.decoder if isinstance(model, EncoderDecoder) else model.stack
-    pre_norm = all(block.norm_first for block in stack.blocks)
+    pre_norm = not any(
+        isinstance(block, (PostNormBlock, PostNormDecoderBlock)) for block in stack.blocks
+    )
     check_that(pre_norm, "model", "pre-norm, where parts only add to the stream", "post-norm")
     return stack
 

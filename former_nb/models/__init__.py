@@ -8,7 +8,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "config": "TransformerConfig",
         "block": "Block Embedding FeedForward Stack",
         "generator": "LanguageModel",
-        "modern_decoder": "GroupedQueryAttention ModernBlock ModernDecoder RMSNorm SwiGLU",
+        "modern_decoder": "GroupedQueryAttention RMSNorm SwiGLU modern_decoder",
         "classifier": "Classifier",
         "masked_language": "MaskedLanguageModel",
         "encoder_decoder": "CrossAttention Decoder DecoderBlock EncoderDecoder",

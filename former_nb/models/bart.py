@@ -6,6 +6,7 @@ from torch import nn
 
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids
+from .build import encoder_decoder_parts
 from .config import TransformerConfig
 from .encoder_decoder import EncoderDecoder
 from .hub_config import as_hub_config
@@ -21,7 +22,8 @@ class BartEncoderDecoder(EncoderDecoder):
         config: TransformerConfig,  # of both sides
         tied: bool = True,  # one matrix embeds both sides and gives the logits
     ):
-        super().__init__(config)
+        super().__init__(**encoder_decoder_parts(config))
+        self.config = config
         c = as_hub_config(config)
         self.pad = c.pad_token_id
         if not tied:

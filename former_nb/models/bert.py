@@ -8,8 +8,10 @@ from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids, check_int, check_type
 from .block import Embedding
+from .build import FUNCTIONS, build_norm, build_positions, classifier_parts
 from .classifier import Classifier
-from .config import ACTIVATIONS, TransformerConfig, init_weights
+from .config import TransformerConfig
+from .initialization import init_weights
 from .masked_language import MaskedLanguageModel
 
 __all__ = ["Dense", "BertEmbedding", "BertClassifier", "BertMaskedLanguageModel"]
@@ -43,10 +45,12 @@ class BertEmbedding(Embedding):
         n_segments: int = 2,  # vectors for what part of a text a token stands in
         dropout: float | None = None,  # that of `config` if left out
     ):
-        super().__init__(config, dropout)
+        positions = build_positions(config, "input")
+        dropout = config.dropout if dropout is None else dropout
+        super().__init__(config.vocab_size, config.d_model, positions, dropout)
         check_int("n_segments", n_segments)
         self.segments = nn.Embedding(n_segments, config.d_model)
-        self.norm = config.build_norm()
+        self.norm = build_norm(config)
         nn.init.normal_(self.segments.weight, std=0.02)
 
     def forward(
@@ -73,7 +77,8 @@ class BertClassifier(Classifier):
         embed_dropout: float = 0.0,  # as for `Classifier`
         n_segments: int = 2,  # as for `BertEmbedding`
     ):
-        super().__init__(config, n_classes, embed_dropout)
+        super().__init__(**classifier_parts(config, n_classes, embed_dropout))
+        self.config = config
         self.embed = BertEmbedding(config, n_segments, embed_dropout)
         self.pool = Dense(config.d_model)
 
@@ -101,7 +106,7 @@ class BertMaskedLanguageModel(MaskedLanguageModel):
         check_type("encoder", encoder, BertClassifier)
         super().__init__(encoder)
         c = encoder.config
-        self.transform = Dense(c.d_model, ACTIVATIONS[c.activation][0], c.build_norm())
+        self.transform = Dense(c.d_model, FUNCTIONS[c.activation], build_norm(c))
 
     def forward(
         self,

@@ -5,8 +5,10 @@ from torch import nn
 
 from ..base.guards import check_int
 from .block import Embedding
+from .build import classifier_parts, start_embedding
 from .classifier import Classifier
 from .config import TransformerConfig
+from .pretrained import NoRandomWeights
 
 __all__ = ["BigramEmbedding", "BigramClassifier"]
 
@@ -20,7 +22,10 @@ class BigramEmbedding(Embedding):
         n_bigrams: int,  # vectors shared by all pairs; 0 does without
         dropout: float | None = None,  # that of `config` if left out
     ):
-        super().__init__(config, dropout)
+        dropout = config.dropout if dropout is None else dropout
+        with NoRandomWeights():
+            super().__init__(config.vocab_size, config.d_model, None, dropout)
+        start_embedding(self, config)
         check_int("n_bigrams", n_bigrams, 0)
         self.bigrams = None
         if n_bigrams:
@@ -53,5 +58,6 @@ class BigramClassifier(Classifier):
         embed_dropout: float = 0.0,  # as for `Classifier`
         n_bigrams: int = 0,  # vectors for pairs of neighbours; 0 does without
     ):
-        super().__init__(config, n_classes, embed_dropout)
+        super().__init__(**classifier_parts(config, n_classes, embed_dropout))
+        self.config = config
         self.embed = BigramEmbedding(config, n_bigrams, embed_dropout)

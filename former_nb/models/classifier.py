@@ -11,10 +11,9 @@ from torch import nn
 
 from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
-from ..base.guards import check_ids, check_int, check_share, check_type
+from ..base.guards import check_ids, check_int
 from ..data.text import PAD
 from .block import Embedding, Stack
-from .config import TransformerConfig
 from .pretrained import Pretrained
 
 # %% ../../nbs/09_classifier.ipynb #bcecd2bd
@@ -32,19 +31,17 @@ class Classifier(nn.Module, Pretrained):
 
     def __init__(
         self,
-        config: TransformerConfig,  # every size of the encoder
+        embed: Embedding,
+        stack: Stack,
+        d_model: int,  # width of both
         n_classes: int,  # 2 or more
-        embed_dropout: float = 0.0,  # probability that a number of an embedding is dropped
     ):
         super().__init__()
-        check_type("config", config, TransformerConfig)
         check_int("n_classes", n_classes, 2)
-        check_share("embed_dropout", embed_dropout)
-        self.config = config
         self.n_classes = n_classes
-        self.embed = Embedding(config, embed_dropout)
-        self.stack = Stack(config)
-        self.head = nn.Linear(config.d_model, n_classes)
+        self.embed = embed
+        self.stack = stack
+        self.head = nn.Linear(d_model, n_classes)
         nn.init.zeros_(self.head.weight)  # untrained, it gives all classes the same probability
         nn.init.zeros_(self.head.bias)
 
@@ -58,6 +55,6 @@ class Classifier(nn.Module, Pretrained):
         attend=attention,  # as for `Stack`
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text. Padding changes nothing."
-        check_ids("tokens", tokens, self.config.vocab_size)
+        check_ids("tokens", tokens, self.embed.tokens.num_embeddings)
         x = self.encode(tokens, attend)  # (B, T, d_model)
         return self.head(pool_tokens(x, tokens != PAD))

@@ -2,28 +2,17 @@
 and saved beside the weights.
 
 The sizes of a model must fit together, and a saved model must be built again years later. So they
-are in one frozen object. What its names mean is derived in the lessons on attention, positions and
-the block, and in the deep dives on relative positions and on norms. What only weights from
-elsewhere ask for is in an heir, `HubConfig`.
+are in one frozen object. It knows words only. What they mean is derived in the lessons on
+attention, positions, the block and the modern decoder, and `models/build.py` makes parts of them.
+What only weights from elsewhere ask for is in an heir, `HubConfig`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-
-from ..attention.multi_head import MultiHeadAttention
-from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
-from ..attention.relative_positions import ALiBi, RelativeBias
 from ..base.core import Settings, refuse_change
 from ..base.guards import check_choice, check_heads, check_int, check_share
-from .modern_decoder import GroupedQueryAttention
 
 __all__ = [
-    "swiglu",
     "ACTIVATIONS",
     "NORMS",
     "POSITIONS",
@@ -31,42 +20,22 @@ __all__ = [
     "SIZES",
     "CHOICES",
     "TransformerConfig",
-    "init_weights",
 ]
 
-
-def swiglu(
-    x: torch.Tensor,  # (..., 2 * d_ff), first the gates, then what passes through them
-) -> torch.Tensor:  # (..., d_ff)
-    "SiLU(a) · b, where a and b are the halves of x (Shazeer 2020)."
-    gate, value = x.chunk(2, dim=-1)
-    return F.silu(gate) * value
-
-
-# the function, and how many inputs each of its outputs takes
-ACTIVATIONS: dict[str, tuple[Callable, int]] = {
-    "relu": (F.relu, 1),
-    "gelu": (F.gelu, 1),
-    "gelu_tanh": (partial(F.gelu, approximate="tanh"), 1),  # GPT-2's
-    "silu": (F.silu, 1),  # Marian's
-    "swiglu": (swiglu, 2),
-}
-NORMS: dict[str, Callable[..., nn.Module]] = {
-    "layer": partial(nn.LayerNorm, eps=1e-5),
-    "rms": partial(nn.RMSNorm, eps=1e-5),
-}
-POSITIONS = {  # where they act, and how they are built from a configuration
-    "learned": ("input", lambda c: LearnedPositions(c.max_len, c.d_model)),
-    "sinusoidal": ("input", lambda c: SinusoidalPositions(c.max_len, c.d_model)),
-    "rotary": ("attention", lambda c: c.build_rotary()),
-    "alibi": ("attention", lambda c: ALiBi(c.n_heads)),
-    "relative": ("attention", lambda c: RelativeBias(c.n_heads)),
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "swiglu")  # GPT-2 has gelu_tanh, Marian silu
+NORMS = ("layer", "rms")
+POSITIONS = {  # and where they act: added to the embeddings, or inside every layer of attention
+    "learned": "input",
+    "sinusoidal": "input",
+    "rotary": "attention",
+    "alibi": "attention",
+    "relative": "attention",
 }
 BIASES = {  # which linear layers of a block have none
     "all": (),
-    "attention": ("ff.w_in", "ff.w_out"),
-    "qkv": ("ff.w_in", "ff.w_out", "w_o"),  # Qwen's
-    "none": ("ff.w_in", "ff.w_out", "w_o", "w_q", "w_k", "w_v"),
+    "attention": ("ff.w_gate", "ff.w_in", "ff.w_out"),
+    "qkv": ("ff.w_gate", "ff.w_in", "ff.w_out", "w_o"),  # Qwen's
+    "none": ("ff.w_gate", "ff.w_in", "ff.w_out", "w_o", "w_q", "w_k", "w_v"),
 }
 SIZES = ("vocab_size", "max_len", "d_model", "n_heads", "n_layers", "d_ff")
 CHOICES = {
@@ -97,7 +66,11 @@ class TransformerConfig(Settings):
     # No fields here: what our own models have. `HubConfig` can choose otherwise.
     d_k = None  # type: int | None
     bias = "all"
+    norm_eps = 1e-5
+    rope_base = 10_000.0
+    rope_scaling = None  # type: dict | None
     tied_head = True
+    embed_norm = False
     pad_token_id = 0
 
     def __post_init__(self):
@@ -116,8 +89,8 @@ class TransformerConfig(Settings):
         "About how many numbers a stack of these blocks has, with its embeddings and positions."
         n_kv_heads = self.n_kv_heads or self.n_heads
         heads = 2 * (self.n_heads + n_kv_heads) * self.head_width
-        inputs = ACTIVATIONS[self.activation][1]
-        block = self.d_model * (heads + (inputs + 1) * self.d_ff)
+        matrices = 3 if self.activation == "swiglu" else 2  # of the feed-forward network
+        block = self.d_model * (heads + matrices * self.d_ff)
         tables = 1 if self.tied_head else 2
         embeddings = tables * self.vocab_size * self.d_model
         positions = self.max_len * self.d_model
@@ -130,60 +103,5 @@ class TransformerConfig(Settings):
         "The width of a head's queries, keys and values."
         return self.d_k or self.d_model // self.n_heads
 
-    @property
-    def embed_scale(self) -> float:
-        "What a translator's embeddings are multiplied by."
-        return self.d_model**0.5
-
-    def build_rotary(self) -> Rotary:
-        "Rotary positions of this width and length."
-        return Rotary(self.head_width, self.max_len)
-
-    def build_positions(
-        self,
-        where: str,  # 'input', added to the embeddings, or 'attention', inside every layer
-    ) -> nn.Module | None:  # None if the positions of this configuration act elsewhere
-        "The position scheme that acts at this place."
-        place, build = POSITIONS[self.positions]
-        return build(self) if place == where else None
-
-    def build_attention(self) -> MultiHeadAttention:
-        "The layer of attention that a block has."
-        if self.n_kv_heads is None and self.d_k is None:
-            return MultiHeadAttention(self.d_model, self.n_heads)
-        return GroupedQueryAttention(self.d_model, self.n_heads, self.n_kv_heads, self.d_k)
-
-    def build_norm(self) -> nn.Module:
-        "A norm of the kind and width that this configuration names."
-        return NORMS[self.norm](self.d_model)
-
 
 TransformerConfig.__setattr__ = refuse_change  # type: ignore[method-assign, assignment]
-
-
-def init_weights(
-    model: nn.Module,  # changed in place
-    n_layers: int,  # blocks in the stack
-    bias: str = "all",  # which linear layers keep a bias, a key of `BIASES`
-) -> None:
-    """Normal(0, 0.02), zeros for biases; layers that write to the stream smaller (GPT-2).
-
-    They start smaller by 1 / √n, where n is their number in the whole stack, so that the stream
-    starts with the same size at any depth. The deep dive on deep stacks derives the factor and
-    measures what it is worth. Linear layers of which `bias` says that they have none lose it here.
-    """
-    names = [name for name, _ in model.named_modules()]
-    writes = 2  # layers of a block that write to the stream
-    if any(name.endswith("cross.w_o") for name in names):
-        writes = 3
-    for name, module in model.named_modules():
-        if isinstance(module, (nn.Linear, nn.Embedding)):
-            std = 0.02
-            if name.endswith(("w_o", "ff.w_out")):
-                std = 0.02 / (writes * n_layers) ** 0.5
-            nn.init.normal_(module.weight, std=std)
-            if name.endswith(BIASES[bias]):
-                module.register_parameter("bias", None)
-            start = getattr(module, "bias", None)
-            if start is not None:
-                nn.init.zeros_(start)

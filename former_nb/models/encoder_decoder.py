@@ -67,10 +67,19 @@ class CrossAttention(MultiHeadAttention):
 class DecoderBlock(Block):
     "A block that also reads a memory, between its two other parts."
 
-    def __init__(self, config: TransformerConfig):
-        super().__init__(config)
-        self.cross = CrossAttention(config.d_model, config.n_heads)
-        self.norm_cross = config.build_norm()
+    def __init__(
+        self,
+        attention: nn.Module,  # to the target, as for `Block`
+        cross: nn.Module,  # to the memory, called as `CrossAttention`
+        ff: nn.Module,  # as for `Block`
+        norm_attention: nn.Module,  # on what each of the three parts reads
+        norm_cross: nn.Module,
+        norm_ff: nn.Module,
+        dropout: float = 0.0,  # as for `Block`
+    ):
+        super().__init__(attention, ff, norm_attention, norm_ff, dropout)
+        self.cross = cross
+        self.norm_cross = norm_cross
 
     def forward(
         self,
@@ -81,16 +90,14 @@ class DecoderBlock(Block):
         attend_memory=attention,  # the same for the memory
     ) -> torch.Tensor:  # (B, T, d_model)
         "Attend to what was written, then to the memory, then run the network."
-        x = self.add(x, self.norm_attention, self.attention, None, True, attend)  # causal
-        x = self.add(x, self.norm_cross, self.cross, memory, memory_mask, False, attend_memory)
-        return self.add(x, self.norm_ff, self.ff)
+        x = x + self.dropout(self.attention(self.norm_attention(x), None, True, attend))  # causal
+        asked = self.cross(self.norm_cross(x), memory, memory_mask, attend=attend_memory)
+        x = x + self.dropout(asked)
+        return x + self.dropout(self.ff(self.norm_ff(x)))
 
 # %% ../../nbs/13_encoder_decoder.ipynb #b12stack
 class Decoder(Stack):
     "Decoder blocks, one after another."
-
-    def __init__(self, config: TransformerConfig):
-        super().__init__(config, DecoderBlock)
 
     def project(self, memory):  # (B, S, d_model) -> for each block k and v, (B, h, S, d_k)
         "Keys and values of the memory, to be given in its place when it is read many times."
@@ -120,24 +127,18 @@ class EncoderDecoder(nn.Module, Pretrained):
 
     def __init__(
         self,
-        config: TransformerConfig,  # of both sides, or of the source alone
-        tgt_config: TransformerConfig | None = None,  # of a target of another kind; same d_model
+        embed: Embedding,  # of the source, and of the target if they share a vocabulary
+        encoder: Stack,
+        decoder: Decoder,
+        tgt_embed: Embedding | None = None,  # of the target; `embed` if left out
     ):
         super().__init__()
-        check_type("config", config, TransformerConfig)
-        self.config = config
-        self.tgt_config = tgt_config or config
-        d_model = config.d_model
-        same = self.tgt_config.d_model == d_model
-        check_that(same, "tgt_config", f"d_model = {d_model}", self.tgt_config.d_model)
-        unit = dict(std=d_model**-0.5, scale=config.embed_scale)  # rows of length 1, times √d_model
-        self.src_embed = Embedding(config, **unit)
-        self.tgt_embed = Embedding(self.tgt_config, **unit)
-        if tgt_config is None:
-            self.src_embed.tokens = self.tgt_embed.tokens  # one vocabulary, one matrix
-        self.encoder = Stack(config)
-        self.decoder = Decoder(self.tgt_config)
-        self.head = nn.Linear(d_model, self.tgt_config.vocab_size, bias=False)
+        self.src_embed = embed
+        self.tgt_embed = tgt_embed or embed
+        self.encoder = encoder
+        self.decoder = decoder
+        vocab_size, d_model = self.tgt_embed.tokens.weight.shape
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
         self.head.weight = self.tgt_embed.tokens.weight  # one matrix for both
 
     def encode(
@@ -145,7 +146,7 @@ class EncoderDecoder(nn.Module, Pretrained):
         src: torch.Tensor,  # (B, S) integers, PAD where there is no token
     ) -> torch.Tensor:  # the memory (B, S, d_model)
         "Read the source, each token in the light of all others."
-        check_ids("src", src, self.config.vocab_size)
+        check_ids("src", src, self.src_embed.tokens.num_embeddings)
         return self.encoder(self.src_embed(src), padding_mask(src))
 
     def decode(
@@ -158,7 +159,7 @@ class EncoderDecoder(nn.Module, Pretrained):
         positions: torch.Tensor | None = None,  # of the target; 0, 1, 2, … if left out
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at each position of the target."
-        check_ids("tgt", tgt, self.tgt_config.vocab_size)
+        check_ids("tgt", tgt, self.tgt_embed.tokens.num_embeddings)
         x = self.tgt_embed(tgt, positions)  # (B, T, d_model)
         x = self.decoder(x, memory, memory_mask, attend, attend_memory, positions)
         return self.head(x)
@@ -183,5 +184,5 @@ def make_model(
     paper.update(sizes)
     config = TransformerConfig(src_vocab, **paper)
     if tgt_vocab is None:
-        return EncoderDecoder(config)  # one matrix for both languages
-    return EncoderDecoder(config, TransformerConfig(tgt_vocab, **paper))
+        return EncoderDecoder.from_config(config)  # one matrix for both languages
+    return EncoderDecoder.from_config(config, tgt_config=TransformerConfig(tgt_vocab, **paper))

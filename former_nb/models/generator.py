@@ -10,26 +10,28 @@ import torch
 from torch import nn
 
 from ..attention.dot_product import attention
-from ..base.guards import check_ids, check_type
+from ..base.guards import check_ids
 from .block import Embedding, Stack
-from .config import TransformerConfig
 from .pretrained import Pretrained
 
 # %% ../../nbs/10_generator.ipynb #0d6b9c1c
 class LanguageModel(nn.Module, Pretrained):
     "A decoder-only Transformer: the logits at each position are about the token that comes next."
 
-    def __init__(self, config: TransformerConfig):  # every size; saved beside the weights
+    def __init__(
+        self,
+        embed: Embedding,
+        stack: Stack,
+        head: nn.Linear | None = None,  # the embedding's own vectors if left out
+    ):
         super().__init__()
-        check_type("config", config, TransformerConfig)
-        self.config = config
-        self.embed = Embedding(config)
-        self.stack = Stack(config)
-        self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
-        if config.tied_head:
-            self.head.weight = self.embed.tokens.weight  # one matrix for both
-        else:
-            nn.init.normal_(self.head.weight, std=0.02)
+        self.embed = embed
+        self.stack = stack
+        if head is None:
+            vocab_size, d_model = embed.tokens.weight.shape
+            head = nn.Linear(d_model, vocab_size, bias=False)
+            head.weight = embed.tokens.weight  # one matrix for both
+        self.head = head
 
     def forward(
         self,
@@ -38,7 +40,7 @@ class LanguageModel(nn.Module, Pretrained):
         positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every position."
-        check_ids("tokens", tokens, self.config.vocab_size)
+        check_ids("tokens", tokens, self.embed.tokens.num_embeddings)
         x = self.embed(tokens, positions)  # (B, T, d_model)
         x = self.stack(x, None, True, attend, positions)  # (B, T, d_model), causal
         return self.head(x)  # (B, T, vocab_size)

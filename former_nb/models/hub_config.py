@@ -7,17 +7,14 @@ it; `make_config` gives the lessons' `TransformerConfig` where it says all that 
 
 import math
 from dataclasses import asdict, dataclass, fields
-from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
-from ..attention.positions import Rotary
-from ..attention.relative_positions import ScaledRotary
 from ..base.core import refuse_change
 from ..base.guards import check_choice, check_int, check_share, check_that
-from .config import BIASES, NORMS, TransformerConfig
+from .config import BIASES, TransformerConfig
 
 __all__ = [
     "SCALINGS",
@@ -119,32 +116,6 @@ class HubConfig(TransformerConfig):
         check_that(fits, "rope_base", "a number above 1", self.rope_base)
         if self.rope_scaling is not None:
             scale_frequencies(torch.ones(1), self.rope_scaling)  # refuses what it cannot be
-
-    @property
-    def embed_scale(self) -> float:
-        "What a translator's embeddings are multiplied by; a norm would divide by it again."
-        return 1.0 if self.embed_norm else super().embed_scale
-
-    def build_rotary(self) -> Rotary:
-        "Rotary positions, their frequencies scaled if this configuration says so."
-        if self.rope_scaling is None:
-            return Rotary(self.head_width, self.max_len, self.rope_base)
-        scale = partial(scale_frequencies, scaling=self.rope_scaling)
-        return ScaledRotary(self.head_width, self.max_len, self.rope_base, scale)
-
-    def build_positions(
-        self,
-        where: str,  # as for `TransformerConfig`
-    ) -> nn.Module | None:
-        "The position scheme that acts at this place, on the input with its norm."
-        positions = super().build_positions(where)
-        if self.embed_norm and where == "input":
-            return EmbedNorm(positions, self.build_norm())
-        return positions
-
-    def build_norm(self) -> nn.Module:
-        "A norm of the kind, width and epsilon that this configuration names."
-        return NORMS[self.norm](self.d_model, eps=self.norm_eps)
 
 
 HubConfig.__setattr__ = refuse_change  # type: ignore[method-assign, assignment]

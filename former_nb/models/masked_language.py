@@ -50,11 +50,11 @@ class MaskedLanguageModel(nn.Module):
         super().__init__()
         check_type("encoder", encoder, Classifier)
         self.encoder = encoder
-        self.bias = nn.Parameter(torch.zeros(encoder.config.vocab_size))
+        self.bias = nn.Parameter(torch.zeros(encoder.embed.tokens.num_embeddings))
 
     def check(self, tokens, positions):
         "Raise `TypeError` or `ValueError` unless these can be read."
-        sizes = check_ids("tokens", tokens, self.encoder.config.vocab_size)
+        sizes = check_ids("tokens", tokens, self.encoder.embed.tokens.num_embeddings)
         check_ids("positions", positions, sizes["T"], "B K", B=sizes["B"])
 
     def answer(self, x, positions):  # (B, T, d_model), (B, K) -> logits (B, K, vocab_size)

@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from former_nb.base.guards import (
-    check_choice,
     check_int,
     check_ints,
     check_number,
@@ -23,8 +22,9 @@ from former_nb.base.guards import (
     check_that,
 )
 from ..data.text import IGNORE
-from .block import FeedForward
-from .config import ACTIVATIONS, TransformerConfig, init_weights
+from .build import build_network, language_model_parts
+from .initialization import init_weights
+from .config import TransformerConfig
 from .generator import LanguageModel
 
 # %% ../../nbs/deeper/12_mixture_of_experts.ipynb #m12class
@@ -38,16 +38,15 @@ class MixtureOfExperts(nn.Module):
         n_experts: int,  # n
         top_k: int = 2,  # experts that a token uses
         dropout: float = 0.0,  # as for `FeedForward`
-        activation: str = "gelu",  # as for `FeedForward`
+        activation: str = "gelu",  # or "relu", "swiglu"
     ):
         super().__init__()
         check_ints(d_model=d_model, d_ff=d_ff, n_experts=n_experts, top_k=top_k)
         check_that(top_k <= n_experts, "top_k", f"at most n_experts = {n_experts}", top_k)
         check_share("dropout", dropout)
-        check_choice("activation", activation, ACTIVATIONS)
         self.top_k = top_k
         self.router = nn.Linear(d_model, n_experts, bias=False)
-        networks = [FeedForward(d_model, d_ff, dropout, activation) for _ in range(n_experts)]
+        networks = [build_network(d_model, d_ff, dropout, activation) for _ in range(n_experts)]
         self.experts = nn.ModuleList(networks)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # both (B, T, d_model)
@@ -136,12 +135,13 @@ class MixtureLanguageModel(LanguageModel):
         n_experts: int = 8,  # in each block
         top_k: int = 2,  # experts that a token uses
     ):
-        super().__init__(config)
+        super().__init__(**language_model_parts(config))
+        self.config = config
         for block in self.stack.blocks:
             block.ff = MixtureOfExperts(
                 config.d_model, config.d_ff, n_experts, top_k, config.dropout, config.activation
             )
-        init_weights(self.stack, config.n_layers, config.bias)
+        init_weights(self.stack, config.n_layers)
         for name, weight in self.stack.named_parameters():
             if name.endswith("w_out.weight"):  # what writes to the stream starts smaller
                 nn.init.normal_(weight, std=0.02 / (2 * config.n_layers) ** 0.5)

@@ -142,7 +142,13 @@ class ShapesOnly(NoRandomWeights):
 
 
 class Pretrained(PyTorchModelHubMixin):
-    "Saves and loads our models through the Hugging Face hub: safetensors and JSON, atomically."
+    """Saves and loads our models through the Hugging Face hub: safetensors and JSON, atomically.
+
+    A class is made from a `config`, or of parts. For one of parts, `models/build.py` says which
+    parts a configuration stands for.
+    """
+
+    config: Any = None  # a `TransformerConfig`; a model that was made of parts by hand has none
 
     def __init_subclass__(cls, **kwargs):
         "Enter the class under its name, which stays with the package where the package has it."
@@ -157,25 +163,54 @@ class Pretrained(PyTorchModelHubMixin):
     def __new__(cls, *args, **kwargs):
         "Note what `__init__` takes beside `config`, to be saved with it."
         model = super().__new__(cls, *args, **kwargs)
+        values = [*args, *kwargs.values()]
+        configs = [value for value in values if isinstance(value, TransformerConfig)]
+        if configs and "config" not in _argument_names(cls):
+            wanted = f"parts, or `{cls.__name__}.from_config(config)`, which makes them"
+            raise TypeError(f"{cls.__name__}: expected {wanted}, got a configuration")
+        for config in configs:
+            check_memory(config)
         try:
             given = inspect.signature(cls.__init__).bind(model, *args, **kwargs)
         except TypeError:  # `__init__` says what is wrong; a copy brings its own
             return model
         given.apply_defaults()
         _, *arguments = given.arguments.items()  # without the model
-        for _, value in arguments:
+        if not any(isinstance(value, nn.Module) for _, value in arguments):
+            model.init_args = {name: value for name, value in arguments if name != "config"}
+        return model
+
+    @classmethod
+    def from_config(
+        cls,
+        config: TransformerConfig,  # sizes and choices, saved beside the weights
+        **arguments,  # further ones, such as n_classes
+    ):
+        "A model with new weights. Raises `ValueError` for one that this machine cannot hold."
+        check_type("config", config, TransformerConfig)
+        if "config" in _argument_names(cls):
+            return cls(config, **arguments)
+        for value in [config, *arguments.values()]:
             if isinstance(value, TransformerConfig):
                 check_memory(value)
-        model.init_args = {name: value for name, value in arguments if name != "config"}
+        parts = _parts_of(cls)
+        wanted = "a class that takes a `config`, or an heir of one of ours"
+        check_that(parts is not None, "from_config", wanted, cls.__name__, TypeError)
+        model = cls(**parts(config, **arguments))
+        model.config = config
+        model.init_args = arguments
         return model
 
     def save_pretrained(self, save_directory: str | Path, **kwargs):
         "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."
         kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
         values = {}
-        if hasattr(self, "config"):
+        arguments = getattr(self, "init_args", None)
+        if arguments is None:  # made of parts by hand
+            arguments = _read_arguments(self)
+        if self.config is not None:
             values.update(_as_json(self.config))
-        for name, value in getattr(self, "init_args", {}).items():
+        for name, value in arguments.items():
             values[name] = _as_json(value)
         kwargs.setdefault("config", values)
         with atomic_write(save_directory) as folder:
@@ -220,6 +255,41 @@ class Pretrained(PyTorchModelHubMixin):
             return fill_model(model, tensors)
 
 
+def _argument_names(cls):
+    return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+
+def _parts_of(cls):
+    "What makes the parts of a class, or of one that it is an heir of; None for any other."
+    from .build import PARTS  # which knows every model, as each of them knows this module
+
+    for kind in cls.__mro__:
+        if kind.__name__ in PARTS:
+            return PARTS[kind.__name__]
+    return None
+
+
+def _read_arguments(model):
+    """With what, beside its configuration, a model that was made by hand can be made again.
+
+    Raises `ValueError` unless it has a configuration that makes a model with the same weights.
+    """
+    name = type(model).__name__
+    given = isinstance(model.config, TransformerConfig)
+    wanted = "a configuration to save with it, as in `model.config = TransformerConfig(...)`"
+    check_that(given, "model", wanted, f"a {name} made of parts, without one")
+    names = _saved_names(type(model))
+    arguments = {n: getattr(model, n) for n in names if n != "config" and hasattr(model, n)}
+    with torch.device("meta"), ShapesOnly():
+        same = type(model).from_config(model.config, **arguments)
+    ours = {n: tuple(t.shape) for n, t in model.state_dict().items()}
+    theirs = {n: tuple(t.shape) for n, t in same.state_dict().items()}
+    for n in [*ours, *theirs]:
+        came, wanted = ours.get(n, "no such weight"), theirs.get(n, "no such weight")
+        check_that(came == wanted, "model", f"{n} as `model.config` says, {wanted}", came)
+    return arguments
+
+
 def read_weights_header(
     file: Path,  # safetensors
 ) -> tuple[dict, int]:  # name -> type and shape, and the bytes of the file
@@ -227,10 +297,6 @@ def read_weights_header(
     with open_regular("model", file, sys.maxsize) as (weights, size):
         header, _ = read_header(WEIGHTS, weights, file)
     return header, size
-
-
-def _argument_names(cls):
-    return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
 
 def _read_config(name, values, size):
@@ -244,18 +310,26 @@ def _read_config(name, values, size):
     return config
 
 
+def _saved_names(cls):
+    "What a model of this class is made from again: its configuration and further arguments."
+    names = _argument_names(cls)
+    if "config" in names or _parts_of(cls) is None:
+        return names
+    return list(inspect.signature(_parts_of(cls)).parameters)
+
+
 def build_model(
     cls: type,  # an heir of `Pretrained`
     saved: dict,  # what its config.json holds
     size: int,  # bytes of its weights
 ) -> tuple[nn.Module, int]:  # and how many bytes the file of its weights may have
     "A model before it has its weights. Raises `ValueError` or `TypeError` for what it cannot be."
-    names = _argument_names(cls)
+    names = _saved_names(cls)
     config_names = list(HubConfig.__dataclass_fields__) if "config" in names else []
     written = []  # also what the classes take of which it is an heir
     for kind in cls.__mro__:
         if issubclass(kind, Pretrained) and kind is not Pretrained:
-            written += [name for name in _argument_names(kind) if name != "config"]
+            written += [name for name in _saved_names(kind) if name != "config"]
     check_keys(CONFIG, saved, list(dict.fromkeys(["architectures", *config_names, *written])))
     arguments = {name: saved[name] for name in names if name in saved and name != "config"}
     for name, value in arguments.items():
@@ -267,9 +341,20 @@ def build_model(
         if arguments.get(name) is not None:
             arguments[name] = _read_config(name, arguments[name], size)
     with torch.random.fork_rng(devices=[]), NoRandomWeights():
-        model = cls(**arguments)
+        model = cls.from_config(**arguments) if config_names else cls(**arguments)
     most = 2**24 + sum(8 * t.numel() for t in model.state_dict().values())
     return model, most
+
+
+def _split_gates(tensors, state):
+    "Version 0.2 had the gates of a `SwiGLU` and what passes through them in one layer, `w_in`."
+    split = dict(tensors)
+    for name in state.keys() - tensors.keys():
+        packed = name.replace(".w_gate.", ".w_in.")
+        if packed != name and packed in tensors and len(tensors[packed]) == 2 * len(state[name]):
+            gate, value = tensors[packed].chunk(2)
+            split[name], split[packed] = gate.clone(), value.clone()
+    return split
 
 
 def fill_model(
@@ -278,6 +363,7 @@ def fill_model(
 ) -> nn.Module:
     "The model with these weights, in eval mode. Raises `ValueError` unless all of them are there."
     state = model.state_dict()
+    tensors = _split_gates(tensors, state)
     more = sorted(tensors.keys() - state.keys())
     check_that(not more, WEIGHTS, "only tensors of this model", more)
     given = {state[name].data_ptr() for name in tensors}  # tied weights are saved once
@@ -355,7 +441,8 @@ def check_pair(
     check_choice("model", type(model).__name__, MODEL_CLASSES)
     config: Any = getattr(model, "config", None)
     has_config = isinstance(config, TransformerConfig)
-    check_that(has_config, "model", "one that is made from a `config`", type(model).__name__)
+    wanted = "one with a configuration, as in `model.config = TransformerConfig(...)`"
+    check_that(has_config, "model", wanted, type(model).__name__)
     two = isinstance(tokenizer, (tuple, list))  # version 0.2 saved that of a source alone
     check_vocabulary(config, tokenizer, getattr(model, "tgt_config", None) if two else None)
     n_classes = getattr(model, "n_classes", None)

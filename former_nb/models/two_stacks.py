@@ -3,14 +3,15 @@
 from copy import deepcopy
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from ..attention.dot_product import attention
 from ..attention.torch_layers import mha_from_torch
 from ..base.guards import check_type
-from .block import Block, Stack
-from .config import ACTIVATIONS, TransformerConfig
+from .block import Block, FeedForward, Stack
 from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
+from .post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = ["NAMES", "CROSS_NAMES", "attend_beams", "block_from_torch", "transformer_from_torch"]
 
@@ -50,28 +51,26 @@ def block_from_torch(
         kinds = "nn.TransformerEncoderLayer or nn.TransformerDecoderLayer"
         raise TypeError(f"theirs: expected {kinds}, got {type(theirs).__name__}")
     cross = isinstance(theirs, nn.TransformerDecoderLayer)
-    names = {f: name for name, (f, _) in ACTIVATIONS.items()}
+    functions = (F.relu, F.gelu)
     dropouts = {part.p for part in theirs.children() if isinstance(part, nn.Dropout)}
     usual = theirs.linear1.bias is not None and theirs.norm1.eps == 1e-5 and len(dropouts) == 1
-    if theirs.activation not in names or not usual:
+    if theirs.activation not in functions or not usual:
         wanted = "ReLU or GELU, biases, layer_norm_eps=1e-5, one dropout everywhere"
         activation = getattr(theirs.activation, "__name__", theirs.activation)
         came = f"{activation}, {theirs.linear1}, {theirs.norm1}, dropouts {sorted(dropouts)}"
         raise ValueError(f"theirs: expected {wanted}, got {came}")
-    config = TransformerConfig(
-        vocab_size=1,
-        max_len=1,
-        d_model=theirs.self_attn.embed_dim,
-        n_heads=theirs.self_attn.num_heads,
-        d_ff=theirs.linear1.out_features,
-        dropout=theirs.dropout1.p,
-        activation=names[theirs.activation],
-        norm_first=theirs.norm_first,
-    )
-    ours = (DecoderBlock if cross else Block)(config).to(theirs.linear1.weight)
-    ours.attention = mha_from_torch(theirs.self_attn)
+    d_model = theirs.self_attn.embed_dim
+    dropout = theirs.dropout1.p
+    ff = FeedForward(d_model, theirs.linear1.out_features, dropout, theirs.activation)
+    attention = mha_from_torch(theirs.self_attn)
+    norms = [nn.LayerNorm(d_model) for _ in range(3)]
     if isinstance(theirs, nn.TransformerDecoderLayer):
-        ours.cross = mha_from_torch(theirs.multihead_attn, CrossAttention)
+        read = mha_from_torch(theirs.multihead_attn, CrossAttention)
+        kind = DecoderBlock if theirs.norm_first else PostNormDecoderBlock
+        ours: Block = kind(attention, read, ff, *norms, dropout)
+    else:
+        ours = (Block if theirs.norm_first else PostNormBlock)(attention, ff, *norms[:2], dropout)
+    ours = ours.to(theirs.linear1.weight)
     for mine, other in (CROSS_NAMES if cross else NAMES).items():
         ours.get_submodule(mine).load_state_dict(theirs.get_submodule(other).state_dict())
     return ours.train(theirs.training)
@@ -86,9 +85,7 @@ def transformer_from_torch(
     check_type("theirs", theirs.decoder, nn.TransformerDecoder)
     stacks = []
     for kind, part in [(Stack, theirs.encoder), (Decoder, theirs.decoder)]:
-        config = TransformerConfig(1, 1, theirs.d_model, theirs.nhead, len(part.layers))
-        stack = kind(config)
-        stack.blocks = nn.ModuleList(block_from_torch(layer) for layer in part.layers)
-        stack.norm = deepcopy(part.norm)
+        blocks = [block_from_torch(layer) for layer in part.layers]
+        stack = kind(blocks, deepcopy(part.norm))
         stacks.append(stack.train(theirs.training))
     return tuple(stacks)

@@ -504,7 +504,7 @@ def _plan(source):  # -> family, model without memory, its routes, the names tha
         if kind is BertMaskedLanguageModel:
             model = kind(BertClassifier(config, **arguments))
         else:
-            model = kind(config, **arguments)
+            model = kind.from_config(config, **arguments)
     routes = list(_routes(model, family))
     return family, model, routes, _match(source.shapes, routes, family)
 

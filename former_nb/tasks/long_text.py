@@ -53,7 +53,7 @@ class Shakespeare(Task):
     def make_model(self, data: Data):
         from ..models.generator import LanguageModel
 
-        return LanguageModel(self.model_config(data))
+        return LanguageModel.from_config(self.model_config(data))
 
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "Losses beside models that count, and a sample."

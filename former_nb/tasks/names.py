@@ -44,7 +44,7 @@ class Names(Task):
     def make_model(self, data: Data):
         from ..models.generator import LanguageModel
 
-        return LanguageModel(self.model_config(data))
+        return LanguageModel.from_config(self.model_config(data))
 
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "Losses beside models that count, new names, and a picture of the attention weights."

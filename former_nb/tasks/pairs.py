@@ -78,7 +78,7 @@ class Pairs(Task):
     def make_model(self, data: Data):
         from ..models.encoder_decoder import EncoderDecoder
 
-        return EncoderDecoder(self.model_config(data))
+        return EncoderDecoder.from_config(self.model_config(data))
 
     def save(self, folder: Path, model, data: PairData) -> None:
         "Write the model, and keep its weights: the last are averaged in the end."

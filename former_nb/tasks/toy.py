@@ -48,7 +48,7 @@ class Copy(Task):
     def make_model(self, data: Data):
         from ..models.generator import LanguageModel
 
-        return LanguageModel(self.model_config(data))
+        return LanguageModel.from_config(self.model_config(data))
 
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "The share of held-out questions that are answered right from end to end."

@@ -95,7 +95,7 @@ def gather_model(
     if tensors is None:
         return None
     with torch.random.fork_rng(devices=[]):
-        whole = kind(model.config, **getattr(model, "init_args", {}))
+        whole = kind.from_config(model.config, **getattr(model, "init_args", {}))
     whole.load_state_dict(tensors)
     return whole.eval()
 

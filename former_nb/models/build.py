@@ -1,0 +1,278 @@
+"""From words to parts: what a configuration names, put together.
+
+The models know no configuration. They are made of parts that are handed in: an embedding, a stack
+of blocks, in each block attention, a network and two norms. This module says which part a word
+stands for. `LanguageModel.from_config(TransformerConfig(...))` builds from it, and so do the command
+line, saved folders and the readers of other people's weights.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import torch.nn.functional as F
+from torch import nn
+
+from ..attention.multi_head import MultiHeadAttention
+from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
+from ..attention.relative_positions import ALiBi, RelativeBias, ScaledRotary
+from ..base.guards import LARGEST, check_choice, check_int, check_share, check_that, check_type
+from .block import Block, Embedding, FeedForward, Stack
+from .config import ACTIVATIONS, BIASES, POSITIONS, TransformerConfig
+from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
+from .hub_config import EmbedNorm, scale_frequencies
+from .initialization import init_weights
+from .modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU
+from .post_norm import PostNormBlock, PostNormDecoderBlock
+from .pretrained import NoRandomWeights
+
+__all__ = [
+    "FUNCTIONS",
+    "POSITION_KINDS",
+    "build_attention",
+    "build_ff",
+    "build_network",
+    "build_norm",
+    "build_positions",
+    "build_block",
+    "build_decoder_block",
+    "build_stack",
+    "build_decoder",
+    "build_embedding",
+    "start_embedding",
+    "remove_biases",
+    "language_model_parts",
+    "classifier_parts",
+    "encoder_decoder_parts",
+    "sizes_of",
+    "PARTS",
+]
+
+FUNCTIONS: dict[str, Callable] = {  # of a `FeedForward`; the activation "swiglu" is a `SwiGLU`
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+}
+
+
+def _rotary(c):
+    if c.rope_scaling is None:
+        return Rotary(c.head_width, c.max_len, c.rope_base)
+    scale = partial(scale_frequencies, scaling=c.rope_scaling)
+    return ScaledRotary(c.head_width, c.max_len, c.rope_base, scale)
+
+
+POSITION_KINDS: dict[str, Callable[[TransformerConfig], nn.Module]] = {
+    "learned": lambda c: LearnedPositions(c.max_len, c.d_model),
+    "sinusoidal": lambda c: SinusoidalPositions(c.max_len, c.d_model),
+    "rotary": _rotary,
+    "alibi": lambda c: ALiBi(c.n_heads),
+    "relative": lambda c: RelativeBias(c.n_heads),
+}
+
+
+def build_attention(
+    config: TransformerConfig,
+) -> MultiHeadAttention:
+    "The layer of attention of a block."
+    if config.n_kv_heads is None and config.d_k is None:
+        return MultiHeadAttention(config.d_model, config.n_heads)
+    return GroupedQueryAttention(config.d_model, config.n_heads, config.n_kv_heads, config.d_k)
+
+
+def build_ff(
+    config: TransformerConfig,
+) -> FeedForward | SwiGLU:
+    "The feed-forward network of a block."
+    return build_network(config.d_model, config.d_ff, config.dropout, config.activation)
+
+
+def build_network(
+    d_model: int,  # width of input and output
+    d_ff: int,  # units
+    dropout: float = 0.0,  # probability that a unit is dropped
+    activation: str = "gelu",  # a key of `FUNCTIONS`, or "swiglu"
+) -> FeedForward | SwiGLU:
+    "A feed-forward network with biases."
+    check_choice("activation", activation, ACTIVATIONS)
+    if activation == "swiglu":
+        return SwiGLU(d_model, d_ff, dropout, bias=True)
+    return FeedForward(d_model, d_ff, dropout, FUNCTIONS[activation])
+
+
+def build_norm(
+    config: TransformerConfig,
+) -> nn.LayerNorm | RMSNorm:
+    "A norm of a block."
+    if config.norm == "rms":
+        return RMSNorm(config.d_model, config.norm_eps)
+    return nn.LayerNorm(config.d_model, config.norm_eps)
+
+
+def build_positions(
+    config: TransformerConfig,
+    where: str,  # 'input', added to the embeddings, or 'attention', inside every layer
+) -> nn.Module | None:  # None if the positions of this configuration act elsewhere
+    "The positions that act at this place; on the input with the norm of BART, where there is one."
+    positions = None
+    if POSITIONS[config.positions] == where:
+        positions = POSITION_KINDS[config.positions](config)
+    if config.embed_norm and where == "input":
+        return EmbedNorm(positions, build_norm(config))
+    return positions
+
+
+def build_block(
+    config: TransformerConfig,
+) -> Block:
+    "A block, pre-norm or post-norm."
+    attention = build_attention(config)
+    ff = build_ff(config)
+    norms = build_norm(config), build_norm(config)
+    kind = Block if config.norm_first else PostNormBlock
+    return kind(attention, ff, *norms, config.dropout)
+
+
+def build_decoder_block(
+    config: TransformerConfig,
+) -> DecoderBlock:
+    "A block that also reads a memory, pre-norm or post-norm."
+    attention = build_attention(config)
+    ff = build_ff(config)
+    cross = CrossAttention(config.d_model, config.n_heads)
+    norms = build_norm(config), build_norm(config), build_norm(config)
+    kind = DecoderBlock if config.norm_first else PostNormDecoderBlock
+    return kind(attention, cross, ff, *norms, config.dropout)
+
+
+def build_stack(
+    config: TransformerConfig,
+    kind: type[Stack] = Stack,
+    block: Callable = build_block,  # makes one from `config`
+) -> Stack:  # with the weights that `init_weights` gives
+    "`n_layers` blocks, each with weights of its own, and a last norm if they are pre-norm."
+    blocks = [block(config) for _ in range(config.n_layers)]
+    norm = build_norm(config) if config.norm_first else nn.Identity()
+    stack = kind(blocks, norm, build_positions(config, "attention"))
+    remove_biases(stack, config.bias)
+    init_weights(stack, config.n_layers)
+    return stack
+
+
+def build_decoder(
+    config: TransformerConfig,
+) -> Decoder:
+    "As `build_stack`, of blocks that also read a memory."
+    decoder = build_stack(config, Decoder, build_decoder_block)
+    assert isinstance(decoder, Decoder)
+    return decoder
+
+
+def build_embedding(
+    config: TransformerConfig,
+    dropout: float | None = None,  # that of `config` if left out
+    std: float = 0.02,  # as for `Embedding`
+    scale: float = 1.0,  # as for `Embedding`
+) -> Embedding:
+    "Vectors for tokens, with positions if they act there."
+    dropout = config.dropout if dropout is None else dropout
+    with NoRandomWeights():
+        embed = Embedding(config.vocab_size, config.d_model, None, dropout, std, scale)
+    start_embedding(embed, config, std)
+    return embed
+
+
+def start_embedding(
+    embed: Embedding,  # changed in place
+    config: TransformerConfig,
+    std: float = 0.02,  # as for `Embedding`
+) -> None:
+    "Positions, and first weights in the order of version 0.2: a seed gives the model that it gave."
+    nn.init.normal_(embed.tokens.weight)
+    embed.positions = build_positions(config, "input")
+    nn.init.normal_(embed.tokens.weight, std=std)
+
+
+def remove_biases(
+    model: nn.Module,  # changed in place
+    bias: str,  # which linear layers keep theirs, a key of `BIASES`
+) -> None:
+    "Take the biases of linear layers that have none in other people's models."
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) and name.endswith(BIASES[bias]):
+            module.register_parameter("bias", None)
+
+
+def language_model_parts(
+    config: TransformerConfig,
+) -> dict[str, nn.Module | None]:  # the arguments of `LanguageModel`
+    "Embedding, stack and, unless the embeddings give the logits, a head."
+    embed = build_embedding(config)
+    stack = build_stack(config)
+    head = None
+    if not config.tied_head:
+        head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        nn.init.normal_(head.weight, std=0.02)
+    return dict(embed=embed, stack=stack, head=head)
+
+
+def classifier_parts(
+    config: TransformerConfig,
+    n_classes: int,  # 2 or more
+    embed_dropout: float = 0.0,  # probability that a number of an embedding is dropped
+) -> dict:  # the arguments of `Classifier`
+    "Embedding and stack, and the sizes of the head."
+    check_int("n_classes", n_classes, 2)
+    check_share("embed_dropout", embed_dropout)
+    embed = build_embedding(config, embed_dropout)
+    return dict(embed=embed, stack=build_stack(config), d_model=config.d_model, n_classes=n_classes)
+
+
+def encoder_decoder_parts(
+    config: TransformerConfig,  # of both sides, or of the source alone
+    tgt_config: TransformerConfig | None = None,  # of a target of another kind; same d_model
+) -> dict[str, nn.Module]:  # the arguments of `EncoderDecoder`
+    "Two embeddings, of one matrix if there is one vocabulary, and two stacks."
+    target = tgt_config or config
+    check_type("tgt_config", target, TransformerConfig)
+    same = target.d_model == config.d_model
+    check_that(same, "tgt_config", f"d_model = {config.d_model}", target.d_model)
+    unit = dict(std=config.d_model**-0.5, scale=config.d_model**0.5)  # rows of length 1, times √d
+    if config.embed_norm:
+        unit["scale"] = 1.0  # a norm would divide by it again
+    embed = build_embedding(config, **unit)
+    tgt_embed = build_embedding(target, **unit)
+    if tgt_config is None:
+        embed.tokens = tgt_embed.tokens  # one vocabulary, one matrix
+    encoder = build_stack(config)
+    return dict(embed=embed, encoder=encoder, decoder=build_decoder(target), tgt_embed=tgt_embed)
+
+
+def sizes_of(
+    model,  # a model of ours, also one made of parts by hand
+) -> Any:  # with vocab_size, n_layers, max_len and positions, as `TransformerConfig` has them
+    "What a loop that writes asks of a model; of a translator's target. `TypeError` for others."
+    config = getattr(model, "tgt_config", None) or getattr(model, "config", None)
+    if config is not None:
+        return config
+    embed: Any = getattr(model, "tgt_embed", getattr(model, "embed", None))
+    stack: Any = getattr(model, "decoder", getattr(model, "stack", None))
+    known = isinstance(embed, Embedding) and isinstance(stack, Stack)
+    check_that(known, "model", "a `LanguageModel`", model, TypeError)
+    kinds = {LearnedPositions: "learned", SinusoidalPositions: "sinusoidal", Rotary: "rotary"}
+    found = [part for part in (embed.positions, stack.positions) if type(part) in kinds]
+    return SimpleNamespace(
+        vocab_size=embed.tokens.num_embeddings,
+        n_layers=len(stack.blocks),
+        max_len=min((part.max_len for part in found), default=LARGEST),
+        positions=kinds[type(found[0])] if found else "alibi",
+    )
+
+
+PARTS: dict[str, Callable[..., dict]] = {  # name of a class -> what makes its arguments
+    "LanguageModel": language_model_parts,
+    "Classifier": classifier_parts,
+    "EncoderDecoder": encoder_decoder_parts,
+}
