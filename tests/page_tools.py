@@ -191,10 +191,10 @@ def head_matrix(layer, i):
     return w_v.T @ layer.w_o.weight.split(layer.d_k, dim=1)[i].T
 ---
 03.4 without_head_0
-def without_head_0(q, k, v):
+def without_head_0(q, k, v, mask, is_causal):
     keep = torch.ones(q.shape[1])
     keep[0] = 0
-    return attention(q, k, v) * keep[None, :, None, None]
+    return attention(q, k, v, mask, is_causal) * keep[None, :, None, None]
 ---
 04.1 my_mask
 def my_mask(tokens):

@@ -93,9 +93,9 @@ def test_the_valley_has_nine_rates_with_and_without_warm_up_and_three_seeds():
     assert len(runs) == len({*runs}) == 54
 
 
-def without(off, i, q, k, v, **options):
+def without(off, i, q, k, v, mask, is_causal):
     "Attention in which some heads, pairs of layer and head, write nothing."
-    y = attention(q, k, v, **options).clone()
+    y = attention(q, k, v, mask, is_causal).clone()
     for layer, head in off:
         if layer == i:
             y[:, head] = 0

@@ -246,13 +246,13 @@ _NO_MATRIX = (
 
 @exercise(
     "03.4",
-    "Call `attention(q, k, v)` first. Which axis of its output has the heads?",
+    "Call `attention(q, k, v, mask, is_causal)` first. Which axis of its output has the heads?",
     "The output is (B, h, T, d_k), so head 0 is `y[:, 0]`.",
 )
 def judge_03_4(
-    answer,  # without_head_0(q, k, v) -> (B, h, T, d_k)
+    answer,  # without_head_0(q, k, v, mask, is_causal) -> (B, h, T, d_k)
 ) -> str | None:  # None if right, else what it looks like
-    "Judge two heads on three sentences."
+    "Judge two heads on three sentences, free, with a mask and causal."
     with torch.random.fork_rng(devices=[]), torch.no_grad(), torch.device("cpu"):
         torch.manual_seed(3)
         q, k, v = torch.randn(3, 3, 2, 5, 4)  # each (B, h, T, d_k)
@@ -271,4 +271,20 @@ def judge_03_4(
             "you turned the other heads off and left head 0 on": others,
             "both heads are off; only head 0 should be": torch.zeros_like(y),
         }
-        return diagnose(call_answer(answer, q, k, v), right, wrong)
+        try:
+            given = call_answer(answer, q, k, v, None, False)
+        except TypeError as error:
+            return explain_error(error, {"but 5 were given": _FIVE})
+        problem = diagnose(given, right, wrong)
+        past = torch.ones(5, 5, dtype=torch.bool).tril()
+        for mask, is_causal in [(past, False), (None, True)]:
+            if problem is None:
+                masked = attention(q, k, v, mask, is_causal)
+                masked[:, 0] = 0
+                given = call_answer(answer, q, k, v, mask, is_causal)
+                problem = diagnose(given, masked, {_NOT_HANDED_ON: right})
+        return problem
+
+
+_FIVE = "a layer calls it with five arguments, `q, k, v, mask, is_causal`; take them all"
+_NOT_HANDED_ON = "your function forgets `mask` or `is_causal`; hand them on to `attention`"
