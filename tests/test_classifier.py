@@ -36,7 +36,7 @@ def model(n_classes=3, seed=0, config=CONFIG, **kwargs):
     "Untrained, with a head that is not zero, in eval mode."
     set_seed(seed)
     kind = BigramClassifier if "n_bigrams" in kwargs else Classifier
-    made = kind(config, n_classes, **kwargs)
+    made = kind.from_config(config, n_classes, **kwargs)
     nn.init.normal_(made.head.weight)
     if getattr(made.embed, "bigrams", None) is not None:
         nn.init.normal_(made.embed.bigrams.weight)

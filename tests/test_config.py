@@ -13,18 +13,24 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.models.block import Stack
-from former_nb.models.build import build_stack
+from former_nb.decoding.decode_step import gated
+from former_nb.models.build import (
+    FUNCTIONS,
+    POSITION_KINDS,
+    build_attention,
+    build_decoder,
+    build_norm,
+    build_positions,
+    build_stack,
+)
 from former_nb.models.config import (
     ACTIVATIONS,
     BIASES,
     NORMS,
     POSITIONS,
     TransformerConfig,
-    init_weights,
-    swiglu,
 )
-from former_nb.models.encoder_decoder import Decoder, EncoderDecoder
+from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig, as_hub_config, make_config, scale_frequencies
 from former_nb.models.initialization import init_weights
@@ -140,15 +146,28 @@ def test_the_lessons_have_twelve_fields_and_a_file_has_all():
     assert as_hub_config(CONFIG) == HUB and as_hub_config(HUB) is HUB
     untied = make_config(asdict(HUB) | dict(tied_head=False))
     assert type(untied) is HubConfig and untied == replace(HUB, tied_head=False)
-    for name in ("d_k", "bias", "tied_head", "pad_token_id", "embed_scale", "n_parameters"):
+    for name in (
+        "d_k",
+        "bias",
+        "tied_head",
+        "pad_token_id",
+        "norm_eps",
+        "rope_base",
+        "n_parameters",
+    ):
         assert getattr(CONFIG, name) == getattr(HUB, name), name
 
 
 def test_positions_act_where_they_belong_and_a_configuration_does_not_change():
-    assert CONFIG.build_positions("attention") is None
-    assert replace(CONFIG, positions="alibi").build_positions("input") is None
+    assert build_positions(CONFIG, "attention") is None
+    assert build_positions(replace(CONFIG, positions="alibi"), "input") is None
     with pytest.raises(AttributeError):
         CONFIG.d_model = 24
+
+
+def test_every_word_has_a_part():
+    assert POSITION_KINDS.keys() == POSITIONS.keys()
+    assert (*FUNCTIONS, "swiglu") == ACTIVATIONS
 
 
 # ---- activations, and how the weights start
@@ -157,22 +176,24 @@ def test_positions_act_where_they_belong_and_a_configuration_does_not_change():
 def test_swiglu_gates_the_second_half_by_the_first():
     # gates, gates, values, values
     x = torch.tensor([[-2.0, 0.5, 3.0, -1.0], [1.0, 2.0, -0.5, 4.0]])
-    assert_close(swiglu(x), x[:, :2] * torch.sigmoid(x[:, :2]) * x[:, 2:])
-    assert swiglu(torch.tensor([-100.0, 5.0])) == 0  # a closed gate
-    assert swiglu(torch.zeros(2, 0)).shape == (2, 0)
+    assert_close(gated(x), x[:, :2] * torch.sigmoid(x[:, :2]) * x[:, 2:])
+    assert gated(torch.tensor([-100.0, 5.0])) == 0  # a closed gate
+    assert gated(torch.zeros(2, 0)).shape == (2, 0)
 
 
 def test_gelu_is_the_exact_one_and_norms_have_the_eps_of_pytorchs_layers():
     x = torch.linspace(-3, 3, 13)
-    assert_close(ACTIVATIONS["gelu"][0](x), x * torch.special.ndtr(x))
-    assert_close(ACTIVATIONS["relu"][0](x), F.relu(x))
-    assert {build(4).eps for build in NORMS.values()} == {1e-5}
+    assert_close(FUNCTIONS["gelu"](x), x * torch.special.ndtr(x))
+    assert_close(FUNCTIONS["relu"](x), F.relu(x))
+    assert {build_norm(replace(CONFIG, norm=norm)).eps for norm in NORMS} == {1e-5}
 
 
 @pytest.mark.parametrize("cross", [False, True])
 def test_layers_that_write_to_the_stream_start_smaller(cross):
     torch.manual_seed(0)
-    stack = (Decoder if cross else Stack)(replace(CONFIG, d_model=192, d_ff=256, n_layers=5))
+    stack = (build_decoder if cross else build_stack)(
+        replace(CONFIG, d_model=192, d_ff=256, n_layers=5)
+    )
     small = 0.02 / ((3 if cross else 2) * 5) ** 0.5  # so many layers write
     for name, p in stack.named_parameters():
         writes = name.endswith(("attention.w_o.weight", "cross.w_o.weight", "ff.w_out.weight"))
@@ -185,7 +206,7 @@ def test_layers_that_write_to_the_stream_start_smaller(cross):
 def test_weights_start_in_embeddings_and_layers_without_a_bias_too():
     model = nn.Sequential(nn.Embedding(500, 40), nn.Linear(40, 400, bias=False), nn.LayerNorm(400))
     init_weights(model, 2)
-    learned = replace(CONFIG, max_len=500, d_model=48).build_positions("input").table
+    learned = build_positions(replace(CONFIG, max_len=500, d_model=48), "input").table
     for start in (model[0].weight, model[1].weight, learned):
         assert abs(start.std() / 0.02 - 1) < 0.05
 
@@ -204,7 +225,7 @@ def test_weights_start_in_embeddings_and_layers_without_a_bias_too():
 )
 @pytest.mark.parametrize("cross", [False, True])
 def test_only_named_layers_have_a_bias(bias, with_one, cross):
-    stack = (Decoder if cross else Stack)(replace(HUB, bias=bias))
+    stack = (build_decoder if cross else build_stack)(replace(HUB, bias=bias))
     layers = [(n, m) for n, m in stack.named_modules() if isinstance(m, nn.Linear)]
     assert {n.split(".")[-1] for n, m in layers if m.bias is not None} == with_one
     x = torch.randn(2, 4, 12)
@@ -212,16 +233,16 @@ def test_only_named_layers_have_a_bias(bias, with_one, cross):
 
 
 def test_heads_have_the_number_and_the_width_asked_for():
-    layer = replace(HUB, d_k=5, n_kv_heads=1).build_attention()
+    layer = build_attention(replace(HUB, d_k=5, n_kv_heads=1))
     shapes = {name: tuple(part.weight.shape) for name, part in layer.named_children()}
     keys = dict.fromkeys(["w_k", "w_v"], (5, 12))
     assert shapes == {"w_q": (3 * 5, 12), **keys, "w_o": (12, 3 * 5)}
     for changes in (dict(d_k=5), dict(n_kv_heads=1)):
         config = replace(HUB, **changes)
-        assert type(config.build_attention()) is GroupedQueryAttention
+        assert type(build_attention(config)) is GroupedQueryAttention
         assert build_stack(config)(torch.randn(2, 4, 12)).shape == (2, 4, 12)
     for config in (CONFIG, HUB):
-        assert type(config.build_attention()) is MultiHeadAttention
+        assert type(build_attention(config)) is MultiHeadAttention
 
 
 def test_a_norm_has_the_eps_asked_for():
@@ -237,7 +258,7 @@ def test_frequencies_are_slowed_as_llama_3_does():
     assert_close(1 / factor, torch.tensor([1 / 8, 1 / 8, 0.5 + 0.5 / 8, 1, 1]).double())
     assert_close(scale_frequencies(frequency, dict(rope_type="linear", factor=2)), frequency / 2)
     plain, slow = (
-        replace(HUB, positions="rotary", d_k=4, rope_scaling=scaling).build_positions("attention")
+        build_positions(replace(HUB, positions="rotary", d_k=4, rope_scaling=scaling), "attention")
         for scaling in (None, dict(rope_type="linear", factor=2.0))
     )
     assert_close(slow.table[:, 2:9:2], plain.table[:, 1:5])  # half as fast

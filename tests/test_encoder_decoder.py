@@ -30,7 +30,8 @@ from former_nb.decoding.caches import KVCache
 from former_nb.decoding.number_words import greedy_decode
 from former_nb.inspection.leaks import LeakError, assert_no_leak
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.config import ACTIVATIONS, POSITIONS, TransformerConfig
+from former_nb.models.build import FUNCTIONS
+from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.models.encoder_decoder import (
     CrossAttention,
     EncoderDecoder,
@@ -67,7 +68,7 @@ def random_case(seed):
     "A model and ragged sources, all from one number."
     draw = random.Random(seed)
     how = dict(positions=SCHEMES, n_kv_heads=[None, 2, 1], n_layers=[1, 2], norm=["layer", "rms"])
-    how |= dict(activation=list(ACTIVATIONS), norm_first=[True, False], tied=[True, False])
+    how |= dict(activation=[*FUNCTIONS, "swiglu"], norm_first=[True, False], tied=[True, False])
     how = {name: draw.choice(some) for name, some in how.items()}
     row = lambda: [draw.randint(4, 18) for _ in range(draw.randint(1, 9))]
     sources = [row() for _ in range(draw.randint(1, 4))]
@@ -113,12 +114,12 @@ def spelt_out(model, src, tgt):
         return linear((scores.softmax(-1) @ values).transpose(1, 2).flatten(2), f"{name}.w_o")
 
     def feed(name, x):
-        x = linear(x, f"{name}.w_in")
+        units = linear(x, f"{name}.w_in")
         if c.activation == "swiglu":
-            x = F.silu(x[..., : c.d_ff]) * x[..., c.d_ff :]
+            units = F.silu(linear(x, f"{name}.w_gate")) * units
         else:
-            x = ACTIVATIONS[c.activation][0](x)
-        return linear(x, f"{name}.w_out")
+            units = FUNCTIONS[c.activation](units)
+        return linear(units, f"{name}.w_out")
 
     def run(stack, name, x, memory=None):
         for i in range(len(stack.blocks)):
@@ -288,7 +289,7 @@ class ReadsAhead(EncoderDecoder):  # a decoder that is not causal
 
 @pytest.mark.parametrize("mutant", [NoMask, WrongSide, ReadsAhead])
 def test_the_meter_is_red_on_mutants(mutant):
-    model = mutant(TransformerConfig(19, 16, d_model=16, n_layers=2, d_ff=24)).eval()
+    model = mutant.from_config(TransformerConfig(19, 16, d_model=16, n_layers=2, d_ff=24)).eval()
     tgt = torch.cat([TGT, torch.full((2, 1), 9)], 1)  # S = T, or one would be an error
     real = padding_mask(SRC)
     with pytest.raises(LeakError):

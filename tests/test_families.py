@@ -261,7 +261,7 @@ def test_a_class_enters_itself_and_a_name_of_the_package_stays_the_packages(tmp_
         assert MODEL_CLASSES["Classifier"] is before["Classifier"] is not Classifier
         tokenizer = load_model("names").tokenizer
         config = TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8)
-        save_model(tmp_path, Doubled(config), tokenizer)
+        save_model(tmp_path, Doubled.from_config(config), tokenizer)
         assert type(load_model(tmp_path).model) is Doubled
     finally:
         MODEL_CLASSES.clear()

@@ -191,7 +191,8 @@ def layer(T):
     sizes = {"d_model": 64, "n_heads": 1, "n_layers": 1, "d_ff": 128}
     config = TransformerConfig(65, T, dropout=0.0, **sizes)  # the CPU's kernel has no dropout
     tokens = torch.randint(4, 65, (1, T))
-    return torch.nn.functional.cross_entropy(LanguageModel.from_config(config)(tokens)[0], tokens[0])
+    logits = LanguageModel.from_config(config)(tokens)
+    return torch.nn.functional.cross_entropy(logits[0], tokens[0])
 
 step = layer if sys.argv[1] == "layer" else core
 step(64).backward()  # whatever is loaded on first use

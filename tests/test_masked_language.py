@@ -32,7 +32,7 @@ def reader(seed=0, config=CONFIG, kind=Classifier, **kwargs):
     "Untrained, with weights large enough for its answers to differ, in eval mode."
     set_seed(seed)
     asked = BertMaskedLanguageModel if kind is BertClassifier else MaskedLanguageModel
-    made = asked(kind(config, 3, **kwargs))
+    made = asked(kind.from_config(config, 3, **kwargs))
     for weight in made.parameters():
         nn.init.normal_(weight, std=0.5)
     return made.eval()

@@ -55,10 +55,11 @@ def same_weights(block, top_k):
     ours = MixtureOfExperts(D, D_FF, N_EXPERTS, top_k, activation="swiglu").double()
     ours.router.weight.data.copy_(block.gate.weight)
     for i, expert in enumerate(ours.experts):
-        expert.w_in.weight.data.copy_(block.experts.gate_up_proj[i])
-        expert.w_out.weight.data.copy_(block.experts.down_proj[i])
-        nn.init.zeros_(expert.w_in.bias)
-        nn.init.zeros_(expert.w_out.bias)
+        gate, up = block.experts.gate_up_proj[i].chunk(2)
+        down = block.experts.down_proj[i]
+        for linear, weight in [(expert.w_gate, gate), (expert.w_in, up), (expert.w_out, down)]:
+            linear.weight.data.copy_(weight)
+            nn.init.zeros_(linear.bias)
     return ours
 
 
@@ -78,7 +79,8 @@ def test_the_mixture_is_that_of_mixtral_and_of_qwen(name, top_k):
     assert_close(mine.grad, his.grad, **close)
     assert_close(ours.router.weight.grad, block.gate.weight.grad, **close)
     for i, expert in enumerate(ours.experts):
-        assert_close(expert.w_in.weight.grad, block.experts.gate_up_proj.grad[i], **close)
+        both = torch.cat([expert.w_gate.weight.grad, expert.w_in.weight.grad])
+        assert_close(both, block.experts.gate_up_proj.grad[i], **close)
         assert_close(expert.w_out.weight.grad, block.experts.down_proj.grad[i], **close)
 
 

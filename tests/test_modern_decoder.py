@@ -90,14 +90,21 @@ def test_the_shakespeare_that_ships_is_made_of_the_parts_of_the_lessons():
 
 def test_a_llama_that_is_read_is_made_of_the_parts_of_the_lessons():
     transformers = pytest.importorskip("transformers")
-    config = transformers.LlamaConfig(V, 24, 20, 2, 6, num_key_value_heads=2)
+    config = transformers.LlamaConfig(
+        vocab_size=V,
+        hidden_size=24,
+        intermediate_size=20,
+        num_hidden_layers=2,
+        num_attention_heads=6,
+        num_key_value_heads=2,
+    )
     theirs = transformers.LlamaForCausalLM(config)
     assert kinds(from_hugging_face(theirs)) == OF_THE_LESSONS
 
 
 def test_train_shakespeare_makes_the_parts_of_the_lessons():
     task = TASKS["shakespeare"]()
-    data = SimpleNamespace(tokenizer=SimpleNamespace(vocab_size=V), max_len=task.max_len)
+    data = SimpleNamespace(tokenizer=SimpleNamespace(vocab_size=V), max_len=16)
     assert kinds(task.make_model(data)) == OF_THE_LESSONS
 
 
@@ -199,11 +206,8 @@ def test_with_a_cache_it_says_what_it_says_without(pieces, n_kv_heads):
 
 def test_no_word_sees_what_comes_after_it():
     model = loud(modern_decoder(**SIZES)).eval()
-    assert_no_leak(
-        partial(model.stack, is_causal=True),
-        model.embed(tokens(2, 7)).detach(),
-        allowed=causal_mask(7),
-    )
+    x = model.embed(tokens(2, 7)).detach()
+    assert_no_leak(partial(model.stack, is_causal=True), x, allowed=causal_mask(7))
 
 
 def test_it_learns_with_fit_and_saves_with_its_state():

@@ -11,10 +11,10 @@ from former_nb.base.core import set_seed
 from former_nb.data.text import IGNORE, PAD
 from former_nb.inspection.recording import record_attention
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.block import Stack
+from former_nb.models.build import build_decoder, build_stack
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import Decoder, EncoderDecoder
+from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.generator import LanguageModel
 from former_nb.models.packing import decode_packed, encode_packed, packed, row_lengths
 from former_nb.training.losses import token_loss, total_loss
@@ -38,7 +38,7 @@ def rows(lengths, width=None):
     return torch.arange(T) < torch.tensor(lengths, dtype=torch.int64)[:, None]
 
 
-def stack_of(kind=Stack, **kwargs):
+def stack_of(kind=build_stack, **kwargs):
     set_seed(0)
     return kind(TransformerConfig(9, 20, **SIZES | kwargs)).double()
 
@@ -77,7 +77,7 @@ def test_an_encoder_gives_what_it_gives_under_a_mask(name, kind):
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_decoder_gives_what_it_gives_under_masks(source, kind):
     lengths = {"full": [4] * 5, "an empty row": [2, 0, 5, 1, 1]}.get(source, LENGTHS[source])
-    real, decoder = rows(lengths), stack_of(Decoder, **kind)
+    real, decoder = rows(lengths), stack_of(build_decoder, **kind)
     at = torch.rand(5, 6) < torch.tensor([0.5, 1.0, 0.0, 0.2, 0.7])[:, None]
     x, memory = numbers(5, 6, 16), numbers(*real.shape, 16)
     expected = decoder(x, memory, real[:, None, None])

@@ -28,6 +28,7 @@ from former_nb.attention.since_llama import (
 from former_nb.decoding.caches import KVCache, LayerCache, SlidingWindow
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.modern_decoder import GroupedQueryAttention
 
 B, T, D, H, KV, D_K = 2, 7, 18, 6, 3, 8
 
@@ -96,11 +97,7 @@ def take(ours, theirs):
 
 
 def grouped(bias=False):
-    layer = HubConfig(2, 2, d_model=D, n_heads=H, n_kv_heads=KV, d_k=D_K).build_attention()
-    if not bias:
-        for linear in (layer.w_q, layer.w_k, layer.w_v, layer.w_o):
-            linear.register_parameter("bias", None)
-    return layer
+    return GroupedQueryAttention(D, H, KV, D_K, bias)
 
 
 def test_qk_norm_is_that_of_qwen3():
@@ -244,8 +241,8 @@ def test_local_and_global_layers_are_those_of_qwen3():
         block.attention.wrapper.norm_k.load_state_dict(layer.self_attn.k_norm.state_dict())
         block.norm_attention.load_state_dict(layer.input_layernorm.state_dict())
         block.norm_ff.load_state_dict(layer.post_attention_layernorm.state_dict())
-        gate_up = torch.cat([layer.mlp.gate_proj.weight, layer.mlp.up_proj.weight])
-        block.ff.w_in.weight.data.copy_(gate_up)
+        block.ff.w_gate.load_state_dict(layer.mlp.gate_proj.state_dict())
+        block.ff.w_in.load_state_dict(layer.mlp.up_proj.state_dict())
         block.ff.w_out.load_state_dict(layer.mlp.down_proj.state_dict())
     tokens = torch.randint(4, 13, (2, 12), generator=torch.Generator().manual_seed(0))
     attends = [SlidingWindow(4), attention, SlidingWindow(4)]

@@ -2,8 +2,8 @@
 
 The models know no configuration. They are made of parts that are handed in: an embedding, a stack
 of blocks, in each block attention, a network and two norms. This module says which part a word
-stands for. `LanguageModel.from_config(TransformerConfig(...))` builds from it, and so do the command
-line, saved folders and the readers of other people's weights.
+stands for. `LanguageModel.from_config(TransformerConfig(...))` builds from it, and so do the
+command line, saved folders and the readers of other people's weights.
 """
 
 from collections.abc import Callable

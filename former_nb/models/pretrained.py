@@ -184,22 +184,32 @@ class Pretrained(PyTorchModelHubMixin):
     def from_config(
         cls,
         config: TransformerConfig,  # sizes and choices, saved beside the weights
-        **arguments,  # further ones, such as n_classes
+        *args,  # further ones, such as n_classes of a `Classifier`
+        **kwargs,
     ):
         "A model with new weights. Raises `ValueError` for one that this machine cannot hold."
         check_type("config", config, TransformerConfig)
         if "config" in _argument_names(cls):
-            return cls(config, **arguments)
-        for value in [config, *arguments.values()]:
-            if isinstance(value, TransformerConfig):
-                check_memory(value)
+            return cls(config, *args, **kwargs)
         parts = _parts_of(cls)
         wanted = "a class that takes a `config`, or an heir of one of ours"
         check_that(parts is not None, "from_config", wanted, cls.__name__, TypeError)
-        model = cls(**parts(config, **arguments))
-        model.config = config
-        model.init_args = arguments
+        given = inspect.signature(parts).bind(config, *args, **kwargs)
+        given.apply_defaults()
+        for value in given.arguments.values():
+            if isinstance(value, TransformerConfig):
+                check_memory(value)
+        model = cls(**parts(**given.arguments))
+        model.config = given.arguments.pop("config")
+        model.init_args = given.arguments
         return model
+
+    @property
+    def tgt_config(self) -> Any:
+        "Of a translator's target, `config` if it has none of its own; None for any other model."
+        if not hasattr(self, "tgt_embed"):
+            return None
+        return getattr(self, "init_args", {}).get("tgt_config") or self.config
 
     def save_pretrained(self, save_directory: str | Path, **kwargs):
         "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."

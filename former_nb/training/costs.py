@@ -215,7 +215,7 @@ def activation_bytes(
 
     - the stream before each norm, with mean and deviation: $2d + 4$, always in float32
     - what each norm returned: $2d$, in bf16 $4d$, because each of the three projections makes a
-      copy of its own
+      copy of its own, and $5d$ with SwiGLU, whose two layers do so, too
     - queries, keys and values, shared heads repeated: $3d$
     - what the heads found: $d$
     - attention, fused, the sum under each softmax: $h$, always in float32
@@ -233,7 +233,8 @@ def activation_bytes(
     itemsize = 2 if bf16 else 4  # bytes of what is computed in bf16
     norm = 2 if config.norm == "layer" else 1 + d  # RMSNorm keeps what it has divided, too
     units = {"relu": 1, "swiglu": 4}.get(config.activation, 2) * config.d_ff
-    normed = 4 * d if bf16 else 2 * d
+    copies = 5 if config.activation == "swiglu" else 4
+    normed = copies * d if bf16 else 2 * d
     table = 0 if fused else 2 * h * length
     exact = 2 * (d + norm) + (h if fused else 0)
     block = 4 * exact + itemsize * (normed + 4 * heads + units + table)
