@@ -175,14 +175,14 @@ def heads(T=5, B=2, h=4):
     return (torch.randn(B, h, T, 6) for _ in range(3))
 
 
-def test_a_recorder_stands_inside_of_positions_options_and_a_cache():
+def test_a_recorder_stands_inside_of_positions_masks_and_a_cache():
     set_seed(0)
     q, k, v = heads()
     mask, seen = torch.rand(5, 5) > 0.3, []
     inside = partial(wrap_innermost, wrap=partial(Recorder, seen.append))
     bias = ALiBi(4).bias(5, 5)
     turned = [Rotary(6, 9).turn(t) for t in (q, k)]
-    for attend, options, wanted in [
+    for attend, given, wanted in [
         (attention, {}, attention_weights(q, k)),
         (attention, dict(mask=mask), attention_weights(q, k, mask)),
         (partial(attention, scale=0.3), {}, attention_weights(q, k, scale=0.3)),
@@ -199,7 +199,7 @@ def test_a_recorder_stands_inside_of_positions_options_and_a_cache():
             attention_weights(q, k, bias, is_causal=True, scale=0.3),
         ),
     ]:
-        assert torch.equal(inside(attend)(q, k, v, **options), attend(q, k, v, **options))
+        assert torch.equal(inside(attend)(q, k, v, **given), attend(q, k, v, **given))
         assert_close(seen.pop(), wanted)
     cache, other = (partial(Rotary(6, 9), LayerCache()) for _ in range(2))
     for t in range(5):  # each call finds what those before it have left
@@ -211,15 +211,15 @@ def test_a_recorder_stands_inside_of_positions_options_and_a_cache():
     assert not seen
 
 
-def test_another_function_is_recorded_with_options_of_its_own():
+def test_another_function_is_recorded():
     set_seed(0)
     (q, k, v), seen = heads(), []
 
     def moved(q, k, v, mask=None, is_causal=False, shift=0.0):
         return attention(q, k, v, mask, is_causal) + shift
 
-    def times(factor, q, k, v, **options):
-        return factor * attention(q, k, v, **options)
+    def times(factor, q, k, v, mask=None, is_causal=False):
+        return factor * attention(q, k, v, mask, is_causal)
 
     for attend in (moved, partial(moved, shift=1.0), partial(times, 0.5)):
         got = wrap_innermost(attend, partial(Recorder, seen.append))(q, k, v, is_causal=True)

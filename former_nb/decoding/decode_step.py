@@ -26,7 +26,7 @@ from ..models.build import sizes_of
 from ..models.encoder_decoder import DecoderBlock, EncoderDecoder
 from ..models.hub_config import EmbedNorm
 from ..models.modern_decoder import SwiGLU
-from ..models.post_norm import PostNormBlock, PostNormDecoderBlock
+from ..models.stack import PostNormBlock, PostNormDecoderBlock
 
 # %% ../../nbs/deeper/11_what_a_token_costs.ipynb #wtc3col
 def by_columns(

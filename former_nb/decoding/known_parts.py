@@ -26,7 +26,7 @@ from ..models.fine_tuning import LowRank
 from ..models.generator import LanguageModel
 from ..models.hub_config import EmbedNorm
 from ..models.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU
-from ..models.post_norm import PostNormBlock, PostNormDecoderBlock
+from ..models.stack import PostNormBlock, PostNormDecoderBlock
 
 __all__ = ["KNOWN", "unknown_part", "Snapshot"]
 

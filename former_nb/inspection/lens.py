@@ -22,7 +22,7 @@ from ..models.block import Stack
 from ..models.classifier import Classifier, pool_tokens
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.generator import LanguageModel
-from ..models.post_norm import PostNormBlock, PostNormDecoderBlock
+from ..models.stack import PostNormBlock, PostNormDecoderBlock
 
 # %% ../../nbs/deeper/14_lens.ipynb #lens006
 def find_stack(

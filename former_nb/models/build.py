@@ -24,8 +24,8 @@ from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
 from .hub_config import EmbedNorm, scale_frequencies
 from .initialization import init_weights
 from .modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU
-from .post_norm import PostNormBlock, PostNormDecoderBlock
 from .pretrained import NoRandomWeights
+from .stack import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [
     "FUNCTIONS",

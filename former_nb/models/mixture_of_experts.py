@@ -23,9 +23,9 @@ from former_nb.base.guards import (
 )
 from ..data.text import IGNORE
 from .build import build_network, language_model_parts
-from .initialization import init_weights
 from .config import TransformerConfig
 from .generator import LanguageModel
+from .initialization import init_weights
 
 # %% ../../nbs/deeper/12_mixture_of_experts.ipynb #m12class
 class MixtureOfExperts(nn.Module):

@@ -11,7 +11,7 @@ from ..attention.torch_layers import mha_from_torch
 from ..base.guards import check_type
 from .block import Block, FeedForward, Stack
 from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
-from .post_norm import PostNormBlock, PostNormDecoderBlock
+from .stack import PostNormBlock, PostNormDecoderBlock
 
 __all__ = ["NAMES", "CROSS_NAMES", "attend_beams", "block_from_torch", "transformer_from_torch"]
 
