@@ -216,13 +216,14 @@ class Pretrained(PyTorchModelHubMixin):
         kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
         values = {}
         arguments = getattr(self, "init_args", None)
-        if arguments is None:  # made of parts by hand
+        if arguments is None and _parts_of(type(self)) is not None:  # made of parts by hand
             arguments = _read_arguments(self)
         if self.config is not None:
             values.update(_as_json(self.config))
-        for name, value in arguments.items():
+        for name, value in (arguments or {}).items():
             values[name] = _as_json(value)
-        kwargs.setdefault("config", values)
+        if kwargs.get("config") is None:  # as the mixin gives it before it pushes
+            kwargs["config"] = values
         with atomic_write(save_directory) as folder:
             try:
                 result = super().save_pretrained(folder, **kwargs)
