@@ -14,7 +14,7 @@ from torch import nn
 
 from ..attention.dot_product import attention
 from ..attention.multi_head import MultiHeadAttention
-from ..base.guards import check_seam, check_share, check_that, check_type
+from ..base.guards import check_ints, check_parts, check_seam, check_share, check_that
 
 # %% ../../nbs/06_block.ipynb #32eaf0c3
 class FeedForward(nn.Module):
@@ -49,7 +49,7 @@ class Block(nn.Module):
         dropout: float = 0.0,  # probability that a number that a part writes is dropped
     ):
         super().__init__()
-        check_type("attention", attention, nn.Module)
+        check_parts(attention=attention, ff=ff, norm_attention=norm_attention, norm_ff=norm_ff)
         check_share("dropout", dropout)
         self.attention = attention
         self.ff = ff
@@ -90,11 +90,12 @@ class Stack(nn.Module):
 
     def __init__(
         self,
-        blocks: list[nn.Module],  # each is called as `Block`
+        blocks: list,  # of modules, each called as a `Block`
         norm: nn.Module,  # after the last block; `nn.Identity()` does nothing
         positions: nn.Module | None = None,  # around each `attend`, such as `Rotary`
     ):
         super().__init__()
+        check_parts(norm=norm, positions=positions or nn.Identity())
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm
         self.positions = positions
@@ -137,6 +138,8 @@ class Embedding(nn.Module):
         scale: float = 1.0,  # the vectors are multiplied by it
     ):
         super().__init__()
+        check_ints(vocab_size=vocab_size, d_model=d_model)
+        check_parts(positions=positions or nn.Identity())
         self.tokens = nn.Embedding(vocab_size, d_model)
         nn.init.normal_(self.tokens.weight, std=std)
         self.positions = positions

@@ -15,6 +15,7 @@ from ..attention.multi_head import MultiHeadAttention
 from former_nb.base.guards import (
     check_attended,
     check_ids,
+    check_parts,
     check_seam,
     check_tensor,
     check_that,
@@ -78,6 +79,7 @@ class DecoderBlock(Block):
         dropout: float = 0.0,  # as for `Block`
     ):
         super().__init__(attention, ff, norm_attention, norm_ff, dropout)
+        check_parts(cross=cross, norm_cross=norm_cross)
         self.cross = cross
         self.norm_cross = norm_cross
 
@@ -133,6 +135,7 @@ class EncoderDecoder(nn.Module, Pretrained):
         tgt_embed: Embedding | None = None,  # of the target; `embed` if left out
     ):
         super().__init__()
+        check_parts(embed=embed, encoder=encoder, decoder=decoder)
         self.src_embed = embed
         self.tgt_embed = tgt_embed or embed
         self.encoder = encoder
