@@ -1,6 +1,6 @@
 """Models made of parts by hand: they write, learn and save as those that a configuration names."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -133,7 +133,7 @@ def test_a_head_of_its_own_is_not_saved_as_a_tied_one(tmp_path):
     model = LanguageModel(embedding(), stack(), nn.Linear(16, V, bias=False))
     model.config = CONFIG
     refuses(lambda: model.save_pretrained(tmp_path), ValueError, "model.config", "another sharing")
-    model.config = HubConfig(**CONFIG.to_dict() | dict(tied_head=False))
+    model.config = HubConfig(**asdict(CONFIG) | dict(tied_head=False))
     model.save_pretrained(tmp_path)
     assert logits(LanguageModel.from_pretrained(tmp_path)).equal(logits(model.eval()))
 

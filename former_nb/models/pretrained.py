@@ -283,7 +283,7 @@ def _parts_of(cls):
 def _settings(model):
     "What a model is apart from its weights, in words: the class of each part, and its settings."
     found = {}
-    for name, part in model.named_modules():
+    for name, part in model.named_modules(remove_duplicate=False):
         kind = type(part)
         found[f"the class of {name or 'the model'}"] = f"{kind.__module__}.{kind.__name__}"
         for key, value in vars(part).items():
