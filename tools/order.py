@@ -61,6 +61,7 @@ AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/04_mask_patterns": ["10_generator"],  # a mask in a whole model
     "deeper/04_flash": ["10_generator"],
     "deeper/05_relative_positions": ["12_modern_decoder"],
+    "deeper/06_stack": ["12_modern_decoder", "13_encoder_decoder"],  # other parts of a block
     "deeper/07_packing": ["13_encoder_decoder", "deeper/08_losses"],  # a wrapper around two stacks
     "deeper/08_claims": ["10_generator"],  # the model that it measures
     "deeper/08_scaling": ["10_generator"],
