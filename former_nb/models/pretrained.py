@@ -16,6 +16,7 @@ import inspect
 import sys
 import warnings
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -272,11 +273,10 @@ def _argument_names(cls):
 
 def _parts_of(cls):
     "What makes the parts of a class, or of one that it is an heir of; None for any other."
-    from .build import PARTS  # which knows every model, as each of them knows this module
-
+    parts = import_module(f"{__package__}.build").PARTS  # it knows the models, and they know us
     for kind in cls.__mro__:
-        if kind.__name__ in PARTS:
-            return PARTS[kind.__name__]
+        if kind.__name__ in parts:
+            return parts[kind.__name__]
     return None
 
 
