@@ -26,6 +26,7 @@ __all__ = [
     "call_answer",
     "clean_message",
     "explain_error",
+    "usual_mistake",
     "find_exercise",
     "check",
     "hint",
@@ -394,7 +395,9 @@ _MISFIT = (  # for two shapes that do not broadcast
 )
 
 
-def _usual(error):
+def usual_mistake(
+    error: BaseException,
+) -> str:
     "The usual mistake behind an error, or nothing."
     message = _text(error)
     for words, sentence in _ERRORS.items():
@@ -414,7 +417,7 @@ def _blame(error, answer):
         came = type(answer).__name__
         return f"expected a function, got {came}; pass the function itself, not what it returns"
     sentence = f"your code raised {type(error).__name__}: {message}".rstrip(".: ")
-    usual = _usual(error)
+    usual = usual_mistake(error)
     if usual:
         sentence = f"{usual}; {sentence}"
     file = getattr(getattr(answer, "__code__", None), "co_filename", None)
