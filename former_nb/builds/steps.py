@@ -23,6 +23,7 @@ import torch
 from torch import nn
 
 from ..base.exercises import MistakeError, clean_message, diagnose, usual_mistake
+from .search import find_place
 
 __all__ = [
     "RIGHT_FILE",
@@ -302,6 +303,9 @@ def judge_step(
     for number, mistake in enumerate(chosen.mistakes):
         if _agree(every, _wrong_answers(name, number)):
             return mistake.sentence
+    place = _look_for(module, name)
+    if place:
+        return place
     what, value = given[-1]
     wanted = _right_answers(name)[len(given) - 1][1]
     if isinstance(value, Raised) and isinstance(value.error, MistakeError):
@@ -313,6 +317,34 @@ def judge_step(
         asked = f"{what}: " if what else ""
         raise MistakeError(f"{asked}{said}your code raised {raised}") from value.error
     return f"{what}: {_difference(value, wanted)}"
+
+
+def _look_for(module, name):
+    "Where one small edit of the reader's source makes the definition right, in words, or None."
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return None
+    source = Path(file).read_text(encoding="utf-8-sig")
+    wanted = _right_answers(name)
+
+    def is_right(tree):
+        "An edited definition, put into a copy of the reader's file."
+        space = dict(vars(module))
+        try:
+            code = compile(ast.fix_missing_locations(ast.Module([tree], [])), file, "exec")
+            exec(code, space)
+            answers = _answers(STEPS[name].cases, space[name], right_module())
+            return all(
+                b is not None and _same_answer(a, b) for a, b in zip_longest(answers, wanted)
+            )
+        except Exception:  # noqa: BLE001, most edits make no sense
+            return False
+
+    return find_place(source, name, right_source(), is_right)
+
+
+def _same_answer(given, wanted):
+    return given is not None and _equal(given[1], wanted[1])
 
 
 def _check_call(name, answer, right):
