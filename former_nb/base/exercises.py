@@ -427,14 +427,18 @@ def _blame(error, answer):
 
 
 def check(
-    number: str,  # such as '03.2', or 'A' for a build
-    answer,  # a function or a value, as the exercise says; for build A the name of your file
-) -> bool:  # whether the answer is right
+    number: str,  # such as '03.2', or 'A' for a build; or a file of yours, 'mine.py'
+    answer=...,  # a function or a value, as the exercise says; for build A the name of your file
+) -> bool:  # whether the answer is right; of a file, whether all is right that is written
     """Judge an answer: print that it is right, or what it looks like and how to get a hint.
+
+    `check("mine.py")` judges a whole file, definition by definition.
 
     An answer that raises is judged like any other wrong one: with a sentence and the line of your
     code, not a page of traceback.
     """
+    if answer is ... and str(number).endswith(".py"):
+        return import_module("former_nb.builds.your_file").show_file(number)
     chosen = find_exercise(number)
     try:
         with torch.device("cpu"):  # what judge and answer make, whatever the page computes on

@@ -11,10 +11,11 @@ import copy
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-__all__ = ["small_edits", "find_place"]
+__all__ = ["SECONDS", "Place", "small_edits", "find_place"]
 
-SECONDS = 4.0  # that the edits of one definition may take
+SECONDS = 4.0  # that the edits of one definition may take, together
 LARGEST = 14  # nodes of a piece of the right definition that may be put in
 ALIKE = [  # names that are taken for one another
     {"sum", "mean", "max", "min", "amax", "amin"},
@@ -208,13 +209,23 @@ def small_edits(
         setattr(parent, field, before)
 
 
+class Place(NamedTuple):
+    "Where an edit makes a definition right."
+
+    where: str  # the line, with its number
+    what: str  # what is wrong there, in words
+
+    def __str__(self):
+        return f"{self.where}: {self.what}"
+
+
 def find_place(
     source: str,  # of the reader's file
     name: str,  # of the definition
     right: str,  # the right file
     is_right: Callable[[ast.AST], bool],  # whether an edited definition answers all questions
     seconds: float = SECONDS,
-) -> str | None:  # a sentence, or None if no small edit was found in time
+) -> Place | None:  # None if no small edit was found in time
     "Name the line, and the piece of it, where one small edit makes a definition right."
     kinds = (ast.FunctionDef, ast.ClassDef)
 
@@ -237,11 +248,11 @@ def find_place(
         line = statement.lineno
         where = f"line {line}, `{lines[line - 1].strip()}`"
         if old is None:
-            return f"something is missing before {where}: one more line would make it right"
+            return Place(f"before {where}", "a line is missing here; with one more it is right")
         if isinstance(old, ast.stmt):
-            return f"{where}: without this line it would be right"
+            return Place(where, "without this line it would be right")
         piece = ast.unparse(old)
         if piece == ast.unparse(statement) or len(piece) > 60:
-            return f"{where}: one small change in this line would make it right"
-        return f"{where}: `{piece}` is wrong there; one small change makes it right"
+            return Place(where, "one small change in this line makes it right")
+        return Place(where, f"`{piece}` is wrong there; one small change makes it right")
     return None

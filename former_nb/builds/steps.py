@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from ..base.exercises import MistakeError, clean_message, diagnose, usual_mistake
-from .search import find_place
+from .search import SECONDS, find_place
 
 __all__ = [
     "RIGHT_FILE",
@@ -36,6 +36,7 @@ __all__ = [
     "same_weights",
     "unchanged",
     "right_source",
+    "defined_names",
     "right_module",
     "right_order",
     "edited_module",
@@ -163,6 +164,21 @@ def _module(source, name):
     module = ModuleType(name)
     exec(compile(source, name, "exec"), module.__dict__)
     return module
+
+
+def defined_names(
+    source: str,
+) -> set[str]:  # of functions, classes, variables and imports, at the top of a file
+    "What a file defines."
+    names = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return names
 
 
 @functools.cache
@@ -302,10 +318,11 @@ def judge_step(
     every = list(_answers(chosen.cases, answer, right_module()))
     for number, mistake in enumerate(chosen.mistakes):
         if _agree(every, _wrong_answers(name, number)):
-            return mistake.sentence
-    place = _look_for(module, name)
+            place = _look_for(module, name, 1.0)
+            return f"{mistake.sentence}, in {place.where}" if place else mistake.sentence
+    place = _look_for(module, name, SECONDS)
     if place:
-        return place
+        return str(place)
     what, value = given[-1]
     wanted = _right_answers(name)[len(given) - 1][1]
     if isinstance(value, Raised) and isinstance(value.error, MistakeError):
@@ -319,8 +336,8 @@ def judge_step(
     return f"{what}: {_difference(value, wanted)}"
 
 
-def _look_for(module, name):
-    "Where one small edit of the reader's source makes the definition right, in words, or None."
+def _look_for(module, name, seconds):
+    "The `Place` where one small edit of the reader's source makes it right, or None."
     file = getattr(module, "__file__", None)
     if file is None:
         return None
@@ -340,7 +357,7 @@ def _look_for(module, name):
         except Exception:  # noqa: BLE001, most edits make no sense
             return False
 
-    return find_place(source, name, right_source(), is_right)
+    return find_place(source, name, right_source(), is_right, seconds)
 
 
 def _same_answer(given, wanted):
