@@ -16,6 +16,7 @@ __all__ = [
     "ask_layer",
     "made",
     "dropped",
+    "dropouts",
     "parts_of_block",
     "small_blocks",
 ]
@@ -24,8 +25,10 @@ D, H, D_FF, V, LONGEST = 8, 2, 12, 11, 16  # sizes of most questions
 
 
 def gradients(y, *leaves):
-    "The slopes of the sum of squares of y."
-    return torch.autograd.grad(y.square().sum(), leaves, allow_unused=True)
+    "The slopes of the sum of squares of y, all in one row: what is 0 but for rounding stays small."
+    slopes = torch.autograd.grad(y.square().sum(), leaves, allow_unused=True)
+    pairs = zip(slopes, leaves)
+    return torch.cat([(torch.zeros_like(x) if g is None else g).flatten() for g, x in pairs])
 
 
 def see_less(q, k, v, mask=None, is_causal=False):
@@ -73,6 +76,23 @@ def dropped(part, *inputs):
     return [changes, still, round(share, 1)]
 
 
+def dropouts(model, *inputs):
+    "With which probabilities a model drops numbers while it trains, call by call."
+    found = []
+    plain = nn.functional.dropout
+
+    def watch(x, p=0.5, training=True, inplace=False):
+        found.extend([p] * (training and p > 0))
+        return plain(x, p, training, inplace)
+
+    nn.functional.dropout = watch
+    try:
+        model.train()(*inputs)
+    finally:
+        nn.functional.dropout = plain
+    return found
+
+
 def parts_of_block(right, d_model=D, cross=False):
     parts = [right.MultiHeadAttention(d_model, H), right.FeedForward(d_model, D_FF)]
     if cross:
@@ -83,7 +103,5 @@ def parts_of_block(right, d_model=D, cross=False):
 def small_blocks(right, n=3):
     blocks = [right.Block(*parts_of_block(right)) for _ in range(n)]
     for number, block in enumerate(blocks):
-        same_weights(block, block)
-        with torch.no_grad():
-            block.ff.w_out.bias.add_(0.1 * number)  # no two blocks are alike
+        same_weights(block, block, number)  # no two blocks are alike
     return blocks

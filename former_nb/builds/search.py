@@ -1,4 +1,4 @@
-"""Where a definition is wrong in a way that nobody foresaw: the first small edit that makes it right.
+"""Where a definition is wrong in a way that nobody foresaw: the first small edit that mends it.
 
 Another name, another number, two arguments exchanged, a call too much, a line too much, a piece of
 the right definition in place of one of the reader's: each such edit of the reader's source is

@@ -107,6 +107,7 @@ class Draw:
 def same_weights(
     module: nn.Module,  # of the answer, changed in place
     like: nn.Module,  # of the right file, with the same sizes
+    salt: int = 0,  # another number, other weights
 ) -> nn.Module:
     "Give a module weights that depend on their names alone. `MistakeError` for other names."
     ours = {name: tuple(p.shape) for name, p in module.named_parameters(remove_duplicate=False)}
@@ -123,7 +124,7 @@ def same_weights(
             raise MistakeError(f"{name} is a weight too many")
     with torch.no_grad():
         for name, p in module.named_parameters():
-            draw = Draw(zlib.crc32(name.encode()))
+            draw = Draw(zlib.crc32(name.encode()) + salt)
             p.copy_(draw.numbers(*p.shape) * 0.5 + (0.5 if p.ndim == 1 else 0.0))
     return module
 

@@ -10,6 +10,7 @@ from .questions import (
     H,
     V,
     ask_layer,
+    dropouts,
     dropped,
     gradients,
     made,
@@ -54,7 +55,7 @@ def ask_attention(answer, draw, values):
 
     def slopes():
         leaves = [t.double().requires_grad_() for t in given]
-        return [g for g in gradients(answer(*leaves, nothing), *leaves) if g is not None]
+        return gradients(answer(*leaves, nothing), *leaves)
 
     yield "the gradients", slopes
 
@@ -351,7 +352,7 @@ def rotate(answer, right, draw):
     ),
     (
         "q, k = rotate(q, positions, base), rotate(k, positions, base)",
-        "q, k, v = rotate(q, positions, base), rotate(k, positions, base), rotate(v, positions, base)",
+        "q, k, v = (rotate(t, positions, base) for t in (q, k, v))",
         "values don't turn",
     ),
     (
@@ -472,7 +473,8 @@ def FeedForward(answer, right, draw):
     ),
     (
         "x = x + self.dropout(self.attention(self.norm_attention(x), mask, is_causal, attend))",
-        "x = self.norm_attention(x)\n        x = x + self.dropout(self.attention(x, mask, is_causal, attend))",
+        "x = self.norm_attention(x)\n"
+        "        x = x + self.dropout(self.attention(x, mask, is_causal, attend))",
         "the sum is with x as it came, not with what the norm made of it",
     ),
     (
@@ -614,6 +616,6 @@ def make_block(answer, right, draw):
     x = draw.numbers(2, 5, D)
     yield "x", lambda: unchanged(block, x)
     yield "is_causal=True", lambda: unchanged(block, x, is_causal=True)
-    yield "dropout", lambda: answer(D, H, D_FF, 0.25).dropout.p
+    yield "dropout", lambda: dropouts(answer(D, H, D_FF, 0.25), x)
     yield "the number of its weights", lambda: sum(p.numel() for p in answer(D, H, 20).parameters())
     yield "two norms", lambda: block.norm_attention is not block.norm_ff

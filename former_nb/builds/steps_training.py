@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from .questions import D_FF, LONGEST, D, H, V, gradients, made, see_less, small_blocks
+from .questions import D_FF, LONGEST, D, H, V, dropouts, gradients, made, see_less, small_blocks
 from .steps import same_weights, step, unchanged
 
 # ---------------------------------------------------------------- 07 · text
@@ -555,7 +555,4 @@ def generator(answer, right, draw):
     model = made(answer, right.generator, *sizes)
     yield "logits", lambda: unchanged(model, draw.tokens(2, 6))
     yield "the number of weights", lambda: sum(p.numel() for p in answer(*sizes).parameters())
-    yield (
-        "dropout",
-        lambda: sorted(m.p for m in answer(*sizes, 0.25).modules() if isinstance(m, nn.Dropout)),
-    )
+    yield "dropout", lambda: dropouts(answer(*sizes, 0.25), TEXTS)

@@ -1,5 +1,7 @@
-"""A reader's file, from attention to BLEU: `check("mine.py")` says for each definition whether it is
-right, what is wrong and in which line, or that it isn't written yet.
+"""A reader's file, from attention to BLEU.
+
+`check("mine.py")` says for each definition whether it is right, what is wrong and in which line,
+or that it isn't written yet.
 
 What each definition is asked, and the mistakes that are told by name, stand in the modules that
 are imported here, by lessons. Parts that a step is given, such as the attention of a block, are
