@@ -225,16 +225,22 @@ def check_command(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Check again when it is saved.")] = False,
     csv: Annotated[
-        Path | None, typer.Option(help="Write a table: a line a file, a column a definition.")
+        Path | None, typer.Option(help="Write a table: a line a file, a column a step.")
     ] = None,
+    begin: Annotated[
+        bool, typer.Option("--begin", help="Write a file to begin with, where there is none.")
+    ] = False,
 ):
     """Say of each definition of your file whether it is right, or what is wrong and in which line.
 
     The exit status is 0 if all that is written is right, else 1.
     """
     with waiting(LOADING):
+        from .builds.your_file import begin_file
         from .commands.check import check_class, check_one, watch_file
 
+    if begin:
+        begin_file(files[0])
     if watch:
         if len(files) > 1 or csv:
             raise ValueError("watch: expected one file, and no table")

@@ -14,7 +14,7 @@ from cli_tools import former
 from former_nb.base.exercises import MistakeError, check
 from former_nb.builds import steps
 from former_nb.builds.steps import NOT_WRITTEN, RIGHT_FILE, STEPS, edited_module, judge_step
-from former_nb.builds.your_file import NAMES, judge_file
+from former_nb.builds.your_file import NAMES, START, judge_file
 
 RIGHT = RIGHT_FILE.read_text(encoding="utf-8")
 ANOTHER = Path(__file__).with_name("another_right_file.py")
@@ -29,7 +29,8 @@ def said(module, name):
 
 
 def test_every_definition_of_the_right_file_is_a_step_and_each_is_right():
-    assert sorted(NAMES) == sorted(steps.right_order()) and len(NAMES) == 42
+    assert {STEPS[name].definition for name in NAMES} == {*steps.right_order()}
+    assert len(NAMES) == 44 and len(steps.right_order()) == 42
     assert [said(steps.right_module(), name) for name in NAMES] == [None] * len(NAMES)
 
 
@@ -43,8 +44,9 @@ def test_the_right_file_is_plain_pytorch():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_mistake_is_told_by_name(name):
-    found = [said(edited_module(name, mistake), name) for mistake in STEPS[name].mistakes]
-    assert found == [mistake.sentence for mistake in STEPS[name].mistakes]
+    chosen = STEPS[name]
+    found = [said(edited_module(chosen.definition, m), name) for m in chosen.mistakes]
+    assert found == [mistake.sentence for mistake in chosen.mistakes]
 
 
 def test_there_are_many_mistakes_and_several_for_each_definition():
@@ -108,18 +110,18 @@ def test_a_file_that_is_half_written(tmp_path, capsys):
     assert "the network reads what its norm has made of x" in block and "in line 1" in block
     assert any("make_block" in line and NOT_WRITTEN in line for line in lines)
     assert f"07 to 16  {NOT_WRITTEN}" in lines
-    assert lines[-1] == "9 of 42 definitions are right. Next: mend Block."
+    assert lines[-1] == "11 of 44 steps are right. Next: mend Block."
 
 
 def test_a_right_file_in_a_notebook_and_in_a_terminal(capsys):
     assert check(str(ANOTHER)) is True
-    assert capsys.readouterr().out.endswith("All 42 definitions are right. The file is yours.\n")
+    assert capsys.readouterr().out.endswith("All 44 steps are right. The file is yours.\n")
     done = former("check", ANOTHER)
-    assert done.returncode == 0 and "All 42 definitions are right" in done.stdout
+    assert done.returncode == 0 and "All 44 steps are right" in done.stdout
 
 
 ODD = {
-    "an empty file": ("", "0 of 42 definitions are right. Next: write attention_weights"),
+    "an empty file": ("", "0 of 44 steps are right. Next: write attention_weights"),
     "no Python": ("def f(:\n", "Python cannot read line 1 of mine.py"),
     "ours": ("from former_nb import attention\n", "imports former_nb; write it yourself"),
     "it ends Python": ("import sys\nsys.exit(3)\n", "SystemExit"),
@@ -175,11 +177,38 @@ def test_a_class_in_one_table(tmp_path):
     head, *rows = csv.reader(table.read_text(encoding="utf-8").splitlines())
     assert head == ["file", "right", *NAMES, "first to mend"]
     by_name = {Path(row[0]).stem: dict(zip(head, row)) for row in rows}
-    assert by_name["ada"]["right"] == "42" and by_name["ada"]["first to mend"] == ""
+    assert by_name["ada"]["right"] == "44" and by_name["ada"]["first to mend"] == ""
     assert by_name["bob"]["padding_mask"] == "wrong" and by_name["bob"]["Classifier"] == "waits"
     assert "True means that a token may be attended to" in by_name["bob"]["first to mend"]
     assert (
         by_name["eve"]["right"] == "0" and "cannot read line 1" in by_name["eve"]["first to mend"]
+    )
+
+
+def test_a_file_to_begin_with_is_open_and_never_written_over(tmp_path):
+    file = tmp_path / "mine.py"
+    done = former("check", file, "--begin")
+    assert done.returncode == 1 and f"02 to 16  {NOT_WRITTEN}" in done.stdout
+    assert "Next: write attention_weights, of lesson 02." in done.stdout
+    file.write_text(RIGHT, encoding="utf-8")
+    done = former("check", file, "--begin")
+    assert done.returncode == 0 and "left as it is" in done.stdout
+    assert file.read_text(encoding="utf-8") == RIGHT
+    assert "without masks" not in done.stdout
+
+
+def test_lesson_02_asks_for_no_masks_and_lesson_04_does(tmp_path):
+    file = tmp_path / "mine.py"
+    first = START.replace(
+        "    ...", "    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)", 1
+    )
+    file.write_text(
+        first.replace("    ...", "    return attention_weights(q, k) @ v", 1), encoding="utf-8"
+    )
+    found = {verdict.name: verdict.problem for verdict in judge_file(file)}
+    assert found["attention_weights"] is found["attention"] is None
+    assert found["attention_weights with masks"].startswith(
+        "expected attention_weights(q, k, mask=None"
     )
 
 
@@ -202,7 +231,7 @@ def test_watch_checks_again_when_the_file_was_saved(tmp_path):
                 break
         file.write_text("def greedy(logits):\n    return logits.argmax(dim=-1)\n", encoding="utf-8")
         for line in process.stdout:
-            if line.startswith("1 of 42"):
+            if line.startswith("1 of 44"):
                 break
         else:
             pytest.fail("it ended")

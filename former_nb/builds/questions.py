@@ -41,20 +41,20 @@ def see_less(q, k, v, mask=None, is_causal=False):
     return weights @ v
 
 
-def ask_layer(layer, x, mask, *, attend=see_less):
-    "Questions for a layer that is called as every layer."
+def ask_layer(layer, x, mask, attend):
+    "Questions for a layer that is called as every layer; `attend` is the right attention."
     yield "x", lambda: unchanged(layer, x)
-    yield "is_causal=True", lambda: unchanged(layer, x, is_causal=True)
-    yield "a mask", lambda: unchanged(layer, x, mask)
-    yield "a mask and is_causal", lambda: unchanged(layer, x, mask, True)
-    yield "another attend", lambda: unchanged(layer, x, attend=attend)
-    yield "another attend, mask, is_causal", lambda: unchanged(layer, x, mask, True, attend)
+    yield "is_causal=True", lambda: unchanged(layer, x, is_causal=True, attend=attend)
+    yield "a mask", lambda: unchanged(layer, x, mask, attend=attend)
+    yield "a mask and is_causal", lambda: unchanged(layer, x, mask, True, attend)
+    yield "another attend", lambda: unchanged(layer, x, attend=see_less)
+    yield "another attend, mask, is_causal", lambda: unchanged(layer, x, mask, True, see_less)
     yield "one row alone", lambda: layer(x[:1])
 
     def slopes():
         leaf = x.clone().requires_grad_()
         weights = [p for _, p in sorted(layer.named_parameters())]
-        return gradients(layer(leaf, is_causal=True), leaf, *weights)
+        return gradients(layer(leaf, None, True, attend), leaf, *weights)
 
     yield "the gradients", slopes
 

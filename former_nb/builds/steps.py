@@ -61,6 +61,8 @@ class Step:
 
     lesson: str  # that derives it, such as '02'
     name: str
+    definition: str  # of the file; two lessons may ask about the same
+    early: bool  # whether its last arguments may still be missing
     cases: Callable  # (answer, right, draw) -> what is asked in words, and a function that answers
     mistakes: tuple[Mistake, ...]
     after: tuple[str, ...]  # steps that it calls by name
@@ -73,12 +75,15 @@ def step(
     lesson: str,  # that derives it
     *mistakes: tuple[str, str, str],  # as `Mistake`
     after: tuple[str, ...] = (),  # steps that have to be right before it
+    name: str | None = None,  # of the step, if another lesson asks about the definition, too
+    early: bool = False,  # whether the last arguments may still be missing
 ):  # a decorator for a generator of cases
     "The decorated generator asks what the definition of its name is asked."
 
     def register(cases):
         made = tuple(Mistake(*mistake) for mistake in mistakes)
-        STEPS[cases.__name__] = Step(lesson, cases.__name__, cases, made, after)
+        called = name or cases.__name__
+        STEPS[called] = Step(lesson, called, cases.__name__, early, cases, made, after)
         return cases
 
     return register
@@ -167,14 +172,21 @@ def _module(source, name):
     return module
 
 
+def _is_open(node):
+    "Whether there is nothing in a definition but three dots, and words about it."
+    lines = [part.value for part in node.body if isinstance(part, ast.Expr)]
+    constant = all(isinstance(value, ast.Constant) for value in lines)
+    return constant and len(lines) == len(node.body) and lines[-1].value is ...
+
+
 def defined_names(
     source: str,
 ) -> set[str]:  # of functions, classes, variables and imports, at the top of a file
-    "What a file defines."
+    "What a file defines. A definition of three dots is still open, and isn't counted."
     names = set()
     for node in ast.parse(source).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.add(node.name)
+            names |= {node.name} - {node.name if _is_open(node) else ""}
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
@@ -278,14 +290,16 @@ def _answers(cases, answer, right) -> Iterator[tuple[str, Any]]:
 
 @functools.cache
 def _right_answers(name):
-    return list(_answers(STEPS[name].cases, getattr(right_module(), name), right_module()))
+    answer = getattr(right_module(), STEPS[name].definition)
+    return list(_answers(STEPS[name].cases, answer, right_module()))
 
 
 @functools.cache
 def _wrong_answers(name, number):
     "What the definition answers with one of its mistakes."
-    module = edited_module(name, STEPS[name].mistakes[number])
-    return list(_answers(STEPS[name].cases, getattr(module, name), right_module()))
+    definition = STEPS[name].definition
+    module = edited_module(definition, STEPS[name].mistakes[number])
+    return list(_answers(STEPS[name].cases, getattr(module, definition), right_module()))
 
 
 def _agree(first, second):
@@ -302,11 +316,11 @@ def judge_step(
 ) -> str | None:  # None if it is right, else a sentence
     "Compare one definition with the right one. Raises what says which line raised."
     chosen = STEPS[name]
-    if not hasattr(module, name):
+    if not hasattr(module, chosen.definition):
         return NOT_WRITTEN
-    answer = getattr(module, name)
-    right = getattr(right_module(), name)
-    _check_call(name, answer, right)
+    answer = getattr(module, chosen.definition)
+    right = getattr(right_module(), chosen.definition)
+    _check_call(chosen.definition, answer, right, chosen.early)
     given = []
     for (what, value), (_, wanted) in zip(
         _answers(chosen.cases, answer, right_module()), _right_answers(name)
@@ -344,6 +358,7 @@ def _look_for(module, name, seconds):
         return None
     source = Path(file).read_text(encoding="utf-8-sig")
     wanted = _right_answers(name)
+    chosen = STEPS[name]
 
     def is_right(tree):
         "An edited definition, put into a copy of the reader's file."
@@ -351,21 +366,21 @@ def _look_for(module, name, seconds):
         try:
             code = compile(ast.fix_missing_locations(ast.Module([tree], [])), file, "exec")
             exec(code, space)
-            answers = _answers(STEPS[name].cases, space[name], right_module())
+            answers = _answers(chosen.cases, space[chosen.definition], right_module())
             return all(
                 b is not None and _same_answer(a, b) for a, b in zip_longest(answers, wanted)
             )
         except Exception:  # noqa: BLE001, most edits make no sense
             return False
 
-    return find_place(source, name, right_source(), is_right, seconds)
+    return find_place(source, chosen.definition, right_source(), is_right, seconds)
 
 
 def _same_answer(given, wanted):
-    return given is not None and _equal(given[1], wanted[1])
+    return _equal(given[1], wanted[1])
 
 
-def _check_call(name, answer, right):
+def _check_call(name, answer, right, early):
     "Raise `MistakeError` unless it is of the right kind and takes the right arguments."
     if isinstance(right, type) and not isinstance(answer, type):
         raise MistakeError(f"expected a class, got {type(answer).__name__}")
@@ -384,6 +399,8 @@ def _check_call(name, answer, right):
             continue
         wanted = list(inspect.signature(theirs).parameters.values())
         names = [p.name for p in mine]
+        if early and names == [p.name for p in wanted][: len(names)]:
+            wanted = wanted[: max(len(names), sum(p.default is p.empty for p in wanted))]
         loose = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in mine)
         free = [p.name for p in mine[len(wanted) :] if p.default is p.empty]
         if not loose and (names[: len(wanted)] != [p.name for p in wanted] or free):

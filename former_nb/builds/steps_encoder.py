@@ -23,33 +23,47 @@ from .steps import same_weights, step, unchanged
 # ---------------------------------------------------------------- 02, 04 · attention, with masks
 
 
+def inputs(draw, values, shape, T, S):
+    "q, k and, for `attention`, v."
+    q, k, v = draw.numbers(*shape, T, 4), draw.numbers(*shape, S, 4), draw.numbers(*shape, S, 5)
+    return (q, k, v) if values else (q, k)
+
+
 def ask_attention(answer, draw, values):
-    "Questions for `attention_weights` and `attention`."
+    "Questions for `attention_weights` and `attention` without masks."
     for shape, T, S in [((), 3, 3), ((2,), 4, 6), ((2, 3), 5, 5), ((2, 2), 1, 4)]:
-        q, k, v = draw.numbers(*shape, T, 4), draw.numbers(*shape, S, 4), draw.numbers(*shape, S, 5)
-        given = (q, k, v) if values else (q, k)
-        called = f"q {tuple(q.shape)}, k {tuple(k.shape)}"
-        yield called, lambda: unchanged(answer, *given)
-        yield f"{called}, is_causal=True", lambda: unchanged(answer, *given, is_causal=True)
+        given = inputs(draw, values, shape, T, S)
+        said = f"q {(*shape, T, 4)}, k {(*shape, S, 4)}"
+        yield said, lambda: unchanged(answer, *given)
+        yield f"{said}, large scores", lambda: unchanged(answer, *(30 * t for t in given))
+        yield f"{said}, float64", lambda: unchanged(answer, *(t.double() for t in given))
+
+        def slopes(given=given):
+            leaves = [t.double().requires_grad_() for t in given]
+            return gradients(answer(*leaves), *leaves)
+
+        yield f"{said}, the gradients", slopes
+
+
+def ask_masks(answer, draw, values):
+    "Questions with masks."
+    for shape, T, S in [((), 3, 3), ((2,), 4, 6), ((2, 3), 5, 5), ((2, 2), 1, 4)]:
+        given = inputs(draw, values, shape, T, S)
+        said = f"q {(*shape, T, 4)}, k {(*shape, S, 4)}"
+        yield f"{said}, is_causal=True", lambda: unchanged(answer, *given, is_causal=True)
         mask = draw.mask(T, S)
         mask[..., 0] = True
-        yield f"{called}, mask", lambda: unchanged(answer, *given, mask)
-        yield f"{called}, mask and is_causal", lambda: unchanged(answer, *given, mask, True)
-    mask = draw.mask(2, 1, 1, 6)
-    q, k, v = draw.numbers(2, 3, 4, 4), draw.numbers(2, 3, 6, 4), draw.numbers(2, 3, 6, 4)
-    given = (q, k, v) if values else (q, k)
-    yield "a mask of padding, (B, 1, 1, S)", lambda: unchanged(answer, *given, mask)
+        yield f"{said}, mask", lambda: unchanged(answer, *given, mask)
+        yield f"{said}, mask and is_causal", lambda: unchanged(answer, *given, mask, True)
+    given = inputs(draw, values, (2, 3), 4, 6)
+    padding = draw.mask(2, 1, 1, 6)
+    yield "a mask of padding, (B, 1, 1, S)", lambda: unchanged(answer, *given, padding)
     nothing = torch.ones(4, 6, dtype=torch.bool)
     nothing[1] = False
     yield "a query that may attend to nothing", lambda: unchanged(answer, *given, nothing)
-    yield (
-        "more queries than keys, causal",
-        lambda: answer(*(t[..., :3, :] for t in given), None, True),
-    )
-    short = [q, k[..., :2, :], v[..., :2, :]][: len(given)]
+    q, *rest = given
+    short = [q, *(t[..., :2, :] for t in rest)]
     yield "two keys for four queries, causal", lambda: unchanged(answer, *short, is_causal=True)
-    large = [30 * t for t in given]
-    yield "large scores", lambda: unchanged(answer, *large)
     exact = [t.double() for t in given]
     yield "float64", lambda: unchanged(answer, *exact, nothing)
 
@@ -84,6 +98,45 @@ def ask_attention(answer, draw, values):
         "scores.sigmoid()",
         "the weights of a query sum to 1; take the softmax",
     ),
+    early=True,
+)
+def attention_weights(answer, right, draw):
+    yield from ask_attention(answer, draw, values=False)
+
+
+@step(
+    "02",
+    ("@ v", "@ v.flip(-2)", "the weights meet the values in another order"),
+    (
+        "attention_weights(q, k, mask, is_causal)",
+        "attention_weights(k, q, mask, is_causal)",
+        "queries and keys are exchanged",
+    ),
+    (
+        "attention_weights(q, k, mask, is_causal) @ v",
+        "attention_weights(q, k, mask, is_causal)",
+        "those are the weights; multiply them with the values",
+    ),
+    after=("attention_weights",),
+    early=True,
+)
+def attention(answer, right, draw):
+    yield from ask_attention(answer, draw, values=True)
+
+
+def ask_masked(name, values, *mistakes, after):
+    "A step of lesson 04 about a definition of lesson 02."
+
+    def cases(answer, right, draw):
+        yield from ask_masks(answer, draw, values)
+
+    cases.__name__ = name
+    step("04", *mistakes, after=after, name=f"{name} with masks")(cases)
+
+
+ask_masked(
+    "attention_weights",
+    False,
     (
         "allowed.tril(S - T)",
         "allowed.tril()",
@@ -118,14 +171,13 @@ def ask_attention(answer, draw, values):
         "a score of 0 is not forbidden; -inf is, before the softmax",
     ),
     (".masked_fill(empty, 0.0)", "", "a query that may attend to nothing gets weights of 0"),
+    after=("attention_weights",),
 )
-def attention_weights(answer, right, draw):
-    yield from ask_attention(answer, draw, values=False)
 
 
-@step(
-    "02",
-    ("@ v", "@ v.flip(-2)", "the weights meet the values in another order"),
+ask_masked(
+    "attention",
+    True,
     (
         "attention_weights(q, k, mask, is_causal)",
         "attention_weights(q, k, mask)",
@@ -138,18 +190,11 @@ def attention_weights(answer, right, draw):
     ),
     (
         "attention_weights(q, k, mask, is_causal)",
-        "attention_weights(k, q, mask, is_causal)",
-        "queries and keys are exchanged",
+        "attention_weights(q, k)",
+        "mask and is_causal are not passed on",
     ),
-    (
-        "attention_weights(q, k, mask, is_causal) @ v",
-        "attention_weights(q, k, mask, is_causal)",
-        "those are the weights; multiply them with the values",
-    ),
-    after=("attention_weights",),
+    after=("attention", "attention_weights with masks"),
 )
-def attention(answer, right, draw):
-    yield from ask_attention(answer, draw, values=True)
 
 
 @step(
@@ -240,7 +285,7 @@ def MultiHeadAttention(answer, right, draw):
         layer = made(answer, right.MultiHeadAttention, d_model, n_heads, bias)
         mask = draw.mask(2, 1, 1, 5)
         mask[..., 0] = True
-        yield from ask_layer(layer, draw.numbers(2, 5, d_model), mask)
+        yield from ask_layer(layer, draw.numbers(2, 5, d_model), mask, right.attention)
     yield (
         "bias=False",
         lambda: sorted(name for name, _ in answer(4, 2, bias=False).named_parameters()),
@@ -498,7 +543,7 @@ def Block(answer, right, draw):
     mask = draw.mask(2, 1, 1, 5)
     mask[..., 0] = True
     x = draw.numbers(2, 5, D)
-    yield from ask_layer(block, x, mask)
+    yield from ask_layer(block, x, mask, right.attention)
     silent = nn.Identity()
 
     class Nothing(nn.Module):
@@ -582,7 +627,7 @@ def Stack(answer, right, draw):
     mask = draw.mask(2, 1, 1, 5)
     mask[..., 0] = True
     x = draw.numbers(2, 5, D)
-    yield from ask_layer(stack, x, mask)
+    yield from ask_layer(stack, x, mask, right.attention)
     yield (
         "a list, a function for each block",
         lambda: stack(x, is_causal=True, attend=[see_less, right.attention, see_less]),

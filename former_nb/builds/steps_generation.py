@@ -48,7 +48,7 @@ from .steps_training import body
         "return attention(q, k, v, mask, is_causal)",
         "it calls attention, whatever it was made with",
     ),
-    after=("attention",),
+    after=("attention with masks",),
 )
 def LayerCache(answer, right, draw):
     q, k, v = (draw.numbers(2, 3, 6, 4) for _ in range(3))
@@ -333,7 +333,7 @@ def GroupedQueryAttention(answer, right, draw):
         layer = made(answer, right.GroupedQueryAttention, d_model, n_heads, n_kv_heads, d_k)
         mask = draw.mask(2, 1, 1, 5)
         mask[..., 0] = True
-        yield from ask_layer(layer, draw.numbers(2, 5, d_model), mask)
+        yield from ask_layer(layer, draw.numbers(2, 5, d_model), mask, right.attention)
 
 
 LLAMA = (V, 12, 6, 2, 2, 20, 4, 1e-3, 50.0)

@@ -451,7 +451,7 @@ TEXTS = torch.tensor([[1, 5, 6, 2, 0, 0], [1, 9, 8, 7, 4, 2]])
         "mean = x[:, 0]",
         "the mean over a text's tokens is asked for, not the first",
     ),
-    after=("padding_mask",),
+    after=("padding_mask", "attention with masks"),
 )
 def Classifier(answer, right, draw):
     model = answer(*body(right), D, 3)
@@ -502,7 +502,7 @@ def Classifier(answer, right, draw):
         "rotary(attention, positions, self.rotary_base)",
         "the rotation goes around what it is given as attend",
     ),
-    after=("rotary",),
+    after=("rotary", "attention with masks"),
 )
 def LanguageModel(answer, right, draw):
     tokens = draw.tokens(2, 6)

@@ -55,7 +55,7 @@ from .steps import same_weights, step, unchanged
         "return self.merge(attend(q, k, v, mask))",
         "w_o is missing, which mixes what the heads found",
     ),
-    after=("MultiHeadAttention",),
+    after=("MultiHeadAttention", "attention with masks"),
 )
 def CrossAttention(answer, right, draw):
     layer = made(answer, right.CrossAttention, D, H)

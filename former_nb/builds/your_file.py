@@ -26,6 +26,7 @@ __all__ = [
     "NAMES",
     "TESTS",
     "Verdict",
+    "begin_file",
     "judge_file",
     "say_verdicts",
     "is_right_so_far",
@@ -36,7 +37,13 @@ EXAMPLE = "mine.py"  # how the pages call the file
 REFUSED = ("former_nb",)  # what it may not import
 PREPARE = ("torch._dynamo",)  # an optimizer brings it, and it replaces `torch.manual_seed`
 
-NAMES = sorted(STEPS, key=lambda name: (STEPS[name].lesson, right_order().index(name)))
+
+def _place(name):
+    "By lesson, then as in the right file."
+    return STEPS[name].lesson, right_order().index(STEPS[name].definition)
+
+
+NAMES = sorted(STEPS, key=_place)
 
 
 def _before(name):
@@ -45,6 +52,43 @@ def _before(name):
 
 
 TESTS = [Test(name, partial(judge_step, name=name), _before(name)) for name in NAMES]
+
+
+START = '''"""The Transformer, as I derived it."""
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+# 02 · attention
+
+
+def attention_weights(q, k):  # (..., T, d_k), (..., S, d_k)
+    ...
+
+
+def attention(q, k, v):
+    ...
+'''
+
+
+def begin_file(
+    file: str | os.PathLike = EXAMPLE,  # where it is written
+) -> None:
+    "Write a file to begin with, its first two definitions open. One that is there stays."
+    path = Path(file)
+    try:
+        with open(path, "x", encoding="utf-8", newline="\n") as new:
+            new.write(START)
+        print(f"{path} is there, with two definitions for you to write.")
+    except FileExistsError:
+        print(f"{path} is there already and was left as it is.")
 
 
 class Verdict(NamedTuple):
@@ -76,7 +120,7 @@ def judge_file(
     there = defined_names(Path(file).read_text(encoding="utf-8-sig"))
     verdicts = []
     for name, problem in zip(NAMES, problems):
-        if name not in there:
+        if STEPS[name].definition not in there:
             problem = NOT_WRITTEN
         elif problem and problem.startswith("waits for test "):
             problem = f"waits for {NAMES[int(problem.split()[-1]) - 1]}"
@@ -128,12 +172,12 @@ def say_verdicts(
     open_ = [v for v in shown if not v.written]
     lines.append("")
     if wrong:
-        lines.append(f"{right} of {len(shown)} definitions are right. Next: mend {wrong[0].name}.")
+        lines.append(f"{right} of {len(shown)} steps are right. Next: mend {wrong[0].name}.")
     elif open_:
         nxt = f"{open_[0].name}, of lesson {open_[0].lesson}"
-        lines.append(f"{right} of {len(shown)} definitions are right. Next: write {nxt}.")
+        lines.append(f"{right} of {len(shown)} steps are right. Next: write {nxt}.")
     else:
-        lines.append(f"All {len(shown)} definitions are right. The file is yours.")
+        lines.append(f"All {len(shown)} steps are right. The file is yours.")
     return lines
 
 
