@@ -1,4 +1,4 @@
-"""`former-nb check`: readers' files, definition by definition."""
+"""`former-nb check`: one file, a file that is watched, or those of a class."""
 
 import csv
 import io
@@ -11,8 +11,8 @@ from pathlib import Path
 from ..base.checkpoints import atomic_write
 from ..base.exercises import MistakeError
 from ..base.guards import check_choice
-from ..builds.steps import NOT_WRITTEN
-from ..builds.your_file import NAMES, STEPS, Verdict, is_right_so_far, judge_file, say_verdicts
+from .steps import NOT_WRITTEN
+from .your_file import NAMES, STEPS, Verdict, is_right_so_far, judge_file, say_verdicts
 
 __all__ = ["check_one", "check_class", "watch_file"]
 
