@@ -177,7 +177,8 @@ def say_verdicts(
         nxt = f"{open_[0].name}, of lesson {open_[0].lesson}"
         lines.append(f"{right} of {len(shown)} steps are right. Next: write {nxt}.")
     else:
-        lines.append(f"All {len(shown)} steps are right. The file is yours.")
+        whole = f"All {len(shown)} steps are right. The file is yours."
+        lines.append(f"All steps of lesson {lesson} are right." if lesson else whole)
     return lines
 
 
