@@ -26,6 +26,7 @@ __all__ = [
     "call_answer",
     "clean_message",
     "explain_error",
+    "usual_mistake",
     "find_exercise",
     "check",
     "hint",
@@ -394,7 +395,9 @@ _MISFIT = (  # for two shapes that do not broadcast
 )
 
 
-def _usual(error):
+def usual_mistake(
+    error: BaseException,
+) -> str:
     "The usual mistake behind an error, or nothing."
     message = _text(error)
     for words, sentence in _ERRORS.items():
@@ -414,7 +417,7 @@ def _blame(error, answer):
         came = type(answer).__name__
         return f"expected a function, got {came}; pass the function itself, not what it returns"
     sentence = f"your code raised {type(error).__name__}: {message}".rstrip(".: ")
-    usual = _usual(error)
+    usual = usual_mistake(error)
     if usual:
         sentence = f"{usual}; {sentence}"
     file = getattr(getattr(answer, "__code__", None), "co_filename", None)
@@ -424,14 +427,18 @@ def _blame(error, answer):
 
 
 def check(
-    number: str,  # such as '03.2', or 'A' for a build
-    answer,  # a function or a value, as the exercise says; for build A the name of your file
-) -> bool:  # whether the answer is right
+    number: str,  # such as '03.2', or 'A' for a build; or a file of yours, 'mine.py'
+    answer=...,  # a function or a value, as the exercise says; for build A the name of your file
+) -> bool:  # whether the answer is right; of a file, whether all is right that is written
     """Judge an answer: print that it is right, or what it looks like and how to get a hint.
+
+    `check("mine.py")` judges a whole file, definition by definition.
 
     An answer that raises is judged like any other wrong one: with a sentence and the line of your
     code, not a page of traceback.
     """
+    if answer is ... and str(number).endswith(".py"):
+        return import_module("former_nb.builds.your_file").show_file(number)
     chosen = find_exercise(number)
     try:
         with torch.device("cpu"):  # what judge and answer make, whatever the page computes on
