@@ -42,7 +42,7 @@ COURSE = """
 09_classifier       baselines playground masked_language
 10_generator        long_texts
 11_decoding         sampling beam_search caches what_a_token_costs
-12_modern_decoder   since_llama mixture_of_experts
+12_modern_decoder   what_each_change_is_worth since_llama mixture_of_experts
 13_encoder_decoder
 14_number_words     lens reward
 15_subwords
