@@ -2,11 +2,13 @@
 nobody foresaw; files that don't end, print or are no files; the command line."""
 
 import csv
+import re
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import nbformat
 import pytest
 import torch
 from cli_tools import former
@@ -14,7 +16,7 @@ from cli_tools import former
 from former_nb.base.exercises import MistakeError, check
 from former_nb.builds import steps
 from former_nb.builds.steps import NOT_WRITTEN, RIGHT_FILE, STEPS, edited_module, judge_step
-from former_nb.builds.your_file import NAMES, START, judge_file
+from former_nb.builds.your_file import NAMES, START, Verdict, judge_file, say_verdicts
 
 RIGHT = RIGHT_FILE.read_text(encoding="utf-8")
 ANOTHER = Path(__file__).with_name("another_right_file.py")
@@ -197,19 +199,45 @@ def test_a_file_to_begin_with_is_open_and_never_written_over(tmp_path):
     assert "without masks" not in done.stdout
 
 
+LESSONS = sorted((RIGHT_FILE.parents[2] / "nbs").glob("[01][0-9]_*.ipynb"))[2:]
+
+
+@pytest.mark.parametrize("page", LESSONS, ids=lambda page: page.stem)
+def test_a_lesson_shows_what_check_prints_and_names_what_it_asks_for(page):
+    lesson = page.stem[:2]
+    cells = nbformat.read(page, 4).cells
+    [begin] = [n for n, cell in enumerate(cells) if "## Into your file" in cell.source]
+    [end] = [n for n, cell in enumerate(cells) if cell.source.startswith("## Recap")]
+    text = "\n".join(cell.source for cell in cells[begin:end])
+    verdicts = []
+    for name in NAMES:
+        problem = None if STEPS[name].lesson <= lesson else NOT_WRITTEN
+        verdicts.append(Verdict(STEPS[name].lesson, name, problem))
+    shown = re.search(r"```text\n(.*?)```", text, re.S)[1].splitlines()
+    assert shown == ["Checking mine.py …", *say_verdicts(verdicts)]
+    assert 'check("mine.py")' in text
+    for name in NAMES:
+        if STEPS[name].lesson == lesson:
+            assert f"`{STEPS[name].definition}(" in text, name
+
+
 def test_lesson_02_asks_for_no_masks_and_lesson_04_does(tmp_path):
     file = tmp_path / "mine.py"
-    first = START.replace(
-        "    ...", "    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)", 1
+    weights = "return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)"
+    text = START.replace("...", weights, 1).replace(
+        "    ...", "    return attention_weights(q, k) @ v"
     )
-    file.write_text(
-        first.replace("    ...", "    return attention_weights(q, k) @ v", 1), encoding="utf-8"
-    )
+    without = text.replace(", mask=None, is_causal=False", "")
+    for source in (text, without):
+        file.write_text(source, encoding="utf-8")
+        found = {verdict.name: verdict.problem for verdict in judge_file(file)}
+        assert found["attention_weights"] is found["attention"] is None
+        assert found["attention_weights with masks"] == NOT_WRITTEN
+        assert found["attention with masks"] == NOT_WRITTEN
+    file.write_text(without.replace("attention(q, k, v)", "attention(q, k, v, m, c)"), "utf-8")
     found = {verdict.name: verdict.problem for verdict in judge_file(file)}
-    assert found["attention_weights"] is found["attention"] is None
-    assert found["attention_weights with masks"].startswith(
-        "expected attention_weights(q, k, mask=None"
-    )
+    wanted = "expected attention(q, k, v, mask=None, is_causal=False), yours is "
+    assert found["attention"].startswith(wanted)
 
 
 def test_one_lesson_alone_and_a_lesson_that_is_none():

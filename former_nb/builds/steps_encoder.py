@@ -18,7 +18,7 @@ from .questions import (
     see_less,
     small_blocks,
 )
-from .steps import same_weights, step, unchanged
+from .steps import NOT_WRITTEN, same_weights, step, unchanged
 
 # ---------------------------------------------------------------- 02, 04 · attention, with masks
 
@@ -137,6 +137,12 @@ def ask_masked(name, values, *mistakes, after):
 ask_masked(
     "attention_weights",
     False,
+    (
+        "    if is_causal:\n        allowed = allowed.tril(S - T)\n"
+        "    if mask is not None:\n        allowed = allowed & mask\n",
+        "",
+        NOT_WRITTEN,  # the arguments are there since lesson 02, and do nothing
+    ),
     (
         "allowed.tril(S - T)",
         "allowed.tril()",

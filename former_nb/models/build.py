@@ -18,13 +18,21 @@ from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
 from ..attention.relative_positions import ALiBi, RelativeBias, ScaledRotary
 from ..base.guards import LARGEST, check_choice, check_int, check_share, check_that, check_type
-from .block import Block, Embedding, FeedForward, Stack
+from .block import (
+    Block,
+    CrossAttention,
+    Decoder,
+    DecoderBlock,
+    Embedding,
+    FeedForward,
+    GroupedQueryAttention,
+    RMSNorm,
+    Stack,
+    SwiGLU,
+)
 from .config import ACTIVATIONS, BIASES, POSITIONS, TransformerConfig
-from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
 from .hub_config import EmbedNorm, scale_frequencies
-from .initialization import init_weights
-from .modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU
-from .pretrained import NoRandomWeights
+from .initialization import NoRandomWeights, init_weights
 from .stack import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [

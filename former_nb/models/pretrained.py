@@ -16,7 +16,6 @@ import inspect
 import sys
 import warnings
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,6 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
-from torch.overrides import TorchFunctionMode
 from tqdm import TqdmWarning
 
 from ..base.checkpoints import atomic_write, read_header, read_safetensors
@@ -38,9 +36,11 @@ from ..base.files import (
 )
 from ..base.guards import check_choice, check_that, check_type
 from ..data.tokens import TextTokenizer, both_sides, check_tokenizer
+from .build import PARTS
 from .config import SIZES, TransformerConfig
 from .fine_tuning import merge_low_rank
 from .hub_config import HubConfig, as_hub_config, make_config
+from .initialization import NoRandomWeights
 
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
@@ -50,10 +50,8 @@ __all__ = [
     "MODEL_CLASSES",
     "CONFIG",
     "WEIGHTS",
-    "RANDOM",
     "check_memory",
     "plain_weights",
-    "NoRandomWeights",
     "ShapesOnly",
     "Pretrained",
     "read_weights_header",
@@ -68,14 +66,6 @@ __all__ = [
 MODEL_CLASSES: dict[str, type] = {}  # name in config.json -> class; each enters itself
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-RANDOM = (  # what draws the numbers of a weight that is there
-    nn.init.uniform_,
-    nn.init.normal_,
-    nn.init.kaiming_uniform_,
-    nn.init.kaiming_normal_,
-    torch.Tensor.uniform_,
-    torch.Tensor.normal_,
-)
 
 
 def check_memory(
@@ -110,22 +100,6 @@ def _as_json(value):
     if isinstance(value, TransformerConfig):
         return asdict(as_hub_config(value))
     return value
-
-
-class NoRandomWeights(TorchFunctionMode):
-    """Within `with`, no weight is given random numbers: a model that is read overwrites them all.
-
-    Memory that nobody writes into takes none. Whatever else a model computes when it is made, such
-    as a table of positions, it computes as ever.
-    """
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func in RANDOM and kwargs.get("generator") is None:
-            tensor = args[0] if args else kwargs["tensor"]
-            if isinstance(tensor, nn.Parameter):
-                return tensor
-        return func(*args, **kwargs)
 
 
 class ShapesOnly(NoRandomWeights):
@@ -273,10 +247,9 @@ def _argument_names(cls):
 
 def _parts_of(cls):
     "What makes the parts of a class, or of one that it is an heir of; None for any other."
-    parts = import_module(f"{__package__}.build").PARTS  # it knows the models, and they know us
     for kind in cls.__mro__:
-        if kind.__name__ in parts:
-            return parts[kind.__name__]
+        if kind.__name__ in PARTS:
+            return PARTS[kind.__name__]
     return None
 
 
