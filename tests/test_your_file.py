@@ -223,10 +223,10 @@ def test_a_lesson_shows_what_check_prints_and_names_what_it_asks_for(page):
 
 def test_lesson_02_asks_for_no_masks_and_lesson_04_does(tmp_path):
     file = tmp_path / "mine.py"
-    weights = "return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)"
-    text = START.replace("...", weights, 1).replace(
-        "    ...", "    return attention_weights(q, k) @ v"
-    )
+    lines = "(q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)", "attention_weights(q, k) @ v"
+    text = START
+    for line in lines:
+        text = text.replace("    ...", f"    return {line}", 1)
     without = text.replace(", mask=None, is_causal=False", "")
     for source in (text, without):
         file.write_text(source, encoding="utf-8")
