@@ -321,7 +321,9 @@ def ruff_rules(rules, modules):
 def toc(nbs):
     "The order of the site: the path, the deep dives, the solutions, the reference."
     there = set(pages(nbs))
-    glossary = ["file: glossary"] if (nbs / "glossary.md").exists() else []
+    glossary = [
+        f"file: {page}" for page in ("glossary", "teachers") if (nbs / f"{page}.md").exists()
+    ]
     parts = {
         "The path": [f"file: {page}" for page in STEPS if page in there] + glossary,
         "Deep dives": [f"file: {page}" for page in DIVES if page in there],
