@@ -11,11 +11,13 @@ import copy
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
-__all__ = ["SECONDS", "Place", "small_edits", "find_place"]
+__all__ = ["EDITS", "Place", "small_edits", "find_place"]
 
-SECONDS = 4.0  # that the edits of one definition may take, together
+EDITS = 3000  # of one definition that are tried; a number, so that a verdict is the same twice
+SECONDS = 6.0  # after which no further edit is tried, whatever an answer does
 LARGEST = 14  # nodes of a piece of the right definition that may be put in
 ALIKE = [  # names that are taken for one another
     {"sum", "mean", "max", "min", "amax", "amin"},
@@ -224,7 +226,7 @@ def find_place(
     name: str,  # of the definition
     right: str,  # the right file
     is_right: Callable[[ast.AST], bool],  # whether an edited definition answers all questions
-    seconds: float = SECONDS,
+    most: int = EDITS,  # edits that are tried
 ) -> Place | None:  # None if no small edit was found in time
     "Name the line, and the piece of it, where one small edit makes a definition right."
     kinds = (ast.FunctionDef, ast.ClassDef)
@@ -239,8 +241,8 @@ def find_place(
     if tree is None or wanted is None:
         return None
     lines = source.splitlines()
-    end = time.monotonic() + seconds
-    for statement, old in small_edits(tree, wanted):
+    end = time.monotonic() + SECONDS
+    for statement, old in islice(small_edits(tree, wanted), most):
         if time.monotonic() > end:
             return None
         if not is_right(tree):

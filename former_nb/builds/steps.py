@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from ..base.exercises import MistakeError, clean_message, diagnose, usual_mistake
-from .search import SECONDS, find_place
+from .search import EDITS, find_place
 
 __all__ = [
     "RIGHT_FILE",
@@ -337,9 +337,9 @@ def judge_step(
         if _agree(every, _wrong_answers(name, number)):
             if mistake.sentence == NOT_WRITTEN:
                 return NOT_WRITTEN
-            place = _look_for(module, name, 1.0)
+            place = _look_for(module, name, EDITS // 5)
             return f"{mistake.sentence}, in {place.where}" if place else mistake.sentence
-    place = _look_for(module, name, SECONDS)
+    place = _look_for(module, name, EDITS)
     if place:
         return str(place)
     what, value = given[-1]
@@ -355,7 +355,7 @@ def judge_step(
     return f"{what}: {_difference(value, wanted)}"
 
 
-def _look_for(module, name, seconds):
+def _look_for(module, name, most):
     "The `Place` where one small edit of the reader's source makes it right, or None."
     file = getattr(module, "__file__", None)
     if file is None:
@@ -377,7 +377,7 @@ def _look_for(module, name, seconds):
         except Exception:  # noqa: BLE001, most edits make no sense
             return False
 
-    return find_place(source, chosen.definition, right_source(), is_right, seconds)
+    return find_place(source, chosen.definition, right_source(), is_right, most)
 
 
 def _same_answer(given, wanted):
