@@ -11,6 +11,7 @@ import ast
 import functools
 import inspect
 import math
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -377,7 +378,9 @@ def _look_for(module, name, most):
         except Exception:  # noqa: BLE001, most edits make no sense
             return False
 
-    return find_place(source, chosen.definition, right_source(), is_right, most)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of edits that make no sense
+        return find_place(source, chosen.definition, right_source(), is_right, most)
 
 
 def _same_answer(given, wanted):
