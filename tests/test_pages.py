@@ -447,7 +447,7 @@ def test_a_page_executes_as_rendered(page, monkeypatch):
 PNG = new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
 TITLE = "# 07 \u00b7 Text\n\n> Letters into rows\n\n**Read 1 \u00b7 work 5 minutes**"
 DRAWING = "![Letters become numbers.](images/07.svg)"
-END = "## Exercises\n\n**07.2 Predict.**\n\n## Recap\n\n## References"
+END = "## Exercises\n\n**07.2 Predict.**\n\n## Into your file\n\n## Recap\n\n## References"
 
 
 def lesson(*cells, title=TITLE, drawing=DRAWING, end=END):
