@@ -29,6 +29,7 @@ __all__ = [
     "usual_mistake",
     "find_exercise",
     "check",
+    "begin_file",
     "hint",
 ]
 
@@ -455,6 +456,13 @@ def check(
     if chosen.hints:
         print(f'hint("{number}") shows the first of {len(chosen.hints)} hints.')
     return False
+
+
+def begin_file(
+    file: str = "mine.py",  # where it is written
+) -> None:
+    "Write a file of your own to begin with, in lesson 02. One that is there stays as it is."
+    import_module("former_nb.builds.your_file").begin_file(file)
 
 
 def hint(
