@@ -2,6 +2,7 @@
 nobody foresaw; files that don't end, print or are no files; the command line."""
 
 import csv
+import os
 import re
 import subprocess
 import sys
@@ -199,6 +200,7 @@ def test_a_file_to_begin_with_is_open_and_never_written_over(tmp_path):
     assert "without masks" not in done.stdout
 
 
+UTF8 = os.environ | {"PYTHONUTF8": "1"}
 LESSONS = sorted((RIGHT_FILE.parents[2] / "nbs").glob("[01][0-9]_*.ipynb"))[2:]
 
 
@@ -219,6 +221,22 @@ def test_a_lesson_shows_what_check_prints_and_names_what_it_asks_for(page):
     for name in NAMES:
         if STEPS[name].lesson == lesson:
             assert f"`{STEPS[name].definition}(" in text, name
+
+
+def test_the_file_becomes_a_program_with_what_lesson_16_gives(tmp_path):
+    cells = nbformat.read(LESSONS[-1], 4).cells
+    [text] = [cell.source for cell in cells if "Now make it a program" in cell.source]
+    program = re.search(r"```python\n(.*?)```", text, re.S)[1]
+    assert "steps = 2000" in program
+    file = tmp_path / "mine.py"
+    file.write_text(f"{RIGHT}\n\n{program.replace('2000', '3')}", encoding="utf-8")
+    (tmp_path / "names.txt").write_text("Ona\nJonas\nEglė\nRūta\n", encoding="utf-8")
+    command = [sys.executable, "mine.py", "names.txt"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", env=UTF8)
+    assert done.returncode == 0, done.stderr
+    assert "step 3 of 3" in done.stdout and len(done.stdout.split("\n")) >= 9
+    verdicts = judge_file(file)  # it stays right, and is not run as a program
+    assert [v.problem for v in verdicts] == [None] * len(NAMES)
 
 
 def test_lesson_02_asks_for_no_masks_and_lesson_04_does(tmp_path):
