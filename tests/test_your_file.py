@@ -108,10 +108,10 @@ def test_a_file_that_is_half_written(tmp_path, capsys):
     assert check(str(file)) is False
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Checking mine.py …"
-    assert lines[1].split() == ["02", "attention_weights,", "attention", "right"]
-    block = next(line for line in lines if line.strip().startswith("Block"))
+    assert lines[1] == "02  right: attention_weights, attention"
+    block = next(line for line in lines if line.startswith("    Block: "))
     assert "the network reads what its norm has made of x" in block and "in line 1" in block
-    assert any("make_block" in line and NOT_WRITTEN in line for line in lines)
+    assert f"    {NOT_WRITTEN}: make_block" in lines
     assert f"07 to 16  {NOT_WRITTEN}" in lines
     assert lines[-1] == "11 of 44 steps are right. Next: mend Block."
 

@@ -153,7 +153,6 @@ def _kind(verdict):
 def say_verdicts(
     verdicts: list[Verdict],
     lesson: str | None = None,  # only of this one
-    width: int = 34,  # of the names
 ) -> list[str]:  # lines to print
     "A line for each lesson and kind of verdict, and what is next."
     shown = [verdict for verdict in verdicts if lesson in (None, verdict.lesson)]
@@ -162,13 +161,12 @@ def say_verdicts(
     for (number, kind), group in groupby(shown, key=lambda v: (v.lesson, _kind(v))):
         some = list(group)
         names = ", ".join(verdict.name for verdict in some)
-        said = kind if kind in ("right", NOT_WRITTEN) else some[0].problem
         head = number if number != before else "  "
         before = number
-        if len(names) > width:
-            lines.append(f"{head}  {names}")
-            head, names = "  ", ""
-        lines.append(f"{head}  {names:{width}}  {said}")
+        if kind in ("right", NOT_WRITTEN):
+            lines.append(f"{head}  {kind}: {names}")
+        else:
+            lines.append(f"{head}  {names}: {some[0].problem}")
     lines = _without_open_lessons(lines, shown)
     right = sum(verdict.problem is None for verdict in shown)
     wrong = [v for v in shown if v.problem is not None and v.written and not v.waits]
