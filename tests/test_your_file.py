@@ -176,7 +176,7 @@ def test_a_class_in_one_table(tmp_path):
     files[2].write_text("def f(:\n", encoding="utf-8")
     table = tmp_path / "scores.csv"
     done = former("check", *files, "--csv", table)
-    assert done.returncode == 1
+    assert done.returncode == 1 and not done.stderr, done.stderr
     head, *rows = csv.reader(table.read_text(encoding="utf-8").splitlines())
     assert head == ["file", "right", *NAMES, "first to mend"]
     by_name = {Path(row[0]).stem: dict(zip(head, row)) for row in rows}

@@ -68,7 +68,7 @@ def _judge(file):
     "The verdicts about a file, or the sentence that says why there are none."
     try:
         return judge_file(file)
-    except MistakeError as error:
+    except (MistakeError, OSError, RuntimeError) as error:  # the last: Python didn't start
         return str(error)
 
 
