@@ -38,7 +38,8 @@ STEP = """
 from former_nb.models.config import TransformerConfig
 from former_nb.models.generator import LanguageModel
 from former_nb.training.losses import token_loss
-model = LanguageModel.from_config(TransformerConfig({vocabulary}, {length}, 128, 4, 4, d_ff=512, dropout=0.0))
+config = TransformerConfig({vocabulary}, {length}, 128, 4, 4, d_ff=512, dropout=0.0)
+model = LanguageModel.from_config(config)
 before, begin = peak(), time.process_time()
 tokens = torch.randint(4, {vocabulary}, ({batch}, {length}))
 token_loss(model(tokens), tokens).backward()

@@ -216,6 +216,43 @@ def new_command(
     echo(f"{file} puts the vowels back into names. Try: former-nb train {file}")
 
 
+@app.command("check", epilog="Example: former-nb check mine.py. Or: … class/*.py --csv scores.csv")
+@one_sentence
+def check_command(
+    files: Annotated[list[Path], typer.Argument(help="Your file, or those of a class.")],
+    step: Annotated[
+        str | None, typer.Option(help="Show one lesson alone, such as 06.", metavar="LESSON")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Check again when it is saved.")] = False,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write a table: a line a file, a column a step.")
+    ] = None,
+    begin: Annotated[
+        bool, typer.Option("--begin", help="Write a file to begin with, where there is none.")
+    ] = False,
+):
+    """Say of each definition of your file whether it is right, or what is wrong and in which line.
+
+    The exit status is 0 if all that is written is right, else 1.
+    """
+    with waiting(LOADING):
+        from .builds.classes import check_class, check_one, watch_file
+        from .builds.your_file import begin_file
+
+    if begin:
+        begin_file(files[0])
+    if watch:
+        if len(files) > 1 or csv:
+            raise ValueError("watch: expected one file, and no table")
+        return watch_file(files[0], step, echo)
+    if len(files) > 1 or csv:
+        fine = check_class(files, csv, echo)
+    else:
+        fine = check_one(files[0], step, echo)
+    if not fine:
+        raise typer.Exit(1)
+
+
 @app.command("generate", epilog="Example: former-nb generate Jo --temperature 0.8 --seed 0")
 @one_sentence
 def generate_command(

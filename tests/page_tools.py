@@ -397,7 +397,8 @@ def code_cells(path):
     "The code cells of a notebook: pairs of an id and the source."
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
-        if cell["cell_type"] == "code" and "%pip" not in source:
+        runs = "%pip" not in source and not source.startswith("#| eval: false")
+        if cell["cell_type"] == "code" and runs:
             yield cell["id"], source
 
 

@@ -47,7 +47,7 @@ def ours(kind, seed=0, **sizes):
     set_seed(seed)
     sizes = dict(d_model=24, n_heads=4, n_layers=2, d_ff=48, dropout=0.3) | sizes
     config = TransformerConfig(11, 12, **sizes)
-    model = Classifier.from_config(config, 3) if kind is Classifier else kind(config)
+    model = kind.from_config(config, *[3] * (kind is Classifier))
     for weight in model.parameters():
         if weight.ndim > 1:
             nn.init.normal_(weight, std=0.3)

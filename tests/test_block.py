@@ -27,11 +27,19 @@ from torch.testing import assert_close
 from former_nb.attention.dot_product import attention
 from former_nb.attention.mask_patterns import masked_attention
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
+from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.inspection.leaks import assert_no_leak
-from former_nb.models.block import Block, Stack
-from former_nb.models.build import build_block, build_decoder, build_embedding, build_stack
+from former_nb.models.block import Block, FeedForward, Stack, make_block
+from former_nb.models.build import (
+    build_block,
+    build_decoder,
+    build_decoder_block,
+    build_embedding,
+    build_stack,
+)
 from former_nb.models.config import ACTIVATIONS, NORMS
-from former_nb.models.encoder_decoder import Decoder, DecoderBlock
+from former_nb.models.encoder_decoder import DecoderBlock
+from former_nb.models.stack import PostNormBlock, PostNormDecoderBlock
 from former_nb.models.two_stacks import block_from_torch
 
 LONG = "FORMER_NB_CASES" in os.environ
@@ -116,7 +124,8 @@ def test_the_block_is_pytorchs_layer(kind, norm_first, activation, mode, masks):
     theirs = their_layer(kind, dropout, activation=activation, norm_first=norm_first)
     keep_all_weights(theirs)
     ours = block_from_torch(theirs.train(mode != "eval"))
-    assert ours.training == theirs.training and ours.norm_first == norm_first
+    assert ours.training == theirs.training
+    assert isinstance(ours, (PostNormBlock, PostNormDecoderBlock)) != norm_first
     # with dropout, for more sentences their layer draws in the order T, B, d_model
     B, T, S = 1 if mode == "train with dropout" else 3, 5, 7
     mask, their_masks, real = masks_for(masks, B, T, S)
@@ -184,6 +193,40 @@ def test_a_stack_is_pytorchs_decoder_with_a_last_norm_only_after_pre_norm():
         assert_close(ours(x, memory), wanted, rtol=1e-4, atol=1e-4)
 
 
+# ---- parts that are handed in
+
+
+class Doubles(nn.Module):
+    "In the place of attention: notes what it is called with."
+
+    def forward(self, x, mask, is_causal, attend):
+        self.given = mask, is_causal, attend
+        return 2 * x
+
+
+def test_a_block_calls_whatever_parts_it_is_given():
+    norms = nn.RMSNorm(12), nn.Tanh()
+    x, mask = n(2, 5, 12), yes(5, 5)
+    block = Block(Doubles(), nn.ReLU(), *norms)
+    wanted = x + 2 * norms[0](x)
+    assert_close(block(x, mask, True, attend_to_all), wanted + norms[1](wanted).relu())
+    assert block.attention.given == (mask, True, attend_to_all)
+    block = PostNormBlock(Doubles(), nn.ReLU(), *norms)
+    wanted = norms[0](3 * x)
+    assert_close(block(x, mask, True, attend_to_all), norms[1](wanted + wanted.relu()))
+    assert block.attention.given == (mask, True, attend_to_all)
+
+
+def test_make_block_makes_parts_of_its_own_each_time():
+    one, other = (make_block(12, 3, 20, dropout=0.3) for _ in range(2))
+    kinds = [MultiHeadAttention, FeedForward, nn.LayerNorm, nn.LayerNorm, nn.Dropout]
+    assert [type(part) for part in one.children()] == kinds
+    assert one.dropout.p == one.ff.dropout.p == 0.3
+    assert not torch.equal(one.ff.w_in.weight, other.ff.w_in.weight)
+    stack = Stack([one, other], nn.Identity()).eval()
+    assert_close(stack(n(2, 5, 12)), other(one(n(2, 5, 12))))
+
+
 # ---- gradients by finite differences
 
 VARIANTS = [  # norm first, norm, activation, cross: a spread of the 24 that there are
@@ -205,7 +248,7 @@ def variant(norm_first, norm, activation, **more):
 def test_gradients_are_those_of_finite_differences(norm_first, norm, activation, cross):
     torch.manual_seed(0)
     config = variant(norm_first, norm, activation, d_model=4, n_heads=2, d_ff=2)
-    block = (DecoderBlock if cross else Block)(config).double()
+    block = (build_decoder_block if cross else build_block)(config).double()
     weights = dict(block.named_parameters())
     lengths = (2, 3) if cross else (2,)
     inputs = [torch.randn(1, T, 4, dtype=torch.float64, requires_grad=True) for T in lengths]
@@ -231,7 +274,7 @@ GRAPHS = {
 def test_one_graph_when_compiled(changes, cross):
     torch._dynamo.reset()
     torch.manual_seed(0)
-    stack = (Decoder if cross else Stack)(replace(CONFIG, n_layers=1, **changes))
+    stack = (build_decoder if cross else build_stack)(replace(CONFIG, n_layers=1, **changes))
     more = dict(is_causal=True)
     if cross:
         real = padding_mask(torch.tensor([[1] * 7, [1] * 4 + [0] * 3]))
@@ -277,7 +320,7 @@ def test_a_list_gives_each_block_its_own_attend_and_projected_memory_its_own_key
         return attention(q, k, v, mask, is_causal)
 
     seen = {}
-    decoder, x, memory = Decoder(CONFIG), n(2, 5, 12), n(2, 7, 12)
+    decoder, x, memory = build_decoder(CONFIG), n(2, 5, 12), n(2, 7, 12)
     wanted = decoder(x, memory)
     attend = [partial(keep, i) for i in range(CONFIG.n_layers)]
     assert torch.equal(decoder(x, memory, attend=attend), wanted)
@@ -331,7 +374,7 @@ def test_an_embedding_starts_as_wide_as_asked_for_and_drops_in_training_only():
 
 # ---- bad input: each guard once, and what is empty or broken
 
-BLOCK, DECODER = Block(CONFIG), DecoderBlock(CONFIG)
+BLOCK, DECODER = build_block(CONFIG), build_decoder_block(CONFIG)
 X, MEMORY = n(2, 5, 12), n(2, 7, 12)
 SHORT = build_stack(replace(CONFIG, positions="rotary"))
 
@@ -357,6 +400,13 @@ TABLE = {
         ("NaN in one sentence", lambda: BLOCK(spoilt(X, 1, 2)), nan_only_at(1)),
         ("nothing allowed", lambda: BLOCK(X, mask=~yes(5, 5)), shape(2, 5, 12)),
         ("no memory", lambda: DECODER(X, MEMORY, ~yes(5, 7)), shape(2, 5, 12)),
+        (
+            "a function for a layer",
+            lambda: Block(attention, nn.ReLU(), nn.Tanh(), nn.Tanh()),
+            TypeError,
+            "attention",
+            "function",
+        ),
         ("a bias for a mask", lambda: BLOCK(X, mask=n(5, 5)), shape(2, 5, 12)),
         (
             "a mask that does not fit",
@@ -396,7 +446,7 @@ class Model(nn.Module):
     def __init__(self, config, cross):
         super().__init__()
         self.embed = build_embedding(config)
-        self.stack = (Decoder if cross else Stack)(config)
+        self.stack = (build_decoder if cross else build_stack)(config)
         self.logits = nn.Linear(config.d_model, config.vocab_size)
 
     def forward(self, tokens, source, mask, is_causal, memory_mask):

@@ -65,7 +65,7 @@ LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 40))
 FIRST = int(time.time()) if LONG else 0  # of the seeds
 SCHEMES = list(POSITIONS)
-DISTANCE = [name for name, (place, _) in POSITIONS.items() if place == "attention"]
+DISTANCE = [name for name, place in POSITIONS.items() if place == "attention"]
 NAN, INF = float("nan"), float("inf")
 NAMES = {field.name for field in fields(Sampling)}
 

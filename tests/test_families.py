@@ -50,7 +50,8 @@ hidden_act = "swish"
 "stack.blocks.{i}.attention.w_v" = "trunk.{i}.value"
 "stack.blocks.{i}.attention.w_o" = "trunk.{i}.back"
 "stack.blocks.{i}.norm_ff" = "trunk.{i}.second"
-"stack.blocks.{i}.ff.w_in" = "trunk.{i}.gate trunk.{i}.up"
+"stack.blocks.{i}.ff.w_gate" = "trunk.{i}.gate"
+"stack.blocks.{i}.ff.w_in" = "trunk.{i}.up"
 "stack.blocks.{i}.ff.w_out" = "trunk.{i}.down"
 
 [families.stranger.copies]

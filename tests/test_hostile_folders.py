@@ -174,7 +174,7 @@ def test_a_forged_folder_is_one_sentence(own, case):
 )
 def test_a_classifier_with_absurd_sizes_is_refused(kind, name, tmp_path):
     tokenizer = CharTokenizer("abc")
-    model = kind(TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8), 2)
+    model = kind.from_config(TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8), 2)
     save_model(tmp_path, model, tokenizer, ["good", "bad"])
     config(**{name: 10**12})(tmp_path)
     refuses(lambda: load_model(tmp_path), ValueError, "model", name)

@@ -27,7 +27,7 @@ from nbformat.v4 import new_notebook, new_output
 ROOT = Path(__file__).resolve().parents[1]
 NBS = ROOT / "nbs"
 PITFALLS = 2
-LAST = ["Exercises", "Recap", "References"]
+LAST = ["Exercises", "Into your file", "Recap", "References"]
 IMPORTS = "What this page imports"
 MINUTES = r"\*\*Read \d+ \u00b7 work \d+ minutes\*\*"
 
@@ -251,8 +251,9 @@ def lesson_faults(nb, page, folder):
     yield from shape_faults(nb, page, folder)
     text, number = "\n\n".join(c.source for c in nb.cells if c.cell_type == "markdown"), page[:2]
     parts = re.findall(r"^## (.+?)\s*$", text, re.M)
-    if parts[-3:] != LAST:
-        yield f"ends with {parts[-3:]}, expected {LAST}"
+    last = [part for part in LAST if number > "01" or part != "Into your file"]
+    if parts[-len(last) :] != last:
+        yield f"ends with {parts[-len(last) :]}, expected {last}"
     tries = [n for n, cell in code_cells(nb) if f'check("{number}.' in cell.source]
     ends = [n for n, cell in enumerate(nb.cells, 1) if "## Exercises" in cell.source]
     if not tries or ends and min(tries) > min(ends):
@@ -446,7 +447,7 @@ def test_a_page_executes_as_rendered(page, monkeypatch):
 PNG = new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
 TITLE = "# 07 \u00b7 Text\n\n> Letters into rows\n\n**Read 1 \u00b7 work 5 minutes**"
 DRAWING = "![Letters become numbers.](images/07.svg)"
-END = "## Exercises\n\n**07.2 Predict.**\n\n## Recap\n\n## References"
+END = "## Exercises\n\n**07.2 Predict.**\n\n## Into your file\n\n## Recap\n\n## References"
 
 
 def lesson(*cells, title=TITLE, drawing=DRAWING, end=END):

@@ -27,6 +27,7 @@ from former_nb.attention.relative_positions import (
     alibi_slopes,
 )
 from former_nb.attention.torch_layers import mha_to_torch
+from former_nb.models.build import build_positions
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
 
@@ -184,7 +185,7 @@ SLOW = {"rope_type": "linear", "factor": 2.0}
 
 
 def first_table(config):
-    return config.build_positions("attention").table
+    return build_positions(config, "attention").table
 
 
 def test_a_model_with_learned_positions_is_pytorchs_and_only_read_rows_have_a_gradient():

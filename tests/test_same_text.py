@@ -11,6 +11,8 @@ from torch.nn.utils.parametrizations import spectral_norm
 from torch.nn.utils.parametrize import register_parametrization
 
 from former_nb.attention.dot_product import attention
+from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.attention.positions import LearnedPositions
 from former_nb.attention.relative_positions import DistanceBias
 from former_nb.attention.since_llama import capped_attention
 from former_nb.base.core import in_eval_mode
@@ -29,12 +31,14 @@ from former_nb.decoding.decoding import generate
 from former_nb.decoding.sampling import Sampling
 from former_nb.inspection.recording import Recorder
 from former_nb.models.bart import BartEncoderDecoder
+from former_nb.models.block import Block, Embedding, FeedForward, Stack
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.fine_tuning import add_low_rank
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
 from former_nb.models.modern_decoder import modern_decoder
+from former_nb.models.stack import PostNormBlock
 
 SIZES = dict(d_model=16, n_heads=4, n_layers=2, d_ff=24)
 GREEDY = Sampling(temperature=0)
@@ -56,6 +60,16 @@ def with_low_rank():
     return loud(model)
 
 
+def by_hand():
+    "A language model that has no configuration."
+    blocks = []
+    for _ in range(2):
+        norms = nn.RMSNorm(16), nn.RMSNorm(16)
+        blocks.append(Block(MultiHeadAttention(16, 4), FeedForward(16, 24), *norms))
+    embed = Embedding(30, 16, LearnedPositions(40, 16))
+    return loud(LanguageModel(embed, Stack(blocks, nn.RMSNorm(16))))
+
+
 MODELS = {
     "learned": partial(language_model, HubConfig, tied_head=False),
     "sinusoidal": partial(language_model, positions="sinusoidal"),
@@ -73,6 +87,10 @@ MODELS = {
     "translator": lambda: loud(
         EncoderDecoder.from_config(TransformerConfig(30, 40, dropout=0.5, **SIZES))
     ),
+    "post-norm translator": lambda: loud(
+        EncoderDecoder.from_config(TransformerConfig(30, 40, norm_first=False, **SIZES))
+    ),
+    "made by hand, with PyTorch's norm": by_hand,
     "bart": lambda: loud(BartEncoderDecoder(HubConfig(30, 40, embed_norm=True, **SIZES))),
     "low rank": with_low_rank,
 }
@@ -221,9 +239,8 @@ def changes(part):
         table["spectral"] = spectral
     if isinstance(part, nn.Embedding):
         table["max_norm"] = max_norm
-    for key, value in dict(norm_first=0, eps=0.5, activation=torch.tanh, scale=3.0, d_k=2).items():
+    for key, value in dict(eps=0.5, activation=torch.tanh, scale=3.0, d_k=2).items():
         if key in vars(part):
-            value = not part.norm_first if key == "norm_first" else value
             table[key] = partial(setting, key, value)
     methods = {"forward": None, **known_parts.METHODS.get(kind, {})}
     for method in methods:
@@ -395,7 +412,7 @@ def moved(model):
 
 
 def patched(model):
-    model.stack.blocks[0].add = another(model.stack.blocks[0].add)
+    model.stack.blocks[0].forward = another(model.stack.blocks[0].forward)
 
 
 def without_a_bias(model):
@@ -408,7 +425,7 @@ def watched(model):
 
 
 def flipped(model):
-    model.stack.blocks[1].norm_first = False
+    model.stack.blocks[1].__class__ = PostNormBlock
 
 
 @pytest.mark.parametrize(

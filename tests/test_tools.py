@@ -269,7 +269,9 @@ def test_the_models_that_ship_can_be_made_again(name, tmp_path, monkeypatch, cap
     monkeypatch.setattr(models, "FOLDER", tmp_path)
     whole, few = models.number_rows(), (200, 20, 10)
     monkeypatch.setattr(models, "number_rows", lambda: [p[:n] for p, n in zip(whole, few)])
-    monkeypatch.setattr(models, "Names", lambda: choose(Names, "names", {"steps": 2}))
+    monkeypatch.setattr(
+        models, "Names", lambda **more: choose(Names, "names", {"steps": 2, **more})
+    )
     monkeypatch.setattr(models, "fit", lambda *args, **kwargs: None)  # of the other two
     speech = "ROMEO:\nIs it even so? Then I defy you, stars!\n\n"
     monkeypatch.setattr(models, "read_plays", lambda: [60 * speech, 40 * speech, 40 * speech])

@@ -101,7 +101,7 @@ own.
 
 def make_names(folder):
     "Train by the command line's own recipe; model, tokenizer, measure and what the data are."
-    task = Names()
+    task = Names(dropout=0.1)  # as when it was trained, and weights of attention were dropped, too
     (_, valid, test), source = task.read_parts()
     run_task("names", task, folder, overwrite=True, device="cpu")
     model, tokenizer, _ = load_model(folder)

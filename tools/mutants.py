@@ -121,15 +121,15 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     # ---- blocks and models
     (
         "models/block.py",
-        "norm(x + self.dropout(part(x, *args, **options)))",
-        "norm(x) + self.dropout(part(x, *args, **options))",
-        "block",
+        "return x + self.dropout(self.ff(self.norm_ff(x)))",
+        "return x + self.dropout(self.ff(x))",
+        "block parts",
     ),
     (
-        "models/block.py",
-        'options["dropout"] = self.dropout.p if self.training else 0.0',
-        'options["dropout"] = 0.0',
-        "block",
+        "models/stack.py",
+        "x = self.norm_cross(x + self.dropout(asked))",
+        "x = x + self.dropout(self.norm_cross(asked))",
+        "block encoder_decoder",
     ),
     (
         "models/block.py",
@@ -137,8 +137,20 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "self.tokens(tokens)",
         "block",
     ),
-    ("models/config.py", "F.silu(gate) * value", "F.silu(value) * gate", "block config pretrained"),
-    ("models/config.py", "writes = 3", "writes = 2", "config encoder_decoder"),
+    (
+        "models/modern_decoder.py",
+        "F.silu(self.w_gate(x)) * self.w_in(x)",
+        "F.silu(self.w_in(x)) * self.w_gate(x)",
+        "modern_decoder pretrained",
+    ),
+    ("decoding/decode_step.py", "F.silu(gate) * value", "F.silu(value) * gate", "decode_step"),
+    ("models/initialization.py", "writes = 3", "writes = 2", "config encoder_decoder"),
+    (
+        "models/pretrained.py",
+        "split[name], split[packed] = gate.clone(), value.clone()",
+        "split[name], split[packed] = value.clone(), gate.clone()",
+        "saved_folders",
+    ),
     ("models/generator.py", "self.embed(tokens, positions)", "self.embed(tokens)", "decoding"),
     (
         "models/encoder_decoder.py",
@@ -148,11 +160,11 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ),
     (
         "models/encoder_decoder.py",
-        "dict(mask=memory_mask, dropout=dropout)",
-        "dict(mask=memory_mask)",
+        "self.cross(self.norm_cross(x), memory, memory_mask, attend=attend_memory)",
+        "self.cross(self.norm_cross(x), memory, attend=attend_memory)",
         "block encoder_decoder",
     ),
-    ("models/encoder_decoder.py", "std=d_model**-0.5", "std=0.02", "encoder_decoder config"),
+    ("models/build.py", "std=config.d_model**-0.5", "std=0.02", "encoder_decoder config"),
     # ---- losses and steps
     (
         "training/losses.py",

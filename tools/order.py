@@ -42,7 +42,7 @@ COURSE = """
 09_classifier       baselines playground masked_language
 10_generator        long_texts
 11_decoding         sampling beam_search caches what_a_token_costs
-12_modern_decoder   since_llama mixture_of_experts
+12_modern_decoder   what_each_change_is_worth since_llama mixture_of_experts
 13_encoder_decoder
 14_number_words     lens reward
 15_subwords
@@ -61,6 +61,7 @@ AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/04_mask_patterns": ["10_generator"],  # a mask in a whole model
     "deeper/04_flash": ["10_generator"],
     "deeper/05_relative_positions": ["12_modern_decoder"],
+    "deeper/06_stack": ["12_modern_decoder", "13_encoder_decoder"],  # other parts of a block
     "deeper/07_packing": ["13_encoder_decoder", "deeper/08_losses"],  # a wrapper around two stacks
     "deeper/08_claims": ["10_generator"],  # the model that it measures
     "deeper/08_scaling": ["10_generator"],
@@ -320,7 +321,9 @@ def ruff_rules(rules, modules):
 def toc(nbs):
     "The order of the site: the path, the deep dives, the solutions, the reference."
     there = set(pages(nbs))
-    glossary = ["file: glossary"] if (nbs / "glossary.md").exists() else []
+    glossary = [
+        f"file: {page}" for page in ("glossary", "teachers") if (nbs / f"{page}.md").exists()
+    ]
     parts = {
         "The path": [f"file: {page}" for page in STEPS if page in there] + glossary,
         "Deep dives": [f"file: {page}" for page in DIVES if page in there],

@@ -17,18 +17,20 @@ sys.path[:0] = [str(ROOT / "docs" / "_ext"), str(ROOT)]
 
 from course_figures import from_page  # noqa: E402
 
+from former_nb.training.losses import token_loss  # noqa: E402
+
 RATES = [3e-4, 1e-3, 3e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 3e-1]
 SEEDS = [0, 1, 2]
 STEPS = 200
 EVERY = 20  # steps between two looks at the word; losses are means of half as many
-NAMES = "device texts tokenizer rows collate valid train Reverser new_model train_by_hand evaluate"
-NAMES = NAMES.split()
+NAMES = "device texts tokenizer rows collate valid train Reverser new_model batch_loss train_step"
+NAMES = f"{NAMES} rate evaluate fit_by_hand".split()
 
 
 def record():
     """All runs: losses and the word on the way, and the loss on valid at the end."""
     page = dict(zip(NAMES, from_page("08_training", *NAMES)))
-    tokenizer, train_by_hand = page["tokenizer"], page["train_by_hand"]
+    tokenizer, fit_by_hand = page["tokenizer"], page["fit_by_hand"]
     batches = list(page["train"])[:STEPS]
     question, answer = page["collate"](page["rows"][:1])
     asked = answer[0] >= 0  # the targets that count
@@ -36,12 +38,14 @@ def record():
     for warmup in (0.05, 0.0):
         for rate in RATES:
             for seed in SEEDS:
-                model, words = page["new_model"](seed), []
+                model, losses, words = page["new_model"](seed), [], []
 
-                def look(module, inputs, output, words=words):
-                    words.append(None)
-                    if len(words) % EVERY == 1 and inputs[0] is not question:
-                        words[-1] = say(module)
+                def look(module, inputs, output, losses=losses, words=words):
+                    if not module.training:
+                        return
+                    if len(losses) % EVERY == 0:
+                        words.append(say(module))
+                    losses.append(token_loss(output.detach(), batches[len(losses)][1]).item())
 
                 def say(module):
                     with torch.no_grad():
@@ -49,13 +53,14 @@ def record():
                     return "".join(tokenizer.decode([i]) or "\u00b7" for i in guess.tolist())
 
                 handle = model.register_forward_hook(look)
-                losses = torch.tensor(train_by_hand(model, batches, lr=rate, warmup=warmup))
+                settings = {"lr": rate, "warmup": warmup, "every": STEPS}
+                history = fit_by_hand(model, batches, page["valid"], STEPS, **settings)
                 handle.remove()
-                means = losses.view(-1, EVERY // 2).mean(dim=1)
+                means = torch.tensor(losses).view(-1, EVERY // 2).mean(dim=1)
                 run = {"warmup": warmup, "rate": rate, "seed": seed}
                 run["losses"] = [round(loss, 3) for loss in means.tolist()]
-                run["words"] = [word for word in words if word is not None] + [say(model)]
-                run["end"] = float(f"{page['evaluate'](model, page['valid']):.3g}")
+                run["words"] = [*words, say(model)]
+                run["end"] = float(f"{history['valid'].iloc[-1]:.3g}")
                 runs.append(run)
                 print(warmup, rate, seed, run["end"], run["words"][-1], flush=True)
     word = "".join(tokenizer.decode([i]) or "\u00b7" for i in answer[0][asked].tolist())

@@ -152,13 +152,14 @@ def not_run(path):
 def page_cells(path):
     """The code cells of a lesson that an answer may build on, in order, each with its id.
 
-    Hidden ones are left out, and one that asks for an answer is an entry with the exercise alone.
+    Hidden ones and those about a reader's own file are left out. One that asks for an answer is an
+    entry with the exercise alone.
     """
     why = not_run(path)
     cells = []
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
-        if cell["cell_type"] != "code" or source.startswith("#| hide"):
+        if cell["cell_type"] != "code" or source.startswith(("#| hide", "#| eval: false")):
             continue
         if asked := EXERCISE.search(source):
             cells.append({"exercise": asked[1]})

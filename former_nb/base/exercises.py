@@ -26,8 +26,10 @@ __all__ = [
     "call_answer",
     "clean_message",
     "explain_error",
+    "usual_mistake",
     "find_exercise",
     "check",
+    "begin_file",
     "hint",
 ]
 
@@ -394,7 +396,9 @@ _MISFIT = (  # for two shapes that do not broadcast
 )
 
 
-def _usual(error):
+def usual_mistake(
+    error: BaseException,
+) -> str:
     "The usual mistake behind an error, or nothing."
     message = _text(error)
     for words, sentence in _ERRORS.items():
@@ -414,7 +418,7 @@ def _blame(error, answer):
         came = type(answer).__name__
         return f"expected a function, got {came}; pass the function itself, not what it returns"
     sentence = f"your code raised {type(error).__name__}: {message}".rstrip(".: ")
-    usual = _usual(error)
+    usual = usual_mistake(error)
     if usual:
         sentence = f"{usual}; {sentence}"
     file = getattr(getattr(answer, "__code__", None), "co_filename", None)
@@ -424,14 +428,18 @@ def _blame(error, answer):
 
 
 def check(
-    number: str,  # such as '03.2', or 'A' for a build
-    answer,  # a function or a value, as the exercise says; for build A the name of your file
-) -> bool:  # whether the answer is right
+    number: str,  # such as '03.2', or 'A' for a build; or a file of yours, 'mine.py'
+    answer=...,  # a function or a value, as the exercise says; for build A the name of your file
+) -> bool:  # whether the answer is right; of a file, whether all is right that is written
     """Judge an answer: print that it is right, or what it looks like and how to get a hint.
+
+    `check("mine.py")` judges a whole file, definition by definition.
 
     An answer that raises is judged like any other wrong one: with a sentence and the line of your
     code, not a page of traceback.
     """
+    if answer is ... and str(number).endswith(".py"):
+        return import_module("former_nb.builds.your_file").show_file(number)
     chosen = find_exercise(number)
     try:
         with torch.device("cpu"):  # what judge and answer make, whatever the page computes on
@@ -448,6 +456,13 @@ def check(
     if chosen.hints:
         print(f'hint("{number}") shows the first of {len(chosen.hints)} hints.')
     return False
+
+
+def begin_file(
+    file: str = "mine.py",  # where it is written
+) -> None:
+    "Write a file of your own to begin with, in lesson 02. One that is there stays as it is."
+    import_module("former_nb.builds.your_file").begin_file(file)
 
 
 def hint(

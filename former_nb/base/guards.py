@@ -22,6 +22,7 @@ __all__ = [
     "check_heads",
     "check_choice",
     "check_type",
+    "check_parts",
     "check_tensor",
     "check_ids",
     "check_positions",
@@ -143,6 +144,15 @@ def check_type(
     if not isinstance(value, kind):
         names = " or ".join(t.__name__ for t in (kind if isinstance(kind, tuple) else [kind]))
         raise TypeError(f"{name}: expected {names}, got {type(value).__name__}")
+
+
+def check_parts(
+    **parts,  # name -> what came
+) -> None:
+    "Raise `TypeError` unless each is a module, as parts of a model are."
+    for name, part in parts.items():
+        fits = isinstance(part, torch.nn.Module)
+        check_that(fits, name, "a module, such as `nn.Identity()`", part, TypeError)
 
 
 def _is(t, dtype):

@@ -268,7 +268,10 @@ def work(file, tests, stuck, limit):  # strings, from the command line
     The first line that it reads is the parent's secret, which begins each of its answers.
     """
     path = Path(file)
-    tests = [replace(test) for test in import_module(tests).TESTS]  # which nobody else holds
+    build = import_module(tests)
+    for name in getattr(build, "PREPARE", ()):  # which changes torch when it comes
+        import_module(name)
+    tests = [replace(test) for test in build.TESTS]  # which nobody else holds
     record = _record_judge()
     me = os.getpid()
     asked = _private(0, "rb")

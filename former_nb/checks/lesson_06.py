@@ -4,8 +4,7 @@ import torch
 from torch import nn
 
 from ..base.exercises import diagnose, exercise, explain_error
-from ..models.build import build_block
-from ..models.config import TransformerConfig
+from ..models.block import make_block
 
 __all__ = [
     "example_parts",
@@ -20,11 +19,8 @@ def example_parts() -> tuple[torch.Tensor, list[nn.Module]]:  # x (3, 4, 6), and
     "An input, attention, feed-forward network and two norms whose gains and shifts differ."
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(0)
-        sizes = dict(vocab_size=2, max_len=4, d_model=6, n_heads=2, d_ff=10, dropout=0.0)
-        block, x = (
-            build_block(TransformerConfig(**sizes)).requires_grad_(False),
-            torch.randn(3, 4, 6),
-        )
+        block = make_block(d_model=6, n_heads=2, d_ff=10).requires_grad_(False)
+        x = torch.randn(3, 4, 6)
         for linear in (m for m in block.modules() if isinstance(m, nn.Linear)):
             nn.init.normal_(linear.weight, std=0.5)  # large enough to tell the answers apart
         for norm in (block.norm_attention, block.norm_ff):
@@ -181,10 +177,8 @@ def judge_06_2(answer):
 def judge_06_3(answer):
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        block, x = (
-            build_block(TransformerConfig(2, 4, d_model=6, n_heads=2, d_ff=10, dropout=0.0)),
-            torch.randn(3, 4, 6),
-        )
+        block = make_block(d_model=6, n_heads=2, d_ff=10)
+        x = torch.randn(3, 4, 6)
         for norm in (block.norm_attention, block.norm_ff):
             torch.nn.init.normal_(norm.weight, 1, 0.3), torch.nn.init.normal_(norm.bias, 0, 0.3)
     with torch.no_grad():

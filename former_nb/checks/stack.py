@@ -4,10 +4,14 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
+from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import diagnose, exercise
-from ..models.build import build_block, build_decoder_block
-from ..models.config import TransformerConfig
+from ..models.block import FeedForward
+from ..models.encoder_decoder import CrossAttention, DecoderBlock
+from ..models.modern_decoder import RMSNorm, SwiGLU
+from ..models.stack import PostNormBlock
 
 __all__ = [
     "judge_stack_1",
@@ -28,10 +32,11 @@ __all__ = [
 )
 def judge_stack_1(answer):
     d, h, d_ff = 12, 3, 40
-    sizes = dict(vocab_size=2, max_len=2, d_model=d, n_heads=h, activation="swiglu", norm="rms")
 
     def count(d_ff):
-        block = build_decoder_block(TransformerConfig(d_ff=d_ff, **sizes))
+        attentions = MultiHeadAttention(d, h), CrossAttention(d, h)
+        norms = [RMSNorm(d) for _ in range(3)]
+        block = DecoderBlock(*attentions, SwiGLU(d, d_ff, bias=True), *norms)
         return sum(p.numel() for p in block.parameters())
 
     right = torch.tensor(count(d_ff))
@@ -199,7 +204,7 @@ def _run(block, x, first, second):
 
 @exercise(
     "stack.4",
-    "Start from a post-norm block written by hand: `block.norm_attention(x + "
+    "Start from the two lines of `PostNormBlock`: `block.norm_attention(x + "
     "block.attention(x))`, then the same with `norm_ff` and `ff`",
     "α multiplies the stream, in both additions; the input of each part "
     "and what it writes stay as they are",
@@ -207,11 +212,8 @@ def _run(block, x, first, second):
 )
 def judge_stack_4(answer):
     generator = torch.Generator().manual_seed(0)
-    block = build_block(
-        TransformerConfig(
-            vocab_size=2, max_len=2, d_model=6, n_heads=2, d_ff=10, dropout=0.0, norm_first=False
-        )
-    )
+    parts = MultiHeadAttention(6, 2), FeedForward(6, 10), nn.LayerNorm(6), nn.LayerNorm(6)
+    block = PostNormBlock(*parts)
     with torch.no_grad():
         for p in block.parameters():
             p.copy_(0.7 * torch.randn(p.shape, generator=generator))

@@ -125,6 +125,7 @@ class Snapshot:
                 for name, value in inner.items():
                     entries.append((inner, name, value))
         self.owners, self.names, self.values = zip(*entries)
+        self.parts, self.types = parts, list(map(type, parts))
         self.hooks = [hooks for p in parts for hooks in (p._forward_hooks, p._forward_pre_hooks)]
         self.hooks += [torch_module._global_forward_hooks, torch_module._global_forward_pre_hooks]
         methods = [method for kind in set(map(_kind, parts)) for method in _own_methods(kind)]
@@ -147,6 +148,8 @@ class Snapshot:
             entries = map(operator.getitem, self.owners, self.names)
             same = all(map(operator.is_, entries, self.values))
         except KeyError:  # one was removed
+            return False
+        if list(map(type, self.parts)) != self.types:
             return False
         methods = map(getattr, self.kinds, self.methods)
         unreplaced = all(map(operator.is_, methods, self.functions))

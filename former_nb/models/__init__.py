@@ -6,12 +6,13 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "config": "TransformerConfig",
-        "block": "Block Embedding FeedForward Stack",
+        "block": "Block CrossAttention Decoder DecoderBlock Embedding FeedForward "
+        "GroupedQueryAttention RMSNorm Stack SwiGLU make_block",
         "generator": "LanguageModel",
-        "modern_decoder": "GroupedQueryAttention RMSNorm SwiGLU modern_decoder",
+        "modern_decoder": "modern_decoder",
         "classifier": "Classifier",
         "masked_language": "MaskedLanguageModel",
-        "encoder_decoder": "CrossAttention Decoder DecoderBlock EncoderDecoder",
+        "encoder_decoder": "EncoderDecoder",
         "fine_tuning": "add_low_rank merge_low_rank",
         "pretrained": "Pretrained",
         "packing": "packed",

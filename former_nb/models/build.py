@@ -18,13 +18,21 @@ from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
 from ..attention.relative_positions import ALiBi, RelativeBias, ScaledRotary
 from ..base.guards import LARGEST, check_choice, check_int, check_share, check_that, check_type
-from .block import Block, Embedding, FeedForward, Stack
+from .block import (
+    Block,
+    CrossAttention,
+    Decoder,
+    DecoderBlock,
+    Embedding,
+    FeedForward,
+    GroupedQueryAttention,
+    RMSNorm,
+    Stack,
+    SwiGLU,
+)
 from .config import ACTIVATIONS, BIASES, POSITIONS, TransformerConfig
-from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
 from .hub_config import EmbedNorm, scale_frequencies
-from .initialization import init_weights
-from .modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU
-from .pretrained import NoRandomWeights
+from .initialization import NoRandomWeights, init_weights
 from .stack import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [
@@ -207,7 +215,7 @@ def remove_biases(
 
 def language_model_parts(
     config: TransformerConfig,
-) -> dict[str, nn.Module | None]:  # the arguments of `LanguageModel`
+) -> dict[str, Any]:  # the arguments of `LanguageModel`
     "Embedding, stack and, unless the embeddings give the logits, a head."
     embed = build_embedding(config)
     stack = build_stack(config)
@@ -222,7 +230,7 @@ def classifier_parts(
     config: TransformerConfig,
     n_classes: int,  # 2 or more
     embed_dropout: float = 0.0,  # probability that a number of an embedding is dropped
-) -> dict:  # the arguments of `Classifier`
+) -> dict[str, Any]:  # the arguments of `Classifier`
     "Embedding and stack, and the sizes of the head."
     check_int("n_classes", n_classes, 2)
     check_share("embed_dropout", embed_dropout)
@@ -233,7 +241,7 @@ def classifier_parts(
 def encoder_decoder_parts(
     config: TransformerConfig,  # of both sides, or of the source alone
     tgt_config: TransformerConfig | None = None,  # of a target of another kind; same d_model
-) -> dict[str, nn.Module]:  # the arguments of `EncoderDecoder`
+) -> dict[str, Any]:  # the arguments of `EncoderDecoder`
     "Two embeddings, of one matrix if there is one vocabulary, and two stacks."
     target = tgt_config or config
     check_type("tgt_config", target, TransformerConfig)

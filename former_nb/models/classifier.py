@@ -11,7 +11,7 @@ from torch import nn
 
 from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
-from ..base.guards import check_ids, check_int
+from ..base.guards import check_ids, check_int, check_parts
 from ..data.text import PAD
 from .block import Embedding, Stack
 from .pretrained import Pretrained
@@ -37,6 +37,7 @@ class Classifier(nn.Module, Pretrained):
         n_classes: int,  # 2 or more
     ):
         super().__init__()
+        check_parts(embed=embed, stack=stack)
         check_int("n_classes", n_classes, 2)
         self.n_classes = n_classes
         self.embed = embed

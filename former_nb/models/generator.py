@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ..attention.dot_product import attention
-from ..base.guards import check_ids
+from ..base.guards import check_ids, check_parts
 from .block import Embedding, Stack
 from .pretrained import Pretrained
 
@@ -25,6 +25,7 @@ class LanguageModel(nn.Module, Pretrained):
         head: nn.Linear | None = None,  # the embedding's own vectors if left out
     ):
         super().__init__()
+        check_parts(embed=embed, stack=stack)
         self.embed = embed
         self.stack = stack
         if head is None:

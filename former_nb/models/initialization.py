@@ -1,8 +1,35 @@
-"""The weights that a stack starts with."""
+"""The weights that a model starts with, or none."""
 
+import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
-__all__ = ["init_weights"]
+__all__ = ["RANDOM", "NoRandomWeights", "init_weights"]
+
+RANDOM = (  # what draws the numbers of a weight that is there
+    nn.init.uniform_,
+    nn.init.normal_,
+    nn.init.kaiming_uniform_,
+    nn.init.kaiming_normal_,
+    torch.Tensor.uniform_,
+    torch.Tensor.normal_,
+)
+
+
+class NoRandomWeights(TorchFunctionMode):
+    """Within `with`, no weight is given random numbers: a model that is read overwrites them all.
+
+    Memory that nobody writes into takes none. Whatever else a model computes when it is made, such
+    as a table of positions, it computes as ever.
+    """
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in RANDOM and kwargs.get("generator") is None:
+            tensor = args[0] if args else kwargs["tensor"]
+            if isinstance(tensor, nn.Parameter):
+                return tensor
+        return func(*args, **kwargs)
 
 
 def init_weights(

@@ -24,7 +24,6 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
-from torch.overrides import TorchFunctionMode
 from tqdm import TqdmWarning
 
 from ..base.checkpoints import atomic_write, read_header, read_safetensors
@@ -37,9 +36,11 @@ from ..base.files import (
 )
 from ..base.guards import check_choice, check_that, check_type
 from ..data.tokens import TextTokenizer, both_sides, check_tokenizer
+from .build import PARTS
 from .config import SIZES, TransformerConfig
 from .fine_tuning import merge_low_rank
 from .hub_config import HubConfig, as_hub_config, make_config
+from .initialization import NoRandomWeights
 
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
@@ -49,10 +50,8 @@ __all__ = [
     "MODEL_CLASSES",
     "CONFIG",
     "WEIGHTS",
-    "RANDOM",
     "check_memory",
     "plain_weights",
-    "NoRandomWeights",
     "ShapesOnly",
     "Pretrained",
     "read_weights_header",
@@ -67,14 +66,6 @@ __all__ = [
 MODEL_CLASSES: dict[str, type] = {}  # name in config.json -> class; each enters itself
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-RANDOM = (  # what draws the numbers of a weight that is there
-    nn.init.uniform_,
-    nn.init.normal_,
-    nn.init.kaiming_uniform_,
-    nn.init.kaiming_normal_,
-    torch.Tensor.uniform_,
-    torch.Tensor.normal_,
-)
 
 
 def check_memory(
@@ -111,22 +102,6 @@ def _as_json(value):
     return value
 
 
-class NoRandomWeights(TorchFunctionMode):
-    """Within `with`, no weight is given random numbers: a model that is read overwrites them all.
-
-    Memory that nobody writes into takes none. Whatever else a model computes when it is made, such
-    as a table of positions, it computes as ever.
-    """
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func in RANDOM and kwargs.get("generator") is None:
-            tensor = args[0] if args else kwargs["tensor"]
-            if isinstance(tensor, nn.Parameter):
-                return tensor
-        return func(*args, **kwargs)
-
-
 class ShapesOnly(NoRandomWeights):
     """The same on the meta device, where `torch.randn(4, 3) * 0.02` is a shape and nothing more.
 
@@ -149,6 +124,7 @@ class Pretrained(PyTorchModelHubMixin):
     """
 
     config: Any = None  # a `TransformerConfig`; a model that was made of parts by hand has none
+    init_args: dict  # what else it was made from; no attribute of one that was made by hand
 
     def __init_subclass__(cls, **kwargs):
         "Enter the class under its name, which stays with the package where the package has it."
@@ -214,15 +190,15 @@ class Pretrained(PyTorchModelHubMixin):
     def save_pretrained(self, save_directory: str | Path, **kwargs):
         "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."
         kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
+        if not hasattr(self, "init_args") and _parts_of(type(self)) is not None:
+            return _made_again(self).save_pretrained(save_directory, **kwargs)
         values = {}
-        arguments = getattr(self, "init_args", None)
-        if arguments is None:  # made of parts by hand
-            arguments = _read_arguments(self)
         if self.config is not None:
             values.update(_as_json(self.config))
-        for name, value in arguments.items():
+        for name, value in getattr(self, "init_args", {}).items():
             values[name] = _as_json(value)
-        kwargs.setdefault("config", values)
+        if kwargs.get("config") is None:  # as the mixin gives it before it pushes
+            kwargs["config"] = values
         with atomic_write(save_directory) as folder:
             try:
                 result = super().save_pretrained(folder, **kwargs)
@@ -271,33 +247,49 @@ def _argument_names(cls):
 
 def _parts_of(cls):
     "What makes the parts of a class, or of one that it is an heir of; None for any other."
-    from .build import PARTS  # which knows every model, as each of them knows this module
-
     for kind in cls.__mro__:
         if kind.__name__ in PARTS:
             return PARTS[kind.__name__]
     return None
 
 
-def _read_arguments(model):
-    """With what, beside its configuration, a model that was made by hand can be made again.
+def _settings(model):
+    "What a model is apart from its weights, in words: the class of each part, and its settings."
+    found = {}
+    for name, part in model.named_modules(remove_duplicate=False):
+        kind = type(part)
+        found[f"the class of {name or 'the model'}"] = f"{kind.__module__}.{kind.__name__}"
+        for key, value in vars(part).items():
+            if not key.startswith("_") and key not in ("training", "config", "init_args"):
+                found[f"{name}.{key}"] = repr(value)
+    return found
 
-    Raises `ValueError` unless it has a configuration that makes a model with the same weights.
+
+def _made_again(model):
+    """A model that was made of parts by hand, made from its configuration: this one can be saved.
+
+    Raises `ValueError` unless it has a configuration, and all that this makes is the same.
     """
-    name = type(model).__name__
     given = isinstance(model.config, TransformerConfig)
     wanted = "a configuration to save with it, as in `model.config = TransformerConfig(...)`"
-    check_that(given, "model", wanted, f"a {name} made of parts, without one")
-    names = _saved_names(type(model))
-    arguments = {n: getattr(model, n) for n in names if n != "config" and hasattr(model, n)}
-    with torch.device("meta"), ShapesOnly():
-        same = type(model).from_config(model.config, **arguments)
-    ours = {n: tuple(t.shape) for n, t in model.state_dict().items()}
-    theirs = {n: tuple(t.shape) for n, t in same.state_dict().items()}
-    for n in [*ours, *theirs]:
-        came, wanted = ours.get(n, "no such weight"), theirs.get(n, "no such weight")
-        check_that(came == wanted, "model", f"{n} as `model.config` says, {wanted}", came)
-    return arguments
+    check_that(given, "model", wanted, f"a {type(model).__name__} made of parts, without one")
+    names = [name for name in _saved_names(type(model)) if name not in ("config", "tgt_config")]
+    arguments = {name: getattr(model, name) for name in names if hasattr(model, name)}
+    with torch.random.fork_rng(devices=[]), NoRandomWeights():
+        again = type(model).from_config(model.config, **arguments)
+    again.train(model.training)
+    weights = model.state_dict()
+    shapes = [{n: tuple(t.shape) for n, t in m.state_dict().items()} for m in (model, again)]
+    for ours, theirs in (map(_settings, (model, again)), shapes):
+        for name in [*ours, *theirs]:
+            came, wanted = ours.get(name, "nothing"), theirs.get(name, "nothing")
+            if came != wanted:
+                raise ValueError(f"model.config: expected {wanted} for {name}, got {came}")
+    again.load_state_dict(weights)
+    for name, weight in again.state_dict().items():
+        same = weight.equal(weights[name].to(weight))
+        check_that(same, "model.config", f"{name} shared as in the model", "another sharing")
+    return again
 
 
 def read_weights_header(
@@ -329,7 +321,7 @@ def _saved_names(cls):
 
 
 def build_model(
-    cls: type,  # an heir of `Pretrained`
+    cls: Any,  # an heir of `Pretrained`
     saved: dict,  # what its config.json holds
     size: int,  # bytes of its weights
 ) -> tuple[nn.Module, int]:  # and how many bytes the file of its weights may have

@@ -9,8 +9,7 @@ __all__ = ['PostNormBlock', 'PostNormDecoderBlock']
 import torch
 
 from ..attention.dot_product import attention
-from .block import Block
-from .encoder_decoder import DecoderBlock
+from .block import Block, DecoderBlock
 
 # %% ../../nbs/deeper/06_stack.ipynb #postnormclass
 class PostNormBlock(Block):

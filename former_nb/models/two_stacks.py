@@ -1,6 +1,7 @@
 """Beams about one source, and PyTorch's weights in our two stacks."""
 
 from copy import deepcopy
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -63,14 +64,13 @@ def block_from_torch(
     dropout = theirs.dropout1.p
     ff = FeedForward(d_model, theirs.linear1.out_features, dropout, theirs.activation)
     attention = mha_from_torch(theirs.self_attn)
-    norms = [nn.LayerNorm(d_model) for _ in range(3)]
+    parts: list[nn.Module] = [attention, ff]
+    kind: Any = Block if theirs.norm_first else PostNormBlock
     if isinstance(theirs, nn.TransformerDecoderLayer):
-        read = mha_from_torch(theirs.multihead_attn, CrossAttention)
+        parts.insert(1, mha_from_torch(theirs.multihead_attn, CrossAttention))
         kind = DecoderBlock if theirs.norm_first else PostNormDecoderBlock
-        ours: Block = kind(attention, read, ff, *norms, dropout)
-    else:
-        ours = (Block if theirs.norm_first else PostNormBlock)(attention, ff, *norms[:2], dropout)
-    ours = ours.to(theirs.linear1.weight)
+    norms = [nn.LayerNorm(d_model) for _ in parts]
+    ours = kind(*parts, *norms, dropout).to(theirs.linear1.weight)
     for mine, other in (CROSS_NAMES if cross else NAMES).items():
         ours.get_submodule(mine).load_state_dict(theirs.get_submodule(other).state_dict())
     return ours.train(theirs.training)
@@ -83,7 +83,7 @@ def transformer_from_torch(
     check_type("theirs", theirs, nn.Transformer)
     check_type("theirs", theirs.encoder, nn.TransformerEncoder)
     check_type("theirs", theirs.decoder, nn.TransformerDecoder)
-    stacks = []
+    stacks: list[Any] = []
     for kind, part in [(Stack, theirs.encoder), (Decoder, theirs.decoder)]:
         blocks = [block_from_torch(layer) for layer in part.layers]
         stack = kind(blocks, deepcopy(part.norm))

@@ -5,6 +5,7 @@ This file and those of the tasks import PyTorch inside functions only, so that h
 
 import inspect
 import json
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -52,7 +53,7 @@ class Task(ABC):
     d_model: int = 64  # width of the residual stream
     n_heads: int = 4  # heads per layer; divides d_model
     n_layers: int = 3  # blocks
-    d_ff: int | None = None  # units between the feed-forward layers; 4 times a given d_model
+    d_ff: int | None = None  # units of a network; 4 times d_model, two thirds of it for swiglu
     dropout: float = 0.1  # 0 <= dropout < 1
     positions: str = "learned"  # or 'sinusoidal', 'rotary', 'alibi', 'relative'
     n_kv_heads: int | None = None  # heads of keys and values; divides n_heads, None is n_heads
@@ -80,7 +81,10 @@ class Task(ABC):
 
     def __post_init__(self):
         if self.d_ff is None and type(self.d_model) is int:
-            object.__setattr__(self, "d_ff", 4 * self.d_model)
+            units = 4 * self.d_model
+            if self.activation == "swiglu":  # three matrices, where others have two
+                units = 8 * math.ceil(units / 12)
+            object.__setattr__(self, "d_ff", units)
         # neither TOML nor an option has None
         if type(self.muon_lr) in (int, float) and self.muon_lr == 0:
             object.__setattr__(self, "muon_lr", None)

@@ -19,6 +19,9 @@ class Shakespeare(Task):
     n_layers: int = 4
     dropout: float = 0.0
     positions: str = "rotary"
+    n_kv_heads: int | None = 2
+    activation: str = "swiglu"
+    norm: str = "rms"
     minutes: float | None = 5.0
     eval_every: int | None = 500
 

@@ -18,6 +18,7 @@ class Names(Task):
     file: FileName = ""  # your own names, UTF-8, one per line; Lithuanian names if left out
     batch_size: int = 64  # names per step, all processes together
     epochs: int | None = 40
+    dropout: float = 0.15  # 0 <= dropout < 1
     lr: float = 1e-2
 
     def read_parts(self) -> tuple[list[list[str]], str]:

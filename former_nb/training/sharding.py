@@ -5,6 +5,7 @@ gradient and its optimizer state. `accelerate launch --use_fsdp --fsdp_version 2
 """
 
 import os
+from typing import Any
 
 import torch
 from torch import nn
@@ -91,7 +92,7 @@ def gather_model(
     if not is_sharded(model):
         return model
     tensors = gather_tensors(model.state_dict())
-    kind = type(model).__bases__[1]  # the class that `fully_shard` put another before
+    kind: Any = type(model).__bases__[1]  # the class that `fully_shard` put another before
     if tensors is None:
         return None
     with torch.random.fork_rng(devices=[]):

@@ -1,0 +1,117 @@
+"""`former-nb check`: one file, a file that is watched, or those of a class."""
+
+import csv
+import io
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ..base.checkpoints import atomic_write
+from ..base.exercises import MistakeError
+from ..base.guards import check_choice
+from .steps import NOT_WRITTEN
+from .your_file import NAMES, STEPS, Verdict, is_right_so_far, judge_file, say_verdicts
+
+__all__ = ["check_one", "check_class", "watch_file"]
+
+
+def _lesson(step):
+    "A lesson as two digits, or None."
+    if step is None:
+        return None
+    lesson = str(step).zfill(2)
+    check_choice("step", lesson, sorted({STEPS[name].lesson for name in NAMES}))
+    return lesson
+
+
+def check_one(
+    file: Path,
+    step: str | None,  # a lesson, such as '06', to be shown alone
+    say: Callable,  # with a line of text
+) -> bool:  # whether all is right that is written
+    "Judge a file and say what was found."
+    lesson = _lesson(step)
+    say(f"Checking {file.name} …")
+    try:
+        verdicts = judge_file(file)
+    except MistakeError as error:
+        say(f"{file}: {error}.")
+        return False
+    for line in say_verdicts(verdicts, lesson):
+        say(line)
+    return is_right_so_far([v for v in verdicts if lesson in (None, v.lesson)])
+
+
+def watch_file(
+    file: Path,
+    step: str | None,  # as for `check_one`
+    say: Callable,  # as for `check_one`
+    pause: float = 0.5,  # seconds between two looks at the file
+) -> None:
+    "Judge a file each time it was saved, until Ctrl-C."
+    seen = None
+    while True:
+        try:
+            now = file.stat().st_mtime_ns
+        except OSError:
+            now = None
+        if now != seen:
+            seen = now
+            check_one(file, step, say)
+            say("Save the file to check it again; Ctrl-C ends.")
+        time.sleep(pause)
+
+
+def _judge(file):
+    "The verdicts about a file, or the sentence that says why there are none."
+    try:
+        return judge_file(file)
+    except MistakeError as error:
+        return str(error)
+
+
+def _row(file, found):
+    "A file's line of the table."
+    if isinstance(found, str):
+        return [str(file), 0, *["not judged"] * len(NAMES), found]
+    words = []
+    for verdict in found:
+        words.append("right" if verdict.problem is None else _word(verdict))
+    open_ = [verdict for verdict in found if verdict.problem is not None]
+    wrong = [v for v in open_ if v.written and not v.waits]
+    first = (wrong or open_ or [Verdict("", "", "")])[0]
+    said = f"{first.name}: {first.problem}" if first.name else ""
+    return [str(file), words.count("right"), *words, said]
+
+
+def _word(verdict):
+    if not verdict.written:
+        return NOT_WRITTEN
+    return "waits" if verdict.waits else "wrong"
+
+
+def check_class(
+    files: list[Path],
+    table: Path | None,  # a CSV file that is written
+    say: Callable,  # as for `check_one`
+) -> bool:  # whether in each file all is right that is written
+    "Judge several files, some at a time, and say a line about each. A bad file costs itself."
+    rows = []
+    fine = True
+    workers = max(1, min(len(files), os.cpu_count() or 1))
+    width = max(len(str(file)) for file in files)
+    with ThreadPoolExecutor(workers) as pool:
+        for file, found in zip(files, pool.map(_judge, files)):
+            row = _row(file, found)
+            rows.append(row)
+            fine = fine and not isinstance(found, str) and is_right_so_far(found)
+            say(f"{str(file):{width}}  {row[1]:2} of {len(NAMES)} right  {row[-1]}".rstrip())
+    if table is not None:
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows([["file", "right", *NAMES, "first to mend"], *rows])
+        with atomic_write(table.parent) as folder:
+            (folder / table.name).write_text(text.getvalue(), encoding="utf-8")
+        say(f"{table} has a line for each file and a column for each definition.")
+    return fine

@@ -1,0 +1,210 @@
+"""A reader's file, from attention to BLEU.
+
+`check("mine.py")` says for each definition whether it is right, what is wrong and in which line,
+or that it isn't written yet.
+
+What each definition is asked, and the mistakes that are told by name, stand in the modules that
+are imported here, by lessons. Parts that a step is given, such as the attention of a block, are
+those of the right file, so that one wrong definition is told once.
+"""
+
+import os
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from ..base.exercises import MistakeError
+from . import steps_encoder, steps_generation, steps_training, steps_translation  # noqa: F401
+from .process import LIMIT, Test, run_file
+from .steps import NOT_WRITTEN, STEPS, defined_names, judge_step, right_order
+
+__all__ = [
+    "EXAMPLE",
+    "REFUSED",
+    "PREPARE",
+    "NAMES",
+    "TESTS",
+    "Verdict",
+    "begin_file",
+    "judge_file",
+    "say_verdicts",
+    "is_right_so_far",
+    "show_file",
+]
+
+EXAMPLE = "mine.py"  # how the pages call the file
+REFUSED = ("former_nb",)  # what it may not import
+PREPARE = ("torch._dynamo",)  # an optimizer brings it, and it replaces `torch.manual_seed`
+
+
+def _place(name):
+    "By lesson, then as in the right file."
+    return STEPS[name].lesson, right_order().index(STEPS[name].definition)
+
+
+NAMES = sorted(STEPS, key=_place)
+
+
+def _before(name):
+    "The numbers of the steps that a step waits for."
+    return tuple(NAMES.index(other) + 1 for other in STEPS[name].after)
+
+
+TESTS = [Test(name, partial(judge_step, name=name), _before(name)) for name in NAMES]
+
+
+START = '''"""The Transformer, as I derived it."""
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+# 02 · attention
+
+
+def attention_weights(q, k, mask=None, is_causal=False):  # (..., T, d_k), (..., S, d_k)
+    ...  # mask and is_causal do nothing until lesson 04
+
+
+def attention(q, k, v, mask=None, is_causal=False):
+    ...
+'''
+
+
+def begin_file(
+    file: str | os.PathLike = EXAMPLE,  # where it is written
+) -> None:
+    "Write a file to begin with, its first two definitions open. One that is there stays."
+    path = Path(file)
+    try:
+        with open(path, "x", encoding="utf-8", newline="\n") as new:
+            new.write(START)
+        print(f"{path} is there, with two definitions for you to write.")
+    except FileExistsError:
+        print(f"{path} is there already and was left as it is.")
+
+
+class Verdict(NamedTuple):
+    "What was found about one definition."
+
+    lesson: str  # that derives it, such as '06'
+    name: str
+    problem: str | None  # None if it is right, else a sentence
+
+    @property
+    def written(self) -> bool:
+        return self.problem != NOT_WRITTEN
+
+    @property
+    def waits(self) -> bool:
+        "Whether it wasn't judged, since one that it calls is not right."
+        return bool(self.problem) and self.problem.startswith(("waits for", "not run"))
+
+
+def judge_file(
+    file: str | os.PathLike,  # a reader's file
+    limit: float = LIMIT,  # seconds for its import and for each definition
+) -> list[Verdict]:  # one for each step, in the order of the file
+    """Judge a file in a process of its own.
+
+    Raises `MistakeError` with a sentence if there is no such file or if it can't be imported.
+    """
+    problems = run_file(file, "former_nb.builds.your_file", limit)
+    there = defined_names(Path(file).read_text(encoding="utf-8-sig"))
+    verdicts = []
+    for name, problem in zip(NAMES, problems):
+        if STEPS[name].definition not in there:
+            problem = NOT_WRITTEN
+        elif problem and problem.startswith("waits for test "):
+            other = NAMES[int(problem.split()[-1]) - 1]
+            later = name != STEPS[name].definition  # more is asked of what is there already
+            waits = later and verdicts[NAMES.index(other)].problem == NOT_WRITTEN
+            problem = NOT_WRITTEN if waits else f"waits for {other}"
+        verdicts.append(Verdict(STEPS[name].lesson, name, problem))
+    return verdicts
+
+
+def is_right_so_far(
+    verdicts: list[Verdict],
+) -> bool:
+    "Whether something is written, and all that is written is right."
+    written = [verdict for verdict in verdicts if verdict.written and not _empty(verdict)]
+    return bool(written) and all(verdict.problem is None for verdict in written)
+
+
+def _empty(verdict):
+    "Whether it waits for one that isn't written yet; then there is nothing to mend."
+    return verdict.waits
+
+
+def _kind(verdict):
+    if verdict.problem is None:
+        return "right"
+    return NOT_WRITTEN if not verdict.written else verdict.name
+
+
+def say_verdicts(
+    verdicts: list[Verdict],
+    lesson: str | None = None,  # only of this one
+) -> list[str]:  # lines to print
+    "A line for each lesson and kind of verdict, and what is next."
+    shown = [verdict for verdict in verdicts if lesson in (None, verdict.lesson)]
+    lines = []
+    before = ""
+    for (number, kind), group in groupby(shown, key=lambda v: (v.lesson, _kind(v))):
+        some = list(group)
+        names = ", ".join(verdict.name for verdict in some)
+        head = number if number != before else "  "
+        before = number
+        if kind in ("right", NOT_WRITTEN):
+            lines.append(f"{head}  {kind}: {names}")
+        else:
+            lines.append(f"{head}  {names}: {some[0].problem}")
+    lines = _without_open_lessons(lines, shown)
+    right = sum(verdict.problem is None for verdict in shown)
+    wrong = [v for v in shown if v.problem is not None and v.written and not v.waits]
+    open_ = [v for v in shown if not v.written]
+    lines.append("")
+    if wrong:
+        lines.append(f"{right} of {len(shown)} steps are right. Next: mend {wrong[0].name}.")
+    elif open_:
+        nxt = f"{open_[0].name}, of lesson {open_[0].lesson}"
+        lines.append(f"{right} of {len(shown)} steps are right. Next: write {nxt}.")
+    else:
+        whole = f"All {len(shown)} steps are right. The file is yours."
+        lines.append(f"All steps of lesson {lesson} are right." if lesson else whole)
+    return lines
+
+
+def _without_open_lessons(lines, shown):
+    "The last lessons of which nothing is written, in one line."
+    written = [v.lesson for v in shown if v.written]
+    last = max(written, default="")
+    behind = sorted({v.lesson for v in shown if v.lesson > last})
+    if len(behind) < 2:
+        return lines
+    kept = [line for line in lines]
+    first = next(i for i, line in enumerate(kept) if line.startswith(behind[0]))
+    return [*kept[:first], f"{behind[0]} to {behind[-1]}  {NOT_WRITTEN}"]
+
+
+def show_file(
+    file: str | os.PathLike,  # a reader's file
+    lesson: str | None = None,  # only of this one
+) -> bool:  # whether all that is written is right
+    "Judge a file and print what was found."
+    print(f"Checking {Path(file).name} …", flush=True)
+    try:
+        verdicts = judge_file(file)
+    except MistakeError as error:
+        print(f"Not yet: {error}.")
+        return False
+    print(*say_verdicts(verdicts, lesson), sep="\n")
+    return is_right_so_far([v for v in verdicts if lesson in (None, v.lesson)])

@@ -1,0 +1,285 @@
+"""`check("mine.py")`: the right file, another right file, 280 mistakes by name, and mistakes that
+nobody foresaw; files that don't end, print or are no files; the command line."""
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import nbformat
+import pytest
+import torch
+from cli_tools import former
+
+from former_nb.base.exercises import MistakeError, check
+from former_nb.builds import steps
+from former_nb.builds.steps import NOT_WRITTEN, RIGHT_FILE, STEPS, edited_module, judge_step
+from former_nb.builds.your_file import NAMES, START, Verdict, judge_file, say_verdicts
+
+RIGHT = RIGHT_FILE.read_text(encoding="utf-8")
+ANOTHER = Path(__file__).with_name("another_right_file.py")
+
+
+def said(module, name):
+    "The sentence about a definition, whether it is returned or raised."
+    try:
+        return judge_step(module, name)
+    except MistakeError as error:
+        return str(error)
+
+
+def test_every_definition_of_the_right_file_is_a_step_and_each_is_right():
+    assert {STEPS[name].definition for name in NAMES} == {*steps.right_order()}
+    assert len(NAMES) == 44 and len(steps.right_order()) == 42
+    assert [said(steps.right_module(), name) for name in NAMES] == [None] * len(NAMES)
+
+
+def test_the_right_file_is_plain_pytorch():
+    lines = [line for line in RIGHT.splitlines() if line.startswith(("import ", "from "))]
+    wanted = {"json", "math", "collections", "pathlib", "torch", "torch.nn.functional"}
+    assert {line.split()[1] for line in lines} == wanted
+    for file in (RIGHT_FILE, ANOTHER):
+        assert "former_nb" not in file.read_text(encoding="utf-8").replace("`former_nb", "")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_mistake_is_told_by_name(name):
+    chosen = STEPS[name]
+    found = [said(edited_module(chosen.definition, m), name) for m in chosen.mistakes]
+    assert found == [mistake.sentence for mistake in chosen.mistakes]
+
+
+def test_there_are_many_mistakes_and_several_for_each_definition():
+    numbers = [len(STEPS[name].mistakes) for name in NAMES]
+    assert sum(numbers) >= 250 and min(numbers) >= 3
+
+
+def module_of(source):
+    module = ModuleType("a_readers_file")
+    exec(compile(source, "a_readers_file", "exec"), module.__dict__)
+    return module
+
+
+def test_another_right_file_is_right_too():
+    module = module_of(ANOTHER.read_text(encoding="utf-8"))
+    assert {name: said(module, name) for name in NAMES} == dict.fromkeys(NAMES)
+
+
+def test_a_verdict_is_the_same_twice_and_the_readers_draws_change_nothing():
+    mistake = STEPS["Block"].mistakes[0]
+    module = edited_module("Block", mistake)
+    first = said(module, "Block")
+    torch.manual_seed(7)
+    torch.rand(3)
+    assert said(module, "Block") == first == mistake.sentence
+
+
+RUN = "from former_nb.cli import main; main()"  # a command in a process of its own
+UNFORESEEN = [  # what stands in the right file, what stands there instead, words that name it
+    ("x = x + self.positions[positions]", "x = x + self.positions[positions + 1]", "positions + 1"),
+    ("self.attention(self.norm_attention(x)", "self.attention(self.norm_ff(x)", "self.norm_ff"),
+    ("total += n * batch_loss", "total += n * n * batch_loss", "n * n"),
+    ("return highest * t / warmup", "return highest * t * warmup", "t * warmup"),
+    ("k = torch.cat([self.k, k], dim=2)", "k = torch.cat([self.v, k], dim=2)", "self.v"),
+    ("start = start + new.shape[1]", "start = start + new.shape[0]", "`0`"),
+    ("merged.append(piece)", "merged.append(pair)", "`pair`"),
+    ("x.square().mean(dim=-1, keepdim=True)", "x.square().mean(dim=1, keepdim=True)", "`1`"),
+    ("/ there.sum(dim=1)", "/ there.sum()", "there.sum()"),
+]
+
+
+@pytest.mark.parametrize("old, new, words", UNFORESEEN, ids=[row[1] for row in UNFORESEEN])
+def test_what_nobody_foresaw_is_found_in_the_readers_lines(old, new, words, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(RIGHT.replace(old, new, 1), encoding="utf-8")
+    [wrong] = [v for v in judge_file(file) if v.problem and not v.waits]
+    lines = file.read_text(encoding="utf-8").splitlines()
+    [line] = [number for number, text in enumerate(lines, start=1) if new in text]
+    assert f"line {line}, `" in wrong.problem and words in wrong.problem, wrong
+
+
+def test_a_file_that_is_half_written(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    half = RIGHT[: RIGHT.index("# 07 ")].replace("self.ff(self.norm_ff(x))", "self.ff(x)")
+    file.write_text(half.replace("def make_block", "def later"), encoding="utf-8-sig")
+    assert check(str(file)) is False
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Checking mine.py …"
+    assert lines[1] == "02  right: attention_weights, attention"
+    block = next(line for line in lines if line.startswith("    Block: "))
+    assert "the network reads what its norm has made of x" in block and "in line 1" in block
+    assert f"    {NOT_WRITTEN}: make_block" in lines
+    assert f"07 to 16  {NOT_WRITTEN}" in lines
+    assert lines[-1] == "11 of 44 steps are right. Next: mend Block."
+
+
+def test_a_right_file_in_a_notebook_and_in_a_terminal(capsys):
+    assert check(str(ANOTHER)) is True
+    assert capsys.readouterr().out.endswith("All 44 steps are right. The file is yours.\n")
+    done = former("check", ANOTHER)
+    assert done.returncode == 0 and "All 44 steps are right" in done.stdout
+
+
+ODD = {
+    "an empty file": ("", "0 of 44 steps are right. Next: write attention_weights"),
+    "no Python": ("def f(:\n", "Python cannot read line 1 of mine.py"),
+    "ours": ("from former_nb import attention\n", "imports former_nb; write it yourself"),
+    "it ends Python": ("import sys\nsys.exit(3)\n", "SystemExit"),
+    "it raises": ("import torch\n1 / 0\n", "ZeroDivisionError"),
+    "a number": ("attention_weights = 3\n", "expected a function, got int"),
+    "other arguments": (
+        "def greedy(x, y):\n    return x\n",
+        "expected greedy(logits), yours is greedy(x, y)",
+    ),
+    "a name too few": (
+        "import torch\nfrom torch import nn\nclass FeedForward(nn.Module):\n"
+        "    def __init__(self, d_model, d_ff):\n        super().__init__()\n"
+        "        self.first = nn.Linear(d_model, d_ff)\n"
+        "    def forward(self, x):\n        return x\n",
+        "there is no weight called w_in.weight, of shape (12, 8); yours has first.weight",
+    ),
+    "it changes what it is given": (
+        "def merge(row, pair):\n    row.clear()\n    return row\n",
+        "an argument is changed in place",
+    ),
+    "nothing comes back": ("def pad(rows):\n    rows = rows\n", "nothing is returned"),
+}
+
+
+@pytest.mark.parametrize("source, words", ODD.values(), ids=ODD)
+def test_an_odd_file_gets_a_sentence(source, words, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(source, encoding="utf-8")
+    done = former("check", file)
+    assert done.returncode == 1, done.stdout
+    assert words in done.stdout and "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_file_that_prints_and_one_that_never_ends(tmp_path):
+    loud = tmp_path / "loud.py"
+    loud.write_text("print('x' * 10_000)\n" + RIGHT, encoding="utf-8")
+    assert all(verdict.problem is None for verdict in judge_file(loud))
+    endless = tmp_path / "endless.py"
+    text = RIGHT.replace("    return logits.argmax(dim=-1)", "    while True:\n        pass", 1)
+    endless.write_text(text, encoding="utf-8")
+    found = {verdict.name: verdict.problem for verdict in judge_file(endless, limit=8.0)}
+    assert "this does not end" in found["greedy"] and found["attention"] is None
+
+
+def test_a_class_in_one_table(tmp_path):
+    files = [tmp_path / f"{name}.py" for name in ("ada", "bob", "eve")]
+    files[0].write_text(RIGHT, encoding="utf-8")
+    files[1].write_text(RIGHT.replace("tokens != 0", "tokens == 0", 1), encoding="utf-8")
+    files[2].write_text("def f(:\n", encoding="utf-8")
+    table = tmp_path / "scores.csv"
+    done = former("check", *files, "--csv", table)
+    assert done.returncode == 1
+    head, *rows = csv.reader(table.read_text(encoding="utf-8").splitlines())
+    assert head == ["file", "right", *NAMES, "first to mend"]
+    by_name = {Path(row[0]).stem: dict(zip(head, row)) for row in rows}
+    assert by_name["ada"]["right"] == "44" and by_name["ada"]["first to mend"] == ""
+    assert by_name["bob"]["padding_mask"] == "wrong" and by_name["bob"]["Classifier"] == "waits"
+    assert "True means that a token may be attended to" in by_name["bob"]["first to mend"]
+    assert (
+        by_name["eve"]["right"] == "0" and "cannot read line 1" in by_name["eve"]["first to mend"]
+    )
+
+
+def test_a_file_to_begin_with_is_open_and_never_written_over(tmp_path):
+    file = tmp_path / "mine.py"
+    done = former("check", file, "--begin")
+    assert done.returncode == 1 and f"02 to 16  {NOT_WRITTEN}" in done.stdout
+    assert "Next: write attention_weights, of lesson 02." in done.stdout
+    file.write_text(RIGHT, encoding="utf-8")
+    done = former("check", file, "--begin")
+    assert done.returncode == 0 and "left as it is" in done.stdout
+    assert file.read_text(encoding="utf-8") == RIGHT
+    assert "without masks" not in done.stdout
+
+
+UTF8 = os.environ | {"PYTHONUTF8": "1"}
+LESSONS = sorted((RIGHT_FILE.parents[2] / "nbs").glob("[01][0-9]_*.ipynb"))[2:]
+
+
+@pytest.mark.parametrize("page", LESSONS, ids=lambda page: page.stem)
+def test_a_lesson_shows_what_check_prints_and_names_what_it_asks_for(page):
+    lesson = page.stem[:2]
+    cells = nbformat.read(page, 4).cells
+    [begin] = [n for n, cell in enumerate(cells) if "## Into your file" in cell.source]
+    [end] = [n for n, cell in enumerate(cells) if cell.source.startswith("## Recap")]
+    text = "\n".join(cell.source for cell in cells[begin:end])
+    verdicts = []
+    for name in NAMES:
+        problem = None if STEPS[name].lesson <= lesson else NOT_WRITTEN
+        verdicts.append(Verdict(STEPS[name].lesson, name, problem))
+    shown = re.search(r"```text\n(.*?)```", text, re.S)[1].splitlines()
+    assert shown == ["Checking mine.py …", *say_verdicts(verdicts)]
+    assert 'check("mine.py")' in text
+    for name in NAMES:
+        if STEPS[name].lesson == lesson:
+            assert f"`{STEPS[name].definition}(" in text, name
+
+
+def test_the_file_becomes_a_program_with_what_lesson_16_gives(tmp_path):
+    cells = nbformat.read(LESSONS[-1], 4).cells
+    [text] = [cell.source for cell in cells if "Now make it a program" in cell.source]
+    program = re.search(r"```python\n(.*?)```", text, re.S)[1]
+    assert "steps = 2000" in program
+    file = tmp_path / "mine.py"
+    file.write_text(f"{RIGHT}\n\n{program.replace('2000', '3')}", encoding="utf-8")
+    (tmp_path / "names.txt").write_text("Ona\nJonas\nEglė\nRūta\n", encoding="utf-8")
+    command = [sys.executable, "mine.py", "names.txt"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", env=UTF8)
+    assert done.returncode == 0, done.stderr
+    assert "step 3 of 3" in done.stdout and len(done.stdout.split("\n")) >= 9
+    verdicts = judge_file(file)  # it stays right, and is not run as a program
+    assert [v.problem for v in verdicts] == [None] * len(NAMES)
+
+
+def test_lesson_02_asks_for_no_masks_and_lesson_04_does(tmp_path):
+    file = tmp_path / "mine.py"
+    lines = "(q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)", "attention_weights(q, k) @ v"
+    text = START
+    for line in lines:
+        text = text.replace("    ...", f"    return {line}", 1)
+    without = text.replace(", mask=None, is_causal=False", "")
+    for source in (text, without):
+        file.write_text(source, encoding="utf-8")
+        found = {verdict.name: verdict.problem for verdict in judge_file(file)}
+        assert found["attention_weights"] is found["attention"] is None
+        assert found["attention_weights with masks"] == NOT_WRITTEN
+        assert found["attention with masks"] == NOT_WRITTEN
+    file.write_text(without.replace("attention(q, k, v)", "attention(q, k, v, m, c)"), "utf-8")
+    found = {verdict.name: verdict.problem for verdict in judge_file(file)}
+    wanted = "expected attention(q, k, v, mask=None, is_causal=False), yours is "
+    assert found["attention"].startswith(wanted)
+
+
+def test_one_lesson_alone_and_a_lesson_that_is_none():
+    done = former("check", RIGHT_FILE, "--step", "6")
+    assert done.returncode == 0 and "FeedForward, Block, Stack, make_block" in done.stdout
+    assert "attention_weights" not in done.stdout
+    wrong = former("check", RIGHT_FILE, "--step", "99")
+    assert wrong.returncode == 2 and "step: expected one of" in wrong.stderr
+
+
+def test_watch_checks_again_when_the_file_was_saved(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("", encoding="utf-8")
+    command = [sys.executable, "-c", RUN, "check", str(file), "--watch"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8")
+    try:
+        for line in process.stdout:
+            if line.startswith("Save the file"):
+                break
+        file.write_text("def greedy(logits):\n    return logits.argmax(dim=-1)\n", encoding="utf-8")
+        for line in process.stdout:
+            if line.startswith("1 of 44"):
+                break
+        else:
+            pytest.fail("it ended")
+    finally:
+        process.kill()
