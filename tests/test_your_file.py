@@ -15,7 +15,7 @@ import torch
 from cli_tools import former
 
 from former_nb.base.exercises import MistakeError, check
-from former_nb.builds import steps
+from former_nb.builds import process, steps
 from former_nb.builds.steps import NOT_WRITTEN, RIGHT_FILE, STEPS, edited_module, judge_step
 from former_nb.builds.your_file import NAMES, START, Verdict, judge_file, say_verdicts
 
@@ -169,6 +169,31 @@ def test_a_file_that_prints_and_one_that_never_ends(tmp_path):
     assert "this does not end" in found["greedy"] and found["attention"] is None
 
 
+def test_a_process_that_does_not_start_is_tried_again(tmp_path, monkeypatch):
+    file = tmp_path / "mine.py"
+    file.write_text(RIGHT, encoding="utf-8")
+    begun = []
+
+    class Once(process._Child):
+        def start(self):
+            begun.append(self)
+            if len(begun) == 1:
+                raise RuntimeError("it did not start")
+            super().start()
+
+    monkeypatch.setattr(process, "_Child", Once)
+    assert all(verdict.problem is None for verdict in judge_file(file))
+    assert len(begun) == 2 and begun[0].process.returncode is not None
+
+    class Never(process._Child):
+        def start(self):
+            raise RuntimeError("it did not start")
+
+    monkeypatch.setattr(process, "_Child", Never)
+    done = former("check", file, file)  # each costs itself
+    assert done.returncode == 1 and done.stdout.count("it did not start") == 2, done.stderr
+
+
 def test_a_class_in_one_table(tmp_path):
     files = [tmp_path / f"{name}.py" for name in ("ada", "bob", "eve")]
     files[0].write_text(RIGHT, encoding="utf-8")
@@ -177,6 +202,7 @@ def test_a_class_in_one_table(tmp_path):
     table = tmp_path / "scores.csv"
     done = former("check", *files, "--csv", table)
     assert done.returncode == 1 and not done.stderr, done.stderr
+    assert table.exists(), done.stdout
     head, *rows = csv.reader(table.read_text(encoding="utf-8").splitlines())
     assert head == ["file", "right", *NAMES, "first to mend"]
     by_name = {Path(row[0]).stem: dict(zip(head, row)) for row in rows}

@@ -416,6 +416,19 @@ class _Child:
                 pipe.close()
 
 
+def _started(path, tests, limit, folder):
+    "A process that is ready. Where Python doesn't start, as on a full machine, it is tried twice."
+    for last in (False, True):
+        child = _Child(path, tests, limit, folder)
+        try:
+            child.start()
+            return child
+        except BaseException as error:
+            child.close()
+            if last or not isinstance(error, RuntimeError):
+                raise
+
+
 def _environment():
     "Ours, with the folder of this package where the new Python looks for modules."
     package = str(Path(__file__).resolve().parents[2])
@@ -436,9 +449,8 @@ def run_file(
     path = check_file(file, build.EXAMPLE, build.REFUSED).resolve()
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        child = _Child(path, tests, limit, folder)
+        child = _started(path, tests, limit, folder)
         try:
-            child.start()
             problem = child.ask(0)
             if problem is not None:
                 raise MistakeError(f"{path.name} cannot be imported: {problem}")
