@@ -12,7 +12,7 @@ from ..base.checkpoints import atomic_write
 from ..base.exercises import MistakeError
 from ..base.guards import check_choice
 from .steps import NOT_WRITTEN
-from .your_file import NAMES, STEPS, Verdict, is_right_so_far, judge_file, say_verdicts
+from .your_file import NAMES, STEPS, Verdict, is_right_so_far, judge_file, show_file
 
 __all__ = ["check_one", "check_class", "watch_file"]
 
@@ -32,16 +32,7 @@ def check_one(
     say: Callable,  # with a line of text
 ) -> bool:  # whether all is right that is written
     "Judge a file and say what was found."
-    lesson = _lesson(step)
-    say(f"Checking {file.name} …")
-    try:
-        verdicts = judge_file(file)
-    except MistakeError as error:
-        say(f"{file}: {error}.")
-        return False
-    for line in say_verdicts(verdicts, lesson):
-        say(line)
-    return is_right_so_far([v for v in verdicts if lesson in (None, v.lesson)])
+    return show_file(file, _lesson(step), say, unread=str(file))
 
 
 def watch_file(
@@ -80,7 +71,7 @@ def _row(file, found):
     for verdict in found:
         words.append("right" if verdict.problem is None else _word(verdict))
     open_ = [verdict for verdict in found if verdict.problem is not None]
-    wrong = [v for v in open_ if v.written and not v.waits]
+    wrong = [verdict for verdict in open_ if verdict.wrong]
     first = (wrong or open_ or [Verdict("", "", "")])[0]
     said = f"{first.name}: {first.problem}" if first.name else ""
     return [str(file), words.count("right"), *words, said]

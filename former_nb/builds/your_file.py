@@ -9,6 +9,7 @@ those of the right file, so that one wrong definition is told once.
 """
 
 import os
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -107,6 +108,11 @@ class Verdict(NamedTuple):
         "Whether it wasn't judged, since one that it calls is not right."
         return bool(self.problem) and self.problem.startswith(("waits for", "not run"))
 
+    @property
+    def wrong(self) -> bool:
+        "Whether it was judged and has to be mended."
+        return self.problem is not None and self.written and not self.waits
+
 
 def judge_file(
     file: str | os.PathLike,  # a reader's file
@@ -135,13 +141,8 @@ def is_right_so_far(
     verdicts: list[Verdict],
 ) -> bool:
     "Whether something is written, and all that is written is right."
-    written = [verdict for verdict in verdicts if verdict.written and not _empty(verdict)]
-    return bool(written) and all(verdict.problem is None for verdict in written)
-
-
-def _empty(verdict):
-    "Whether it waits for one that isn't written yet; then there is nothing to mend."
-    return verdict.waits
+    right = any(verdict.problem is None for verdict in verdicts)
+    return right and not any(verdict.wrong for verdict in verdicts)
 
 
 def _kind(verdict):
@@ -169,7 +170,7 @@ def say_verdicts(
             lines.append(f"{head}  {names}: {some[0].problem}")
     lines = _without_open_lessons(lines, shown)
     right = sum(verdict.problem is None for verdict in shown)
-    wrong = [v for v in shown if v.problem is not None and v.written and not v.waits]
+    wrong = [verdict for verdict in shown if verdict.wrong]
     open_ = [v for v in shown if not v.written]
     lines.append("")
     if wrong:
@@ -190,21 +191,23 @@ def _without_open_lessons(lines, shown):
     behind = sorted({v.lesson for v in shown if v.lesson > last})
     if len(behind) < 2:
         return lines
-    kept = [line for line in lines]
-    first = next(i for i, line in enumerate(kept) if line.startswith(behind[0]))
-    return [*kept[:first], f"{behind[0]} to {behind[-1]}  {NOT_WRITTEN}"]
+    first = next(i for i, line in enumerate(lines) if line.startswith(behind[0]))
+    return [*lines[:first], f"{behind[0]} to {behind[-1]}  {NOT_WRITTEN}"]
 
 
 def show_file(
     file: str | os.PathLike,  # a reader's file
     lesson: str | None = None,  # only of this one
+    say: Callable = partial(print, flush=True),  # with a line of text
+    unread: str = "Not yet",  # begins the sentence about a file that can't be judged
 ) -> bool:  # whether all that is written is right
-    "Judge a file and print what was found."
-    print(f"Checking {Path(file).name} …", flush=True)
+    "Judge a file and say what was found."
+    say(f"Checking {Path(file).name} …")
     try:
         verdicts = judge_file(file)
     except MistakeError as error:
-        print(f"Not yet: {error}.")
+        say(f"{unread}: {error}.")
         return False
-    print(*say_verdicts(verdicts, lesson), sep="\n")
+    for line in say_verdicts(verdicts, lesson):
+        say(line)
     return is_right_so_far([v for v in verdicts if lesson in (None, v.lesson)])

@@ -8,7 +8,7 @@ from .block import Embedding
 from .build import classifier_parts, start_embedding
 from .classifier import Classifier
 from .config import TransformerConfig
-from .pretrained import NoRandomWeights
+from .initialization import NoRandomWeights
 
 __all__ = ["BigramEmbedding", "BigramClassifier"]
 
