@@ -53,6 +53,10 @@ BUILDS = {  # lesson -> the build after it
     "12_modern_decoder": "build_b",
     "16_translation": "build_c",
 }
+MILESTONES = {  # lesson -> the page after it that runs the reader's file; builds hold the others
+    "11_decoding": "milestone_names",
+    "14_number_words": "milestone_numbers",
+}
 AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/02_additive": ["04_masks", "07_text", "deeper/07_batches", "08_training"]
     + ["13_encoder_decoder"],  # the network in a model that is trained
@@ -82,12 +86,12 @@ ROWS = [line.split() for line in COURSE.strip().splitlines()]
 BEHIND = {lesson: [f"deeper/{lesson[:2]}_{dive}" for dive in dives] for lesson, *dives in ROWS}
 PATH = list(BEHIND)
 DIVES = [dive for dives in BEHIND.values() for dive in dives]
-STEPS = [TOUR]  # the pages of the path in their order: the tour, lessons and builds
+STEPS = [TOUR]  # the pages of the path in their order: the tour, lessons, builds, milestones
 LESSON = {}  # page -> how many lessons come before it
 for number, lesson in enumerate(PATH):
-    build = [BUILDS[lesson]] if lesson in BUILDS else []
-    STEPS += [lesson, *build]
-    LESSON.update(dict.fromkeys([lesson, *BEHIND[lesson], *build], number))
+    after = [pages[lesson] for pages in (BUILDS, MILESTONES) if lesson in pages]
+    STEPS += [lesson, *after]
+    LESSON.update(dict.fromkeys([lesson, *BEHIND[lesson], *after], number))
 READ = list(LESSON)
 JUDGES = ("checks.", "builds.")  # folders beside the others: what judges answers may import all
 

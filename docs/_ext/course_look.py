@@ -16,7 +16,8 @@ from docutils import nodes
 
 # ---------------------------------------------------------------- the line
 
-STATION = re.compile(r"(\d\d|Build [A-Z]) · (.*)")
+STATION = re.compile(r"(\d\d|Build [A-Z]|Milestone) · (.*)")
+SHORT = {"Build A": "A", "Build B": "B", "Build C": "C", "Milestone": "M"}  # on the line
 
 
 def stations(app, page):
@@ -28,7 +29,7 @@ def stations(app, page):
         if title:
             near = number and name.startswith(number[1])
             yield {
-                "number": title[1].removeprefix("Build "),
+                "number": SHORT.get(title[1], title[1]),
                 "name": title[2],
                 "page": f"{name}.html",
                 "link": app.builder.get_relative_uri(page, name) or "#",

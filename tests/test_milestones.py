@@ -1,0 +1,82 @@
+"""The pages that run the reader's file: whose file they take, and what they say about it."""
+
+import nbformat
+import pytest
+from course_tools import tool
+
+from former_nb.builds import right_file
+from former_nb.builds.milestones import load_mine
+from former_nb.builds.steps import RIGHT_FILE
+
+RIGHT = RIGHT_FILE.read_text(encoding="utf-8")
+HALF = RIGHT.partition("# 07 ")[0]  # lessons 02 to 06
+order = tool("order")
+PAGES = [*order.MILESTONES.values(), *order.BUILDS.values()]
+
+
+def lines_of(capsys):
+    return capsys.readouterr().out.splitlines()
+
+
+def test_without_a_file_a_page_runs_the_courses_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert load_mine("06") is right_file
+    assert lines_of(capsys) == [
+        "There is no mine.py here, so this page runs the course's own file."
+    ]
+
+
+def test_a_file_that_is_right_so_far_is_run(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(HALF, encoding="utf-8")
+    mine = load_mine("06", file)
+    assert mine.__file__ == str(file) and mine.Stack is not right_file.Stack
+    assert lines_of(capsys) == ["This page runs your mine.py, which is right up to lesson 06."]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("self.ff(self.norm_ff(x))", "self.ff(self.norm_attention(x))", "Block: "),
+        ("class Stack", "class Pile", "Stack: not written yet"),
+        ("import torch\n", "import torch\nimport former_nb\n", "line "),
+        ("class Stack", "class ", "line "),
+    ],
+)
+def test_a_file_with_something_to_mend_waits_and_the_page_says_what(
+    old, new, words, tmp_path, capsys
+):
+    assert old in HALF
+    file = tmp_path / "mine.py"
+    file.write_text(HALF.replace(old, new), encoding="utf-8")
+    assert load_mine("06", file) is right_file
+    first, second = lines_of(capsys)
+    assert first.startswith("mine.py isn't right up to lesson 06 yet. ") and words in first
+    assert second == "So this page runs the course's own file."
+
+
+def test_later_lessons_may_be_open(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(HALF, encoding="utf-8")
+    assert load_mine("07", file) is right_file
+    assert "Letters: not written yet." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("lesson", ["6", "01", "17", 6])
+def test_a_lesson_that_is_none_is_refused(lesson):
+    with pytest.raises(ValueError, match="until: expected a lesson from '02' to '16', got "):
+        load_mine(lesson)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_milestone_runs_the_file_up_to_its_lesson(page):
+    nb = nbformat.read(order.ROOT / f"nbs/{page}.ipynb", 4)
+    [cell] = [cell for cell in nb.cells if "load_mine(" in cell.source]
+    lesson = next(
+        lesson
+        for pages in (order.BUILDS, order.MILESTONES)
+        for lesson, name in pages.items()
+        if name == page
+    )
+    assert cell.source.startswith(f'mine = load_mine("{lesson[:2]}")')
+    assert "the course's own file" in cell.outputs[0].text
