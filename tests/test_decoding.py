@@ -861,7 +861,7 @@ def test_texts_of_any_lengths_are_written_side_by_side():
 def test_bad_text_is_named():
     write = lambda texts: caches.generate(MODEL, texts, tokenizer=LETTERS)
     refuses(lambda: write(["ab", "aZ"]), ValueError, "prompts[1]", "'Z'")
-    refuses(lambda: write(["ab", 5]), TypeError, "prompts[1]", "5")
+    refuses(lambda: write(["ab", 5]), TypeError, "prompts[1]", "int")
     several = lambda: caches.stream(MODEL, ["ab", "a"], tokenizer=LETTERS)
     refuses(several, TypeError, "prompts", "['ab', 'a']")
 

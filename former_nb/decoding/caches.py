@@ -28,7 +28,7 @@ from former_nb.decoding.prompts import (
     check_prompts,
     has_text,
     has_windows,
-    own_sizes,
+    sizes_to_write,
     stop_tokens,
     upload,
 )
@@ -287,48 +287,37 @@ def stream(
     window: int | None = None,  # every token sees itself and the window - 1 before it
     use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
     watch: bool = True,  # as for `DecodeStep`: the model may change while the stream waits
-) -> Iterator[Any]:  # columns from the shortest prompt on, with None after a row's end; or pieces
-    "Write one token at a time, or text. Raises `ValueError` or `TypeError` before the first."
+) -> Iterator[Any]:  # columns from the shortest prompt on, None after a row's end; of a text pieces
+    "Write one token at a time. Raises `ValueError` or `TypeError` before the first."
     rows = as_rows(prompts, tokenizer)
     one = isinstance(prompts, str) or not has_text(prompts)
     check_that(one, "prompts", "one text, or rows of tokens", prompts, TypeError)
-    sizes = own_sizes(model)
-    if max_new_tokens is None and sizes is not None:
-        max_new_tokens = sizes.max_len
-    check_int("max_new_tokens", max_new_tokens, 0)
     check_choice("use_cache", use_cache, (True, False))
     check_choice("watch", watch, (True, False))
     check_cache(cache)
     free = cache is None or (use_cache and window is None)
     check_that(free, "cache", "None beside `window` or `use_cache=False`", cache)
+    sizes = sizes_to_write(model)
+    if max_new_tokens is None:
+        known = sizes.n_layers > 0
+        check_that(known, "max_new_tokens", "a number for a model of your own", None, TypeError)
+        max_new_tokens = sizes.max_len
+    check_int("max_new_tokens", max_new_tokens, 0)
+    longest = sizes.max_len
+    windowed = window is not None or has_windows(cache)
+    if windowed and POSITIONS[sizes.positions] == "attention":
+        longest = 2**63  # positions by distance never meet one beyond the window
+    ends, never = stop_tokens(eos_token_ids, suppress_tokens, sizes.vocab_size, tokenizer)
+    check_prompts(rows, sizes.vocab_size, longest, never)
 
-    vocab_size = 2**24
-    longest = 2**63
-    if sizes is not None:
-        vocab_size = sizes.vocab_size
-        windowed = window is not None or has_windows(cache)
-        if not windowed or POSITIONS[sizes.positions] != "attention":
-            longest = sizes.max_len  # positions by distance never meet one beyond the window
-    stops = {} if tokenizer is None else TextTokenizer.stops | tokenizer.stops
-    if eos_token_ids is None:
-        eos_token_ids = stops.get("eos_token_ids")
-    if suppress_tokens is None:
-        suppress_tokens = stops.get("suppress_tokens", ())
-    ends, never = stop_tokens(eos_token_ids, suppress_tokens, vocab_size)
-    check_prompts(rows, vocab_size, longest, never)
-
-    if use_cache and cache is None and sizes is not None:
-        cache = KVCache(sizes.n_layers, window)
-        if window is None and isinstance(model, DecodeStep) and model.compiled:
-            cache = model.static_cache()
     reader: Any = model
-    if use_cache and sizes is not None:
+    if use_cache and sizes.n_layers:
         reader = as_decode_step(model, max_new_tokens, watch)
+        cache = cache or _new_cache(reader, sizes, window)
     if isinstance(reader, torch.nn.Module):  # a `DecodeStep` does so by itself
         reader = in_eval_mode(reader, reader)
     if cache is None and window is not None:
         reader = partial(_read_in_window, reader, SlidingWindow(window))
-
     weights = model.parameters() if hasattr(model, "parameters") else iter(())
     device = next(weights, torch.empty(0)).device
     pick = _pick_in_rows(pick, rows, never, device)
@@ -339,8 +328,21 @@ def stream(
     return _pieces(tokenizer, columns, rows[0][-1]) if isinstance(prompts, str) else columns
 
 
+def _new_cache(reader, sizes, window):
+    "An empty cache: of a fixed size where a compiled step reads, else a `KVCache`."
+    if isinstance(reader, DecodeStep) and reader.compiled and window is None:
+        return reader.static_cache()
+    return KVCache(sizes.n_layers, window)
+
+
+def _read_in_window(model, attend, tokens):
+    "Logits of tokens that are all read again; in a window they may be more than `max_len`."
+    positions = torch.arange(tokens.shape[1], device="cpu")
+    return model(tokens, attend, positions)
+
+
 def _pick_in_rows(pick, rows, never, device):
-    "`pick`, made if it is a `Sampling`, without the tokens `never`, after the prompts."
+    "`pick` after the prompts and without the tokens `never`; of a `Sampling` the one it makes."
     if isinstance(pick, Sampling):
         pick = pick.pick(rows, device)
     else:
@@ -348,12 +350,6 @@ def _pick_in_rows(pick, rows, never, device):
         pick = checked(pick)
     pick = without_tokens(pick, torch.tensor(never, dtype=torch.int64, device=device))
     return FollowPrompts(pick, rows, device)
-
-
-def _read_in_window(model, attend, tokens):
-    "Logits of tokens that are all read again; in a window they may be more than `max_len`."
-    positions = torch.arange(tokens.shape[1], device="cpu")
-    return model(tokens, attend, positions)
 
 
 def generate(
@@ -368,31 +364,31 @@ def generate(
 ) -> Any:  # as the prompts: a tensor, with PAD after a row's end, rows, a text or texts
     """Continue each of `prompts`. Raises as `stream`, before any work.
 
-    Tokens go in and out as in lesson 11, where nothing ends a row. A tokenizer reads text, and says
-    what ends a row and what is never drawn, unless you do:
+    Tokens go in and come out as in lesson 11, where no token ends a row. A tokenizer reads text,
+    and says what ends a row and what is never drawn, unless you do:
 
         generate(model, tokens, 9)  # (B, T) -> (B, T + 9), the likeliest
         generate(model, "Jo", tokenizer=tokenizer)  # a text
         generate(model, ["Jo"] * 8, pick=Sampling(0.8, seed=0), tokenizer=tokenizer)  # eight
     """
     rows = as_rows(prompts, tokenizer)
-    waits = isinstance(pick, Sampling) or pick is greedy  # nothing of yours runs in between
-    options.setdefault("watch", not waits)
-    columns = list(
-        stream(model, rows, max_new_tokens, pick, cache, tokenizer=tokenizer, **options)
-    )
-    written = append_columns(rows, columns)
+    alone = isinstance(pick, Sampling) or pick is greedy  # nothing of yours runs in between
+    options.setdefault("watch", not alone)
+    columns = stream(model, rows, max_new_tokens, pick, cache, tokenizer=tokenizer, **options)
+    written = append_columns(rows, list(columns))
     if isinstance(prompts, torch.Tensor):
         dtype = torch.promote_types(prompts.dtype, torch.int32)
         return pad_rows(written).to(prompts.device, dtype)
-    if not has_text(prompts):
-        return written
-    texts = [prompts] if isinstance(prompts, str) else prompts
-    found = []
-    for text, row, longer in zip(texts, rows, written):
-        begun = len(tokenizer.decode(row))
-        found.append(text + tokenizer.decode(longer)[begun:])
-    return found[0] if isinstance(prompts, str) else found
+    if isinstance(prompts, str):
+        return _longer(tokenizer, prompts, rows[0], written[0])
+    if has_text(prompts):
+        return [_longer(tokenizer, *text) for text in zip(prompts, rows, written)]
+    return written
+
+
+def _longer(tokenizer, prompt, row, written):
+    "A prompt as it was given, and what was written after its `row`."
+    return prompt + tokenizer.decode(written)[len(tokenizer.decode(row)) :]
 
 # %% ../../nbs/deeper/11_caches.ipynb #2a0c0c31
 def _pieces(tokenizer, columns, last):

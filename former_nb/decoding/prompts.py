@@ -5,6 +5,7 @@ A batch of prompts is a tensor, a list of rows that may differ in length, or tex
 
 from collections.abc import Iterable
 from numbers import Integral
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ __all__ = [
     "check_writing",
     "check_cache",
     "check_fresh",
-    "own_sizes",
+    "sizes_to_write",
     "has_text",
     "as_rows",
     "check_prompts",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 BY_DISTANCE = ("alibi", "relative")  # positions of models that read texts of any length
+UNKNOWN = SimpleNamespace(vocab_size=2**24, n_layers=0, max_len=2**63, positions="learned")
 
 
 def check_writing(
@@ -83,15 +85,16 @@ def check_fresh(
     check_that(used == 0, "cache", "one that has read nothing yet", f"one with {used} tokens")
 
 
-def own_sizes(
+def sizes_to_write(
     model,  # what came
-) -> Any:  # as `sizes_of`, or None
-    "The sizes of a model of ours; of another function nothing is known. `TypeError` for others."
+) -> Any:  # as `sizes_of`; without layers for a function of yours, of which nothing is known
+    "What a loop asks of a model. `TypeError` for what can't be called."
     check_that(callable(model), "model", "a model or a function", model, TypeError)
     config = getattr(model, "tgt_config", None) or getattr(model, "config", None)
     stack = getattr(model, "decoder", getattr(model, "stack", None))
-    ours = hasattr(config, "positions") or isinstance(stack, Stack)
-    return sizes_of(model) if ours else None
+    if hasattr(config, "positions") or isinstance(stack, Stack):
+        return sizes_of(model)
+    return UNKNOWN
 
 
 def has_text(
@@ -182,11 +185,17 @@ def append_columns(
 
 def stop_tokens(
     eos_token_ids: int | Iterable[int] | None,  # a row that takes one is finished
-    suppress_tokens: Iterable[int],  # tokens that are never taken
+    suppress_tokens: Iterable[int] | None,  # tokens that are never taken
     vocab_size: int,
+    tokenizer: TextTokenizer | None = None,  # says what None stands for, which else is nothing
 ) -> tuple[set[int], list[int]]:  # the first as a set; the second without what no logit stands for
     "Both in one form. Raises `ValueError` for what is no token."
     check_int("vocab_size", vocab_size)
+    stops = {} if tokenizer is None else TextTokenizer.stops | tokenizer.stops
+    if eos_token_ids is None:
+        eos_token_ids = stops.get("eos_token_ids")
+    if suppress_tokens is None:
+        suppress_tokens = stops.get("suppress_tokens")
     vocabulary = range(max(vocab_size, len(SPECIALS)))
     ends = _token_set("eos_token_ids", eos_token_ids, vocabulary)
     never = _token_set("suppress_tokens", suppress_tokens, vocabulary)
