@@ -12,10 +12,10 @@ from . import peers, timing
 NAMES = ["import", "first_token"]
 OURS = """
 from former_nb import load_model, Sampling
-from former_nb.decoding.caches import generate_rows
+from former_nb.decoding.caches import generate
 import torch
 model, tokenizer, _ = load_model({folder!r})
-generate_rows(model, [[1]], 1, Sampling(seed=0))
+generate(model, [[1]], 1, Sampling(seed=0))
 """
 THEIRS = """
 import torch

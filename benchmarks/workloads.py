@@ -25,7 +25,7 @@ from former_nb.data.batches import make_batches
 from former_nb.data.data_sets import load_reviews, load_translations
 from former_nb.data.text import BOS, EOS, PAD, SPECIALS, UNK
 from former_nb.decoding.beam_search import beam_search
-from former_nb.decoding.caches import KVCache, generate_rows
+from former_nb.decoding.caches import KVCache, generate
 from former_nb.decoding.decode_step import as_decode_step
 from former_nb.decoding.labels import collate_labels, label_batches
 from former_nb.decoding.sampling import Sampling
@@ -303,8 +303,7 @@ def generation(size, B, device, n=128, before=16):
     prompt = torch.randint(len(SPECIALS), 65, (B, before), device=device)
     ours = LanguageModel.from_config(c).to(device).eval()
     greedy, never = Sampling(temperature=0), (PAD, BOS, EOS, UNK)
-    how = dict(eos_token_ids=None, suppress_tokens=never)
-    runs = {"ours": lambda: generate_rows(ours, prompt, n, greedy, **how)}
+    runs = {"ours": lambda: generate(ours, prompt, n, greedy, suppress_tokens=never)}
 
     def theirs():
         model = peers.endless(peers.gpt2(c).to(device).eval())

@@ -261,7 +261,7 @@ def test_what_does_not_fit_gets_one_sentence(monkeypatch, names, tmp_path):
 
     for error in (MemoryError(), RuntimeError("can't allocate memory: you tried 4 bytes.")):
         refused(fails(error), "not enough memory", "--dry-run")
-    monkeypatch.setattr("former_nb.decoding.caches.generate_text", lambda *_, **__: bytes(2**62))
+    monkeypatch.setattr("former_nb.decoding.caches.generate", lambda *_, **__: bytes(2**62))
     refused(former("generate"), "not enough memory", "shorter")  # it has no --dry-run
     assert "ZeroDivisionError" in fails(ZeroDivisionError()).stderr  # a mistake of ours stays one
 

@@ -293,19 +293,19 @@ def test_where_nothing_new_is_left_it_ends(run):
 
 def test_many_texts_are_drawn_a_few_at_a_time(run, monkeypatch):
     trained, tokenizer, _ = load_model(run)
-    sizes, draw = [], caches.generate_text
+    sizes, draw = [], caches.generate
 
-    def generate_text(model, tokenizer, prompt, n, *words, **how):
-        sizes.append(n)
-        return draw(model, tokenizer, prompt, n, *words, **how)
+    def counted(model, texts, *words, **how):
+        sizes.append(len(texts))
+        return draw(model, texts, *words, **how)
 
-    monkeypatch.setattr(caches, "generate_text", generate_text)
+    monkeypatch.setattr(caches, "generate", counted)
     sampling = Sampling(seed=3)
     drawn = list(islice(generate.draw_texts(10**30, trained, tokenizer, "", 4, sampling), 6000))
     assert sizes[:3] == [16, 64, 256] and max(sizes) * 4 <= generate.TOKENS and len(sizes) < 10
     for i in (0, 20, 5000):  # each as if it were drawn alone
         how = Sampling(seed=3 + i)
-        assert draw(trained, tokenizer, "", 1, 4, how)[0].capitalize() == drawn[i]
+        assert draw(trained, "", 4, how, tokenizer=tokenizer).capitalize() == drawn[i]
     wide = generate.draw_texts(10**30, trained, tokenizer, "", 10**6, sampling)
     next(wide)
     assert sizes[-1] == 1

@@ -18,7 +18,7 @@ from test_devices import LETTERS, MODELS, ROWS, classifier, encoder_decoder, lan
 from former_nb.attention.dot_product import attention
 from former_nb.data.text import BOS
 from former_nb.decoding.beam_search import beam_search
-from former_nb.decoding.caches import generate_rows
+from former_nb.decoding.caches import generate
 from former_nb.decoding.labels import predict
 from former_nb.decoding.sampling import Sampling
 from former_nb.decoding.translating import translate
@@ -76,7 +76,7 @@ def test_decoding_waits_once_for_each_token_at_most():
         return (waits(lambda: work(26)) - waits(lambda: work(6))) / 20
 
     for sampling in (Sampling(), Sampling(seed=3, top_p=0.9), Sampling(temperature=0)):
-        assert per_token(lambda n, s=sampling: generate_rows(model, prompts, n, s, **never)) <= 1
+        assert per_token(lambda n, s=sampling: generate(model, prompts, n, s, **never)) <= 1
     assert per_token(lambda n: beam_search(model, prompts[0], 3, n, **never)) <= 1
     for beams in (1, 3):
         translate(two, LETTERS, ["abc"], beams)
@@ -98,8 +98,8 @@ def test_greedy_text_is_that_of_the_cpu_while_no_two_tokens_are_near():
     trained(model, [r for r in language_model()[1]], 40, 40)
     model.eval().cpu()
     greedy = dict(pick=Sampling(temperature=0), eos_token_ids=None)
-    here = generate_rows(model, [ROWS[3][:2]], 8, **greedy)
-    there = generate_rows(model.cuda(), [ROWS[3][:2]], 8, **greedy)
+    here = generate(model, [ROWS[3][:2]], 8, **greedy)
+    there = generate(model.cuda(), [ROWS[3][:2]], 8, **greedy)
     logits = model.cpu()(torch.tensor(here)[:, 1:-1])
     best = logits.topk(2).values
     if (best[..., 0] - best[..., 1]).min() > 1e-3:

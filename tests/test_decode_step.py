@@ -13,7 +13,7 @@ from former_nb.attention.masks import padding_mask
 from former_nb.attention.since_llama import QKNorm, WrappedAttention
 from former_nb.data.text import PAD
 from former_nb.decoding.beam_search import beam_search
-from former_nb.decoding.caches import KVCache, generate_rows, stream
+from former_nb.decoding.caches import KVCache, generate, stream
 from former_nb.decoding.decode_step import (
     DecodeStep,
     Int8Product,
@@ -150,18 +150,18 @@ def test_texts_are_those_of_the_plain_loop(positions):
     model = language_model(positions=positions)
     prompts = [[5, 6], [7, 8, 9, 10], [11]]
     for sampling in (GREEDY, Sampling(seed=3), Sampling(0.8, top_p=0.9, seed=1)):
-        texts = generate_rows(model, prompts, 20, sampling, **FREE)
-        assert texts == generate_rows(model, prompts, 20, sampling, use_cache=False, **FREE)
-        assert texts == generate_rows(DecodeStep(model), prompts, 20, sampling, **FREE)
+        texts = generate(model, prompts, 20, sampling, **FREE)
+        assert texts == generate(model, prompts, 20, sampling, use_cache=False, **FREE)
+        assert texts == generate(DecodeStep(model), prompts, 20, sampling, **FREE)
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi", "relative"])
 def test_a_window_beyond_the_trained_length(positions):
     model = language_model(positions=positions)
     rows = [[5, 6, 7]]
-    far = generate_rows(model, rows, 60, GREEDY, window=6, **FREE)
+    far = generate(model, rows, 60, GREEDY, window=6, **FREE)
     assert len(far[0]) == 63
-    assert far == generate_rows(model, rows, 60, GREEDY, window=6, use_cache=False, **FREE)
+    assert far == generate(model, rows, 60, GREEDY, window=6, use_cache=False, **FREE)
 
 
 def test_beams_are_those_of_the_modules():
@@ -181,7 +181,7 @@ def test_a_step_copies_and_the_model_stays_as_it_is(tmp_path):
     model.save_pretrained(tmp_path / "before")
     optimizer = torch.optim.AdamW(model.parameters())
     before = {name: (p.data_ptr(), p.stride()) for name, p in model.named_parameters()}
-    generate_rows(model, [[5, 6]], 20, GREEDY)
+    generate(model, [[5, 6]], 20, GREEDY)
     assert before == {name: (p.data_ptr(), p.stride()) for name, p in model.named_parameters()}
     model.save_pretrained(tmp_path / "after")
     files = [tmp_path / name / "model.safetensors" for name in ("before", "after")]
@@ -192,17 +192,17 @@ def test_a_step_copies_and_the_model_stays_as_it_is(tmp_path):
     for p in model.parameters():
         assert p.is_contiguous() and optimizer.state[p]["exp_avg"].is_contiguous()
     assert model.training  # writing in between leaves the mode
-    generate_rows(model, [[5, 6]], 20, GREEDY)
+    generate(model, [[5, 6]], 20, GREEDY)
     assert model.training
 
 
 def test_training_between_two_texts_counts():
     model = language_model()
-    first = generate_rows(model, [[5, 6]], 20, GREEDY, **FREE)
+    first = generate(model, [[5, 6]], 20, GREEDY, **FREE)
     loud(model, seed=1)
-    second = generate_rows(model, [[5, 6]], 20, GREEDY, **FREE)
+    second = generate(model, [[5, 6]], 20, GREEDY, **FREE)
     assert first != second
-    assert second == generate_rows(model, [[5, 6]], 20, GREEDY, use_cache=False, **FREE)
+    assert second == generate(model, [[5, 6]], 20, GREEDY, use_cache=False, **FREE)
 
 
 def test_differences_of_low_rank_are_read():
@@ -214,8 +214,8 @@ def test_differences_of_low_rank_are_read():
 
 def test_dropout_is_off():
     model = language_model(dropout=0.5).train()
-    ours = generate_rows(model, [[5, 6]], 20, GREEDY, **FREE)
-    assert ours == generate_rows(model.eval(), [[5, 6]], 20, GREEDY, **FREE)
+    ours = generate(model, [[5, 6]], 20, GREEDY, **FREE)
+    assert ours == generate(model.eval(), [[5, 6]], 20, GREEDY, **FREE)
 
 
 def test_half_precision():
@@ -268,8 +268,8 @@ def test_a_model_that_it_does_not_know_uses_its_modules(make, part, caplog):
     with caplog.at_level("INFO", "former_nb"):
         assert as_decode_step(model, 20) is model
     assert part in caplog.text and "modules" in caplog.text
-    texts = generate_rows(model, [[5, 6], [7]], 12, GREEDY, **FREE)
-    assert texts == generate_rows(model, [[5, 6], [7]], 12, GREEDY, use_cache=False, **FREE)
+    texts = generate(model, [[5, 6], [7]], 12, GREEDY, **FREE)
+    assert texts == generate(model, [[5, 6], [7]], 12, GREEDY, use_cache=False, **FREE)
 
 
 def test_a_larger_model_wants_more_tokens(monkeypatch, caplog):
@@ -376,5 +376,5 @@ def test_compiled():
     model = language_model(positions="rotary", n_kv_heads=2)
     step = DecodeStep(model, compiled=True)
     check_equal(model, step.static_cache(), step)
-    texts = generate_rows(step, [[5, 6]], 20, GREEDY, **FREE)
-    assert texts == generate_rows(model, [[5, 6]], 20, GREEDY, use_cache=False, **FREE)
+    texts = generate(step, [[5, 6]], 20, GREEDY, **FREE)
+    assert texts == generate(model, [[5, 6]], 20, GREEDY, use_cache=False, **FREE)

@@ -22,21 +22,22 @@ import torch
 from refusals import refuses
 from torch.testing import assert_close
 
+import former_nb
 from former_nb.attention.dot_product import attention
 from former_nb.attention.mask_patterns import masked_attention, sliding_window_mask
 from former_nb.base.core import eval_mode
 from former_nb.data.text import BOS, EOS, PAD, UNK, CharTokenizer
 from former_nb.data.tokenization import SubwordTokenizer
+from former_nb.data.tokens import TextTokenizer
 from former_nb.decoding import caches, decoding
 from former_nb.decoding.beam_search import beam_search, length_score
 from former_nb.decoding.caches import (
     KVBuffer,
     KVCache,
+    LayerCache,
     SlidingWindow,
-    generate_rows,
-    generate_text,
-    stream_text,
 )
+from former_nb.decoding.decode_step import DecodeStep
 from former_nb.decoding.decoding import greedy, next_tokens, sample
 from former_nb.decoding.prompts import (
     append_columns,
@@ -71,16 +72,17 @@ NAMES = {field.name for field in fields(Sampling)}
 
 
 def sampled(call):
-    "`call` with the settings of `Sampling` as keywords."
+    "`call` with the settings of `Sampling` as keywords, and where none are given the usual stops."
 
     def asked(*args, **how):
         sampling = Sampling(**{name: how.pop(name) for name in NAMES & set(how)})
-        return call(*args, pick=sampling, **how)
+        return call(*args, pick=sampling, **(STOPS | how))
 
     return asked
 
 
-generate, stream = sampled(generate_rows), sampled(caches.stream)
+STOPS = TextTokenizer.stops
+generate, stream = sampled(caches.generate), sampled(caches.stream)
 CPU = torch.device("cpu")
 
 
@@ -179,7 +181,7 @@ def test_logits_through_the_cache_equal_the_whole_under_the_mask_of_its_window(p
 
 @pytest.mark.parametrize("positions", SCHEMES)
 def test_only_a_window_over_distances_goes_beyond_max_len(positions):
-    model, how = language_model(0, positions), dict(eos_token_ids=None, seed=0)
+    model, how = language_model(0, positions), dict(eos_token_ids=(), seed=0)
     # max_len, and a last one that is never read
     assert len(generate(model, [[5, 6]], 99, **how)[0]) == 25
     far = generate(model, [[5, 6], [7] * 5], 60, window=4, **how)
@@ -196,7 +198,7 @@ def too_long(model, n=60):
 
 
 def test_a_text_beyond_max_len_leaves_the_model_as_it_was():
-    model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=None, seed=0)
+    model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=(), seed=0)
     too_long(model)
     for use_cache in (True, False):
         generate(model, [[5, 6]], 60, use_cache=use_cache, **how)
@@ -211,7 +213,7 @@ def test_a_text_beyond_max_len_leaves_the_model_as_it_was():
 
 
 def test_texts_of_one_model_that_grow_in_turns_do_not_disturb_one_another():
-    model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=None, seed=0)
+    model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=(), seed=0)
     prompts, lengths = [[5] * 3, [6] * 30, [7] * 9], [70, 9, 40]
     alone = [list(stream(model, [p], n, **how)) for p, n in zip(prompts, lengths)]
     running = [stream(model, [p], n, **how) for p, n in zip(prompts, lengths)]
@@ -225,7 +227,7 @@ def test_texts_of_one_model_that_grow_in_turns_do_not_disturb_one_another():
 
 
 def test_threads_may_write_beyond_max_len_with_one_model():
-    model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=None, seed=0)
+    model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=(), seed=0)
     lengths = [30, 60, 90, 45] * 2
     alone = [generate(model, [[5, 6]], n, **how) for n in lengths]
     model.train()  # each thread sets the mode, and the last one leaves it as it was
@@ -326,8 +328,8 @@ def test_compiled_gives_the_same_tokens(backend):
     torch._dynamo.reset()
     compiled, prompts = torch.compile(model, backend=backend), [[5, 6], [8, 9]]
     for how in (dict(temperature=0), *[dict(seed=1), dict(seed=1, window=4)] * LONG):
-        plain = generate(model, prompts, 3, eos_token_ids=None, **how)
-        assert generate(compiled, prompts, 3, eos_token_ids=None, **how) == plain
+        plain = generate(model, prompts, 3, eos_token_ids=(), **how)
+        assert generate(compiled, prompts, 3, eos_token_ids=(), **how) == plain
     torch._dynamo.reset()
 
 
@@ -352,13 +354,13 @@ def test_a_model_with_a_cache_is_one_graph_for_any_length():
 
 def test_mode_and_gradients_are_the_callers_between_two_tokens():
     model = language_model().train()
-    for column in stream(model, [[5], [6, 7]], 4, eos_token_ids=None):
+    for column in stream(model, [[5], [6, 7]], 4, eos_token_ids=()):
         assert model.training and torch.is_grad_enabled() and len(column) == 2
     model.eval()
     model.stack.train()  # a part alone
-    greedy = generate(model, [[5]], 4, temperature=0, eos_token_ids=None)
+    greedy = generate(model, [[5]], 4, temperature=0, eos_token_ids=())
     assert model.stack.training and not model.training
-    assert greedy == generate(model.eval(), [[5]], 4, temperature=0, eos_token_ids=None)
+    assert greedy == generate(model.eval(), [[5]], 4, temperature=0, eos_token_ids=())
 
 
 def test_stream_gives_the_columns_of_generate():
@@ -375,7 +377,7 @@ def test_stream_gives_the_columns_of_generate():
 def test_a_stream_ends_with_the_last_token_of_its_last_row(use_cache):
     how = dict(seed=0, use_cache=use_cache)
     for most, columns in ((0, 0), (1, 3), (4, 6), (99, 24)):  # the rest of the prompt, and `most`
-        found = list(stream(MODEL, [[5], [6, 7, 8]], most, eos_token_ids=None, **how))
+        found = list(stream(MODEL, [[5], [6, 7, 8]], most, eos_token_ids=(), **how))
         assert len(found) == columns, most
         drawn = [[t for t in row if t is not None] for row in zip(*found)]
         assert columns == 0 or [len(row) for row in drawn] == [min(most, 24), min(most + 2, 24)]
@@ -391,7 +393,7 @@ def test_a_step_waits_for_the_device_once(monkeypatch):
         plain = getattr(torch.Tensor, name)
         count = lambda self, *a, plain=plain, name=name: waits.append(name) or plain(self, *a)
         monkeypatch.setattr(torch.Tensor, name, count)
-    columns = stream(model, [[5, 6, 7], [8, 9]], 12, seed=0, top_p=0.9, eos_token_ids=None)
+    columns = stream(model, [[5, 6, 7], [8, 9]], 12, seed=0, top_p=0.9, eos_token_ids=())
     next(columns)  # the prompts are looked at once, and the step is compared
     waits.clear()
     assert len(list(columns)) == 12 and waits == ["tolist"] * 12
@@ -400,7 +402,7 @@ def test_a_step_waits_for_the_device_once(monkeypatch):
 def test_a_generator_can_stand_for_a_seed():
     model, prompts = language_model(), [[5, 6], [7, 8, 9]]
     first, second, other = (
-        generate(model, prompts, 9, seed=torch.Generator().manual_seed(n), eos_token_ids=None)
+        generate(model, prompts, 9, seed=torch.Generator().manual_seed(n), eos_token_ids=())
         for n in (3, 3, 4)
     )
     assert first == second != other
@@ -422,7 +424,7 @@ def test_the_loop_of_the_lesson_writes_the_same_with_a_cache_and_without(positio
     for make in (lambda: greedy, lambda: SeededSample(3, prompts, CPU)):
         texts = write(model, prompts, 9, make())
         assert write(model, prompts, 9, make(), KVCache(2)).equal(texts)
-        rows = generate_rows(model, prompts, 9, without_tokens(make(), never), eos_token_ids=None)
+        rows = caches.generate(model, prompts, 9, without_tokens(make(), never))
         assert rows == write(model, prompts, 9, without_tokens(make(), never)).tolist()
     with eval_mode(model):
         looking = partial(model, attend=SlidingWindow(3))
@@ -469,9 +471,8 @@ def test_what_the_loop_of_the_lesson_cannot_use_is_named(row):
 def test_the_loop_of_the_lesson_goes_on_in_a_window_as_far_as_distances_go():
     model, prompts = language_model(0, "rotary").eval(), torch.tensor([[5, 6, 7]])
     far = decoding.generate(model, prompts, 40, cache=KVCache(2, 4))
-    assert far.tolist() == generate_rows(
-        model, [[5, 6, 7]], 40, greedy, window=4, eos_token_ids=None, suppress_tokens=()
-    )
+    assert far.equal(caches.generate(model, prompts, 40, window=4))
+    assert far.equal(caches.generate(model, prompts, 40, cache=KVCache(2, 4)))
     learned = language_model(0, "learned").eval()
     how = dict(cache=KVCache(2, 4))
     refuses(lambda: decoding.generate(learned, prompts, 40, **how), ValueError, "max_new_tokens")
@@ -486,9 +487,37 @@ class WithOwnConfig(torch.nn.Module):
         return torch.nn.functional.one_hot((tokens + 1) % 9, 9).float()
 
 
-def test_the_loop_of_the_lesson_takes_a_model_with_any_configuration():
-    found = decoding.generate(WithOwnConfig(), torch.tensor([[5]]), 3)
-    assert found.tolist() == [[5, 6, 7, 8]]
+@pytest.mark.parametrize("write", [decoding.generate, caches.generate])
+def test_a_loop_takes_a_model_with_any_configuration_and_a_function(write):
+    for model in (WithOwnConfig(), WithOwnConfig().forward):
+        assert write(model, torch.tensor([[5]]), 3).tolist() == [[5, 6, 7, 8]]
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+def test_the_door_is_called_as_the_loop_of_the_lesson_and_writes_the_same_tokens(positions):
+    model, prompts = language_model(0, positions).eval(), torch.tensor([[5, 6, 7], [8, 9, 10]])
+    plain = decoding.generate(model, prompts, 20)
+    wrapped = lambda: [lambda *args, own=own: own(*args) for own in KVCache(2)]
+    for cache in (lambda: None, lambda: KVCache(2), lambda: [LayerCache(), LayerCache()], wrapped):
+        assert former_nb.generate(model, prompts, 20, greedy, cache()).equal(plain)
+    assert former_nb.generate(model, prompts.tolist(), 20) == plain.tolist()
+    draw = lambda: SeededSample(3, prompts.tolist(), CPU)
+    drawn = decoding.generate(model, prompts, 20, draw(), KVCache(2))
+    assert former_nb.generate(model, prompts, 20, draw(), KVCache(2)).equal(drawn)
+    assert former_nb.generate(model, prompts, 20, Sampling(seed=3)).equal(drawn)
+    columns = former_nb.stream(model, prompts, 20, Sampling(seed=3))
+    assert torch.tensor(list(columns)).T.equal(drawn[:, 3:])
+    assert {PAD, BOS, EOS, UNK} & set(drawn[:, 3:].flatten().tolist())  # none of them is special
+
+
+def test_the_step_that_is_written_out_is_taken_also_with_a_cache_that_is_given(monkeypatch):
+    steps, plain = [], DecodeStep.next_logits
+    count = lambda self, *args: steps.append(1) or plain(self, *args)
+    monkeypatch.setattr(DecodeStep, "next_logits", count)
+    for cache in (None, KVCache(2)):
+        steps.clear()
+        caches.generate(language_model(), [[5, 6]], 20, cache=cache)
+        assert len(steps) == 20  # the first is compared with the modules
 
 
 def test_wrappers_nest_as_the_settings_do():
@@ -523,10 +552,10 @@ def test_a_pick_of_the_readers_own_goes_with_rows_of_any_length():
         return logits.topk(2).indices[:, 1]
 
     model, prompts = language_model(), [[5, 6], [7, 8, 9, 10]]
-    rows = generate_rows(model, prompts, 6, second)
+    rows = caches.generate(model, prompts, 6, second, **STOPS)
     assert rows != generate(model, prompts, 6, temperature=0)
-    assert rows == generate_rows(model, prompts, 6, second, use_cache=False)
-    assert rows == [generate_rows(model, [row], 6, second)[0] for row in prompts]
+    assert rows == caches.generate(model, prompts, 6, second, use_cache=False, **STOPS)
+    assert rows == [caches.generate(model, [row], 6, second, **STOPS)[0] for row in prompts]
 
 
 def test_wrappers_name_a_setting_that_nothing_can_be_drawn_with():
@@ -546,8 +575,9 @@ def test_wrappers_name_a_setting_that_nothing_can_be_drawn_with():
 
 def test_two_suspended_texts_of_one_model_are_those_written_alone():
     samplings = Sampling(seed=0), Sampling(seed=1, repetition_penalty=1.3)
-    alone = [list(stream_text(MODEL, LETTERS, "ab", sampling=s)) for s in samplings]
-    first, second = (stream_text(MODEL, LETTERS, "ab", sampling=s) for s in samplings)
+    write = partial(caches.stream, MODEL, "ab", tokenizer=LETTERS)
+    alone = [list(write(pick=s)) for s in samplings]
+    first, second = (write(pick=s) for s in samplings)
     found = [], []
     for _ in range(40):
         for pieces, running in zip(found, (first, second)):
@@ -558,7 +588,7 @@ def test_two_suspended_texts_of_one_model_are_those_written_alone():
 def test_eight_threads_that_write_with_one_model_write_what_each_writes_alone():
     model = language_model(0, "rotary").eval()
     row = lambda i: [[5 + i, 6], [7] * (2 + i)]
-    how = dict(top_p=0.9, repetition_penalty=1.2, eos_token_ids=None)
+    how = dict(top_p=0.9, repetition_penalty=1.2, eos_token_ids=())
     call = lambda i: generate(model, row(i), 15, seed=i, window=4 if i % 2 else None, **how)
     alone = [call(i) for i in range(8)]
     with ThreadPoolExecutor(8) as pool:
@@ -685,6 +715,7 @@ def test_logits_that_nothing_can_be_drawn_from():
 
 MODEL = language_model(0)
 CAN = [[5, 6], [7]]
+LETTERS = CharTokenizer("abcdefghijklmnopqrs")
 
 
 BAD_SETTINGS = {
@@ -716,12 +747,12 @@ class Idle(torch.nn.Module):
 
 def test_prompts_that_can_be_read_once_and_small_integers():
     how = dict(max_new_tokens=4, pick=Sampling(seed=0))
-    rows = generate_rows(MODEL, CAN, **how)
-    assert generate_rows(MODEL, iter(CAN), **how) == rows
+    rows = caches.generate(MODEL, CAN, **how)
+    assert caches.generate(MODEL, iter(CAN), **how) == rows
     wide = language_model(0, V=300)
     tokens = torch.tensor([[5, 6]])
-    found = generate_rows(wide, tokens.to(torch.uint8), **how)
-    assert found.tolist() == generate_rows(wide, tokens, **how).tolist()  # also above 255
+    found = caches.generate(wide, tokens.to(torch.uint8), **how)
+    assert found.tolist() == caches.generate(wide, tokens, **how).tolist()  # also above 255
 
 
 BAD_CALLS = [
@@ -743,14 +774,25 @@ BAD_CALLS = [
     (dict(prompts=[iter([5, 6])]), TypeError, "prompts"),
     (dict(pick="greedy"), TypeError, "pick", "greedy"),
     (dict(window=0, use_cache=False), ValueError, "window", "0"),
+    (dict(model=None), TypeError, "model", "None"),
+    (dict(cache=attention), TypeError, "cache", "function"),
+    (dict(cache=[]), TypeError, "cache", "[]"),
+    (dict(cache=used_cache()), ValueError, "cache", "one with 3 tokens"),
+    (dict(cache=KVCache(2), window=4), ValueError, "cache", "LayerCache"),
+    (dict(cache=KVCache(2), use_cache=False), ValueError, "cache", "LayerCache"),
+    (dict(prompts=["Jo", "Mi"]), TypeError, "prompts", "Jo"),
+    (dict(prompts="aZ", tokenizer=LETTERS), ValueError, "prompts", "'Z'"),
+    (dict(prompts="a" * 24, tokenizer=LETTERS), ValueError, "prompts[0]", "25"),
+    (dict(prompts="ab", tokenizer="ab"), TypeError, "tokenizer", "str"),
+    (dict(model=WithOwnConfig(), max_new_tokens=None), TypeError, "max_new_tokens", "None"),
 ]
 
 
 @pytest.mark.parametrize("row", BAD_CALLS, ids=range(len(BAD_CALLS)))
 def test_bad_calls_are_named_before_any_work(row):
-    how = dict(prompts=CAN, max_new_tokens=3) | row[0]
-    refuses(lambda: generate_rows(Idle(), **how), *row[1:])
-    refuses(lambda: caches.stream(Idle(), **how), *row[1:])  # before the first is asked for
+    how = dict(model=Idle(), prompts=CAN, max_new_tokens=3) | STOPS | row[0]
+    refuses(lambda: caches.generate(**how), *row[1:])
+    refuses(lambda: caches.stream(**how), *row[1:])  # before the first is asked for
 
 
 def test_the_edges_are_defined():
@@ -760,12 +802,12 @@ def test_the_edges_are_defined():
         assert generate(MODEL, CAN, 3, seed=0, **how) == drawn
     for how in (dict(temperature=1e-30), dict(top_k=1), dict(top_p=1e-9)):
         assert generate(MODEL, CAN, 3, seed=0, **how) == greedy
-    never = generate(MODEL, CAN, 3, seed=0, eos_token_ids=None)
-    assert generate(MODEL, CAN, 3, seed=0, eos_token_ids=()) == never
+    never = caches.generate(MODEL, CAN, 3, Sampling(seed=0), suppress_tokens=(PAD, BOS, UNK))
+    assert generate(MODEL, CAN, 3, seed=0, eos_token_ids=()) == never  # as without a tokenizer
     assert generate(MODEL, [torch.tensor([5, 6]), (7,)], 3, temperature=0) == greedy
     one = generate(MODEL, torch.tensor([[5, 6]], dtype=torch.int32), 3, temperature=0)
     assert one.tolist() == greedy[:1] and one.dtype == torch.int32
-    full = generate(MODEL, [[5] * 24, [5]], 99, eos_token_ids=None, seed=0)
+    full = generate(MODEL, [[5] * 24, [5]], 99, eos_token_ids=(), seed=0)
     assert full[0][:24] == [5] * 24 and [len(row) for row in full] == [25, 25]
 
 
@@ -776,14 +818,13 @@ def test_a_vocabulary_smaller_than_the_special_tokens():
 
 # ---- text
 
-LETTERS = CharTokenizer("abcdefghijklmnopqrs")
-
 
 def test_text_is_streamed_as_it_is_written():
     for seed in range(3):
         sampling = Sampling(top_p=0.9, seed=seed)
-        pieces = list(stream_text(MODEL, LETTERS, "ab", sampling=sampling))
-        [text] = generate_text(MODEL, LETTERS, "ab", sampling=sampling)
+        how = dict(pick=sampling, tokenizer=LETTERS)
+        pieces = list(caches.stream(MODEL, "ab", **how))
+        text = caches.generate(MODEL, "ab", **how)
         assert "ab" + "".join(pieces) == text and all(pieces)
 
 
@@ -792,8 +833,8 @@ def test_pieces_of_text_end_with_whole_characters():
     model = language_model(0, V=bytewise.vocab_size, max_len=60)
     for seed in range(4):  # bytes at random, most of them no UTF-8
         sampling = Sampling(2.0, seed=seed)
-        pieces = stream_text(model, bytewise, "Eglė", 40, sampling)
-        [text] = generate_text(model, bytewise, "Eglė", 1, 40, sampling)
+        pieces = caches.stream(model, "Eglė", 40, sampling, tokenizer=bytewise)
+        text = caches.generate(model, "Eglė", 40, sampling, tokenizer=bytewise)
         assert "Eglė" + "".join(pieces) == text
     text = "Ž🙂 ė € \u0301x"
     pieces = list(caches._pieces(bytewise, [[i] for i in bytewise.encode(text)], BOS))
@@ -801,11 +842,28 @@ def test_pieces_of_text_end_with_whole_characters():
     assert not any("\ufffd" in piece for piece in pieces)
 
 
+def test_texts_of_any_lengths_are_written_side_by_side():
+    begun, ids = ["abc", "", "abc", "d"], [[BOS, 4, 5, 6], [BOS], [BOS, 4, 5, 6], [BOS, 7]]
+    how = dict(pick=Sampling(top_p=0.9, seed=5), tokenizer=LETTERS)
+    texts = caches.generate(MODEL, begun, **how)
+    assert all(text.startswith(start) for text, start in zip(texts, begun))
+    assert texts[0] != texts[2]  # each has a seed of its own
+    rows = caches.generate(MODEL, ids, **how)  # a tokenizer also says what ends rows
+    assert texts == [LETTERS.decode(row) for row in rows]
+    assert EOS in {row[-1] for row in rows}
+    for i, start in enumerate(begun):
+        own = how | dict(pick=Sampling(top_p=0.9, seed=5 + i))
+        assert caches.generate(MODEL, start, **own) == texts[i]
+    endless = caches.generate(MODEL, ids, eos_token_ids=(), suppress_tokens=(), **how)
+    assert {len(row) for row in endless} == {25}
+
+
 def test_bad_text_is_named():
-    for call in (generate_text, stream_text):
-        refuses(lambda: call(MODEL, LETTERS, "aZ"), ValueError, "prompt", "'Z'")
-        refuses(lambda: call(MODEL, LETTERS, "a" * 24), ValueError, "prompts[0]")
-    refuses(lambda: generate_text(MODEL, LETTERS, n=0), ValueError, "n", "0")
+    write = lambda texts: caches.generate(MODEL, texts, tokenizer=LETTERS)
+    refuses(lambda: write(["ab", "aZ"]), ValueError, "prompts[1]", "'Z'")
+    refuses(lambda: write(["ab", 5]), TypeError, "prompts[1]", "int")
+    several = lambda: caches.stream(MODEL, ["ab", "a"], tokenizer=LETTERS)
+    refuses(several, TypeError, "prompts", "['ab', 'a']")
 
 
 # ---- beams

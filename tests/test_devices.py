@@ -17,7 +17,7 @@ from former_nb.base.core import pick_device
 from former_nb.data.batches import make_batches
 from former_nb.data.text import BOS, EOS, CharTokenizer
 from former_nb.decoding.beam_search import beam_search
-from former_nb.decoding.caches import generate_rows
+from former_nb.decoding.caches import generate
 from former_nb.decoding.labels import collate_labels, predict
 from former_nb.decoding.sampling import Sampling
 from former_nb.decoding.translating import translate
@@ -146,9 +146,7 @@ def see_decoding(kind):
             return (many - few) / 20
 
         for sampling in (Sampling(), Sampling(seed=3, top_p=0.9), Sampling(temperature=0)):
-            assert (
-                per_token(lambda n, s=sampling: generate_rows(model, prompts, n, s, **never)) <= 1
-            )
+            assert per_token(lambda n, s=sampling: generate(model, prompts, n, s, **never)) <= 1
         assert per_token(lambda n: beam_search(model, prompts[0], 3, n, **never)) <= 1
         assert per_token(lambda n: beam_search(model, prompts[:1] * 2, 3, n, **never)) <= 1
         texts = ["abc", "hgfedcba", "ab"]

@@ -24,7 +24,7 @@ from former_nb.data import CharTokenizer, TextTokenizer, TokenizerPair, make_bat
 from former_nb.data.text import collate, encode_texts
 from former_nb.data.tokenization import load_tokenizer
 from former_nb.data.tokens import KINDS
-from former_nb.decoding.caches import generate_rows
+from former_nb.decoding.caches import generate
 from former_nb.decoding.decode_step import StaticCache
 from former_nb.decoding.translating import Translation, translate
 from former_nb.inspection.lens import edit_stream
@@ -379,10 +379,10 @@ test_what_people_try_gets_a_sentence = every_row(
         ("a latent", lambda: LatentAttention(16, 2, 4, 2)(X, attention), *SWAPPED),
         ("lesson 12", lambda: modern_decoder(9, 9, 16, 2, 1, 1, 8)(ROWS, MASK), *WRONG),
         ("a text", lambda: former_nb.generate(MODEL, "ROMEO:", 3), *TEXT),
-        ("texts", lambda: generate_rows(MODEL, ["ROMEO:"], 3), *TEXT),
+        ("texts", lambda: generate(MODEL, ["ROMEO:"], 3), *TEXT),
         (
             "what takes text",
-            tells(lambda: former_nb.generate(MODEL, "ROMEO:", 3), "generate_text"),
+            tells(lambda: former_nb.generate(MODEL, "ROMEO:", 3), "`tokenizer`"),
             bool,
         ),
         ("a name", lambda: load_model("gpt2"), ValueError, "model", "gpt2"),

@@ -15,16 +15,15 @@ from former_nb.attention.masks import causal_mask, padding_mask
 from former_nb.base.guards import check_int, check_number
 from former_nb.data.batches import BatchOrder, make_batches
 from former_nb.data.text import CharTokenizer, collate, encode_texts, pad_rows
+from former_nb.decoding import decoding
 from former_nb.decoding.beam_search import beam_search, length_score
 from former_nb.decoding.caches import (
     KVCache,
     LayerCache,
-    generate_rows,
-    generate_text,
+    generate,
     stream,
-    stream_text,
 )
-from former_nb.decoding.decoding import generate, greedy
+from former_nb.decoding.decoding import greedy
 from former_nb.decoding.prompts import encode_prompt, stop_tokens
 from former_nb.decoding.sampling import (
     Sampling,
@@ -52,7 +51,7 @@ LETTERS = CharTokenizer("abcdefghijklmnopqrstuvwxyz")
 IDS = torch.tensor([[1, 5, 6], [1, 7, 8]])
 LOGITS = torch.zeros(2, 30)
 WRITING = dict(eos_token_ids=2, suppress_tokens=(0,), use_cache=True)
-PROMPT = dict(model=MODEL, tokenizer=LETTERS, prompt="ab", max_new_tokens=2, sampling=Sampling())
+PROMPT = dict(model=MODEL, prompts="ab", max_new_tokens=2, pick=Sampling(), tokenizer=LETTERS)
 
 CALLS = [  # what is called, with arguments of which each is exchanged in turn, and those left alone
     (beam_search, dict(model=MODEL, prompts=[1, 5], num_beams=2, max_new_tokens=3, **WRITING)),
@@ -63,11 +62,11 @@ CALLS = [  # what is called, with arguments of which each is exchanged in turn, 
     (KVCache, dict(n_layers=2, window=None)),
     (stream, dict(model=MODEL, prompts=[[1, 5]], max_new_tokens=2, pick=Sampling(), window=2)),
     (stream, WRITING, dict(model=MODEL, prompts=[[1, 5]], max_new_tokens=2)),
-    (stream_text, PROMPT),
-    (generate, dict(model=MODEL, prompts=IDS, max_new_tokens=2, pick=greedy)),
-    (generate_rows, dict(model=MODEL, prompts=[[1]], max_new_tokens=2, pick=Sampling())),
-    (generate_text, PROMPT),
-    (generate_text, dict(n=1), dict(model=MODEL, tokenizer=LETTERS, max_new_tokens=1)),
+    (stream, PROMPT),
+    (decoding.generate, dict(model=MODEL, prompts=IDS, max_new_tokens=2, pick=greedy)),
+    (generate, dict(model=MODEL, prompts=[[1]], max_new_tokens=2, pick=Sampling(), cache=None)),
+    (generate, PROMPT),
+    (generate, dict(PROMPT, prompts=["ab", "a"])),
     (with_temperature, dict(temperature=1.0), dict(pick=greedy)),
     (with_top_k, dict(top_k=2), dict(pick=greedy)),
     (with_top_p, dict(top_p=0.5), dict(pick=greedy)),
@@ -191,7 +190,7 @@ def test_length_penalty_has_bounds_that_keep_scores_numbers(penalty, limits):
 @pytest.mark.parametrize("tokens", [1.5, 2.0, True, "a", [None], [2, 30], [[2]], object()])
 def test_what_is_no_token_is_refused(tokens):
     for name in ("eos_token_ids", "suppress_tokens"):
-        refuses(lambda: generate_rows(MODEL, [[1, 5]], 2, **{name: tokens}), ValueError, name)
+        refuses(lambda: generate(MODEL, [[1, 5]], 2, **{name: tokens}), ValueError, name)
 
 
 def test_a_token_is_drawn_from_at_least_one():

@@ -13,8 +13,9 @@ from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import LearnedPositions, Rotary
 from former_nb.data.text import CharTokenizer
 from former_nb.decoding.beam_search import beam_search
-from former_nb.decoding.caches import KVCache, generate_rows
+from former_nb.decoding.caches import KVCache, generate
 from former_nb.decoding.number_words import greedy_decode
+from former_nb.decoding.sampling import Sampling
 from former_nb.models.block import Block, Embedding, FeedForward, Stack, make_block
 from former_nb.models.build import build_block, sizes_of
 from former_nb.models.classifier import Classifier
@@ -145,8 +146,8 @@ def test_it_writes_without_a_configuration(name):
     named = LanguageModel.from_config(config).eval()
     named.load_state_dict(ours.state_dict())
     for write in (
-        lambda model: generate_rows(model, [[1, 5], [1]], 9),
-        lambda model: generate_rows(model, [[1, 5]], 30),  # to the longest text that it reads
+        lambda model: generate(model, [[1, 5], [1]], 9, Sampling()),
+        lambda model: generate(model, [[1, 5]], 30),  # to the longest text that it reads
         lambda model: beam_search(model, [1, 5], num_beams=3, max_new_tokens=6),
     ):
         torch.manual_seed(3)

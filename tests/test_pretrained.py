@@ -21,7 +21,7 @@ from former_nb.cli import app
 from former_nb.data.subwords import apply_bpe
 from former_nb.data.tokenization import HuggingFaceTokenizer, SubwordTokenizer
 from former_nb.decoding.beam_search import beam_search
-from former_nb.decoding.caches import KVCache, generate_rows, generate_text, stream_text
+from former_nb.decoding.caches import KVCache, generate, stream
 from former_nb.decoding.labels import predict
 from former_nb.decoding.sampling import Sampling
 from former_nb.inspection.recording import record_attention
@@ -288,7 +288,7 @@ def their_texts(theirs, row, n, **kwargs):
 
 def test_greedy_texts_and_beams_are_token_for_token_theirs(decoder):
     ours = from_hugging_face(decoder)
-    found = generate_rows(ours, PROMPTS, 20, Sampling(temperature=0), **FREE)
+    found = generate(ours, PROMPTS, 20, Sampling(temperature=0), **FREE)
     assert found == [their_texts(decoder, row, 20)[0] for row in PROMPTS]
     row = PROMPTS[1]
     beams = their_texts(decoder, row, 8, num_beams=3, num_return_sequences=3, length_penalty=0.0)
@@ -546,10 +546,9 @@ def test_a_folder_of_theirs_is_loaded_with_its_tokenizer_and_saved_as_ours(kind,
         row = own.encode(prompt).ids
         [wanted] = their_texts(theirs, row, 30, pad_token_id=ends[0])
         text = own.decode(wanted)
-        greedy = Sampling(temperature=0)
-        assert generate_text(model, tokenizer, prompt, 1, 30, greedy) == [text]
-        assert "".join([prompt, *stream_text(model, tokenizer, prompt, 30, greedy)]) == text
-        generate_text(model, tokenizer, "", 1, 3)  # starts somewhere
+        assert generate(model, prompt, 30, tokenizer=tokenizer) == text
+        assert "".join([prompt, *stream(model, prompt, 30, tokenizer=tokenizer)]) == text
+        generate(model, "", 3, Sampling(), tokenizer=tokenizer)  # starts somewhere
         labels = view(model, prompt, tokenizer).panels[0].labels[0]
         assert labels == [own.id_to_token(i) if i in ends + [1] else own.decode([i]) for i in row]
 

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from former_nb.data.data_sets import load_reviews, load_shakespeare, load_translations
 from former_nb.data.subwords import apply_bpe
-from former_nb.decoding.caches import generate_rows
+from former_nb.decoding.caches import generate
 from former_nb.decoding.sampling import Sampling
 from former_nb.saving.saving import load_model
 
@@ -89,7 +89,5 @@ def test_the_real_gpt2():
         assert_close(*losses, atol=1e-5, rtol=1e-5)
     how = dict(attention_mask=torch.ones_like(row), do_sample=False, max_new_tokens=50)
     wanted = theirs.generate(row, **how, pad_token_id=50256)
-    assert torch.equal(
-        generate_rows(ours, row, 50, Sampling(temperature=0), **tokenizer.stops), wanted
-    )
+    assert torch.equal(generate(ours, row, 50, Sampling(temperature=0), **tokenizer.stops), wanted)
     print(f" perplexity {losses[0].exp():.3f}: {tokenizer.decode(wanted[0].tolist())}")

@@ -16,18 +16,17 @@ from former_nb.attention.positions import LearnedPositions
 from former_nb.attention.relative_positions import DistanceBias
 from former_nb.attention.since_llama import capped_attention
 from former_nb.base.core import in_eval_mode
-from former_nb.decoding import known_parts
+from former_nb.decoding import decoding, known_parts
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import (
     KVBuffer,
     KVCache,
     LayerCache,
     SlidingWindow,
-    generate_rows,
+    generate,
     stream,
 )
 from former_nb.decoding.decode_step import DecodeStep, StaticCache, as_decode_step
-from former_nb.decoding.decoding import generate
 from former_nb.decoding.sampling import Sampling
 from former_nb.inspection.recording import Recorder
 from former_nb.models.bart import BartEncoderDecoder
@@ -530,11 +529,11 @@ def test_an_own_bias_by_distance_is_written_out():
 def test_what_nobody_foresaw_is_found_by_comparing(monkeypatch, caplog):
     model = language_model()
     rows = [[5, 6, 7]]
-    right = generate_rows(model, rows, 20, GREEDY, **FREE)
+    right = generate(model, rows, 20, GREEDY, **FREE)
     for wrong in (lambda self, x: x @ self.weight, lambda self, x: 1 / 0):
         monkeypatch.setattr("former_nb.decoding.decode_step.Product.__call__", wrong)
         caplog.clear()
-        assert generate_rows(model, rows, 20, GREEDY, **FREE) == right
+        assert generate(model, rows, 20, GREEDY, **FREE) == right
         assert "the step differs" in caplog.text
 
 
@@ -592,5 +591,7 @@ def test_caches_inside_functions_say_what_a_cache_says(make):
 def test_a_loop_writes_the_same_with_caches_inside_functions(name, wrap):
     model = MODELS[name]()
     prompts = TOKENS[:, :5]
-    right = generate(model, prompts, 20)
-    assert generate(model, prompts, 20, cache=[wrap(layer) for layer in KVCache(2)]).equal(right)
+    right = decoding.generate(model, prompts, 20)
+    for write in (decoding.generate, generate):
+        cache = [wrap(layer) for layer in KVCache(2)]
+        assert write(model, prompts, 20, cache=cache).equal(right)

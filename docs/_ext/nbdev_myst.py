@@ -332,14 +332,14 @@ def written(model, tokenizer, text):
     """Logits of the next letter, what each head looks at from the last, and ten names."""
     import torch
 
-    from former_nb import Sampling, generate_text
+    from former_nb import Sampling, generate
     from former_nb.inspection.recording import record_attention
 
     tokens = torch.tensor([[1, *tokenizer.encode(text)]])
     with torch.no_grad(), record_attention(model) as weights:
         logits = model(tokens)[0, -1].tolist()
     sampling = Sampling(temperature=0.8, seed=0)
-    names = generate_text(model, tokenizer, text.title(), 10, sampling=sampling)
+    names = generate(model, [text.title()] * 10, pick=sampling, tokenizer=tokenizer)
     return {
         "logits": [None if token in (0, 1, 3) else round(x, 4) for token, x in enumerate(logits)],
         "seen": {at: [[rounded(head[-1])] for head in heads[0]] for at, heads in weights.items()},

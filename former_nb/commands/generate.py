@@ -23,7 +23,7 @@ def draw_texts(
     prompt: str,  # how each text begins
     max_new_tokens: int | None,  # of a text, at most
     sampling,  # a `Sampling`; text i is drawn with its seed + i
-    **kwargs,  # as for `generate_text`
+    **kwargs,  # as for `generate`
 ):  # an iterator without end
     "Draw texts side by side: at most 16 at first, then more."
     longest = model.config.max_len if max_new_tokens is None else max_new_tokens
@@ -32,7 +32,8 @@ def draw_texts(
     drawn = 0
     while True:
         draw = seeded(sampling, drawn)
-        texts = caches.generate_text(model, tokenizer, prompt, rows, max_new_tokens, draw, **kwargs)
+        begun = [prompt] * rows
+        texts = caches.generate(model, begun, max_new_tokens, draw, tokenizer=tokenizer, **kwargs)
         for text in texts:
             yield text.capitalize() if tokenizer.lowercase else text
         drawn += rows
@@ -107,7 +108,7 @@ def write_streams(n, model, tokenizer, prompt, max_new_tokens, sampling, **kwarg
     "Write n texts, each token as soon as it is drawn; arguments as for `draw_texts`."
     for i in range(n):
         draw = seeded(sampling, i)
-        pieces = caches.stream_text(model, tokenizer, prompt, max_new_tokens, draw, **kwargs)
+        pieces = caches.stream(model, prompt, max_new_tokens, draw, tokenizer=tokenizer, **kwargs)
         for piece in chain([prompt], pieces):
             echo(piece, nl=False)  # flushes
         echo("")

@@ -5,9 +5,9 @@ from ..lazy import lazy_names
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "decoding": "generate greedy sample",
+        "decoding": "greedy sample",
         "sampling": "Sampling",
-        "caches": "KVCache generate_rows generate_text stream stream_text",
+        "caches": "KVCache generate stream",
         "translating": "translate",
         "labels": "predict",
     },

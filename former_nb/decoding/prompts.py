@@ -1,21 +1,28 @@
 """The input of every loop that writes: rows of tokens, tokens that end a row or are never written.
 
-A batch of prompts is a tensor, or a list of rows that may differ in length. Loops read lists.
+A batch of prompts is a tensor, a list of rows that may differ in length, or text. Loops read lists.
 """
 
 from collections.abc import Iterable
 from numbers import Integral
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 
 from ..base.guards import check_int, check_tensor, check_that, check_type
 from ..data.text import PAD, SPECIALS
 from ..data.tokens import TextTokenizer, check_rows, check_tokenizer
+from ..models.block import Stack
+from ..models.build import sizes_of
 from ..models.config import TransformerConfig
 
 __all__ = [
     "check_writing",
+    "check_cache",
     "check_fresh",
+    "sizes_to_write",
+    "has_text",
     "as_rows",
     "check_prompts",
     "prompt_rows",
@@ -26,6 +33,7 @@ __all__ = [
 ]
 
 BY_DISTANCE = ("alibi", "relative")  # positions of models that read texts of any length
+UNKNOWN = SimpleNamespace(vocab_size=2**24, n_layers=0, max_len=2**63, positions="learned")
 
 
 def check_writing(
@@ -42,17 +50,30 @@ def check_writing(
     check_that(prompts.numel() > 0, "prompts", "at least one token", tuple(prompts.shape))
     check_int("max_new_tokens", max_new_tokens, 0)
     check_that(callable(pick), "pick", "a function of logits", pick, TypeError)
-    keeps = cache is None or isinstance(cache, list) and all(map(callable, cache))
-    check_that(keeps, "cache", "None, or a cache such as `KVCache(n_layers)`", cache, TypeError)
+    check_cache(cache)
     config = getattr(model, "config", None)
     endless: tuple[str, ...] = BY_DISTANCE
-    if cache and all(getattr(layer, "window", None) for layer in cache):
+    if has_windows(cache):
         endless = (*BY_DISTANCE, "rotary")  # no query sees a key beyond the window
     if isinstance(config, TransformerConfig) and config.positions not in endless:
         most = config.max_len + 1 - prompts.shape[1]  # the last token is never read
         wanted = f"at most {most} behind {prompts.shape[1]} tokens, as max_len = {config.max_len}"
         check_that(max_new_tokens <= max(most, 0), "max_new_tokens", wanted, max_new_tokens)
+
+
+def check_cache(
+    cache,  # what came
+) -> None:
+    "Raise for what is neither None nor a list of layers that have read nothing."
+    keeps = cache is None or isinstance(cache, list) and cache and all(map(callable, cache))
+    wanted = "None, or a cache such as `KVCache(n_layers)`"
+    check_that(bool(keeps), "cache", wanted, cache, TypeError)
     check_fresh(cache)
+
+
+def has_windows(cache):
+    "Whether there is a cache, and each of its layers sees only the last few keys."
+    return bool(cache) and all(getattr(layer, "window", None) for layer in cache)
 
 
 def check_fresh(
@@ -64,26 +85,61 @@ def check_fresh(
     check_that(used == 0, "cache", "one that has read nothing yet", f"one with {used} tokens")
 
 
+def sizes_to_write(
+    model,  # what came
+) -> Any:  # as `sizes_of`; without layers for a function of yours, of which nothing is known
+    "What a loop asks of a model. `TypeError` for what can't be called."
+    check_that(callable(model), "model", "a model or a function", model, TypeError)
+    config = getattr(model, "tgt_config", None) or getattr(model, "config", None)
+    stack = getattr(model, "decoder", getattr(model, "stack", None))
+    if hasattr(config, "positions") or isinstance(stack, Stack):
+        return sizes_of(model)
+    return UNKNOWN
+
+
+def has_text(
+    prompts,  # of any kind
+) -> bool:
+    "Whether this is a text, or a list with a text in it."
+    several = isinstance(prompts, (list, tuple))
+    return isinstance(prompts, str) or several and any(isinstance(p, str) for p in prompts)
+
+
 def _refuse_text(prompts):
     "Raise `TypeError` for text where tokens belong, and say what takes text."
-    text = isinstance(prompts, str)
-    text = text or isinstance(prompts, (list, tuple)) and any(isinstance(p, str) for p in prompts)
-    wanted = "tokens (`generate_text(model, tokenizer, prompt)` takes a text)"
-    check_that(not text, "prompts", wanted, prompts, TypeError)
+    wanted = "tokens; `former_nb.generate` takes a text and its `tokenizer`"
+    check_that(not has_text(prompts), "prompts", wanted, prompts, TypeError)
 
 
 def as_rows(
-    prompts: torch.Tensor | list[list[int]],  # (B, T) integers, or rows of any lengths
+    prompts: torch.Tensor | list | str,  # (B, T) integers, rows of any lengths, one text or several
+    tokenizer: TextTokenizer | None = None,  # reads text
 ) -> list[list[int]]:
     "Prompts as lists of integers. `TypeError` or `ValueError` for what is no batch of them."
+    if tokenizer is not None:
+        check_tokenizer(tokenizer)
     if isinstance(prompts, torch.Tensor):
         check_tensor("prompts", prompts, "B T", int)
         return prompts.tolist()  # one wait for all rows
+    if isinstance(prompts, str) and tokenizer is not None:
+        return [encode_prompt(tokenizer, prompts, "prompts")]
+    if has_text(prompts) and tokenizer is not None:
+        return _encode_texts(prompts, tokenizer)
     _refuse_text(prompts)
     try:
         return [row.tolist() for row in check_rows(prompts)]
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"prompts: expected rows of integers, got {prompts!r:.80}") from None
+
+
+def _encode_texts(texts, tokenizer):
+    "A row for each text; one that comes a thousand times is read once."
+    rows: dict[str, list[int]] = {}
+    for i, text in enumerate(texts):
+        check_type(f"prompts[{i}]", text, str)
+        if text not in rows:
+            rows[text] = encode_prompt(tokenizer, text, f"prompts[{i}]")
+    return [rows[text] for text in texts]
 
 
 def check_prompts(
@@ -129,11 +185,17 @@ def append_columns(
 
 def stop_tokens(
     eos_token_ids: int | Iterable[int] | None,  # a row that takes one is finished
-    suppress_tokens: Iterable[int],  # tokens that are never taken
+    suppress_tokens: Iterable[int] | None,  # tokens that are never taken
     vocab_size: int,
+    tokenizer: TextTokenizer | None = None,  # says what None stands for, which else is nothing
 ) -> tuple[set[int], list[int]]:  # the first as a set; the second without what no logit stands for
     "Both in one form. Raises `ValueError` for what is no token."
     check_int("vocab_size", vocab_size)
+    stops = {} if tokenizer is None else TextTokenizer.stops | tokenizer.stops
+    if eos_token_ids is None:
+        eos_token_ids = stops.get("eos_token_ids")
+    if suppress_tokens is None:
+        suppress_tokens = stops.get("suppress_tokens")
     vocabulary = range(max(vocab_size, len(SPECIALS)))
     ends = _token_set("eos_token_ids", eos_token_ids, vocabulary)
     never = _token_set("suppress_tokens", suppress_tokens, vocabulary)
@@ -155,14 +217,15 @@ def _token_set(name, given, vocabulary):
 def encode_prompt(
     tokenizer: TextTokenizer,
     prompt: str,
+    name: str = "prompt",  # of the argument that an error names
 ) -> list[int]:  # BOS, if the tokenizer has one, and the tokens of the prompt
     "A text as a row of tokens. Raises `ValueError` for letters that the model has never seen."
     check_tokenizer(tokenizer)
-    check_type("prompt", prompt, str)
+    check_type(name, prompt, str)
     unknown = tokenizer.unknown(prompt)
     if unknown:
         known = f"characters that the model has seen, {tokenizer.alphabet!r}"
-        raise ValueError(f"prompt: expected {known}, got {unknown!r}")
+        raise ValueError(f"{name}: expected {known}, got {unknown!r}")
     return [*tokenizer.before, *tokenizer.encode(prompt)] or [*tokenizer.after]
 
 

@@ -61,7 +61,7 @@ class Shakespeare(Task):
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "Losses beside models that count, and a sample."
         from ..data.long_texts import bits_per_character
-        from ..decoding.caches import generate_text
+        from ..decoding.caches import generate
         from ..decoding.sampling import Sampling
 
         part = "test part"
@@ -73,7 +73,7 @@ class Shakespeare(Task):
         say(f"In bits per character: {bits_per_character(losses['transformer']):.3f}")
         sampling = Sampling(temperature=0.8, seed=self.seed)
         window = self.length if model.embed.positions is None else None
-        [text] = generate_text(model, data.tokenizer, "", 1, 400, sampling, window=window)
+        text = generate(model, "", 400, sampling, tokenizer=data.tokenizer, window=window)
         say(f"\n{text.strip()}\n")
         use = f"former-nb generate --model {folder} --n 1 --stream"
         say(f"The model is in {folder}. Try: {use}")

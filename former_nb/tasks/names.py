@@ -105,12 +105,13 @@ def new_names(
     "Draw names until `n` are new, or forty times as many were drawn."
     from dataclasses import replace
 
-    from ..decoding.caches import generate_text
+    from ..decoding.caches import generate
 
     new: dict[str, None] = {}  # in the order in which they were drawn
     for attempt in range(10):
         draw = replace(sampling, seed=sampling.seed + 4 * n * attempt)
-        for name in generate_text(model, tokenizer, beginning, 4 * n, sampling=draw):
+        beginnings = [beginning] * (4 * n)
+        for name in generate(model, beginnings, pick=draw, tokenizer=tokenizer):
             if name and tokenizer.normalise(name) not in taken:
                 new[name.capitalize()] = None
         if len(new) >= n:
