@@ -671,14 +671,15 @@ def test_a_page_of_the_library_leads_to_the_reference_of_its_plain_module():
 
 
 def test_a_page_that_became_part_of_another_leads_there():
-    pages = ["deeper/06_stack", "api/inspection/leaks"]
+    pages = ["deeper/06_depth", "api/inspection/leaks"]
     olds = dict(ext.old_addresses(pages))
-    assert olds["deeper/06_norms"] == olds["deeper/norms"] == "deeper/06_stack"
+    assert olds["deeper/06_stack"] == "deeper/06_depth"
+    assert olds["deeper/06_norms"] == olds["deeper/norms"] == "deeper/06_depth"  # moved twice
     assert olds["api/inspection/noise"] == "api/inspection/leaks"
     assert "solutions/06_norms" not in olds
     there = {path.relative_to(ROOT / "nbs").with_suffix("").as_posix() for path in NOTEBOOKS}
     there |= {f"api/{module.replace('.', '/')}" for module in ext.api_modules()}
-    assert {*ext.MERGED.values()} <= there and not {*ext.MERGED} & there
+    assert {ext.where_now(old) for old in ext.MOVED} <= there and not {*ext.MOVED} & there
 
 
 LOADED = re.compile(
