@@ -18,12 +18,12 @@ from ..attention.positions import Rotary
 from ..attention.relative_positions import DistanceBias
 from ..base.core import in_eval_mode
 from ..base.guards import check_choice, check_int, check_that
-from .known_parts import Snapshot, unknown_part
 from ..models.build import sizes_of
 from ..models.encoder_decoder import DecoderBlock, EncoderDecoder
 from ..models.hub_config import EmbedNorm
 from ..models.modern_decoder import SwiGLU
 from ..models.stack import PostNormBlock, PostNormDecoderBlock
+from .known_parts import Snapshot, unknown_part
 
 __all__ = [
     "FEW",

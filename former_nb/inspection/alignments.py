@@ -1,4 +1,4 @@
-"""What a map of attention shows, what chance would show too, and what is lost without a head"""
+"""Every attention weight of a translation as a table, and what each token looks at for its like."""
 
 import pandas as pd
 import torch
@@ -7,14 +7,15 @@ from ..base.core import eval_mode
 from ..base.guards import check_that, check_type
 from ..data.text import BOS, EOS, encode_texts
 from ..data.tokens import TextTokenizer
-from .recording import attention_table, record_attention
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.pretrained import check_pair
+from .recording import attention_table, record_attention
 
 __all__ = [
     "record_translation",
     "align_translation",
 ]
+
 
 def _labels(row, tokenizer):
     "What each token spells."
@@ -38,6 +39,7 @@ def record_translation(
     with eval_mode(model), torch.no_grad(), record_attention(model) as weights:
         model(*both)
     return attention_table(model, weights, *(_labels(row, tokenizer) for row in (src, tgt)))
+
 
 def align_translation(
     model: EncoderDecoder,  # of one vocabulary for both sides
