@@ -191,7 +191,7 @@ def test_what_the_lab_saves_is_what_git_has(monkeypatch):
     assert "pre_save_hook=nbdev.clean.clean_jupyter" in (ROOT / "Makefile").read_text()
     monkeypatch.setattr(clean.nbdev_trust, "__wrapped__", lambda path: None)  # it writes files
     monkeypatch.chdir(ROOT / "nbs")
-    page = "deeper/04_leaks.ipynb"
+    page = "deeper/04_mask_patterns.ipynb"
     text = Path(page).read_text(encoding="utf-8")
     content = json.loads(text)
     content["metadata"] |= {"language_info": {"name": "python"}}

@@ -605,7 +605,7 @@ a {{ color: inherit }}</style>
 """
 
 
-LEADS_ON = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
+MOVED_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
 <meta name="robots" content="noindex"><link rel="canonical" href="{page}">
 <script>location.replace("{page}" + location.hash)</script>
 <noscript><meta http-equiv="refresh" content="0; url={page}"></noscript>
@@ -653,7 +653,7 @@ def list_pages(app, exception):
     for old, page in old_addresses(pages):
         link = posixpath.relpath(f"{page}.html", posixpath.dirname(old) or ".")
         title = html.escape(env.titles[page].astext())
-        files[f"{old}.html"] = LEADS_ON.format(page=html.escape(link), title=title)
+        files[f"{old}.html"] = MOVED_PAGE.format(page=html.escape(link), title=title)
     for name, content in files.items():
         file = out / name
         file.parent.mkdir(exist_ok=True)
