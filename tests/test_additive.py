@@ -9,7 +9,7 @@ from refusals import every_row, n, yes
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention.additive import AdditiveAttention
+from former_nb.attention.equivalent_forms import AdditiveAttention
 from former_nb.attention.masks import causal_mask, padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.decoding.caches import KVCache, LayerCache

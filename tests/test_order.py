@@ -23,7 +23,7 @@ code, prose = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 PAGES = {
     "02_attention": "attention.dot_product",
     "03_multi_head": "attention.multi_head",
-    "deeper/03_equivalent_forms": "attention.equivalent_forms",
+    "deeper/03_attention_variants": "attention.equivalent_forms",
     "04_masks": "attention.masks",
     "deeper/04_flash": "attention.flash",
     "06_block": "models.block",
@@ -98,7 +98,7 @@ def test_a_page_may_import_what_came_before(course, page, line):
         ("02_attention", "def f():\n    from former_nb.attention.masks import f"),
         ("02_attention", "from former_nb.checks.lesson_03 import f"),
         ("03_multi_head", "from former_nb.attention.flash import f"),
-        ("deeper/03_equivalent_forms", "from former_nb.models.block import f"),
+        ("deeper/03_attention_variants", "from former_nb.models.block import f"),
         ("04_masks", "from former_nb.cli import f"),
     ],
 )
@@ -198,7 +198,7 @@ def test_the_site_follows_the_order_and_says_so_when_it_does_not(course, capsys)
     toc = course / "docs" / "_toc.yml"
     words = re.findall(r"(?:caption|file|glob): (.*)", toc.read_text(encoding="utf-8"))
     path = ["00_tour", "02_attention", "03_multi_head", "04_masks", "06_block"]
-    dives = ["deeper/03_equivalent_forms", "deeper/04_flash"]
+    dives = ["deeper/03_attention_variants", "deeper/04_flash"]
     api = ["api/house", "api/versions", *(f"api/{folder}/*" for folder in order.LEVEL), "api/cli"]
     rest = ["Solutions", "solutions/*", "API", *api]
     assert words == ["The path", *path, "Deep dives", *dives, *rest]

@@ -36,8 +36,13 @@ PAGES = order.STEPS
 BUILDS = [*order.BUILDS.values()]
 BUILD_PARTS = ["What you build", "What you are given", "What `check` tries"]
 BELOW = {  # what modules of the path import of deep dives, which those lessons name in a sentence
-    "training.training": {"training.losses"},
     "decoding.number_words": {"decoding.caches"},
+}
+
+SHOWN = {  # a page exports one module; of these plain ones, deep dives show the source
+    "deeper/04_mask_patterns": "attention.mask_patterns",
+    "deeper/07_batches": "models.packing",
+    "deeper/08_optimization": "training.losses",
 }
 
 # ---------------------------------------------------------------- what a reader sees of a page
@@ -307,6 +312,13 @@ def test_a_page_runs_as_shown_and_has_the_anatomy_of_its_kind(page):
     assert faults + form == []
 
 
+@pytest.mark.parametrize("page", order.DIVES)
+def test_a_deep_dive_says_how_long_it_takes_to_read_and_to_work(page):
+    nb = nbformat.read(NBS / f"{page}.ipynb", 4)
+    text = "\n\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
+    assert len(re.findall(MINUTES, text)) == 1
+
+
 def test_the_tour_names_each_lesson_and_ends_at_the_first():
     nb = nbformat.read(NBS / f"{order.TOUR}.ipynb", 4)
     assert list(shape_faults(nb, order.TOUR, NBS)) == []
@@ -387,6 +399,19 @@ def test_what_a_lesson_derives_is_what_people_import(page):
             assert not is_hidden(cell) and not is_folded(cell), f"{name} is not to be seen"
             text = "\n".join(c.source for c in nb.cells)
             assert len(re.findall(rf"\b{name}\b", text)) > 1, f"{name} is defined, and no more"
+
+
+@pytest.mark.parametrize("page, module", SHOWN.items())
+def test_what_a_deep_dive_shows_of_a_plain_module_is_its_source(page, module):
+    there = import_module(f"former_nb.{module}")
+    shown = 0
+    for n, cell in shown_and_run(nbformat.read(NBS / f"{page}.ipynb", 4)):
+        for name in defined(cell):
+            original = getattr(there, name, None)
+            if getattr(original, "__module__", None) == there.__name__:
+                assert inspect.getsource(original).strip() in cell.source, f"cell {n}: {name}"
+                shown += 1
+    assert shown > 1
 
 
 def path_modules():

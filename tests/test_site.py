@@ -83,7 +83,7 @@ def test_a_page_offers_its_notebook_on_colab_and_kaggle():
         ext.offer_to_run(Of(env=Of(docname=page), config=Of(root_doc="index")), tree)
         return [node["refuri"] for node in tree.findall(nodes.reference)]
 
-    for page in ("01_self_attention", "deeper/04_leaks"):
+    for page in ("01_self_attention", "deeper/04_mask_patterns"):
         assert [link.partition("former-nb/former_nb")[2] for link in links(page)] == [
             f"/blob/main/nbs/{page}.ipynb"
         ] * 2
@@ -102,7 +102,7 @@ def test_a_page_leads_to_its_source_at_the_built_commit_and_to_a_report(tmp_path
     monkeypatch.setattr(ext, "built_commit", lambda: "c0ffee")
     sources = {
         "index": "blob/c0ffee/nbs/index.ipynb",
-        "deeper/04_leaks": "blob/c0ffee/nbs/deeper/04_leaks.ipynb",
+        "deeper/04_mask_patterns": "blob/c0ffee/nbs/deeper/04_mask_patterns.ipynb",
         "glossary": "blob/c0ffee/nbs/glossary.md",
         "api/attention/masks": "blob/c0ffee/former_nb/attention/masks.py",
         "api/cli": "blob/c0ffee/former_nb/cli.py",
@@ -671,14 +671,15 @@ def test_a_page_of_the_library_leads_to_the_reference_of_its_plain_module():
 
 
 def test_a_page_that_became_part_of_another_leads_there():
-    pages = ["deeper/06_stack", "api/inspection/leaks"]
+    pages = ["deeper/06_depth", "api/inspection/leaks"]
     olds = dict(ext.old_addresses(pages))
-    assert olds["deeper/06_norms"] == olds["deeper/norms"] == "deeper/06_stack"
+    assert olds["deeper/06_stack"] == "deeper/06_depth"
+    assert olds["deeper/06_norms"] == olds["deeper/norms"] == "deeper/06_depth"  # moved twice
     assert olds["api/inspection/noise"] == "api/inspection/leaks"
     assert "solutions/06_norms" not in olds
     there = {path.relative_to(ROOT / "nbs").with_suffix("").as_posix() for path in NOTEBOOKS}
     there |= {f"api/{module.replace('.', '/')}" for module in ext.api_modules()}
-    assert {*ext.MERGED.values()} <= there and not {*ext.MERGED} & there
+    assert {ext.where_now(old) for old in ext.MOVED} <= there and not {*ext.MOVED} & there
 
 
 LOADED = re.compile(
@@ -1096,7 +1097,7 @@ class TestPages:
         from selenium.webdriver.common.action_chains import ActionChains
 
         there = lambda css: browser.find_elements("css selector", css)
-        visit(browser, site + "deeper/04_leaks.html")
+        visit(browser, site + "deeper/04_mask_patterns.html")
         contents, menu = there(".menu > summary")
         contents.send_keys("\ue007")
         assert there(".menu[open] .toc a")[0].is_displayed()

@@ -1,4 +1,4 @@
-"""The deep dive on speed: functions that take turns, limits, bytes that are counted."""
+"""Functions that take turns, limits, bytes that are counted."""
 
 import pytest
 import torch

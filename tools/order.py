@@ -32,21 +32,21 @@ commands
 # A line per lesson of the path; after it the deep dives behind its door, in reading order.
 COURSE = """
 01_self_attention
-02_attention        additive
-03_multi_head       equivalent_forms
-04_masks            mask_patterns leaks flash
+02_attention
+03_multi_head       attention_variants
+04_masks            mask_patterns flash
 05_positions        relative_positions
-06_block            depth stack
-07_text             batches packing
-08_training         losses optimization checkpoints scaling speed claims
-09_classifier       baselines playground masked_language
+06_block            depth
+07_text             batches
+08_training         optimization long_runs claims
+09_classifier       baselines masked_language
 10_generator        long_texts
-11_decoding         sampling beam_search caches what_a_token_costs
-12_modern_decoder   what_each_change_is_worth since_llama mixture_of_experts
+11_decoding         sampling beam_search caches
+12_modern_decoder   since_llama mixture_of_experts
 13_encoder_decoder
-14_number_words     lens reward
+14_number_words     reward
 15_subwords
-16_translation      translation_ablations attention_maps pretrained fine_tuning own_task
+16_translation      interpretability pretrained own_task
 """
 BUILDS = {  # lesson -> the build after it
     "06_block": "build_a",
@@ -58,25 +58,24 @@ MILESTONES = {  # lesson -> the page after it that runs the reader's file; build
     "14_number_words": "milestone_numbers",
 }
 AHEAD = {  # deep dives that show or wrap what a later lesson derives
-    "deeper/02_additive": ["04_masks", "07_text", "deeper/07_batches", "08_training"]
-    + ["13_encoder_decoder"],  # the network in a model that is trained
-    "deeper/03_equivalent_forms": ["07_text", "deeper/07_batches", "08_training", "10_generator"]
-    + ["12_modern_decoder"],  # heads that share keys and values, and wide ones in a model
+    "deeper/03_attention_variants": ["04_masks", "07_text", "deeper/07_batches", "08_training"]
+    + ["10_generator", "12_modern_decoder", "13_encoder_decoder"],  # in models that are trained
     "deeper/04_mask_patterns": ["10_generator"],  # a mask in a whole model
     "deeper/04_flash": ["10_generator"],
     "deeper/05_relative_positions": ["12_modern_decoder"],
-    "deeper/06_stack": ["12_modern_decoder", "13_encoder_decoder"],  # other parts of a block
-    "deeper/07_packing": ["13_encoder_decoder", "deeper/08_losses"],  # a wrapper around two stacks
-    "deeper/08_claims": ["10_generator"],  # the model that it measures
-    "deeper/08_scaling": ["10_generator"],
-    "deeper/11_what_a_token_costs": ["12_modern_decoder", "13_encoder_decoder"],
-    "deeper/08_speed": ["09_classifier", "10_generator", "11_decoding", "deeper/11_caches"],
+    "deeper/06_depth": ["12_modern_decoder", "13_encoder_decoder"],  # other parts of a block
+    "deeper/07_batches": ["13_encoder_decoder"],  # a wrapper around two stacks
+    "deeper/08_long_runs": ["09_classifier", "10_generator", "11_decoding", "deeper/11_caches"],
+    "deeper/08_claims": ["10_generator", "13_encoder_decoder", "16_translation"],
 }
 NAMED = {  # pages whose module has another name
     "02_attention": "dot_product",
-    "deeper/08_checkpoints": "resuming",
-    "deeper/11_what_a_token_costs": "decode_step",
-    "deeper/16_attention_maps": "alignments",
+    "deeper/03_attention_variants": "equivalent_forms",
+    "deeper/04_mask_patterns": "leaks",
+    "deeper/06_depth": "stack",
+    "deeper/08_long_runs": "resuming",
+    "deeper/16_interpretability": "lens",
+    "deeper/16_pretrained": "fine_tuning",
 }
 TOUR = "00_tour"
 

@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import order
 import weekly
+from moved_pages import MOVED, where_now
 
 
 def settings():
@@ -604,7 +605,7 @@ a {{ color: inherit }}</style>
 """
 
 
-MOVED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
+MOVED_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
 <meta name="robots" content="noindex"><link rel="canonical" href="{page}">
 <script>location.replace("{page}" + location.hash)</script>
 <noscript><meta http-equiv="refresh" content="0; url={page}"></noscript>
@@ -617,30 +618,11 @@ def unnumbered(page):
     return re.sub(r"(^|/)\d+[a-zA-Z0-9]*_([^/]*)$", r"\1\2", page).lower()
 
 
-MERGED = {  # pages that are a part of another now
-    "api/inspection/noise": "api/inspection/leaks",
-    "deeper/04_mask_formats": "deeper/04_mask_patterns",
-    "deeper/04_noise": "deeper/04_leaks",
-    "deeper/05_positions_measured": "deeper/05_relative_positions",
-    "deeper/06_norms": "deeper/06_stack",
-    "deeper/07_data_sets": "deeper/07_batches",
-    "deeper/08_resuming": "deeper/08_checkpoints",
-    "deeper/08_runs": "deeper/08_checkpoints",
-    "deeper/16_alignments": "deeper/16_attention_maps",
-    "solutions/04_mask_formats": "solutions/04_mask_patterns",
-    "solutions/04_noise": "solutions/04_leaks",
-    "solutions/05_positions_measured": "solutions/05_relative_positions",
-    "solutions/06_norms": "solutions/06_stack",
-    "solutions/07_data_sets": "solutions/07_batches",
-    "solutions/08_resuming": "solutions/08_checkpoints",
-    "solutions/16_alignments": "solutions/16_attention_maps",
-}
-
-
 def old_addresses(pages):
     """(where a page was found before, the page): by nbdev's index, without its number, as a
     notebook of the library that is a plain module today, and as a page of its own."""
-    for old, page in MERGED.items():
+    for old in MOVED:
+        page = where_now(old)
         if page in pages:
             yield from {old: page, unnumbered(old): page}.items()
     for page in pages:
@@ -671,7 +653,7 @@ def list_pages(app, exception):
     for old, page in old_addresses(pages):
         link = posixpath.relpath(f"{page}.html", posixpath.dirname(old) or ".")
         title = html.escape(env.titles[page].astext())
-        files[f"{old}.html"] = MOVED.format(page=html.escape(link), title=title)
+        files[f"{old}.html"] = MOVED_PAGE.format(page=html.escape(link), title=title)
     for name, content in files.items():
         file = out / name
         file.parent.mkdir(exist_ok=True)

@@ -9,7 +9,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "dot_product": "attention attention_weights",
-        "additive": "AdditiveAttention",
+        "equivalent_forms": "AdditiveAttention",
         "multi_head": "MultiHeadAttention",
         "masks": "causal_mask combine_masks padding_mask",
         "positions": "LearnedPositions Rotary SinusoidalPositions",

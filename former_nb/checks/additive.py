@@ -1,4 +1,4 @@
-"""Judges of the exercises on the page 02_additive, and the mistakes that they know."""
+"""Judges of the exercises on the page 03_attention_variants, and the mistakes that they know."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Judges of the exercises on the page 08_checkpoints, and the mistakes that they know."""
+"""Judges of the exercises on the page 08_long_runs, and the mistakes that they know."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""Judges of the exercises on the page 03_equivalent_forms, and the mistakes that they know."""
+"""Judges of the exercises on the page 03_attention_variants, and the mistakes that they know."""
 
 import torch
 from einops import rearrange

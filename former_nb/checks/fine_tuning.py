@@ -1,4 +1,4 @@
-"""Judges of the exercises on the page 16_fine_tuning, and the mistakes that they know."""
+"""Judges of the exercises on the page 16_pretrained, and the mistakes that they know."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Judges of the exercises on the page 04_leaks, and the mistakes that they know."""
+"""Judges of the exercises on the page 04_mask_patterns, and the mistakes that they know."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Judges of the exercises on the page 14_lens, and the mistakes that they know."""
+"""Judges of the exercises on the page 16_interpretability, and the mistakes that they know."""
 
 import torch
 from torch import nn

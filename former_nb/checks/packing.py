@@ -1,4 +1,4 @@
-"""Judges of the exercises on the page 07_packing, and the mistakes that they know."""
+"""Judges of the exercises on the page 07_batches, and the mistakes that they know."""
 
 import torch
 

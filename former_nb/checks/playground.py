@@ -1,4 +1,4 @@
-"""Judges of the exercises on the page 09_playground, and the mistakes that they know."""
+"""Judges of the exercises on the page 09_baselines, and the mistakes that they know."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Judges of the exercises on the page 06_stack, and the mistakes that they know."""
+"""Judges of the exercises on the page 06_depth, and the mistakes that they know."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Judges of the exercises on the page 16_translation_ablations, and the mistakes that they know."""
+"""Judges of the exercises on the page 08_claims, and the mistakes that they know."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Judges of the exercises on the page 11_what_a_token_costs, and the mistakes that they know."""
+"""Judges of the exercises on the page 11_caches, and the mistakes that they know."""
 
 import torch
 

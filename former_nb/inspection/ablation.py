@@ -1,7 +1,7 @@
 """Switch heads off, replace them, and put the heads of one input into another, in any model.
 
 Whatever `former_nb.inspection.recording` can watch can be changed too, by hooks within `with`. The
-deep dive on attention maps asks what you learn that way. A head is named as in the tables,
+deep dive on interpretability asks what you learn that way. A head is named as in the tables,
 `("self", 1, 2)`: its kind, its layer and its number.
 
 The outputs of all heads lie side by side where the output projection reads them. There they can be

@@ -4,7 +4,7 @@
 `former_nb.inspection.recording` does, and makes a page of it. In a notebook the page is the cell's
 output, `save` writes it as one HTML file, and `former-nb view` does both steps from the command
 line. For print, `plot_heads` and `plot_lines` draw the same by Matplotlib. The deep dive on
-attention maps uses all of it.
+interpretability uses all of it.
 
 A text, or a tuple of source and target for a model with two stacks, becomes ids by the tokenizer,
 one of ours or one of Transformers. Without a target, our translator writes its own. Ids, tensors of
