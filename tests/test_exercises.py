@@ -8,8 +8,10 @@ import importlib
 import io
 import itertools
 import pkgutil
+import re
 from fractions import Fraction
 from inspect import signature
+from pathlib import Path
 
 import pytest
 import torch
@@ -46,6 +48,18 @@ def sentences(number):
             with contextlib.suppress(Exception):  # it is no answer of the right kind
                 said.append(EXERCISES[number].judge(answer))
     return said, tables
+
+
+NBS = Path(__file__).resolve().parent.parent / "nbs"
+
+
+@pytest.mark.parametrize("number", sorted(n for n in EXERCISES if n[0] not in "ABC"))
+def test_the_page_that_a_judge_names_asks_its_exercise_and_the_solutions_answer_it(number):
+    module = importlib.import_module(EXERCISES[number].judge.__module__)
+    page = re.search(r"on the page (\w+)", module.__doc__)[1]
+    folder = NBS if (NBS / f"{page}.ipynb").exists() else NBS / "deeper"
+    for path in (folder / f"{page}.ipynb", NBS / "solutions" / f"{page}.ipynb"):
+        assert f'check(\\"{number}\\"' in path.read_text(encoding="utf-8"), path.name
 
 
 @pytest.mark.parametrize("number", sorted(EXERCISES))
