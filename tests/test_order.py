@@ -108,6 +108,16 @@ def test_a_page_may_not_import_ahead(course, capsys, page, line):
     assert f"nbs/{page}.ipynb, cell 2" in capsys.readouterr().err
 
 
+def test_a_name_of_the_readers_file_has_the_lesson_of_the_courses(course, capsys):
+    write(course, "yours", line='HOMES = {"attention.multi_head": "f"}')
+    line = "from former_nb.yours import f"
+    save(course / "nbs" / "04_masks.ipynb", code(line))
+    assert check_order(course) == 0
+    save(course / "nbs" / "02_attention.ipynb", code(line))
+    assert check_order(course) == 1
+    assert "imports former_nb.attention.multi_head (03_multi_head)" in capsys.readouterr().err
+
+
 def test_a_deep_dive_may_show_what_is_listed_of_a_later_lesson(course, monkeypatch):
     line = "from former_nb.models.block import f"
     save(course / "nbs" / "deeper" / "04_flash.ipynb", code(line))
@@ -231,4 +241,4 @@ def test_import_module_hides_no_circle():
         if "import_module(" in path.read_text(encoding="utf-8"):
             users.append(path.relative_to(ROOT / "former_nb").as_posix())
     expected = ["base/exercises.py", "builds/process.py", "commands/train.py", "lazy.py"]
-    assert users == [*expected, "tasks/__init__.py"]
+    assert users == [*expected, "tasks/__init__.py", "yours.py"]

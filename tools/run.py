@@ -61,6 +61,7 @@ def execute(nb, folder):
     from nbclient import NotebookClient
 
     os.environ.pop("IN_TEST", None)
+    os.environ["FORMER_NB_MINE"] = "off"  # pages are stored without anybody's own file
     for cell in filter(kept, nb.cells):
         cell.metadata.tags = [*cell.metadata.get("tags", []), SKIP]
     NotebookClient(

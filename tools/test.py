@@ -22,6 +22,7 @@ BIN = Path(sysconfig.get_path("scripts"))
 WATCHED = ["nbs", "former_nb", "README.md"]
 WORKERS = "0" if os.name == "nt" else "2"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a core for each worker; more would wait in turns
+os.environ["FORMER_NB_MINE"] = "off"  # pages print the same whoever wrote a file beside them
 SITE = "sphinx-build -q -W --keep-going -d .doctrees -c docs nbs _site"
 
 

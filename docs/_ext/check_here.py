@@ -53,6 +53,7 @@ MODULES = (  # of the course, for these pages
     "data/__init__.py",
     "data/text.py",
     "data/tokens.py",
+    "yours.py",
 )
 EINOPS = ("__init__.py", "_backends.py", "_torch_specific.py", "einops.py", "packing.py")
 EINOPS += ("parsing.py",)

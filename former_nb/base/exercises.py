@@ -30,6 +30,7 @@ __all__ = [
     "find_exercise",
     "check",
     "begin_file",
+    "keep",
     "hint",
 ]
 
@@ -463,6 +464,17 @@ def begin_file(
 ) -> None:
     "Write a file of your own to begin with, in lesson 02. One that is there stays as it is."
     import_module("former_nb.builds.your_file").begin_file(file)
+
+
+def keep(
+    answer: Callable,  # a function or class that you wrote, in a cell or in a file
+    file: str | None = None,  # where it goes; FORMER_NB_MINE or 'mine.py' if left out
+) -> bool:  # whether it is in the file now
+    """Write an answer at the end of your file, and say what `check` says about it there.
+
+    What the file defines already stays as it is; only a definition of three dots is filled in.
+    """
+    return import_module("former_nb.builds.keeping").keep(answer, file)
 
 
 def hint(

@@ -38,6 +38,7 @@ __all__ = [
     "unchanged",
     "right_source",
     "defined_names",
+    "is_open",
     "right_module",
     "right_order",
     "edited_module",
@@ -173,7 +174,9 @@ def _module(source, name):
     return module
 
 
-def _is_open(node):
+def is_open(
+    node: ast.AST,  # of a function or class
+) -> bool:
     "Whether there is nothing in a definition but three dots, and words about it."
     lines = [part.value for part in node.body if isinstance(part, ast.Expr)]
     constant = all(isinstance(value, ast.Constant) for value in lines)
@@ -187,7 +190,7 @@ def defined_names(
     names = set()
     for node in ast.parse(source).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names |= {node.name} - {node.name if _is_open(node) else ""}
+            names |= {node.name} - {node.name if is_open(node) else ""}
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):

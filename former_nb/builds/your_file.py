@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ..base.exercises import MistakeError
 from . import steps_encoder, steps_generation, steps_training, steps_translation  # noqa: F401
+from .passed import note_passed
 from .process import LIMIT, Test, run_file
 from .steps import NOT_WRITTEN, STEPS, defined_names, judge_step, right_order
 
@@ -195,19 +196,33 @@ def _without_open_lessons(lines, shown):
     return [*lines[:first], f"{behind[0]} to {behind[-1]}  {NOT_WRITTEN}"]
 
 
+def _text(file):
+    "What is in a file, or nothing if it can't be read."
+    try:
+        return Path(file).read_text(encoding="utf-8-sig")
+    except (TypeError, ValueError, OSError):
+        return ""
+
+
 def show_file(
     file: str | os.PathLike,  # a reader's file
     lesson: str | None = None,  # only of this one
     say: Callable = partial(print, flush=True),  # with a line of text
     unread: str = "Not yet",  # begins the sentence about a file that can't be judged
 ) -> bool:  # whether all that is written is right
-    "Judge a file and say what was found."
+    "Judge a file, say what was found, and note what is right for `former_nb.yours`."
     say(f"Checking {Path(file).name} …")
     try:
+        source = _text(file)
         verdicts = judge_file(file)
     except MistakeError as error:
         say(f"{unread}: {error}.")
         return False
     for line in say_verdicts(verdicts, lesson):
         say(line)
+    if _text(file) == source:  # nobody wrote in it meanwhile
+        try:
+            note_passed(source, [v.name for v in verdicts if v.problem is None])
+        except OSError as error:
+            say(f"Later pages won't know what is right, since it can't be noted: {error}.")
     return is_right_so_far([v for v in verdicts if lesson in (None, v.lesson)])

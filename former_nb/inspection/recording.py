@@ -73,8 +73,14 @@ class AttentionLayer(NamedTuple):
 _HEAD_COUNTS = ("n_heads", "num_heads", "num_attention_heads", "n_head")  # h, by many names
 
 
+def _is_ours(module):
+    "Whether a layer is the course's, or of a reader's own file: it calls an `attend`."
+    names = ("w_q", "w_k", "w_v", "w_o")
+    return isinstance(module, MultiHeadAttention) or all(hasattr(module, name) for name in names)
+
+
 def _is_attention(module):
-    if isinstance(module, (MultiHeadAttention, nn.MultiheadAttention)):
+    if _is_ours(module) or isinstance(module, nn.MultiheadAttention):
         return True
     config = getattr(module, "config", None)
     in_transformers = hasattr(config, "_attn_implementation")
@@ -82,7 +88,7 @@ def _is_attention(module):
 
 
 def _n_heads(module):
-    if isinstance(module, MultiHeadAttention):
+    if _is_ours(module) and hasattr(module, "d_k"):
         return module.w_q.out_features // module.d_k
     for owner in (module, getattr(module, "config", None)):
         for name in _HEAD_COUNTS:
@@ -256,7 +262,7 @@ def _watch_theirs(module, see):
 
 def _watch(module, see):
     "Hooks on a layer of any kind."
-    if isinstance(module, MultiHeadAttention):
+    if _is_ours(module):
         return _watch_ours(module, see)
     if isinstance(module, nn.MultiheadAttention):
         return watch_torch(module, see)

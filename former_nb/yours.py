@@ -1,0 +1,205 @@
+"""What you wrote, where you wrote it: names from your file, and from the course where it has none.
+
+    from former_nb.yours import attention, make_block
+
+takes each name from `mine.py` in the working directory, or from the file that the environment
+variable `FORMER_NB_MINE` names, if `check("mine.py")` has passed it as it stands there now,
+together with all that it uses in the file. All others come from the course, and one line says
+which is whose. Without a file nothing is said, and with `FORMER_NB_MINE=off` everything comes from
+the course.
+
+Nothing of a file is run before something of it has passed, and only on the machine where it passed.
+"""
+
+import dis
+import functools
+import importlib.util
+import inspect
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+__all__ = ["HOMES", "LEFT_OUT", "your_path"]  # and the names of HOMES
+
+HOMES = {  # module of the course -> names whose contract is that of the file
+    "attention.dot_product": "attention attention_weights",
+    "attention.masks": "padding_mask",
+    "attention.multi_head": "MultiHeadAttention",
+    "models.block": "FeedForward Block Stack make_block RMSNorm SwiGLU",
+    "decoding.decoding": "greedy sample",
+    "data.subwords": "merge",
+}
+HOME = {name: module for module, names in HOMES.items() for name in names.split()}
+LEFT_OUT = {  # each other definition of the file -> how that of the course differs
+    "Embedding": "the course's takes a module for the positions",
+    "rotate": "the course's takes a table of angles",
+    "rotary": "the course's is a module, Rotary",
+    "Letters": "the course's is CharTokenizer, which can be saved",
+    "pad": "the course's is pad_rows, with a value of its own for targets",
+    "next_token_batch": "the course's is collate, whose targets are IGNORE where they don't count",
+    "batch_loss": "the course's leaves out IGNORE, the file's leaves out PAD",
+    "train_step": "the course's returns a tensor and takes another loss",
+    "evaluate": "the course's takes batches whose targets are IGNORE where they don't count",
+    "rate": "the course's schedules are settings of fit",
+    "fit": "the course's takes batches and a config",
+    "Classifier": "the course's begins at equal probabilities and can be saved",
+    "LanguageModel": "the course's takes its positions inside its parts and can be saved",
+    "generator": "the course's is LanguageModel.from_config",
+    "LayerCache": "the course's is KVCache, one for all layers",
+    "generate": "the course's takes its cache as an argument",
+    "GroupedQueryAttention": "the course's lets attention share the heads, and may have biases",
+    "modern_decoder": "the course's also takes max_len, and no d_k",
+    "load_llama": "the course's is load_model",
+    "CrossAttention": "the course's also takes a memory that is projected already",
+    "DecoderBlock": "the course's also takes another attention to the memory",
+    "Decoder": "the course's also takes a memory that is projected already",
+    "EncoderDecoder": "the course's may have two vocabularies",
+    "translator": "the course's is EncoderDecoder.from_config",
+    "pair_batch": "the course's is collate_pairs, whose targets are IGNORE where they don't count",
+    "translate": "the course's takes texts and a tokenizer",
+    "train_bpe": "the course's takes texts and cuts them into words of bytes",
+    "beam_search": "the course's searches for several texts at once",
+    "bleu": "the course leaves that to sacrebleu",
+}
+
+
+def your_path() -> Path | None:
+    "The reader's file, if there is one and it isn't switched off."
+    named = os.environ.get("FORMER_NB_MINE", "mine.py").strip()
+    if named.lower() in ("", "off"):
+        return None
+    path = Path(named).expanduser().resolve()
+    asked_for = "FORMER_NB_MINE" in os.environ
+    return path if asked_for or path.is_file() else None
+
+
+# ---------------------------------------------------------------- what is in the file
+
+
+_loaded: dict = {}  # (path, source) -> the module; only of the newest source
+
+
+def _load(path, source):
+    "The file as a module, once for each state that it was in."
+    if (path, source) not in _loaded:
+        name = "former_nb_mine"  # where pickle and `inspect` look it up
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        before = sys.modules.get(name)
+        sys.modules[name] = module
+        try:
+            exec(compile(source, str(path), "exec"), module.__dict__)
+        except BaseException:
+            sys.modules.pop(name)
+            if before is not None:
+                sys.modules[name] = before
+            raise
+        _loaded.clear()
+        _loaded[path, source] = module
+    return _loaded[path, source]
+
+
+def _read(path):
+    "(module, `first_open` of its definitions, what is wrong); no module where nothing has passed."
+    from .base.source import parse_source
+    from .builds.passed import first_open
+    from .builds.process import blame_line
+
+    try:
+        parse_source(path)
+    except FileNotFoundError:
+        return None, {}, f"FORMER_NB_MINE names {path.name}, which isn't there"
+    except ValueError as error:
+        return None, {}, str(error)
+    source = path.read_text(encoding="utf-8-sig")
+    waits = first_open(source)
+    if not any(name in HOME and _is_yours(name, step) for name, step in waits.items()):
+        return None, waits, ""
+    try:
+        return _load(path, source), waits, ""
+    except (Exception, SystemExit) as error:  # a reader's file may raise anything
+        return None, {}, f"{path.name} can't be imported: {blame_line(error, path)}"
+
+
+def _is_yours(name, step):
+    "Whether a definition can be used that waits for `step`. Attention can, before it has masks."
+    return step is None or step == f"{name} with masks"
+
+
+def _until_it_masks(yours, course):
+    "Attention as the reader has it before lesson 04, and the course's where masks are asked for."
+
+    @functools.wraps(yours)
+    def attend(*inputs, **options):
+        given = inspect.signature(course).bind(*inputs, **options).arguments
+        rules = [given.pop(name, None) for name in ("mask", "is_causal", "scale")]
+        plain = all(rule is None or rule is False for rule in rules)
+        return yours(**given) if plain else course(*inputs, **options)
+
+    return attend
+
+
+# ---------------------------------------------------------------- what is said
+
+
+def _imported_with(frame, name):
+    "All names of the import statement that asks for `name` in a frame."
+    names: tuple = ()
+    constant = None
+    for instruction in dis.get_instructions(frame.f_code):
+        if instruction.offset > frame.f_lasti:
+            break
+        if isinstance(instruction.argval, tuple):
+            constant = instruction.argval
+        if instruction.opname == "IMPORT_NAME":
+            names = constant or ()
+    return names if name in names else (name,)
+
+
+def _whose(name, module, waits):
+    "How a name is told, and from where it comes."
+    step = waits.get(name)
+    if name in waits and not _is_yours(name, step):
+        return name, f"from the course until check passes your {step} as it stands"
+    if name not in waits or module is None:
+        return name, "from the course"
+    return name if step is None else f"{name} without masks", "yours"
+
+
+def _say(names, path, module, waits, problem):
+    "One line for an import statement."
+    if problem:
+        print(f"{', '.join(names)}: from the course. {problem}.")
+        return
+    by_home: dict = {}
+    for name in names:
+        if name in HOME:
+            told, home = _whose(name, module, waits)
+            home = f"yours, from {path.name}" if home == "yours" else home
+            by_home.setdefault(home, []).append(told)
+    order = sorted(by_home, key=lambda home: (not home.startswith("yours"), home))
+    print("; ".join(f"{', '.join(by_home[home])}: {home}" for home in order))
+
+
+def __getattr__(name):
+    if name in LEFT_OUT:
+        raise ImportError(f"former_nb.yours has no {name}: {LEFT_OUT[name]}")
+    if name not in HOME:
+        raise AttributeError(f"module 'former_nb.yours' has no attribute {name!r}")
+    course = getattr(import_module(f"former_nb.{HOME[name]}"), name)
+    path = your_path()
+    if path is None:
+        return course
+    module, waits, problem = _read(path)
+    names = _imported_with(sys._getframe(1), name)
+    if name == names[0]:
+        _say(names, path, module, waits, problem)
+    if module is None or name not in waits or not _is_yours(name, waits[name]):
+        return course
+    yours = getattr(module, name)
+    return yours if waits[name] is None else _until_it_masks(yours, course)
+
+
+def __dir__():
+    return sorted([*__all__, *HOME])

@@ -1,0 +1,438 @@
+"""`former_nb.yours`: names from the reader's file where check has passed them; and `keep`, which
+writes answers into it. Every page that takes names from it runs twice and prints the same."""
+
+import ast
+import inspect
+import json
+import linecache
+import math
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from former_nb import check, fit, generate, keep, record_attention, yours
+from former_nb.attention.positions import LearnedPositions
+from former_nb.builds import passed
+from former_nb.builds.steps import right_module, right_order, right_source
+from former_nb.builds.your_file import NAMES, begin_file
+from former_nb.data.text import CharTokenizer, collate
+from former_nb.decoding.caches import KVCache
+from former_nb.models.block import Embedding, Stack
+from former_nb.models.generator import LanguageModel
+from former_nb.training.training_config import TrainingConfig
+
+ROOT = Path(__file__).resolve().parents[1]
+RIGHT = right_source()
+COURSE = {name: getattr(import_module(f"former_nb.{m}"), name) for name, m in yours.HOME.items()}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    "A working directory and records of one's own."
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORMER_NB_MINE", raising=False)
+    monkeypatch.setattr(passed, "_folder", lambda: tmp_path / "passed")
+    return tmp_path
+
+
+def save(source, steps=None, file="mine.py"):
+    "A file, noted as passed in all of its steps or in these."
+    Path(file).write_text(source, encoding="utf-8")
+    passed.note_passed(source, list(passed.digests(source)) if steps is None else steps)
+
+
+def first_lessons():
+    "The right file up to lesson 03, its attention without masks."
+    source = RIGHT.partition("# 05 ")[0]
+    begin, end = source.index("    if is_causal:"), source.index("    empty =")
+    return source[:begin] + source[end:]
+
+
+# ---------------------------------------------------------------- which names
+
+
+def test_each_definition_of_the_file_is_offered_or_left_out_for_a_reason():
+    assert sorted([*yours.HOME, *yours.LEFT_OUT]) == sorted(right_order())
+    for name, why in yours.LEFT_OUT.items():
+        with pytest.raises(ImportError, match=re.escape(f"has no {name}: {why}")):
+            getattr(yours, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        getattr(yours, "nothing")  # noqa: B009
+
+
+@pytest.mark.parametrize("name", yours.HOME)
+def test_what_is_offered_is_called_as_the_courses(name):
+    "The file's parameters are the first of the course's, with the same defaults."
+    mine, course = getattr(right_module(), name), COURSE[name]
+    pairs = [(mine, course)]
+    if isinstance(mine, type):
+        pairs.append((mine.forward, course.forward))
+    for ours, theirs in pairs:
+        a = list(inspect.signature(ours).parameters.values())
+        b = list(inspect.signature(theirs).parameters.values())
+        assert [p.name for p in a] == [p.name for p in b[: len(a)]]
+        assert all(p.default is not p.empty for p in b[len(a) :])
+        for p, q in zip(a, b):
+            is_attention = p.name == "attend"
+            assert is_attention or p.default == q.default
+
+
+def test_without_a_file_all_is_the_courses_and_nothing_is_said(capsys, monkeypatch):
+    from former_nb.yours import Block, attention
+
+    assert (Block, attention) == (COURSE["Block"], COURSE["attention"])
+    save(RIGHT)
+    for off in ("", "off", "OFF"):
+        monkeypatch.setenv("FORMER_NB_MINE", off)
+        from former_nb.yours import Block
+
+        assert Block is COURSE["Block"]
+    assert capsys.readouterr().out == ""
+
+
+def test_one_line_for_an_import_says_which_is_whose(capsys):
+    source = RIGHT.replace("F.gelu", "1 * F.gelu").partition("# 12 ")[0]
+    save(RIGHT)
+    Path("mine.py").write_text(source)
+    from former_nb.yours import (
+        Block,
+        FeedForward,
+        RMSNorm,
+        attention,
+    )
+
+    assert capsys.readouterr().out == (
+        "Block, attention: yours, from mine.py; RMSNorm: from the course; FeedForward: from the "
+        "course until check passes your FeedForward as it stands\n"
+    )
+    assert Block is not COURSE["Block"] and attention is not COURSE["attention"]
+    assert (FeedForward, RMSNorm) == (COURSE["FeedForward"], COURSE["RMSNorm"])
+    assert inspect.getsource(attention) in source
+
+
+def test_a_copy_of_the_file_is_passed_too_and_another_path_is_followed(capsys, monkeypatch):
+    save(RIGHT)
+    Path("copy.py").write_text("# a comment\n" + RIGHT)
+    monkeypatch.setenv("FORMER_NB_MINE", "copy.py")
+    from former_nb.yours import Stack
+
+    assert Stack is not COURSE["Stack"]
+    assert capsys.readouterr().out == "Stack: yours, from copy.py\n"
+
+
+@pytest.mark.parametrize(
+    "old, new, is_passed",
+    [
+        ("    scores = q @ k.mT", "    # a comment\n    scores = q @ k.mT", True),
+        ("PAD, BOS, EOS = 0, 1, 2", "PAD, BOS, EOS = 1, 0, 2", True),  # nothing to do with it
+        ("def attention(", "def attention_(", False),  # `attend=attention`
+        ("self.w_o(self.merge", "self.w_o(0 + self.merge", False),
+        ("    scores = q @ k.mT", "    scores = 2 * q @ k.mT", False),  # used by what it uses
+        ("import math\n", "import cmath as math\n", False),
+        ("# 05", "nn.Linear = nn.Identity\n\n# 05", False),  # may change anything
+        ("# 05", "def attention(q, k, v, mask=None, is_causal=False):\n    return v\n# 05", False),
+        ("# 05", "if True:\n    attention = max\n# 05", False),
+    ],
+)
+def test_a_name_is_passed_with_all_that_it_uses(old, new, is_passed):
+    save(RIGHT)
+    changed = RIGHT.replace(old, new, 1)
+    assert changed != RIGHT
+    waits = passed.first_open(changed)
+    assert (waits["MultiHeadAttention"] is None) == is_passed
+
+
+def test_attention_is_the_readers_before_it_can_mask_and_nothing_else_is(capsys):
+    source = first_lessons()
+    save(source, ["attention_weights", "attention", "MultiHeadAttention"])
+    from former_nb.yours import MultiHeadAttention, attention, attention_weights
+
+    assert capsys.readouterr().out == (
+        "attention without masks, attention_weights without masks: yours, from mine.py; "
+        "MultiHeadAttention: from the course until check passes your attention_weights with masks "
+        "as it stands\n"
+    )
+    q = torch.randn(2, 3, 4)
+    assert MultiHeadAttention is COURSE["MultiHeadAttention"]
+    assert attention.__wrapped__.__module__ == "former_nb_mine"
+    for rules in [(), (None, False), (None, True), (torch.ones(3, 3).tril().bool(),)]:
+        torch.testing.assert_close(attention(q, q, q, *rules), COURSE["attention"](q, q, q, *rules))
+        wanted = COURSE["attention_weights"](q, q, *rules)
+        torch.testing.assert_close(attention_weights(q, q, *rules), wanted)
+
+
+# ---------------------------------------------------------------- when it is run
+
+
+def test_a_file_is_run_only_after_something_passed_once_and_again_when_it_changed():
+    tail = '\nwith open("runs", "a") as out:\n    out.write("x")\n'
+    Path("mine.py").write_text(RIGHT + tail)
+    from former_nb.yours import Block
+
+    assert Block is COURSE["Block"] and not Path("runs").exists()
+    save(RIGHT + tail)
+    from former_nb.yours import Block, Stack
+
+    mine = Block
+    from former_nb.yours import Block
+
+    assert Path("runs").read_text() == "x" and Block is mine
+    save(RIGHT + tail + "\n# changed\n")
+    from former_nb.yours import Block
+
+    assert Path("runs").read_text() == "xx" and Block is not mine and Stack is not None
+
+
+@pytest.mark.parametrize(
+    "source, sentence",
+    [
+        (RIGHT + "\nx = = 3\n", "Python cannot read line"),
+        (
+            RIGHT + "\nraise SystemExit(3)\n",
+            "mine.py can't be imported: your code raised SystemExit",
+        ),
+        (RIGHT + "\nimport not_there\n", "No module named 'not_there', in line"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_told_in_one_line(source, sentence, capsys):
+    try:
+        save(source)
+    except SyntaxError:
+        pass
+    from former_nb.yours import Block, Stack
+
+    said = capsys.readouterr().out
+    assert (Block, Stack) == (COURSE["Block"], COURSE["Stack"])
+    assert said.startswith("Block, Stack: from the course. ") and sentence in said
+    assert said.count("\n") == 1
+
+
+def test_a_file_that_is_named_and_absent_is_told(capsys, monkeypatch):
+    monkeypatch.setenv("FORMER_NB_MINE", "other.py")
+    from former_nb.yours import Block
+
+    assert Block is COURSE["Block"] and "other.py, which isn't there" in capsys.readouterr().out
+
+
+def test_check_notes_what_is_right(capsys):
+    Path("mine.py").write_text(RIGHT.partition("def padding_mask")[0])
+    assert passed.first_open(Path("mine.py").read_text())["attention"] == "attention"
+    assert check("mine.py")
+    assert passed.first_open(Path("mine.py").read_text()) == dict.fromkeys(
+        ["attention_weights", "attention"]
+    )
+
+
+def test_where_nothing_can_be_noted_check_says_so(capsys, monkeypatch, here):
+    (here / "passed").write_text("a file in its place")
+    monkeypatch.setattr("former_nb.builds.your_file.judge_file", lambda file: [])
+    Path("mine.py").write_text("x = 1\n")
+    check("mine.py")
+    assert "Later pages won't know what is right" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- the reader's parts in the library
+
+
+def test_parts_of_the_file_train_write_and_are_recorded_in_a_model_of_the_library():
+    save(RIGHT)
+    from former_nb.yours import attention, make_block
+
+    torch.manual_seed(0)
+    tokenizer = CharTokenizer("abc")
+    embed = Embedding(tokenizer.vocab_size, 8, LearnedPositions(12, 8))
+    blocks = [make_block(8, 2, 12) for _ in range(2)]
+    assert type(blocks[0]).__module__ == "former_nb_mine"
+    model = LanguageModel(embed, Stack(blocks, nn.LayerNorm(8)))
+    batch = collate([[1, 4, 5, 6, 2], [1, 4, 2]])
+    history = fit(model, [batch], None, TrainingConfig(steps=2, lr=1e-3), progress=False)
+    assert len(history) >= 1
+    for cache in (None, KVCache(2), KVCache(2, attend=attention)):
+        assert generate(model, batch[0], 3, cache=cache).shape == (2, 7)
+    with record_attention(model) as maps, torch.no_grad():
+        model(batch[0], attention)
+    shapes = [tuple(weights.shape) for weights in maps.values()]
+    assert shapes == [(2, 2, 4, 4)] * 2
+
+
+# ---------------------------------------------------------------- keep
+
+number = count()
+
+
+def cell(source, **names):
+    "What a cell defines, its source where Python looks for it."
+    name = f"<cell {next(number)}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    space = {"__name__": "__main__", "torch": torch, "nn": nn, **names}
+    exec(compile(source, name, "exec"), space)
+    return space
+
+
+MERGE = """x = 1
+
+
+def my_merge(row, pair):
+    "Join pieces."
+    merged = []
+    for piece in row:
+        if merged and (merged[-1], piece) == pair:
+            merged[-1] = merged[-1] + piece
+        else:
+            merged.append(piece)
+    return merged
+"""
+
+
+def quiet(monkeypatch):
+    asked = []
+    monkeypatch.setattr("former_nb.builds.keeping.show_file", lambda *what: asked.append(what))
+    return asked
+
+
+def test_an_answer_goes_into_a_new_file_under_the_name_of_its_step(capsys, monkeypatch, here):
+    asked = quiet(monkeypatch)
+    assert keep(cell(MERGE)["my_merge"])
+    text = Path("mine.py").read_text()
+    assert text.startswith('"""The Transformer, as I derived it."""\n\nimport json\n')
+    assert text.endswith(MERGE.partition("\n\n\n")[2].replace("my_merge", "merge"))
+    assert asked == [(here / "mine.py", "15")]
+    assert capsys.readouterr().out == "merge is in mine.py.\n"
+    assert right_module().merge([*"aba"], ("a", "b")) == cell(text)["merge"]([*"aba"], ("a", "b"))
+
+
+def test_what_is_there_stays_and_an_open_definition_is_filled(capsys, monkeypatch):
+    quiet(monkeypatch)
+    begin_file("mine.py")
+    source = "def attention(q, k, v, mask=None, is_causal=False):\n    return v + shift\n"
+    assert keep(cell(source)["attention"])
+    text = Path("mine.py").read_text()
+    assert text.count("def attention(") == 1 and source in text and "def attention_weights" in text
+    assert "It uses shift, which the file doesn't have yet." in capsys.readouterr().out
+    assert not keep(cell(source.replace("v + ", "q + "))["attention"])
+    assert Path("mine.py").read_text() == text
+    assert "attention is in the file already and was left as it is" in capsys.readouterr().out
+
+
+def test_a_class_goes_before_the_program_of_another_file_and_ends_of_lines_stay(monkeypatch):
+    asked = quiet(monkeypatch)
+    program = 'if __name__ == "__main__":\r\n    print(1)\r\n'
+    Path("own.py").write_bytes(b"\xef\xbb\xbfimport torch\r\n\r\n\r\n" + program.encode())
+    source = (
+        "class Mine(nn.Module):\n    def forward(self, x):\n        return super().forward(x)\n"
+    )
+    assert keep(cell(source)["Mine"], "own.py")
+    data = Path("own.py").read_bytes().decode()
+    assert data.startswith("\ufeffimport torch\r\n") and data.endswith(program)
+    assert source.replace("\n", "\r\n") in data and data.count("\n") == data.count("\r\n")
+    assert asked == []  # it's no step
+
+
+@pytest.mark.parametrize(
+    "answer, sentence",
+    [
+        (3, "expected a function or class of yours, got int"),
+        (math.sin, "got builtin_function_or_method"),
+        (nn.Linear, "Linear is a library's"),
+        (COURSE["Block"], "Block is the course's"),
+        (cell("f = lambda x: x")["f"], "a lambda has no name"),
+        (cell("def f():\n    def g():\n        return 1\n    return g")["f"](), "no source of g"),
+        (cell("exec('def f(): return 1')")["f"], "no source of f"),
+        (cell("class Empty:\n    pass")["Empty"], "no function of its own"),
+    ],
+    ids=range(8),
+)
+def test_what_has_no_source_of_its_own_is_refused(answer, sentence, capsys):
+    assert not keep(answer)
+    said = capsys.readouterr().out
+    assert said.startswith("Not kept: ") and sentence in said and said.count("\n") == 1
+    assert not Path("mine.py").exists()
+
+
+def test_a_file_that_python_cannot_read_is_left(capsys):
+    Path("mine.py").write_text("x = = 1\n")
+    assert not keep(cell(MERGE)["my_merge"])
+    assert "mend that first" in capsys.readouterr().out
+    assert Path("mine.py").read_text() == "x = = 1\n"
+
+
+def test_half_of_a_file_is_never_written(monkeypatch):
+    begin_file("mine.py")
+    before = Path("mine.py").read_text()
+
+    def fail(*paths):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    assert not keep(cell(MERGE)["my_merge"])
+    assert Path("mine.py").read_text() == before
+    assert [path.name for path in Path().iterdir()] == ["mine.py"]
+
+
+# ---------------------------------------------------------------- the pages, both ways
+
+
+def taken():
+    "Page of the path -> the names that it takes from `former_nb.yours`."
+    found = {}
+    for path in sorted((ROOT / "nbs").glob("[01]?_*.ipynb")):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            source = "".join(cell["source"])
+            if cell["cell_type"] == "code" and "from former_nb.yours" in source:
+                for node in ast.parse(source).body:
+                    if getattr(node, "module", "") == "former_nb.yours":
+                        found[path.stem] = [alias.name for alias in node.names]
+    return found
+
+
+def test_no_exported_cell_takes_from_the_file():
+    for path in (ROOT / "former_nb").rglob("*.py"):
+        head = path.read_text(encoding="utf-8")
+        assert "yours import" not in head or "AUTOGENERATED" not in head[:400], path.name
+    assert len(taken()) >= 12
+
+
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+
+
+def agree(ours, theirs):
+    "Whether two texts are the same but for the last digit of their decimals, and tiny numbers."
+    if NUMBER.sub("#", ours) != NUMBER.sub("#", theirs):
+        return False
+    for a, b in zip(NUMBER.findall(ours), NUMBER.findall(theirs)):
+        decimals = len(a.partition("e")[0].partition(".")[2])
+        unit = 1.01 * 10.0**-decimals if "." in a and "e" not in a else 0.0
+        x, y = float(a), float(b)
+        if a != b and abs(x - y) > unit and not (abs(x) < 1e-5 and abs(y) < 1e-5):
+            return False
+    return True
+
+
+def test_every_page_prints_the_same_without_a_file_and_on_the_right_one(here, capsys):
+    save(RIGHT, [])
+    assert check("mine.py")
+    assert len(list((here / "passed").iterdir())) == len(NAMES)
+    pages = taken()
+    command = [sys.executable, "-W", "ignore", str(ROOT / "tests" / "printing_pages.py")]
+    command += [str(here / "passed"), *pages]
+    runs = []
+    for mine in ("off", str(here / "mine.py")):
+        env = os.environ | {"FORMER_NB_MINE": mine, "IN_TEST": "1", "FORMER_NB_DEVICE": "cpu"}
+        env |= {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
+        runs.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE))
+    without, with_file = (json.loads(run.communicate()[0]) for run in runs)
+    for page, names in pages.items():
+        line = f"{', '.join(names)}: yours, from mine.py\n"
+        assert [text for text, _ in with_file[page].values()].count(line) == 1, page
+        for key, (text, _) in without[page].items():
+            other = with_file[page][key][0]
+            assert "raised " not in text + other, (page, key, text, other)
+            assert agree(text, "" if other == line else other), (page, key, text, other)
