@@ -5,13 +5,25 @@ import pytest
 from course_tools import tool
 
 from former_nb.builds import right_file
-from former_nb.builds.milestones import load_mine
 from former_nb.builds.steps import RIGHT_FILE
+from former_nb.yours import load_mine
 
-RIGHT = RIGHT_FILE.read_text(encoding="utf-8")
-HALF = RIGHT.partition("# 07 ")[0]  # lessons 02 to 06
+HALF = RIGHT_FILE.read_text(encoding="utf-8").partition("# 07 ")[0]  # lessons 02 to 06
 order = tool("order")
 PAGES = [*order.MILESTONES.values(), *order.BUILDS.values()]
+
+
+@pytest.fixture
+def save(tmp_path, monkeypatch):
+    "Write a file that is the reader's."
+    file = tmp_path / "mine.py"
+    monkeypatch.setenv("FORMER_NB_MINE", str(file))
+
+    def write(source):
+        file.write_text(source, encoding="utf-8")
+        return file
+
+    return write
 
 
 def lines_of(capsys):
@@ -20,16 +32,16 @@ def lines_of(capsys):
 
 def test_without_a_file_a_page_runs_the_courses_own(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORMER_NB_MINE", raising=False)
     assert load_mine("06") is right_file
     assert lines_of(capsys) == [
         "There is no mine.py here, so this page runs the course's own file."
     ]
 
 
-def test_a_file_that_is_right_so_far_is_run(tmp_path, capsys):
-    file = tmp_path / "mine.py"
-    file.write_text(HALF, encoding="utf-8")
-    mine = load_mine("06", file)
+def test_a_file_that_is_right_so_far_is_run(save, capsys):
+    file = save(HALF)
+    mine = load_mine("06")
     assert mine.__file__ == str(file) and mine.Stack is not right_file.Stack
     assert lines_of(capsys) == ["This page runs your mine.py, which is right up to lesson 06."]
 
@@ -43,22 +55,18 @@ def test_a_file_that_is_right_so_far_is_run(tmp_path, capsys):
         ("class Stack", "class ", "line "),
     ],
 )
-def test_a_file_with_something_to_mend_waits_and_the_page_says_what(
-    old, new, words, tmp_path, capsys
-):
+def test_a_file_with_something_to_mend_waits_and_the_page_says_what(old, new, words, save, capsys):
     assert old in HALF
-    file = tmp_path / "mine.py"
-    file.write_text(HALF.replace(old, new), encoding="utf-8")
-    assert load_mine("06", file) is right_file
+    save(HALF.replace(old, new))
+    assert load_mine("06") is right_file
     first, second = lines_of(capsys)
     assert first.startswith("mine.py isn't right up to lesson 06 yet. ") and words in first
     assert second == "So this page runs the course's own file."
 
 
-def test_later_lessons_may_be_open(tmp_path, capsys):
-    file = tmp_path / "mine.py"
-    file.write_text(HALF, encoding="utf-8")
-    assert load_mine("07", file) is right_file
+def test_what_a_page_needs_may_not_be_open(save, capsys):
+    save(HALF)
+    assert load_mine("07") is right_file
     assert "Letters: not written yet." in capsys.readouterr().out
 
 
