@@ -18,7 +18,6 @@ from ..base.ranges import ZERO_OR_MORE, Range, check_fields
 from .config import BIASES, TransformerConfig
 
 __all__ = [
-    "SCALINGS",
     "scale_frequencies",
     "EmbedNorm",
     "HubConfig",
