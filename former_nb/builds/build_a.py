@@ -21,7 +21,6 @@ __all__ = [
     "REFUSED",
     "SIGNATURES",
     "TESTS",
-    "judge_a",
 ]
 
 # All sizes of a test differ, so that no axis is taken for another.

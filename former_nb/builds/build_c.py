@@ -16,11 +16,8 @@ from ..base.exercises import MistakeError, exercise
 from .process import Test, run_tests, show_results
 
 __all__ = [
-    "KEYS",
     "PARTS",
     "TESTS",
-    "row_key",
-    "judge_c",
 ]
 
 PARTS = ("train", "valid", "test")

@@ -37,11 +37,8 @@ from ..base.source import name_line, parse_source
 
 __all__ = [
     "LIMIT",
-    "MEMORY",
     "Test",
-    "check_file",
     "load_file",
-    "blame_line",
     "run_tests",
     "run_file",
     "show_results",
