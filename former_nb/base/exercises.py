@@ -18,7 +18,6 @@ import torch
 
 __all__ = [
     "Exercise",
-    "EXERCISES",
     "exercise",
     "diagnose",
     "diagnose_each",
@@ -27,7 +26,6 @@ __all__ = [
     "clean_message",
     "explain_error",
     "usual_mistake",
-    "find_exercise",
     "check",
     "begin_file",
     "hint",
