@@ -43,7 +43,10 @@ def edited_file(
 
 def read_mistakes(
     name: str,  # of a TOML file of this folder
-) -> dict[str, tuple[tuple[str, str], ...]]:  # sentence -> edits (old, new)
+) -> dict[str, dict[str, tuple[tuple[str, str], ...]]]:  # table -> sentence -> edits (old, new)
     "The mistakes of a file, in its order."
     text = Path(__file__).with_name(name).read_text(encoding="utf-8")
-    return {sentence: tuple(edits.items()) for sentence, edits in tomllib.loads(text).items()}
+    return {
+        table: {sentence: tuple(edits.items()) for sentence, edits in mistakes.items()}
+        for table, mistakes in tomllib.loads(text).items()
+    }

@@ -23,8 +23,9 @@ __all__ = [
 ]
 
 RIGHT_FILE = Path(__file__).with_name("right_decoder.py")
-MISTAKES = read_mistakes("decoder_mistakes.toml")
-GENERATE_MISTAKES = read_mistakes("generate_mistakes.toml")
+TABLES = read_mistakes("decoder_mistakes.toml")
+MISTAKES = TABLES["logits"]  # sentence -> edits
+GENERATE_MISTAKES = TABLES["generate"]
 
 
 @dataclass(frozen=True)
