@@ -18,6 +18,7 @@ import torch
 
 __all__ = [
     "Exercise",
+    "EXERCISES",
     "exercise",
     "diagnose",
     "diagnose_each",
@@ -26,6 +27,7 @@ __all__ = [
     "clean_message",
     "explain_error",
     "usual_mistake",
+    "find_exercise",
     "check",
     "begin_file",
     "hint",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-__all__ = ["EDITS", "Place", "find_place"]
+__all__ = ["EDITS", "Place", "small_edits", "find_place"]
 
 EDITS = 3000  # of one definition that are tried; a number, so that a verdict is the same twice
 SECONDS = 6.0  # after which no further edit is tried, whatever an answer does
