@@ -24,18 +24,23 @@ import torch
 from torch import nn
 
 from ..base.exercises import MistakeError, clean_message, diagnose, usual_mistake
-from .edits import load_source
 from .search import EDITS, find_place
 
 __all__ = [
+    "RIGHT_FILE",
     "NOT_WRITTEN",
+    "Mistake",
+    "Step",
     "STEPS",
     "step",
     "Draw",
     "same_weights",
     "unchanged",
+    "right_source",
     "defined_names",
+    "right_module",
     "right_order",
+    "edited_module",
     "judge_step",
 ]
 
@@ -161,6 +166,13 @@ def right_source() -> str:
     return RIGHT_FILE.read_text(encoding="utf-8")
 
 
+def _module(source, name):
+    "Source as a module of its own, that nobody can import."
+    module = ModuleType(name)
+    exec(compile(source, name, "exec"), module.__dict__)
+    return module
+
+
 def _is_open(node):
     "Whether there is nothing in a definition but three dots, and words about it."
     lines = [part.value for part in node.body if isinstance(part, ast.Expr)]
@@ -186,7 +198,7 @@ def defined_names(
 @functools.cache
 def right_module() -> ModuleType:
     "The right file, loaded."
-    return load_source(right_source(), "right_file")
+    return _module(right_source(), "right_file")
 
 
 @functools.cache
@@ -222,7 +234,7 @@ def edited_module(
             before = before.replace(mistake.old, mistake.new)
         else:
             raise ValueError(f"{name}: expected {mistake.old!r} once")
-    return load_source(before + text + behind, "edited_file")
+    return _module(before + text + behind, "edited_file")
 
 
 # ---------------------------------------------------------------- answers

@@ -29,6 +29,7 @@ __all__ = [
     "Verdict",
     "begin_file",
     "judge_file",
+    "say_verdicts",
     "is_right_so_far",
     "show_file",
 ]
