@@ -304,11 +304,11 @@ def check_seam(
 ) -> None:
     "Raise `TypeError` unless the first is a tensor or None, and the second can be called."
     if not (mask is None or isinstance(mask, torch.Tensor)):
-        wanted = "a tensor or None, and a function by name, as in layer(x, attend=function)"
-        raise TypeError(f"mask: expected {wanted}, got {_came(mask)}")
+        expected = "a tensor or None, and a function by name, as in layer(x, attend=function)"
+        raise TypeError(f"mask: expected {expected}, got {_came(mask)}")
     if not callable(attend):
-        wanted = "a function such as `attention`"
-        raise TypeError(f"attend: expected {wanted}, got {_came(attend)}")
+        expected = "a function such as `attention`"
+        raise TypeError(f"attend: expected {expected}, got {_came(attend)}")
 
 
 def check_attended(
@@ -319,6 +319,8 @@ def check_attended(
     tensor = isinstance(y, torch.Tensor)
     if tensor and y.shape == q.shape:
         return
-    wanted = f"a function that gives a tensor of shape {tuple(q.shape)}, as its q has"
+    expected = f"a function that gives a tensor of shape {tuple(q.shape)}, as its q has"
     error = ValueError if tensor else TypeError
-    raise error(f"attend: expected {wanted}, got {tuple(y.shape) if tensor else type(y).__name__}")
+    raise error(
+        f"attend: expected {expected}, got {tuple(y.shape) if tensor else type(y).__name__}"
+    )

@@ -459,8 +459,10 @@ def _block_weights(block):
     "The weights of a reader's block, under the names of the right file."
     wide, narrow = _two_linears(block.ff)
     parts = {f"attention.{name}": getattr(block.attention, name) for name in HEADS}
-    parts |= {"ff.0": wide, "ff.2": narrow}
-    parts |= {name: getattr(block, name) for name in ("norm_attention", "norm_ff")}
+    parts["ff.0"] = wide
+    parts["ff.2"] = narrow
+    parts["norm_attention"] = block.norm_attention
+    parts["norm_ff"] = block.norm_ff
     return _weights_of(parts)
 
 
@@ -599,11 +601,11 @@ def _check_blocks(stack):
     if len({id(block) for block in blocks}) < N_LAYERS:
         raise MistakeError("all blocks are one and the same; each has weights of its own")
     registered = {id(parameter) for parameter in stack.parameters()}
-    weights = [parameter for block in blocks for parameter in block.parameters()]
-    if any(id(parameter) not in registered for parameter in weights):
-        raise MistakeError(
-            "the stack doesn't know the weights of its blocks; put them in an nn.ModuleList"
-        )
+    for block in blocks:
+        if any(id(parameter) not in registered for parameter in block.parameters()):
+            raise MistakeError(
+                "the stack doesn't know the weights of its blocks; put them in an nn.ModuleList"
+            )
     parts = {f"blocks[{i}]": block for i, block in enumerate(blocks)}
     parts["norm"] = _part(stack, "Stack", "norm")
     _check_shared(stack, parts)

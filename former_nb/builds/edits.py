@@ -46,7 +46,7 @@ def read_mistakes(
 ) -> dict[str, dict[str, tuple[tuple[str, str], ...]]]:  # table -> sentence -> edits (old, new)
     "The mistakes of a file, in its order."
     text = Path(__file__).with_name(name).read_text(encoding="utf-8")
-    return {
-        table: {sentence: tuple(edits.items()) for sentence, edits in mistakes.items()}
-        for table, mistakes in tomllib.loads(text).items()
-    }
+    tables = {}
+    for table, mistakes in tomllib.loads(text).items():
+        tables[table] = {sentence: tuple(edits.items()) for sentence, edits in mistakes.items()}
+    return tables

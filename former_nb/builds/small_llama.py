@@ -41,8 +41,11 @@ class Checkpoint:
         *mistakes: str,  # keys of MISTAKES
     ) -> torch.Tensor:  # (B, T, vocab_size)
         "Logits. Raises `ValueError` for mistakes that don't go together."
-        edits = [edit for mistake in mistakes for edit in MISTAKES[mistake]]
-        return edited_file(RIGHT_FILE, tuple(edits)).Decoder(self.config, self.weights)(tokens)
+        edits = []
+        for mistake in mistakes:
+            edits += MISTAKES[mistake]
+        decoder = edited_file(RIGHT_FILE, tuple(edits)).Decoder(self.config, self.weights)
+        return decoder(tokens)
 
     def generate(
         self,
