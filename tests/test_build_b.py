@@ -15,10 +15,15 @@ from torch.testing import assert_close
 from former_nb.base.exercises import MistakeError, check
 from former_nb.base.files import SHIPPED
 from former_nb.builds import build_b
-from former_nb.builds.llama import MISTAKES as NAMED
-from former_nb.builds.llama import greedy, read_checkpoint, write_checkpoint
 from former_nb.builds.process import load_file as load_python
 from former_nb.builds.process import run_file, run_tests
+from former_nb.builds.small_llama import (
+    GENERATE_MISTAKES,
+    MISTAKES,
+    RIGHT_FILE,
+    read_checkpoint,
+    write_checkpoint,
+)
 from former_nb.saving import hub_files
 from former_nb.saving.hub_files import SMOLLM2, HubModel, fetch_model
 from former_nb.saving.hugging_face import list_tensors
@@ -605,8 +610,8 @@ def test_a_table_of_angles_that_is_too_short_is_found(save):
 # ---------------------------------------------------------------- what we compare with
 
 
-def test_each_mistake_gives_other_logits_than_the_right_ones(tmp_path):
-    "On one of the checkpoints that the tests write, and by more than rounding."
+def test_each_edit_of_the_right_file_gets_its_own_name(tmp_path):
+    "On one of the checkpoints that the tests write: it gives other logits, and they are its own."
     checkpoints = [
         {},
         {"rope_theta": 300.0, "num_hidden_layers": 12, "size": 2.0},
@@ -614,20 +619,34 @@ def test_each_mistake_gives_other_logits_than_the_right_ones(tmp_path):
         {"num_key_value_heads": 2},
         {"head_dim": 8, "num_key_value_heads": 3},
     ]
-    seen = set()
+    unnamed = list(MISTAKES)
     for settings in checkpoints:
         llama = write_checkpoint(tmp_path, **settings)
         tokens = torch.randint(37, (2, 7), generator=torch.Generator().manual_seed(1))
-        right = llama(tokens)
-        for mistake in NAMED:
+        given = {"right": llama(tokens)}
+        for mistake in MISTAKES:
             try:
-                far = (llama(tokens, mistake) - right).abs().max() / right.std()
+                given[mistake] = llama(tokens, mistake)
             except RuntimeError:  # these sizes do not allow it
                 continue
-            if far > 10 * build_b.EXACT:
-                seen.add(mistake)
+            same = (m for m in given if build_b._far(given[mistake], given[m]) < build_b.EXACT)
+            if mistake in unnamed and next(same) == mistake:
+                unnamed.remove(mistake)
     # only differences of positions count, unless values are turned, too
-    assert seen == set(NAMED) - {"positions from 1"}
+    assert unnamed == [build_b.LATE]
+
+
+@pytest.mark.parametrize("mistake", GENERATE_MISTAKES)
+def test_each_edit_of_the_right_loop_gets_its_own_name(tmp_path, mistake):
+    llama = write_checkpoint(tmp_path, seed=3, num_key_value_heads=2, rope_theta=50.0)
+    tokens = torch.randint(37, (3, 6), generator=torch.Generator().manual_seed(4))
+    wrong = llama.generate(tokens, build_b.NEW, mistake)
+    said = build_b._judge_generated(lambda model, tokens, n: wrong, None, llama, tokens)
+    assert said == mistake
+
+
+def test_the_right_file_is_that_of_the_solutions_page():
+    assert RIGHT_FILE.read_text(encoding="utf-8").endswith(f'"""\n\n{DECODER}')
 
 
 CHECKPOINTS = [
@@ -665,7 +684,7 @@ def test_the_model_that_ships_is_read_by_transformers_and_by_us():
         assert_close(ours(tokens), logits, atol=1e-3, rtol=1e-4)
     assert_close(read_checkpoint(FOLDER)(tokens), logits, atol=1e-3, rtol=1e-4)
     written = theirs.generate(tokens, max_new_tokens=30, do_sample=False, eos_token_id=None)
-    assert torch.equal(greedy(read_checkpoint(FOLDER), tokens, 30), written)
+    assert torch.equal(read_checkpoint(FOLDER).generate(tokens, 30), written)
 
 
 def test_without_eps_the_model_that_ships_hardly_changes_as_the_solution_says():
@@ -674,7 +693,7 @@ def test_without_eps_the_model_that_ships_hardly_changes_as_the_solution_says():
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(3, 1024, (8, 32), generator=generator)
     right = llama(tokens)
-    far = (llama(tokens, "no eps") - right).abs().max() / right.std()
+    far = (llama(tokens, "rms_norm_eps is not added") - right).abs().max() / right.std()
     assert build_b.EXACT < far < 0.01
 
 

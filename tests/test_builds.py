@@ -522,6 +522,25 @@ def test_a_hundred_mistakes_are_planted_in_every_test():
     assert {number for _, _, number, _ in MISTAKES} == set(range(1, 13))
 
 
+def test_the_right_encoder_is_that_of_the_solutions_page():
+    assert build_a.RIGHT_FILE.read_text(encoding="utf-8").endswith(f'"""\n\n{ENCODER}')
+
+
+EDITS = [
+    (sentence, edits) for table in build_a.MISTAKES.values() for sentence, edits in table.items()
+]
+
+
+@pytest.mark.parametrize("sentence, edits", EDITS, ids=[sentence for sentence, _ in EDITS])
+def test_each_edit_of_the_right_encoder_gets_its_own_name(save, sentence, edits):
+    text = ENCODER
+    for old, new in edits:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    problems = [result for result in judged(save(text)) if result]
+    assert sentence in problems[0], problems
+
+
 @pytest.mark.parametrize("name", build_a.SIGNATURES)
 def test_a_name_that_is_missing_is_named(save, name):
     text = re.sub(rf"^(def|class) {name}\b", rf"\1 other_{name}", ENCODER, count=1, flags=re.M)

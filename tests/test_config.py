@@ -1,6 +1,7 @@
 """The configurations: what their names mean, JSON and back, refusals, how the weights start."""
 
 import json
+import math
 from dataclasses import asdict, fields, replace
 
 import pytest
@@ -13,7 +14,10 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.base.ranges import Range
 from former_nb.decoding.decode_step import gated
+from former_nb.decoding.sampling import SETTINGS
+from former_nb.models import hub_config
 from former_nb.models.build import (
     FUNCTIONS,
     POSITION_KINDS,
@@ -36,6 +40,7 @@ from former_nb.models.hub_config import HubConfig, as_hub_config, make_config, s
 from former_nb.models.initialization import init_weights
 from former_nb.models.modern_decoder import GroupedQueryAttention
 from former_nb.models.pretrained import check_memory
+from former_nb.training import training_config
 
 SIZES = dict(vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0)
 CONFIG, HUB = TransformerConfig(**SIZES), HubConfig(**SIZES)
@@ -269,3 +274,24 @@ def test_rotary_tables_count_as_memory():
     config = replace(HUB, positions="rotary", max_len=10**9, d_k=64)
     with pytest.raises(ValueError, match="max_len = 1,000,000,000.*expected at most"):
         LanguageModel.from_config(config)
+
+
+# ---------------------------------------------------------------- ranges
+
+TABLES = {"training": training_config.RULES, "sampling": SETTINGS, "hub": hub_config.RULES}
+RANGES = {
+    f"{table}: {name}": (name, rule)
+    for table, rules in TABLES.items()
+    for name, rule in rules.items()
+    if isinstance(rule, Range)
+}
+
+
+@pytest.mark.parametrize("row", RANGES)
+def test_each_range_of_a_setting_says_what_it_takes_and_takes_nothing_odd(row):
+    name, numbers = RANGES[row]
+    assert numbers.words.startswith("a whole number" if numbers.whole else "a number")
+    for value in (math.nan, math.inf, -math.inf, -1, "1", True, [1], 1j):
+        refuses(lambda: numbers.check(name, value), (TypeError, ValueError), name, repr(value))
+    with pytest.raises(ValueError, match=f"{name}: expected {numbers.words}, got 'x'"):
+        numbers.check(name, "x", ValueError)

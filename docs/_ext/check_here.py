@@ -48,6 +48,7 @@ MODULES = (  # of the course, for these pages
     "base/core.py",
     "base/exercises.py",
     "base/guards.py",
+    "base/ranges.py",
     "checks/__init__.py",
     "checks/lesson_0[1-57].py",
     "data/__init__.py",

@@ -12,8 +12,6 @@ __all__ = [
     "merge_masks",
     "repeat_kv",
     "full_mask",
-    "ShortRowsInFloat32",
-    "is_short",
     "masked_kernels",
 ]
 

@@ -27,13 +27,11 @@ from .guards import check_that, check_type
 
 __all__ = [
     "CHECKPOINT",
-    "VERSION",
     "atomic_write",
     "checksum",
     "as_json",
     "write_tensors",
     "write_checkpoint",
-    "TYPES",
     "read_header",
     "read_tensor",
     "read_safetensors",

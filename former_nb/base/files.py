@@ -35,8 +35,6 @@ __all__ = [
     "read_text",
     "LONGEST",
     "read_names",
-    "MOST",
-    "DEEPEST",
     "open_regular",
     "read_bytes",
     "parse_json",

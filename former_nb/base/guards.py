@@ -5,11 +5,11 @@ everything that people import checks what it is given, once, where it is called;
 trust it. Every error names the argument, what was expected and what came.
 """
 
-import math
-from numbers import Integral, Real
 from typing import Any
 
 import torch
+
+from .ranges import NUMBER, SHARE, WHOLE, Range, check_choice, check_that
 
 __all__ = [
     "check_that",
@@ -35,19 +35,6 @@ __all__ = [
 ]
 
 
-def check_that(
-    fits: bool,  # whether the argument is what it should be
-    name: str,  # what the error calls it
-    wanted: str,  # what it should be, in words
-    value,  # what came
-    error: type[Exception] = ValueError,  # of which kind
-) -> None:
-    "Raise `error`, with the sentence that all guards share, unless the argument fits."
-    if not fits:
-        came = " ".join(f"{value!r:.200}".split())  # a tensor takes several lines
-        raise error(f"{name}: expected {wanted}, got {came}")
-
-
 LARGEST = 2**63 - 1  # what PyTorch's integers hold
 
 
@@ -58,26 +45,29 @@ def check_int(
     most: int | None = LARGEST,  # the largest; None accepts any
 ) -> None:
     "Raise `TypeError` unless `value` is a whole number, `ValueError` outside `least` to `most`."
-    # torch.SymInt is a size that torch.export leaves open
-    whole = isinstance(value, (Integral, torch.SymInt)) and not isinstance(value, bool)
-    fits = whole and (least is None or value >= least)  # type: ignore[operator]
-    wanted = "a whole number" if least is None else f"a whole number of {least} or more"
-    if fits and most is not None and isinstance(value, Integral) and abs(int(value)) > most:
-        fits, wanted = False, f"{wanted}, at most {most:,}"
-    check_that(fits, name, wanted, value, ValueError if whole else TypeError)
+    if isinstance(value, torch.SymInt):  # a size that torch.export leaves open
+        return
+    numbers = WHOLE
+    if least is not None:
+        numbers = Range(f"a whole number of {least} or more", lambda x: x >= least, whole=True)
+    numbers.check(name, value)
+    if most is not None:
+        check_that(abs(value) <= most, name, f"{numbers.words}, at most {most:,}", value)
 
 
 def check_number(
     name: str,  # what the error calls it
     value,  # what came
-    least: float = -math.inf,  # the smallest number that is accepted
-    most: float = math.inf,  # the largest
+    least: float | None = None,  # the smallest number that is accepted; None accepts any
+    most: float | None = None,  # the largest
 ) -> None:
     "Raise `TypeError` unless `value` is a number, `ValueError` for NaN, or one outside the range."
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    wanted = f"a number from {least:g} to {most:g}"
-    error = ValueError if number else TypeError
-    check_that(number and least <= value <= most, name, wanted, value, error)
+    numbers = NUMBER
+    if least is not None:
+        numbers = Range(f"a number of {least:g} or more", lambda x: x >= least)
+    if most is not None:
+        numbers = Range(f"a number from {least:g} to {most:g}", lambda x: least <= x <= most)
+    numbers.check(name, value)
 
 
 def check_ints(
@@ -105,9 +95,7 @@ def check_share(
     value,  # what came
 ) -> None:
     "Raise `TypeError` unless `value` is a number, `ValueError` unless 0 <= value < 1."
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    error = ValueError if number else TypeError
-    check_that(number and 0 <= value < 1, name, f"a number, 0 <= {name} < 1", value, error)
+    SHARE.check(name, value)
 
 
 def check_heads(
@@ -123,16 +111,6 @@ def check_heads(
     check_ints(d_model=d_model, d_k=1 if d_k is None else d_k)
     check_multiple("n_heads", n_heads, "n_kv_heads", n_heads if n_kv_heads is None else n_kv_heads)
     check_share("dropout", dropout)
-
-
-def check_choice(
-    name: str,  # what the error calls it
-    value,  # what came
-    choices,
-) -> None:
-    "Raise `ValueError` unless `value` is one of the choices and of their type."
-    fits = any(type(value) is type(choice) and value == choice for choice in choices)
-    check_that(fits, name, f"one of {list(choices)}", value)
 
 
 def check_type(
@@ -326,11 +304,11 @@ def check_seam(
 ) -> None:
     "Raise `TypeError` unless the first is a tensor or None, and the second can be called."
     if not (mask is None or isinstance(mask, torch.Tensor)):
-        wanted = "a tensor or None, and a function by name, as in layer(x, attend=function)"
-        raise TypeError(f"mask: expected {wanted}, got {_came(mask)}")
+        expected = "a tensor or None, and a function by name, as in layer(x, attend=function)"
+        raise TypeError(f"mask: expected {expected}, got {_came(mask)}")
     if not callable(attend):
-        wanted = "a function such as `attention`"
-        raise TypeError(f"attend: expected {wanted}, got {_came(attend)}")
+        expected = "a function such as `attention`"
+        raise TypeError(f"attend: expected {expected}, got {_came(attend)}")
 
 
 def check_attended(
@@ -341,6 +319,8 @@ def check_attended(
     tensor = isinstance(y, torch.Tensor)
     if tensor and y.shape == q.shape:
         return
-    wanted = f"a function that gives a tensor of shape {tuple(q.shape)}, as its q has"
+    expected = f"a function that gives a tensor of shape {tuple(q.shape)}, as its q has"
     error = ValueError if tensor else TypeError
-    raise error(f"attend: expected {wanted}, got {tuple(y.shape) if tensor else type(y).__name__}")
+    raise error(
+        f"attend: expected {expected}, got {tuple(y.shape) if tensor else type(y).__name__}"
+    )

@@ -1,11 +1,13 @@
 """Build A: twelve tests of an encoder that a reader has written in one file.
 
 Each test compares with former_nb or with PyTorch's own layers on copied weights. If the numbers
-differ, it computes what the likely mistakes give and names the one that matches.
+differ, the likely mistakes are tried one after the other, each an edit of the right file, and the
+first that gives the reader's numbers is named.
 """
 
 import inspect
 from functools import partial
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +16,7 @@ from torch import nn
 from ..attention.dot_product import attention, attention_weights
 from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import MistakeError, call_answer, diagnose, exercise, explain_error
+from .edits import edited_file, read_mistakes
 from .process import Test, run_file, show_results
 
 __all__ = [
@@ -21,7 +24,6 @@ __all__ = [
     "REFUSED",
     "SIGNATURES",
     "TESTS",
-    "judge_a",
 ]
 
 # All sizes of a test differ, so that no axis is taken for another.
@@ -36,6 +38,9 @@ D_FF = 20
 VOCAB = 11
 MAX_LEN = 9
 N_LAYERS = 3
+
+RIGHT_FILE = Path(__file__).with_name("right_encoder.py")
+MISTAKES = read_mistakes("encoder_mistakes.toml")  # definition -> sentence -> edits
 
 EXAMPLE = "encoder.py"  # how the page calls the reader's file
 REFUSED = ("former_nb",)  # what it may not import
@@ -184,14 +189,38 @@ def _copy(to, part, what):
         to.bias.copy_(part.bias)
 
 
-def _name(answer, right, mistakes):
-    "None if the answer is right, the sentence of the mistake that gives it, or how it differs."
+def _filled(layer, weights):
+    "A layer of the right file, or of an edited one, with these weights by name."
+    layer.load_state_dict(weights)
+    return layer.eval().requires_grad_(False)
+
+
+def _weights_of(parts):
+    "The weights of linear layers and norms, name -> part, as a state dict."
+    weights = {}
+    for name, part in parts.items():
+        weights[f"{name}.weight"] = part.weight.detach()
+        weights[f"{name}.bias"] = part.bias.detach()
+    return weights
+
+
+def _name(answer, right, definition, ask):
+    """None if the answer is right, the sentence of the mistake that gives it, or how it differs.
+
+    `ask` gives what a file answers. The mistakes are those of the definition and of what it calls.
+    """
     if isinstance(answer, torch.Tensor) and answer.shape == right.shape:
         if torch.allclose(answer, right, rtol=1e-4, atol=1e-5):
             return None
-    for sentence, wrong in mistakes:
-        if diagnose(answer, wrong) is None:
-            return sentence
+    tables = list(MISTAKES)
+    for table in tables[tables.index(definition) :]:
+        for sentence, edits in MISTAKES[table].items():
+            try:
+                wrong = ask(edited_file(RIGHT_FILE, edits))
+            except Exception:  # noqa: BLE001, a mistake that can't be made with these inputs
+                continue
+            if diagnose(answer, wrong) is None:
+                return sentence
     return diagnose(answer, right)
 
 
@@ -230,143 +259,50 @@ def _padding():  # (B, 1, 1, S), the first row ends in three pads
     return mask
 
 
-def _past(shift=0):  # (T, S); 0 is the bottom right
-    return torch.ones(T, S, dtype=torch.bool).tril(S - T + shift)
+def _without_nan(given):
+    "Zeros in place of NaN: rows without a key are another test's."
+    return given.nan_to_num(0.0) if isinstance(given, torch.Tensor) else given
 
 
-def _hide(scores, allowed):
-    "Weights of the allowed keys, and zeros for a query that has none."
-    hidden = scores.masked_fill(~allowed, float("-inf"))
-    return hidden.softmax(dim=-1).nan_to_num(0.0)
+def _compare_weights(module, q, k, sentences=None, **options):
+    "Name what is wrong with `attention_weights`."
+    given = _call(module, "attention_weights", q, k, sentences=sentences, **options)
+    if isinstance(given, torch.Tensor) and given.dim() > q.dim():
+        return (
+            f"your mask gets one axis too many; it comes with {options['mask'].dim()} axes, which "
+            "broadcast to (B, h, T, S) as they are"
+        )
+    right = attention_weights(q, k, **options)
+
+    def ask(file):
+        return _without_nan(file.attention_weights(q, k, **options))
+
+    return _name(_without_nan(given), right, "attention_weights", ask)
 
 
 def judge_weights(module):
     "Scores, their scale, and the axis of the softmax."
-    q, k = _queries_keys()
-    dot = q @ k.mT
-    scores = dot / D_K**0.5
-    mistakes = [
-        ("the scores are not divided by √d_k", dot.softmax(-1)),
-        ("you divide by d_k; it's the root, √d_k", (dot / D_K).softmax(-1)),
-        (
-            "you divide by √d_model, the width of all heads; a dot product has d_k terms",
-            (dot / (H * D_K) ** 0.5).softmax(-1),
-        ),
-        ("you multiply by √d_k; divide", (dot * D_K**0.5).softmax(-1)),
-        ("you divide by the root of the number of keys; it's √d_k", (dot / S**0.5).softmax(-1)),
-        ("you divide by the root of the number of queries; it's √d_k", (dot / T**0.5).softmax(-1)),
-        ("you divide by √d_k after the softmax; divide the scores", dot.softmax(-1) / D_K**0.5),
-        ("the softmax runs over the queries; the keys are the last axis", scores.softmax(-2)),
-        ("the softmax runs over the heads; the keys are the last axis", scores.softmax(1)),
-        ("the softmax runs over the batch; the keys are the last axis", scores.softmax(0)),
-        ("those are the scores; the softmax is still to come", scores),
-        ("those are the scores, not divided; the softmax is still to come", dot),
-        ("those are logarithms of the weights; softmax, not log_softmax", scores.log_softmax(-1)),
-        ("queries and keys are exchanged; a row belongs to a query", scores.mT.softmax(-1)),
-        (
-            "the future is hidden, although is_causal is False",
-            _hide(scores, _past()),
-        ),
-    ]
-    given = _call(module, "attention_weights", q, k, sentences=TRANSPOSE_ERRORS)
-    return _name(given, attention_weights(q, k), mistakes)
+    return _compare_weights(module, *_queries_keys(), sentences=TRANSPOSE_ERRORS)
 
 
 def judge_mask(module):
     "A boolean mask, True = may attend."
     q, k = _queries_keys()
-    scores = q @ k.mT / D_K**0.5
-    plain = scores.softmax(-1)
-
-    def problem(mask):
-        ones = mask.float()
-        weights = _hide(scores, mask)
-        fewer = (q @ k.mT).masked_fill(~mask, float("-inf")).softmax(-1)
-        mistakes = [
-            ("the mask is inverted; True means may attend", _hide(scores, ~mask)),
-            ("the mask is not used", plain),
-            (
-                "you add the mask to the scores, as if True were 1; fill them with -inf where it's "
-                "False",
-                (scores + ones).softmax(-1),
-            ),
-            (
-                "a hidden score becomes 0, and e^0 is 1; fill it with -inf",
-                (scores * ones).softmax(-1),
-            ),
-            (
-                "you hide weights after the softmax, so a row no longer sums to 1; hide the scores",
-                plain * ones,
-            ),
-            (
-                "you hide the allowed weights after the softmax; hide the other scores, before it",
-                plain * (1 - ones),
-            ),
-            ("the scores are not divided by √d_k if there is a mask", fewer.nan_to_num(0.0)),
-        ]
-        given = _call(module, "attention_weights", q, k, mask=mask)
-        if isinstance(given, torch.Tensor):
-            if given.dim() > scores.dim():
-                return (
-                    f"your mask gets one axis too many; it comes with {mask.dim()} axes, which "
-                    "broadcast to (B, h, T, S) as they are"
-                )
-            given = given.nan_to_num(0.0)  # rows without a key are another test's
-        return _name(given, weights, mistakes)
 
     def wide():
-        sentence = problem(_padding())
+        sentence = _compare_weights(module, q, k, mask=_padding())
         return sentence and f"with a mask (B, 1, 1, S): {sentence}"
 
-    return _first(lambda: problem(_some_mask()), wide)
-
-
-def _causal_mistakes(give):
-    "Sentences and what `give(allowed)` makes of wrong tables of the past, (T, S)."
-    return [
-        ("is_causal is not used", give(torch.ones(T, S, dtype=torch.bool))),
-        (
-            "is_causal is aligned at the top left; the last query is at the last key, so "
-            "tril(S - T)",
-            give(_past(T - S)),
-        ),
-        ("the diagonal is missing; a query may attend to its own position", give(_past(-1))),
-        ("one key too many: query i may attend to key j only if j <= i + S - T", give(_past(1))),
-        ("the past is hidden and the future open; tril, not triu", give(~_past(-1))),
-        ("the past and the position itself are hidden; the mask is inverted", give(~_past())),
-        (
-            "the past is hidden and the future open, and aligned at the top left",
-            give(~_past(T - S - 1)),
-        ),
-        ("the mask is inverted, and aligned at the top left", give(~_past(T - S))),
-    ]
+    return _first(lambda: _compare_weights(module, q, k, mask=_some_mask()), wide)
 
 
 def judge_causal(module):
-    "`is_causal`, with as many keys as queries, with more, and beside a mask."
+    "`is_causal`, with more keys than queries, and beside a mask."
     q, k = _queries_keys()
-    scores = q @ k.mT / D_K**0.5
-    mask = _some_mask()
-
-    def more_keys():
-        given = _call(module, "attention_weights", q, k, is_causal=True)
-        if isinstance(given, torch.Tensor):
-            given = given.nan_to_num(0.0)
-        right = _hide(scores, _past())
-        return _name(given, right, _causal_mistakes(lambda allowed: _hide(scores, allowed)))
-
-    def beside_a_mask():
-        given = _call(module, "attention_weights", q, k, mask=mask, is_causal=True)
-        if isinstance(given, torch.Tensor):
-            given = given.nan_to_num(0.0)
-        mistakes = [
-            ("beside is_causal your mask is forgotten; both hold", _hide(scores, _past())),
-            ("beside a mask is_causal is forgotten; both hold", _hide(scores, mask)),
-            ("a key must pass both rules, not one: & instead of |", _hide(scores, mask | _past())),
-        ]
-        return _name(given, _hide(scores, mask & _past()), mistakes)
-
-    return _first(more_keys, beside_a_mask)
+    return _first(
+        lambda: _compare_weights(module, q, k, is_causal=True),
+        lambda: _compare_weights(module, q, k, mask=_some_mask(), is_causal=True),
+    )
 
 
 def judge_empty(module):
@@ -374,16 +310,12 @@ def judge_empty(module):
     q, k = _queries_keys()
     mask = _some_mask()
     mask[1, :, 3] = False
-    scores = q @ k.mT / D_K**0.5
-    given = _call(module, "attention_weights", q, k, mask=mask)
-    if given.isnan().any():
+    if _call(module, "attention_weights", q, k, mask=mask).isnan().any():
         return (
             "a query that may attend to nothing gets NaN: a softmax over -inf alone is 0/0; "
             "its weights are 0"
         )
-    even = scores.masked_fill(~mask, -1e9).softmax(-1)
-    mistakes = [("a query that may attend to nothing gets even weights; they are 0", even)]
-    sentence = _name(given, _hide(scores, mask), mistakes)
+    sentence = _compare_weights(module, q, k, mask=mask)
     if sentence is not None:
         return sentence
     torch.manual_seed(3)
@@ -404,135 +336,55 @@ def judge_attention(module):
     "Weights times values, with every option passed on."
     q, k = _queries_keys()
     v = _random(B, H, S, D_V)
-    scores = q @ k.mT / D_K**0.5
-    mask = _some_mask()
-    empty = mask.clone()
+    empty = _some_mask()
     empty[1, :, 3] = False
 
-    def plain():
-        mistakes = [
-            ("those are the weights; multiply them by the values", scores.softmax(-1)),
-            ("you multiply the keys by the weights; take the values", scores.softmax(-1) @ k),
-            ("the values are multiplied by scores; take the weights", scores @ v),
-            ("the scores are not divided by √d_k", (q @ k.mT).softmax(-1) @ v),
-            ("the future is hidden, although is_causal is False", _hide(scores, _past()) @ v),
-        ]
-        return _name(_call(module, "attention", q, k, v), attention(q, k, v), mistakes)
-
-    def masked():
-        mistakes = [
-            ("the mask is not passed on to the weights", scores.softmax(-1) @ v),
-            ("the mask is inverted; True means may attend", _hide(scores, ~mask) @ v),
-            ("you add the mask as if True were 1", (scores + mask.float()).softmax(-1) @ v),
-        ]
-        given = _call(module, "attention", q, k, v, mask=mask)
-        return _name(given, attention(q, k, v, mask), mistakes)
-
-    def causal():
-        mistakes = _causal_mistakes(lambda allowed: _hide(scores, allowed) @ v)
-        mistakes[0] = ("is_causal is not passed on to the weights", mistakes[0][1])
-        given = _call(module, "attention", q, k, v, is_causal=True)
-        return _name(given, attention(q, k, v, is_causal=True), mistakes)
-
-    def nothing():
-        given = _call(module, "attention", q, k, v, mask=empty)
-        if given.isnan().any():
+    def compare(**options):
+        given = _call(module, "attention", q, k, v, **options)
+        if options.get("mask") is empty and given.isnan().any():
             return "a query that may attend to nothing gets NaN; its output is 0"
-        even = scores.masked_fill(~empty, -1e9).softmax(-1) @ v
-        sentence = "a query that may attend to nothing gets the mean of all values; its output is 0"
-        return _name(given, attention(q, k, v, empty), [(sentence, even)])
+        right = attention(q, k, v, **options)
+        return _name(given, right, "attention", lambda file: file.attention(q, k, v, **options))
 
-    return _first(plain, masked, causal, nothing)
+    return _first(
+        compare,
+        lambda: compare(mask=_some_mask()),
+        lambda: compare(is_causal=True),
+        lambda: compare(mask=empty),
+    )
 
 
 # ---------------------------------------------------------------- many heads
 
 
-def _split(x):  # (B, T, d_model) -> (B, h, T, d_k)
-    return x.unflatten(-1, (H, D_K)).transpose(1, 2)
-
-
-def _merge(y):  # (B, h, T, d_k) -> (B, T, d_model)
-    return y.transpose(1, 2).flatten(2)
+HEADS = ["w_q", "w_k", "w_v", "w_o"]
 
 
 def _our_heads(layer):
     "Our layer with the weights of a reader's."
     ours = MultiHeadAttention(D_MODEL, H)
     parts = {}
-    for name in ["w_q", "w_k", "w_v", "w_o"]:
+    for name in HEADS:
         parts[name] = _part(layer, "MultiHeadAttention", name)
         _copy(getattr(ours, name), parts[name], f"MultiHeadAttention.{name}")
     _check_shared(layer, parts)
     return ours.requires_grad_(False)
 
 
+def _heads_again(layer):
+    "What makes a reader's layer again of a file, with the same weights."
+    weights = _weights_of({name: getattr(layer, name) for name in HEADS})
+    return lambda file: _filled(file.MultiHeadAttention(D_MODEL, H), weights)
+
+
 def judge_heads(module):
     "Split, attend, merge, mix."
     layer = _make(module, "MultiHeadAttention", D_MODEL, H)
     ours = _our_heads(layer)
+    again = _heads_again(layer)
     x = _random(B, T, D_MODEL)
-    q = ours.w_q(x)  # (B, T, d_model)
-    k = ours.w_k(x)
-    v = ours.w_v(x)
-
-    def interleave(t):  # a head takes every third feature
-        return t.unflatten(-1, (D_K, H)).permute(0, 3, 1, 2)
-
-    def cut_flat(t):
-        return t.reshape(B, H, T, D_K)
-
-    def heads(split=_split, q=q, k=k, v=v):
-        return attention(split(q), split(k), split(v))  # (B, h, T, d_k)
-
-    def by_scale(scale):
-        return F.scaled_dot_product_attention(_split(q), _split(k), _split(v), scale=scale)
-
-    y = heads()
-    dot = _split(q) @ _split(k).mT
-    over_heads = (dot / D_K**0.5).softmax(1) @ _split(v)
-    mixed = ours.w_o
-    mistakes = [
-        (
-            "heads are cut without a transpose: reshape to (B, T, h, d_k), then exchange T and h",
-            mixed(_merge(heads(cut_flat))),
-        ),
-        (
-            "heads are cut and joined without a transpose, so words are mixed up with features",
-            mixed(heads(cut_flat).reshape(B, T, D_MODEL)),
-        ),
-        (
-            "heads are joined without a transpose: exchange h and T, then flatten",
-            mixed(y.reshape(B, T, D_MODEL)),
-        ),
-        ("w_o is missing; it mixes the heads at the end", _merge(y)),
-        ("the heads are not split: that's one head of width d_model", mixed(attention(q, k, v))),
-        (
-            "a head takes every h-th feature; it takes d_k in a row, so unflatten to (h, d_k)",
-            mixed(heads(interleave).permute(0, 2, 3, 1).flatten(2)),
-        ),
-        (
-            "a head takes every h-th feature: you unflatten to (d_k, h), it's (h, d_k)",
-            mixed(_merge(heads(interleave))),
-        ),
-        ("you divide by √d_model; a head is d_k wide", mixed(_merge(by_scale(D_MODEL**-0.5)))),
-        ("the scores are not divided by √d_k", mixed(_merge(by_scale(1.0)))),
-        ("the softmax runs over the heads; the keys are the last axis", mixed(_merge(over_heads))),
-        ("the keys are made by w_q; use w_k", mixed(_merge(heads(k=q)))),
-        ("the queries are made by w_k; use w_q", mixed(_merge(heads(q=k)))),
-        ("the values are made by w_k; use w_v", mixed(_merge(heads(v=k)))),
-        ("the values are made by w_q; use w_v", mixed(_merge(heads(v=q)))),
-        ("queries and keys are exchanged", mixed(_merge(heads(q=k, k=q)))),
-        ("keys and values are exchanged", mixed(_merge(heads(k=v, v=k)))),
-        ("x itself is attended to; project it by w_v", mixed(_merge(heads(v=x)))),
-        ("x is added to the output; that is the block's part", x + mixed(_merge(y))),
-        (
-            "the future is hidden, although is_causal is False",
-            ours(x, is_causal=True),
-        ),
-    ]
     given = _forward(layer, "MultiHeadAttention", "x", x)
-    return _name(given, ours(x), mistakes)
+    return _name(given, ours(x), "MultiHeadAttention", lambda file: again(file)(x))
 
 
 def _row_padding():  # (B, 1, 1, T), the first row ends in two pads
@@ -541,40 +393,27 @@ def _row_padding():  # (B, 1, 1, T), the first row ends in two pads
     return mask
 
 
-def _judge_options(layer, name, right):
+def _judge_options(layer, name, right, again):
     "Do a mask and is_causal arrive? `right(x, **options)` is what they should give."
     x = _random(B, T, D_MODEL)
     mask = _row_padding()
 
-    def given(**options):
-        return _forward(layer, name, "x", x, **options)
+    def compare(**options):
+        given = _forward(layer, name, "x", x, **options)
+        return _name(given, right(x, **options), name, lambda file: again(file)(x, **options))
 
-    def masked():
-        mistakes = [
-            ("the mask is not passed on", right(x)),
-            ("the mask is inverted on its way", right(x, mask=~mask)),
-        ]
-        return _name(given(mask=mask), right(x, mask=mask), mistakes)
-
-    def causal():
-        mistakes = [("is_causal is not passed on", right(x))]
-        return _name(given(is_causal=True), right(x, is_causal=True), mistakes)
-
-    def both():
-        mistakes = [
-            ("with is_causal the mask is not passed on", right(x, is_causal=True)),
-            ("with a mask is_causal is not passed on", right(x, mask=mask)),
-        ]
-        options = dict(mask=mask, is_causal=True)
-        return _name(given(**options), right(x, **options), mistakes)
-
-    return _first(masked, causal, both)
+    return _first(
+        lambda: compare(mask=mask),
+        lambda: compare(is_causal=True),
+        lambda: compare(mask=mask, is_causal=True),
+    )
 
 
 def judge_heads_options(module):
     "The layer passes mask and is_causal on."
     layer = _make(module, "MultiHeadAttention", D_MODEL, H)
-    return _judge_options(layer, "MultiHeadAttention", _our_heads(layer))
+    right = _our_heads(layer)
+    return _judge_options(layer, "MultiHeadAttention", right, _heads_again(layer))
 
 
 # ---------------------------------------------------------------- the block
@@ -616,91 +455,22 @@ def _their_block(block):
     return theirs.requires_grad_(False)
 
 
-_NORMED_STREAM = "the stream itself is normed; norm only what goes into the part"
-
-
-def _block_mistakes(theirs, heads, x):
-    "Sentences and what they give, from the four parts of a block."
-    norm_1 = theirs.norm1
-    norm_2 = theirs.norm2
-
-    def network(t, activation=F.gelu):
-        return theirs.linear2(activation(theirs.linear1(t)))
-
-    y = x + heads(norm_1(x))
-    post = norm_1(x + heads(x))
-    mistakes = [
-        (
-            "the norms come after the sums; here each comes before its part, on the branch",
-            norm_2(post + network(post)),
-        ),
-        (
-            "each norm comes after its part; it comes before",
-            x + norm_1(heads(x)) + norm_2(network(x + norm_1(heads(x)))),
-        ),
-        (
-            "the second sum starts from x; it starts from what attention has added to",
-            x + network(norm_2(y)),
-        ),
-        (
-            "both parts read x; the network reads what attention has added to",
-            y + network(norm_2(x)),
-        ),
-        ("the sums are missing; add what each part gives", network(norm_2(heads(norm_1(x))))),
-        ("what the network gives is not added to the stream", network(norm_2(y))),
-        (
-            "what attention gives is not added to the stream",
-            heads(norm_1(x)) + network(norm_2(heads(norm_1(x)))),
-        ),
-        ("the norms are missing", x + heads(x) + network(x + heads(x))),
-        ("the network lacks its norm", y + network(y)),
-        ("attention lacks its norm", x + heads(x) + network(norm_2(x + heads(x)))),
-        (
-            "the two norms are exchanged",
-            x + heads(norm_2(x)) + network(norm_1(x + heads(norm_2(x)))),
-        ),
-        ("both parts read the same norm", y + network(norm_1(y))),
-        (
-            _NORMED_STREAM,
-            norm_1(x) + heads(norm_1(x)) + network(norm_2(norm_1(x) + heads(norm_1(x)))),
-        ),
-        (
-            _NORMED_STREAM,
-            norm_2(norm_1(x) + heads(norm_1(x))) + network(norm_2(norm_1(x) + heads(norm_1(x)))),
-        ),
-        (_NORMED_STREAM, norm_2(y) + network(norm_2(y))),
-        (
-            "the network comes first; attention does",
-            x + network(norm_2(x)) + heads(norm_1(x + network(norm_2(x)))),
-        ),
-        ("the network is still to come", y),
-        ("attention is missing", x + network(norm_2(x))),
-    ]
-    activations = [
-        ("the activation is missing; without it two linear layers are one", lambda t: t),
-        ("the activation is ReLU; here it's GELU", F.relu),
-        ("the activation is SiLU; here it's GELU", F.silu),
-        ("the activation is tanh; here it's GELU", torch.tanh),
-        ("the activation is GELU by tanh; here it's the exact one", _gelu_by_tanh),
-    ]
-    for sentence, activation in activations:
-        mistakes.append((sentence, y + network(norm_2(y), activation)))
-    late = F.gelu(network(norm_2(y), lambda t: t))
-    mistakes.append(("the activation comes last; it's between the two linear layers", y + late))
-    inner = network(norm_2(y)) + norm_2(y)
-    mistakes.append(("the network adds its own input; the block adds once, to x", y + inner))
-    return mistakes
-
-
-def _gelu_by_tanh(x):
-    return F.gelu(x, approximate="tanh")
+def _block_weights(block):
+    "The weights of a reader's block, under the names of the right file."
+    wide, narrow = _two_linears(block.ff)
+    parts = {f"attention.{name}": getattr(block.attention, name) for name in HEADS}
+    parts["ff.0"] = wide
+    parts["ff.2"] = narrow
+    parts["norm_attention"] = block.norm_attention
+    parts["norm_ff"] = block.norm_ff
+    return _weights_of(parts)
 
 
 def judge_block(module):
     "Pre-norm, as PyTorch's own layer has it with norm_first=True."
     block = _make(module, "Block", D_MODEL, H, D_FF, 0.0)
     theirs = _their_block(block)
-    heads = _our_heads(block.attention)
+    weights = _block_weights(block)
     x = _random(B, T, D_MODEL)
     later = torch.ones(T, T, dtype=torch.bool).triu(1)
 
@@ -709,16 +479,19 @@ def judge_block(module):
         hidden = later if is_causal else None
         return theirs(x, src_mask=hidden, src_key_padding_mask=pads)
 
+    def again(file):
+        return _filled(file.Block(D_MODEL, H, D_FF), weights)
+
     def plain():
         given = _forward(block.eval(), "Block", "x", x)
-        return _name(given, right(x), _block_mistakes(theirs, heads, x))
+        return _name(given, right(x), "Block", lambda file: again(file)(x))
 
     def training():
         if torch.allclose(block.train()(x), right(x), rtol=1e-4, atol=1e-5):
             return None
         return "with dropout=0.0 something is dropped in training; pass dropout on to nn.Dropout"
 
-    return _first(plain, training, lambda: _judge_options(block, "Block", right))
+    return _first(plain, training, lambda: _judge_options(block, "Block", right, again))
 
 
 def _judge_all_dropped(module, exact, x):
@@ -828,15 +601,24 @@ def _check_blocks(stack):
     if len({id(block) for block in blocks}) < N_LAYERS:
         raise MistakeError("all blocks are one and the same; each has weights of its own")
     registered = {id(parameter) for parameter in stack.parameters()}
-    weights = [parameter for block in blocks for parameter in block.parameters()]
-    if any(id(parameter) not in registered for parameter in weights):
-        raise MistakeError(
-            "the stack doesn't know the weights of its blocks; put them in an nn.ModuleList"
-        )
+    for block in blocks:
+        if any(id(parameter) not in registered for parameter in block.parameters()):
+            raise MistakeError(
+                "the stack doesn't know the weights of its blocks; put them in an nn.ModuleList"
+            )
     parts = {f"blocks[{i}]": block for i, block in enumerate(blocks)}
     parts["norm"] = _part(stack, "Stack", "norm")
     _check_shared(stack, parts)
     return blocks
+
+
+def _stack_weights(stack):
+    "The weights of a reader's stack, under the names of the right file."
+    weights = _weights_of({"norm": stack.norm})
+    for i, block in enumerate(stack.blocks):
+        for name, weight in _block_weights(block).items():
+            weights[f"blocks.{i}.{name}"] = weight
+    return weights
 
 
 def judge_stack(module):
@@ -844,46 +626,15 @@ def judge_stack(module):
     stack = _make(module, "Stack", N_LAYERS, D_MODEL, H, D_FF, 0.0).eval()
     blocks = _check_blocks(stack)
     right, norm = _their_stack(stack, blocks)
+    weights = _stack_weights(stack)
     x = _random(B, T, D_MODEL)
-    mask = _row_padding()
 
-    @torch.no_grad()
-    def run(x, order=blocks, **options):
-        for block in order:
-            x = block(x, **options)
-        return x
+    def again(file):
+        return _filled(file.Stack(N_LAYERS, D_MODEL, H, D_FF), weights)
 
-    @torch.no_grad()
     def plain():
-        y = run(x)
-        normed = x
-        for block in blocks:
-            normed = norm(block(normed))
-        mistakes = [
-            ("the last norm is missing; no norm has touched the stream of pre-norm blocks", y),
-            ("the norm comes first; it comes last", run(norm(x))),
-            ("there is a norm after each block; one at the end is enough", normed),
-            ("the blocks run in reverse order", norm(run(x, blocks[::-1]))),
-            ("only the first block runs", norm(run(x, blocks[:1]))),
-            (
-                "only the last block counts; each block reads what the one before gave",
-                norm(run(x, blocks[-1:])),
-            ),
-            ("the first block runs each time", norm(run(x, blocks[:1] * N_LAYERS))),
-            ("x is added once more; the blocks have added already", norm(x + y)),
-            ("x is added once more; the blocks have added already", x + norm(y)),
-            (
-                "the blocks' outputs are summed; each block reads what the one before gave",
-                norm(sum(block(x) for block in blocks)),
-            ),
-        ]
-        return _name(_forward(stack, "Stack", "x", x), right(x), mistakes)
-
-    @torch.no_grad()
-    def first_only():
-        y = norm(run(run(x, blocks[:1], mask=mask), blocks[1:]))
-        given = _forward(stack, "Stack", "x", x, mask=mask)
-        return "only the first block gets the mask" if torch.allclose(given, y) else None
+        given = _forward(stack, "Stack", "x", x)
+        return _name(given, right(x), "Stack", lambda file: again(file)(x))
 
     @torch.no_grad()
     def dropped():
@@ -898,7 +649,7 @@ def judge_stack(module):
             "and drop nothing else"
         )
 
-    return _first(plain, first_only, lambda: _judge_options(stack, "Stack", right), dropped)
+    return _first(plain, lambda: _judge_options(stack, "Stack", right, again), dropped)
 
 
 def _tokens():  # (B, T), the first row ends in two pads
@@ -965,62 +716,19 @@ def judge_encoder(module):
     _check_shared(encoder, parts)
     tokens = _tokens()
     real = (tokens != 0)[:, None, None]  # (B, 1, 1, T)
-    vectors = embedding.weight.detach()[tokens]  # (B, T, d_model)
+    x = embedding.weight.detach()[tokens] + table[:T]  # (B, T, d_model)
+    weights = {"tokens.weight": embedding.weight.detach(), "positions": table}
+    for name, weight in _stack_weights(stack).items():
+        weights[f"stack.{name}"] = weight
+
+    def again(file):
+        return _filled(file.Encoder(VOCAB, MAX_LEN, N_LAYERS, D_MODEL, H, D_FF), weights)
 
     @torch.no_grad()
-    def plain():
-        x = vectors + table[:T]
-        mistakes = [
-            ("the pads are attended to; hand the stack a mask of them", stack(x)),
-            ("the mask of the pads is inverted; True means may attend", stack(x, mask=~real)),
-            (
-                "you hide the pads as queries; the mask is about keys, (B, 1, 1, T)",
-                stack(x, mask=real.mT),
-            ),
-            (
-                "you hide the pads as queries, too; the mask is about keys, (B, 1, 1, T)",
-                stack(x, mask=real & real.mT),
-            ),
-            ("the positions are not added", stack(vectors, mask=real)),
-            (
-                "the positions start at 1; the first row of the table is for the first token",
-                stack(vectors + table[1 : T + 1], mask=real),
-            ),
-            (
-                "all tokens get the position of the first",
-                stack(vectors + table[0], mask=real),
-            ),
-            (
-                "the token vectors are not used",
-                stack(table[:T].expand(B, T, D_MODEL), mask=real),
-            ),
-            (
-                "the token vectors are multiplied by √d_model; here they are not",
-                stack(vectors * D_MODEL**0.5 + table[:T], mask=real),
-            ),
-            ("the positions are added after the stack", stack(vectors, mask=real) + table[:T]),
-            ("the positions are multiplied; add them", stack(vectors * table[:T], mask=real)),
-            ("the stack is still to come", x),
-            (
-                "the future is hidden, although is_causal is False",
-                stack(x, mask=real, is_causal=True),
-            ),
-            (
-                "pads lose their positions or vectors; the mask alone keeps them out",
-                stack(x * real[:, 0, 0, :, None], mask=real),
-            ),
-        ]
-        return _name(_run_encoder(encoder, tokens), stack(x, mask=real), mistakes)
-
-    @torch.no_grad()
-    def causal():
-        x = vectors + table[:T]
-        mistakes = [
-            ("is_causal is not passed on to the stack", stack(x, mask=real)),
-            ("with is_causal the pads are attended to", stack(x, is_causal=True)),
-        ]
-        given = _run_encoder(encoder, tokens, is_causal=True)
-        return _name(given, stack(x, mask=real, is_causal=True), mistakes)
+    def compare(**options):
+        given = _run_encoder(encoder, tokens, **options)
+        right = stack(x, mask=real, **options)
+        return _name(given, right, "Encoder", lambda file: again(file)(tokens, **options))
 
     @torch.no_grad()
     def dropped():
@@ -1028,14 +736,14 @@ def judge_encoder(module):
         if torch.allclose(half(tokens), half(tokens)):
             return "dropout=0.5 drops nothing in training; hand dropout on to the Stack"
         y = _make_encoder(module, 1.0).train()(tokens)
-        if torch.allclose(y, stack.norm(vectors + table[:T]), rtol=1e-4, atol=1e-5):
+        if torch.allclose(y, stack.norm(x), rtol=1e-4, atol=1e-5):
             return None
         return (
             "with dropout=1.0 an encoder gives stack.norm(x) in training, where x are the vectors "
             "of tokens and positions; hand dropout on to the Stack, and drop nothing else"
         )
 
-    return _first(plain, causal, dropped)
+    return _first(compare, lambda: compare(is_causal=True), dropped)
 
 
 def judge_learning(module):

@@ -17,14 +17,20 @@ import torch
 
 from ..base.exercises import MistakeError, call_answer, exercise, explain_error
 from ..base.files import find_model
-from .llama import MISTAKES, SIZES, Llama, greedy, read_checkpoint, write_checkpoint
 from .process import Test, run_file, show_results
+from .small_llama import (
+    GENERATE_MISTAKES,
+    MISTAKES,
+    SIZES,
+    Checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
 
 __all__ = [
     "EXAMPLE",
     "REFUSED",
     "TESTS",
-    "judge_b",
 ]
 
 EXAMPLE = "decoder.py"  # how the page calls the reader's file
@@ -33,6 +39,9 @@ REFUSED = ("former_nb", "transformers")  # what it may not import
 SIGNATURES = {"load": "(folder)", "generate": "(model, tokens, n)"}
 B = 2  # rows of most tests
 T = 7  # tokens in a row
+
+LATE = "positions begin with 1; the first is 0"
+VALUES = "the values are turned, too; turn queries and keys alone"
 
 # PyTorch's words for a mistake that raises, and the mistake.
 _DTYPE = "the file has another type of numbers; make each tensor float32, with .float()"
@@ -66,8 +75,8 @@ ERRORS = {
 
 
 @contextmanager
-def _checkpoint(**settings) -> Iterator[tuple[Path, Llama]]:
-    "A folder with a small random Llama, and the Llama."
+def _checkpoint(**settings) -> Iterator[tuple[Path, Checkpoint]]:
+    "A folder with a small random Llama, and what it gives."
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
         yield path, write_checkpoint(path, **settings)
@@ -153,7 +162,7 @@ ROUGH = 0.1  # of the spread: what two or three digits lose
 def _name(given, llama, tokens, candidates=None):
     """None if logits are right, the sentence of the mistakes that give them, or how far they are.
 
-    Two mistakes at once are looked for among `candidates`, names of MISTAKES.
+    Two mistakes at once are looked for among `candidates`.
     """
     right = llama(tokens)
     if _far(given, right) < EXACT:
@@ -162,13 +171,13 @@ def _name(given, llama, tokens, candidates=None):
     def is_it(*mistakes):
         try:
             wrong = llama(tokens, *mistakes)
-        except (RuntimeError, KeyError):  # a mistake that this checkpoint's sizes do not allow
+        except Exception:  # noqa: BLE001, sizes that don't allow it, or two edits that make no sense
             return False
         return bool(wrong.isfinite().all()) and _far(given, wrong) < EXACT
 
-    for mistake, sentence in MISTAKES.items():
+    for mistake in MISTAKES:
         if is_it(mistake):
-            return sentence
+            return mistake
     if _far(given, right.softmax(-1)) < EXACT or _far(given, right.log_softmax(-1)) < EXACT:
         return "those are probabilities; return the logits, without softmax"
     far = _far(given, right)
@@ -179,7 +188,7 @@ def _name(given, llama, tokens, candidates=None):
         )
     for first, second in combinations(candidates or (), 2):
         if is_it(first, second):
-            return f"two mistakes: {MISTAKES[first]}. And {MISTAKES[second]}"
+            return f"two mistakes: {first}. And {second}"
     return (
         f"the logits differ by up to {(given - right).abs().max():.3g}, and none of the likely "
         "mistakes gives yours"
@@ -243,7 +252,7 @@ def judge_one_token(module):
     with _checkpoint() as (folder, llama):
         tokens = _tokens(llama, length=1)
         candidates = _visible(llama, tokens)
-        candidates += ["positions from 1", "values turned"]  # which show only together
+        candidates += [LATE, VALUES]  # which show only together
         return _compare(module, folder, llama, tokens, candidates=candidates)
 
 
@@ -374,85 +383,7 @@ def judge_rows(module):
     return None
 
 
-NEW = 9  # tokens that generate appends
-
-
-def _cached(llama, tokens, positions=None, alone=False):
-    "Tokens as a cache with a mistake appends them: at wrong positions, or seeing too little."
-    prompt = tokens.shape[1]
-
-    def logits(tokens):
-        T = tokens.shape[1]
-        where = torch.arange(T)
-        allowed = torch.ones(T, T, dtype=torch.bool).tril()
-        if positions is not None:
-            where[prompt:] = positions(where[prompt:], prompt)
-        if alone:
-            allowed[prompt:] = torch.eye(T, dtype=torch.bool)[prompt:]
-        return llama(tokens, positions=where, allowed=allowed)
-
-    return greedy(logits, tokens, NEW)
-
-
-def _generated_wrongly(llama, tokens, right):
-    "(sentence, tokens) for the likely mistakes of a loop that generates."
-    prompt = tokens.shape[1]
-    yield "those are the new tokens alone; return the prompt with them", right[:, prompt:]
-    yield f"{NEW - 1} tokens were appended, expected n, {NEW}", right[:, :-1]
-    more = greedy(llama, right, 1)
-    yield f"{NEW + 1} tokens were appended, expected n, {NEW}", more
-    yield "only the first row came back", right[:1]
-    yield (
-        "the likeliest token after the first position is appended; take the last, logits[:, -1]",
-        greedy(lambda tokens: llama(tokens)[:, :1], tokens, NEW),
-    )
-    if prompt > 1:
-        yield (
-            "the logits before the last are used; the next token follows the last, logits[:, -1]",
-            greedy(lambda tokens: llama(tokens)[:, -2:-1], tokens, NEW),
-        )
-    yield "the least likely token is appended", greedy(lambda t: -llama(t), tokens, NEW)
-    yield (
-        "each row gets the token of the first row; take one for each",
-        greedy(lambda t: llama(t)[:1].expand(len(t), -1, -1), tokens, NEW),
-    )
-    yield (
-        "all rows together choose one token; argmax along the last axis, for each row",
-        greedy(lambda t: llama(t).sum(0, keepdim=True).expand(len(t), -1, -1), tokens, NEW),
-    )
-    yield (
-        "each step reads the last token alone; the model needs all of them, or a cache",
-        greedy(lambda t: llama(t[:, -1:]), tokens, NEW),
-    )
-    yield (
-        "each step reads the prompt again, without what was appended",
-        greedy(lambda t: llama(t[:, :prompt]), tokens, NEW),
-    )
-    first = llama(tokens)[:, -1].topk(NEW).indices
-    yield (
-        "those are the likeliest tokens for one position; append one and ask again",
-        torch.cat([tokens, first], dim=1),
-    )
-    yield (
-        "with your cache new tokens are at position 0; count on from the prompt",
-        _cached(llama, tokens, lambda where, prompt: where * 0),
-    )
-    yield (
-        "with your cache positions begin again after the prompt; count on",
-        _cached(llama, tokens, lambda where, prompt: where - prompt),
-    )
-    yield (
-        "with your cache positions are one too large after the prompt",
-        _cached(llama, tokens, lambda where, prompt: where + 1),
-    )
-    yield (
-        "with your cache positions are one too small after the prompt",
-        _cached(llama, tokens, lambda where, prompt: where - 1),
-    )
-    yield (
-        "with your cache a new token attends to itself alone; attend to all that is kept",
-        _cached(llama, tokens, alone=True),
-    )
+NEW = 9  # tokens that generate appends; some of its mistakes say so
 
 
 def _judge_generated(generate, model, llama, tokens):
@@ -466,12 +397,16 @@ def _judge_generated(generate, model, llama, tokens):
         return f"generate: expected tokens (B, T + n), got {type(given).__name__}"
     if given.is_floating_point():
         return "generate: expected whole numbers, got floats; argmax, not max"
-    right = greedy(llama, tokens, NEW)
+    right = llama.generate(tokens, NEW)
     if given.shape == right.shape and torch.equal(given, right):
         return None
-    for sentence, wrong in _generated_wrongly(llama, tokens, right):
+    for mistake in GENERATE_MISTAKES:
+        try:
+            wrong = llama.generate(tokens, NEW, mistake)
+        except IndexError:  # a prompt of one token has none before it
+            continue
         if given.shape == wrong.shape and torch.equal(given, wrong):
-            return sentence
+            return mistake
     if given.shape != right.shape:
         shape = tuple(given.shape)
         return f"generate: expected tokens of shape {tuple(right.shape)}, got {shape}"

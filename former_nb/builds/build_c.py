@@ -16,11 +16,8 @@ from ..base.exercises import MistakeError, exercise
 from .process import Test, run_tests, show_results
 
 __all__ = [
-    "KEYS",
     "PARTS",
     "TESTS",
-    "row_key",
-    "judge_c",
 ]
 
 PARTS = ("train", "valid", "test")
@@ -140,7 +137,9 @@ def judge_parts(report):
 
 def judge_leak(report):
     "Is a row of one part in another?"
-    keys = {name: [row_key(row) for row in rows] for name, rows in _parts(report).items()}
+    keys = {}
+    for name, rows in _parts(report).items():
+        keys[name] = [row_key(row) for row in rows]
     for first, second in [("train", "test"), ("train", "valid"), ("valid", "test")]:
         seen = set(keys[first])
         shared = [key for key in keys[second] if key in seen]
@@ -193,7 +192,9 @@ def judge_choice(report):
         on_test = {name: statistics.fmean(_numbers(test[name], "'test'")) for name in test}
         if chosen == max(on_test, key=lambda name: sign * on_test[name]):
             return f"you chose by the test part; {difference}"
-    singles = {name: max(sign * score for score in scores) for name, scores in table.items()}
+    singles = {}
+    for name, scores in table.items():
+        singles[name] = max(sign * score for score in scores)
     if chosen == max(singles, key=singles.get):
         return f"you chose by the best single run; {difference}"
     return difference

@@ -73,8 +73,8 @@ def _row(file, found):
     open_ = [verdict for verdict in found if verdict.problem is not None]
     wrong = [verdict for verdict in open_ if verdict.wrong]
     first = (wrong or open_ or [Verdict("", "", "")])[0]
-    said = f"{first.name}: {first.problem}" if first.name else ""
-    return [str(file), words.count("right"), *words, said]
+    remark = f"{first.name}: {first.problem}" if first.name else ""
+    return [str(file), words.count("right"), *words, remark]
 
 
 def _word(verdict):

@@ -37,11 +37,8 @@ from ..base.source import name_line, parse_source
 
 __all__ = [
     "LIMIT",
-    "MEMORY",
     "Test",
-    "check_file",
     "load_file",
-    "blame_line",
     "run_tests",
     "run_file",
     "show_results",
@@ -91,13 +88,16 @@ def _refused_imports(tree, refused):
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             names = [node.module or ""]
             names += [alias.name for alias in node.names if alias.name in HIDDEN_DOORS]
-            names += ["sys.modules"] * (names[0] == "sys" and "modules" in _aliases(node))
+            if names[0] == "sys" and "modules" in _aliases(node):
+                names.append("sys.modules")
         elif isinstance(node, ast.Name) and node.id in HIDDEN_DOORS:
             names = [node.id]
         elif isinstance(node, ast.Attribute):
             whole = ast.unparse(node) if isinstance(node.value, ast.Name) else ""
-            names = ["sys.modules"] * (whole == "sys.modules")
-            names += [node.attr] * (node.attr in ("__import__", "import_module"))
+            if whole == "sys.modules":
+                names = [whole]
+            elif node.attr in ("__import__", "import_module"):
+                names = [node.attr]
         for name in names:
             package = name.partition(".")[0]
             if package in refused:

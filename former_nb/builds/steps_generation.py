@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 
 from ..base.files import find_model
-from .llama import write_checkpoint
 from .questions import D_FF, D, V, ask_layer, made, see_less
+from .small_llama import write_checkpoint
 from .steps import same_weights, step, unchanged
 from .steps_training import body
 

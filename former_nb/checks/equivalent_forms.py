@@ -7,8 +7,6 @@ from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import diagnose, exercise
 
 __all__ = [
-    "FOLDING",
-    "MERGING",
     "judge_equivalent_forms_1",
     "folded_with",
     "judge_equivalent_forms_2",

@@ -5,7 +5,6 @@ import torch
 from ..base.exercises import call_answer, diagnose, exercise
 
 __all__ = [
-    "ROW_MISTAKES",
     "judge_flash_1",
     "judge_flash_2",
     "judge_flash_3",

@@ -9,7 +9,6 @@ from ..base.exercises import diagnose, exercise
 from ..inspection.leaks import LeakError, assert_no_leak
 
 __all__ = [
-    "FLOORS",
     "judge_leaks_1",
     "judge_leaks_2",
     "judge_leaks_3",

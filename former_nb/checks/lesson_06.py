@@ -7,7 +7,6 @@ from ..base.exercises import diagnose, exercise, explain_error
 from ..models.block import make_block
 
 __all__ = [
-    "example_parts",
     "judge_06_1",
     "judge_06_2",
     "judge_06_3",

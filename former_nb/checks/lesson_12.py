@@ -12,7 +12,6 @@ from ..base.exercises import diagnose, diagnose_each, exercise, explain_error
 from ..models.modern_decoder import GroupedQueryAttention
 
 __all__ = [
-    "example_weights",
     "judge_12_1",
     "judge_12_2",
     "judge_12_3",

@@ -6,7 +6,6 @@ from ..base.exercises import call_answer, diagnose, diagnose_each, exercise
 
 __all__ = [
     "judge_what_a_token_costs_1",
-    "CountedProducts",
     "judge_what_a_token_costs_2",
     "judge_what_a_token_costs_3",
 ]

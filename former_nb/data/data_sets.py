@@ -50,11 +50,9 @@ from .tokens import normalise
 from .toy_data import number_pairs, small_reviews
 
 __all__ = [
-    "SHIPPED_NAMES",
     "load_names",
     "Source",
     "SOURCES",
-    "RETRIES",
     "fetch",
     "python_prose",
     "load_shakespeare",

@@ -30,11 +30,7 @@ from .tokenization import SubwordTokenizer
 from .tokens import UNK, TextTokenizer, normalise
 
 __all__ = [
-    "encode_bytes",
-    "TextFile",
-    "LongTextData",
     "long_text_data",
-    "LONG_TEXTS",
     "load_long_text",
 ]
 

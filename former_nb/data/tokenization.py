@@ -35,8 +35,6 @@ from .tokens import KINDS, SPECIALS, TextTokenizer, TokenizerPair, check_texts
 __all__ = [
     "SubwordTokenizer",
     "LONGEST",
-    "GROWTH",
-    "WIDEST",
     "HuggingFaceTokenizer",
     "load_tokenizer",
 ]

@@ -17,7 +17,6 @@ __all__ = [
     "german_number",
     "english_number",
     "number_pairs",
-    "TOYS",
     "SEPARATOR",
     "toy_texts",
     "collate_answers",

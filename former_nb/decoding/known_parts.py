@@ -28,7 +28,7 @@ from ..models.hub_config import EmbedNorm
 from ..models.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU
 from ..models.stack import PostNormBlock, PostNormDecoderBlock
 
-__all__ = ["KNOWN", "unknown_part", "Snapshot"]
+__all__ = ["unknown_part", "Snapshot"]
 
 KNOWN = {  # parts of models that the step writes out
     *(LanguageModel, EncoderDecoder, BartEncoderDecoder, Stack, Decoder, nn.ModuleList),

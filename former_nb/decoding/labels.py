@@ -32,8 +32,6 @@ from ..models.pretrained import check_pair
 from ..training.losses import to_device
 
 __all__ = [
-    "STRATEGIES",
-    "LONGEST_TEXT",
     "label_names",
     "label_rows",
     "truncate",

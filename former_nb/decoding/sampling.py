@@ -10,22 +10,30 @@ __all__ = ['SETTINGS', 'check_setting', 'with_temperature', 'with_top_k', 'with_
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 
 import torch
 
 from ..base.guards import check_ids, check_number, check_tensor, check_that
+from former_nb.base.ranges import (
+    ABOVE_0,
+    NOT_BELOW_0,
+    ONE_OR_MORE,
+    ZERO_OR_MORE,
+    Range,
+    check_fields,
+)
 from ..data.text import pad_rows
 from .decoding import greedy, sample
 
 # %% ../../nbs/deeper/11_sampling.ipynb #temp0001
-SETTINGS = {  # of each setting: its kind, what is expected, whether a value fits
-    "temperature": (Real, "a number of 0 or more", lambda x: 0 <= x < math.inf),
-    "top_k": (Integral, "a whole number above 0", lambda x: x > 0),
-    "top_p": (Real, "a number above 0, at most 1", lambda x: 0 < x <= 1),
-    "min_p": (Real, "a number from 0 to 1", lambda x: 0 <= x <= 1),
-    "repetition_penalty": (Real, "a number above 0", lambda x: 0 < x < math.inf),
-    "seed": (Integral, "a whole number of 0 or more", lambda x: x >= 0),
+SETTINGS = {
+    "temperature": NOT_BELOW_0,
+    "top_k": ONE_OR_MORE,
+    "top_p": Range("a number above 0, at most 1", lambda x: 0 < x <= 1),
+    "min_p": Range("a number from 0 to 1", lambda x: 0 <= x <= 1),
+    "repetition_penalty": ABOVE_0,
+    "seed": ZERO_OR_MORE,
 }
 
 
@@ -34,9 +42,7 @@ def check_setting(
     value,  # what came
 ) -> None:
     "Raise `ValueError` unless a token can be drawn with this setting."
-    kind, expected, fits = SETTINGS[name]
-    number = isinstance(value, kind) and not isinstance(value, bool)
-    check_that(number and fits(value), name, expected, value)
+    SETTINGS[name].check(name, value, ValueError)
 
 
 def with_temperature(
@@ -235,12 +241,10 @@ class Sampling:
     seed: int | torch.Generator | None = None  # row i draws with seed + i; a generator, all rows
 
     def __post_init__(self):
-        for name in SETTINGS:
-            value = getattr(self, name)
-            optional = getattr(Sampling, name) is None
-            if optional and value is None or isinstance(value, torch.Generator) and name == "seed":
-                continue
-            check_setting(name, value)
+        rules = dict(SETTINGS)
+        if isinstance(self.seed, torch.Generator):
+            del rules["seed"]
+        check_fields(self, rules)
 
     def pick(
         self,

@@ -38,7 +38,6 @@ from .caches import KVCache
 from .decode_step import as_decode_step
 
 __all__ = [
-    "split_text",
     "Translation",
     "stream_translations",
     "translate",

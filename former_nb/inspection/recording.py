@@ -47,7 +47,6 @@ __all__ = [
     "AttentionLayer",
     "find_attention",
     "Recorder",
-    "wrap_innermost",
     "watch_torch",
     "Hooks",
     "no_fast_path",

@@ -39,10 +39,6 @@ from ..models.masked_language import MaskedLanguageModel
 from .recording import AttentionLayer, find_attention, record_attention, summarize_heads
 
 __all__ = [
-    "MAX_TOKENS",
-    "BUDGET",
-    "TEMPLATE",
-    "Panel",
     "View",
     "view",
     "plot_heads",

@@ -14,7 +14,7 @@ from .config import TransformerConfig
 from .initialization import init_weights
 from .masked_language import MaskedLanguageModel
 
-__all__ = ["Dense", "BertEmbedding", "BertClassifier", "BertMaskedLanguageModel"]
+__all__ = ["BertClassifier", "BertMaskedLanguageModel"]
 
 
 class Dense(nn.Module):

@@ -37,19 +37,14 @@ from .stack import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [
     "FUNCTIONS",
-    "POSITION_KINDS",
-    "build_attention",
-    "build_ff",
     "build_network",
     "build_norm",
     "build_positions",
     "build_block",
-    "build_decoder_block",
     "build_stack",
     "build_decoder",
     "build_embedding",
     "start_embedding",
-    "remove_biases",
     "language_model_parts",
     "classifier_parts",
     "encoder_decoder_parts",
@@ -267,15 +262,15 @@ def sizes_of(
         return config
     embed: Any = getattr(model, "tgt_embed", getattr(model, "embed", None))
     stack: Any = getattr(model, "decoder", getattr(model, "stack", None))
-    known = isinstance(embed, Embedding) and isinstance(stack, Stack)
-    check_that(known, "model", "a `LanguageModel`", model, TypeError)
+    is_ours = isinstance(embed, Embedding) and isinstance(stack, Stack)
+    check_that(is_ours, "model", "a `LanguageModel`", model, TypeError)
     kinds = {LearnedPositions: "learned", SinusoidalPositions: "sinusoidal", Rotary: "rotary"}
-    found = [part for part in (embed.positions, stack.positions) if type(part) in kinds]
+    positions = [part for part in (embed.positions, stack.positions) if type(part) in kinds]
     return SimpleNamespace(
         vocab_size=embed.tokens.num_embeddings,
         n_layers=len(stack.blocks),
-        max_len=min((part.max_len for part in found), default=LARGEST),
-        positions=kinds[type(found[0])] if found else "alibi",
+        max_len=min((part.max_len for part in positions), default=LARGEST),
+        positions=kinds[type(positions[0])] if positions else "alibi",
     )
 
 

@@ -14,11 +14,9 @@ from ..base.guards import check_choice, check_heads, check_int, check_share
 
 __all__ = [
     "ACTIVATIONS",
-    "NORMS",
     "POSITIONS",
     "BIASES",
     "SIZES",
-    "CHOICES",
     "TransformerConfig",
 ]
 

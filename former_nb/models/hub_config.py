@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from ..base.core import refuse_change
-from ..base.guards import check_choice, check_int, check_share, check_that
+from ..base.guards import check_that
+from ..base.ranges import ZERO_OR_MORE, Range, check_fields
 from .config import BIASES, TransformerConfig
 
 __all__ = [
-    "SCALINGS",
     "scale_frequencies",
     "EmbedNorm",
     "HubConfig",
@@ -87,6 +87,17 @@ class EmbedNorm(nn.Module):
         return self.norm(x)
 
 
+RULES = {  # field -> which numbers it may be, or which words
+    "bias": BIASES,
+    "norm_eps": Range("a number above 0 and below 1", lambda x: 0 < x < 1),
+    "rope_base": Range("a number above 1", lambda x: x > 1),
+    "tied_head": (True, False),
+    "embed_norm": (True, False),
+    "logits_bias": (True, False),
+    "pad_token_id": ZERO_OR_MORE,
+}
+
+
 @dataclass(frozen=True)
 class HubConfig(TransformerConfig):
     "A `TransformerConfig` with the rare choices of weights from elsewhere."
@@ -103,17 +114,9 @@ class HubConfig(TransformerConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("tied_head", "embed_norm", "logits_bias"):
-            check_choice(name, getattr(self, name), (True, False))
-        check_choice("bias", self.bias, BIASES)
-        check_int("pad_token_id", self.pad_token_id, least=0)
+        check_fields(self, RULES)
         fits = self.pad_token_id < self.vocab_size
         check_that(fits, "pad_token_id", f"a token below {self.vocab_size}", self.pad_token_id)
-        check_share("norm_eps", self.norm_eps)
-        check_that(self.norm_eps > 0, "norm_eps", "a number above 0", self.norm_eps)
-        is_number = type(self.rope_base) in (int, float)
-        fits = is_number and 1 < self.rope_base < math.inf
-        check_that(fits, "rope_base", "a number above 1", self.rope_base)
         if self.rope_scaling is not None:
             scale_frequencies(torch.ones(1), self.rope_scaling)  # refuses what it cannot be
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["RANDOM", "NoRandomWeights", "init_weights"]
+__all__ = ["NoRandomWeights", "init_weights"]
 
 RANDOM = (  # what draws the numbers of a weight that is there
     nn.init.uniform_,

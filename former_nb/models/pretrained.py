@@ -142,8 +142,8 @@ class Pretrained(PyTorchModelHubMixin):
         values = [*args, *kwargs.values()]
         configs = [value for value in values if isinstance(value, TransformerConfig)]
         if configs and "config" not in _argument_names(cls):
-            wanted = f"parts, or `{cls.__name__}.from_config(config)`, which makes them"
-            raise TypeError(f"{cls.__name__}: expected {wanted}, got a configuration")
+            expected = f"parts, or `{cls.__name__}.from_config(config)`, which makes them"
+            raise TypeError(f"{cls.__name__}: expected {expected}, got a configuration")
         for config in configs:
             check_memory(config)
         try:
@@ -168,8 +168,8 @@ class Pretrained(PyTorchModelHubMixin):
         if "config" in _argument_names(cls):
             return cls(config, *args, **kwargs)
         parts = _parts_of(cls)
-        wanted = "a class that takes a `config`, or an heir of one of ours"
-        check_that(parts is not None, "from_config", wanted, cls.__name__, TypeError)
+        expected = "a class that takes a `config`, or an heir of one of ours"
+        check_that(parts is not None, "from_config", expected, cls.__name__, TypeError)
         given = inspect.signature(parts).bind(config, *args, **kwargs)
         given.apply_defaults()
         for value in given.arguments.values():
@@ -255,14 +255,28 @@ def _parts_of(cls):
 
 def _settings(model):
     "What a model is apart from its weights, in words: the class of each part, and its settings."
-    found = {}
+    settings = {}
     for name, part in model.named_modules(remove_duplicate=False):
         kind = type(part)
-        found[f"the class of {name or 'the model'}"] = f"{kind.__module__}.{kind.__name__}"
+        settings[f"the class of {name or 'the model'}"] = f"{kind.__module__}.{kind.__name__}"
         for key, value in vars(part).items():
             if not key.startswith("_") and key not in ("training", "config", "init_args"):
-                found[f"{name}.{key}"] = repr(value)
-    return found
+                settings[f"{name}.{key}"] = repr(value)
+    return settings
+
+
+def _shapes(model):
+    "The shape of each weight."
+    return {name: tuple(t.shape) for name, t in model.state_dict().items()}
+
+
+def _refuse_difference(ours, theirs):
+    "Raise `ValueError` unless a configuration makes the same, name -> what the model has."
+    for name in [*ours, *theirs]:
+        came = ours.get(name, "nothing")
+        expected = theirs.get(name, "nothing")
+        if came != expected:
+            raise ValueError(f"model.config: expected {expected} for {name}, got {came}")
 
 
 def _made_again(model):
@@ -270,21 +284,21 @@ def _made_again(model):
 
     Raises `ValueError` unless it has a configuration, and all that this makes is the same.
     """
-    given = isinstance(model.config, TransformerConfig)
-    wanted = "a configuration to save with it, as in `model.config = TransformerConfig(...)`"
-    check_that(given, "model", wanted, f"a {type(model).__name__} made of parts, without one")
-    names = [name for name in _saved_names(type(model)) if name not in ("config", "tgt_config")]
-    arguments = {name: getattr(model, name) for name in names if hasattr(model, name)}
+    has_config = isinstance(model.config, TransformerConfig)
+    expected = "a configuration to save with it, as in `model.config = TransformerConfig(...)`"
+    check_that(
+        has_config, "model", expected, f"a {type(model).__name__} made of parts, without one"
+    )
+    arguments = {}
+    for name in _saved_names(type(model)):
+        if name not in ("config", "tgt_config") and hasattr(model, name):
+            arguments[name] = getattr(model, name)
     with torch.random.fork_rng(devices=[]), NoRandomWeights():
         again = type(model).from_config(model.config, **arguments)
     again.train(model.training)
+    _refuse_difference(_settings(model), _settings(again))
+    _refuse_difference(_shapes(model), _shapes(again))
     weights = model.state_dict()
-    shapes = [{n: tuple(t.shape) for n, t in m.state_dict().items()} for m in (model, again)]
-    for ours, theirs in (map(_settings, (model, again)), shapes):
-        for name in [*ours, *theirs]:
-            came, wanted = ours.get(name, "nothing"), theirs.get(name, "nothing")
-            if came != wanted:
-                raise ValueError(f"model.config: expected {wanted} for {name}, got {came}")
     again.load_state_dict(weights)
     for name, weight in again.state_dict().items():
         same = weight.equal(weights[name].to(weight))
@@ -426,12 +440,14 @@ def check_vocabulary(
     "Raise `TypeError` or `ValueError` unless a tokenizer has as many tokens as the model."
     if tgt_config is None:
         check_tokenizer(tokenizer)
-    wanted = (config.vocab_size, (tgt_config or config).vocab_size)
-    came = tuple(side.vocab_size for side in both_sides(tokenizer))
-    expected = f"the model's {wanted[0]} tokens"
-    if wanted[0] != wanted[1]:
-        expected = f"a pair (source, target) with the model's {wanted[0]} and {wanted[1]} tokens"
-    check_that(came == wanted, "tokenizer", expected, came if came[0] != came[1] else came[0])
+    source = config.vocab_size
+    target = (tgt_config or config).vocab_size
+    expected = f"the model's {source} tokens"
+    if source != target:
+        expected = f"a pair (source, target) with the model's {source} and {target} tokens"
+    sizes = tuple(side.vocab_size for side in both_sides(tokenizer))
+    came = sizes if sizes[0] != sizes[1] else sizes[0]
+    check_that(sizes == (source, target), "tokenizer", expected, came)
 
 
 def check_pair(
@@ -443,8 +459,8 @@ def check_pair(
     check_choice("model", type(model).__name__, MODEL_CLASSES)
     config: Any = getattr(model, "config", None)
     has_config = isinstance(config, TransformerConfig)
-    wanted = "one with a configuration, as in `model.config = TransformerConfig(...)`"
-    check_that(has_config, "model", wanted, type(model).__name__)
+    expected = "one with a configuration, as in `model.config = TransformerConfig(...)`"
+    check_that(has_config, "model", expected, type(model).__name__)
     two = isinstance(tokenizer, (tuple, list))  # version 0.2 saved that of a source alone
     check_vocabulary(config, tokenizer, getattr(model, "tgt_config", None) if two else None)
     n_classes = getattr(model, "n_classes", None)

@@ -14,7 +14,7 @@ from .block import Block, FeedForward, Stack
 from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
 from .stack import PostNormBlock, PostNormDecoderBlock
 
-__all__ = ["NAMES", "CROSS_NAMES", "attend_beams", "block_from_torch", "transformer_from_torch"]
+__all__ = ["NAMES", "attend_beams", "transformer_from_torch"]
 
 
 def attend_beams(
@@ -56,10 +56,10 @@ def block_from_torch(
     dropouts = {part.p for part in theirs.children() if isinstance(part, nn.Dropout)}
     usual = theirs.linear1.bias is not None and theirs.norm1.eps == 1e-5 and len(dropouts) == 1
     if theirs.activation not in functions or not usual:
-        wanted = "ReLU or GELU, biases, layer_norm_eps=1e-5, one dropout everywhere"
+        expected = "ReLU or GELU, biases, layer_norm_eps=1e-5, one dropout everywhere"
         activation = getattr(theirs.activation, "__name__", theirs.activation)
         came = f"{activation}, {theirs.linear1}, {theirs.norm1}, dropouts {sorted(dropouts)}"
-        raise ValueError(f"theirs: expected {wanted}, got {came}")
+        raise ValueError(f"theirs: expected {expected}, got {came}")
     d_model = theirs.self_attn.embed_dim
     dropout = theirs.dropout1.p
     ff = FeedForward(d_model, theirs.linear1.out_features, dropout, theirs.activation)

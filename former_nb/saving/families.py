@@ -18,7 +18,11 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Family", "FAMILIES", "ACTIVATIONS", "add_families"]
+__all__ = [
+    "Family",
+    "FAMILIES",
+    "ACTIVATIONS",
+]
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,6 @@ from ..models.pretrained import (
 from .families import ACTIVATIONS, FAMILIES, Family
 
 __all__ = [
-    "find_family",
-    "read_config",
-    "write_config",
-    "Route",
-    "INDEX",
     "from_hugging_face",
     "list_tensors",
     "to_hugging_face",

@@ -15,9 +15,11 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
+from ..base.ranges import NUMBER, WHOLE, Range, check_that
+
 ENDS = ("epochs", "steps", "minutes")
 PART_WORDS = ("to learn from", "to choose by", "held out")
-KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+KINDS = {int: WHOLE, float: NUMBER, str: "text", bool: "true or false"}
 FileName = Annotated[str, "made absolute, so that a run may go on from another folder"]
 Say = Callable[[str], None]  # prints a line, in the first process only
 
@@ -174,11 +176,11 @@ def check_kind(name: str, value, setting: Setting) -> None:
     "Raise `ValueError` unless the value is of the setting's type."
     if value is None and setting.optional:
         return
-    fits = isinstance(value, (int, float) if setting.kind is float else setting.kind)
-    if isinstance(value, bool):
-        fits = setting.kind is bool
-    if not fits:
-        raise ValueError(f"{name}: expected {KINDS[setting.kind]}, got {value!r:.200}")
+    rule = KINDS[setting.kind]
+    if isinstance(rule, Range):
+        rule.check(name, value, ValueError)
+    else:
+        check_that(isinstance(value, setting.kind), name, rule, value)
 
 
 def choose(

@@ -20,9 +20,6 @@ from .speed import seconds
 from .training_config import TrainingConfig
 
 __all__ = [
-    "cpu_has_bf16",
-    "reason_for_float32",
-    "compare_steps",
     "choose_precision",
 ]
 

@@ -5,59 +5,47 @@ line and the file of a trained model.
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..base.core import Settings
-from ..base.guards import check_choice
+from ..base.ranges import (
+    ABOVE_0,
+    NOT_BELOW_0,
+    ONE_OR_MORE,
+    SHARE,
+    ZERO_OR_MORE,
+    check_fields,
+)
 from ..data.text import PAD
 from .optimization import SCHEDULES
 
 __all__ = [
-    "RULES",
-    "CHOICES",
     "TrainingConfig",
 ]
 
 
-def _is_whole(x):
-    return type(x) is int
-
-
-def _is_number(x):
-    return type(x) in (int, float) and abs(x) < 1e300
-
-
-_ONE_OR_MORE = "a whole number of 1 or more", lambda x: _is_whole(x) and x >= 1
-_ZERO_OR_MORE = "a whole number of 0 or more", lambda x: _is_whole(x) and x >= 0
-_ABOVE_0 = "a number above 0", lambda x: _is_number(x) and x > 0
-_NOT_BELOW_0 = "a number of 0 or more", lambda x: _is_number(x) and x >= 0
-_SHARE = "a number from 0 to below 1", lambda x: _is_number(x) and 0 <= x < 1
-
-RULES = {  # field -> what is expected, in words and as a test
-    "epochs": _ONE_OR_MORE,
-    "steps": _ONE_OR_MORE,
-    "minutes": _ABOVE_0,
-    "lr": _ABOVE_0,
-    "muon_lr": _ABOVE_0,
-    "weight_decay": _NOT_BELOW_0,
-    "warmup": _SHARE,
-    "max_grad_norm": _ABOVE_0,
-    "label_smoothing": _SHARE,
-    "pad": _ZERO_OR_MORE,
-    "gradient_accumulation_steps": _ONE_OR_MORE,
-    "eval_every": _ONE_OR_MORE,
-    "patience": _ONE_OR_MORE,
-    "seed": _ZERO_OR_MORE,
-}
-CHOICES = {  # field -> what it may be
+RULES = {  # field -> which numbers it may be, or which words
+    "epochs": ONE_OR_MORE,
+    "steps": ONE_OR_MORE,
+    "minutes": ABOVE_0,
+    "lr": ABOVE_0,
+    "muon_lr": ABOVE_0,
+    "weight_decay": NOT_BELOW_0,
     "schedule": SCHEDULES,
+    "warmup": SHARE,
+    "max_grad_norm": ABOVE_0,
+    "label_smoothing": SHARE,
+    "pad": ZERO_OR_MORE,
+    "gradient_accumulation_steps": ONE_OR_MORE,
     "activation_checkpointing": (True, False),
+    "eval_every": ONE_OR_MORE,
+    "patience": ONE_OR_MORE,
     "precision": ("auto", "no", "bf16"),
     "compile": (True, False),
+    "seed": ZERO_OR_MORE,
 }
-_MAY_BE_NONE = ("epochs", "steps", "minutes", "muon_lr", "pad", "eval_every", "patience")
 
 
 @dataclass(frozen=True)
@@ -89,28 +77,12 @@ class TrainingConfig(Settings):
 
     def __post_init__(self):
         if self.epochs is None and self.steps is None and self.minutes is None:
-            self._set("epochs", 10)
-        for field in fields(self):
-            value = getattr(self, field.name)
+            object.__setattr__(self, "epochs", 10)
+        for name in RULES:
+            value = getattr(self, name)
             if isinstance(value, np.generic):  # JSON knows the numbers of Python only
-                value = value.item()
-                self._set(field.name, value)
-            self._check(field.name, value)
-
-    def _set(self, name, value):
-        "Give a field its value while the settings are made; afterwards they are frozen."
-        object.__setattr__(self, name, value)
-
-    def _check(self, name, value):
-        "Raise `ValueError` unless a field may have this value."
-        if name in CHOICES:
-            check_choice(name, value, CHOICES[name])
-            return
-        if value is None and name in _MAY_BE_NONE:
-            return
-        expected, fits = RULES[name]
-        if not fits(value):
-            raise ValueError(f"{name}: expected {expected}, got {value!r}")
+                object.__setattr__(self, name, value.item())
+        check_fields(self, RULES)
 
     @property
     def seconds(self) -> float:
