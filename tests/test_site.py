@@ -272,6 +272,7 @@ def test_the_last_build_ends_the_path():
     assert ext.neighbours("02_b", pages) == ext.neighbours("build_a", pages) == {}
     assert ext.neighbours("deeper/02_x", pages) == {"prev": "02_b", "next": "build_c"}
     assert ext.neighbours("build_c", pages) == {"next": None}
+    assert ext.neighbours("paper", {**pages, "paper": None}) == {"prev": "02_b", "next": None}
 
 
 @pytest.mark.parametrize("page", ["02_b", "deeper/02_b", "library/b", "solutions/02_b"])
