@@ -110,7 +110,7 @@ def judge_paper_3(answer):
         return "expected a name in quotes"
     words = "".join(c for c in answer.lower() if c.isalpha())
     words = words.removeprefix("the").removesuffix("layers").removesuffix("layer")
-    if words in ("crossattention", "encoderdecoderattention", "cross"):
+    if words in ("crossattention", "encoderdecoderattention", "cross", "encoderdecoder"):
         return None
     if "self" in words:
         return "in self-attention all three come from one text"
@@ -266,6 +266,12 @@ def judge_paper_8(answer):
             ),
             "that is the encoder alone": lambda V, N, d, f: V * d + N * (4 * d**2 + 2 * d * f),
             "that is the decoder alone": lambda V, N, d, f: V * d + N * (8 * d**2 + 2 * d * f),
+            "biases and norms are left out; yours counts biases": lambda V, N, d, f: (
+                V * d + N * (12 * d**2 + 4 * d * f + 14 * d + 2 * f)
+            ),
+            "biases and norms are left out; yours counts both": lambda V, N, d, f: (
+                V * d + N * (12 * d**2 + 4 * d * f + 24 * d + 2 * f)
+            ),
             "there are N blocks on each side": lambda V, N, d, f: V * d + 12 * d**2 + 4 * d * f,
             "N is the number of blocks of one stack; you halved it": lambda V, N, d, f: (
                 V * d + N * (6 * d**2 + 2 * d * f)
@@ -296,7 +302,7 @@ def judge_paper_9(answer):
             13_646: "one matrix serves both languages and the logits, not three",
             65e6 - stacks: "those are the weights of the matrix; how many rows has it?",
         },
-        700,
+        1000,
     )
 
 
