@@ -17,7 +17,8 @@ import pytest
 pytest.importorskip("docutils", reason="the site's requirements are not installed")
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = ROOT / "docs" / "_pyodide"
-LESSONS = "01_self_attention 02_attention 03_multi_head 04_masks 05_positions 07_text".split()
+LESSONS = "00_pytorch 01_self_attention 02_attention 03_multi_head 04_masks".split()
+LESSONS += "05_positions 07_text".split()
 PAGES = [*LESSONS, *(f"solutions/{name}" for name in LESSONS)]
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?|nan|inf")
 

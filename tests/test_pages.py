@@ -24,6 +24,8 @@ from nbformat.v4 import new_code_cell as code
 from nbformat.v4 import new_markdown_cell as prose
 from nbformat.v4 import new_notebook, new_output
 
+from former_nb.base.exercises import EXERCISES, find_exercise
+
 ROOT = Path(__file__).resolve().parents[1]
 NBS = ROOT / "nbs"
 PITFALLS = 2
@@ -32,7 +34,7 @@ IMPORTS = "What this page imports"
 MINUTES = r"\*\*Read \d+ \u00b7 work \d+ minutes\*\*"
 
 order, first_cell = tool("order"), tool("first_cell")
-PAGES = order.STEPS
+PAGES = [*order.STEPS, order.PAPER]
 BUILDS = [*order.BUILDS.values()]
 BUILD_PARTS = ["What you build", "What you are given", "What `check` tries"]
 BELOW = {  # what modules of the path import of deep dives, which those lessons name in a sentence
@@ -307,6 +309,8 @@ def test_a_page_runs_as_shown_and_has_the_anatomy_of_its_kind(page):
         faults += lesson_faults(nb, page, NBS)
     elif page in BUILDS:
         faults += build_faults(nb, page, NBS)
+    elif page == order.PRIMER:
+        faults += shape_faults(nb, page, NBS)
     if page != order.TOUR:
         form += form_faults(nb)
     assert faults + form == []
@@ -317,6 +321,23 @@ def test_a_deep_dive_says_how_long_it_takes_to_read_and_to_work(page):
     nb = nbformat.read(NBS / f"{page}.ipynb", 4)
     text = "\n\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
     assert len(re.findall(MINUTES, text)) == 1
+
+
+@pytest.mark.parametrize("page, number", [(order.PRIMER, "00.{}"), (order.PAPER, "paper.{}")])
+def test_each_exercise_of_a_page_beside_the_lessons_is_asked_and_answered(page, number):
+    """A page before or behind the lessons asks what its judges know, in their order, and its
+    solutions, to which it links, try each of them."""
+    nb = nbformat.read(NBS / f"{page}.ipynb", 4)
+    answers = nbformat.read(NBS / "solutions" / f"{page}.ipynb", 4)
+    text = "\n".join(cell.source for cell in nb.cells)
+    find_exercise(number.format(1))
+    known = [n for n in EXERCISES if n.startswith(number.format(""))]
+    assert known == [number.format(i) for i in range(1, len(known) + 1)]
+    assert re.findall(r'check\("([\w.]+)", ', text) == known
+    assert f"](solutions/{page}.ipynb)" in text
+    for one in known:
+        said = outputs(answers, f'assert check("{one}", ')
+        assert said and all(f"{one} is right." in printed for printed in said), one
 
 
 def test_the_tour_names_each_lesson_and_ends_at_the_first():

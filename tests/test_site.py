@@ -272,6 +272,7 @@ def test_the_last_build_ends_the_path():
     assert ext.neighbours("02_b", pages) == ext.neighbours("build_a", pages) == {}
     assert ext.neighbours("deeper/02_x", pages) == {"prev": "02_b", "next": "build_c"}
     assert ext.neighbours("build_c", pages) == {"next": None}
+    assert ext.neighbours("paper", {**pages, "paper": None}) == {"prev": "02_b", "next": None}
 
 
 @pytest.mark.parametrize("page", ["02_b", "deeper/02_b", "library/b", "solutions/02_b"])
@@ -595,7 +596,7 @@ def test_pages_are_described_and_listed():
     glossary = (ROOT / "nbs/glossary.md").read_text(encoding="utf-8")
     places = course_search.term_names(glossary).values()
     assert sorted(named) == sorted(name for names in places for name in names)
-    assert len(gzip.compress(words)) < 500_000 and not (SITE / "searchindex.js").exists()
+    assert len(gzip.compress(words)) < 520_000 and not (SITE / "searchindex.js").exists()
 
 
 @in_browser[1]
@@ -1064,10 +1065,21 @@ class TestPages:
         )
         wait(lambda: (browser.execute_script(linked) or 0) >= 15)
         ticks = '#the-path tbody input[type="checkbox"]'
-        browser.execute_script("arguments[0].click()", there(ticks)[2])
+        browser.execute_script("arguments[0].click()", there(ticks)[3])
         assert [stop.text for stop in there(".path .done b")] == ["02"]  # the line shows it at once
         visit(browser, site + "index.html")
-        assert [tick.is_selected() for tick in there(ticks)[:4]] == [False, False, True, False]
+        assert [tick.is_selected() for tick in there(ticks)[:4]] == [False, False, False, True]
+
+    def test_the_whole_line_is_in_sight_beside_the_tools(self, browser, site):
+        visit(browser, site + "build_c.html")
+        measure = """
+        const line = document.querySelector('.path');
+        const stops = [...line.querySelectorAll('li')].map(e => e.getBoundingClientRect());
+        const box = line.getBoundingClientRect();
+        return [stops[0].left - box.left, box.right - stops.at(-1).right, stops[0].width];
+        """
+        before, behind, wide = browser.execute_script(measure)
+        assert before >= 0 and behind >= 0 and wide >= 32
 
     def test_the_line_shows_where_the_reader_is_and_what_is_read(self, browser, site):
         there = lambda css: browser.find_elements("css selector", css)

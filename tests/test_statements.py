@@ -168,13 +168,13 @@ def test_the_index_gives_each_page_the_minutes_that_the_page_gives_itself():
         r"\]\((\w+)\.ipynb\)[^|]* \| ([\d \u00b7]+) \|", prose("index")
     ):
         shown[page] = [int(number) for number in minutes.split(" \u00b7 ")]
-    for page in order.STEPS:
+    for page in [*order.STEPS, order.PAPER]:
         said = re.search(r"\*\*(?:Read (\d+) \u00b7 work )?(\d+) minutes\*\*", prose(page))
         assert shown[page] == [int(n) for n in said.groups() if n], page
     read = sum(minutes[0] for minutes in shown.values()) / 60
     work = sum(minutes[-1] for minutes in shown.values()) / 60
-    assert "Reading takes 6\u00bd hours, all the work 31." in prose("index")
-    assert round(2 * read) == 13 and round(work) == 31
+    assert "Reading takes 7\u00bd hours, all the work 34." in prose("index")
+    assert round(2 * read) == 15 and round(work) == 34
 
 
 def lesson_of(module):

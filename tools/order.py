@@ -78,6 +78,8 @@ NAMED = {  # pages whose module has another name
     "deeper/16_pretrained": "fine_tuning",
 }
 TOUR = "00_tour"
+PRIMER = "00_pytorch"  # before the lessons: what they ask of a reader who knows Python
+PAPER = "paper"  # behind the last build: the paper of 2017 beside the lessons, and an exam
 
 LEVELS = [line.split() for line in FOLDERS.split("\n") if line]
 LEVEL = {folder: i for i, folders in enumerate(LEVELS) for folder in folders}
@@ -85,12 +87,14 @@ ROWS = [line.split() for line in COURSE.strip().splitlines()]
 BEHIND = {lesson: [f"deeper/{lesson[:2]}_{dive}" for dive in dives] for lesson, *dives in ROWS}
 PATH = list(BEHIND)
 DIVES = [dive for dives in BEHIND.values() for dive in dives]
-STEPS = [TOUR]  # the pages of the path in their order: the tour, lessons, builds, milestones
-LESSON = {}  # page -> how many lessons come before it
+# The pages of the path in their order: before it, lessons, builds and milestones.
+STEPS = [TOUR, PRIMER]
+LESSON = {PRIMER: -1}  # page -> the place of its lesson; before lesson 01 nothing is exported
 for number, lesson in enumerate(PATH):
     after = [pages[lesson] for pages in (BUILDS, MILESTONES) if lesson in pages]
     STEPS += [lesson, *after]
     LESSON.update(dict.fromkeys([lesson, *BEHIND[lesson], *after], number))
+LESSON[PAPER] = len(PATH) - 1
 READ = list(LESSON)
 JUDGES = ("checks.", "builds.")  # folders beside the others: what judges answers may import all
 
@@ -330,11 +334,10 @@ def ruff_rules(rules, modules):
 def toc(nbs):
     "The order of the site: the path, the deep dives, the solutions, the reference."
     there = set(pages(nbs))
-    glossary = [
-        f"file: {page}" for page in ("glossary", "teachers") if (nbs / f"{page}.md").exists()
-    ]
+    path = [page for page in [*STEPS, PAPER] if page in there]
+    path += [page for page in ("glossary", "teachers") if (nbs / f"{page}.md").exists()]
     parts = {
-        "The path": [f"file: {page}" for page in STEPS if page in there] + glossary,
+        "The path": [f"file: {page}" for page in path],
         "Deep dives": [f"file: {page}" for page in DIVES if page in there],
         "Solutions": ["glob: solutions/*"],
         "API": ["file: api/house", "file: api/versions"]

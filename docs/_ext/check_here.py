@@ -26,6 +26,7 @@ from docutils import nodes
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "docs" / "_pyodide"
 PAGES = (
+    "00_pytorch",
     "01_self_attention",
     "02_attention",
     "03_multi_head",
@@ -50,7 +51,7 @@ MODULES = (  # of the course, for these pages
     "base/guards.py",
     "base/ranges.py",
     "checks/__init__.py",
-    "checks/lesson_0[1-57].py",
+    "checks/lesson_0[0-57].py",
     "data/__init__.py",
     "data/text.py",
     "data/tokens.py",

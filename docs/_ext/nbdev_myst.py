@@ -471,11 +471,13 @@ def neighbours(page, pages):
     """Previous and next of a page where the order of the site is not what a reader wants.
 
     A deep dive leads back to its door and on along the path. The last build ends the path, or the
-    last lesson if no build comes after it.
+    last lesson if no build comes after it. The page on the paper leads back to the last lesson.
     """
     path = sorted(name for name in pages if re.match(r"\d\d_", name))
     if page == LAST_BUILD:
         return {"next": None}
+    if page == order.PAPER:
+        return {"prev": path[-1], "next": None}
     lesson = LESSON.match(page)
     doors = [i for i, name in enumerate(path) if lesson and name.startswith(lesson[1])]
     if not doors:
