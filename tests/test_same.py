@@ -9,9 +9,11 @@ import torch
 from model_tools import loud
 from torch import nn
 from torch.nn import functional as F
+from typer.testing import CliRunner
 
 from former_nb import same
 from former_nb.attention.dot_product import attention
+from former_nb.cli import app
 from former_nb.decoding.caches import KVCache
 from former_nb.decoding.decode_step import DecodeStep, Int8Product
 from former_nb.models.config import TransformerConfig
@@ -247,7 +249,7 @@ THEIRS = {  # in a model of Hugging Face, against ours with its weights
     ),
     "Llama, one weight of up_proj": (
         *(llama, lambda m: m.model.layers[1].mlp.up_proj.weight[5, 7].add_(0.01)),
-        *("the first product of network 2", "1 of 48 features of model.layers.1.mlp.up_proj"),
+        *("the first product of network 2", "1 of 48 features of stack.blocks.1.ff.w_in"),
     ),
     "Llama, a bias more": (
         *(llama, lambda m: add_bias(m.model.layers[0].self_attn.o_proj)),
@@ -310,6 +312,14 @@ def test_a_mistake_is_not_hidden_by_bfloat16():
     assert_named(same(ours(), other, TOKENS), "q, k, v of attention 2", "a bias", "bfloat16")
 
 
+def test_angles_in_bfloat16_are_found_though_the_outputs_are_within_its_rounding():
+    model = from_hugging_face(llama())
+    other = llama().bfloat16()  # rounds the table of angles as well
+    found = same(model, other, TOKENS)
+    assert_named(found, "what attention 1 computes from q, k, v", "other angles", "bfloat16")
+    assert found.error < 10 * found.rounding and found.in_float32[0] > 10 * found.in_float32[1]
+
+
 def test_a_translator_with_a_bias_less_in_its_decoder():
     model = translator()
     other = changed(model, lambda m: m.decoder.blocks[1].cross.w_o.bias.zero_())
@@ -370,6 +380,13 @@ def token_by_token(step):
     return read
 
 
+def with_weights_in(model, dtype=torch.bfloat16):
+    "As a folder of that type is loaded: the table of rotary angles stays in float32."
+    for weight in model.parameters():
+        weight.data = weight.data.to(dtype)
+    return model
+
+
 def eager(model):
     other = copy.deepcopy(model)
     other.set_attn_implementation("eager")
@@ -393,7 +410,7 @@ EQUAL = {
         from_hugging_face(llama(seed, num_hidden_layers=5)),
         llama(seed, num_hidden_layers=5),
     ),
-    "Llama, bfloat16": lambda seed: (from_hugging_face(llama(seed)), llama(seed).bfloat16()),
+    "Llama, bfloat16": lambda seed: (from_hugging_face(llama(seed)), with_weights_in(llama(seed))),
     "BERT": lambda seed: (from_hugging_face(bert(seed)), bert(seed)),
     "BERT, bfloat16": lambda seed: (from_hugging_face(bert(seed)), bert(seed).bfloat16()),
 }
@@ -468,7 +485,7 @@ def test_what_is_given_stays_as_it_was():
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        (("gpt2", len, TOKENS), "model: expected a module or a function, got str"),
+        (("gpt2", len, TOKENS), "model: expected a module or a function, got 'str'"),
         ((len, len, "text"), "inputs: expected a tensor, or a tuple or dict"),
         ((len, len, TOKENS, None, 1), "bits: expected"),
     ],
@@ -476,3 +493,32 @@ def test_what_is_given_stays_as_it_was():
 def test_what_is_refused(arguments, sentence):
     with pytest.raises((TypeError, ValueError), match=sentence):
         same(*arguments)
+
+
+# ---- in the terminal
+
+
+def former(*arguments):
+    return CliRunner().invoke(app, ["same", *map(str, arguments)])
+
+
+def test_two_folders_in_the_terminal(tmp_path):
+    found = former("names", "names")
+    assert found.exit_code == 0 and found.stdout.startswith("The same.\n"), found.output
+    theirs = gpt2()
+    theirs.save_pretrained(tmp_path / "a")
+    changed(theirs, lambda m: m.transformer.h[1].mlp.c_fc.bias.zero_()).save_pretrained(
+        tmp_path / "b"
+    )
+    found = former(tmp_path / "a", tmp_path / "b")
+    assert found.exit_code == 1, found.output
+    assert "The first that differs: the first product of network 2." in found.stdout
+    assert "likely   a bias" in found.stdout
+
+
+def test_a_folder_as_it_is_read_here_and_by_transformers(tmp_path):
+    assert former("shakespeare").exit_code == 0
+    missing = former(tmp_path / "nothing")
+    assert missing.exit_code == 2 and "Error: model" in missing.output
+    nobodys = former("numbers")
+    assert nobodys.exit_code == 2 and "expected a second model" in nobodys.output

@@ -306,6 +306,7 @@ class Comparison:
     rounding: float  # how far rounding moves the first model's, in the same unit
     measured: bool  # against float64; else `rounding` is guessed by the type
     compared: str  # how many parts
+    in_float32: tuple[float, float] | None = None  # error and rounding of copies, for bfloat16
     place: str = ""  # the first part that differs, in words; empty if none does
     names: tuple[str, str] = ("", "")  # its modules in the model and in the other
     error_there: float = 0.0
@@ -322,13 +323,18 @@ class Comparison:
         if self.place:
             first = "A part differs without effect" if self.equal else "The first that differs"
             lines[0] += f" {first}: {self.place}."
+        if any(self.names):
             lines.append(f"    model    {self.names[0] or '?'}")
             lines.append(f"    other    {self.names[1] or '?'}")
-            lines.append(
-                f"    by       {self.error_there:.1e}; {how} {self.rounding_there:.1e} there"
-            )
+            there = f"{self.error_there:.1e}; {how} {self.rounding_there:.1e} there"
+            lines.append(f"    by       {there}")
         if self.reason:
             lines.append(f"    likely   {self.reason}")
+        if self.error == float("inf"):  # other shapes, or no numbers
+            return "\n".join([*lines, self.compared])
+        if self.in_float32:
+            error, rounding = self.in_float32
+            far += f"\nCopies in float32 differ by {error:.1e}; {how} {rounding:.1e}."
         return "\n".join([*lines, far, self.compared])
 
     __repr__ = __str__
@@ -373,19 +379,20 @@ def same(
         own_rounding = distance(rounded[1], exact[1])
     else:
         own_rounding = distance(run(copy_of(model, coarse), inputs), exact[1])
-    compare = Alignment(exact[0], rounded[0], found[0], measured)
+    shape = tree_leaves(inputs)[0].shape
+    compare = Alignment(exact[0], rounded[0], found[0], measured, shape)
     if y.shape != exact[1].shape:
         reason = f"outputs of other shapes, {tuple(exact[1].shape)} and {tuple(y.shape)}"
-        return Comparison(
-            False, float("inf"), 0.0, measured, compare.counts(), "the output", reason=reason
-        )
+        result = Comparison(False, float("inf"), own_rounding, measured, compare.counts())
+        result.place, result.reason = "the output", reason
+        return result
     error = distance(y, exact[1])
-    copies = [distance(rounded[1], exact[1]), distance(found[1], exact[1])]
     agrees = within(error, own_rounding)
-    if measured and isinstance(other, nn.Module):
-        agrees = agrees and within(copies[1], copies[0])
     result = Comparison(agrees, error, own_rounding, measured, compare.counts())
-    compare.find_first(result, tree_leaves(inputs)[0].shape)
+    if len(modules) == 2 and rounded_to is not None:
+        result.in_float32 = distance(found[1], exact[1]), distance(rounded[1], exact[1])
+        result.equal = agrees and within(*result.in_float32)
+    compare.find_first(result)
     return result
 
 
@@ -407,14 +414,17 @@ def within(error, rounding):
 class Alignment:
     "The parts of two models side by side, and where they part first."
 
-    def __init__(self, exact, rounded, found, measured):
+    def __init__(self, exact, rounded, found, measured, shape):
         self.exact, self.rounded, self.found = exact, rounded, found
         self.measured = measured
+        self.shape = shape  # of the tokens, (B, T)
         shapes = [[part.shape for part in parts] for parts in (exact, found)]
         matcher = SequenceMatcher(None, *shapes, autojunk=False)
         self.pairs = {}  # place in the one list -> place in the other
         for i, j, size in matcher.get_matching_blocks():
             self.pairs |= {i + n: j + n for n in range(size)}
+        for i, j in self.pairs.items():
+            turn_rows(exact[i], found[j], shape)
 
     def counts(self):
         "How many parts have a partner, in words."
@@ -446,7 +456,7 @@ class Alignment:
                     points.append((i, j, side, a, b, distance(b, a), rounding))
         return points
 
-    def find_first(self, result, shape):
+    def find_first(self, result):
         "Put into `result` where the models part first and the likely reason."
         points = self.points()
         for n, (i, j, side, a, b, error, rounding) in enumerate(points):
@@ -460,17 +470,30 @@ class Alignment:
             if i > 0 and j > 0 and previous is None and side == "x":
                 result.reason = "a part without a partner comes before it"
             elif side == "y":
-                result.reason = why_product(part, other, a, b, shape)
+                result.reason = why_product(part, other, a, b, self.shape)
             elif part.before == "attention":
-                result.reason = why_attention(part, other, a, b, shape)
+                result.reason = why_attention(part, other, a, b, self.shape)
             elif part.before == "activation" and previous:
                 before = [self.exact[i - 1].y, self.found[j - 1].y]
                 result.reason = why_activation(before, a, b)
             else:
-                result.reason = why_entrance(part, other, a, b, shape)
+                result.reason = why_entrance(part, other, a, b, self.shape)
             return
         if not result.equal and not result.reason:
             result.reason = "no part that has a partner differs"
+
+
+def turn_rows(part, other, shape):
+    "Where the other has its rows in the order (T, B), as PyTorch's layer, put them into (B, T)."
+    if len(shape) < 2 or len(other.x) != shape[0] * shape[1]:
+        return
+
+    def turned(t):
+        return t.unflatten(0, (shape[1], shape[0])).transpose(0, 1).flatten(0, 1)
+
+    if distance(turned(other.x), part.x) < distance(other.x, part.x):
+        other.x = turned(other.x)
+        other.ys = [turned(y) for y in other.ys]
 
 
 def in_one(names):
@@ -635,6 +658,11 @@ def per_head(q, B):
     return q / q.square().mean().sqrt()
 
 
+def slope(a, b, dim):
+    "The factor for each row or column that brings a closest to b."
+    return (a * b).sum(dim, keepdim=True) / (a * a).sum(dim, keepdim=True).clamp(min=1e-30)
+
+
 def why_entrance(part, other, a, b, shape):
     "Why other numbers enter a product: a norm, a sum or positions."
     if part.eps != other.eps:
@@ -647,14 +675,11 @@ def why_entrance(part, other, a, b, shape):
     if is_reordered(a, b):
         return "the same numbers in another order"
     if explains(a + (b - a).mean(dim=0), a, b):
-        return (
-            f"a bias: every row differs by the same vector, {features(a, b, ['x'], [a.shape[1]])}"
-        )
-    centred = a - a.mean(dim=0), b - b.mean(dim=0)
-    slope = (centred[0] * centred[1]).sum(dim=0) / centred[0].square().sum(dim=0).clamp(min=1e-30)
-    if len(a) > 3 and explains(centred[0] * slope + b.mean(dim=0), a, b):
+        where = features(a, b, ["it"], [a.shape[1]])
+        return f"a bias, of a norm or a sum: every row differs by the same vector, {where}"
+    a_centred = a - a.mean(dim=0)
+    if len(a) > 3 and explains(a_centred * slope(a_centred, b, dim=0) + b.mean(dim=0), a, b):
         return "the weight of a norm: each feature is scaled"
-    slope = (a * b).sum(dim=1, keepdim=True) / a.square().sum(dim=1, keepdim=True).clamp(min=1e-30)
-    if explains(a * slope, a, b):
+    if explains(a * slope(a, b, dim=1), a, b):
         return "each row is scaled: the eps of a norm, or a norm that is missing"
     return "a sum, a norm or positions before it"
