@@ -20,6 +20,7 @@ from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.generator import LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face
+from former_nb.saving.saving import load_model, save_model
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 transformers = pytest.importorskip("transformers")
@@ -505,12 +506,10 @@ def former(*arguments):
 def test_two_folders_in_the_terminal(tmp_path):
     found = former("names", "names")
     assert found.exit_code == 0 and found.stdout.startswith("The same.\n"), found.output
-    theirs = gpt2()
-    theirs.save_pretrained(tmp_path / "a")
-    changed(theirs, lambda m: m.transformer.h[1].mlp.c_fc.bias.zero_()).save_pretrained(
-        tmp_path / "b"
-    )
-    found = former(tmp_path / "a", tmp_path / "b")
+    model, *others = load_model("names")
+    wrong = changed(model, lambda m: block(m).ff.w_in.bias.add_(0.1))
+    save_model(tmp_path / "wrong", wrong, *others)
+    found = former("names", tmp_path / "wrong")
     assert found.exit_code == 1, found.output
     assert "The first that differs: the first product of network 2." in found.stdout
     assert "likely   a bias" in found.stdout
