@@ -26,6 +26,7 @@ __all__ = [
     "call_answer",
     "clean_message",
     "explain_error",
+    "unnamed",
     "usual_mistake",
     "find_exercise",
     "check",
@@ -40,6 +41,7 @@ class Exercise:
 
     judge: Callable  # answer -> None if right, else a sentence
     hints: tuple[str, ...]
+    right: Callable | None = None  # the right answer, where the judge is made of it
 
 
 EXERCISES: dict[str, Exercise] = {}
@@ -48,6 +50,7 @@ EXERCISES: dict[str, Exercise] = {}
 def exercise(
     number: str,  # lesson and place, such as '03.2'
     *hints: str,  # from gentle to plain
+    right: Callable | None = None,  # the right answer, where the judge is made of it
 ):  # a decorator for the judging function
     """List the decorated function as the judge of exercise `number`.
 
@@ -63,10 +66,21 @@ def exercise(
             changed = []
             return judge(_watched(answer, changed)) or next(iter(changed), None)
 
-        EXERCISES[number] = Exercise(careful, hints)
+        EXERCISES[number] = Exercise(careful, hints, right)
         return careful
 
     return register
+
+
+_UNNAMED: list[str] = []  # what was said about the last answer without naming its mistake
+
+
+def unnamed(
+    sentence: str,
+) -> str:  # as it is
+    "What a judge says where it knows that an answer is wrong, and not why; `check` looks further."
+    _UNNAMED.append(sentence)
+    return sentence
 
 
 def _close(a, b):
@@ -196,10 +210,10 @@ def diagnose(
         if _same(answer, torch.as_tensor(wrong).detach().cpu()):
             return sentence
     if answer.shape != right.shape:
-        return _misshapen(answer, right)
+        return unnamed(_misshapen(answer, right))
     if places:
         return places[int((~_close(answer, right)).flatten().int().argmax())]
-    return _general(answer, right)
+    return unnamed(_general(answer, right))
 
 
 def diagnose_each(
@@ -427,6 +441,18 @@ def _blame(error, answer):
     return f"{sentence}, in line {lines[-1]} of your cell, `{code}`" if code else sentence
 
 
+def _with_place(problem, chosen, answer):
+    "The problem, and the line where one small edit makes the answer right, if there is one."
+    try:
+        search = import_module("former_nb.builds.your_answer")
+    except ModuleNotFoundError:  # a page that has the judges alone
+        return problem
+    place = search.find_mistake(chosen.judge, answer, chosen.right)
+    if place is None:
+        return problem
+    return str(place) if "the numbers differ" in problem else f"{problem}; {place}"
+
+
 def check(
     number: str,  # such as '03.2', or 'A' for a build; or a file of yours, 'mine.py'
     answer=...,  # a function or a value, as the exercise says; for build A the name of your file
@@ -441,13 +467,16 @@ def check(
     if answer is ... and str(number).endswith(".py"):
         return import_module("former_nb.builds.your_file").show_file(number)
     chosen = find_exercise(number)
-    try:
-        with torch.device("cpu"):  # what judge and answer make, whatever the page computes on
+    _UNNAMED.clear()
+    with torch.device("cpu"):  # what judge and answer make, whatever the page computes on
+        try:
             problem = chosen.judge(as_number(answer))
-    except MistakeError as error:
-        problem = str(error)
-    except (Exception, SystemExit) as error:  # noqa: BLE001, an answer may raise anything
-        problem = _blame(error, answer)
+        except MistakeError as error:
+            problem = str(error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001, an answer may raise anything
+            problem = unnamed(_blame(error, answer))
+        if problem and any(said in problem for said in _UNNAMED):
+            problem = _with_place(problem, chosen, answer)
     if problem is None:
         print(f"{number} is right.")
         return True
