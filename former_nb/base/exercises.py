@@ -73,6 +73,7 @@ def exercise(
 
 
 _UNNAMED: list[str] = []  # what was said about the last answer without naming its mistake
+COMPARED: list[tuple] = []  # (given, right) of each comparison since somebody emptied it
 
 
 def unnamed(
@@ -188,6 +189,7 @@ def diagnose(
 
     Without a match it tries what goes wrong everywhere, such as a factor, a sign or an order.
     """
+    COMPARED.append((answer, right))
     if answer is None:
         return "your function returned nothing; end it with `return` and the result"
     if answer is ...:
@@ -468,6 +470,7 @@ def check(
         return import_module("former_nb.builds.your_file").show_file(number)
     chosen = find_exercise(number)
     _UNNAMED.clear()
+    COMPARED.clear()
     with torch.device("cpu"):  # what judge and answer make, whatever the page computes on
         try:
             problem = chosen.judge(as_number(answer))

@@ -18,7 +18,7 @@ from typing import NamedTuple
 __all__ = ["EDITS", "Place", "small_edits", "find_place", "place_in"]
 
 EDITS = 3000  # of one definition that are tried; a number, so that a verdict is the same twice
-SECONDS = 6.0  # after which no further edit is tried, whatever an answer does
+SECONDS = 6.0  # of the processor, after which no further edit is tried, whatever an answer does
 LARGEST = 14  # nodes of a piece of the right definition that may be put in
 ALIKE = [  # names that are taken for one another
     {"sum", "mean", "max", "min", "amax", "amin"},
@@ -35,6 +35,7 @@ ALIKE = [  # names that are taken for one another
     {"gelu", "relu", "silu"},
 ]
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult, ast.FloorDiv)
+ORDINALS = ("first", "second", "third", "fourth")
 LOGIC = (ast.BitAnd, ast.BitOr)
 REDUCING = {"sum", "mean", "prod", "amax", "amin", "logsumexp", "any", "all"}
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
@@ -102,6 +103,7 @@ class _Words(NamedTuple):
     known: set  # names that stand for something there
     called: set  # names that are functions there
     own: set  # attributes of `self`
+    arguments: list  # of the definition, where the right one is not at hand
     numbers: list
     texts: list
     pieces: list  # of the right definition
@@ -114,6 +116,7 @@ def _words(tree, right):
         known,
         _called(tree) | _called(right) | {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)},
         _attributes_of_self(tree),
+        [] if _names(right) else [n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)],
         sorted(numbers),
         _constants(right, str) or _constants(tree, str),
         _pieces(right, known),
@@ -158,8 +161,10 @@ def _parts_of(node, called):
         if not called:
             yield node.value
     if isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load):
-        for elements in _exchanged(node.elts):
-            yield ast.Tuple(elements, ast.Load())
+        nones = [i for i, part in enumerate(node.elts) if ast.dump(part) == "Constant(value=None)"]
+        more = [_index(*node.elts[:i], node.elts[i], *node.elts[i:]) for i in nones]
+        less = [_index(*node.elts[:i], *node.elts[i + 1 :]) for i in nones]
+        yield from [_index(*elements) for elements in _exchanged(node.elts)] + more + less
     if isinstance(node, ast.Slice):
         for lower, upper in (
             (None, node.upper),
@@ -189,6 +194,18 @@ def _shortened(nodes):
     return [[*nodes[:i], *nodes[i + 1 :]] for i in range(len(nodes))]
 
 
+def _index(*parts):
+    return ast.Tuple(list(parts), ast.Load())
+
+
+def _terms_with(node, arguments):
+    "An expression beside one of the arguments: what is added, or divided by, may be missing."
+    if isinstance(node, (ast.Call, ast.Subscript, ast.BinOp, ast.Name)):
+        for name in arguments:
+            for operator in OPERATORS[:5]:
+                yield ast.BinOp(node, operator(), ast.Name(name, ast.Load()))
+
+
 def _signs_for(node):
     "Other operators, or one more."
     if isinstance(node, ast.BinOp):
@@ -204,6 +221,8 @@ def _signs_for(node):
         yield ast.UnaryOp(ast.USub(), node)
         for operator in (ast.Add(), ast.Sub()):
             yield ast.BinOp(node, operator, ast.Constant(1))
+        yield ast.Attribute(node, "mT", ast.Load())
+        yield ast.Subscript(node, _index(ast.Constant(...), ast.Constant(None)), ast.Load())
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr in REDUCING and not any(k.arg == "keepdim" for k in node.keywords):
             yield ast.Call(
@@ -219,6 +238,7 @@ def _replacements(node, called, words) -> Iterator[ast.AST]:
         return
     yield from _signs_for(node)
     near = [piece for piece in words.pieces if _head(piece) == _head(node)]
+    yield from _terms_with(node, words.arguments)
     yield from near
     yield from (piece for piece in words.pieces if _head(piece) != _head(node))
 
@@ -236,6 +256,7 @@ class _Edit(NamedTuple):
     statement: ast.stmt
     old: ast.AST | None  # None for a line that is missing
     fields: tuple  # (parent, field, value)
+    new: ast.AST | None = None  # what stands there then, where it is an expression
 
     def swap(self):
         "Put it into the tree, or with what this returns take it out."
@@ -306,6 +327,9 @@ def _edits_of_lines(tree, right) -> Iterator[_Edit]:
             if behind and not isinstance(parent, ast.ClassDef):
                 both = [*block[:i], behind[0], line, *behind[1:]]
                 yield _Edit(1.4, line, line, ((parent, "body", both),))
+            if isinstance(line, ast.AugAssign):
+                for new in _other_sums(line):
+                    yield _Edit(0.5, line, line, ((parent, "body", [*block[:i], new, *behind]),))
             if isinstance(line, (ast.For, ast.While)) and len(line.body) > 1:
                 last = line.body[-1]
                 out = ((line, "body", line.body[:-1]), _put_behind(parent, i, last))
@@ -319,6 +343,31 @@ def _edits_of_lines(tree, right) -> Iterator[_Edit]:
                 yield _Edit(0.5, line, None, (with_it,))
 
 
+def _other_sums(line):
+    "What may stand for a line such as `x += y`."
+    target = copy.deepcopy(line.target)
+    target.ctx = ast.Load()
+    for operator in OPERATORS[:5]:
+        if not isinstance(line.op, operator):
+            yield ast.AugAssign(line.target, operator(), line.value)
+    yield ast.Assign([line.target], ast.BinOp(target, line.op, line.value))
+    yield ast.Assign([line.target], line.value)
+
+
+def _made_twice(edits) -> Iterator[_Edit]:
+    "One slip that stands in several places, mended in all of them."
+    alike = {}
+    for edit in edits:
+        if edit.new is not None:
+            key = ast.dump(edit.old), ast.dump(edit.new)
+            alike.setdefault(key, []).append(edit)
+    for same in alike.values():
+        parents = {id(edit.fields[0][0]) for edit in same}
+        if 1 < len(same) == len(parents):
+            fields = tuple(edit.fields[0] for edit in same)
+            yield same[0]._replace(price=same[0].price + 0.15, fields=fields)
+
+
 def _put_behind(parent, index, line):
     body = parent.body
     return parent, "body", [*body[: index + 1], line, *body[index + 1 :]]
@@ -330,7 +379,8 @@ def small_edits(
 ) -> Iterator[tuple[ast.stmt, ast.AST | None]]:  # the statement, and what of it was exchanged
     "Put one edit into the tree after another, the likeliest first."
     right = right or ast.Module([], [])
-    found = [*_edits_of_expressions(tree, right), *_edits_of_lines(tree, right)]
+    pieces = list(_edits_of_expressions(tree, right))
+    found = [*pieces, *_made_twice(pieces), *_edits_of_lines(tree, right)]
     for edit in sorted(found, key=lambda edit: edit.price):
         before = edit.swap()
         yield edit.statement, edit.old
@@ -375,12 +425,12 @@ def place_in(
     right: ast.AST | None,  # the right one, where there is one
     is_right: Callable[[ast.AST], bool],  # whether an edited definition answers all questions
     most: int = EDITS,  # edits that are tried
-    seconds: float = SECONDS,  # after which no further edit is tried
+    seconds: float = SECONDS,  # of the processor, after which no further edit is tried
 ) -> Place | None:  # None if no small edit was found in time
     "The first small edit that makes a definition right, as a place."
-    end = time.monotonic() + seconds
+    end = time.thread_time() + seconds
     for statement, old in islice(small_edits(tree, right), most):
-        if time.monotonic() > end:
+        if time.thread_time() > end:
             return None
         if not is_right(tree):
             continue
@@ -390,8 +440,20 @@ def place_in(
             return Place(f"before {where}", "a line is missing here; with one more it is right")
         if isinstance(old, ast.stmt):
             return Place(where, "this line is too much, or in the wrong place")
-        piece = ast.unparse(old)
-        if piece == ast.unparse(statement) or len(piece) > 60:
-            return Place(where, "one small change in this line makes it right")
-        return Place(where, f"`{piece}` is wrong there; one small change makes it right")
+        return Place(where, _wrong_piece(old, statement))
     return None
+
+
+def _wrong_piece(old, statement):
+    "Which piece of a statement is wrong, in words."
+    piece = ast.unparse(old)
+    if piece == ast.unparse(statement) or len(piece) > 60:
+        return "one small change in this line makes it right"
+    others = [n for n in ast.walk(statement) if ast.dump(n) == ast.dump(old)]
+    places = {(n.lineno, n.col_offset) for n in [old, *others] if hasattr(n, "lineno")}
+    which = sorted(places).index((old.lineno, old.col_offset)) if hasattr(old, "lineno") else 0
+    if 1 < len(places) <= len(ORDINALS):
+        piece = f"the {ORDINALS[which]} `{piece}`"
+    else:
+        piece = f"`{piece}`"
+    return f"{piece} is wrong there; one small change makes it right"
