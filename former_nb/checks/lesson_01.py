@@ -2,7 +2,7 @@
 
 import torch
 
-from ..base.exercises import call_answer, diagnose, exercise, explain_error
+from ..base.exercises import call_answer, diagnose, exercise, explain_error, unnamed
 
 __all__ = [
     "judge_01_1",
@@ -110,6 +110,9 @@ def judge_01_2(answer):
         "1/6 belongs to the sentences above; here are five words": torch.tensor(1 / 6),
         "you left the word itself out; it attends to itself too": torch.tensor(0.25),
         "the weights are shares of one, not sums": torch.tensor(5.0),
+        "five words share one; 1/2 would be two words": torch.tensor(0.5),
+        "the table has 25 weights, but each row of five sums to one": torch.tensor(1 / 25),
+        "each row of five sums to one: that is what is left to the four others": torch.tensor(0.8),
         "a weight of exactly 0 takes a score of minus infinity; a dot product never gives "
         "that": torch.tensor(0.0),
     }
@@ -168,7 +171,15 @@ def judge_01_3(answer):
         "that is the output; hand in the weights": right @ x,
     }
     try:
-        return diagnose(call_answer(answer, x), right, mistakes)
+        given = call_answer(answer, x)
+        if isinstance(given, torch.Tensor) and given.shape == right.shape:
+            rows = given.isnan().all(-1)
+            if rows.any() and not rows.all():
+                return unnamed(
+                    "a word may attend to nothing at all in yours, which gives NaN, 0/0; only "
+                    "the diagonal is forbidden"
+                )
+        return diagnose(given, right, mistakes)
     except (RuntimeError, IndexError) as error:
         return explain_error(
             error,

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..base.exercises import call_answer, diagnose, exercise, explain_error
+from ..base.exercises import call_answer, diagnose, exercise, explain_error, unnamed
 
 __all__ = [
     "judge_04_1",
@@ -29,7 +29,8 @@ def judge_04_1(answer):
     if isinstance(given, (tuple, list)):
         return "expected a boolean tensor, got both rules one by one; `&` makes one table of them"
     if not isinstance(given, torch.Tensor) or given.dtype != torch.bool:
-        return f"expected a boolean tensor, got {getattr(given, 'dtype', type(given).__name__)}"
+        came = getattr(given, "dtype", type(given).__name__)
+        return unnamed(f"expected a boolean tensor, got {came}")
     past, real = torch.ones(5, 5, dtype=torch.bool).tril(), (tokens != 0)[:, None, None]
     right, by_query = past & real, real.mT
     mistakes = {

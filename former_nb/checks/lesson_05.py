@@ -328,6 +328,19 @@ def judge_05_5(answer):
                 [right[j : j + 2, j : j + 2] for j in range(0, d_model, 2)]
             ),
             "this matrix moves by one place, not by s": rotation_blocks(rate),
+            "sines stand where the cosines belong; a block is [[cos, sin], [-sin, cos]]": (
+                torch.block_diag(
+                    *(
+                        torch.stack(
+                            [torch.stack([a.sin(), a.cos()]), torch.stack([-a.cos(), a.sin()])]
+                        )
+                        for a in s * rate
+                    )
+                )
+            ),
+            "the diagonal holds ones; it holds the cosines": right
+            - torch.diag(right.diagonal())
+            + torch.eye(d_model),
         },
     )
     if problem is None:  # a second size, so that no number of the first can be written in

@@ -241,6 +241,8 @@ def judge_06_4(answer):
     except RuntimeError as error:
         return explain_error(error, _MISFITS)
     if not isinstance(given, (tuple, list)) or len(given) != 2:
+        if isinstance(given, torch.Tensor) and given.shape == (3, 5):
+            return "that is one tensor; return two, the weight and the bias: `weight, bias`"
         return f"expected a weight and a bias, got {type(given).__name__}"
     problem = diagnose(
         given[0], weight, {"the weight is transposed: expected (d_out, d_in)": weight.T}
@@ -253,6 +255,8 @@ def judge_06_4(answer):
 
 
 _MISFITS = {  # words of an error -> what was meant
+    "tensor a (5) must match the size of tensor b (3)": "weight and bias are not added to each "
+    "other; return both, `weight, bias`",
     "(7x5 and 3x7)": "w_in @ w_out is in the wrong order, (d_ff, d_in) and (d_out, d_ff); w_out "
     "comes second as a layer and first in the product",
     "(1x7 and 3x7)": "the matrix comes first: w_out @ b_in",

@@ -5,7 +5,7 @@ from functools import cache
 
 import torch
 
-from ..base.exercises import diagnose, diagnose_each, exercise, explain_error
+from ..base.exercises import diagnose, diagnose_each, exercise, explain_error, unnamed
 from ..data.text import IGNORE
 from ..training.losses import token_loss
 
@@ -431,4 +431,6 @@ def judge_08_4(answer):
         return "you counted the places with IGNORE; count the targets"
     if like({8: 4 / 9}) or like({8: 0.4}) or like({8: 0.5}):
         return "the length of a row is its number of targets, not its number of places"
-    return f"expected {{2: 0.75, 3: 0.5, 5: 0.0}}, got {found}"
+    if any(isinstance(n, torch.Tensor) for n in got):
+        return "a tensor is a key of its own each time; take its number, `.item()`"
+    return unnamed(f"expected {{2: 0.75, 3: 0.5, 5: 0.0}}, got {found}")

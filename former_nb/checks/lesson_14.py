@@ -139,6 +139,8 @@ _WRITING = {
     "memory: expected floating": "that is not the memory; `model.encode(src)` makes it",
     "mask: expected": "the mask is about the keys, so about the source: `padding_mask(src)`",
     "tgt: expected shape": "the tokens are (B, 1) at first, a column of BOS",
+    "tgt: expected numbers from 0": "the likeliest was taken over the whole batch at once; take "
+    "it over the vocabulary, `argmax(-1)`",
     "tgt: expected torch.int64": "tokens are whole numbers; `argmax` gives them, `max` gives "
     "logits, and `src.new_full((B, 1), BOS)` begins",
 }

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise, unnamed
 from ..data.subwords import merge
 
 __all__ = [
@@ -51,7 +51,9 @@ def judge_15_1(answer):
         if given == right:
             continue
         if not isinstance(given, list) or not all(isinstance(piece, str) for piece in given):
-            return f"expected a list of strings, got {given!r:.60}"
+            if isinstance(given, list) and any(piece == pair for piece in given):
+                return "the pair itself was added; `a + b` makes one piece of the two strings"
+            return unnamed(f"expected a list of strings, got {given!r:.60}")
         for said, wrong in {
             "a piece that only ends or begins like one of the pair was joined, too; compare whole "
             "pieces, not text": " ".join(row).replace(" ".join(pair), "".join(pair)).split(),
@@ -76,8 +78,9 @@ def judge_15_1(answer):
             if given == wrong:
                 return said
         if "".join(given) != "".join(row):
-            return f"your pieces spell {''.join(given)!r} instead of {''.join(row)!r}"
-        return f"for {row} and {pair} expected {right}, got {given}"
+            came = f"your pieces spell {''.join(given)!r} instead of {''.join(row)!r}"
+            return unnamed(came)
+        return unnamed(f"for {row} and {pair} expected {right}, got {given}")
 
 
 def _unskipped(row, pair):
@@ -238,7 +241,7 @@ def judge_15_2(
                     "the counts of the letters were kept; count the new rows from nothing, after "
                     "all of them are merged"
                 )
-            return f"for {words} and {n_merges} merges expected {right}, got {pairs}"
+            return unnamed(f"for {words} and {n_merges} merges expected {right}, got {pairs}")
     return None
 
 
@@ -269,6 +272,8 @@ def judge_15_3(answer):
         "that is how many different letters there are": 8,
         "*sang* and *s* and *r* keep their pieces: a merge shortens a word by one": 10,
         "that is how many letters there are; the merges make them fewer": 25,
+        "count the letters again, and take one off for each pair that a merge joins": 24,
+        "count again: the first merge joins five pairs, the second four, the third three": 15,
         "that is how many tokens the merges save": 12,
     }
     size = {

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import torch
 
-from ..base.exercises import diagnose, diagnose_each, exercise, explain_error
+from ..base.exercises import diagnose, diagnose_each, exercise, explain_error, unnamed
 from ..inspection.translation import count_runs
 
 __all__ = [
@@ -148,7 +148,9 @@ def judge_16_1(
         if np.shape(given) != (2,):
             return "expected two numbers: the shared runs, and all runs of the translation"
         if tuple(given) != right:
-            return (
+            if given[1] == right[1] and given[0] == right[0] / max(1, right[1]):
+                return "the first number is the count of shared runs, not yet divided by all"
+            return unnamed(
                 f"for n = {case[2]} the translation has {right[1]} runs, of which {right[0]} are "
                 f"shared; got {given[0]} shared of {given[1]}"
             )
@@ -181,6 +183,8 @@ def judge_16_2(answer):
             {
                 "could not infer output dtype": "whole numbers have no mean; keep those of the "
                 "first state",
+                "can't be cast": "whole numbers can't be divided in place, and the states are not "
+                "to be changed; make a new tensor of the floating point numbers",
                 "must be Tensor, not list": "`torch.stack` makes one tensor of the list first",
                 "'int' and 'dict'": "dictionaries can't be added; go through the names",
             },
@@ -396,6 +400,15 @@ def judge_16_4(answer):
                     [0, 2, 4, 6, 1, 3, 5, 7, 8, 9]
                 ],
                 "the two lengths at the end are missing": _many(words, others)[:8],
+                "shared runs come first, then all runs": _many(words, others)[
+                    [1, 0, 3, 2, 5, 4, 7, 6, 8, 9]
+                ],
+                "shared runs come first, then all runs; and at the end the translation's length": (
+                    _many(words, others)[[1, 0, 3, 2, 5, 4, 7, 6, 9, 8]]
+                ),
+                "runs of one to four words are counted; yours end at three": _many(words, others)[
+                    [0, 1, 2, 3, 4, 5, 8, 9]
+                ],
                 "each reference has a row in yours; join their counts with `|`": torch.stack(one),
                 "of two lengths equally near the shorter counts": _many(
                     words, others, length="longer"
