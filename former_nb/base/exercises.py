@@ -382,6 +382,8 @@ _ERRORS = {  # words of a message -> the usual mistake behind it
     "the other; `keepdim=True` keeps the axis, and `[:, None]` adds one",
     "Index tensor must have the same number": "`gather` wants an index with as many axes as its "
     "tensor; `[..., None]` adds one",
+    "expected scalar type Float but found Bool": "a product wants numbers on both sides; make them "
+    "of booleans with `.float()`",
     "could not infer output dtype": "whole numbers have no mean; take floating point numbers only",
     "implicitly created only for scalar": "`backward` starts at one number; take the mean of the "
     "losses",

@@ -15,8 +15,6 @@ import io
 import json
 import linecache
 import os
-import select
-import signal
 import sys
 import warnings
 from types import FunctionType
@@ -227,12 +225,13 @@ def find_mistake(
     right: Any = None,  # the right one, where the exercise has it
     seeds: tuple[int, ...] = SEEDS,  # added to those of the judge
     most: int = EDITS,
-    seconds: float = SECONDS,
+    seconds: float | None = None,  # of the processor; `SECONDS` if left out
 ) -> Place | None:  # None without a source, or if no small edit was found in time
     "Name the line of an answer, and the piece of it, where one small edit makes it right."
     source = readers_source(answer)
     if source is None:
         return None
+    seconds = seconds or SECONDS
     known = readers_source(right)
     options = (judge, answer, source, known and known[0], seeds, most, seconds)
     if hasattr(os, "fork") and sys.platform == "linux":
@@ -249,6 +248,9 @@ def _quietly(*options):
 
 def _in_a_copy(seconds, *options):
     "Search in a copy of this process, and end it when the time is over."
+    import select  # which a browser is without
+    import signal
+
     come, go = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of threads, which the copy is without

@@ -107,6 +107,9 @@ def judge_02_2(answer):
             "32 is √(4 · 256), with the variance of one factor and before the scale": (
                 torch.tensor(32.0)
             ),
+            "√8 takes variances of 2; the standard deviation is 2, so the variance is 4": (
+                torch.tensor(8.0).sqrt()
+            ),
             "1024 is 64 · 16; divide 64, the standard deviation before scaling, by √d_k": (
                 torch.tensor(1024.0)
             ),

@@ -227,6 +227,9 @@ def judge_03_3(
             "rows and columns are exchanged; head i has d_k columns of W_v and d_k rows of W_o": (
                 torch.stack([layer.w_v.weight.T[s] @ layer.w_o.weight.T[:, s] for s in blocks])
             ),
+            "head i has d_k numbers, of which yours takes the first": torch.stack(
+                [w_v[i][:, :1] @ w_o[i][:1] for i in range(3)]
+            ),
             "head i begins at number i · d_k, not at number i": torch.stack(
                 [layer.w_v.weight[i : i + 4].T @ layer.w_o.weight[:, i : i + 4].T for i in range(3)]
             ),

@@ -73,6 +73,7 @@ def judge_04_2(answer):
         "that is every word with every word; the mask hides the future, and pads are queries": 26,
         "a key must pass both rules; you counted keys that pass one of them": 39,
         "that is the first sentence; there are three": 10,
+        "one pair is missing: the four queries of the sentence of one word all see that word": 22,
         "that is how many words there are; count pairs of a query and a key": 8,
         "those are all entries; some are forbidden": 48,
         "that is half of all; the diagonal counts, and the columns of pads do not": 24,

@@ -264,6 +264,9 @@ def judge_05_4(answer):
             + table[:4] * keep,
             "your first real word gets row 1; count from zero": x + table[count] * keep,
             "you added a row to the padding too": x + rows,
+            "you counted the padding, so all words of a row got the same row": (
+                x + table[(~real).cumsum(1)] * keep
+            ),
             "you counted down the batch; count along each row": x
             + table[(real.cumsum(0) - 1).clamp(min=0)] * keep,
             "you added a row to the padding too; places of -1 read the last row of the table": x

@@ -82,6 +82,10 @@ def judge_06_1(answer):
             (x + ff(norm_2(x))) + attention(norm_1(x + ff(norm_2(x))))
         ),
         "the feed-forward network is still to come": y,
+        "each norm reads the sum, and its result is added once more; it stands before the part": (
+            x + norm_1(x + attention(x))
+        )
+        + norm_2((x + norm_1(x + attention(x))) + ff(x + norm_1(x + attention(x)))),
         "both parts read norm_attention(x); the feed-forward network reads norm_ff of what "
         "attention has added to": y + ff(norm_1(x)),
         "the second sum starts from the normed stream; it starts from the stream itself": (
@@ -260,6 +264,7 @@ _MISFITS = {  # words of an error -> what was meant
     "(7x5 and 3x7)": "w_in @ w_out is in the wrong order, (d_ff, d_in) and (d_out, d_ff); w_out "
     "comes second as a layer and first in the product",
     "(1x7 and 3x7)": "the matrix comes first: w_out @ b_in",
+    "input (3), mat (3x7), vec (3)": "b_out is no input of the second layer; b_in goes through it",
     "tensor a (7) must match the size of tensor b (3)": "b_in has d_ff numbers and b_out d_out, so "
     "they can't be added; b_in goes through the second layer first",
     "tensor a (3) must match the size of tensor b (7)": "b_in has d_ff numbers and b_out d_out, so "

@@ -72,6 +72,8 @@ def judge_07_1(answer):
     for said, wrong in _mistakes(_ROWS).items():
         if all(g.shape == w.shape and g.equal(w.to(g.device)) for g, w in zip(given, wrong)):
             return said
+    if all(part.ndim == 2 and part.shape[1] == min(map(len, _ROWS)) - 1 for part in given):
+        return "the rows are cut to the shortest one; fill the shorter ones up instead"
     for name, part, wanted in zip(("inputs", "targets"), given, right):
         if part.ndim == 2 and part.shape[1] == wanted.shape[1] + 1:
             return unnamed(
@@ -186,6 +188,9 @@ def judge_07_3(answer):
             ),
             "the mean is over B · T places; multiply by them, and a row of n tokens has n - 1 "
             "targets": values(lambda mean, n: mean / sum(n)),
+            "that is the mean sum of a row; divide by the targets that are real": values(
+                lambda mean, n: mean * (max(n) - 1)
+            ),
             "that is the mean you began with": values(lambda mean, n: mean),
         },
     )

@@ -27,6 +27,7 @@ def _train(
     as_pads=False,
     softmax=False,
     reshaped=False,
+    last=False,
 ):
     "A training loop; another order or loss makes a likely mistake."
     losses = []
@@ -35,6 +36,8 @@ def _train(
         logits = model(inputs).softmax(-1) if softmax else model(inputs)
         if reshaped:  # (B, V, T) as `cross_entropy` wants it, but by cutting the numbers anew
             logits = logits.reshape(logits.shape[0], logits.shape[2], -1).mT
+        if last:
+            logits, wanted = logits[:, -1:], wanted[:, -1:]
         loss = token_loss(logits, wanted, reduction)
         if not ignored:
             loss = loss * (targets != IGNORE).sum() / targets.numel()
@@ -122,6 +125,9 @@ def judge_08_1(answer):
         "the loss takes logits; you made probabilities of them first": {"softmax": True},
         "`reshape` to (B, V, T) mixes positions with tokens; `logits.mT` exchanges the axes": {
             "reshaped": True
+        },
+        "only the last position of each row is learned from; all that have a target count": {
+            "last": True
         },
         "two steps were taken for each gradient": {"order": "zero backward step step"},
     }

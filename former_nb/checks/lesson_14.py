@@ -311,6 +311,10 @@ def judge_14_4(answer):
                 ),
                 "keys and values of the memory are computed once in the better case, and that "
                 "costs 2 S": exactly(each / (14 * T)),
+                "keys and values of the memory are computed once in the better case, 2 S, and of "
+                "the four matrices of cross-attention two are for them": exactly(
+                    (16 * T + 2 * S * T) / (16 * T)
+                ),
                 "T steps cost T times as much; the 14 d² belong to each of them": exactly(
                     (14 + 2 * S) / once
                 ),

@@ -227,6 +227,8 @@ def judge_15_2(
             return "expected pairs, tuples of two strings"
         if not _is_bpe(words, n_merges, pairs):
             right = bpe_with_mistake(words, n_merges)
+            if len(pairs) > n_merges and _is_bpe(words, len(pairs), pairs):
+                return "`n_merges` is the most that you may make; yours goes on"
             if pairs == right[:-1] or (
                 pairs and len(pairs) < len(right) and _is_bpe(words, len(pairs), pairs)
             ):
@@ -273,7 +275,6 @@ def judge_15_3(answer):
         "*sang* and *s* and *r* keep their pieces: a merge shortens a word by one": 10,
         "that is how many letters there are; the merges make them fewer": 25,
         "count the letters again, and take one off for each pair that a merge joins": 24,
-        "count again: the first merge joins five pairs, the second four, the third three": 15,
         "that is how many tokens the merges save": 12,
     }
     size = {
@@ -327,6 +328,9 @@ def judge_15_4(answer):
             ),
             "the loss is a mean over tokens; the whole text has n_tokens times as much": values(
                 lambda loss, t, c: loss / c / math.log(2)
+            ),
+            "the number of characters is no logarithm; ln 2 turns nats into bits": values(
+                lambda loss, t, c: loss * t / math.log2(c)
             ),
             "you took the logarithm of a loss, which is a logarithm already": values(
                 lambda loss, t, c: math.log2(loss * t / c)
