@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-__all__ = ["EDITS", "Place", "small_edits", "find_place", "place_in"]
+__all__ = ["EDITS", "Place", "Edit", "small_edits", "find_place", "place_in"]
 
 EDITS = 3000  # of one definition that are tried; a number, so that a verdict is the same twice
 SECONDS = 6.0  # of the processor, after which no further edit is tried, whatever an answer does
@@ -35,6 +35,10 @@ ALIKE = [  # names that are taken for one another
     {"gelu", "relu", "silu"},
 ]
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult, ast.FloorDiv)
+AGAIN = 60  # edits of a statement that are tried when one is right already
+IN_LINE = "one small change in this line makes it right"
+AFTER = "this line and the next are in the wrong order"
+INSIDE = "it would be right inside the loop"
 ORDINALS = ("first", "second", "third", "fourth")
 LOGIC = (ast.BitAnd, ast.BitOr)
 REDUCING = {"sum", "mean", "prod", "amax", "amin", "logsumexp", "any", "all"}
@@ -137,6 +141,8 @@ def _names_for(node, called, words):
             yield ast.Attribute(copy.deepcopy(node.value), name, load)
     if isinstance(node, ast.Constant):
         kind = type(node.value)
+        if kind in (int, float):
+            yield ast.Constant(float("-inf"))
         values = [True, False, None] if kind in (bool, type(None)) else []
         if kind in (int, float):
             values = [*words.numbers, node.value + 1, node.value - 1, -node.value]
@@ -157,6 +163,8 @@ def _parts_of(node, called):
             yield ast.BinOp(ast.BinOp(left, node.op, right.left), right.op, right.right)
     if isinstance(node, ast.UnaryOp):
         yield node.operand
+        if isinstance(node.operand, ast.Constant):  # of a score that is to be forbidden
+            yield ast.Constant(float("-inf"))
     if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Load):
         if not called:
             yield node.value
@@ -166,14 +174,9 @@ def _parts_of(node, called):
         less = [_index(*node.elts[:i], *node.elts[i + 1 :]) for i in nones]
         yield from [_index(*elements) for elements in _exchanged(node.elts)] + more + less
     if isinstance(node, ast.Slice):
-        for lower, upper in (
-            (None, node.upper),
-            (node.lower, None),
-            (1, node.upper),
-            (node.lower, -1),
-        ):
-            ends = [ast.Constant(n) if isinstance(n, int) else n for n in (lower, upper)]
-            yield ast.Slice(*ends, node.step)
+        last = ast.UnaryOp(ast.USub(), ast.Constant(1))
+        begins, ends = (None, ast.Constant(1), node.lower), (None, last, node.upper)
+        yield from (ast.Slice(begin, end, node.step) for begin in begins for end in ends)
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute):
             yield node.func.value  # without the call
@@ -182,6 +185,11 @@ def _parts_of(node, called):
             yield ast.Call(node.func, args, node.keywords)
         for keywords in _shortened(node.keywords):
             yield ast.Call(node.func, node.args, keywords)
+        for i, keyword in enumerate(node.keywords):  # `clamp(max=1)` as `clamp(min=1)`
+            if keyword.arg in ("min", "max"):
+                other = ast.keyword("min" if keyword.arg == "max" else "max", keyword.value)
+                changed = [*node.keywords[:i], other, *node.keywords[i + 1 :]]
+                yield ast.Call(node.func, node.args, changed)
 
 
 def _exchanged(nodes):
@@ -209,7 +217,7 @@ def _terms_with(node, arguments):
 def _signs_for(node):
     "Other operators, or one more."
     if isinstance(node, ast.BinOp):
-        for operator in LOGIC if isinstance(node.op, LOGIC) else OPERATORS:
+        for operator in (*OPERATORS, *LOGIC):
             yield ast.BinOp(node.left, operator(), node.right)
     if isinstance(node, ast.BoolOp):
         yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
@@ -222,12 +230,23 @@ def _signs_for(node):
         for operator in (ast.Add(), ast.Sub()):
             yield ast.BinOp(node, operator, ast.Constant(1))
         yield ast.Attribute(node, "mT", ast.Load())
+        yield ast.Call(ast.Attribute(node, "sqrt", ast.Load()), [], [])
         yield ast.Subscript(node, _index(ast.Constant(...), ast.Constant(None)), ast.Load())
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr in REDUCING and not any(k.arg == "keepdim" for k in node.keywords):
-            yield ast.Call(
-                node.func, node.args, [*node.keywords, ast.keyword("keepdim", ast.Constant(True))]
-            )
+        if node.func.attr in REDUCING:
+            kept = [k for k in node.keywords if k.arg != "keepdim"]
+            keepdim = ast.keyword("keepdim", ast.Constant(True))
+            yield ast.Call(node.func, node.args, [*kept, keepdim])
+            if not node.args and not kept:
+                yield ast.Call(node.func, [ast.Constant(-1)], [])
+                yield ast.Call(node.func, [ast.Constant(-1)], [keepdim])
+        if node.func.attr == "sigmoid":
+            shares = ast.Attribute(node.func.value, "softmax", ast.Load())
+            yield ast.Call(shares, [*node.args, ast.Constant(-1)], [])
+    if isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.args[0], ast.Call):
+        inner = node.args[0]  # f(g(x)) as g(f(x))
+        turned = ast.Call(node.func, inner.args[:1], node.keywords)
+        yield ast.Call(inner.func, [turned, *inner.args[1:]], inner.keywords)
 
 
 def _replacements(node, called, words) -> Iterator[ast.AST]:
@@ -249,7 +268,7 @@ def _bag(tree):
     )
 
 
-class _Edit(NamedTuple):
+class Edit(NamedTuple):
     "New values of fields of some nodes of a definition, and what is wrong there."
 
     price: float
@@ -257,6 +276,8 @@ class _Edit(NamedTuple):
     old: ast.AST | None  # None for a line that is missing
     fields: tuple  # (parent, field, value)
     new: ast.AST | None = None  # what stands there then, where it is an expression
+    moved: str = ""  # what is wrong with a whole line
+    lines: tuple = ()  # the others in which the same slip stands
 
     def swap(self):
         "Put it into the tree, or with what this returns take it out."
@@ -272,7 +293,7 @@ def _put(parent, field, index, new):
     return parent, field, new if index is None else [*value[:index], new, *value[index + 1 :]]
 
 
-def _edits_of_expressions(tree, right) -> Iterator[_Edit]:
+def _edits_of_expressions(tree, right) -> Iterator[Edit]:
     words = _words(tree, right)
     wanted, now = _bag(right), _bag(tree)
 
@@ -303,15 +324,14 @@ def _edits_of_expressions(tree, right) -> Iterator[_Edit]:
                             seen.add(dumped)
                             at = index if isinstance(value, list) else None
                             new = copy.deepcopy(new)
-                            yield _Edit(
-                                price(node, new), here, node, (_put(parent, field, at, new),)
-                            )
+                            put = _put(parent, field, at, new)
+                            yield Edit(price(node, new), here, node, (put,), new)
                 yield from visit(node, here)
 
     yield from visit(tree, None)
 
 
-def _edits_of_lines(tree, right) -> Iterator[_Edit]:
+def _edits_of_lines(tree, right) -> Iterator[Edit]:
     "A line too much, two exchanged, the last of a loop behind it, one that is missing."
     known = _stored(tree) | {n for n in _names(right) if n not in _stored(right)}
     missing = [n for n in ast.walk(right) if isinstance(n, ast.Expr)]
@@ -323,24 +343,32 @@ def _edits_of_lines(tree, right) -> Iterator[_Edit]:
         for i, line in enumerate(block):
             behind = block[i + 1 :]
             if len(block) > 1:
-                yield _Edit(1.5, line, line, ((parent, "body", [*block[:i], *behind]),))
+                fields = ((parent, "body", [*block[:i], *behind]),)
+                yield Edit(1.5, line, line, fields, moved="without this line it would be right")
             if behind and not isinstance(parent, ast.ClassDef):
                 both = [*block[:i], behind[0], line, *behind[1:]]
-                yield _Edit(1.4, line, line, ((parent, "body", both),))
+                yield Edit(1.4, line, line, ((parent, "body", both),), moved=AFTER)
             if isinstance(line, ast.AugAssign):
                 for new in _other_sums(line):
-                    yield _Edit(0.5, line, line, ((parent, "body", [*block[:i], new, *behind]),))
+                    yield Edit(0.5, line, line, ((parent, "body", [*block[:i], new, *behind]),))
             if isinstance(line, (ast.For, ast.While)) and len(line.body) > 1:
                 last = line.body[-1]
                 out = ((line, "body", line.body[:-1]), _put_behind(parent, i, last))
-                yield _Edit(1.3, last, last, out)
+                yield Edit(1.3, last, last, out, moved="it would be right behind the loop")
+            if behind and isinstance(behind[0], (ast.For, ast.While)):
+                begins_it = (behind[0], "body", [line, *behind[0].body])
+                left = (parent, "body", [*block[:i], *behind])
+                yield Edit(1.3, line, line, (begins_it, left), moved=INSIDE)
+            if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
+                added = ast.AugAssign(line.targets[0], ast.Add(), line.value)
+                yield Edit(0.6, line, line, ((parent, "body", [*block[:i], added, *behind]),))
             if isinstance(line, (ast.For, ast.While)) and behind and len(behind) > 1:
                 inside = (line, "body", [*line.body, behind[0]])
                 left = (parent, "body", [*block[: i + 1], *behind[1:]])
-                yield _Edit(1.3, behind[0], behind[0], (inside, left))
+                yield Edit(1.3, behind[0], behind[0], (inside, left), moved=INSIDE)
             for new in missing if isinstance(parent, (ast.FunctionDef, ast.For, ast.If)) else ():
                 with_it = (parent, "body", [*block[:i], copy.deepcopy(new), *block[i:]])
-                yield _Edit(0.5, line, None, (with_it,))
+                yield Edit(0.5, line, None, (with_it,))
 
 
 def _other_sums(line):
@@ -354,7 +382,7 @@ def _other_sums(line):
     yield ast.Assign([line.target], line.value)
 
 
-def _made_twice(edits) -> Iterator[_Edit]:
+def _made_twice(edits) -> Iterator[Edit]:
     "One slip that stands in several places, mended in all of them."
     alike = {}
     for edit in edits:
@@ -364,8 +392,11 @@ def _made_twice(edits) -> Iterator[_Edit]:
     for same in alike.values():
         parents = {id(edit.fields[0][0]) for edit in same}
         if 1 < len(same) == len(parents):
-            fields = tuple(edit.fields[0] for edit in same)
-            yield same[0]._replace(price=same[0].price + 0.15, fields=fields)
+            first, fields = same[0], tuple(edit.fields[0] for edit in same)
+            lines = {edit.statement.lineno for edit in same} - {first.statement.lineno}
+            yield first._replace(
+                price=first.price + 0.15, fields=fields, lines=tuple(sorted(lines))
+            )
 
 
 def _put_behind(parent, index, line):
@@ -376,14 +407,14 @@ def _put_behind(parent, index, line):
 def small_edits(
     tree: ast.AST,  # a reader's definition; changed while an edit is out, and then as before
     right: ast.AST | None = None,  # the right one, where there is one
-) -> Iterator[tuple[ast.stmt, ast.AST | None]]:  # the statement, and what of it was exchanged
+) -> Iterator[Edit]:  # the one that is in the tree
     "Put one edit into the tree after another, the likeliest first."
     right = right or ast.Module([], [])
     pieces = list(_edits_of_expressions(tree, right))
     found = [*pieces, *_made_twice(pieces), *_edits_of_lines(tree, right)]
     for edit in sorted(found, key=lambda edit: edit.price):
         before = edit.swap()
-        yield edit.statement, edit.old
+        yield edit
         before.swap()
 
 
@@ -429,31 +460,53 @@ def place_in(
 ) -> Place | None:  # None if no small edit was found in time
     "The first small edit that makes a definition right, as a place."
     end = time.thread_time() + seconds
-    for statement, old in islice(small_edits(tree, right), most):
+    edits = islice(small_edits(tree, right), most)
+    for edit in edits:
         if time.thread_time() > end:
             return None
         if not is_right(tree):
             continue
-        line = statement.lineno
+        line = edit.statement.lineno
         where = f"line {line}, `{lines[line - 1].strip()}`"
-        if old is None:
+        if edit.old is None:
             return Place(f"before {where}", "a line is missing here; with one more it is right")
-        if isinstance(old, ast.stmt):
-            return Place(where, "this line is too much, or in the wrong place")
-        return Place(where, _wrong_piece(old, statement))
+        if edit.moved:
+            return Place(where, edit.moved)
+        if edit.lines:
+            return Place(where, _wrong_piece(edit) + f", and the same in line {edit.lines[0]}")
+        if right is None and _another(edits, edit, tree, is_right, end):
+            return Place(where, IN_LINE)
+        return Place(where, _wrong_piece(edit))
     return None
 
 
-def _wrong_piece(old, statement):
+def _another(edits, edit, tree, is_right, end):
+    "Whether an edit of another piece of the statement is right, too, so that neither is to blame."
+    within = [n for n in ast.walk(edit.old) if isinstance(n, ast.expr)]
+    tried = 0
+    for other in edits:
+        if other.statement is not edit.statement or other.moved or tried == AGAIN:
+            continue
+        if other.old is None or other.old in within or edit.old in ast.walk(other.old):
+            continue
+        tried += 1
+        if time.thread_time() > end:
+            return False
+        if is_right(tree):
+            return True
+    return False
+
+
+def _wrong_piece(edit):
     "Which piece of a statement is wrong, in words."
+    old, statement = edit.old, edit.statement
     piece = ast.unparse(old)
     if piece == ast.unparse(statement) or len(piece) > 60:
-        return "one small change in this line makes it right"
+        return IN_LINE
     others = [n for n in ast.walk(statement) if ast.dump(n) == ast.dump(old)]
     places = {(n.lineno, n.col_offset) for n in [old, *others] if hasattr(n, "lineno")}
     which = sorted(places).index((old.lineno, old.col_offset)) if hasattr(old, "lineno") else 0
+    piece = f"`{piece}`"
     if 1 < len(places) <= len(ORDINALS):
-        piece = f"the {ORDINALS[which]} `{piece}`"
-    else:
-        piece = f"`{piece}`"
+        piece = f"the {ORDINALS[which]} {piece}"
     return f"{piece} is wrong there; one small change makes it right"

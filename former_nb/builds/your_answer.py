@@ -189,9 +189,17 @@ def _first_comparison(judge, answer):
         judge(noted)
     for given, right in COMPARED[:1]:
         for inputs, options, result in calls:
-            if given is result:
-                return lambda other: same(other(*copy.deepcopy(inputs), **options), right)
+            parts = result if isinstance(result, tuple) else (result,)
+            for place, part in enumerate(parts):
+                if part is given:
+                    return functools.partial(_agrees, inputs, options, result, place, right)
     return callable  # as each of them is
+
+
+def _agrees(inputs, options, like, place, right, answer):
+    "Whether an answer gives, for these inputs, what is right; of several results one is compared."
+    result = answer(*copy.deepcopy(inputs), **options)
+    return same(result[place] if isinstance(like, tuple) else result, right)
 
 
 def _search(judge, answer, source, right, seeds, most, seconds):

@@ -118,6 +118,7 @@ def judge_01_2(answer):
         "the five scores are alike, whatever they are, so e cancels": torch.tensor(math.e / 5),
         "five words share one; 1/2 would be two words": torch.tensor(0.5),
         "the table has 25 weights, but each row of five sums to one": torch.tensor(1 / 25),
+        "a softmax divides by a sum of five, and takes no root": torch.tensor(5**-0.5),
         "each row of five sums to one: that is what is left to the four others": torch.tensor(0.8),
         "a weight of exactly 0 takes a score of minus infinity; a dot product never gives "
         "that": torch.tensor(0.0),
@@ -171,7 +172,6 @@ def judge_01_3(answer):
         "1 was taken off the diagonal's scores; what is forbidden has a score of -inf": (
             scores - torch.eye(5)
         ).softmax(-1),
-        "all scores are -inf; only those of the diagonal are": torch.full((2, 5, 5), torch.nan),
         "the later words are hidden too; only the diagonal must go": scores.masked_fill(
             diagonal.cumsum(-1).bool(), float("-inf")
         ).softmax(-1),

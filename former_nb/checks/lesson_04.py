@@ -45,6 +45,13 @@ def judge_04_1(answer):
         "you masked the pads as queries too; padding is about keys only": right & by_query,
         "the numbers are right; the axis of the heads, of size 1, is missing": right[:, 0],
     }
+    if given.shape == right[:, 0].shape:
+        axis = "the axis of the heads is missing, (B, 1, T, T)"
+        for said, wrong in mistakes.items():
+            if torch.equal(given, wrong.reshape(given.shape)) and not torch.equal(
+                wrong, right[:, 0]
+            ):
+                return f"{axis}; and {said}"
     return diagnose(given, right, mistakes)
 
 

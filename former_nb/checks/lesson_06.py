@@ -128,6 +128,9 @@ def judge_06_2(answer):
             "it has a fourth matrix, which mixes the heads": attention - d * d - d,
             "it has a fourth matrix, which mixes the heads, and all four have biases": 3 * d * d,
             "the fourth linear layer has a bias, too": attention - d,
+            "it has a fourth matrix, which mixes the heads, and each layer a bias of its own": (
+                3 * d * d + d
+            ),
             "the three projections have biases, too": attention - 3 * d,
             "the heads share d_model, so their number does not matter": h * attention,
             "the heads share d_model, and all four linear layers have biases": (
@@ -161,6 +164,7 @@ def judge_06_2(answer):
         "norms": {
             "a block has two of them, and each has a gain and a shift": 2 * d,
             "there are two, each with a gain and a shift for every feature": d,
+            "each of the two has a gain and a shift, four vectors in all": 3 * d,
             "gain and shift are vectors, with a number for every feature": 4,
             "each has a gain and a shift, which are learned": 0,
         },

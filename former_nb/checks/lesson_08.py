@@ -220,6 +220,7 @@ def judge_08_2(answer):
                 47: short,
                 15: "that is one epoch, and its last batch is missing",
                 16: "that is one epoch; there are three",
+                3: "those are the epochs; each has a step for each of its batches",
                 12: "the parts belong to one batch; four batches are four steps",
                 192: parts,
                 180: parts,

@@ -118,6 +118,8 @@ def judge_10_2(answer):
         "that is the best that a counter of pairs can do; a model that reads the whole "
         "beginning knows which of a pair comes next": (log(10) + 7 * surprise(43 / 70)) / 8,
         "it comes again half of the time, but the position tells a model when": surprise(0.55),
+        "a letter of ten costs ln 10, which is not divided by ten again": log(10) / 10,
+        "the second of a pair is known; it isn't one of the nine others": (log(10) + log(9)) / 2,
         "that is a logarithm to base 10; nats are natural logarithms": 0.5,
         "that is 1 divided by the letters; a letter of ten costs ln 10": 0.1,
         "a letter comes twice, but there are ten letters, not twenty": log(20),

@@ -332,6 +332,9 @@ def judge_15_4(answer):
             "the number of characters is no logarithm; ln 2 turns nats into bits": values(
                 lambda loss, t, c: loss * t / math.log2(c)
             ),
+            "the loss is a logarithm, and a power of it is a perplexity; divide by ln 2": values(
+                lambda loss, t, c: 2**loss * t / c
+            ),
             "you took the logarithm of a loss, which is a logarithm already": values(
                 lambda loss, t, c: math.log2(loss * t / c)
             ),

@@ -258,6 +258,7 @@ _BREVITY = {  # a wrong BLEU, to two or three figures -> what to say
     1 - math.exp(-1): "that is what the penalty takes; BLEU is what is left, from 0 to 100",
     100 * math.exp(-0.2): "the reference has ten words and the translation five, so r/c is 2",
     math.e: "the exponent is 1 − r/c, which is −1 and not 1; a penalty lowers the score",
+    50 * math.exp(-1): "all precisions are 1; only the penalty acts, exp(1 − r/c)",
     25.0: "the penalty is exp(1 − r/c), not the share c/r squared",
     0.25: "the penalty is exp(1 − r/c), not the share c/r squared; and BLEU is 0 to 100",
     0.0: "no precision is zero, so BLEU isn't either",
@@ -417,6 +418,12 @@ def judge_16_4(answer):
                 "the two lengths at the end are missing": _many(words, others)[:8],
                 "no run is shared in yours; `&` with an empty Counter leaves nothing, take `|`": (
                     _many(words, others) * torch.tensor([0, 1] * 4 + [1, 1])
+                ),
+                "all runs of the translation count, also one that comes again": torch.tensor(
+                    [
+                        len(count_runs(words, i // 2 + 1)) if i in (1, 3, 5, 7) else n
+                        for i, n in enumerate(_many(words, others).tolist())
+                    ]
                 ),
                 "shared runs come first, then all runs": _many(words, others)[
                     [1, 0, 3, 2, 5, 4, 7, 6, 8, 9]
