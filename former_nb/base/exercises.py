@@ -2,6 +2,8 @@
 
 A judge that only compares numbers leaves you alone with a wrong answer. Ours know the likely
 mistakes of an exercise, compute what each of them gives, and name the one that matches yours.
+Where none matches, `check` looks for one small edit of your own lines that makes them right, and
+says where it is (`builds/your_answer.py`).
 """
 
 import copy

@@ -8,6 +8,7 @@ place, not the edit: a place sends a reader back to think.
 """
 
 import ast
+import contextlib
 import copy
 import time
 from collections import Counter
@@ -156,11 +157,7 @@ def _parts_of(node, called):
         yield ast.BinOp(node.right, node.op, node.left)
         yield node.left
         yield node.right
-        left, right = node.left, node.right
-        if isinstance(left, ast.BinOp):  # (a * b) - c as a * (b - c)
-            yield ast.BinOp(left.left, left.op, ast.BinOp(left.right, node.op, right))
-        if isinstance(right, ast.BinOp):
-            yield ast.BinOp(ast.BinOp(left, node.op, right.left), right.op, right.right)
+        yield from _grouped_anew(node)
     if isinstance(node, ast.UnaryOp):
         yield node.operand
         if isinstance(node.operand, ast.Constant):  # of a score that is to be forbidden
@@ -190,6 +187,18 @@ def _parts_of(node, called):
                 other = ast.keyword("min" if keyword.arg == "max" else "max", keyword.value)
                 changed = [*node.keywords[:i], other, *node.keywords[i + 1 :]]
                 yield ast.Call(node.func, node.args, changed)
+
+
+def _grouped_anew(node):
+    "An expression with parentheses around all that stands before one of its operators, or behind."
+    text, depth = ast.unparse(node), 0
+    for i, sign in enumerate(text):
+        depth += (sign in "([{") - (sign in ")]}")
+        if depth == 0 and sign == " " and text[i + 2 : i + 3] == " " and text[i + 1] in "+-*/@":
+            before, behind = text[:i], text[i + 3 :]
+            for new in (f"({before}) {text[i + 1]} {behind}", f"{before} {text[i + 1]} ({behind})"):
+                with contextlib.suppress(SyntaxError):  # of a text with such signs in it
+                    yield ast.parse(new, mode="eval").body
 
 
 def _exchanged(nodes):

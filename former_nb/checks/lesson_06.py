@@ -165,6 +165,7 @@ def judge_06_2(answer):
             "a block has two of them, and each has a gain and a shift": 2 * d,
             "there are two, each with a gain and a shift for every feature": d,
             "each of the two has a gain and a shift, four vectors in all": 3 * d,
+            "a block has two norms, not three": 6 * d,
             "gain and shift are vectors, with a number for every feature": 4,
             "each has a gain and a shift, which are learned": 0,
         },

@@ -188,6 +188,9 @@ def judge_07_3(answer):
             ),
             "the mean is over B · T places; multiply by them, and a row of n tokens has n - 1 "
             "targets": values(lambda mean, n: mean / sum(n)),
+            "the mean is over B · T places; multiply by them, not by the tokens": values(
+                lambda mean, n: mean * sum(n) / sum(k - 1 for k in n)
+            ),
             "that is the mean sum of a row; divide by the targets that are real": values(
                 lambda mean, n: mean * (max(n) - 1)
             ),

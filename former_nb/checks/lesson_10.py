@@ -65,6 +65,9 @@ def judge_10_1(answer):
             "you divided by T, pads included; the positions of a name are added up": right / T,
             "pads are counted; IGNORE marks them": each.sum(-1),
             "the softmax runs over time; the tokens are the last axis": (over_time * real).sum(-1),
+            "that is the cost of the likeliest tokens; take that of the targets": (
+                -logits.log_softmax(-1).amax(-1) * real
+            ).sum(-1),
             "the sign is wrong: nats are -ln P, and positive": -right,
             "the softmax is missing: logits are no logarithms of probabilities yet": (
                 raw * real
