@@ -410,6 +410,8 @@ def judge_08_4(answer):
     )
     if like({2: 3 / 4, 3: 1 / 2, 5: 0}):
         return None
+    if any(isinstance(n, torch.Tensor) for n in got):
+        return "a tensor is a key of its own each time; take its number, `.item()`"
     if like({2: 7 / 8, 3: 5 / 6, 5: 12 / 15}):
         return "these are shares of targets; a row is right only where all of its targets are"
     if like({2: 0, 3: 0, 5: 0}):
@@ -418,7 +420,7 @@ def judge_08_4(answer):
         return "these are numbers of rows; divide each by the rows of that length"
     if like({2: 1 / 4, 3: 1 / 2, 5: 1}):
         return "these are the shares of rows that are wrong"
-    if like({2: 1, 3: 1, 5: 0}) or like({2: 1 / 2, 3: 1, 5: 0}):
+    if like({2: 1, 3: 1, 5: 0}) or like({2: 1 / 2, 3: 1, 5: 0}) or like({2: 1, 5: 0}):
         return (
             "only the last batch with rows of a length counts in yours; collect over all "
             "batches, then divide"
@@ -438,6 +440,4 @@ def judge_08_4(answer):
         return "you counted the places with IGNORE; count the targets"
     if like({8: 4 / 9}) or like({8: 0.4}) or like({8: 0.5}):
         return "the length of a row is its number of targets, not its number of places"
-    if any(isinstance(n, torch.Tensor) for n in got):
-        return "a tensor is a key of its own each time; take its number, `.item()`"
     return unnamed(f"expected {{2: 0.75, 3: 0.5, 5: 0.0}}, got {found}")
