@@ -68,6 +68,24 @@ def test_another_right_file_is_right_too():
     assert {name: said(module, name) for name in NAMES} == dict.fromkeys(NAMES)
 
 
+SCHEDULE = "(step + 1) % every == 0 or step + 1 == n_steps"
+
+
+@pytest.mark.parametrize(
+    "schedule, is_right",
+    [
+        ("step % every == 0 or step + 1 == n_steps", False),  # after 1, 4 and 7 steps of 7
+        ("(step + 1) % every == 0", False),
+        (f"step == 0 or {SCHEDULE}", True),  # once more is no mistake
+        ("step % every == every - 1 or step == n_steps - 1", True),
+    ],
+)
+def test_when_fit_asks_the_validation_batches(schedule, is_right):
+    assert SCHEDULE in RIGHT
+    verdict = said(module_of(RIGHT.replace(SCHEDULE, schedule)), "fit")
+    assert (verdict is None) is is_right and (is_right or "step" in verdict), verdict
+
+
 def test_a_verdict_is_the_same_twice_and_the_readers_draws_change_nothing():
     mistake = STEPS["Block"].mistakes[0]
     module = edited_module("Block", mistake)
