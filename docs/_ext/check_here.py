@@ -47,12 +47,16 @@ MODULES = (  # of the course, for these pages
     "attention/*.py",
     "base/__init__.py",
     "base/core.py",
+    "base/ranges.py",
     "base/exercises.py",
     "base/guards.py",
+<<<<<<< HEAD
     "base/ranges.py",
     "builds/__init__.py",
     "builds/search.py",
     "builds/your_answer.py",
+=======
+>>>>>>> h-judges
     "checks/__init__.py",
     "checks/lesson_0[0-57].py",
     "data/__init__.py",
