@@ -50,13 +50,10 @@ MODULES = (  # of the course, for these pages
     "base/ranges.py",
     "base/exercises.py",
     "base/guards.py",
-<<<<<<< HEAD
     "base/ranges.py",
     "builds/__init__.py",
     "builds/search.py",
     "builds/your_answer.py",
-=======
->>>>>>> h-judges
     "checks/__init__.py",
     "checks/lesson_0[0-57].py",
     "data/__init__.py",
