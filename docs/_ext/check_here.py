@@ -50,7 +50,6 @@ MODULES = (  # of the course, for these pages
     "base/ranges.py",
     "base/exercises.py",
     "base/guards.py",
-    "base/ranges.py",
     "builds/__init__.py",
     "builds/search.py",
     "builds/your_answer.py",
