@@ -516,7 +516,7 @@ def _wrong_piece(edit):
     places = {(n.lineno, n.col_offset) for n in [old, *others] if hasattr(n, "lineno")}
     which = sorted(places).index((old.lineno, old.col_offset)) if hasattr(old, "lineno") else 0
     piece = f"`{piece}`"
-    if len(edit.fields) > 1:
+    if len(edit.fields) > 1 and not edit.lines:
         piece = f"each {piece}"
     elif 1 < len(places) <= len(ORDINALS):
         piece = f"the {ORDINALS[which]} {piece}"
