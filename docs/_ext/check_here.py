@@ -1,8 +1,9 @@
 """The button *check here* below exercises: what the page and its Python need for it.
 
-The judges of the course run in the reader's browser, by Pyodide and a small PyTorch of our own
-(`docs/_pyodide`). Pyodide comes from the npm registry when the site is built, pinned, and stays
-with the site. Where it cannot be had, one line of the build says so and the button is absent.
+The judges of the course run in the reader's browser, by Pyodide (`docs/_pyodide`) and a small
+PyTorch of our own (`docs/small_torch`). Pyodide comes from the npm registry when the site is built,
+pinned, and stays with the site. Where it cannot be had, one line of the build says so and the
+button is absent.
 """
 
 import ast
@@ -25,13 +26,24 @@ from docutils import nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "docs" / "_pyodide"
+SMALL = ROOT / "docs" / "small_torch"
 PAGES = (
     "01_self_attention",
     "02_attention",
     "03_multi_head",
     "04_masks",
     "05_positions",
+    "06_block",
     "07_text",
+    "08_training",
+    "09_classifier",
+    "10_generator",
+    "11_decoding",
+    "12_modern_decoder",
+    "13_encoder_decoder",
+    "14_number_words",
+    "15_subwords",
+    "16_translation",
 )
 EXERCISE = re.compile(r'^check\("(\d\d\.\d+)", (.+)\);?$', re.M)
 
@@ -49,10 +61,22 @@ MODULES = (  # of the course, for these pages
     "base/exercises.py",
     "base/guards.py",
     "checks/__init__.py",
-    "checks/lesson_0[1-57].py",
+    "checks/lesson_*.py",
     "data/__init__.py",
+    "data/subwords.py",
     "data/text.py",
     "data/tokens.py",
+    "inspection/__init__.py",
+    "inspection/translation.py",
+    "models/__init__.py",
+    "models/block.py",
+    "models/config.py",
+    "models/encoder_decoder.py",
+    "models/generator.py",
+    "models/initialization.py",
+    "models/modern_decoder.py",
+    "training/__init__.py",
+    "training/losses.py",
 )
 EINOPS = ("__init__.py", "_backends.py", "_torch_specific.py", "einops.py", "packing.py")
 EINOPS += ("parsing.py",)
@@ -174,8 +198,9 @@ def page_cells(path):
 def course_files():
     """What the page's Python imports: name in the archive -> bytes."""
     files = {}
-    for path in sorted(SOURCES.rglob("*.py")):
-        files[path.relative_to(SOURCES).as_posix()] = path.read_bytes()
+    for folder in (SOURCES, SMALL):
+        for path in sorted(folder.rglob("*.py")):
+            files[path.relative_to(folder).as_posix()] = path.read_bytes()
     for pattern in MODULES:
         for path in sorted((ROOT / "former_nb").glob(pattern)):
             files[path.relative_to(ROOT).as_posix()] = path.read_bytes()

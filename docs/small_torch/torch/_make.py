@@ -6,6 +6,7 @@ from math import prod
 from ._numbers import divide
 from ._random import default_generator
 from ._shapes import as_sizes, axis_number, broadcast
+from ._tape import no_grad, write_down
 from ._tensor import Tensor, as_tensor, check_size, tensor
 from ._types import convert, float32, int64, promote_types, result_type
 
@@ -82,24 +83,36 @@ def eye(n, m=None, dtype=None, device=None):
 
 def randn(*size, generator=None, dtype=None, device=None, requires_grad=False):
     """Normal random numbers."""
-    result = zeros(*size, dtype=dtype, requires_grad=requires_grad)
-    return result.normal_(generator=generator)
+    result = zeros(*size, dtype=dtype).normal_(generator=generator)
+    result.requires_grad = requires_grad
+    return result
 
 
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False):
     """Random numbers from 0 to 1."""
-    result = zeros(*size, dtype=dtype, requires_grad=requires_grad)
-    return result.uniform_(generator=generator)
+    result = zeros(*size, dtype=dtype).uniform_(generator=generator)
+    result.requires_grad = requires_grad
+    return result
 
 
-def randn_like(input):
+def randn_like(input, dtype=None, device=None):
     """Normal random numbers in the shape of another tensor."""
-    return randn(input.shape, dtype=input.dtype)
+    return randn(input.shape, dtype=dtype or input.dtype)
 
 
-def rand_like(input):
+def rand_like(input, dtype=None, device=None):
     """Random numbers from 0 to 1 in the shape of another tensor."""
-    return rand(input.shape, dtype=input.dtype)
+    return rand(input.shape, dtype=dtype or input.dtype)
+
+
+def randperm(n, generator=None, device=None):
+    """The numbers from 0 to n - 1 in a random order."""
+    source = generator or default_generator
+    values = list(range(n))
+    for i in range(n - 1):
+        other = i + source.integer(0, n - i)
+        values[i], values[other] = values[other], values[i]
+    return Tensor(values, (n,), int64)
 
 
 def randint(low, high, size=None, generator=None, dtype=int64, device=None):
@@ -150,11 +163,13 @@ def cat(tensors, dim=0, axis=None):
     shape = list(first.shape)
     shape[place] = sum(t.shape[place] for t in tensors)
     result = zeros(shape, dtype=kind)
+    sizes = [t.shape[place] for t in tensors]
     start = 0
-    for t in tensors:
-        result.narrow(place, start, t.shape[place]).copy_(t)
-        start += t.shape[place]
-    return result
+    with no_grad():
+        for t, size in zip(tensors, sizes):
+            result.narrow(place, start, size).copy_(t)
+            start += size
+    return write_down(result, "CatBackward0", tensors, lambda g: g.split(sizes, place))
 
 
 concat = concatenate = cat
