@@ -8,14 +8,14 @@ import math
 import pytest
 
 pytest.importorskip("docutils", reason="the site's requirements are not installed")
-from test_page_torch import archive, result, start
+from test_page_torch import ROOT, archive, result, start
 
 
 @pytest.fixture(scope="module")
 def both():
     "What PyTorch gives, and what the small one gives."
-    runs = [start("tests/page_gradients.py", small=small) for small in (False, True)]
-    theirs, ours = map(result, runs)
+    tool = str(ROOT / "tests/page_gradients.py")
+    theirs, ours = map(result, [start(tool, small=small) for small in (False, True)])
     assert str(archive()) in ours["torch"] and str(archive()) not in theirs["torch"]
     return theirs, ours
 
@@ -40,6 +40,10 @@ def test_each_rule_gives_the_gradients_of_pytorch(both):
         if not all(near(a, b, tolerance) for a, b in pairs):
             wrong.append(key)
     assert wrong == []
+
+
+def test_each_rule_is_used_by_a_case(both):
+    assert both[1]["unused"] == []
 
 
 def test_each_rule_agrees_with_numerical_differences(both):

@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 NOT_RUN = ROOT / "docs/_pyodide/not_run.json"
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import check_here
+import page_answers
+import small_torch_page
 
 LESSONS = list(check_here.PAGES)
 PAGES = [*LESSONS, *(f"solutions/{name}" for name in LESSONS)]
@@ -48,12 +50,13 @@ def archive():
 
 def start(*command, small):
     "Start Python with what the page has and nothing else, or with PyTorch."
-    env = os.environ | {"PYTHONPATH": str(archive() if small else ROOT), "IN_TEST": "1"}
+    home = archive() if small else ROOT
+    env = os.environ | {"PYTHONPATH": str(home), "IN_TEST": "1"}
     env |= {"PYTHONUTF8": "1", "FORMER_NB_DEVICE": "cpu"}
     options = ["-W", "ignore", *(["-S"] if small else [])]
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        [sys.executable, *options, *command], env=env, stdout=pipe, stderr=pipe, cwd=ROOT
+        [sys.executable, *options, *command], env=env, stdout=pipe, stderr=pipe, cwd=home
     )
 
 
@@ -67,7 +70,7 @@ def result(process):
 @pytest.fixture(scope="module")
 def both():
     "What PyTorch gives, and what the small one gives."
-    what = ("tests/page_tools.py", str(archive()), *PAGES)
+    what = (str(ROOT / "tests/page_tools.py"), str(archive()), *PAGES)
     theirs, ours = map(result, [start(*what, small=small) for small in (False, True)])
     assert str(archive()) in ours["torch"] and str(archive()) not in theirs["torch"]
     return theirs, ours
@@ -133,6 +136,27 @@ def test_what_a_reader_may_type_is_judged_as_with_pytorch(both):
     theirs, ours = (run["typed"] for run in both)
     assert [theirs[key] for key in theirs] == [ours[key] for key in theirs]
     assert sum(verdict["right"] for verdict in ours.values()) > 30
+
+
+def test_the_right_answer_to_each_exercise_is_right_in_the_page(tmp_path):
+    answers = page_answers.right_answers()
+    assert len(answers) == 64
+    (tmp_path / "answers.json").write_text(json.dumps(list(answers.values())), encoding="utf-8")
+    code = f"""
+import json, in_page
+answers = json.load(open({str(tmp_path / "answers.json")!r}, encoding="utf-8"))
+print(json.dumps([json.loads(in_page.judge_in_page(*answer))["sentence"] for answer in answers]))
+"""
+    sentences = result(start("-c", code, small=True))
+    assert sentences == [f"{number} is right." for number in answers]
+
+
+def test_the_page_about_it_is_made_from_its_code():
+    page = small_torch_page.small_torch_page("https://example.org")
+    assert "| `softmax` | Shares of 1 along an axis. | · |" in page
+    assert "\n| `AdamW` |" in page and "`svd`" not in page
+    for line in re.findall(r"^\| `(torch\S*)` \| (\d+) \| (\d+) \|$", page, re.M):
+        assert 0 < int(line[1]) <= int(line[2]), line
 
 
 def said(both, beginning):

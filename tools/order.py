@@ -328,7 +328,7 @@ def toc(nbs):
         "The path": [f"file: {page}" for page in STEPS if page in there] + glossary,
         "Deep dives": [f"file: {page}" for page in DIVES if page in there],
         "Solutions": ["glob: solutions/*"],
-        "API": ["file: api/house", "file: api/versions"]
+        "API": ["file: api/house", "file: api/versions", "file: api/small_torch"]
         + [*(f"glob: api/{folder}/*" for folder in LEVEL), "file: api/cli"],
     }
     lines = ["# Written by `python tools/order.py --toc`.", "root: index", "subtrees:"]

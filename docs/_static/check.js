@@ -106,6 +106,92 @@
     }
   }
 
+  // An editor for code: its `value`, and what it calls after a change.
+  function codeEditor(block, number, id) {
+    add(block, "label", { for: id }, `Your answer to ${number}`);
+    const editor = add(block, "textarea", {
+      id, spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off",
+    });
+    const grow = () => { // as high as its lines with what wraps, and one more
+      editor.rows = Math.max(3, editor.value.split("\n").length + 1);
+      const line = parseFloat(getComputedStyle(editor).lineHeight);
+      const over = editor.scrollHeight - editor.clientHeight;
+      if (over > 0) editor.rows += Math.round(over / line) + 1;
+    };
+    addEventListener("resize", grow);
+    return {
+      get value() { return editor.value; },
+      set value(text) {
+        editor.value = text;
+        grow();
+      },
+      missing: () => null,
+      focus: () => editor.focus(),
+      listen(change, check) {
+        editor.oninput = () => {
+          change();
+          grow();
+        };
+        editor.onkeydown = (event) => {
+          if (event.key !== "Enter" || event.isComposing) return;
+          if (event.ctrlKey || event.metaKey) {
+            event.preventDefault();
+            check();
+          } else if (!event.shiftKey && !event.altKey) indent(event, editor);
+        };
+      },
+    };
+  }
+
+  const FUNCTIONS = /\b(exp|log|pi|sqrt)\b/;
+  const SIGNS = { "^": "**", "×": "*", "·": "*", "−": "-", "÷": "/" }; // as people write them
+
+  // A field for each number of an answer. Its value is the code that an editor would hold.
+  function numberFields(block, number, names, id) {
+    const fields = new Map();
+    const row = add(block, "div", { class: "check-fields", role: "group", "aria-label": `Your answer to ${number}` });
+    for (const name of names) {
+      const label = add(row, "label", {}, names.length > 1 ? name.replaceAll("_", " ") : `Your answer to ${number}`);
+      fields.set(name, add(label, "input", {
+        id: `${id}-${name}`, autocomplete: "off", autocapitalize: "off", spellcheck: "false", size: "12",
+      }));
+    }
+    const typed = (field) => field.value.trim().replace(/[\^×·−÷]/g, (sign) => SIGNS[sign]);
+    return {
+      get value() {
+        const lines = [...fields].map(([name, field]) => `${name} = ${typed(field) || "..."}`);
+        const head = FUNCTIONS.test([...fields.values()].map(typed).join(" ")) ? "from math import exp, log, pi, sqrt\n" : "";
+        return head + lines.join("\n");
+      },
+      set value(text) {
+        for (const [name, field] of fields) {
+          const found = text.match(new RegExp(`^${name} = (.*)$`, "m"))?.[1] ?? "";
+          field.value = found === "..." ? "" : found;
+        }
+      },
+      missing() { // the first field that is empty
+        const empty = [...fields].find(([, field]) => !field.value.trim());
+        empty?.[1].focus();
+        return empty && (names.length > 1 ? `${empty[0].replaceAll("_", " ")} is empty` : "the field is empty");
+      },
+      focus: () => fields.values().next().value.focus(),
+      listen(change, check) {
+        for (const field of fields.values()) {
+          field.oninput = change;
+          field.onkeydown = (event) => {
+            if (event.key === "Enter" && !event.isComposing) check();
+          };
+        }
+      },
+    };
+  }
+
+  // The names of an answer that is nothing but numbers; else null.
+  function numbersOf(starter) {
+    const lines = starter.split("\n").map((line) => line.match(/^(\w+) = \.\.\.$/)?.[1]);
+    return lines.every(Boolean) ? lines : null;
+  }
+
   function build(block) {
     const { page, number, expression, starter } = block.dataset;
     const key = `former_nb ${number}`, id = `check-${number.replace(".", "-")}`;
@@ -116,10 +202,8 @@
     }
     block.setAttribute("role", "group");
     block.setAttribute("aria-label", `Check ${number} here`);
-    add(block, "label", { for: id }, `Your answer to ${number}`);
-    const editor = add(block, "textarea", {
-      id, spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off",
-    });
+    const names = numbersOf(starter);
+    const editor = names ? numberFields(block, number, names, id) : codeEditor(block, number, id);
     const bar = add(block, "div", { class: "check-bar" });
     const go = add(bar, "button", { type: "button", class: "check-go" }, "check here");
     const stop = add(bar, "button", { type: "button", class: "check-stop" }, "Stop");
@@ -129,14 +213,8 @@
     const said = add(block, "p", { class: "check-said", role: "status" });
     const output = add(block, "pre", { class: "check-output", tabindex: "0", "aria-label": "What your answer prints" });
     const hints = add(block, "div", { class: "check-hints" });
-    const idle = "Ctrl+Enter checks, too.";
+    const idle = names ? "Enter checks, too. 1 / 4 and 2**3 are numbers." : "Ctrl+Enter checks, too.";
 
-    const grow = () => { // as high as its lines with what wraps, and one more
-      editor.rows = Math.max(3, editor.value.split("\n").length + 1);
-      const line = parseFloat(getComputedStyle(editor).lineHeight);
-      const over = editor.scrollHeight - editor.clientHeight;
-      if (over > 0) editor.rows += Math.round(over / line) + 1;
-    };
     const show = (busy) => {
       document.querySelectorAll(".check-go").forEach((button) => (button.disabled = busy));
       stop.hidden = !busy;
@@ -151,8 +229,6 @@
 
     editor.value = storage.read(key) ?? starter;
     note.textContent = storage.works ? idle : "This browser keeps nothing: copy your answer before you leave.";
-    grow();
-    addEventListener("resize", grow);
     show(false);
 
     function tellVerdict(verdict) {
@@ -181,6 +257,11 @@
     function check() {
       if (job) return;
       clear();
+      const missing = editor.missing();
+      if (missing) {
+        tellVerdict({ stopped: `${number}, not yet: ${missing}.` });
+        return;
+      }
       show(true);
       said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
       ask({ page, number, expression, source: editor.value }, {
@@ -208,20 +289,9 @@
       editor.value = starter;
       storage.write(key, null);
       clear();
-      grow();
       editor.focus();
     };
-    editor.oninput = () => {
-      storage.write(key, editor.value);
-      grow();
-    };
-    editor.onkeydown = (event) => {
-      if (event.key !== "Enter" || event.isComposing) return;
-      if (event.ctrlKey || event.metaKey) {
-        event.preventDefault();
-        check();
-      } else if (!event.shiftKey && !event.altKey) indent(event, editor);
-    };
+    editor.listen(() => storage.write(key, editor.value), check);
   }
 
   document.querySelectorAll(".check-here").forEach(build);

@@ -43,7 +43,7 @@ from ._make import (
     zeros_like,
 )
 from ._random import Generator, manual_seed
-from ._rules import install
+from ._rules import has_rule, install
 from ._shapes import Size
 from ._tape import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from ._tensor import (
@@ -138,8 +138,8 @@ abs all allclose amax amin any argmax argmin argsort bmm chunk clamp clip clone 
 cumprod cumsum diag diag_embed diagonal diff dot equal flatten flip gather index_select isclose
 log_softmax logsumexp masked_fill matmul max maximum mean median min minimum mm moveaxis movedim
 multinomial mv narrow nonzero norm numel permute pow prod ravel repeat_interleave reshape roll
-round scatter select softmax sort split squeeze std sum swapaxes swapdims t take_along_dim tile topk transpose
-tril triu unbind unflatten unique unsqueeze var nan_to_num xlogy
+round scatter select softmax sort split squeeze std sum swapaxes swapdims t take_along_dim tile
+topk transpose tril triu unbind unflatten unique unsqueeze var nan_to_num xlogy
 """.split()
 
 
