@@ -27,6 +27,12 @@ import check_here
 RIGHT = """def my_self_attention(x):
     return (x @ x.mT).softmax(dim=-1) @ x
 """
+WEIGHTS = """def attention_weights(q, k, mask=None, is_causal=False):
+    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)
+"""
+MINE = """def my_attention(q, k, v):
+    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1) @ v
+"""
 TRAIN = """def my_train(model, batches, optimizer):
     losses = []
     for inputs, targets in batches:
@@ -176,6 +182,8 @@ def place(tmp_path_factory):
         ),
         check_here.block("08_training", "08.1", "my_train", TRAIN.partition("\n")[0] + "\n    ..."),
         check_here.block("08_training", "08.2", "[steps, evaluations, calls]", PREDICT),
+        check_here.block("02_attention", "02.1", "my_attention", "def my_attention(q, k, v):"),
+        check_here.file_block("02_attention"),
     ]
     page = PAGE.format(blocks="".join(node.astext() for node in blocks))
     (folder / "index.html").write_text(page, encoding="utf-8")
@@ -369,15 +377,18 @@ def test_a_browser_without_something_says_so_in_one_sentence(script, said, brows
     with before_scripts(browser, script):
         browser.get(address)
         assert said in of(browser, ".check-note").text
-        assert len(browser.find_elements("css selector", ".check-go")) == (
-            4 if "Obj" in script else 0
-        )
+        shown = [e for e in browser.find_elements("css selector", ".check-go") if e.is_displayed()]
+        assert len(shown) == (6 if "Obj" in script else 0)
 
 
 def test_from_disk_a_sentence_stands_in_the_place_of_the_button(browser, place):
     browser.get((place / "index.html").as_uri())
     assert "from disk a browser loads no Python" in of(browser, ".check-note").text
-    assert not browser.find_elements("css selector", ".check-go")
+    assert "from disk" in in_file(browser, ".check-bar .check-note").text
+    assert in_file(browser, "textarea").is_displayed()
+    assert not [
+        go for go in browser.find_elements("css selector", ".check-go") if go.is_displayed()
+    ]
 
 
 def test_offline_a_press_says_that_python_could_not_be_loaded(page):
@@ -385,3 +396,75 @@ def test_offline_a_press_says_that_python_could_not_be_loaded(page):
     page.execute_script(missing)
     assert "Python could not be loaded" in press(page, RIGHT)
     assert of(page, "textarea").get_property("value") == RIGHT
+
+
+# ---------------------------------------------------------------- the reader's file
+
+
+def in_file(page, css):
+    "An element of the block of the reader's file."
+    return page.find_element("css selector", f".check-file {css}")
+
+
+def check_file(page, text):
+    "Write the file, press its button, wait; gives what is said last."
+    page.execute_script(
+        "const [e, text] = arguments; e.value = text; e.dispatchEvent(new Event('input'))",
+        in_file(page, "textarea"),
+        text,
+    )
+    in_file(page, ".check-go").click()
+    ui = pytest.importorskip("selenium.webdriver.support.ui")
+    classes = lambda: in_file(page, ".check-said").get_attribute("class").split()
+    ui.WebDriverWait(page, 120, 0.1).until(lambda _: {"right", "wrong"} & set(classes()))
+    return in_file(page, ".check-said").text
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_readers_file_is_checked_counted_and_downloaded(page, width):
+    set_screen(page, width)
+    begun = in_file(page, "textarea").get_property("value")
+    assert begun.startswith('"""The Transformer, as I derived it."""') and "def attention(" in begun
+    assert in_file(page, ".check-steps").text == "not checked yet"
+    head = "import math\n\n"
+    said = check_file(page, head + WEIGHTS)
+    assert said == "1 of 44 steps are right. Next: write attention, of lesson 02."
+    assert "02  right: attention_weights" in in_file(page, ".check-output").text
+    assert in_file(page, ".check-steps").text == "1 of 44 steps"
+    wrong = check_file(page, head + WEIGHTS.replace(" / math.sqrt(q.shape[-1])", ""))
+    assert wrong == "0 of 44 steps are right. Next: mend attention_weights."
+    assert "line 1" in check_file(page, "def attention(:")
+    check_file(page, head + WEIGHTS)
+    assert page.execute_script("return document.documentElement.scrollWidth") <= width
+    assert not serious(page)
+    page.execute_script(
+        "URL.createObjectURL = (blob) => { blob.text().then((t) => (window.saved = t)); };"
+        "HTMLAnchorElement.prototype.click = function () { window.named = this.download; }"
+    )
+    in_file(page, ".check-bar button:last-of-type").click()
+    assert page.execute_script("return window.named") == "mine.py"
+    assert page.execute_script("return window.saved") == head + WEIGHTS
+    page.refresh()
+    assert in_file(page, "textarea").get_property("value") == head + WEIGHTS
+    assert in_file(page, "meter").get_property("value") == 1
+    set_screen(page)
+
+
+def test_a_right_answer_goes_into_the_file_once(page):
+    assert press(page, MINE, "02.1") == "02.1 is right."
+    assert "attention is in your file" in of(page, ".check-note", "02.1").text
+    text = in_file(page, "textarea").get_property("value")
+    assert "# 02.1, checked in the page\ndef attention(q, k, v):\n    return" in text
+    assert text.count("def attention(") == 1 and "def attention_weights" in text
+    press(page, MINE.replace("q.shape", "k.shape"), "02.1")
+    assert "already" in of(page, ".check-note", "02.1").text
+    assert in_file(page, "textarea").get_property("value") == text
+    assert press(page, TRAIN, "08.1") == "08.1 is right."
+    page.refresh()
+    assert "def my_train(" in in_file(page, "textarea").get_property("value")
+
+
+def test_a_step_that_never_ends_is_stopped_and_named(page):
+    page.execute_script("window.setTimeout = ((plain) => (f, s) => plain(f, s / 10))(setTimeout)")
+    said = check_file(page, "def attention_weights(q, k):\n    while True:\n        pass")
+    assert said.startswith("Stopped after 20 seconds, at attention_weights.")

@@ -98,7 +98,7 @@ def parts(text):
 @pytest.mark.parametrize("page", PAGES)
 def test_each_cell_gives_the_numbers_of_pytorch(page, both):
     theirs, ours = (run["pages"][page]["cells"] for run in both)
-    assert theirs.keys() == ours.keys() and len(theirs) > 5
+    assert theirs.keys() == ours.keys() and len(theirs) > 3
     for key, cell in theirs.items():
         assert "raised" not in cell and "raised" not in ours[key], (key, cell, ours[key])
         if key == RANDOM:

@@ -45,6 +45,12 @@ PAGES = (
     "15_subwords",
     "16_translation",
 )
+FILE = re.compile(r'^check\("mine\.py"\)$', re.M)  # judges the reader's own file
+IN_FILE = {  # exercises whose right answers are steps of that file -> how it calls them
+    "02.1": "attention",
+    "15.1": "merge",
+    "15.2": "train_bpe",
+}
 EXERCISE = re.compile(r'^check\("(\d\d\.\d+)", (.+)\);?$', re.M)
 
 PYODIDE = "314.0.7"
@@ -60,6 +66,14 @@ MODULES = (  # of the course, for these pages
     "base/core.py",
     "base/exercises.py",
     "base/guards.py",
+    "base/source.py",
+    "builds/__init__.py",
+    "builds/process.py",
+    "builds/questions.py",
+    "builds/right_file.py",
+    "builds/search.py",
+    "builds/steps*.py",
+    "builds/your_file.py",
     "checks/__init__.py",
     "checks/lesson_*.py",
     "data/__init__.py",
@@ -258,10 +272,22 @@ def starter(expression, solutions):
 def block(page, number, expression, source):
     """The place that `check.js` fills; without scripts it is empty."""
     data = {"page": page, "number": number, "expression": expression, "starter": source}
+    return place("check-here", data | {"called": IN_FILE.get(number, expression)})
+
+
+def file_block(page):
+    """The place below the cell that judges the reader's file."""
+    tree = ast.parse((ROOT / "former_nb/builds/your_file.py").read_text(encoding="utf-8"))
+    start = next(n for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "START")
+    return place("check-file", {"lesson": page[:2], "starter": ast.literal_eval(start.value)})
+
+
+def place(kind, data):
+    """An empty element with data."""
     attributes = " ".join(
         f'data-{name}="{html.escape(text)}"'.replace("\n", "&#10;") for name, text in data.items()
     )
-    return nodes.raw("", f'<div class="check-here" {attributes}></div>', format="html")
+    return nodes.raw("", f'<div class="{kind}" {attributes}></div>', format="html")
 
 
 def add_blocks(app, doctree):
@@ -276,14 +302,16 @@ def add_blocks(app, doctree):
         paragraph = node.parent
         if asked and isinstance(paragraph, nodes.paragraph):
             number, expression = asked.groups()
-            place = block(page, number, expression, starter(expression, solutions))
-            paragraph.parent.insert(paragraph.parent.index(paragraph) + 1, place)
+            found = block(page, number, expression, starter(expression, solutions))
+            paragraph.parent.insert(paragraph.parent.index(paragraph) + 1, found)
     for cell in list(doctree.findall(nodes.container)):
         if "cell" in cell["classes"]:
             source = next(cell.findall(nodes.literal_block)).astext()
             if asked := EXERCISE.search(source):
-                place = block(page, *asked.groups(), source[: asked.start()].strip())
-                cell.parent.insert(cell.parent.index(cell) + 1, place)
+                found = block(page, *asked.groups(), source[: asked.start()].strip())
+                cell.parent.insert(cell.parent.index(cell) + 1, found)
+            elif FILE.search(source):
+                cell.parent.insert(cell.parent.index(cell) + 1, file_block(page))
 
 
 def add_scripts(app, page, template, context, doctree):

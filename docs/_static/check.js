@@ -2,6 +2,7 @@
 (() => {
   const here = document.currentScript.src;
   const LIMIT = 10; // seconds that an answer may take
+  const STEP_LIMIT = 20; // and each step of a file
   const MB = (bytes) => (bytes / 1e6).toFixed(1);
 
   // Why there can be no button; empty if there can.
@@ -55,15 +56,25 @@
     done(said);
   }
 
+  // What runs longer than this is stopped.
+  function waitFor(seconds, where) {
+    clearTimeout(job.timer);
+    job.timer = setTimeout(() => {
+      end();
+      finish({ stopped: `Stopped after ${seconds} seconds${where}. Is there a loop that never ends?` });
+    }, seconds * 1000);
+  }
+
   function receive({ data }) {
     if (!job) return;
     if (data.total) job.progress(data.loaded, data.total);
     if (data.started) {
       job.start();
-      job.timer = setTimeout(() => {
-        end();
-        finish({ stopped: `Stopped after ${LIMIT} seconds. Is there a loop that never ends?` });
-      }, LIMIT * 1000);
+      waitFor(LIMIT, "");
+    }
+    if (data.step) {
+      job.step(data.step);
+      waitFor(STEP_LIMIT, `, at ${data.step.name}`);
     }
     if (data.verdict) finish(data.verdict);
     if (data.broken) {
@@ -85,6 +96,38 @@
     }
     worker.postMessage(question);
   }
+
+  // ------------------------------------------------------------ the reader's file
+
+  const FILE = "former_nb mine.py", STEPS = "former_nb mine.py steps";
+
+  const file = {
+    text: null, // where the browser keeps nothing, until the page is left
+    editors: [], // functions that show a new text
+    read() {
+      return this.text ?? storage.read(FILE) ?? "";
+    },
+    write(text) {
+      storage.write(FILE, text);
+      this.text = storage.works ? null : text;
+    },
+    // Add a right answer; one that is there already stays as it is. Gives a sentence.
+    gather(number, source, name, called, starter) {
+      if (/^\s*(from|import)\s+former_nb\b/m.test(source)) {
+        return "It imports from former_nb, so it stays out of your file.";
+      }
+      const before = this.read() || starter;
+      const code = source.trim().replace(new RegExp(`\\b${name}\\b`, "g"), called);
+      const open = new RegExp(`^def ${called}\\(.*\\):.*\\n    \\.\\.\\.(?: *#.*)?$`, "m"); // three dots, no more
+      const there = new RegExp(`^(def|class) ${called}\\b|^${called} =`, "m");
+      if (there.test(before.replace(open, ""))) return `Your file has ${called} already, and keeps it.`;
+      const body = `# ${number}, checked in the page\n${code}`;
+      const text = open.test(before) ? before.replace(open, () => body) : `${before.trimEnd()}\n\n\n${body}\n`;
+      this.write(text);
+      this.editors.forEach((show) => show());
+      return `${called} is in your file, mine.py, now.`;
+    },
+  };
 
   // ------------------------------------------------------------ a block
 
@@ -193,7 +236,7 @@
   }
 
   function build(block) {
-    const { page, number, expression, starter } = block.dataset;
+    const { page, number, expression, starter, called } = block.dataset;
     const key = `former_nb ${number}`, id = `check-${number.replace(".", "-")}`;
     const problem = obstacle();
     if (problem) {
@@ -236,6 +279,9 @@
       note.textContent = "";
       said.classList.add(verdict.right ? "right" : "wrong");
       said.textContent = verdict.stopped ?? verdict.sentence;
+      if (verdict.right && !names && fileStarter) {
+        note.textContent = file.gather(number, editor.value, expression, called, fileStarter);
+      }
       output.textContent = verdict.output ?? "";
       if (verdict.cut) output.textContent += "\n… the rest is cut.";
       const given = verdict.right ? [] : verdict.hints ?? [];
@@ -294,5 +340,117 @@
     editor.listen(() => storage.write(key, editor.value), check);
   }
 
+  // ------------------------------------------------------------ the block of the file
+
+  const fileStarter = document.querySelector(".check-file")?.dataset.starter; // lesson 01 has none
+
+  function buildFile(block) {
+    const { lesson } = block.dataset;
+    const problem = obstacle();
+    block.setAttribute("role", "group");
+    block.setAttribute("aria-label", "Your file here");
+    add(block, "label", { for: "check-mine" }, "Your file, mine.py, kept in this browser");
+    const editor = add(block, "textarea", {
+      id: "check-mine", spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off",
+    });
+    const steps = add(block, "div", { class: "check-steps" });
+    const meter = add(steps, "meter", { min: "0", value: "0", max: "44", "aria-label": "Steps of your file that are right" });
+    const count = add(steps, "span", { class: "check-note" });
+    const bar = add(block, "div", { class: "check-bar" });
+    const go = add(bar, "button", { type: "button", class: "check-go" }, "check my file here");
+    const stop = add(bar, "button", { type: "button", class: "check-stop" }, "Stop");
+    const save = add(bar, "button", { type: "button" }, "Download mine.py");
+    const progress = add(bar, "progress", { "aria-label": "How far the check is" });
+    const note = add(bar, "span", { class: "check-note" });
+    const said = add(block, "p", { class: "check-said", role: "status" });
+    const output = add(block, "pre", { class: "check-output", tabindex: "0", "aria-label": "What was found in your file" });
+
+    const show = () => {
+      editor.value = file.read() || block.dataset.starter;
+      editor.rows = Math.min(24, editor.value.split("\n").length + 1);
+    };
+    const showCount = () => {
+      const { right, all } = JSON.parse(storage.read(STEPS) ?? "{}");
+      meter.max = all ?? 44;
+      meter.value = right ?? 0;
+      count.textContent = all ? `${right} of ${all} steps` : "not checked yet";
+    };
+    const busy = (yes) => {
+      document.querySelectorAll(".check-go").forEach((button) => (button.disabled = yes));
+      go.hidden = Boolean(problem);
+      stop.hidden = !yes;
+      progress.hidden = true;
+    };
+
+    function tell(verdict) {
+      busy(false);
+      note.textContent = "";
+      const last = verdict.lines?.at(-1);
+      said.className = `check-said ${verdict.good ? "right" : "wrong"}`;
+      said.textContent = verdict.stopped ?? verdict.problem ?? last;
+      output.textContent = verdict.lines?.slice(0, -1).join("\n").trimEnd() ?? "";
+      if (verdict.all) storage.write(STEPS, JSON.stringify({ right: verdict.right, all: verdict.all }));
+      showCount();
+    }
+
+    function check() {
+      if (job || problem) return;
+      busy(true);
+      said.className = "check-said";
+      output.textContent = "";
+      said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
+      ask({ source: editor.value, lesson }, {
+        progress(loaded, total) {
+          progress.hidden = false;
+          progress.max = total;
+          progress.value = loaded;
+          note.textContent = `${MB(loaded)} of ${MB(total)} MB`;
+        },
+        start() {
+          note.textContent = "";
+          said.textContent = "Your file is being checked.";
+        },
+        step({ number, all, name }) {
+          progress.hidden = false;
+          progress.max = all;
+          progress.value = number;
+          note.textContent = name;
+        },
+        done: tell,
+      });
+    }
+
+    go.onclick = check;
+    stop.onclick = () => {
+      end();
+      if (job) finish({ stopped: "Stopped." });
+    };
+    save.onclick = () => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([editor.value], { type: "text/x-python" }));
+      link.download = "mine.py";
+      link.click();
+      URL.revokeObjectURL(link.href);
+    };
+    editor.oninput = () => file.write(editor.value);
+    editor.onkeydown = (event) => {
+      if (event.key !== "Enter" || event.isComposing) return;
+      if (event.ctrlKey || event.metaKey) {
+        event.preventDefault();
+        check();
+      } else if (!event.shiftKey && !event.altKey) indent(event, editor);
+    };
+    addEventListener("storage", (event) => { // another tab has written
+      if (event.key === FILE) show();
+      if (event.key === STEPS) showCount();
+    });
+    file.editors.push(show);
+    show();
+    showCount();
+    busy(false);
+    note.textContent = problem || (storage.works ? "" : "This browser keeps nothing: download your file before you leave.");
+  }
+
   document.querySelectorAll(".check-here").forEach(build);
+  document.querySelectorAll(".check-file").forEach(buildFile);
 })();
