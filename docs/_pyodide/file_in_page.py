@@ -5,12 +5,14 @@ Its time is measured by the page, which ends the worker if a step doesn't end.
 
 import ast
 import json
+import re
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache, partial
 from pathlib import Path
 
 from in_page import Kept, Limited
+from torch._tensor import ABSENT
 
 ELSEWHERE = {  # steps that need more than the page has
     "load_llama": "not run in the page, which has no safetensors; `former-nb check mine.py` does",
@@ -34,6 +36,9 @@ def judge_file_in_page(source, lesson, tell):
         try:
             process.check_file(path, your_file.EXAMPLE, your_file.REFUSED)
             module = loaded(process, path)
+            if changed := kept.changed():
+                said = f"your file replaces {changed}, which the tests need as it is"
+                raise MistakeError(f"{path.name} cannot be imported: {said}")
             run = partial(run_step, your_file.TESTS, module, path, source, tell)
             problems = list(process._in_order(your_file.TESTS, run))
         except MistakeError as error:
@@ -76,13 +81,16 @@ def run_step(tests, module, path, source, tell, number):
         return NOT_WRITTEN
     if test.title in ELSEWHERE:
         return ELSEWHERE[test.title]
-    tell(number, len(tests), test.title)
     reached = source_of(definition, parts_of(source))
     if judged.get(test.title) == reached:
         return None
+    tell(number, len(tests), test.title)
     problem = _run_test(test, module, path)
     if problem is None:
         judged[test.title] = reached
+    elif ABSENT in problem:
+        what = re.search(r"(?:module '|attribute ')[^;]*", problem)
+        return f"not run in the page: {what[0]}; `former-nb check mine.py` does"
     return problem
 
 

@@ -16,6 +16,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import not_here
 
@@ -143,6 +144,16 @@ class Kept:
                     self.attributes.append((value, dict(vars(value))))
                 elif isinstance(value, dict | list) and value is not vars(builtins):
                     self.contents.append((value, value.copy()))
+
+    def changed(self):
+        """The name of something in torch or in the course that is not what it was, or nothing."""
+        for owner, before in self.attributes:
+            home = getattr(owner, "__module__", owner.__name__)
+            if home.partition(".")[0] in COURSE:
+                for name, value in vars(owner).items():
+                    if before.get(name) is not value and not isinstance(value, ModuleType):
+                        return f"{owner.__name__}.{name}"
+        return ""
 
     def restore(self):
         """Make all of it what it was; what came since is imported anew."""

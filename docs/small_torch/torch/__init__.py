@@ -124,9 +124,11 @@ def is_tensor(value):
 def finfo(kind=float32):
     """The range of a type of floating point numbers."""
     largest = 3.4028234663852886e38 if kind is float32 else 1.7976931348623157e308
+    smallest = 1.1754943508222875e-38 if kind is float32 else 2.2250738585072014e-308
 
     class Range:
         eps, max, min = EPSILON[kind], largest, -largest
+        tiny = smallest_normal = smallest
 
     return Range
 

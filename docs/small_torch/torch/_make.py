@@ -219,6 +219,19 @@ def broadcast_tensors(*tensors):
     return tuple(t.expand(shape) for t in tensors)
 
 
+DOTS = "αβγδεζηθ"  # letters for the axes that `...` stands for, the last axis first
+
+
+def without_dots(terms, operands):
+    """Terms with a letter for each axis that `...` stands for, and all of these letters."""
+    most, spelled = "", []
+    for term, operand in zip(terms, operands):
+        letters = DOTS[: max(0, operand.ndim - len(term) + 3)][::-1] if "..." in term else ""
+        spelled.append(term.replace("...", letters))
+        most = max(most, letters, key=len)
+    return spelled, most
+
+
 def einsum(equation, *operands):
     """Products summed over the letters that the result lacks."""
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
@@ -230,8 +243,11 @@ def einsum(equation, *operands):
             "einsum(): the number of subscripts in the equation does not match the number of "
             "operands"
         )
+    terms, dots = without_dots(terms, operands)
     if not arrow:
-        output = "".join(sorted(letter for letter in set(left) - {","} if left.count(letter) == 1))
+        once = set(left) - set(",.")
+        output = "..." + "".join(sorted(letter for letter in once if left.count(letter) == 1))
+    output = output.replace("...", dots)
     sizes = {}
     for i, (term, operand) in enumerate(zip(terms, operands)):
         if len(term) != operand.ndim:
@@ -241,7 +257,9 @@ def einsum(equation, *operands):
                 "given"
             )
         for letter, size in zip(term, operand.shape):
-            if sizes.setdefault(letter, size) != size:
+            if 1 in (size, sizes.get(letter)):  # an axis of size 1 fits all
+                sizes[letter] = max(size, sizes.get(letter, 1))
+            elif sizes.setdefault(letter, size) != size:
                 raise RuntimeError(
                     f"einsum(): subscript {letter} has size {size} for operand {i} which does not "
                     f"broadcast with previously seen size {sizes[letter]}"
@@ -257,8 +275,8 @@ def einsum(equation, *operands):
     product = None
     for term, operand in zip(terms, operands):
         strides = dict.fromkeys(letters, 0)
-        for letter, stride in zip(term, operand.strides):
-            strides[letter] += stride
+        for letter, size, stride in zip(term, operand.shape, operand.strides):
+            strides[letter] += stride if size == sizes[letter] else 0
         shape = [sizes[letter] for letter in letters]
         spread = operand.view_with(shape, [strides[letter] for letter in letters])
         product = spread if product is None else product * spread
