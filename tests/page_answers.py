@@ -61,9 +61,9 @@ def typed(cell, name):
 
 
 def right_answers():
-    "number -> page, number, what it hands to `check`, lines."
+    "Of the sixteen lessons: number -> page, number, what it hands to `check`, lines."
     answers = {}
-    for page in check_here.PAGES:
+    for page in (page for page in check_here.PAGES if page >= "01"):
         solved = [s for kind, s in sources(ROOT / f"nbs/solutions/{page}.ipynb") if kind == "code"]
         solved = [source for source in solved if "%pip" not in source]
         for number, expression in sorted(asked(page).items()):

@@ -43,7 +43,7 @@ TRAIN = """def my_train(model, batches, optimizer):
         losses.append(loss.item())
     return losses"""
 PREDICT_NAMES = ["steps", "evaluations", "calls"]
-PREDICT = "\n".join(f"{name} = ..." for name in PREDICT_NAMES)
+PREDICT = "steps = ...\nevaluations, calls = ..., ..."
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Check</title>
 <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="_static/check.css">
 <script defer src="_static/check.js"></script><main><h1>Exercises</h1>{blocks}</main></html>

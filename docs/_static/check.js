@@ -231,8 +231,8 @@
 
   // The names of an answer that is nothing but numbers; else null.
   function numbersOf(starter) {
-    const lines = starter.split("\n").map((line) => line.match(/^(\w+) = \.\.\.$/)?.[1]);
-    return lines.every(Boolean) ? lines : null;
+    const lines = starter.split("\n").map((line) => line.match(/^([\w, ]+) = \.\.\.(, \.\.\.)*$/)?.[1]);
+    return lines.every(Boolean) ? lines.join(", ").split(", ") : null;
   }
 
   function build(block) {
