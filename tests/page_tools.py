@@ -493,13 +493,13 @@ def odd_answers(numbers):
     return said
 
 
-def typed_answers():
+def typed_answers(folder):
     "The answers of `TYPED`: key -> page, exercise, what it hands to `check`, lines."
     answers = {}
     for i, typed in enumerate(TYPED.strip().split("\n---\n")):
         head, _, source = typed.partition("\n")
         number, _, expression = head.partition(" ")
-        (path,) = (ROOT / "nbs").glob(f"{number[:2]}_*.ipynb")
+        (path,) = (folder / "pages").glob(f"{number[:2]}_*.json")
         answers[f"{number} typed {i}"] = (path.stem, number, expression, source)
     return answers
 
@@ -507,7 +507,7 @@ def typed_answers():
 def judge_typed(folder):
     "What the page says to each answer of `TYPED`."
     verdicts = {}
-    for key, (page, number, expression, source) in typed_answers().items():
+    for key, (page, number, expression, source) in typed_answers(folder).items():
         cells = json.loads((folder / "pages" / f"{page}.json").read_text(encoding="utf-8"))
         verdicts[key] = in_page.judge(cells, number, expression, source)
     return verdicts
