@@ -73,7 +73,7 @@ MODULES = (  # of the course, for these pages
     "builds/right_file.py",
     "builds/search.py",
     "builds/steps*.py",
-    "builds/your_file.py",
+    "builds/your_*.py",
     "checks/__init__.py",
     "checks/lesson_*.py",
     "data/__init__.py",
