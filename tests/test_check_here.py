@@ -465,6 +465,7 @@ def test_a_right_answer_goes_into_the_file_once(page):
 
 
 def test_a_step_that_never_ends_is_stopped_and_named(page):
-    page.execute_script("window.setTimeout = ((plain) => (f, s) => plain(f, s / 10))(setTimeout)")
+    check_file(page, "greedy = 1")  # the judge is loaded
+    page.execute_script("window.setTimeout = ((plain) => (f, s) => plain(f, s / 4))(setTimeout)")
     said = check_file(page, "def attention_weights(q, k):\n    while True:\n        pass")
     assert said.startswith("Stopped after 20 seconds, at attention_weights.")

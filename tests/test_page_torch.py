@@ -62,7 +62,7 @@ def start(*command, small):
 
 def result(process):
     "What a process printed as JSON."
-    out, error = process.communicate(timeout=300)
+    out, error = process.communicate(timeout=1800)  # a full machine takes its time
     assert process.returncode == 0, error.decode()
     return json.loads(out)
 

@@ -1,4 +1,5 @@
-// The button *check here* below an exercise: an editor, Python in a worker, and what the judge says.
+// The button *check here* below an exercise, and the reader's file: editors, Python in a worker, and
+// what the judges say.
 (() => {
   const here = document.currentScript.src;
   const LIMIT = 10; // seconds that an answer may take
@@ -70,7 +71,7 @@
     if (data.total) job.progress(data.loaded, data.total);
     if (data.started) {
       job.start();
-      waitFor(LIMIT, "");
+      waitFor(job.step ? STEP_LIMIT : LIMIT, "");
     }
     if (data.step) {
       job.step(data.step);
@@ -149,12 +150,21 @@
     }
   }
 
+  // Enter begins a line; with Ctrl it checks.
+  function enter(event, editor, check) {
+    if (event.key !== "Enter" || event.isComposing) return;
+    if (event.ctrlKey || event.metaKey) {
+      event.preventDefault();
+      check();
+    } else if (!event.shiftKey && !event.altKey) indent(event, editor);
+  }
+
+  const PLAIN = { spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off" };
+
   // An editor for code: its `value`, and what it calls after a change.
   function codeEditor(block, number, id) {
     add(block, "label", { for: id }, `Your answer to ${number}`);
-    const editor = add(block, "textarea", {
-      id, spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off",
-    });
+    const editor = add(block, "textarea", { id, ...PLAIN });
     const grow = () => { // as high as its lines with what wraps, and one more
       editor.rows = Math.max(3, editor.value.split("\n").length + 1);
       const line = parseFloat(getComputedStyle(editor).lineHeight);
@@ -175,13 +185,7 @@
           change();
           grow();
         };
-        editor.onkeydown = (event) => {
-          if (event.key !== "Enter" || event.isComposing) return;
-          if (event.ctrlKey || event.metaKey) {
-            event.preventDefault();
-            check();
-          } else if (!event.shiftKey && !event.altKey) indent(event, editor);
-        };
+        editor.onkeydown = (event) => enter(event, editor, check);
       },
     };
   }
@@ -195,9 +199,7 @@
     const row = add(block, "div", { class: "check-fields", role: "group", "aria-label": `Your answer to ${number}` });
     for (const name of names) {
       const label = add(row, "label", {}, names.length > 1 ? name.replaceAll("_", " ") : `Your answer to ${number}`);
-      fields.set(name, add(label, "input", {
-        id: `${id}-${name}`, autocomplete: "off", autocapitalize: "off", spellcheck: "false", size: "12",
-      }));
+      fields.set(name, add(label, "input", { id: `${id}-${name}`, size: "12", ...PLAIN }));
     }
     const typed = (field) => field.value.trim().replace(/[\^×·−÷]/g, (sign) => SIGNS[sign]);
     return {
@@ -350,9 +352,7 @@
     block.setAttribute("role", "group");
     block.setAttribute("aria-label", "Your file here");
     add(block, "label", { for: "check-mine" }, "Your file, mine.py, kept in this browser");
-    const editor = add(block, "textarea", {
-      id: "check-mine", spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off",
-    });
+    const editor = add(block, "textarea", { id: "check-mine", ...PLAIN });
     const steps = add(block, "div", { class: "check-steps" });
     const meter = add(steps, "meter", { min: "0", value: "0", max: "44", "aria-label": "Steps of your file that are right" });
     const count = add(steps, "span", { class: "check-note" });
@@ -433,13 +433,7 @@
       URL.revokeObjectURL(link.href);
     };
     editor.oninput = () => file.write(editor.value);
-    editor.onkeydown = (event) => {
-      if (event.key !== "Enter" || event.isComposing) return;
-      if (event.ctrlKey || event.metaKey) {
-        event.preventDefault();
-        check();
-      } else if (!event.shiftKey && !event.altKey) indent(event, editor);
-    };
+    editor.onkeydown = (event) => enter(event, editor, check);
     addEventListener("storage", (event) => { // another tab has written
       if (event.key === FILE) show();
       if (event.key === STEPS) showCount();
