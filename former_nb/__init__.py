@@ -27,6 +27,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "decoding.labels": "predict",
         "inspection.leaks": "assert_no_leak",
         "inspection.recording": "record_attention",
+        "inspection.comparison": "same",
         "inspection.viewer": "view",
         "base.exercises": "check hint keep",
     },
