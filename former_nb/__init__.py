@@ -28,6 +28,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "inspection.leaks": "assert_no_leak",
         "inspection.recording": "record_attention",
         "inspection.viewer": "view",
+        "inspection.your_attention": "use_attend",
         "base.exercises": "check hint keep",
     },
     packages=("attention",),  # which can be called as the function
