@@ -29,6 +29,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "inspection.recording": "record_attention",
         "inspection.comparison": "same",
         "inspection.viewer": "view",
+        "inspection.your_attention": "use_attend",
         "base.exercises": "check hint keep",
     },
     packages=("attention",),  # which can be called as the function

@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "lens": "logit_lens attribute_logits edit_stream",
         "describe": "describe",
         "viewer": "view",
+        "your_attention": "use_attend",
         "leaks": "assert_no_leak assert_no_noise_leak",
         "ngrams": "NGram",
         "scores": "score_translations",

@@ -17,7 +17,8 @@ The output is that without a recorder, to the last bit. Hooks nest, since the on
 is the first to see a result.
 
 PyTorch's layer computes weights where it is asked for them, so a hook asks, keeps them, and returns
-what the caller wanted. Transformers returns weights only from its *eager* attention. And an
+what the caller wanted. Transformers returns weights only from its *eager* attention. A model within
+`use_attend` calls a function as ours do, and a recorder takes its place. And an
 `nn.TransformerEncoder` that knows the padding takes a fast path without `nn.MultiheadAttention`,
 whose output is zero on the padding. So it runs twice while we record, and its caller gets the
 output of the fast path.
@@ -42,6 +43,7 @@ from torch import nn
 from ..attention.dot_product import attention, attention_weights
 from ..attention.multi_head import MultiHeadAttention
 from ..base.guards import check_that, check_type
+from .your_attention import Use, attends_of
 
 __all__ = [
     "AttentionLayer",
@@ -165,6 +167,8 @@ class Recorder:
         **options,  # for `attend`; the weights are those before dropout
     ) -> torch.Tensor:  # (B, h, T, d_v)
         "As `attention`."
+        capped = options.get("softcap")
+        check_that(capped is None, "attend", "scores without a cap, to record weights", capped)
         all_keys = k
         all_masks = mask
         beams = len(q) // max(1, len(k))
@@ -259,8 +263,28 @@ def _watch_theirs(module, see):
     yield module.register_forward_hook(answer, prepend=True)
 
 
+def _watch_used(module, see):
+    "The same for a layer of Transformers within `use_attend`."
+    weights = []
+    has_sinks = getattr(module, "sinks", None) is not None
+
+    def keep(w):  # (B, h, T, S), or one more key for a sink
+        weights.append(w[..., :-1] if has_sinks else w)
+
+    def answer(module, args, result):
+        y, *others = result
+        return (see(args, y, weights.pop()), *others)
+
+    watched = copy(attends_of(module)[-1])
+    watched.attend = Recorder(keep, watched.attend)
+    yield Use([module], watched)
+    yield module.register_forward_hook(answer, prepend=True)
+
+
 def _watch(module, see):
     "Hooks on a layer of any kind."
+    if attends_of(module):
+        return _watch_used(module, see)
     if _is_ours(module):
         return _watch_ours(module, see)
     if isinstance(module, nn.MultiheadAttention):
@@ -335,7 +359,7 @@ def _eager(model):
     configs = {}  # by identity: the parts of a model share them
     for part in model.modules():
         config = getattr(part, "config", None)
-        if hasattr(config, "_attn_implementation"):
+        if hasattr(config, "_attn_implementation") and not attends_of(part):
             configs[id(config)] = config
     before = [config._attn_implementation for config in configs.values()]
     try:
