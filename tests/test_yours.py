@@ -436,24 +436,3 @@ def test_every_page_prints_the_same_without_a_file_and_on_the_right_one(here, ca
             other = with_file[page][key][0]
             assert "raised " not in text + other, (page, key, text, other)
             assert agree(text, "" if other == line else other), (page, key, text, other)
-
-
-# ---------------------------------------------------------------- the program
-
-
-def test_the_last_lesson_makes_the_file_a_program(here):
-    "The lines that it gives, with fewer steps, on a text of 1,200 words."
-    page = json.loads((ROOT / "nbs" / "16_translation.ipynb").read_text(encoding="utf-8"))
-    text = "".join("".join(cell["source"]) for cell in page["cells"])
-    program = text.partition('```python\nif __name__ == "__main__"')
-    program = "".join(program[1:]).partition("```python\n")[2].partition("```")[0]
-    assert program.count("2000") == 2 and len(program.splitlines()) < 30
-    quick = program.replace("2000", "4").replace("// 50", "* 10")
-    Path("program.py").write_text(f"{RIGHT}\n\n{quick}", encoding="utf-8")
-    Path("my_text.txt").write_text("to be or not\n\n  to be\n" * 240, encoding="utf-8")
-    env = os.environ | {"PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "error", "program.py", "my_text.txt"]
-    run = subprocess.run(command, env=env, capture_output=True, check=True)
-    bars, _, written = run.stdout.decode().replace("\r\n", "\n").rpartition("\r")[2].partition("\n")
-    assert bars == "█" * 40 + " step 4 of 4"
-    assert len(written.splitlines()) == 8

@@ -76,14 +76,16 @@ def exercise(
 
 
 _UNNAMED: list[str] = []  # what was said about the last answer without naming its mistake
-COMPARED: list[tuple] = []  # (given, right) of each comparison since somebody emptied it
+COMPARED: list[tuple] = []  # the first (given, right) that were compared since it was emptied
+KEPT = 100  # of each; a judge that is called by itself empties neither
 
 
 def unnamed(
     sentence: str,
 ) -> str:  # as it is
     "What a judge says where it knows that an answer is wrong, and not why; `check` looks further."
-    _UNNAMED.append(sentence)
+    if len(_UNNAMED) < KEPT:
+        _UNNAMED.append(sentence)
     return sentence
 
 
@@ -192,7 +194,8 @@ def diagnose(
 
     Without a match it tries what goes wrong everywhere, such as a factor, a sign or an order.
     """
-    COMPARED.append((answer, right))
+    if len(COMPARED) < KEPT:
+        COMPARED.append((answer, right))
     if answer is None:
         return "your function returned nothing; end it with `return` and the result"
     if answer is ...:

@@ -516,6 +516,8 @@ def _wrong_piece(edit):
     places = {(n.lineno, n.col_offset) for n in [old, *others] if hasattr(n, "lineno")}
     which = sorted(places).index((old.lineno, old.col_offset)) if hasattr(old, "lineno") else 0
     piece = f"`{piece}`"
-    if 1 < len(places) <= len(ORDINALS):
+    if len(edit.fields) > 1 and not edit.lines:
+        piece = f"each {piece}"
+    elif 1 < len(places) <= len(ORDINALS):
         piece = f"the {ORDINALS[which]} {piece}"
     return f"{piece} is wrong there; one small change makes it right"
