@@ -94,7 +94,8 @@ OTHER_WAYS = {  # right answers in another form: the step, what stands there, wh
     "arguments that are handed on by name": (
         "Block",
         "def forward(self, x, mask=None, is_causal=False, attend=attention):\n"
-        "        x = x + self.dropout(self.attention(self.norm_attention(x), mask, is_causal, attend))",
+        "        x = x + self.dropout("
+        "self.attention(self.norm_attention(x), mask, is_causal, attend))",
         "def forward(self, x, **how):\n"
         "        x = x + self.dropout(self.attention(self.norm_attention(x), **how))",
     ),
@@ -128,8 +129,12 @@ def test_a_name_that_nothing_defines_is_told_as_python_tells_it(tmp_path):
 
 
 def test_a_list_of_another_length_is_shown():
-    module = module_of(RIGHT.replace("return [BOS, *", "return [BOS, BOS, BOS, *"))
-    assert "expected [[1," not in said(module, "Letters") and "got [" in said(module, "Letters")
+    letters = 'sorted(set("".join(texts)))'
+    source = RIGHT.replace(f'["", "", "", *{letters}]', letters)
+    source = source.replace("enumerate(self.letters)}", "enumerate(self.letters, 3)}")
+    source = source.replace("self.letters[n] for n", '["", "", "", *self.letters][n] for n')
+    problem = said(module_of(source), "Letters")
+    assert "the first three for PAD, BOS and EOS: expected ['0', '1', '2'," in problem
 
 
 def test_a_verdict_is_the_same_twice_and_the_readers_draws_change_nothing():
