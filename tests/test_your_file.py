@@ -1,6 +1,7 @@
 """`check("mine.py")`: the right file, another right file, 280 mistakes by name, and mistakes that
 nobody foresaw; files that don't end, print or are no files; the command line."""
 
+import ast
 import csv
 import os
 import re
@@ -15,7 +16,7 @@ import torch
 from cli_tools import former
 
 from former_nb.base.exercises import MistakeError, check
-from former_nb.builds import process, steps
+from former_nb.builds import process, search, steps
 from former_nb.builds.steps import NOT_WRITTEN, RIGHT_FILE, STEPS, edited_module, judge_step
 from former_nb.builds.your_file import NAMES, START, Verdict, judge_file, say_verdicts
 
@@ -128,6 +129,14 @@ def test_a_name_that_nothing_defines_is_told_as_python_tells_it(tmp_path):
     assert "NameError: name 'PAD' is not defined" in wrong and "line 5" in wrong
 
 
+def test_no_edit_that_is_tried_writes_into_pytorch():
+    text = "class Part:\n    def __init__(self, stack):\n        self.stack = torch.relu(stack)\n"
+    tree = ast.parse(text).body[0]
+    [target] = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)][0].targets
+    tried = list(search._edits_of_expressions(tree, tree))
+    assert tried and not any(target.value in edit for edit in tried)
+
+
 def test_a_list_of_another_length_is_shown():
     letters = 'sorted(set("".join(texts)))'
     source = RIGHT.replace(f'["", "", "", *{letters}]', letters)
@@ -135,6 +144,24 @@ def test_a_list_of_another_length_is_shown():
     source = source.replace("self.letters[n] for n", '["", "", "", *self.letters][n] for n')
     problem = said(module_of(source), "Letters")
     assert "the first three for PAD, BOS and EOS: expected ['0', '1', '2'," in problem
+
+
+SCHEDULE = "(step + 1) % every == 0 or step + 1 == n_steps"
+
+
+@pytest.mark.parametrize(
+    "schedule, is_right",
+    [
+        ("step % every == 0 or step + 1 == n_steps", False),  # after 1, 4 and 7 steps of 7
+        ("(step + 1) % every == 0", False),
+        (f"step == 0 or {SCHEDULE}", True),  # once more is no mistake
+        ("step % every == every - 1 or step == n_steps - 1", True),
+    ],
+)
+def test_when_fit_asks_the_validation_batches(schedule, is_right):
+    assert SCHEDULE in RIGHT
+    verdict = said(module_of(RIGHT.replace(SCHEDULE, schedule)), "fit")
+    assert (verdict is None) is is_right and (is_right or "step" in verdict), verdict
 
 
 def test_a_verdict_is_the_same_twice_and_the_readers_draws_change_nothing():
@@ -323,14 +350,16 @@ def test_the_file_becomes_a_program_with_what_lesson_16_gives(tmp_path):
     cells = nbformat.read(LESSONS[-1], 4).cells
     [text] = [cell.source for cell in cells if "Now make it a program" in cell.source]
     program = re.search(r"```python\n(.*?)```", text, re.S)[1]
-    assert "steps = 2000" in program
+    assert program.count("2000") == 2 and len(program.splitlines()) < 30
+    program = program.replace("2000", "4").replace("// 50", "* 10")
     file = tmp_path / "mine.py"
-    file.write_text(f"{RIGHT}\n\n{program.replace('2000', '3')}", encoding="utf-8")
-    (tmp_path / "names.txt").write_text("Ona\nJonas\nEglė\nRūta\n", encoding="utf-8")
-    command = [sys.executable, "mine.py", "names.txt"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", env=UTF8)
-    assert done.returncode == 0, done.stderr
-    assert "step 3 of 3" in done.stdout and len(done.stdout.split("\n")) >= 9
+    file.write_text(f"{RIGHT}\n\n{program}", encoding="utf-8")
+    (tmp_path / "text.txt").write_text("to be or not\n\n  to be\n" * 240, encoding="utf-8")
+    command = [sys.executable, "-W", "error", "mine.py", "text.txt"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, env=UTF8)
+    assert done.returncode == 0, done.stderr.decode()
+    shown = done.stdout.decode().replace("\r\n", "\n").rpartition("\r")[2].splitlines()
+    assert shown[0] == "█" * 40 + " step 4 of 4" and len(shown) == 9
     verdicts = judge_file(file)  # it stays right, and is not run as a program
     assert [v.problem for v in verdicts] == [None] * len(NAMES)
 

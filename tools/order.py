@@ -341,7 +341,7 @@ def toc(nbs):
         "Deep dives": [f"file: {page}" for page in DIVES if page in there],
         "Solutions": ["glob: solutions/*"],
         "API": ["file: api/house", "file: api/versions"]
-        + [*(f"glob: api/{folder}/*" for folder in LEVEL), "file: api/cli"],
+        + [*(f"glob: api/{folder}/*" for folder in LEVEL), "file: api/cli", "file: api/yours"],
     }
     lines = ["# Written by `python tools/order.py --toc`.", "root: index", "subtrees:"]
     for caption, entries in parts.items():

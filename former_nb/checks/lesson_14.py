@@ -45,7 +45,8 @@ def _greedy(
     memory, mask = model.encode(src), padding_mask(src) if masked else None
     tokens = src[:, :1] if begin is None else src.new_full((len(src), 1), begin)
     for _ in range(steps):
-        logits = model.decode(tokens if read is None else tokens[:, -read:], memory, mask)[:, at]
+        logits = model.decode(tokens if read is None else tokens[:, -read:], memory, mask)
+        logits = logits[:, at:][:, 0]  # of the first position if there is but one
         best = getattr(logits, pick)(dim=-1, keepdim=True)
         best = best[:1].expand(len(src), 1) if alike else best
         tokens = torch.cat([best, tokens] if in_front else [tokens, best], dim=1)
@@ -104,6 +105,9 @@ def judge_14_1(answer):
         "those are the logits of the first position; the next token is said at the last": _greedy(
             model, src, steps, at=0
         ),
+        "those are the logits of the last position but one; the last says the next token": _greedy(
+            model, src, steps, at=-2
+        ),
         "the decoder read only the newest token; without a cache it needs all of them": _greedy(
             model, src, steps, read=1
         ),
@@ -139,6 +143,8 @@ _WRITING = {
     "memory: expected floating": "that is not the memory; `model.encode(src)` makes it",
     "mask: expected": "the mask is about the keys, so about the source: `padding_mask(src)`",
     "tgt: expected shape": "the tokens are (B, 1) at first, a column of BOS",
+    "tgt: expected numbers from 0": "the likeliest was taken over the whole batch at once; take "
+    "it over the vocabulary, `argmax(-1)`",
     "tgt: expected torch.int64": "tokens are whole numbers; `argmax` gives them, `max` gives "
     "logits, and `src.new_full((B, 1), BOS)` begins",
 }
@@ -227,6 +233,11 @@ def judge_14_3(answer):
                 own & ~keep & (tgt != BOS), said, tgt
             ),
             "shift by one, and leave <bos> and pads as they are": torch.where(own, said, tgt),
+            "what is said at position i is read at position i + 1; you shifted the other way": (
+                torch.where(
+                    own & ~keep & (tgt != BOS), torch.cat([said[:, 1:], tgt[:, -1:]], 1), tgt
+                )
+            ),
             "pads stay pads": wanted,
             "<bos> stays: there is nothing before it that could say it": torch.where(
                 own & ~keep, last, tgt
@@ -258,6 +269,11 @@ def judge_14_3(answer):
             "nothing was exchanged": tgt,
         },
     )
+
+
+def _next(said, tgt):
+    "What is said one position further on, and the last of the target."
+    return torch.cat([said[:, 1:], tgt[:, -1:]], dim=1)
 
 
 @exercise(
@@ -309,8 +325,15 @@ def judge_14_4(answer):
                 ),
                 "keys and values of the memory are computed once in the better case, and that "
                 "costs 2 S": exactly(each / (14 * T)),
+                "keys and values of the memory are computed once in the better case, 2 S, and of "
+                "the four matrices of cross-attention two are for them": exactly(
+                    (16 * T + 2 * S * T) / (16 * T)
+                ),
                 "T steps cost T times as much; the 14 d² belong to each of them": exactly(
                     (14 + 2 * S) / once
+                ),
+                "that is one step; T are taken, and once computed they serve all of them": exactly(
+                    (14 + 2 * S) / (14 + 2)
                 ),
                 "S and T are exchanged; T tokens are written": exactly(
                     (14 * S + 2 * S * T) / (14 * S + 2 * T)
