@@ -10,10 +10,9 @@ from typing import Any
 
 import torch
 
-from .ranges import NUMBER, SHARE, WHOLE, Range, check_choice, check_that
+from .ranges import NUMBER, SHARE, WHOLE, Range, check_choice, check_that  # noqa: F401
 
 __all__ = [
-    "check_that",
     "LARGEST",
     "check_int",
     "check_number",
@@ -21,7 +20,6 @@ __all__ = [
     "check_multiple",
     "check_share",
     "check_heads",
-    "check_choice",
     "check_type",
     "check_parts",
     "check_tensor",

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import Any, NamedTuple, get_args
 
-__all__ = ["Range", "check_fields"]
+__all__ = ["check_that", "check_choice", "Range", "check_fields"]
 
 
 def check_that(
