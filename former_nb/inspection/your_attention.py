@@ -51,7 +51,8 @@ _LOCK = threading.Lock()  # over what parts hold
 
 def _add_sinks(q, k, v, mask, sinks):
     "Keys, values and a mask with one more key, which takes weight by its score and gives nothing."
-    B, h, T, S = *q.shape[:3], k.shape[2]
+    B, h, T, _ = q.shape
+    S = k.shape[2]
     scores = q.new_zeros(B, h, T, S)
     if mask is not None:
         scores = merge_masks(mask.expand(B, h, T, S), scores)
