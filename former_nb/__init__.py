@@ -27,6 +27,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "decoding.labels": "predict",
         "inspection.leaks": "assert_no_leak",
         "inspection.recording": "record_attention",
+        "inspection.comparison": "same",
         "inspection.viewer": "view",
         "inspection.your_attention": "use_attend",
         "base.exercises": "check hint keep",

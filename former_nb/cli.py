@@ -253,6 +253,30 @@ def check_command(
         raise typer.Exit(1)
 
 
+@app.command("same", epilog="Example: former-nb same shakespeare. Or: … runs/before runs/after")
+@one_sentence
+def same_command(
+    model: Annotated[str, typer.Argument(help="Folder of a model, or the name of one that ships.")],
+    other: Annotated[
+        str | None,
+        typer.Argument(help="Another; left out, the same folder as Transformers reads it."),
+    ] = None,
+):
+    """Say whether two models compute the same, or which part differs first, and the likely reason.
+
+    Both read the same random tokens. The exit status is 0 if they compute the same, else 1.
+    """
+    for name in filter(None, (model, other)):
+        find_folder(name)
+    with waiting(LOADING):
+        from .commands.comparing import compare_folders
+
+    found = compare_folders(model, other)
+    echo(str(found))
+    if not found:
+        raise typer.Exit(1)
+
+
 @app.command("generate", epilog="Example: former-nb generate Jo --temperature 0.8 --seed 0")
 @one_sentence
 def generate_command(

@@ -429,6 +429,7 @@ class TestWhyRootD:
         for n in range(1, 11):
             shown.slide(n)
             found.append(shown.solved)
+            assert ("One weight takes nearly all" in shown.said) == shown.solved
         (measure,) = figures.from_page("02_attention", "measure")
         lost = []
         for d_k in [2**n for n in range(1, 11)]:
@@ -489,7 +490,7 @@ class TestTheTap:
         shown.slide(0.14, 3)
         while shown.texts("text.keeps")[2] != "keeps 7 of 29":
             shown.keys(RIGHT, which=3)
-        assert shown.solved
+        assert shown.solved and "One cut by three rules" in shown.said
 
 
 class TestTheCache:
@@ -514,6 +515,7 @@ class TestTheCache:
         for n in range(1, 21):
             shown.slide(n)
             found.append(shown.solved)
+            assert ("each letter costs one visit" in shown.said) == shown.solved
         plain = [sum(range(3, 3 + n)) for n in range(1, 21)]
         expected = [1 - (n + 2) / visits >= 0.9 for n, visits in enumerate(plain, 1)]
         assert found.index(True) == expected.index(True) and found.count(True) == 1
@@ -633,7 +635,7 @@ class TestMergeByMerge:
         shown.slide(answer - 1)
         assert not shown.solved
         shown.keys(RIGHT)
-        assert shown.solved
+        assert shown.solved and "what is written often becomes one token" in shown.said
         shown.keys(RIGHT)
         assert not shown.solved
 
@@ -728,6 +730,7 @@ class TestTheStream:
         for name in names:
             shown.press(name)
             found.append(shown.solved)
+            assert ("Each part only adds" in shown.said) == shown.solved
             shown.press(name)
         whole = self.python(text, [])[1]
         best = max(whole, key=whole.get)
@@ -774,6 +777,7 @@ class TestTheValley:
         for n, rate in enumerate(rates, 1):
             shown.slide(n)
             assert shown.solved == (rate == 0.05)
+            assert ("saves two runs of three" in shown.said) == shown.solved
 
     def test_what_the_page_says_of_a_rate_of_a_twentieth(self):
         with_it, without = ([run["end"] for run in self.runs(w, 0.05)] for w in (0.05, 0.0))

@@ -24,6 +24,7 @@ from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate, stream
 from former_nb.decoding.labels import predict
 from former_nb.decoding.sampling import Sampling
+from former_nb.inspection.comparison import same as same_models
 from former_nb.inspection.recording import record_attention
 from former_nb.inspection.viewer import view
 from former_nb.models.bert import BertClassifier, BertMaskedLanguageModel
@@ -98,6 +99,7 @@ ENCODERS = {
     "masked, tanh": ("BertForMaskedLM", BertConfig(**BERT, hidden_act="gelu_new")),
 }
 TOKENS = torch.tensor([[7, 3, 9, 4, 8, 5, 11], [6, 2, 7, 1, 0, 0, 0], [5, 8, 30, 36, 12, 0, 0]])
+FULL = torch.randint(4, V, (3, 7), generator=torch.Generator().manual_seed(0))  # no padding
 SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0, 0]])
 
 
@@ -149,6 +151,12 @@ def run_both(ours, theirs, tokens, mask, **kwargs):
     return (logits, list(weights.values()), hidden), found
 
 
+def all_parts_agree(ours, theirs, inputs, their_inputs=None):
+    "No product of the one has other numbers than that of the other."
+    found = same_models(ours, theirs, inputs, their_inputs)
+    assert found and not found.place, found
+
+
 def gradients_agree(ours, theirs, loss, their_loss, real):
     "The gradients of one number, compared after the way back of the weights' names."
     loss.backward(), their_loss.backward()
@@ -170,6 +178,7 @@ def test_a_decoder_gives_the_same_numbers(decoder):
     both = mask[:, None, :, None].bool() & mask[:, None, None].bool()
     far += [same(a * both, b * both) for a, b in zip(weights, found.attentions, strict=True)]
     far += [same(a[real], b[real]) for a, b in zip(hidden, found.hidden_states)]
+    all_parts_agree(ours, decoder, FULL)
     whole = TOKENS[:1]  # a loss on what is no padding
     loss, theirs = (m.logsumexp(-1).sum() for m in (ours(whole), decoder(whole).logits))
     far.append(gradients_agree(ours, decoder, loss, theirs, real=loss.item()))
@@ -191,6 +200,11 @@ def test_an_encoder_gives_the_same_numbers(encoder, segments):
     both = mask[:, None, :, None].bool().expand(-1, 3, -1, 7)
     far += [same(a * both, b * both) for a, b in zip(weights, found.attentions, strict=True)]
     far += [same(a[real], b[real]) for a, b in zip(hidden, found.hidden_states)]
+    theirs = dict(input_ids=FULL)
+    if segments is not None:
+        theirs["token_type_ids"] = segments
+    places = {} if pooled else dict(positions=torch.arange(7).expand(3, 7))
+    all_parts_agree(ours, encoder, dict(tokens=FULL, **kwargs, **places), theirs)
     loss, theirs = (x[rows].logsumexp(-1).sum() for x in (logits, found.logits))
     far.append(gradients_agree(ours, encoder, loss, theirs, real=loss.item()))
     print(f" logits {far[0]:.1e}, others {max(far[1:-1]):.1e}, gradients {far[-1]:.1e}")

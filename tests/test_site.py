@@ -83,6 +83,10 @@ def test_a_page_offers_its_notebook_on_colab_and_kaggle():
         ext.offer_to_run(Of(env=Of(docname=page), config=Of(root_doc="index")), tree)
         return [node["refuri"] for node in tree.findall(nodes.reference)]
 
+    tree = publish_doctree("Title\n=====\n\n  Subtitle\n\nWords")
+    ext.offer_to_run(Of(env=Of(docname="deeper/04_flash"), config=Of(root_doc="index")), tree)
+    [own] = tree.findall(nodes.raw)
+    assert 'href="../_sources/deeper/04_flash.ipynb" download' in own.astext()
     for page in ("01_self_attention", "deeper/04_mask_patterns"):
         assert [link.partition("former-nb/former_nb")[2] for link in links(page)] == [
             f"/blob/main/nbs/{page}.ipynb"
@@ -282,6 +286,16 @@ def test_a_reference_page_leads_to_the_page_that_wrote_it(tmp_path, monkeypatch,
     (tmp_path / "b.py").write_text(head.format(page))
     verb = "Taught" if "02" in page and "solutions" not in page else "Written"
     assert f"{verb} in {{doc}}`/{page}`." in ext.api_page("b")
+
+
+def test_a_reference_page_says_how_to_import_where_the_file_is_and_how_its_page_uses_it():
+    page = ext.api_page("attention.masks")
+    assert "from former_nb.attention.masks import causal_mask, padding_mask" in page
+    assert "/blob/main/former_nb/attention/masks.py)" in page
+    long = ext.import_line("decoding.sampling")
+    assert max(map(len, long.splitlines())) <= 88 and ast.parse(long)
+    assert "causal_mask(" in ext.example("attention.masks", "causal_mask")
+    assert ext.example("base.guards", "check_int") == ""  # no page teaches it
 
 
 PAPER = "https://arxiv.org/abs/1706.03762"
@@ -1102,6 +1116,58 @@ class TestPages:
             assert browser.current_url.endswith("build_c.html")
             assert len(there(".path .done")) == 1
             browser.execute_script("localStorage.clear()")
+        finally:
+            set_screen(browser)
+
+    @pytest.mark.parametrize("base", ["http", "file"])
+    def test_the_home_page_and_the_line_go_on_where_the_reader_stopped(self, browser, site, base):
+        start = site if base == "http" else SITE.resolve().as_uri() + "/"
+        link = lambda: browser.find_elements("css selector", ".go-on a")
+        browser.get(start + "index.html")
+        browser.execute_script("localStorage.clear()")
+        browser.get(start + "index.html")
+        assert not link()
+        browser.get(start + "04_masks.html")
+        heading = "[...document.querySelectorAll('article h2')][2]"
+        browser.execute_script(f"{heading}.scrollIntoView({{ behavior: 'instant' }})")
+        place = browser.execute_script(f"return {heading}.parentElement.id")
+        kept = "return JSON.parse(localStorage.getItem('former_nb stopped'))"
+        with before_scripts(browser, SHIFTS):
+            browser.get(start + "index.html")
+            stopped = browser.execute_script(kept)
+            assert stopped[:2] == ["04_masks.html", place] and stopped[2]
+            assert link()[0].text == "Go on with 04 \u00b7 Masks"
+            assert link()[0].get_property("href") == f"{start}04_masks.html#{place}"
+            assert browser.execute_async_script(PAINTED) < 0.02
+        [stop] = browser.find_elements("css selector", ".path .next a")
+        assert stop.get_property("href").endswith(f"04_masks.html#{place}")
+        browser.execute_script("localStorage.setItem('former_nb 04_masks.html', 'read')")
+        browser.get(start + "index.html")
+        assert link()[0].text.startswith("Go on with 05")
+        # what storage holds is never an address
+        bad = "localStorage.setItem('former_nb stopped', arguments[0])"
+        for value in ('["javascript:alert(1)", "", ""]', "{", '["deeper/04_flash.html"]'):
+            browser.execute_script(bad, value)
+            browser.get(start + "index.html")
+            assert not link()
+        browser.execute_script("localStorage.clear()")
+
+    def test_a_phone_shows_each_title_of_the_line_and_the_table_of_your_file_in_a_stack(
+        self, browser, site
+    ):
+        set_screen(browser, 390)
+        try:
+            visit(browser, site + "06_block.html")
+            seen = """
+            return [...document.querySelectorAll('.path a > span:not(.unseen)')]
+              .filter((e) => getComputedStyle(e).opacity === "1" && e.offsetHeight < 30).length;
+            """
+            assert browser.execute_script(seen) == len(order.STEPS)
+            beside = """
+            return [...document.querySelectorAll('#into-your-file tr')].filter((row) =>
+              new Set([...row.cells].map((e) => e.getBoundingClientRect().left)).size > 1).length;
+            """
+            assert browser.execute_script(beside) == 0
         finally:
             set_screen(browser)
 

@@ -135,7 +135,9 @@ def test_a_deck_holds_what_its_lesson_shows(lesson):
         i["src"].rpartition("/")[2]: i["alt"]
         for i in page.select("img:not([src^=data], noscript img)")
     }
-    assert drawn(deck) == drawn(page)
+    shown, place = drawn(deck), f"transformer_{lesson[:2]}.svg"
+    assert place not in drawn(page)  # there it would be too narrow to read
+    assert (shown.pop(place, None) is None) == (lesson[:2] == "00") and shown == drawn(page)
     for node in deck.select("[src]:not([src^=data]), link[href]"):
         assert (SITE / "slides" / (node.get("src") or node["href"])).exists(), node
 

@@ -1,6 +1,7 @@
 """`check("mine.py")`: the right file, another right file, 280 mistakes by name, and mistakes that
 nobody foresaw; files that don't end, print or are no files; the command line."""
 
+import ast
 import csv
 import os
 import re
@@ -15,7 +16,7 @@ import torch
 from cli_tools import former
 
 from former_nb.base.exercises import MistakeError, check
-from former_nb.builds import process, steps
+from former_nb.builds import process, search, steps
 from former_nb.builds.steps import NOT_WRITTEN, RIGHT_FILE, STEPS, edited_module, judge_step
 from former_nb.builds.your_file import NAMES, START, Verdict, judge_file, say_verdicts
 
@@ -66,6 +67,83 @@ def module_of(source):
 def test_another_right_file_is_right_too():
     module = module_of(ANOTHER.read_text(encoding="utf-8"))
     assert {name: said(module, name) for name in NAMES} == dict.fromkeys(NAMES)
+
+
+OTHER_WAYS = {  # right answers in another form: the step, what stands there, what stands instead
+    "each row cut before it is filled up, as lesson 07 does": (
+        "next_token_batch",
+        "    tokens = pad(rows)\n    return (tokens[:, :-1],), tokens[:, 1:]",
+        "    return (pad([row[:-1] for row in rows]),), pad([row[1:] for row in rows])",
+    ),
+    "each target cut before it is filled up, as lesson 13 does": (
+        "pair_batch",
+        "    tgt = pad([target for source, target in rows])\n"
+        "    return (src, tgt[:, :-1]), tgt[:, 1:]",
+        "    targets = pad([target[1:] for source, target in rows])\n"
+        "    return (src, pad([target[:-1] for source, target in rows])), targets",
+    ),
+    "a warm-up in whole steps, as in lesson 08": (
+        "rate",
+        "    t = (step + 1) / n_steps\n    if t < warmup:\n        return highest * t / warmup\n"
+        "    return highest * 0.5 * (1 + math.cos(math.pi * (t - warmup) / (1 - warmup)))",
+        "    rise = max(1, round(n_steps * warmup))\n"
+        "    if step < rise:\n        return highest * (step + 1) / rise\n"
+        "    share = (step - rise) / (n_steps - rise)\n"
+        "    return highest * 0.5 * (1 + math.cos(math.pi * share))",
+    ),
+    "names for the three tokens": ("Letters", '["", "", "", *', '["<pad>", "<bos>", "<eos>", *'),
+    "arguments that are handed on by name": (
+        "Block",
+        "def forward(self, x, mask=None, is_causal=False, attend=attention):\n"
+        "        x = x + self.dropout("
+        "self.attention(self.norm_attention(x), mask, is_causal, attend))",
+        "def forward(self, x, **how):\n"
+        "        x = x + self.dropout(self.attention(self.norm_attention(x), **how))",
+    ),
+    "no attend is attention": (
+        "Stack",
+        "is_causal=False, attend=attention):  # or a list, one a block",
+        "is_causal=False, attend=None):",
+    ),
+}
+
+
+@pytest.mark.parametrize("name, old, new", OTHER_WAYS.values(), ids=OTHER_WAYS)
+def test_a_right_answer_in_another_form_is_right(name, old, new):
+    assert RIGHT.count(old) == 1 or name == "Letters"
+    source = RIGHT.replace(old, new)
+    if name == "Letters":  # what a text shows are its letters alone
+        source = source.replace(
+            "letters[n] for n in tokens", "letters[n] for n in tokens if n > EOS"
+        )
+    assert said(module_of(source), name) is None
+
+
+def test_a_name_that_nothing_defines_is_told_as_python_tells_it(tmp_path):
+    file = tmp_path / "mine.py"
+    lines = (
+        "import torch\n\n\ndef padding_mask(tokens):\n    return (tokens != PAD)[:, None, None]\n"
+    )
+    file.write_text(lines, encoding="utf-8")
+    [wrong] = [verdict.problem for verdict in judge_file(file) if verdict.wrong]
+    assert "NameError: name 'PAD' is not defined" in wrong and "line 5" in wrong
+
+
+def test_no_edit_that_is_tried_writes_into_pytorch():
+    text = "class Part:\n    def __init__(self, stack):\n        self.stack = torch.relu(stack)\n"
+    tree = ast.parse(text).body[0]
+    [target] = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)][0].targets
+    tried = list(search._edits_of_expressions(tree, tree))
+    assert tried and not any(target.value in edit for edit in tried)
+
+
+def test_a_list_of_another_length_is_shown():
+    letters = 'sorted(set("".join(texts)))'
+    source = RIGHT.replace(f'["", "", "", *{letters}]', letters)
+    source = source.replace("enumerate(self.letters)}", "enumerate(self.letters, 3)}")
+    source = source.replace("self.letters[n] for n", '["", "", "", *self.letters][n] for n')
+    problem = said(module_of(source), "Letters")
+    assert "the first three for PAD, BOS and EOS: expected ['0', '1', '2'," in problem
 
 
 SCHEDULE = "(step + 1) % every == 0 or step + 1 == n_steps"

@@ -71,9 +71,9 @@ def is_drawing(node):
 def kind_of(node):
     """Whether a node is words, is shown beside them, or ends a row."""
     classes = classes_of(node)
-    if isinstance(node, nodes.title | nodes.section | nodes.transition):
+    if isinstance(node, nodes.title | nodes.section | nodes.transition) or "lesson-map" in classes:
         return "end"
-    if {"cell", "exported", "caption", "lesson-map"} & classes or is_drawing(node):
+    if {"cell", "exported", "caption"} & classes or is_drawing(node):
         return "shown"
     if isinstance(node, nodes.table | nodes.figure | nodes.literal_block | nodes.note):
         return "shown"
@@ -189,22 +189,12 @@ def in_rows(page, env):
     return os.fspath(env.doc2path(page)).endswith(".ipynb") and page != env.config.root_doc
 
 
-def ends_words(node):
-    """Whether a page's first words end here: at a cell, a picture, a section or what moves."""
-    return kind_of(node) != "words" or kind_of_block([node]) == "end"
-
-
 def set_rows(app, doctree, page):
     """doctree-resolved: each section in rows."""
     if not in_rows(page, app.env):
         return
     for section in list(doctree.findall(nodes.section)):
         children = list(section.children)
-        place = [node for node in children if "lesson-map" in classes_of(node)]
-        if place:  # beside the first words, above what the page imports
-            children.remove(place[0])
-            ends = [i for i, node in enumerate(children[1:], 1) if ends_words(node)]
-            children.insert(min(ends, default=len(children)), place[0])
         section.children = []
         section += rows(children)
 
@@ -280,12 +270,15 @@ def colour_code(app, page, template, context, doctree):
 
 # ---------------------------------------------------------------- the title
 
+MAP = re.compile(r'<p class="lesson-map">.*?</p>\n?', re.S)
 NUMBER = re.compile(r"<h1>(?:(\d\d|Build [A-Z]) · )?")
 SITES = {"deeper": "Deep dive", "solutions": "Answers"}
 
 
 def split_title(app, page, template, context, doctree):
-    """html-page-context, after the slides are cut: a lesson's number above its name."""
+    """html-page-context, after the slides are cut: a lesson's number above its name.
+
+    The slides keep the map of the whole Transformer; as narrow as a column it can't be read."""
     folder, _, name = page.rpartition("/")
     lesson = re.match(r"\d\d(?=_)", name)
 
@@ -297,7 +290,7 @@ def split_title(app, page, template, context, doctree):
         return f'<h1><span class="number">{word}{said}<span> · </span></span>'
 
     if context.get("body"):
-        context["body"] = NUMBER.sub(number, context["body"], count=1)
+        context["body"] = NUMBER.sub(number, MAP.sub("", context["body"]), count=1)
 
 
 # ---------------------------------------------------------------- faces

@@ -541,7 +541,7 @@ HOSTS = {  # where a notebook runs with one click: its first cell installs the p
 
 
 def offer_to_run(app, doctree):
-    """doctree-read: links below a page's subtitle that open its notebook elsewhere."""
+    """doctree-read: links below a page's subtitle: its notebook, and where it runs."""
     page, quote = app.env.docname, next(doctree.findall(nodes.block_quote), None)
     if page == app.config.root_doc or not quote or not (NBS / f"{page}.ipynb").exists():
         return
@@ -549,7 +549,11 @@ def offer_to_run(app, doctree):
         nodes.reference("", f"Open in {host}", refuri=f"{url.format(**SETTINGS)}{page}.ipynb")
         for host, url in HOSTS.items()
     ]
-    line = nodes.paragraph("", "", links[0], nodes.Text(" \u00b7 "), *links[1:], classes=["run-it"])
+    file = f"{'../' * page.count('/')}_sources/{page}.ipynb"
+    own = nodes.raw("", f'<a href="{file}" download>The notebook</a>', format="html")
+    line = nodes.paragraph("", "", own, classes=["run-it"])
+    for link in links:
+        line += [nodes.Text(" \u00b7 "), link]
     quote.parent.insert(quote.parent.index(quote) + 1, line)
 
 
@@ -599,13 +603,40 @@ def describe(app, page, template, context, doctree):
     context["metatags"] = "\n".join([context.get("metatags") or "", *tags])
 
 
-MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Not found</title>
+# Shown at any address, so it holds its style, and its links name the host.
+MISSING = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<title>Not found · {title}</title>
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
-<style>html {{ color: light-dark(#1d2330, #e7e5df); background: light-dark(#fbf9f4, #14161c) }}
-a {{ color: inherit }}</style>
-<main><h1>There is no such page</h1>
-<p><a href="{home}">The course begins here.</a></p></main></html>
+{light}<style>{style}</style></head>
+<body><header class="bar"><a class="logo" href="{home}">{title}</a>
+<nav class="path" aria-label="The path"><ol>
+{stops}
+</ol></nav></header>
+<main><article class="page"><h1>There is no such page</h1>
+<p><a href="{home}">The course begins here</a>. You can also
+<a href="{home}search.html">search it</a>, or choose a station of the line above.</p>
+</article></main></body></html>
 """
+STOP = """<li data-page="{page}.html"><a href="{home}{page}.html">\
+<b>{number}</b><span>{name}</span></a></li>"""
+
+
+def missing_page(titles):
+    """What stands where there is no page: the line of stations, and two ways on."""
+    from course_look import SHORT, STATION
+
+    home, stops = f"{SETTINGS['doc_host']}{SETTINGS['doc_baseurl']}/", []
+    for page in order.STEPS:
+        title = STATION.match(titles[page].astext())
+        number, name = SHORT.get(title[1], title[1]), html.escape(title[2])
+        stops.append(STOP.format(page=page, home=home, number=number, name=name))
+    files = [ROOT / "docs" / "_static" / name for name in ("base.css", "course.css")]
+    style = "".join(file.read_text(encoding="utf-8") for file in files)
+    style = re.sub(r"@font-face \{.*?\n\}\n", "", style, flags=re.S)  # faces lie beside other pages
+    layout = (ROOT / "docs" / "_templates" / "layout.html").read_text(encoding="utf-8")
+    light = re.search("<script>.*?</script>", layout)[0]  # day or night, before anything is shown
+    title = html.escape(SETTINGS["title"])
+    return MISSING.format(title=title, light=light, style=style, home=home, stops="\n".join(stops))
 
 
 MOVED_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
@@ -652,7 +683,7 @@ def list_pages(app, exception):
         if not page.startswith(("api/", "solutions/"))
     )
     text = f"# {SETTINGS['title']}\n\n> {SETTINGS['description']}\n\n" + "\n".join(about) + "\n"
-    files = {"sitemap.xml": site, "llms.txt": text, "404.html": MISSING.format(home=home)}
+    files = {"sitemap.xml": site, "llms.txt": text, "404.html": missing_page(env.titles)}
     for old, page in old_addresses(pages):
         link = posixpath.relpath(f"{page}.html", posixpath.dirname(old) or ".")
         title = html.escape(env.titles[page].astext())
@@ -683,11 +714,47 @@ def constants(module):
             )
 
 
+def import_line(module):
+    """How to import what a module offers, in lines of a page's width."""
+    names = ", ".join(public_names(module))
+    line = f"from {LIB}.{module} import {names}"
+    if len(line) <= 88:
+        return line
+    names = textwrap.fill(names, 84, initial_indent="    ", subsequent_indent="    ")
+    return f"from {LIB}.{module} import (\n{names},\n)"
+
+
+@cache
+def cells_after_exports(page):
+    """The cells of a page that a reader may run, below its first export; none with a directive."""
+    cells = nbformat.read(NBS / f"{page}.ipynb", as_version=4).cells
+    sources = [cell.source for cell in cells if cell.cell_type == "code"]
+    begin = next((i for i, source in enumerate(sources) if "#| export" in source), len(sources))
+    return [source for source in sources[begin:] if not source.startswith(("#|", "%", "!"))]
+
+
+def example(module, name):
+    """The shortest cell that calls a name on the page that teaches it, if one is short; or ""."""
+    lesson = lesson_of(module)
+    calls = re.compile(rf"\b{re.escape(name)}\(")
+    found = [
+        source
+        for source in (cells_after_exports(lesson[1:]) if lesson else [])
+        if calls.search(source) and source.count("\n") < 12 and "check(" not in source
+    ]
+    return min(found, key=len, default="")
+
+
 def api_page(module):
     """The Markdown of a module's reference page."""
     lesson = lesson_of(module)
     verb = "Taught" if lesson and LESSON.match(lesson[1:]) else "Written"
     taught = f"{verb} in {{doc}}`{lesson}`.\n\n" if lesson else ""
+    file = f"{LIB}/{module.replace('.', '/')}.py"
+    file = file if (ROOT / file).exists() else file.replace(".py", "/__init__.py")
+    source = f"[{file}]({SETTINGS['git_url']}/blob/{SETTINGS['branch']}/{file})"
+    head = f"{taught.strip()} Its file is {source}.\n\n".lstrip()
+    head += f"```python\n{import_line(module)}\n```\n\n" if public_names(module) else ""
     body = "\n".join(
         [
             f".. automodule:: {LIB}.{module}\n",
@@ -695,7 +762,7 @@ def api_page(module):
             *constants(module),
         ]
     )
-    return f"# `{module}`\n\n{taught}```{{eval-rst}}\n{body}```\n"
+    return f"# `{module}`\n\n{head}```{{eval-rst}}\n{body}```\n"
 
 
 HOUSE = f"""\
@@ -827,6 +894,11 @@ def document(app, what, name, obj, options, lines):
     if what in ("function", "method", "class"):
         with suppress(OSError):  # a class that was made by a call has no source
             lines += ["", *parameter_fields(obj)]
+    module, _, word = name.removeprefix(f"{LIB}.").rpartition(".")
+    shown = example(module, word) if what in ("function", "class") else ""
+    if shown:
+        lines += ["", "On its page:", "", ".. code-block:: python", ""]
+        lines += [f"   {line}" for line in shown.splitlines()] + [""]
 
 
 def skip_fields(app, what, name, obj, skip, options):

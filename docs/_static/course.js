@@ -13,7 +13,8 @@
   // ------------------------------------------------------------ the line
 
   function markDone() {
-    const unread = [...document.querySelectorAll(".path li")].find((stop) => kept(stop.dataset.page) !== "read");
+    const stops = [...document.querySelectorAll(".path li")].filter((stop) => kept(stop.dataset.page) !== "read");
+    const unread = stops.find((stop) => stop.matches(".stopped")) ?? stops[0];
     each(".path li", (stop) => stop.classList.toggle("next", stop === unread));
     each(".path li", (stop) => {
       const done = kept(stop.dataset.page) === "read";
@@ -64,6 +65,24 @@
     label.append(box, "I have read this page");
     turn.prepend(label);
     turn.querySelector(".right-next")?.addEventListener("click", () => keep(page(), "read"));
+  }
+
+  // Where the reader is, for the line "Go on with": the last heading that came into the upper half.
+  function startStopping() {
+    if (!document.querySelector(".path .here")) return;
+    const heads = [...document.querySelectorAll("article section[id] > :is(h2, h3)")];
+    let soon;
+    const note = () => {
+      const seen = heads.filter((head) => head.getBoundingClientRect().top < innerHeight / 2).pop();
+      const words = [...(seen?.childNodes ?? [])].filter((node) => !node.classList?.contains("headerlink"));
+      keep("stopped", JSON.stringify([page(), seen?.parentElement.id ?? "", words.map((node) => node.textContent).join("")]));
+    };
+    note();
+    addEventListener("pagehide", note);
+    addEventListener("scroll", () => {
+      clearTimeout(soon);
+      soon = setTimeout(note, 300);
+    }, { passive: true });
   }
 
   // ------------------------------------------------------------ the bar
@@ -216,6 +235,7 @@
 
   function start() {
     startTicks();
+    startStopping();
     showStation();
     startBar();
     startReach();

@@ -14,6 +14,7 @@ __all__ = [
     "gradients",
     "see_less",
     "ask_layer",
+    "what_counts",
     "made",
     "dropped",
     "dropouts",
@@ -45,18 +46,30 @@ def ask_layer(layer, x, mask, attend):
     "Questions for a layer that is called as every layer; `attend` is the right attention."
     yield "x", lambda: unchanged(layer, x)
     yield "is_causal=True", lambda: unchanged(layer, x, is_causal=True, attend=attend)
-    yield "a mask", lambda: unchanged(layer, x, mask, attend=attend)
-    yield "a mask and is_causal", lambda: unchanged(layer, x, mask, True, attend)
+    yield "a mask", lambda: unchanged(layer, x, mask=mask, attend=attend)
+    both = dict(mask=mask, is_causal=True)  # by name, as the pages show them
+    yield "a mask and is_causal", lambda: unchanged(layer, x, **both, attend=attend)
     yield "another attend", lambda: unchanged(layer, x, attend=see_less)
-    yield "another attend, mask, is_causal", lambda: unchanged(layer, x, mask, True, see_less)
+    yield "another attend, mask, is_causal", lambda: unchanged(layer, x, **both, attend=see_less)
     yield "one row alone", lambda: layer(x[:1])
 
     def slopes():
         leaf = x.clone().requires_grad_()
         weights = [p for _, p in sorted(layer.named_parameters())]
-        return gradients(layer(leaf, None, True, attend), leaf, *weights)
+        return gradients(layer(leaf, is_causal=True, attend=attend), leaf, *weights)
 
     yield "the gradients", slopes
+
+
+def what_counts(batch):
+    "A batch, its target's inputs as PAD where nothing is asked for: an EOS there counts no less."
+    try:
+        inputs, targets = batch
+        *before, last = inputs
+        asked = targets != 0
+        return (*before, last.masked_fill(~asked, 0)), targets
+    except Exception:  # noqa: BLE001, a wrong answer has any form
+        return batch
 
 
 def made(answer, like, *args, **options):

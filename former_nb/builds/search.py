@@ -317,6 +317,8 @@ def _edits_of_expressions(tree, right) -> Iterator[Edit]:
         return nearer + _size(new) / 50
 
     def visit(parent, statement):
+        if isinstance(parent, ast.Attribute) and isinstance(parent.ctx, ast.Store):
+            return  # `torch.stack = stack` in place of `self.stack = stack` would change PyTorch
         for field, value in ast.iter_fields(parent):
             if field in ("decorator_list", "annotation", "returns", "ctx", "op", "ops"):
                 continue

@@ -36,6 +36,7 @@ __all__ = [
     "Draw",
     "same_weights",
     "unchanged",
+    "equal",
     "right_source",
     "defined_names",
     "is_open",
@@ -146,7 +147,7 @@ def unchanged(
     args, more = given[: len(inputs)], dict(zip(options, given[len(inputs) :]))
     result = function(*args, **more)
     for value, before in zip(given, (*inputs, *options.values())):
-        if isinstance(value, (torch.Tensor, list, dict)) and not _equal(value, before):
+        if isinstance(value, (torch.Tensor, list, dict)) and not equal(value, before):
             raise MistakeError("an argument is changed in place; make a new one instead")
     return result
 
@@ -200,8 +201,31 @@ def defined_names(
 
 @functools.cache
 def right_module() -> ModuleType:
-    "The right file, loaded."
-    return _module(right_source(), "right_file")
+    """The right file, loaded. Its layers also take None for `attend`, which means attention.
+
+    A reader may hand on what is left out, and the parts that a step is given have to understand it.
+    """
+    module = _module(right_source(), "right_file")
+    for part in vars(module).values():
+        if isinstance(part, type) and issubclass(part, nn.Module):
+            own = vars(part).get("forward")
+            if own and "attend" in inspect.signature(own).parameters:
+                part.forward = _without_none(own)
+    return module
+
+
+def _without_none(forward):
+    "A method that reads `attend=None` as an `attend` that is left out."
+    signature = inspect.signature(forward)
+
+    @functools.wraps(forward)
+    def called(*args, **options):
+        given = signature.bind(*args, **options).arguments  # each by its name
+        if given.get("attend", ...) is None:
+            del given["attend"]
+        return forward(**given)
+
+    return called
 
 
 @functools.cache
@@ -249,7 +273,10 @@ class Raised(NamedTuple):
     error: BaseException
 
 
-def _equal(a, b):
+def equal(
+    a,  # numbers, text or tensors, alone or in lists and dicts; or what an answer raised
+    b,
+) -> bool:
     "Whether two answers agree, to rounding."
     if isinstance(a, Raised) or isinstance(b, Raised):
         kinds = [type(x.error) if isinstance(x, Raised) else None for x in (a, b)]
@@ -267,9 +294,9 @@ def _equal(a, b):
         numbers = all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in (a, b))
         return numbers and (math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-6) or a != a and b != b)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(map(_equal, a, b))
+        return len(a) == len(b) and all(map(equal, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
     return bool(a == b)
 
 
@@ -308,7 +335,7 @@ def _wrong_answers(name, number):
 
 def _agree(first, second):
     pairs = zip_longest(first, second)
-    return all(a and b and a[0] == b[0] and _equal(a[1], b[1]) for a, b in pairs)
+    return all(a and b and a[0] == b[0] and equal(a[1], b[1]) for a, b in pairs)
 
 
 # ---------------------------------------------------------------- the judge
@@ -332,7 +359,7 @@ def judge_step(
         _answers(chosen.cases, answer, right_module()), _right_answers(name)
     ):
         given.append((what, value))
-        if not _equal(value, wanted):
+        if not equal(value, wanted):
             break
     else:
         return None
@@ -343,10 +370,11 @@ def judge_step(
                 return NOT_WRITTEN
             place = _look_for(module, name, EDITS // 5)
             return f"{mistake.sentence}, in {place.where}" if place else mistake.sentence
-    place = _look_for(module, name, EDITS)
+    what, value = given[-1]
+    unknown = isinstance(value, Raised) and isinstance(value.error, NameError)
+    place = None if unknown else _look_for(module, name, EDITS)  # the error says more
     if place:
         return str(place)
-    what, value = given[-1]
     wanted = _right_answers(name)[len(given) - 1][1]
     if isinstance(value, Raised) and isinstance(value.error, MistakeError):
         return f"{what}: {value.error}" if what else str(value.error)
@@ -387,7 +415,7 @@ def _look_for(module, name, most):
 
 
 def _same_answer(given, wanted):
-    return _equal(given[1], wanted[1])
+    return equal(given[1], wanted[1])
 
 
 def _has_all(answer, right):
@@ -453,9 +481,13 @@ def _difference(value, wanted):
         return diagnose(value, wanted) or "the numbers differ in their last digits"
     if isinstance(wanted, (list, tuple)) and isinstance(value, (list, tuple)):
         if len(value) != len(wanted):
-            return f"expected {len(wanted)} parts, got {len(value)}"
+            parts = f"expected {len(wanted)} parts, got {len(value)}"
+            if all(isinstance(part, (int, str)) for part in [*wanted, *value]):
+                asked, came = clean_message(repr(wanted), 60), clean_message(repr(value), 60)
+                parts = f"expected {asked}, got {came}"
+            return parts
         for number, (a, b) in enumerate(zip(value, wanted), start=1):
-            if not _equal(a, b):
+            if not equal(a, b):
                 return f"part {number}: {_difference(a, b)}"
     if isinstance(wanted, float) and isinstance(value, (int, float)):
         return diagnose(value, torch.tensor(wanted, dtype=torch.float64)) or "another number"

@@ -1,10 +1,24 @@
 """Lessons 07 to 10 in a reader's file: text, training, a classifier and a generator."""
 
+import math
+
 import torch
 from torch import nn
 
-from .questions import D_FF, LONGEST, D, H, V, dropouts, gradients, made, see_less, small_blocks
-from .steps import same_weights, step, unchanged
+from .questions import (
+    D_FF,
+    LONGEST,
+    D,
+    H,
+    V,
+    dropouts,
+    gradients,
+    made,
+    see_less,
+    small_blocks,
+    what_counts,
+)
+from .steps import equal, same_weights, step, unchanged
 
 # ---------------------------------------------------------------- 07 · text
 
@@ -55,7 +69,10 @@ def Letters(answer, right, draw):
     yield "decode", lambda: letters.decode([4, 3, 5])
     yield "decode a whole row", lambda: letters.decode(letters.encode("banana"))
     yield "decode with padding", lambda: letters.decode([1, 3, 4, 2, 0, 0])
-    yield "letters", lambda: list(letters.letters)
+    yield (
+        "letters, the first three for PAD, BOS and EOS",
+        lambda: [*"012", *letters.letters[3:]],  # whatever their names are
+    )
 
 
 ROWS = [[1, 5, 6, 7, 2], [1, 2], [1, 9, 2]]
@@ -115,8 +132,8 @@ def pad(answer, right, draw):
     after=("pad",),
 )
 def next_token_batch(answer, right, draw):
-    yield "three rows", lambda: unchanged(answer, ROWS)
-    yield "two rows", lambda: unchanged(answer, ROWS[1:])
+    yield "three rows", lambda: what_counts(unchanged(answer, ROWS))
+    yield "two rows", lambda: what_counts(unchanged(answer, ROWS[1:]))
 
 
 # ---------------------------------------------------------------- 08 · training
@@ -262,7 +279,7 @@ def evaluate(answer, right, draw):
     (
         "t = (step + 1) / n_steps",
         "t = step / n_steps",
-        "the first step would have rate 0; count from 1",
+        "the first step, number 0, would have rate 0; take step + 1",
     ),
     (
         "return highest * t / warmup",
@@ -286,8 +303,20 @@ def evaluate(answer, right, draw):
     ),
 )
 def rate(answer, right, draw):
-    yield "100 steps", lambda: [answer(step, 100, 0.01) for step in (0, 1, 4, 5, 6, 30, 70, 99)]
-    yield "a warm-up of 0.3", lambda: [answer(step, 50, 2.0, 0.3) for step in (0, 14, 15, 40, 49)]
+    def by_whole_steps(step, n_steps, highest, warmup=0.05):
+        "As lesson 08 writes it: the cosine begins one step later."
+        rise = round(n_steps * warmup)
+        if step < rise:
+            return highest * (step + 1) / rise
+        return highest * 0.5 * (1 + math.cos(math.pi * (step - rise) / (n_steps - rise)))
+
+    def rates(steps, *options):
+        given = [answer(step, *options) for step in steps]
+        either = [by_whole_steps(step, *options) for step in steps]
+        return [right.rate(step, *options) for step in steps] if equal(given, either) else given
+
+    yield "100 steps", lambda: rates((0, 1, 4, 5, 6, 30, 70, 99), 100, 0.01)
+    yield "a warm-up of 0.3", lambda: rates((0, 14, 15, 40, 49), 50, 2.0, 0.3)
 
 
 @step(

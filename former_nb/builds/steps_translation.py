@@ -16,6 +16,7 @@ from .questions import (
     parts_of_block,
     see_less,
     small_blocks,
+    what_counts,
 )
 from .steps import same_weights, step, unchanged
 
@@ -63,8 +64,8 @@ def CrossAttention(answer, right, draw):
     mask = draw.mask(2, 1, 1, 6)
     mask[..., 0] = True
     yield "x and memory", lambda: unchanged(layer, x, memory)
-    yield "a mask", lambda: unchanged(layer, x, memory, mask)
-    yield "another attend", lambda: unchanged(layer, x, memory, mask, see_less)
+    yield "a mask", lambda: unchanged(layer, x, memory, mask=mask)
+    yield "another attend", lambda: unchanged(layer, x, memory, mask=mask, attend=see_less)
     yield "a longer target than source", lambda: unchanged(layer, memory, x)
 
 
@@ -78,9 +79,10 @@ def ask_decoder(part, draw):
     mask = draw.mask(2, 1, 1, 6)
     mask[..., 0] = True
     yield "x and memory", lambda: unchanged(part, x, memory)
-    yield "a memory mask", lambda: unchanged(part, x, memory, mask)
-    yield "another attend", lambda: unchanged(part, x, memory, mask, see_less)
-    yield "the first words alone", lambda: part(x[:, :2], memory, mask)
+    yield "a memory mask", lambda: unchanged(part, x, memory, memory_mask=mask)
+    given = dict(memory_mask=mask, attend=see_less)
+    yield "another attend", lambda: unchanged(part, x, memory, **given)
+    yield "the first words alone", lambda: part(x[:, :2], memory, memory_mask=mask)
 
 
 @step(
@@ -170,7 +172,7 @@ def Decoder(answer, right, draw):
     yield from ask_decoder(decoder, draw)
     x, memory = draw.numbers(2, 4, D), draw.numbers(2, 6, D)
     mixed = [see_less, right.attention]
-    yield "a function for each block", lambda: decoder(x, memory, None, mixed)
+    yield "a function for each block", lambda: decoder(x, memory, attend=mixed)
 
 
 def two_stacks(right):
@@ -303,8 +305,8 @@ PAIRS = [([1, 5, 6, 2], [1, 7, 8, 9, 2]), ([1, 2], [1, 3, 2])]
     after=("pad",),
 )
 def pair_batch(answer, right, draw):
-    yield "two pairs", lambda: unchanged(answer, PAIRS)
-    yield "one pair", lambda: unchanged(answer, PAIRS[1:])
+    yield "two pairs", lambda: what_counts(unchanged(answer, PAIRS))
+    yield "one pair", lambda: what_counts(unchanged(answer, PAIRS[1:]))
 
 
 # ---------------------------------------------------------------- 14 · number words
@@ -470,6 +472,12 @@ def train_bpe(answer, right, draw):
         "if row[-1] == EOS and score / len(row) > best_score:",
         "if row[-1] == EOS and score > best_score * len(row) * 0 - 1e9:",
         "finished rows are compared by the mean log probability of a token",
+    ),
+    (
+        "score / len(row) > best_score:\n                best, best_score = row, score / len(row)",
+        "score / (len(row) - 1) > best_score:\n"
+        "                best, best_score = row, score / (len(row) - 1)",
+        "the mean is over the whole row, BOS counted",
     ),
     (
         "best, best_score = row, score / len(row)",

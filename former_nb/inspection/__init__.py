@@ -6,6 +6,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "recording": "Recorder record_attention",
+        "comparison": "same Comparison",
         "ablation": "ablate_heads",
         "lens": "logit_lens attribute_logits edit_stream",
         "describe": "describe",

@@ -63,6 +63,7 @@ courseFigure("merge-by-merge", {
     const one = (m) => merges.slice(0, m).reduce(merge, letters("statement")).length === 1;
     const solved = target >= 0 && n > 0 && one(n) && !one(n - 1);
     const yours = typed ? ` “${typed}” is ${cuts[cuts.length - 1].join(" · ")}.` : "";
-    figure.say(`${n} ${n === 1 ? "merge" : "merges"} from ${name}: ${tokens[n].toLocaleString("en")} tokens.${yours}`, solved);
+    figure.say(`${n} ${n === 1 ? "merge" : "merges"} from ${name}: ${tokens[n].toLocaleString("en")} tokens.${yours}`
+      + (solved ? " Nobody said what a word is: neighbours that met most often were joined, and what is written often becomes one token." : ""), solved);
   };
 });

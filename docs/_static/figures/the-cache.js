@@ -29,8 +29,9 @@ courseFigure("the-cache", {
     const [plain, kept] = counts, shown = cache.on ? kept : plain;
     total.textContent = shown;
     const saved = 1 - kept / plain, first = saved >= 0.9 && 1 - (kept - 1) / (plain - start - n + 1) < 0.9;
+    const solved = cache.on && first;
     figure.say(`${n} ${n > 1 ? "letters" : "letter"}, ${cache.on ? "with" : "without"} a cache: ${shown} visits. `
-      + (cache.on ? `That saves ${(100 * saved).toFixed(0)} % of ${plain}.` : `${plain - kept} of them are computed again (grey).`),
-      cache.on && first);
+      + (cache.on ? `That saves ${(100 * saved).toFixed(0)} % of ${plain}.` + (solved ? " With it each letter costs one visit; without it each costs one more than the last." : "") : `${plain - kept} of them are computed again (grey).`),
+      solved);
   };
 });

@@ -53,6 +53,7 @@ courseFigure("the-stream", {
     const alone = names.map((_, n) => rows[2 ** n][2][0]);
     const solved = off.length === 1 && choice === 2 ** alone.indexOf(Math.min(...alone));
     figure.say(`After “${text}”, ${off.length ? `without ${off.join(", ")}` : "with all parts"}: the stream grows from `
-      + `${stream[0].toFixed(1)} to ${stream[6].toFixed(1)}, and “${letters[0]}” gets ${(100 * p[0]).toFixed(1)} %.`, solved);
+      + `${stream[0].toFixed(1)} to ${stream[6].toFixed(1)}, and “${letters[0]}” gets ${(100 * p[0]).toFixed(1)} %.`
+      + (solved ? " Each part only adds to the stream, so the rest runs on without it; but no other part is missed as much." : ""), solved);
   };
 });

@@ -59,6 +59,6 @@ courseFigure("the-tap", {
     left.textContent = `After all cuts: ${shares.join(", ")}${least > 3 ? " …" : ""}`;
     const solved = kept.every((count) => count === least) && least > 2 && least < n;
     figure.say(`After “${text}” top-k keeps ${kept[0]}, top-p ${kept[1]} and min-p ${kept[2]} of ${n} tokens, `
-      + `and ${least} can be drawn.` + (solved ? " Now choose another beginning or temperature: do they stay together?" : ""), solved);
+      + `and ${least} can be drawn.` + (solved ? " One cut by three rules: a count, a sum, a share of the highest. At another temperature top-k keeps as many, and the others follow the bars." : ""), solved);
   };
 });

@@ -51,10 +51,11 @@ courseFigure("why-root-d", {
     gauge.setAttribute("width", place(middle) - 22);
     tick.setAttribute("d", `M${place(data.median[1][n])} 314V334`);
     const lost = data.median[0].findIndex((g, i) => g < data.median[1][i] / 10);
-    const share = middle / data.median[1][n];
+    const found = !side && n === lost, share = middle / data.median[1][n];
     const left = share < 0.01 ? "less than 1 %" : `${Math.round(100 * share)} %`;
     figure.say(`d_k = ${data.widths[n]}, ${side ? "divided" : "undivided"}: the scores spread by ${wide}, `
       + `and the largest weight is ${data.weights[side][n][0].toFixed(2)}. Half of the queries have a gradient `
-      + `below ${short}` + (side ? "." : `, which is ${left} of the divided one.`), !side && n === lost);
+      + `below ${short}` + (side ? "." : `, which is ${left} of the divided one.`)
+      + (found ? " One weight takes nearly all, and a softmax that is sure barely learns: the division keeps it unsure." : ""), found);
   };
 });
