@@ -51,7 +51,8 @@ _LOCK = threading.Lock()  # over what parts hold
 
 def _add_sinks(q, k, v, mask, sinks):
     "Keys, values and a mask with one more key, which takes weight by its score and gives nothing."
-    B, h, T, S = *q.shape[:3], k.shape[2]
+    B, h, T, _ = q.shape
+    S = k.shape[2]
     scores = q.new_zeros(B, h, T, S)
     if mask is not None:
         scores = merge_masks(mask.expand(B, h, T, S), scores)
@@ -207,22 +208,24 @@ class Use:
         copies: dict = {}  # of configurations, which parts of a model share
         with _LOCK:
             for part in parts:
+                held = vars(part)
                 if not attends_of(part):  # else an outer use has done so
-                    config = deepcopy(part.config, copies)
+                    config = deepcopy(held["config"], copies)
                     config._attn_implementation = NAME
-                    part._former_nb_attends = []
-                    part._former_nb_config = part.config
-                    part.config = config
-                part._former_nb_attends.append(attended)
+                    held["_former_nb_config"] = held["config"]
+                    held["_former_nb_attends"] = []
+                    held["config"] = config
+                held["_former_nb_attends"].append(attended)
 
     def remove(self) -> None:
         "Take the function out. A second call does nothing."
         with _LOCK:
             for part in self.parts:
-                part._former_nb_attends.remove(self.attended)
-                if not part._former_nb_attends:
-                    part.config = part._former_nb_config
-                    del part._former_nb_attends, part._former_nb_config
+                held = vars(part)
+                held["_former_nb_attends"].remove(self.attended)
+                if not held["_former_nb_attends"]:
+                    del held["_former_nb_attends"]
+                    held["config"] = held.pop("_former_nb_config")
             self.parts = []
 
     def __enter__(self):
