@@ -408,3 +408,23 @@ def test_watch_checks_again_when_the_file_was_saved(tmp_path):
             pytest.fail("it ended")
     finally:
         process.kill()
+
+
+def test_an_edit_that_never_ends_is_not_the_readers_fault(tmp_path):
+    "A loop by `while` has many edits that leave its counter where it is."
+    slip = """def merge(row, pair):
+    merged = []
+    i = 0
+    while i < len(row):
+        if i + 1 < len(row) and (row[i], row[i + 1]) == pair:
+            merged.append(row[i] + row[i + 1])
+            i += 1
+        else:
+            merged.append(row[i])
+            i += 1
+    return merged
+"""
+    file = tmp_path / "mine.py"
+    file.write_text(RIGHT.partition("# 15 ")[0] + slip, encoding="utf-8")
+    [verdict] = [v for v in judge_file(file) if v.name == "merge"]
+    assert "does not end" not in verdict.problem and "line " in verdict.problem

@@ -8,9 +8,11 @@ mistake computes is written nowhere a second time.
 """
 
 import ast
+import contextlib
 import functools
 import inspect
 import math
+import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -387,6 +389,32 @@ def judge_step(
     return f"{what}: {_difference(value, wanted)}"
 
 
+LINES = 100_000  # that an edited definition may run before it is taken for endless
+
+
+@contextlib.contextmanager
+def _ending(file):
+    "Raise `RuntimeError` in a file's lines when they go on for too long."
+    left = LINES
+
+    def count(frame, event, _):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise RuntimeError("this edit does not end")
+        return count
+
+    def begin(frame, event, _):
+        return count if frame.f_code.co_filename == file else None
+
+    before = sys.gettrace()
+    sys.settrace(begin)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
 def _look_for(module, name, most):
     "The `Place` where one small edit of the reader's source makes it right, or None."
     file = getattr(module, "__file__", None)
@@ -402,10 +430,10 @@ def _look_for(module, name, most):
         try:
             code = compile(ast.fix_missing_locations(ast.Module([tree], [])), file, "exec")
             exec(code, space)
-            answers = _answers(chosen.cases, space[chosen.definition], right_module())
-            return all(
-                b is not None and _same_answer(a, b) for a, b in zip_longest(answers, wanted)
-            )
+            with _ending(file):
+                answers = _answers(chosen.cases, space[chosen.definition], right_module())
+                pairs = zip_longest(answers, wanted)
+                return all(b is not None and _same_answer(a, b) for a, b in pairs)
         except Exception:  # noqa: BLE001, most edits make no sense
             return False
 
