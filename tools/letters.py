@@ -47,8 +47,8 @@ return { learned: rows.length, losses: kept.map(([step, nats]) => [step, digits(
   counted: counted.map(digits), words, copied: words.filter((word) => data.words.includes(word)),
   held: words.filter((word) => data.heldWords.includes(word)),
   next: chances.sort((a, b) => b[1] - a[1]).slice(0, 8),
-  letters: ["\u25b8", ...spell(read)], looks: model.next(read).looks.map((look) => look.map(digits)),
-  link };
+  letters: ["\u25b8", ...spell(read)],
+  looks: model.next(read).looks.map((look) => look.map(digits)), link };
 """
 SEED = 4  # of the inventions: with it, none of them is a word that was held out
 
