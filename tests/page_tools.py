@@ -1,9 +1,11 @@
-"""Runs the cells of pages, and answers through their judges, with whichever `torch` is found first.
+"""Runs cells of pages, and answers through their judges, with whichever `torch` is found first.
 
-`python tests/page_tools.py PAGE ...` prints JSON: what each cell printed and which numbers it left
-behind, and what each judge said to each answer. tests/test_page_torch.py runs it twice.
+`python tests/page_tools.py FOLDER PAGE ...` prints JSON: what each cell printed and which numbers
+it left behind, and what each judge said to each answer. FOLDER holds what the site's archive has.
+tests/test_page_torch.py runs it twice.
 """
 
+import ast
 import contextlib
 import io
 import json
@@ -13,10 +15,10 @@ from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path += [str(ROOT / "docs" / "_pyodide"), str(ROOT / "docs" / "_ext")]
+sys.path.append(str(ROOT / "docs" / "_pyodide"))
 
-import check_here
 import in_page
+import numpy as np
 import torch
 
 from former_nb.base import exercises
@@ -437,6 +439,8 @@ def code_cells(path):
 
 def plain(value, depth=0):
     "A value as JSON if it is made of numbers, texts and tensors; else None."
+    if isinstance(value, np.ndarray):
+        value = torch.as_tensor(value)
     if isinstance(value, torch.Tensor):
         return {"shape": list(value.shape), "type": str(value.dtype), "is": value.tolist()}
     if isinstance(value, (bool, int, float, str)):
@@ -472,19 +476,29 @@ def note_verdicts(module, verdicts):
             setattr(module, entry.judge.__name__, noted)
 
 
+def define(source, names):
+    "Of a cell that does not run: its imports and its functions."
+    tree = in_page.without_absent(source)
+    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef)
+    tree.body = [node for node in tree.body if isinstance(node, kinds)]
+    with contextlib.suppress(NameError):  # of what a function begins with, as a decorator
+        exec(compile(tree, "definitions", "exec"), names)
+
+
 def run(path):
     "What the cells of a notebook print, which numbers they leave behind, and all verdicts."
     names, cells, verdicts = {"__name__": "__main__"}, {}, []
-    skipped = check_here.not_run(path)
-    torch.manual_seed(0)
-
+    listed = json.loads((ROOT / "docs/_pyodide/not_run.json").read_text(encoding="utf-8"))
+    skipped = listed.get(path.relative_to(ROOT / "nbs").with_suffix("").as_posix(), {})
     if path.parent.name == "solutions":
         note_verdicts(import_module(f"former_nb.checks.lesson_{path.stem[:2]}"), verdicts)
-    for key, source in code_cells(path):
-        if key in skipped:
-            continue
+    for place, (key, source) in enumerate(code_cells(path)):
+        torch.manual_seed(place)  # whatever a cell before it has drawn
         printed, before = io.StringIO(), dict(names)
         linecache.cache[key] = (len(source), None, source.splitlines(True), key)
+        if key in skipped:
+            define(source, names)
+            continue
         with contextlib.redirect_stdout(printed):
             try:
                 exec(compile(in_page.without_absent(source), key, "exec"), names)
@@ -492,7 +506,7 @@ def run(path):
                 cells[key] = {"raised": f"{type(error).__name__}: {error}"}
                 continue
         new = {k: v for k, v in names.items() if k not in before or before[k] is not v}
-        values = {k: plain(v) for k, v in new.items() if not k.startswith("__")}
+        values = {k: plain(v) for k, v in new.items() if k in in_page.bound(source)[1]}
         cells[key] = {"printed": printed.getvalue(), "values": values}
     return {"cells": cells, "verdicts": list(verdicts)}
 
@@ -512,34 +526,34 @@ def odd_answers(numbers):
     return said
 
 
-def typed_answers():
+def typed_answers(folder):
     "The answers of `TYPED`: key -> page, exercise, what it hands to `check`, lines."
     answers = {}
     for i, typed in enumerate(TYPED.strip().split("\n---\n")):
         head, _, source = typed.partition("\n")
         number, _, expression = head.partition(" ")
-        (page,) = (page for page in check_here.PAGES if page.startswith(number[:2]))
-        answers[f"{number} typed {i}"] = (page, number, expression, source)
+        (path,) = (folder / "pages").glob(f"{number[:2]}_*.json")
+        answers[f"{number} typed {i}"] = (path.stem, number, expression, source)
     return answers
 
 
-def judge_typed():
+def judge_typed(folder):
     "What the page says to each answer of `TYPED`."
     verdicts = {}
-    for key, (page, number, expression, source) in typed_answers().items():
-        cells = check_here.page_cells(ROOT / "nbs" / f"{page}.ipynb")
+    for key, (page, number, expression, source) in typed_answers(folder).items():
+        cells = json.loads((folder / "pages" / f"{page}.json").read_text(encoding="utf-8"))
         verdicts[key] = in_page.judge(cells, number, expression, source)
     return verdicts
 
 
-def main(names):
+def main(folder, *names):
     pages = {name: run(ROOT / "nbs" / f"{name}.ipynb") for name in names}
     lessons = {name.rpartition("/")[2][:2] for name in names}
     numbers = sorted(n for n in exercises.EXERCISES if n[:2] in lessons)
     unforeseen = odd_answers(numbers)
     results = {"torch": torch.__file__, "pages": pages, "odd": unforeseen}
-    json.dump(results | {"typed": judge_typed()}, sys.stdout)
+    json.dump(results | {"typed": judge_typed(Path(folder))}, sys.stdout)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

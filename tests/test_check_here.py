@@ -27,6 +27,23 @@ import check_here
 RIGHT = """def my_self_attention(x):
     return (x @ x.mT).softmax(dim=-1) @ x
 """
+WEIGHTS = """def attention_weights(q, k, mask=None, is_causal=False):
+    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)
+"""
+MINE = """def my_attention(q, k, v):
+    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1) @ v
+"""
+TRAIN = """def my_train(model, batches, optimizer):
+    losses = []
+    for inputs, targets in batches:
+        loss = token_loss(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses"""
+PREDICT_NAMES = ["steps", "evaluations", "calls"]
+PREDICT = "steps = ...\nevaluations, calls = ..., ..."
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Check</title>
 <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="_static/check.css">
 <script defer src="_static/check.js"></script><main><h1>Exercises</h1>{blocks}</main></html>
@@ -166,6 +183,10 @@ def place(tmp_path_factory):
         check_here.block(
             "01_self_attention", "01.2", "number", check_here.starter("number", solutions)
         ),
+        check_here.block("08_training", "08.1", "my_train", TRAIN.partition("\n")[0] + "\n    ..."),
+        check_here.block("08_training", "08.2", "[steps, evaluations, calls]", PREDICT),
+        check_here.block("02_attention", "02.1", "my_attention", "def my_attention(q, k, v):"),
+        check_here.file_block("02_attention"),
     ]
     page = PAGE.format(blocks="".join(node.astext() for node in blocks))
     (folder / "index.html").write_text(page, encoding="utf-8")
@@ -211,12 +232,15 @@ def of(browser, css, number="01.1"):
 
 
 def write(browser, source, number="01.1"):
-    "Replace what is in the editor, as typing does."
-    browser.execute_script(
-        "const [e, text] = arguments; e.value = text; e.dispatchEvent(new Event('input'))",
-        of(browser, "textarea", number),
-        source,
-    )
+    "Replace what is in the editor, or in the fields between which commas are, as typing does."
+    places = of(browser, ".check-bar", number).find_elements("xpath", "..//textarea | ..//input")
+    texts = [source] if len(places) == 1 else source.split(", ")
+    for place, text in zip(places, texts, strict=True):
+        browser.execute_script(
+            "const [e, text] = arguments; e.value = text; e.dispatchEvent(new Event('input'))",
+            place,
+            text,
+        )
 
 
 def wait(browser, number="01.1", seconds=120):
@@ -241,7 +265,7 @@ def test_answers_are_judged_in_the_page_as_in_the_notebook(page):
     assert "right" in of(page, ".check-said").get_attribute("class")
     said = press(page, RIGHT.replace("dim=-1", "dim=1"))
     assert "the softmax runs over the queries; it must run over the keys" in said
-    assert press(page, "number = 1 / 4", "01.2").startswith("01.2, not yet: you left the word")
+    assert press(page, "1 / 4", "01.2").startswith("01.2, not yet: you left the word")
     of(page, ".check-hints button", "01.2").click()
     assert "Are the five scores" in of(page, ".check-hints p", "01.2").text
     assert "line 2, `return (x @`: SyntaxError" in press(
@@ -258,16 +282,16 @@ def test_answers_are_judged_in_the_page_as_in_the_notebook(page):
 def test_an_answer_that_never_ends_or_prints_much_leaves_the_page_alive(page):
     loop = "def my_self_attention(x):\n    while True:\n        pass"
     assert "Stopped after 10 seconds" in press(page, loop)
-    printing = "for i in range(200_000):\n    print('line', i)\nnumber = 0.2"
-    assert press(page, printing, "01.2") == "01.2 is right."
-    assert len(of(page, ".check-output", "01.2").text) < 25_000
-    assert "the rest is cut" in of(page, ".check-output", "01.2").text
+    printing = "for i in range(200_000):\n    print('line', i)\n"
+    assert press(page, printing + RIGHT) == "01.1 is right."
+    assert len(of(page, ".check-output").text) < 25_000
+    assert "the rest is cut" in of(page, ".check-output").text
     deep = "def my_self_attention(x):\n    return my_self_attention(x)"
     said = press(page, deep)
     assert "RecursionError" in said or "broke down" in said
     said = press(page, "raise KeyboardInterrupt")
     assert said == "line 1, `raise KeyboardInterrupt`: KeyboardInterrupt"
-    assert "too large for this page" in press(page, "number = torch.zeros(10**9).sum()", "01.2")
+    assert "too large for this page" in press(page, "torch.zeros(10**9).sum()", "01.2")
     write(page, loop)
     of(page, ".check-go").click()
     of(page, ".check-stop").click()
@@ -280,27 +304,52 @@ def test_what_an_answer_changes_in_torch_is_undone_before_the_next_one(page):
     assert "not yet" in press(page, f"{patch}def my_self_attention(x): return x @ x.mT @ x")
     assert press(page, RIGHT) == "01.1 is right."
     assert press(page, patch + RIGHT) == "01.1 is right."  # by the softmax that was there before
-    assert press(page, "number = torch.zeros(5).softmax(dim=0)[0]", "01.2") == "01.2 is right."
+    assert press(page, "torch.zeros(5).softmax(dim=0)[0]", "01.2") == "01.2 is right."
 
 
 def test_keys_are_enough_and_tab_leaves_the_editor(page):
     keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
-    editor = of(page, "textarea", "01.2")
+    editor = of(page, "textarea")
     editor.click()
     editor.send_keys(keys.CONTROL, "a")
-    editor.send_keys("if True:", keys.ENTER, "number = 0.2")
-    assert editor.get_property("value") == "if True:\n    number = 0.2"
+    head, _, line = RIGHT.strip().partition("\n")
+    editor.send_keys(head, keys.ENTER, line.strip())
+    assert editor.get_property("value") == RIGHT.strip()
     editor.send_keys(keys.CONTROL, keys.ENTER)
-    assert wait(page, "01.2") == "01.2 is right."
+    assert wait(page) == "01.1 is right."
     editor.send_keys(keys.TAB)
-    assert page.switch_to.active_element == of(page, ".check-go", "01.2")
+    assert page.switch_to.active_element == of(page, ".check-go")
     assert of(page, ".check-said").get_attribute("role") == "status"
+    field = of(page, "input", "01.2")
+    field.send_keys("1/5", keys.ENTER)
+    assert wait(page, "01.2") == "01.2 is right."
+
+
+def test_an_answer_of_numbers_has_a_field_for_each(page):
+    fields = page.find_elements("css selector", '.check-here[data-number="08.2"] input')
+    assert [field.find_element("xpath", "..").text for field in fields] == PREDICT_NAMES
+    fields[0].send_keys("48")
+    of(page, ".check-go", "08.2").click()
+    assert wait(page, "08.2") == "08.2, not yet: evaluations is empty."
+    assert page.switch_to.active_element == fields[1]
+    assert press(page, "48, 3, 64 · 3", "08.2") == "08.2 is right."
+    page.refresh()
+    kept = page.find_elements("css selector", '.check-here[data-number="08.2"] input')
+    assert [field.get_property("value") for field in kept] == ["48", "3", "64 * 3"]
+
+
+def test_an_answer_that_trains_is_judged_in_the_page(page):
+    assert press(page, TRAIN, "08.1") == "08.1 is right."
+    said = press(page, TRAIN.replace("        optimizer.zero_grad()\n", ""), "08.1")
+    assert (
+        said == "08.1, not yet: old gradients are added to the new ones; clear them in each step."
+    )
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_it_fits_is_large_enough_to_touch_and_says_what_it_is(page, width):
     set_screen(page, width)
-    assert press(page, "number = ...", "01.2")
+    assert press(page, "...", "01.2")
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
     for button in page.find_elements("css selector", ".check-here button"):
         if button.is_displayed():
@@ -331,15 +380,18 @@ def test_a_browser_without_something_says_so_in_one_sentence(script, said, brows
     with before_scripts(browser, script):
         browser.get(address)
         assert said in of(browser, ".check-note").text
-        assert len(browser.find_elements("css selector", ".check-go")) == (
-            2 if "Obj" in script else 0
-        )
+        shown = [e for e in browser.find_elements("css selector", ".check-go") if e.is_displayed()]
+        assert len(shown) == (6 if "Obj" in script else 0)
 
 
 def test_from_disk_a_sentence_stands_in_the_place_of_the_button(browser, place):
     browser.get((place / "index.html").as_uri())
     assert "from disk a browser loads no Python" in of(browser, ".check-note").text
-    assert not browser.find_elements("css selector", ".check-go")
+    assert "from disk" in in_file(browser, ".check-bar .check-note").text
+    assert in_file(browser, "textarea").is_displayed()
+    assert not [
+        go for go in browser.find_elements("css selector", ".check-go") if go.is_displayed()
+    ]
 
 
 def test_offline_a_press_says_that_python_could_not_be_loaded(page):
@@ -347,3 +399,76 @@ def test_offline_a_press_says_that_python_could_not_be_loaded(page):
     page.execute_script(missing)
     assert "Python could not be loaded" in press(page, RIGHT)
     assert of(page, "textarea").get_property("value") == RIGHT
+
+
+# ---------------------------------------------------------------- the reader's file
+
+
+def in_file(page, css):
+    "An element of the block of the reader's file."
+    return page.find_element("css selector", f".check-file {css}")
+
+
+def check_file(page, text):
+    "Write the file, press its button, wait; gives what is said last."
+    page.execute_script(
+        "const [e, text] = arguments; e.value = text; e.dispatchEvent(new Event('input'))",
+        in_file(page, "textarea"),
+        text,
+    )
+    in_file(page, ".check-go").click()
+    ui = pytest.importorskip("selenium.webdriver.support.ui")
+    classes = lambda: in_file(page, ".check-said").get_attribute("class").split()
+    ui.WebDriverWait(page, 120, 0.1).until(lambda _: {"right", "wrong"} & set(classes()))
+    return in_file(page, ".check-said").text
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_readers_file_is_checked_counted_and_downloaded(page, width):
+    set_screen(page, width)
+    begun = in_file(page, "textarea").get_property("value")
+    assert begun.startswith('"""The Transformer, as I derived it."""') and "def attention(" in begun
+    assert in_file(page, ".check-steps").text == "not checked yet"
+    head = "import math\n\n"
+    said = check_file(page, head + WEIGHTS)
+    assert said == "1 of 44 steps are right. Next: write attention, of lesson 02."
+    assert "02  right: attention_weights" in in_file(page, ".check-output").text
+    assert in_file(page, ".check-steps").text == "1 of 44 steps"
+    wrong = check_file(page, head + WEIGHTS.replace(" / math.sqrt(q.shape[-1])", ""))
+    assert wrong == "0 of 44 steps are right. Next: mend attention_weights."
+    assert "line 1" in check_file(page, "def attention(:")
+    check_file(page, head + WEIGHTS)
+    assert page.execute_script("return document.documentElement.scrollWidth") <= width
+    assert not serious(page)
+    page.execute_script(
+        "URL.createObjectURL = (blob) => { blob.text().then((t) => (window.saved = t)); };"
+        "HTMLAnchorElement.prototype.click = function () { window.named = this.download; }"
+    )
+    in_file(page, ".check-bar button:last-of-type").click()
+    assert page.execute_script("return window.named") == "mine.py"
+    assert page.execute_script("return window.saved") == head + WEIGHTS
+    page.refresh()
+    assert in_file(page, "textarea").get_property("value") == head + WEIGHTS
+    assert in_file(page, "meter").get_property("value") == 1
+    set_screen(page)
+
+
+def test_a_right_answer_goes_into_the_file_once(page):
+    assert press(page, MINE, "02.1") == "02.1 is right."
+    assert "attention is in your file" in of(page, ".check-note", "02.1").text
+    text = in_file(page, "textarea").get_property("value")
+    assert "# 02.1, checked in the page\ndef attention(q, k, v):\n    return" in text
+    assert text.count("def attention(") == 1 and "def attention_weights" in text
+    press(page, MINE.replace("q.shape", "k.shape"), "02.1")
+    assert "already" in of(page, ".check-note", "02.1").text
+    assert in_file(page, "textarea").get_property("value") == text
+    assert press(page, TRAIN, "08.1") == "08.1 is right."
+    page.refresh()
+    assert "def my_train(" in in_file(page, "textarea").get_property("value")
+
+
+def test_a_step_that_never_ends_is_stopped_and_named(page):
+    check_file(page, "greedy = 1")  # the judge is loaded
+    page.execute_script("window.setTimeout = ((plain) => (f, s) => plain(f, s / 4))(setTimeout)")
+    said = check_file(page, "def attention_weights(q, k):\n    while True:\n        pass")
+    assert said.startswith("Stopped after 20 seconds, at attention_weights.")

@@ -7,19 +7,27 @@ import contextlib
 import importlib
 import io
 import itertools
+import linecache
+import math
 import pkgutil
 import re
+import time
+from collections import Counter
 from fractions import Fraction
 from inspect import signature
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
 from former_nb import checks
+from former_nb.attention.dot_product import attention
+from former_nb.attention.masks import causal_mask, padding_mask
 from former_nb.base import exercises
 from former_nb.base.exercises import EXERCISES, as_number, check, diagnose, diagnose_each
+from former_nb.builds import your_answer
 from former_nb.checks.lesson_06 import judge_06_2
 
 JUDGES = [
@@ -261,3 +269,238 @@ def test_an_error_names_the_usual_mistake_and_what_was_raised(wrong, said, capsy
     assert not check("00.0", wrong)
     printed = capsys.readouterr().out
     assert said in printed and "your code raised" in printed
+
+
+# ---------------------------------------------------------------- mistakes that nobody foresaw
+
+NOT_FORESEEN = [  # an exercise, a wrong answer, the line of the mistake and the piece of it
+    (
+        "01.1",
+        """
+        def answer(x):
+            scores = torch.bmm(x, x.transpose(1, 2))
+            weights = F.log_softmax(scores, dim=-1)
+            return torch.bmm(weights, x)
+        """,
+        "line 3, ",
+        "`F.log_softmax`",
+    ),
+    (
+        "01.3",
+        """
+        def answer(x):
+            itself = torch.eye(x.shape[1], dtype=torch.bool)
+            return (x @ x.mT).masked_fill(itself, float("inf")).softmax(-1)
+        """,
+        "line 3, ",
+        "`float('inf')`",
+    ),
+    (
+        "02.3",
+        """
+        def answer(weights, v, g):
+            d = g @ v.T
+            return weights * d - (weights * d).sum(-1, keepdim=True)
+        """,
+        "line 3, ",
+        "`weights * d - (weights * d).sum(-1, keepdim=True)`",
+    ),
+    (
+        "03.1",
+        """
+        def answer(x, w_q, w_k, w_v, w_o, n_heads):
+            q, k, v = x @ w_q, x @ w_k, x @ w_k
+            split = lambda t: t.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+            y = attention(split(q), split(k), split(v))
+            return y.transpose(1, 2).flatten(2) @ w_o
+        """,
+        "line 2, ",
+        "the second `w_k`",
+    ),
+    (
+        "04.3",
+        """
+        def answer(mask, n_layers):
+            m = r = mask.double()
+            for _ in range(n_layers - 1):
+                r = r @ m.T
+            return r > 0
+        """,
+        "line 4, ",
+        "`m.T`",
+    ),
+    (
+        "05.5",
+        """
+        def answer(s, d_model):
+            turn = torch.zeros(d_model, d_model)
+            for i in range(0, d_model, 2):
+                a = torch.tensor(s / 10000 ** (2 * i / d_model))
+                turn[i, i] = turn[i + 1, i + 1] = a.cos()
+                turn[i, i + 1] = a.sin()
+                turn[i + 1, i] = -a.sin()
+            return turn
+        """,
+        "line 4, ",
+        "`2 * i`",
+    ),
+    (
+        "06.1",
+        """
+        def answer(x, attention, ff, norm_attention, norm_ff):
+            x = x + attention(norm_attention(x))
+            return ff(norm_ff(x)) * x
+        """,
+        "line 3, ",
+        "`ff(norm_ff(x)) * x`",
+    ),
+    (
+        "08.3",
+        """
+        def answer(p, n_rows, n_models):
+            total = at_most = 0
+            for k in range(n_rows):
+                at_most += math.comb(n_rows, k) * p**k * (1 - p) ** (n_rows - k)
+                total += 1 - (1 - at_most) ** n_models
+            return total / n_rows
+        """,
+        "line 5, ",
+        "`1 - at_most`",
+    ),
+    (
+        "09.3",
+        """
+        def answer(q, shares):
+            world = q**shares
+            return world / world.sum(-1, keepdim=True)
+        """,
+        "line 2, ",
+        "`q ** shares`",
+    ),
+    (
+        "11.1",
+        """
+        def answer(q, k, v, cache):
+            if cache:
+                k = torch.cat([cache["k"], k], dim=2)
+                v = torch.cat([cache["v"], v], dim=2)
+            cache["k"], cache["v"] = k, v
+            return attention(q, k, v) + v[:, :, -1:]
+        """,
+        "line 6, ",
+        "`attention(q, k, v) + v[:, :, -1:]`",
+    ),
+    (
+        "13.2",
+        """
+        def answer(src, tgt):
+            own = ~causal_mask(tgt.shape[1])
+            return padding_mask(src), own & padding_mask(tgt), padding_mask(src)
+        """,
+        "line 2, ",
+        "`~causal_mask(tgt.shape[1])`",
+    ),
+    (
+        "16.1",
+        """
+        def answer(hypothesis, reference, n):
+            runs = lambda t: Counter(tuple(t[i : i + n]) for i in range(len(t) - n + 1))
+            ours, theirs = runs(hypothesis), runs(reference)
+            return (ours | theirs).total(), ours.total()
+        """,
+        "line 4, ",
+        "`ours | theirs`",
+    ),
+]
+
+
+def typed(source, name="<typed>"):
+    "The function that a cell defines, as a notebook knows it."
+    source = dedent(source).strip() + "\n"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    names = dict(torch=torch, F=torch.nn.functional, math=math, Counter=Counter)
+    names |= dict(attention=attention, causal_mask=causal_mask, padding_mask=padding_mask)
+    names["__name__"] = "__main__"
+    exec(compile(source, name, "exec"), names)
+    return names["answer"]
+
+
+@pytest.mark.parametrize(
+    "number, source, where, piece", NOT_FORESEEN, ids=[row[0] for row in NOT_FORESEEN]
+)
+def test_a_mistake_that_no_judge_foresaw_is_found_in_its_line(
+    number, source, where, piece, capsys, monkeypatch
+):
+    monkeypatch.setattr(your_answer, "SECONDS", 60.0)  # so that no machine is too slow for it
+    said = []
+    for _ in range(2):
+        assert not check(number, typed(source))
+        said.append(capsys.readouterr().out)
+    assert where in said[0] and f"{piece} is wrong there" in said[0], said[0]
+    assert said[0] == said[1]
+
+
+RUNAWAYS = {
+    "a loop without an end": "while True:\n        pass",
+    "a loop in C": "sum(range(10**12))",
+    "a list that doubles": "row = [1]\n    while True:\n        row = row + row",
+    "a tensor that doubles": "x = torch.ones(1)\n    while True:\n        x = torch.cat([x, x])",
+    "a number without an end": "n = 2\n    for _ in range(60):\n        n = n * n",
+    "a recursion": "return answer(x)",
+}
+
+
+@pytest.mark.parametrize("name", RUNAWAYS)
+def test_an_edited_answer_that_runs_away_is_stopped(name):
+    answer = typed(f"def answer(x):\n    {RUNAWAYS[name]}\n    return x\n")
+    with pytest.raises((your_answer.RunawayError, RecursionError)):
+        with your_answer._bounded("__main__"):
+            answer.__globals__["range"] = your_answer._short_range
+            answer(1)
+
+
+def test_a_search_that_hangs_in_c_is_ended_by_the_clock(judged_by):
+    wait = lambda answer: "wrong" if answer(torch.ones(3)) is None else time.sleep(3600)
+    judge = judged_by(wait)
+    begin = time.monotonic()
+    place = your_answer.find_mistake(judge, typed("def answer(x):\n    x\n    return None\n"))
+    assert place is None and time.monotonic() - begin < 60
+
+
+def test_an_answer_without_a_source_is_not_searched(judged_by):
+    judge = judged_by(lambda answer: diagnose(answer(torch.ones(2)), torch.zeros(2)))
+    assert your_answer.find_mistake(judge, torch.exp) is None
+    assert your_answer.find_mistake(judge, 3.0) is None
+    names = {}
+    exec("def answer(x): return x", names)
+    assert your_answer.find_mistake(judge, names["answer"]) is None
+
+
+def test_a_search_without_a_process_of_its_own_finds_the_same(judged_by, monkeypatch, capsys):
+    x = torch.randn(3, 4)
+    judged_by(lambda answer: diagnose(answer(x), x - 2 * x.mean()))
+    answer = typed("def answer(x):\n    print('noise')\n    return x + 2 * x.mean()\n")
+    said = []
+    for fork in (True, False):
+        if not fork:
+            monkeypatch.setattr(your_answer.sys, "platform", "emscripten")
+        state = torch.random.get_rng_state()
+        assert not check("00.0", answer)
+        assert torch.equal(state, torch.random.get_rng_state())
+        said.append(capsys.readouterr().out.replace("noise\n", ""))
+    assert said[0] == said[1] and "line 3, `return x + 2 * x.mean()`" in said[0]
+
+
+def test_an_edit_that_is_right_by_luck_is_not_told(judged_by):
+    def judge(answer):
+        torch.manual_seed(0)
+        a, b = torch.randn(2)
+        return diagnose(answer(a, b), torch.maximum(a, b))
+
+    judge = judged_by(judge)
+    a, b = torch.manual_seed(0) and torch.randn(2)
+    wrong, lucky = ("b", "a") if a > b else ("a", "b")
+    assert judge(typed(f"def answer(a, b):\n    return {lucky}\n")) is None
+    answer = typed(f"def answer(a, b):\n    return {wrong}\n")
+    assert your_answer.find_mistake(judge, answer, seeds=(0,)) is not None
+    assert your_answer.find_mistake(judge, answer) is None

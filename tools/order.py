@@ -340,8 +340,8 @@ def toc(nbs):
         "The path": [f"file: {page}" for page in path],
         "Deep dives": [f"file: {page}" for page in DIVES if page in there],
         "Solutions": ["glob: solutions/*"],
-        "API": ["file: api/house", "file: api/versions"]
-        + [*(f"glob: api/{folder}/*" for folder in LEVEL), "file: api/cli"],
+        "API": ["file: api/house", "file: api/versions", "file: api/small_torch"]
+        + [*(f"glob: api/{folder}/*" for folder in LEVEL), "file: api/cli", "file: api/yours"],
     }
     lines = ["# Written by `python tools/order.py --toc`.", "root: index", "subtrees:"]
     for caption, entries in parts.items():

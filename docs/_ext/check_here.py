@@ -1,8 +1,9 @@
 """The button *check here* below exercises: what the page and its Python need for it.
 
-The judges of the course run in the reader's browser, by Pyodide and a small PyTorch of our own
-(`docs/_pyodide`). Pyodide comes from the npm registry when the site is built, pinned, and stays
-with the site. Where it cannot be had, one line of the build says so and the button is absent.
+The judges of the course run in the reader's browser, by Pyodide (`docs/_pyodide`) and a small
+PyTorch of our own (`docs/small_torch`). Pyodide comes from the npm registry when the site is built,
+pinned, and stays with the site. Where it cannot be had, one line of the build says so and the
+button is absent.
 """
 
 import ast
@@ -25,6 +26,7 @@ from docutils import nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "docs" / "_pyodide"
+SMALL = ROOT / "docs" / "small_torch"
 PAGES = (
     "00_pytorch",
     "01_self_attention",
@@ -32,8 +34,24 @@ PAGES = (
     "03_multi_head",
     "04_masks",
     "05_positions",
+    "06_block",
     "07_text",
+    "08_training",
+    "09_classifier",
+    "10_generator",
+    "11_decoding",
+    "12_modern_decoder",
+    "13_encoder_decoder",
+    "14_number_words",
+    "15_subwords",
+    "16_translation",
 )
+FILE = re.compile(r'^check\("mine\.py"\)$', re.M)  # judges the reader's own file
+IN_FILE = {  # exercises whose right answers are steps of that file -> how it calls them
+    "02.1": "attention",
+    "15.1": "merge",
+    "15.2": "train_bpe",
+}
 EXERCISE = re.compile(r'^check\("(\d\d\.\d+)", (.+)\);?$', re.M)
 
 PYODIDE = "314.0.7"
@@ -47,14 +65,36 @@ MODULES = (  # of the course, for these pages
     "attention/*.py",
     "base/__init__.py",
     "base/core.py",
+    "base/ranges.py",
     "base/exercises.py",
     "base/guards.py",
-    "base/ranges.py",
+    "base/source.py",
+    "builds/__init__.py",
+    "builds/edits.py",
+    "builds/passed.py",
+    "builds/process.py",
+    "builds/questions.py",
+    "builds/right_file.py",
+    "builds/search.py",
+    "builds/steps*.py",
+    "builds/your_*.py",
     "checks/__init__.py",
-    "checks/lesson_0[0-57].py",
+    "checks/lesson_*.py",
     "data/__init__.py",
+    "data/subwords.py",
     "data/text.py",
     "data/tokens.py",
+    "inspection/__init__.py",
+    "inspection/translation.py",
+    "models/__init__.py",
+    "models/block.py",
+    "models/config.py",
+    "models/encoder_decoder.py",
+    "models/generator.py",
+    "models/initialization.py",
+    "models/modern_decoder.py",
+    "training/__init__.py",
+    "training/losses.py",
     "yours.py",
 )
 EINOPS = ("__init__.py", "_backends.py", "_torch_specific.py", "einops.py", "packing.py")
@@ -177,8 +217,9 @@ def page_cells(path):
 def course_files():
     """What the page's Python imports: name in the archive -> bytes."""
     files = {}
-    for path in sorted(SOURCES.rglob("*.py")):
-        files[path.relative_to(SOURCES).as_posix()] = path.read_bytes()
+    for folder in (SOURCES, SMALL):
+        for path in sorted(folder.rglob("*.py")):
+            files[path.relative_to(folder).as_posix()] = path.read_bytes()
     for pattern in MODULES:
         for path in sorted((ROOT / "former_nb").glob(pattern)):
             files[path.relative_to(ROOT).as_posix()] = path.read_bytes()
@@ -236,10 +277,22 @@ def starter(expression, solutions):
 def block(page, number, expression, source):
     """The place that `check.js` fills; without scripts it is empty."""
     data = {"page": page, "number": number, "expression": expression, "starter": source}
+    return place("check-here", data | {"called": IN_FILE.get(number, expression)})
+
+
+def file_block(page):
+    """The place below the cell that judges the reader's file."""
+    tree = ast.parse((ROOT / "former_nb/builds/your_file.py").read_text(encoding="utf-8"))
+    start = next(n for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "START")
+    return place("check-file", {"lesson": page[:2], "starter": ast.literal_eval(start.value)})
+
+
+def place(kind, data):
+    """An empty element with data."""
     attributes = " ".join(
         f'data-{name}="{html.escape(text)}"'.replace("\n", "&#10;") for name, text in data.items()
     )
-    return nodes.raw("", f'<div class="check-here" {attributes}></div>', format="html")
+    return nodes.raw("", f'<div class="{kind}" {attributes}></div>', format="html")
 
 
 def add_blocks(app, doctree):
@@ -254,14 +307,16 @@ def add_blocks(app, doctree):
         paragraph = node.parent
         if asked and isinstance(paragraph, nodes.paragraph):
             number, expression = asked.groups()
-            place = block(page, number, expression, starter(expression, solutions))
-            paragraph.parent.insert(paragraph.parent.index(paragraph) + 1, place)
+            found = block(page, number, expression, starter(expression, solutions))
+            paragraph.parent.insert(paragraph.parent.index(paragraph) + 1, found)
     for cell in list(doctree.findall(nodes.container)):
         if "cell" in cell["classes"]:
             source = next(cell.findall(nodes.literal_block)).astext()
             if asked := EXERCISE.search(source):
-                place = block(page, *asked.groups(), source[: asked.start()].strip())
-                cell.parent.insert(cell.parent.index(cell) + 1, place)
+                found = block(page, *asked.groups(), source[: asked.start()].strip())
+                cell.parent.insert(cell.parent.index(cell) + 1, found)
+            elif FILE.search(source):
+                cell.parent.insert(cell.parent.index(cell) + 1, file_block(page))
 
 
 def add_scripts(app, page, template, context, doctree):

@@ -31,6 +31,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import order
 import weekly
 from moved_pages import MOVED, where_now
+from small_torch_page import small_torch_page
 
 
 def settings():
@@ -746,6 +747,7 @@ def write_api_pages(app):
     """Write `nbs/api/`, a folder that git ignores by its own `.gitignore`."""
     pages = {f"{module.replace('.', '/')}.md": api_page(module) for module in api_modules()}
     pages |= {"house.md": house_page(), "versions.md": versions_page(), ".gitignore": "*\n"}
+    pages["small_torch.md"] = small_torch_page("{git_url}/blob/{branch}".format(**SETTINGS))
     folder = Path(app.srcdir) / "api"
     folder.mkdir(exist_ok=True)
     written = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}

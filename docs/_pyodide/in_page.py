@@ -13,11 +13,17 @@ import symtable
 import sys
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
+
+import not_here
 
 YOURS = "<your answer>"  # what tracebacks call the reader's lines
 LONGEST = 20_000  # characters of output that are shown
-ABSENT = ("matplotlib", "torch.utils", "former_nb.models")  # imports that no exercise needs
+ABSENT = ("matplotlib", "torch.utils", "pandas")  # imports that no exercise needs
+not_here.install()
 STANDARD = {  # what an answer may import besides
     "abc", "collections", "contextlib", "copy", "dataclasses", "enum", "fractions", "functools",
     "itertools", "math", "operator", "random", "re", "statistics", "string", "time", "typing",
@@ -43,6 +49,26 @@ class Limited(io.StringIO):
         self.cut = False
 
 
+@cache
+def is_here(module):
+    """Whether a module can be imported in the page."""
+    if module.startswith(ABSENT):
+        return False
+    if module in sys.modules:
+        return True
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package that it would be in
+        return False
+
+
+def modules_of(node):
+    """The modules that a statement imports."""
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
 def without_absent(source):
     """A cell without imports of what is not here."""
     from former_nb.yours import HOME
@@ -50,17 +76,26 @@ def without_absent(source):
     tree = ast.parse(source)
     statements = []
     for node in tree.body:
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        if names == ["former_nb.yours"]:  # some of its names come from modules that are absent
-            homes = {alias: f"former_nb.{HOME[alias.name]}" for alias in node.names}
-            node.names = [alias for alias in node.names if not homes[alias].startswith(ABSENT)]
-            names = names if node.names else [ABSENT[0]]
-        if not any(name.startswith(ABSENT) for name in names):
+        if modules_of(node) == ["former_nb.yours"]:  # names of modules that may be absent
+            node.names = [a for a in node.names if is_here(f"former_nb.{HOME.get(a.name)}")]
+            if not node.names:
+                continue
+        if all(map(is_here, modules_of(node))):
             statements.append(node)
     tree.body = statements
     return tree
+
+
+@cache
+def not_imported(source):
+    """The names that a cell imports from modules that are not here: name -> module."""
+    missing = {}
+    for node in ast.parse(source).body:
+        for module in modules_of(node):
+            if not is_here(module):
+                for alias in node.names:
+                    missing[alias.asname or alias.name.partition(".")[0]] = module
+    return missing
 
 
 def tables(table):
@@ -120,6 +155,16 @@ class Kept:
                 elif isinstance(value, dict | list) and value is not vars(builtins):
                     self.contents.append((value, value.copy()))
 
+    def changed(self):
+        """The name of something in torch or in the course that is not what it was, or nothing."""
+        for owner, before in self.attributes:
+            home = getattr(owner, "__module__", owner.__name__)
+            if home.partition(".")[0] in COURSE:
+                for name, value in vars(owner).items():
+                    if before.get(name) is not value and not isinstance(value, ModuleType):
+                        return f"{owner.__name__}.{name}"
+        return ""
+
     def restore(self):
         """Make all of it what it was; what came since is imported anew."""
         for name in list(sys.modules) if self.modules else ():
@@ -160,33 +205,51 @@ def judge_in_page(page, number, expression, source):
 def page_names(cells, needed):
     """The names that a page has before the exercise: its imports, and what the answer asks for.
 
-    The cells run in their order up to the last one that defines a name that is needed.
+    The cells run in their order up to the last one that defines a name that is needed. Of the
+    others only the imports run.
     """
     names = {"__name__": "__main__"}
     made, missing = set(), {}  # by a cell that runs; by one that does not: name -> why
     last = -1
     for i, cell in enumerate(cells):
-        defined = needed & defined_names(cell["source"])
+        for name, module in not_imported(cell["source"]).items():
+            missing[name] = f"`{name}` comes from `{module}`, which is not in the page"
+        imported, own = bound(cell["source"])
+        made |= imported
+        defined = needed & own
         if "not_run" in cell:
-            missing |= dict.fromkeys(defined, cell["not_run"])
+            for name in defined:
+                missing[name] = (
+                    f"`{name}` comes from a cell that does not run in the page, because "
+                    f"{cell['not_run']}"
+                )
         elif defined:
             made |= defined
             last = i
-    for name in sorted(missing.keys() - made):
-        raise CannotRunError(
-            f"`{name}` comes from a cell that does not run in the page, because {missing[name]}; "
-            "do this in the notebook, or without it"
-        )
+    for name in sorted(needed & missing.keys() - made):
+        raise CannotRunError(f"{missing[name]}; do this in the notebook, or without it")
     for i, cell in enumerate(cells):
-        tree = without_absent(cell["source"])
-        if "not_run" not in cell and (i <= last or has_imports(tree)):
+        whole = i <= last and "not_run" not in cell
+        tree = without_absent(cell["source"]) if whole else parted(cell["source"])[0]
+        if tree.body:
             exec(compile(tree, f"<cell {cell['id']}>", "exec"), names)
     return names
 
 
-def has_imports(tree):
-    """Whether a cell imports something: it runs for every exercise."""
-    return any(isinstance(node, ast.Import | ast.ImportFrom) for node in tree.body)
+@cache
+def bound(source):
+    """The names that a cell imports, and those that its other statements bind."""
+    imports, rest = parted(source)
+    return defined_names(ast.unparse(imports)), defined_names(ast.unparse(rest))
+
+
+@cache
+def parted(source):
+    """The imports of a cell that can be had here, and its other statements."""
+    imports, rest = without_absent(source), without_absent(source)
+    imports.body = [node for node in imports.body if modules_of(node)]
+    rest.body = [node for node in rest.body if not modules_of(node)]
+    return imports, rest
 
 
 def raised(error):

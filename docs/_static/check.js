@@ -1,7 +1,9 @@
-// The button *check here* below an exercise: an editor, Python in a worker, and what the judge says.
+// The button *check here* below an exercise, and the reader's file: editors, Python in a worker, and
+// what the judges say.
 (() => {
   const here = document.currentScript.src;
   const LIMIT = 10; // seconds that an answer may take
+  const STEP_LIMIT = 20; // and each step of a file
   const MB = (bytes) => (bytes / 1e6).toFixed(1);
 
   // Why there can be no button; empty if there can.
@@ -55,15 +57,25 @@
     done(said);
   }
 
+  // What runs longer than this is stopped.
+  function waitFor(seconds, where) {
+    clearTimeout(job.timer);
+    job.timer = setTimeout(() => {
+      end();
+      finish({ stopped: `Stopped after ${seconds} seconds${where}. Is there a loop that never ends?` });
+    }, seconds * 1000);
+  }
+
   function receive({ data }) {
     if (!job) return;
     if (data.total) job.progress(data.loaded, data.total);
     if (data.started) {
       job.start();
-      job.timer = setTimeout(() => {
-        end();
-        finish({ stopped: `Stopped after ${LIMIT} seconds. Is there a loop that never ends?` });
-      }, LIMIT * 1000);
+      waitFor(job.step ? STEP_LIMIT : LIMIT, "");
+    }
+    if (data.step) {
+      job.step(data.step);
+      waitFor(STEP_LIMIT, `, at ${data.step.name}`);
     }
     if (data.verdict) finish(data.verdict);
     if (data.broken) {
@@ -86,6 +98,38 @@
     worker.postMessage(question);
   }
 
+  // ------------------------------------------------------------ the reader's file
+
+  const FILE = "former_nb mine.py", STEPS = "former_nb mine.py steps";
+
+  const file = {
+    text: null, // where the browser keeps nothing, until the page is left
+    editors: [], // functions that show a new text
+    read() {
+      return this.text ?? storage.read(FILE) ?? "";
+    },
+    write(text) {
+      storage.write(FILE, text);
+      this.text = storage.works ? null : text;
+    },
+    // Add a right answer; one that is there already stays as it is. Gives a sentence.
+    gather(number, source, name, called, starter) {
+      if (/^\s*(from|import)\s+former_nb\b/m.test(source)) {
+        return "It imports from former_nb, so it stays out of your file.";
+      }
+      const before = this.read() || starter;
+      const code = source.trim().replace(new RegExp(`\\b${name}\\b`, "g"), called);
+      const open = new RegExp(`^def ${called}\\(.*\\):.*\\n    \\.\\.\\.(?: *#.*)?$`, "m"); // three dots, no more
+      const there = new RegExp(`^(def|class) ${called}\\b|^${called} =`, "m");
+      if (there.test(before.replace(open, ""))) return `Your file has ${called} already, and keeps it.`;
+      const body = `# ${number}, checked in the page\n${code}`;
+      const text = open.test(before) ? before.replace(open, () => body) : `${before.trimEnd()}\n\n\n${body}\n`;
+      this.write(text);
+      this.editors.forEach((show) => show());
+      return `${called} is in your file, mine.py, now.`;
+    },
+  };
+
   // ------------------------------------------------------------ a block
 
   const add = (parent, tag, attributes = {}, text = "") => {
@@ -106,8 +150,95 @@
     }
   }
 
+  // Enter begins a line; with Ctrl it checks.
+  function enter(event, editor, check) {
+    if (event.key !== "Enter" || event.isComposing) return;
+    if (event.ctrlKey || event.metaKey) {
+      event.preventDefault();
+      check();
+    } else if (!event.shiftKey && !event.altKey) indent(event, editor);
+  }
+
+  const PLAIN = { spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off" };
+
+  // An editor for code: its `value`, and what it calls after a change.
+  function codeEditor(block, number, id) {
+    add(block, "label", { for: id }, `Your answer to ${number}`);
+    const editor = add(block, "textarea", { id, ...PLAIN });
+    const grow = () => { // as high as its lines with what wraps, and one more
+      editor.rows = Math.max(3, editor.value.split("\n").length + 1);
+      const line = parseFloat(getComputedStyle(editor).lineHeight);
+      const over = editor.scrollHeight - editor.clientHeight;
+      if (over > 0) editor.rows += Math.round(over / line) + 1;
+    };
+    addEventListener("resize", grow);
+    return {
+      get value() { return editor.value; },
+      set value(text) {
+        editor.value = text;
+        grow();
+      },
+      missing: () => null,
+      focus: () => editor.focus(),
+      listen(change, check) {
+        editor.oninput = () => {
+          change();
+          grow();
+        };
+        editor.onkeydown = (event) => enter(event, editor, check);
+      },
+    };
+  }
+
+  const FUNCTIONS = /\b(exp|log|pi|sqrt)\b/;
+  const SIGNS = { "^": "**", "×": "*", "·": "*", "−": "-", "÷": "/" }; // as people write them
+
+  // A field for each number of an answer. Its value is the code that an editor would hold.
+  function numberFields(block, number, names, id) {
+    const fields = new Map();
+    const row = add(block, "div", { class: "check-fields", role: "group", "aria-label": `Your answer to ${number}` });
+    for (const name of names) {
+      const label = add(row, "label", {}, names.length > 1 ? name.replaceAll("_", " ") : `Your answer to ${number}`);
+      fields.set(name, add(label, "input", { id: `${id}-${name}`, size: "12", ...PLAIN }));
+    }
+    const typed = (field) => field.value.trim().replace(/[\^×·−÷]/g, (sign) => SIGNS[sign]);
+    return {
+      get value() {
+        const lines = [...fields].map(([name, field]) => `${name} = ${typed(field) || "..."}`);
+        const head = FUNCTIONS.test([...fields.values()].map(typed).join(" ")) ? "from math import exp, log, pi, sqrt\n" : "";
+        return head + lines.join("\n");
+      },
+      set value(text) {
+        for (const [name, field] of fields) {
+          const found = text.match(new RegExp(`^${name} = (.*)$`, "m"))?.[1] ?? "";
+          field.value = found === "..." ? "" : found;
+        }
+      },
+      missing() { // the first field that is empty
+        const empty = [...fields].find(([, field]) => !field.value.trim());
+        empty?.[1].focus();
+        return empty && (names.length > 1 ? `${empty[0].replaceAll("_", " ")} is empty` : "the field is empty");
+      },
+      focus: () => fields.values().next().value.focus(),
+      listen(change, check) {
+        for (const field of fields.values()) {
+          field.oninput = change;
+          field.onkeydown = (event) => {
+            if (event.key === "Enter" && !event.isComposing) check();
+          };
+        }
+      },
+    };
+  }
+
+  // The names of an answer that is nothing but numbers; else null.
+  function numbersOf(starter) {
+    const lines = starter.split("\n").map((line) => line.match(/^([\w, ]+) = \.\.\.(, \.\.\.)*$/)?.[1]);
+    return lines.every(Boolean) ? lines.join(", ").split(", ") : null;
+  }
+
   function build(block) {
-    const { page, number, expression, starter } = block.dataset;
+    const { page, number, expression, starter, called } = block.dataset;
     const key = `former_nb ${number}`, id = `check-${number.replace(".", "-")}`;
     const problem = obstacle();
     if (problem) {
@@ -116,10 +247,8 @@
     }
     block.setAttribute("role", "group");
     block.setAttribute("aria-label", `Check ${number} here`);
-    add(block, "label", { for: id }, `Your answer to ${number}`);
-    const editor = add(block, "textarea", {
-      id, spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off",
-    });
+    const names = numbersOf(starter);
+    const editor = names ? numberFields(block, number, names, id) : codeEditor(block, number, id);
     const bar = add(block, "div", { class: "check-bar" });
     const go = add(bar, "button", { type: "button", class: "check-go" }, "check here");
     const stop = add(bar, "button", { type: "button", class: "check-stop" }, "Stop");
@@ -129,14 +258,8 @@
     const said = add(block, "p", { class: "check-said", role: "status" });
     const output = add(block, "pre", { class: "check-output", tabindex: "0", "aria-label": "What your answer prints" });
     const hints = add(block, "div", { class: "check-hints" });
-    const idle = "Ctrl+Enter checks, too.";
+    const idle = names ? "Enter checks, too. 1 / 4 and 2**3 are numbers." : "Ctrl+Enter checks, too.";
 
-    const grow = () => { // as high as its lines with what wraps, and one more
-      editor.rows = Math.max(3, editor.value.split("\n").length + 1);
-      const line = parseFloat(getComputedStyle(editor).lineHeight);
-      const over = editor.scrollHeight - editor.clientHeight;
-      if (over > 0) editor.rows += Math.round(over / line) + 1;
-    };
     const show = (busy) => {
       document.querySelectorAll(".check-go").forEach((button) => (button.disabled = busy));
       stop.hidden = !busy;
@@ -151,8 +274,6 @@
 
     editor.value = storage.read(key) ?? starter;
     note.textContent = storage.works ? idle : "This browser keeps nothing: copy your answer before you leave.";
-    grow();
-    addEventListener("resize", grow);
     show(false);
 
     function tellVerdict(verdict) {
@@ -160,6 +281,9 @@
       note.textContent = "";
       said.classList.add(verdict.right ? "right" : "wrong");
       said.textContent = verdict.stopped ?? verdict.sentence;
+      if (verdict.right && !names && fileStarter) {
+        note.textContent = file.gather(number, editor.value, expression, called, fileStarter);
+      }
       output.textContent = verdict.output ?? "";
       if (verdict.cut) output.textContent += "\n… the rest is cut.";
       const given = verdict.right ? [] : verdict.hints ?? [];
@@ -181,6 +305,11 @@
     function check() {
       if (job) return;
       clear();
+      const missing = editor.missing();
+      if (missing) {
+        tellVerdict({ stopped: `${number}, not yet: ${missing}.` });
+        return;
+      }
       show(true);
       said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
       ask({ page, number, expression, source: editor.value }, {
@@ -208,21 +337,114 @@
       editor.value = starter;
       storage.write(key, null);
       clear();
-      grow();
       editor.focus();
     };
-    editor.oninput = () => {
-      storage.write(key, editor.value);
-      grow();
+    editor.listen(() => storage.write(key, editor.value), check);
+  }
+
+  // ------------------------------------------------------------ the block of the file
+
+  const fileStarter = document.querySelector(".check-file")?.dataset.starter; // lesson 01 has none
+
+  function buildFile(block) {
+    const { lesson } = block.dataset;
+    const problem = obstacle();
+    block.setAttribute("role", "group");
+    block.setAttribute("aria-label", "Your file here");
+    add(block, "label", { for: "check-mine" }, "Your file, mine.py, kept in this browser");
+    const editor = add(block, "textarea", { id: "check-mine", ...PLAIN });
+    const steps = add(block, "div", { class: "check-steps" });
+    const meter = add(steps, "meter", { min: "0", value: "0", max: "44", "aria-label": "Steps of your file that are right" });
+    const count = add(steps, "span", { class: "check-note" });
+    const bar = add(block, "div", { class: "check-bar" });
+    const go = add(bar, "button", { type: "button", class: "check-go" }, "check my file here");
+    const stop = add(bar, "button", { type: "button", class: "check-stop" }, "Stop");
+    const save = add(bar, "button", { type: "button" }, "Download mine.py");
+    const progress = add(bar, "progress", { "aria-label": "How far the check is" });
+    const note = add(bar, "span", { class: "check-note" });
+    const said = add(block, "p", { class: "check-said", role: "status" });
+    const output = add(block, "pre", { class: "check-output", tabindex: "0", "aria-label": "What was found in your file" });
+
+    const show = () => {
+      editor.value = file.read() || block.dataset.starter;
+      editor.rows = Math.min(24, editor.value.split("\n").length + 1);
     };
-    editor.onkeydown = (event) => {
-      if (event.key !== "Enter" || event.isComposing) return;
-      if (event.ctrlKey || event.metaKey) {
-        event.preventDefault();
-        check();
-      } else if (!event.shiftKey && !event.altKey) indent(event, editor);
+    const showCount = () => {
+      const { right, all } = JSON.parse(storage.read(STEPS) ?? "{}");
+      meter.max = all ?? 44;
+      meter.value = right ?? 0;
+      count.textContent = all ? `${right} of ${all} steps` : "not checked yet";
     };
+    const busy = (yes) => {
+      document.querySelectorAll(".check-go").forEach((button) => (button.disabled = yes));
+      go.hidden = Boolean(problem);
+      stop.hidden = !yes;
+      progress.hidden = true;
+    };
+
+    function tell(verdict) {
+      busy(false);
+      note.textContent = "";
+      const last = verdict.lines?.at(-1);
+      said.className = `check-said ${verdict.good ? "right" : "wrong"}`;
+      said.textContent = verdict.stopped ?? verdict.problem ?? last;
+      output.textContent = verdict.lines?.slice(0, -1).join("\n").trimEnd() ?? "";
+      if (verdict.all) storage.write(STEPS, JSON.stringify({ right: verdict.right, all: verdict.all }));
+      showCount();
+    }
+
+    function check() {
+      if (job || problem) return;
+      busy(true);
+      said.className = "check-said";
+      output.textContent = "";
+      said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
+      ask({ source: editor.value, lesson }, {
+        progress(loaded, total) {
+          progress.hidden = false;
+          progress.max = total;
+          progress.value = loaded;
+          note.textContent = `${MB(loaded)} of ${MB(total)} MB`;
+        },
+        start() {
+          note.textContent = "";
+          said.textContent = "Your file is being checked.";
+        },
+        step({ number, all, name }) {
+          progress.hidden = false;
+          progress.max = all;
+          progress.value = number;
+          note.textContent = name;
+        },
+        done: tell,
+      });
+    }
+
+    go.onclick = check;
+    stop.onclick = () => {
+      end();
+      if (job) finish({ stopped: "Stopped." });
+    };
+    save.onclick = () => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([editor.value], { type: "text/x-python" }));
+      link.download = "mine.py";
+      link.click();
+      URL.revokeObjectURL(link.href);
+    };
+    editor.oninput = () => file.write(editor.value);
+    editor.onkeydown = (event) => enter(event, editor, check);
+    addEventListener("storage", (event) => { // another tab has written
+      if (event.key === FILE) show();
+      if (event.key === STEPS) showCount();
+    });
+    file.editors.push(show);
+    show();
+    showCount();
+    busy(false);
+    note.textContent = problem || (storage.works ? "" : "This browser keeps nothing: download your file before you leave.");
   }
 
   document.querySelectorAll(".check-here").forEach(build);
+  document.querySelectorAll(".check-file").forEach(buildFile);
 })();

@@ -3,7 +3,7 @@
 
 const folder = new URL("py/", import.meta.url);
 const tell = (message) => postMessage(message);
-let judge; // a promise of the function of in_page.py
+let judges; // a promise of the functions of in_page.py and file_in_page.py
 let loaded = false;
 
 // Every byte that comes is counted, so that the page can show how far it is.
@@ -40,16 +40,23 @@ async function load() {
   python.unpackArchive(await (await course).arrayBuffer(), "zip", { extractDir: "/course" });
   python.runPython("import sys; sys.path.insert(0, '/course'); import in_page");
   self.fetch = self.XMLHttpRequest = self.WebSocket = undefined; // an answer needs no network
-  return python.runPython("in_page.judge_in_page");
+  python.runPython("import file_in_page");
+  return {
+    answer: python.runPython("in_page.judge_in_page"),
+    file: python.runPython("file_in_page.judge_file_in_page"),
+  };
 }
 
-onmessage = async ({ data: { page, number, expression, source } }) => {
+const step = (number, all, name) => tell({ step: { number, all, name } });
+
+onmessage = async ({ data: { page, number, expression, source, lesson } }) => {
   try {
-    judge ??= load();
-    const ask = await judge;
+    judges ??= load();
+    const { answer, file } = await judges;
     loaded = true;
     tell({ started: true });
-    tell({ verdict: JSON.parse(ask(page, number, expression, source)) });
+    const said = lesson ? file(source, lesson, step) : answer(page, number, expression, source);
+    tell({ verdict: JSON.parse(said) });
   } catch (error) {
     tell({ broken: String(error?.message ?? error), loading: !loaded });
   }

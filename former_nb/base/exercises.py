@@ -2,6 +2,8 @@
 
 A judge that only compares numbers leaves you alone with a wrong answer. Ours know the likely
 mistakes of an exercise, compute what each of them gives, and name the one that matches yours.
+Where none matches, `check` looks for one small edit of your own lines that makes them right, and
+says where it is (`builds/your_answer.py`).
 """
 
 import copy
@@ -26,6 +28,7 @@ __all__ = [
     "call_answer",
     "clean_message",
     "explain_error",
+    "unnamed",
     "usual_mistake",
     "find_exercise",
     "check",
@@ -41,6 +44,7 @@ class Exercise:
 
     judge: Callable  # answer -> None if right, else a sentence
     hints: tuple[str, ...]
+    right: Callable | None = None  # the right answer, where the judge is made of it
 
 
 EXERCISES: dict[str, Exercise] = {}
@@ -49,6 +53,7 @@ EXERCISES: dict[str, Exercise] = {}
 def exercise(
     number: str,  # lesson and place, such as '03.2'
     *hints: str,  # from gentle to plain
+    right: Callable | None = None,  # the right answer, where the judge is made of it
 ):  # a decorator for the judging function
     """List the decorated function as the judge of exercise `number`.
 
@@ -64,10 +69,24 @@ def exercise(
             changed = []
             return judge(_watched(answer, changed)) or next(iter(changed), None)
 
-        EXERCISES[number] = Exercise(careful, hints)
+        EXERCISES[number] = Exercise(careful, hints, right)
         return careful
 
     return register
+
+
+_UNNAMED: list[str] = []  # what was said about the last answer without naming its mistake
+COMPARED: list[tuple] = []  # the first (given, right) that were compared since it was emptied
+KEPT = 100  # of each; a judge that is called by itself empties neither
+
+
+def unnamed(
+    sentence: str,
+) -> str:  # as it is
+    "What a judge says where it knows that an answer is wrong, and not why; `check` looks further."
+    if len(_UNNAMED) < KEPT:
+        _UNNAMED.append(sentence)
+    return sentence
 
 
 def _close(a, b):
@@ -175,6 +194,8 @@ def diagnose(
 
     Without a match it tries what goes wrong everywhere, such as a factor, a sign or an order.
     """
+    if len(COMPARED) < KEPT:
+        COMPARED.append((answer, right))
     if answer is None:
         return "your function returned nothing; end it with `return` and the result"
     if answer is ...:
@@ -197,10 +218,10 @@ def diagnose(
         if _same(answer, torch.as_tensor(wrong).detach().cpu()):
             return sentence
     if answer.shape != right.shape:
-        return _misshapen(answer, right)
+        return unnamed(_misshapen(answer, right))
     if places:
         return places[int((~_close(answer, right)).flatten().int().argmax())]
-    return _general(answer, right)
+    return unnamed(_general(answer, right))
 
 
 def diagnose_each(
@@ -367,6 +388,8 @@ _ERRORS = {  # words of a message -> the usual mistake behind it
     "the other; `keepdim=True` keeps the axis, and `[:, None]` adds one",
     "Index tensor must have the same number": "`gather` wants an index with as many axes as its "
     "tensor; `[..., None]` adds one",
+    "expected scalar type Float but found Bool": "a product wants numbers on both sides; make them "
+    "of booleans with `.float()`",
     "could not infer output dtype": "whole numbers have no mean; take floating point numbers only",
     "implicitly created only for scalar": "`backward` starts at one number; take the mean of the "
     "losses",
@@ -428,6 +451,18 @@ def _blame(error, answer):
     return f"{sentence}, in line {lines[-1]} of your cell, `{code}`" if code else sentence
 
 
+def _with_place(problem, chosen, answer):
+    "The problem, and the line where one small edit makes the answer right, if there is one."
+    try:
+        search = import_module("former_nb.builds.your_answer")
+    except ModuleNotFoundError:  # a page that has the judges alone
+        return problem
+    place = search.find_mistake(chosen.judge, answer, chosen.right)
+    if place is None:
+        return problem
+    return str(place) if "the numbers differ" in problem else f"{problem}; {place}"
+
+
 def check(
     number: str,  # such as '03.2', or 'A' for a build; or a file of yours, 'mine.py'
     answer=...,  # a function or a value, as the exercise says; for build A the name of your file
@@ -442,13 +477,17 @@ def check(
     if answer is ... and str(number).endswith(".py"):
         return import_module("former_nb.builds.your_file").show_file(number)
     chosen = find_exercise(number)
-    try:
-        with torch.device("cpu"):  # what judge and answer make, whatever the page computes on
+    _UNNAMED.clear()
+    COMPARED.clear()
+    with torch.device("cpu"):  # what judge and answer make, whatever the page computes on
+        try:
             problem = chosen.judge(as_number(answer))
-    except MistakeError as error:
-        problem = str(error)
-    except (Exception, SystemExit) as error:  # noqa: BLE001, an answer may raise anything
-        problem = _blame(error, answer)
+        except MistakeError as error:
+            problem = str(error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001, an answer may raise anything
+            problem = unnamed(_blame(error, answer))
+        if problem and any(said in problem for said in _UNNAMED):
+            problem = _with_place(problem, chosen, answer)
     if problem is None:
         print(f"{number} is right.")
         return True

@@ -5,6 +5,7 @@ everything that people import checks what it is given, once, where it is called;
 trust it. Every error names the argument, what was expected and what came.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -58,15 +59,15 @@ def check_int(
 def check_number(
     name: str,  # what the error calls it
     value,  # what came
-    least: float | None = None,  # the smallest number that is accepted; None accepts any
-    most: float | None = None,  # the largest
+    least: float = -math.inf,  # the smallest number that is accepted
+    most: float = math.inf,  # the largest
 ) -> None:
     "Raise `TypeError` unless `value` is a number, `ValueError` for NaN, or one outside the range."
     numbers = NUMBER
-    if least is not None:
-        numbers = Range(f"a number of {least:g} or more", lambda x: x >= least)
-    if most is not None:
+    if most < math.inf:
         numbers = Range(f"a number from {least:g} to {most:g}", lambda x: least <= x <= most)
+    elif least > -math.inf:
+        numbers = Range(f"a number of {least:g} or more", lambda x: x >= least)
     numbers.check(name, value)
 
 

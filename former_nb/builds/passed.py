@@ -10,8 +10,6 @@ import ast
 import hashlib
 from pathlib import Path
 
-import pooch
-
 from . import steps_encoder, steps_generation, steps_training, steps_translation  # noqa: F401
 from .steps import STEPS, defined_names, right_source
 
@@ -75,6 +73,8 @@ def digests(
 
 
 def _folder():
+    import pooch  # not in the page of the site, which notes nothing
+
     return Path(pooch.os_cache("former_nb")) / "passed"
 
 

@@ -3,10 +3,12 @@
 Another name, another number, two arguments exchanged, a call too much, a line too much, a piece of
 the right definition in place of one of the reader's: each such edit of the reader's source is
 tried, nearest to the right definition first, until one answers all questions or the time is over.
-What is told is the place, not the edit: a place sends a reader back to think.
+Where no right definition is at hand, the edits that change least come first. What is told is the
+place, not the edit: a place sends a reader back to think.
 """
 
 import ast
+import contextlib
 import copy
 import time
 from collections import Counter
@@ -14,10 +16,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-__all__ = ["EDITS", "Place", "small_edits", "find_place"]
+__all__ = ["EDITS", "Place", "Edit", "small_edits", "find_place", "place_in"]
 
 EDITS = 3000  # of one definition that are tried; a number, so that a verdict is the same twice
-SECONDS = 6.0  # after which no further edit is tried, whatever an answer does
+SECONDS = 6.0  # of the processor, after which no further edit is tried, whatever an answer does
 LARGEST = 14  # nodes of a piece of the right definition that may be put in
 ALIKE = [  # names that are taken for one another
     {"sum", "mean", "max", "min", "amax", "amin"},
@@ -25,14 +27,22 @@ ALIKE = [  # names that are taken for one another
     {"argmax", "argmin"},
     {"tril", "triu"},
     {"cat", "stack"},
-    {"exp", "log"},
+    {"exp", "log", "log2"},
+    {"sin", "cos"},
+    {"any", "all"},
     {"repeat_interleave", "repeat"},
     {"zeros", "ones"},
     {"train", "eval"},
     {"gelu", "relu", "silu"},
 ]
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult, ast.FloorDiv)
+AGAIN = 60  # edits of a statement that are tried when one is right already
+IN_LINE = "one small change in this line makes it right"
+AFTER = "this line and the next are in the wrong order"
+INSIDE = "it would be right inside the loop"
+ORDINALS = ("first", "second", "third", "fourth")
 LOGIC = (ast.BitAnd, ast.BitOr)
+REDUCING = {"sum", "mean", "prod", "amax", "amin", "logsumexp", "any", "all"}
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 
 
@@ -74,6 +84,17 @@ def _pieces(right, known):
     return list(seen.values())
 
 
+def _called(tree):
+    "The names that a tree calls."
+    funcs = (n.func for n in ast.walk(tree) if isinstance(n, ast.Call))
+    return {func.id for func in funcs if isinstance(func, ast.Name)}
+
+
+def _constants(tree, *kinds):
+    found = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
+    return sorted(value for value in found if type(value) in kinds)
+
+
 def _head(node):
     "What kind of expression it is: the name of a call, else its class."
     if isinstance(node, ast.Call):
@@ -81,71 +102,173 @@ def _head(node):
     return type(node).__name__
 
 
-def _replacements(node, tree, right, pieces, known) -> Iterator[ast.AST]:
-    "What may stand in place of an expression."
-    make = copy.deepcopy
+class _Words(NamedTuple):
+    "What the new pieces of a reader's definition may be made of."
+
+    known: set  # names that stand for something there
+    called: set  # names that are functions there
+    own: set  # attributes of `self`
+    arguments: list  # of the definition, where the right one is not at hand
+    numbers: list
+    texts: list
+    pieces: list  # of the right definition
+
+
+def _words(tree, right):
+    known = _stored(tree) | {n for n in _names(right) if n not in _stored(right)}
+    numbers = {*_constants(right, int, float)} or {0, 1, 2, *_constants(tree, int, float)}
+    return _Words(
+        known,
+        _called(tree) | _called(right) | {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)},
+        _attributes_of_self(tree),
+        [] if _names(right) else [n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)],
+        sorted(numbers),
+        _constants(right, str) or _constants(tree, str),
+        _pieces(right, known),
+    )
+
+
+def _names_for(node, called, words):
+    "Other names, methods and values that may stand in place of one."
+    load = ast.Load()
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-        for name in sorted(known - {node.id}):
-            yield ast.Name(name, ast.Load())
+        alike = {name for group in ALIKE if node.id in group for name in group} if called else set()
+        for name in sorted((words.known & words.called if called else words.known) | alike):
+            yield ast.Name(name, load)
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-        own = isinstance(node.value, ast.Name) and node.value.id == "self"
-        others = _attributes_of_self(tree) if own else set()
-        others = set(others).union(*(group for group in ALIKE if node.attr in group))
-        for name in sorted(others - {node.attr}):
-            yield ast.Attribute(make(node.value), name, ast.Load())
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        constants = {n.value for n in ast.walk(right) if isinstance(n, ast.Constant)}
-        numbers = [n for n in constants if type(n) in (int, float)]
-        for number in [*sorted(numbers), node.value + 1, node.value - 1, -node.value]:
-            if number != node.value:
-                yield ast.Constant(number)
-    if isinstance(node, ast.Constant) and isinstance(node.value, (bool, type(None))):
-        for value in (True, False, None):
+        of_self = isinstance(node.value, ast.Name) and node.value.id == "self"
+        others = set(words.own) if of_self else set()
+        for name in sorted(others.union(*(group for group in ALIKE if node.attr in group))):
+            yield ast.Attribute(copy.deepcopy(node.value), name, load)
+    if isinstance(node, ast.Constant):
+        kind = type(node.value)
+        if kind in (int, float):
+            yield ast.Constant(float("-inf"))
+        values = [True, False, None] if kind in (bool, type(None)) else []
+        if kind in (int, float):
+            values = [*words.numbers, node.value + 1, node.value - 1, -node.value]
+        for value in words.texts if kind is str else values:
             yield ast.Constant(value)
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        for n in ast.walk(right):
-            if isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value != node.value:
-                yield ast.Constant(n.value)
+
+
+def _parts_of(node, called):
+    "An expression without one of its parts, or with two of them exchanged."
     if isinstance(node, ast.BinOp):
-        yield ast.BinOp(make(node.right), make(node.op), make(node.left))
-        group = LOGIC if isinstance(node.op, LOGIC) else OPERATORS
-        for operator in group:
-            if not isinstance(node.op, operator):
-                yield ast.BinOp(make(node.left), operator(), make(node.right))
-        yield make(node.left)
-        yield make(node.right)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        for operator in COMPARISONS:
-            if not isinstance(node.ops[0], operator):
-                yield ast.Compare(make(node.left), [operator()], make(node.comparators))
+        yield ast.BinOp(node.right, node.op, node.left)
+        yield node.left
+        yield node.right
+        yield from _grouped_anew(node)
     if isinstance(node, ast.UnaryOp):
-        yield make(node.operand)
-    if isinstance(node, (ast.Call, ast.Subscript, ast.BinOp, ast.Name)):
-        yield ast.UnaryOp(ast.Invert(), make(node))
-        yield ast.UnaryOp(ast.USub(), make(node))
-    if isinstance(node, ast.Subscript):
-        yield make(node.value)
+        yield node.operand
+        if isinstance(node.operand, ast.Constant):  # of a score that is to be forbidden
+            yield ast.Constant(float("-inf"))
+    if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+        if not called:
+            yield node.value
+    if isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load):
+        nones = [i for i, part in enumerate(node.elts) if ast.dump(part) == "Constant(value=None)"]
+        more = [_index(*node.elts[:i], node.elts[i], *node.elts[i:]) for i in nones]
+        less = [_index(*node.elts[:i], *node.elts[i + 1 :]) for i in nones]
+        yield from [_index(*elements) for elements in _exchanged(node.elts)] + more + less
+    if isinstance(node, ast.Slice):
+        last = ast.UnaryOp(ast.USub(), ast.Constant(1))
+        begins, ends = (None, ast.Constant(1), node.lower), (None, last, node.upper)
+        yield from (ast.Slice(begin, end, node.step) for begin in begins for end in ends)
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute):
-            yield make(node.func.value)  # without the call
-        for argument in node.args[:1]:
-            yield make(argument)
-        for i in range(len(node.args) - 1):
-            args = make(node.args)
-            args[i], args[i + 1] = args[i + 1], args[i]
-            yield ast.Call(make(node.func), args, make(node.keywords))
-        for i in range(len(node.args)):
-            args = make(node.args)
-            del args[i]
-            yield ast.Call(make(node.func), args, make(node.keywords))
-        for i in range(len(node.keywords)):
-            keywords = make(node.keywords)
-            del keywords[i]
-            yield ast.Call(make(node.func), make(node.args), keywords)
-    near = [piece for piece in pieces if _head(piece) == _head(node)]
-    rest = [piece for piece in pieces if _head(piece) != _head(node)]
-    for piece in [*near, *rest]:
-        yield make(piece)
+            yield node.func.value  # without the call
+        yield from node.args[:1]
+        for args in [*_exchanged(node.args), *_shortened(node.args)]:
+            yield ast.Call(node.func, args, node.keywords)
+        for keywords in _shortened(node.keywords):
+            yield ast.Call(node.func, node.args, keywords)
+        for i, keyword in enumerate(node.keywords):  # `clamp(max=1)` as `clamp(min=1)`
+            if keyword.arg in ("min", "max"):
+                other = ast.keyword("min" if keyword.arg == "max" else "max", keyword.value)
+                changed = [*node.keywords[:i], other, *node.keywords[i + 1 :]]
+                yield ast.Call(node.func, node.args, changed)
+
+
+def _grouped_anew(node):
+    "An expression with parentheses around all that stands before one of its operators, or behind."
+    text, depth = ast.unparse(node), 0
+    for i, sign in enumerate(text):
+        depth += (sign in "([{") - (sign in ")]}")
+        if depth == 0 and sign == " " and text[i + 2 : i + 3] == " " and text[i + 1] in "+-*/@":
+            before, behind = text[:i], text[i + 3 :]
+            for new in (f"({before}) {text[i + 1]} {behind}", f"{before} {text[i + 1]} ({behind})"):
+                with contextlib.suppress(SyntaxError):  # of a text with such signs in it
+                    yield ast.parse(new, mode="eval").body
+
+
+def _exchanged(nodes):
+    "A list, two neighbours exchanged, for each two."
+    for i in range(len(nodes) - 1):
+        yield [*nodes[:i], nodes[i + 1], nodes[i], *nodes[i + 2 :]]
+
+
+def _shortened(nodes):
+    return [[*nodes[:i], *nodes[i + 1 :]] for i in range(len(nodes))]
+
+
+def _index(*parts):
+    return ast.Tuple(list(parts), ast.Load())
+
+
+def _terms_with(node, arguments):
+    "An expression beside one of the arguments: what is added, or divided by, may be missing."
+    if isinstance(node, (ast.Call, ast.Subscript, ast.BinOp, ast.Name)):
+        for name in arguments:
+            for operator in OPERATORS[:5]:
+                yield ast.BinOp(node, operator(), ast.Name(name, ast.Load()))
+
+
+def _signs_for(node):
+    "Other operators, or one more."
+    if isinstance(node, ast.BinOp):
+        for operator in (*OPERATORS, *LOGIC):
+            yield ast.BinOp(node.left, operator(), node.right)
+    if isinstance(node, ast.BoolOp):
+        yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        for operator in COMPARISONS:
+            yield ast.Compare(node.left, [operator()], node.comparators)
+    if isinstance(node, (ast.Call, ast.Subscript, ast.BinOp, ast.Name)):
+        yield ast.UnaryOp(ast.Invert(), node)
+        yield ast.UnaryOp(ast.USub(), node)
+        for operator in (ast.Add(), ast.Sub()):
+            yield ast.BinOp(node, operator, ast.Constant(1))
+        yield ast.Attribute(node, "mT", ast.Load())
+        yield ast.Call(ast.Attribute(node, "sqrt", ast.Load()), [], [])
+        yield ast.Subscript(node, _index(ast.Constant(...), ast.Constant(None)), ast.Load())
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr in REDUCING:
+            kept = [k for k in node.keywords if k.arg != "keepdim"]
+            keepdim = ast.keyword("keepdim", ast.Constant(True))
+            yield ast.Call(node.func, node.args, [*kept, keepdim])
+            if not node.args and not kept:
+                yield ast.Call(node.func, [ast.Constant(-1)], [])
+                yield ast.Call(node.func, [ast.Constant(-1)], [keepdim])
+        if node.func.attr == "sigmoid":
+            shares = ast.Attribute(node.func.value, "softmax", ast.Load())
+            yield ast.Call(shares, [*node.args, ast.Constant(-1)], [])
+    if isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.args[0], ast.Call):
+        inner = node.args[0]  # f(g(x)) as g(f(x))
+        turned = ast.Call(node.func, inner.args[:1], node.keywords)
+        yield ast.Call(inner.func, [turned, *inner.args[1:]], inner.keywords)
+
+
+def _replacements(node, called, words) -> Iterator[ast.AST]:
+    "What may stand in place of an expression. `called`: whether it is the function of a call."
+    yield from _names_for(node, called, words)
+    yield from _parts_of(node, called)
+    if called or isinstance(node, ast.Slice):
+        return
+    yield from _signs_for(node)
+    near = [piece for piece in words.pieces if _head(piece) == _head(node)]
+    yield from _terms_with(node, words.arguments)
+    yield from near
+    yield from (piece for piece in words.pieces if _head(piece) != _head(node))
 
 
 def _bag(tree):
@@ -154,61 +277,154 @@ def _bag(tree):
     )
 
 
-def small_edits(
-    tree: ast.AST,  # a reader's definition; changed while an edit is out, and then as before
-    right: ast.AST,  # the right one
-) -> Iterator[tuple[ast.stmt, ast.AST]]:  # the statement, and what of it was exchanged
-    "Put one edit into the tree after another."
-    known = _stored(tree) | {n for n in _names(right) if n not in _stored(right)}
-    pieces = _pieces(right, known)
+class Edit(NamedTuple):
+    "New values of fields of some nodes of a definition, and what is wrong there."
+
+    price: float
+    statement: ast.stmt
+    old: ast.AST | None  # None for a line that is missing
+    fields: tuple  # (parent, field, value)
+    new: ast.AST | None = None  # what stands there then, where it is an expression
+    moved: str = ""  # what is wrong with a whole line
+    lines: tuple = ()  # the others in which the same slip stands
+
+    def swap(self):
+        "Put it into the tree, or with what this returns take it out."
+        before = tuple((parent, field, getattr(parent, field)) for parent, field, _ in self.fields)
+        for parent, field, value in self.fields:
+            setattr(parent, field, value)
+        return self._replace(fields=before)
+
+
+def _put(parent, field, index, new):
+    "A field of a node with something else in it."
+    value = getattr(parent, field)
+    return parent, field, new if index is None else [*value[:index], new, *value[index + 1 :]]
+
+
+def _edits_of_expressions(tree, right) -> Iterator[Edit]:
+    words = _words(tree, right)
     wanted, now = _bag(right), _bag(tree)
-    found = []
+
+    def price(old, new):
+        change = _bag(new)
+        change.subtract(_bag(old))
+        if not wanted:
+            return sum(map(abs, change.values())) / 10 + _size(new) / 500
+        nearer = sum(
+            abs(wanted[k] - now[k] - n) - abs(wanted[k] - now[k]) for k, n in change.items()
+        )
+        return nearer + _size(new) / 50
 
     def visit(parent, statement):
         for field, value in ast.iter_fields(parent):
+            if field in ("decorator_list", "annotation", "returns", "ctx", "op", "ops"):
+                continue
             values = value if isinstance(value, list) else [value]
             for index, node in enumerate(values):
-                if not isinstance(node, ast.AST) or isinstance(
-                    node, (ast.arguments, ast.expr_context)
-                ):
+                if not isinstance(node, ast.AST) or isinstance(node, ast.arguments):
                     continue
                 here = node if isinstance(node, ast.stmt) else statement
-                place = (parent, field, index if isinstance(value, list) else None)
-                if isinstance(node, ast.stmt) and len(values) > 1:
-                    found.append((1.5, here, node, place, None))
                 if isinstance(node, ast.expr) and here is not None:
-                    for new in _replacements(node, tree, right, pieces, known):
-                        bag = _bag(new)
-                        bag.subtract(_bag(node))
-                        nearer = 0
-                        for key, count in bag.items():
-                            before = abs(wanted[key] - now[key])
-                            nearer += abs(wanted[key] - now[key] - count) - before
-                        found.append((nearer + _size(new) / 50, here, node, place, new))
-                visit(node, here)
+                    called = field == "func"
+                    seen = {ast.dump(node)}
+                    for new in _replacements(node, called, words):
+                        if (dumped := ast.dump(new)) not in seen:
+                            seen.add(dumped)
+                            at = index if isinstance(value, list) else None
+                            new = copy.deepcopy(new)
+                            put = _put(parent, field, at, new)
+                            yield Edit(price(node, new), here, node, (put,), new)
+                yield from visit(node, here)
 
-    visit(tree, None)
-    for statement in [n for n in ast.walk(right) if isinstance(n, ast.Expr)]:
-        if not (_stored(right) - known) & _names(statement):
-            for parent in ast.walk(tree):
-                block = getattr(parent, "body", None)
-                if isinstance(block, list) and isinstance(
-                    parent, (ast.FunctionDef, ast.For, ast.If)
-                ):
-                    for index in range(len(block)):
-                        found.append((0.5, block[index], None, (parent, "body", index), statement))
-    found.sort(key=lambda item: item[0])
-    for _, statement, old, (parent, field, index), new in found:
-        before = getattr(parent, field)
-        if index is None:
-            setattr(parent, field, new)
-        elif old is None:  # a line that is missing
-            setattr(parent, field, [*before[:index], new, *before[index:]])
-        else:
-            changed = [*before[:index], *([] if new is None else [new]), *before[index + 1 :]]
-            setattr(parent, field, changed)
-        yield statement, old
-        setattr(parent, field, before)
+    yield from visit(tree, None)
+
+
+def _edits_of_lines(tree, right) -> Iterator[Edit]:
+    "A line too much, two exchanged, the last of a loop behind it, one that is missing."
+    known = _stored(tree) | {n for n in _names(right) if n not in _stored(right)}
+    missing = [n for n in ast.walk(right) if isinstance(n, ast.Expr)]
+    missing = [n for n in missing if not (_stored(right) - known) & _names(n)]
+    for parent in ast.walk(tree):
+        block = getattr(parent, "body", None)
+        if not isinstance(block, list):
+            continue
+        for i, line in enumerate(block):
+            behind = block[i + 1 :]
+            if len(block) > 1:
+                fields = ((parent, "body", [*block[:i], *behind]),)
+                yield Edit(1.5, line, line, fields, moved="without this line it would be right")
+            if behind and not isinstance(parent, ast.ClassDef):
+                both = [*block[:i], behind[0], line, *behind[1:]]
+                yield Edit(1.4, line, line, ((parent, "body", both),), moved=AFTER)
+            if isinstance(line, ast.AugAssign):
+                for new in _other_sums(line):
+                    yield Edit(0.5, line, line, ((parent, "body", [*block[:i], new, *behind]),))
+            if isinstance(line, (ast.For, ast.While)) and len(line.body) > 1:
+                last = line.body[-1]
+                out = ((line, "body", line.body[:-1]), _put_behind(parent, i, last))
+                yield Edit(1.3, last, last, out, moved="it would be right behind the loop")
+            if behind and isinstance(behind[0], (ast.For, ast.While)):
+                begins_it = (behind[0], "body", [line, *behind[0].body])
+                left = (parent, "body", [*block[:i], *behind])
+                yield Edit(1.3, line, line, (begins_it, left), moved=INSIDE)
+            if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
+                added = ast.AugAssign(line.targets[0], ast.Add(), line.value)
+                yield Edit(0.6, line, line, ((parent, "body", [*block[:i], added, *behind]),))
+            if isinstance(line, (ast.For, ast.While)) and behind and len(behind) > 1:
+                inside = (line, "body", [*line.body, behind[0]])
+                left = (parent, "body", [*block[: i + 1], *behind[1:]])
+                yield Edit(1.3, behind[0], behind[0], (inside, left), moved=INSIDE)
+            for new in missing if isinstance(parent, (ast.FunctionDef, ast.For, ast.If)) else ():
+                with_it = (parent, "body", [*block[:i], copy.deepcopy(new), *block[i:]])
+                yield Edit(0.5, line, None, (with_it,))
+
+
+def _other_sums(line):
+    "What may stand for a line such as `x += y`."
+    target = copy.deepcopy(line.target)
+    target.ctx = ast.Load()
+    for operator in OPERATORS[:5]:
+        if not isinstance(line.op, operator):
+            yield ast.AugAssign(line.target, operator(), line.value)
+    yield ast.Assign([line.target], ast.BinOp(target, line.op, line.value))
+    yield ast.Assign([line.target], line.value)
+
+
+def _made_twice(edits) -> Iterator[Edit]:
+    "One slip that stands in several places, mended in all of them."
+    alike = {}
+    for edit in edits:
+        if edit.new is not None:
+            key = ast.dump(edit.old), ast.dump(edit.new)
+            alike.setdefault(key, []).append(edit)
+    for same in alike.values():
+        parents = {id(edit.fields[0][0]) for edit in same}
+        if 1 < len(same) == len(parents):
+            first, fields = same[0], tuple(edit.fields[0] for edit in same)
+            lines = {edit.statement.lineno for edit in same} - {first.statement.lineno}
+            yield first._replace(
+                price=first.price + 0.15, fields=fields, lines=tuple(sorted(lines))
+            )
+
+
+def _put_behind(parent, index, line):
+    body = parent.body
+    return parent, "body", [*body[: index + 1], line, *body[index + 1 :]]
+
+
+def small_edits(
+    tree: ast.AST,  # a reader's definition; changed while an edit is out, and then as before
+    right: ast.AST | None = None,  # the right one, where there is one
+) -> Iterator[Edit]:  # the one that is in the tree
+    "Put one edit into the tree after another, the likeliest first."
+    right = right or ast.Module([], [])
+    pieces = list(_edits_of_expressions(tree, right))
+    found = [*pieces, *_made_twice(pieces), *_edits_of_lines(tree, right)]
+    for edit in sorted(found, key=lambda edit: edit.price):
+        before = edit.swap()
+        yield edit
+        before.swap()
 
 
 class Place(NamedTuple):
@@ -240,21 +456,68 @@ def find_place(
     tree, wanted = definition(source), definition(right)
     if tree is None or wanted is None:
         return None
-    lines = source.splitlines()
-    end = time.monotonic() + SECONDS
-    for statement, old in islice(small_edits(tree, wanted), most):
-        if time.monotonic() > end:
+    return place_in(tree, source.splitlines(), wanted, is_right, most)
+
+
+def place_in(
+    tree: ast.AST,  # a reader's definition
+    lines: list[str],  # of the source that it is from
+    right: ast.AST | None,  # the right one, where there is one
+    is_right: Callable[[ast.AST], bool],  # whether an edited definition answers all questions
+    most: int = EDITS,  # edits that are tried
+    seconds: float = SECONDS,  # of the processor, after which no further edit is tried
+) -> Place | None:  # None if no small edit was found in time
+    "The first small edit that makes a definition right, as a place."
+    end = time.thread_time() + seconds
+    edits = islice(small_edits(tree, right), most)
+    for edit in edits:
+        if time.thread_time() > end:
             return None
         if not is_right(tree):
             continue
-        line = statement.lineno
+        line = edit.statement.lineno
         where = f"line {line}, `{lines[line - 1].strip()}`"
-        if old is None:
+        if edit.old is None:
             return Place(f"before {where}", "a line is missing here; with one more it is right")
-        if isinstance(old, ast.stmt):
-            return Place(where, "without this line it would be right")
-        piece = ast.unparse(old)
-        if piece == ast.unparse(statement) or len(piece) > 60:
-            return Place(where, "one small change in this line makes it right")
-        return Place(where, f"`{piece}` is wrong there; one small change makes it right")
+        if edit.moved:
+            return Place(where, edit.moved)
+        if edit.lines:
+            return Place(where, _wrong_piece(edit) + f", and the same in line {edit.lines[0]}")
+        if right is None and _another(edits, edit, tree, is_right, end):
+            return Place(where, IN_LINE)
+        return Place(where, _wrong_piece(edit))
     return None
+
+
+def _another(edits, edit, tree, is_right, end):
+    "Whether an edit of another piece of the statement is right, too, so that neither is to blame."
+    within = [n for n in ast.walk(edit.old) if isinstance(n, ast.expr)]
+    tried = 0
+    for other in edits:
+        if other.statement is not edit.statement or other.moved or tried == AGAIN:
+            continue
+        if other.old is None or other.old in within or edit.old in ast.walk(other.old):
+            continue
+        tried += 1
+        if time.thread_time() > end:
+            return False
+        if is_right(tree):
+            return True
+    return False
+
+
+def _wrong_piece(edit):
+    "Which piece of a statement is wrong, in words."
+    old, statement = edit.old, edit.statement
+    piece = ast.unparse(old)
+    if piece == ast.unparse(statement) or len(piece) > 60:
+        return IN_LINE
+    others = [n for n in ast.walk(statement) if ast.dump(n) == ast.dump(old)]
+    places = {(n.lineno, n.col_offset) for n in [old, *others] if hasattr(n, "lineno")}
+    which = sorted(places).index((old.lineno, old.col_offset)) if hasattr(old, "lineno") else 0
+    piece = f"`{piece}`"
+    if len(edit.fields) > 1 and not edit.lines:
+        piece = f"each {piece}"
+    elif 1 < len(places) <= len(ORDINALS):
+        piece = f"the {ORDINALS[which]} {piece}"
+    return f"{piece} is wrong there; one small change makes it right"

@@ -314,6 +314,16 @@ def rate(answer, right, draw):
         "each time through the rows they come in a new order",
     ),
     ("    return best", "    return loss", "the best loss is returned, not the last"),
+    (
+        "(step + 1) % every == 0",
+        "step % every == 0",
+        "steps count from 0, so `every` steps have been taken where step + 1 is a multiple of it",
+    ),
+    (
+        " or step + 1 == n_steps",
+        "",
+        "the validation batches are asked after the last step, too",
+    ),
     after=("train_step", "evaluate", "rate"),
 )
 def fit(answer, right, draw):
@@ -333,6 +343,21 @@ def fit(answer, right, draw):
         return [now < 0.7 * before, abs(best - now) < 1e-4 * abs(now)]
 
     yield "30 steps: the loss falls, and the model has its best weights", falls
+
+    def asked():
+        "Whether they are asked after every third step and the last; more often is no mistake."
+        steps = []
+
+        class Asked(list):
+            def __iter__(self):
+                steps.append(sum(model.modes))
+                return super().__iter__()
+
+        model = Table()
+        answer(model, rows, right.next_token_batch, 7, 0.1, 8, Asked(valid), every=3)
+        return [not steps or {3, 6} <= {*steps}, not steps or 7 in steps]
+
+    yield "when the validation batches are asked", asked
 
     def at_the_end():
         model = Table().train()

@@ -30,6 +30,7 @@ __all__ = [
     "Verdict",
     "begin_file",
     "judge_file",
+    "read_verdicts",
     "say_verdicts",
     "is_right_so_far",
     "show_file",
@@ -124,7 +125,15 @@ def judge_file(
     Raises `MistakeError` with a sentence if there is no such file or if it can't be imported.
     """
     problems = run_file(file, "former_nb.builds.your_file", limit)
-    there = defined_names(Path(file).read_text(encoding="utf-8-sig"))
+    return read_verdicts(problems, Path(file).read_text(encoding="utf-8-sig"))
+
+
+def read_verdicts(
+    problems: list[str | None],  # for each of `TESTS` None if it passes, else a sentence
+    source: str,  # of the file
+) -> list[Verdict]:
+    "What the tests of a file say about its definitions."
+    there = defined_names(source)
     verdicts = []
     for name, problem in zip(NAMES, problems):
         if STEPS[name].definition not in there:
@@ -179,6 +188,8 @@ def say_verdicts(
     elif open_:
         nxt = f"{open_[0].name}, of lesson {open_[0].lesson}"
         lines.append(f"{right} of {len(shown)} steps are right. Next: write {nxt}.")
+    elif right < len(shown):  # some weren't run
+        lines.append(f"{right} of {len(shown)} steps are right.")
     else:
         whole = f"All {len(shown)} steps are right. The file is yours."
         lines.append(f"All steps of lesson {lesson} are right." if lesson else whole)

@@ -1,8 +1,10 @@
 """Judges of the exercises on the page 01_self_attention, and the mistakes that they know."""
 
+import math
+
 import torch
 
-from ..base.exercises import call_answer, diagnose, exercise, explain_error
+from ..base.exercises import call_answer, diagnose, exercise, explain_error, unnamed
 
 __all__ = [
     "judge_01_1",
@@ -48,6 +50,9 @@ def judge_01_1(answer):
         ),
         "you divided the scores by their sum; a softmax divides their exponentials by theirs": (
             scores / scores.sum(-1, keepdim=True) @ x
+        ),
+        "a sigmoid looks at each score by itself; a softmax makes shares of one of a row": (
+            scores.sigmoid() @ x
         ),
         "the softmax runs twice": weights.softmax(-1) @ x,
         "you divided by √d_model; this lesson leaves the scores as they are": (
@@ -110,6 +115,11 @@ def judge_01_2(answer):
         "1/6 belongs to the sentences above; here are five words": torch.tensor(1 / 6),
         "you left the word itself out; it attends to itself too": torch.tensor(0.25),
         "the weights are shares of one, not sums": torch.tensor(5.0),
+        "the five scores are alike, whatever they are, so e cancels": torch.tensor(math.e / 5),
+        "five words share one; 1/2 would be two words": torch.tensor(0.5),
+        "the table has 25 weights, but each row of five sums to one": torch.tensor(1 / 25),
+        "a softmax divides by a sum of five, and takes no root": torch.tensor(5**-0.5),
+        "each row of five sums to one: that is what is left to the four others": torch.tensor(0.8),
         "a weight of exactly 0 takes a score of minus infinity; a dot product never gives "
         "that": torch.tensor(0.0),
     }
@@ -159,6 +169,9 @@ def judge_01_3(answer):
         "the wrong side is hidden: each word looks at itself alone": scores.masked_fill(
             ~diagonal, float("-inf")
         ).softmax(-1),
+        "1 was taken off the diagonal's scores; what is forbidden has a score of -inf": (
+            scores - torch.eye(5)
+        ).softmax(-1),
         "the later words are hidden too; only the diagonal must go": scores.masked_fill(
             diagonal.cumsum(-1).bool(), float("-inf")
         ).softmax(-1),
@@ -168,7 +181,16 @@ def judge_01_3(answer):
         "that is the output; hand in the weights": right @ x,
     }
     try:
-        return diagnose(call_answer(answer, x), right, mistakes)
+        given = call_answer(answer, x)
+        problem = diagnose(given, right, mistakes)
+        if problem and "NaN" in problem and problem not in mistakes:
+            rows = given.isnan().all(-1)
+            if rows.any() and not rows.all():
+                return unnamed(
+                    "a word may attend to nothing at all in yours, which gives NaN, 0/0; only "
+                    "the diagonal is forbidden"
+                )
+        return problem
     except (RuntimeError, IndexError) as error:
         return explain_error(
             error,

@@ -99,11 +99,16 @@ def judge_02_2(answer):
             "that is the variance of the scaled scores; the standard deviation is its square "
             "root": torch.tensor(16.0),
             "that is the variance before scaling": torch.tensor(4096.0),
+            "that is d_k, or 4096 divided by √d_k; the division turns the standard deviation, "
+            "64, into 64 / √d_k": torch.tensor(256.0),
             "the variances of two factors multiply, 2² · 2² = 16; their sum is 8": (
                 torch.tensor(8.0)
             ),
             "32 is √(4 · 256), with the variance of one factor and before the scale": (
                 torch.tensor(32.0)
+            ),
+            "√8 takes variances of 2; the standard deviation is 2, so the variance is 4": (
+                torch.tensor(8.0).sqrt()
             ),
             "1024 is 64 · 16; divide 64, the standard deviation before scaling, by √d_k": (
                 torch.tensor(1024.0)
@@ -190,7 +195,15 @@ def judge_02_4(answer):
     except TypeError as error:
         called = "w_q, w_k and w_v are matrices here, not layers: write x @ w_q"
         return explain_error(error, {"'Tensor' object is not callable": called})
-    except (RuntimeError, ValueError):
+    except RuntimeError as error:
+        if "(6x5 and 3x5)" in str(error):
+            return (
+                "w_q is transposed; the matrices are (d_model, d_k), so x @ w_q is right as it is"
+            )
+        if problem := _judge_sources(answer, x, memory[:6], w_q, w_k, w_v):
+            return problem
+        raise
+    except ValueError:
         if problem := _judge_sources(answer, x, memory[:6], w_q, w_k, w_v):
             return problem
         raise
@@ -225,6 +238,9 @@ def judge_02_4(answer):
             "sum to one": (scores / 3**0.5).softmax(0) @ v,
             "the softmax is missing": scores / 3**0.5 @ v,
             "those are the weights; multiply them by the values": _attend(q, k, v)[1],
+            "the softmax comes before the values: it makes weights of the scores": (
+                (scores / 3**0.5 @ v).softmax(-1)
+            ),
             "the result is transposed: expected (T, d_v)": right.T,
         },
     )

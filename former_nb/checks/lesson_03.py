@@ -227,6 +227,12 @@ def judge_03_3(
             "rows and columns are exchanged; head i has d_k columns of W_v and d_k rows of W_o": (
                 torch.stack([layer.w_v.weight.T[s] @ layer.w_o.weight.T[:, s] for s in blocks])
             ),
+            "head i has d_k numbers, of which yours takes the first": torch.stack(
+                [w_v[i][:, :1] @ w_o[i][:1] for i in range(3)]
+            ),
+            "head i begins at number i · d_k, not at number i": torch.stack(
+                [layer.w_v.weight[i : i + 4].T @ layer.w_o.weight[:, i : i + 4].T for i in range(3)]
+            ),
             "that is the matrix of head 0 for every i": right[:1].expand(3, -1, -1),
             "that is the product of the whole matrices, all heads at once": (
                 right.sum(0).expand(3, -1, -1)
@@ -270,6 +276,7 @@ def judge_03_4(
             "you turned one number of each head off; the heads are axis 1": number,
             "you turned the other heads off and left head 0 on": others,
             "both heads are off; only head 0 should be": torch.zeros_like(y),
+            "head 0 is taken away; it stays, and returns zeros": y[:, 1:],
         }
         try:
             given = call_answer(answer, q, k, v, None, False)

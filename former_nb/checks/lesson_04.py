@@ -2,7 +2,7 @@
 
 import torch
 
-from ..base.exercises import call_answer, diagnose, exercise, explain_error
+from ..base.exercises import call_answer, diagnose, exercise, explain_error, unnamed
 
 __all__ = [
     "judge_04_1",
@@ -29,7 +29,8 @@ def judge_04_1(answer):
     if isinstance(given, (tuple, list)):
         return "expected a boolean tensor, got both rules one by one; `&` makes one table of them"
     if not isinstance(given, torch.Tensor) or given.dtype != torch.bool:
-        return f"expected a boolean tensor, got {getattr(given, 'dtype', type(given).__name__)}"
+        came = getattr(given, "dtype", type(given).__name__)
+        return unnamed(f"expected a boolean tensor, got {came}")
     past, real = torch.ones(5, 5, dtype=torch.bool).tril(), (tokens != 0)[:, None, None]
     right, by_query = past & real, real.mT
     mistakes = {
@@ -44,6 +45,13 @@ def judge_04_1(answer):
         "you masked the pads as queries too; padding is about keys only": right & by_query,
         "the numbers are right; the axis of the heads, of size 1, is missing": right[:, 0],
     }
+    if given.shape == right[:, 0].shape:
+        axis = "the axis of the heads is missing, (B, 1, T, T)"
+        for said, wrong in mistakes.items():
+            if torch.equal(given, wrong.reshape(given.shape)) and not torch.equal(
+                wrong, right[:, 0]
+            ):
+                return f"{axis}; and {said}"
     return diagnose(given, right, mistakes)
 
 
@@ -72,6 +80,7 @@ def judge_04_2(answer):
         "that is every word with every word; the mask hides the future, and pads are queries": 26,
         "a key must pass both rules; you counted keys that pass one of them": 39,
         "that is the first sentence; there are three": 10,
+        "one pair is missing: the four queries of the sentence of one word all see that word": 22,
         "that is how many words there are; count pairs of a query and a key": 8,
         "those are all entries; some are forbidden": 48,
         "that is half of all; the diagonal counts, and the columns of pads do not": 24,

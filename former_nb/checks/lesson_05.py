@@ -264,6 +264,9 @@ def judge_05_4(answer):
             + table[:4] * keep,
             "your first real word gets row 1; count from zero": x + table[count] * keep,
             "you added a row to the padding too": x + rows,
+            "you counted the padding, so all words of a row got the same row": (
+                x + table[(~real).cumsum(1)] * keep
+            ),
             "you counted down the batch; count along each row": x
             + table[(real.cumsum(0) - 1).clamp(min=0)] * keep,
             "you added a row to the padding too; places of -1 read the last row of the table": x
@@ -328,6 +331,19 @@ def judge_05_5(answer):
                 [right[j : j + 2, j : j + 2] for j in range(0, d_model, 2)]
             ),
             "this matrix moves by one place, not by s": rotation_blocks(rate),
+            "sines stand where the cosines belong; a block is [[cos, sin], [-sin, cos]]": (
+                torch.block_diag(
+                    *(
+                        torch.stack(
+                            [torch.stack([a.sin(), a.cos()]), torch.stack([-a.cos(), a.sin()])]
+                        )
+                        for a in s * rate
+                    )
+                )
+            ),
+            "the diagonal holds ones; it holds the cosines": right
+            - torch.diag(right.diagonal())
+            + torch.eye(d_model),
         },
     )
     if problem is None:  # a second size, so that no number of the first can be written in

@@ -81,6 +81,10 @@ def judge_06_1(answer):
             (x + ff(norm_2(x))) + attention(norm_1(x + ff(norm_2(x))))
         ),
         "the feed-forward network is still to come": y,
+        "each norm reads the sum, and its result is added once more; it stands before the part": (
+            x + norm_1(x + attention(x))
+        )
+        + norm_2((x + norm_1(x + attention(x))) + ff(x + norm_1(x + attention(x)))),
         "both parts read norm_attention(x); the feed-forward network reads norm_ff of what "
         "attention has added to": y + ff(norm_1(x)),
         "the second sum starts from the normed stream; it starts from the stream itself": (
@@ -123,6 +127,9 @@ def judge_06_2(answer):
             "it has a fourth matrix, which mixes the heads": attention - d * d - d,
             "it has a fourth matrix, which mixes the heads, and all four have biases": 3 * d * d,
             "the fourth linear layer has a bias, too": attention - d,
+            "it has a fourth matrix, which mixes the heads, and each layer a bias of its own": (
+                3 * d * d + d
+            ),
             "the three projections have biases, too": attention - 3 * d,
             "the heads share d_model, so their number does not matter": h * attention,
             "the heads share d_model, and all four linear layers have biases": (
@@ -156,6 +163,8 @@ def judge_06_2(answer):
         "norms": {
             "a block has two of them, and each has a gain and a shift": 2 * d,
             "there are two, each with a gain and a shift for every feature": d,
+            "each of the two has a gain and a shift, four vectors in all": 3 * d,
+            "a block has two norms, not three": 6 * d,
             "gain and shift are vectors, with a number for every feature": 4,
             "each has a gain and a shift, which are learned": 0,
         },
@@ -240,6 +249,8 @@ def judge_06_4(answer):
     except RuntimeError as error:
         return explain_error(error, _MISFITS)
     if not isinstance(given, (tuple, list)) or len(given) != 2:
+        if isinstance(given, torch.Tensor) and given.shape == (3, 5):
+            return "that is one tensor; return two, the weight and the bias: `weight, bias`"
         return f"expected a weight and a bias, got {type(given).__name__}"
     problem = diagnose(
         given[0], weight, {"the weight is transposed: expected (d_out, d_in)": weight.T}
@@ -252,9 +263,12 @@ def judge_06_4(answer):
 
 
 _MISFITS = {  # words of an error -> what was meant
+    "tensor a (5) must match the size of tensor b (3)": "weight and bias are not added to each "
+    "other; return both, `weight, bias`",
     "(7x5 and 3x7)": "w_in @ w_out is in the wrong order, (d_ff, d_in) and (d_out, d_ff); w_out "
     "comes second as a layer and first in the product",
     "(1x7 and 3x7)": "the matrix comes first: w_out @ b_in",
+    "input (3), mat (3x7), vec (3)": "b_out is no input of the second layer; b_in goes through it",
     "tensor a (7) must match the size of tensor b (3)": "b_in has d_ff numbers and b_out d_out, so "
     "they can't be added; b_in goes through the second layer first",
     "tensor a (3) must match the size of tensor b (7)": "b_in has d_ff numbers and b_out d_out, so "

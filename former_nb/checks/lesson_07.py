@@ -2,7 +2,7 @@
 
 import torch
 
-from ..base.exercises import diagnose, diagnose_each, exercise
+from ..base.exercises import diagnose, diagnose_each, exercise, unnamed
 from ..data.text import BOS, EOS, IGNORE, collate, pad_rows
 
 __all__ = [
@@ -72,7 +72,13 @@ def judge_07_1(answer):
     for said, wrong in _mistakes(_ROWS).items():
         if all(g.shape == w.shape and g.equal(w.to(g.device)) for g, w in zip(given, wrong)):
             return said
+    if all(part.ndim == 2 and part.shape[1] == min(map(len, _ROWS)) - 1 for part in given):
+        return "the rows are cut to the shortest one; fill the shorter ones up instead"
     for name, part, wanted in zip(("inputs", "targets"), given, right):
+        if part.ndim == 2 and part.shape[1] == wanted.shape[1] + 1:
+            return unnamed(
+                f"{name}: T is one less than the longest row, and yours is as long as it"
+            )
         if said := diagnose(part, wanted.to(device)):
             return f"{name}: {said}"
 
@@ -115,6 +121,7 @@ def judge_07_2(answer):
                 18: "that is how many pads there are; count the others",
                 22: "the end of a name is a target too",
                 30: "<bos> is no target",
+                23: "the end of each of the four names is a target, not one end in all",
                 44: "pads are no targets",
                 48: "pads are no targets, and neither is <bos>",
                 40: "pads are no targets; each name has one for each letter and for its end",
@@ -178,6 +185,14 @@ def judge_07_3(answer):
             ),
             "the sum stays, so divide by the share of real targets; you added that of pads": values(
                 lambda mean, n: mean * (2 - 1 / share(n))
+            ),
+            "the mean is over B · T places; multiply by them, and a row of n tokens has n - 1 "
+            "targets": values(lambda mean, n: mean / sum(n)),
+            "the mean is over B · T places; multiply by them, not by the tokens": values(
+                lambda mean, n: mean * sum(n) / sum(k - 1 for k in n)
+            ),
+            "that is the mean sum of a row; divide by the targets that are real": values(
+                lambda mean, n: mean * (max(n) - 1)
             ),
             "that is the mean you began with": values(lambda mean, n: mean),
         },

@@ -5,7 +5,7 @@ from functools import cache
 
 import torch
 
-from ..base.exercises import diagnose, diagnose_each, exercise, explain_error
+from ..base.exercises import diagnose, diagnose_each, exercise, explain_error, unnamed
 from ..data.text import IGNORE
 from ..training.losses import token_loss
 
@@ -27,6 +27,7 @@ def _train(
     as_pads=False,
     softmax=False,
     reshaped=False,
+    last=False,
 ):
     "A training loop; another order or loss makes a likely mistake."
     losses = []
@@ -35,6 +36,8 @@ def _train(
         logits = model(inputs).softmax(-1) if softmax else model(inputs)
         if reshaped:  # (B, V, T) as `cross_entropy` wants it, but by cutting the numbers anew
             logits = logits.reshape(logits.shape[0], logits.shape[2], -1).mT
+        if last:
+            logits, wanted = logits[:, -1:], wanted[:, -1:]
         loss = token_loss(logits, wanted, reduction)
         if not ignored:
             loss = loss * (targets != IGNORE).sum() / targets.numel()
@@ -122,6 +125,9 @@ def judge_08_1(answer):
         "the loss takes logits; you made probabilities of them first": {"softmax": True},
         "`reshape` to (B, V, T) mixes positions with tokens; `logits.mT` exchanges the axes": {
             "reshaped": True
+        },
+        "only the last position of each row is learned from; all that have a target count": {
+            "last": True
         },
         "two steps were taken for each gradient": {"order": "zero backward step step"},
     }
@@ -214,6 +220,7 @@ def judge_08_2(answer):
                 47: short,
                 15: "that is one epoch, and its last batch is missing",
                 16: "that is one epoch; there are three",
+                3: "those are the epochs; each has a step for each of its batches",
                 12: "the parts belong to one batch; four batches are four steps",
                 192: parts,
                 180: parts,
@@ -403,6 +410,8 @@ def judge_08_4(answer):
     )
     if like({2: 3 / 4, 3: 1 / 2, 5: 0}):
         return None
+    if any(isinstance(n, torch.Tensor) for n in got):
+        return "a tensor is a key of its own each time; take its number, `.item()`"
     if like({2: 7 / 8, 3: 5 / 6, 5: 12 / 15}):
         return "these are shares of targets; a row is right only where all of its targets are"
     if like({2: 0, 3: 0, 5: 0}):
@@ -411,7 +420,7 @@ def judge_08_4(answer):
         return "these are numbers of rows; divide each by the rows of that length"
     if like({2: 1 / 4, 3: 1 / 2, 5: 1}):
         return "these are the shares of rows that are wrong"
-    if like({2: 1, 3: 1, 5: 0}) or like({2: 1 / 2, 3: 1, 5: 0}):
+    if like({2: 1, 3: 1, 5: 0}) or like({2: 1 / 2, 3: 1, 5: 0}) or like({2: 1, 5: 0}):
         return (
             "only the last batch with rows of a length counts in yours; collect over all "
             "batches, then divide"
@@ -431,4 +440,4 @@ def judge_08_4(answer):
         return "you counted the places with IGNORE; count the targets"
     if like({8: 4 / 9}) or like({8: 0.4}) or like({8: 0.5}):
         return "the length of a row is its number of targets, not its number of places"
-    return f"expected {{2: 0.75, 3: 0.5, 5: 0.0}}, got {found}"
+    return unnamed(f"expected {{2: 0.75, 3: 0.5, 5: 0.0}}, got {found}")

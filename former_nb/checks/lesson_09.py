@@ -31,6 +31,8 @@ def judge_09_1(answer):
         return explain_error(
             error,
             {
+                "expected scalar type": "x holds floats and `real` booleans; make numbers of "
+                "them, `real.float()`",
                 "Boolean value of Tensor": "`max` compares two numbers; `.clamp(min=1)` works on "
                 "each number of a tensor",
                 "tensor a (5) must match the size of tensor b (4)": "the sums are (B, d_model) and "

@@ -65,6 +65,9 @@ def judge_10_1(answer):
             "you divided by T, pads included; the positions of a name are added up": right / T,
             "pads are counted; IGNORE marks them": each.sum(-1),
             "the softmax runs over time; the tokens are the last axis": (over_time * real).sum(-1),
+            "that is the cost of the likeliest tokens; take that of the targets": (
+                -logits.log_softmax(-1).amax(-1) * real
+            ).sum(-1),
             "the sign is wrong: nats are -ln P, and positive": -right,
             "the softmax is missing: logits are no logarithms of probabilities yet": (
                 raw * real
@@ -118,6 +121,8 @@ def judge_10_2(answer):
         "that is the best that a counter of pairs can do; a model that reads the whole "
         "beginning knows which of a pair comes next": (log(10) + 7 * surprise(43 / 70)) / 8,
         "it comes again half of the time, but the position tells a model when": surprise(0.55),
+        "a letter of ten costs ln 10, which is not divided by ten again": log(10) / 10,
+        "the second of a pair is known; it isn't one of the nine others": (log(10) + log(9)) / 2,
         "that is a logarithm to base 10; nats are natural logarithms": 0.5,
         "that is 1 divided by the letters; a letter of ten costs ln 10": 0.1,
         "a letter comes twice, but there are ten letters, not twenty": log(20),

@@ -64,6 +64,11 @@ def judge_11_1(answer):
         "the newest token meets only itself; join its key and value to those of the cache": v[
             :, :, 1:
         ],
+        "the first key and value are in the cache twice; join nothing at the first step": (
+            from_second(
+                lambda t, q_t: _weigh(q_t, k[:, :, [0, *range(t + 1)]], v[:, :, [0, *range(t + 1)]])
+            )
+        ),
         "y leaves out the newest token, which sees itself too": from_second(
             lambda t, q_t: _weigh(q_t, upto(k, t - 1), upto(v, t - 1))
         ),
@@ -215,6 +220,7 @@ def judge_11_3(answer):
             * n**2
             / (n + 1),
             "that is the ratio of visits, halved once too often": n / 2,
+            "the ratio of the sums is (n + 2)/3; yours is half of it": (n + 2) / 6,
             "divide the two sums, n(n+1)(n+2)/6 and n(n+1)/2; the 6 and the 2 leave a 3": (n + 2)
             / 2,
         }

@@ -185,6 +185,9 @@ def judge_12_1(answer):
         "the gains are exchanged": _block(
             x, _with(w, gain_attention="gain_ff", gain_ff="gain_attention"), attend
         ),
+        "both norms have the gain of the network's": _block(
+            x, _with(w, gain_attention="gain_ff"), attend
+        ),
         "both norms have the gain of attention's": _block(
             x, _with(w, gain_ff="gain_attention"), attend
         ),

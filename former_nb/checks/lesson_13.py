@@ -7,7 +7,7 @@ import torch
 from ..attention.dot_product import attention
 from ..attention.masks import causal_mask, padding_mask
 from ..attention.multi_head import MultiHeadAttention
-from ..base.exercises import call_answer, diagnose, exercise, explain_error
+from ..base.exercises import call_answer, diagnose, exercise, explain_error, unnamed
 from ..data.text import BOS, PAD
 from ..models.encoder_decoder import CrossAttention
 
@@ -206,11 +206,13 @@ def judge_13_2(answer):
                 return f"{name} is about the source; its keys are the target's"
             if size == (S, S) and mask.shape[-1] == T:
                 return f"{name} is about the target; its keys are the source's"
-            return f"{name} has shape {tuple(mask.shape)}; expected one that fits over {shape}"
+            size = tuple(mask.shape)
+            return unnamed(f"{name} has shape {size}; expected one that fits over {shape}")
         if torch.equal(mask, whole(right)):
             continue
         found = (said for said, wrong in mistakes.items() if torch.equal(mask, whole(wrong)))
-        return f"{name} {next(found, 'allows or hides the wrong keys')}"
+        said = next(found, None)
+        return f"{name} {said}" if said else unnamed(f"{name} allows or hides the wrong keys")
     return None
 
 

@@ -4,10 +4,12 @@ import torch
 from torch import nn
 
 from ..attention.masks import padding_mask
+from ..attention.multi_head import MultiHeadAttention
+from ..attention.positions import SinusoidalPositions
 from ..base.exercises import diagnose, exercise, explain_error
 from ..data.text import BOS, EOS, PAD
-from ..models.config import TransformerConfig
-from ..models.encoder_decoder import EncoderDecoder
+from ..models.block import Embedding, FeedForward, Stack, make_block
+from ..models.encoder_decoder import CrossAttention, Decoder, DecoderBlock, EncoderDecoder
 
 __all__ = [
     "judge_14_1",
@@ -17,14 +19,21 @@ __all__ = [
 ]
 
 
-def _writer(seed=23):  # one of a few where each mistake gives tokens of its own
+def _writer(seed=188):  # one of a few where each mistake gives tokens of its own
     "A model in double precision whose answers differ from row to row, and two sources."
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        config = TransformerConfig(19, 16, 16, 4, 2, 24, 0.0, "sinusoidal")
-        model = EncoderDecoder.from_config(config)
+        attentions = MultiHeadAttention(8, 2), CrossAttention(8, 2)
+        norms = [nn.LayerNorm(8) for _ in range(3)]
+        block = DecoderBlock(*attentions, FeedForward(8, 12), *norms)
+        model = EncoderDecoder(
+            Embedding(15, 8, SinusoidalPositions(16, 8)),
+            Stack([make_block(8, 2, 12)], nn.LayerNorm(8)),
+            Decoder([block], nn.LayerNorm(8)),
+        )
         for _, weight in sorted(model.named_parameters()):
-            nn.init.normal_(weight, std=0.3)
+            if weight.ndim == 2:  # norms stay as they are
+                nn.init.normal_(weight, std=1.2)
         return model.double().eval(), torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, PAD, PAD]])
 
 
@@ -45,7 +54,8 @@ def _greedy(
     memory, mask = model.encode(src), padding_mask(src) if masked else None
     tokens = src[:, :1] if begin is None else src.new_full((len(src), 1), begin)
     for _ in range(steps):
-        logits = model.decode(tokens if read is None else tokens[:, -read:], memory, mask)[:, at]
+        logits = model.decode(tokens if read is None else tokens[:, -read:], memory, mask)
+        logits = logits[:, at:][:, 0]  # of the first position if there is but one
         best = getattr(logits, pick)(dim=-1, keepdim=True)
         best = best[:1].expand(len(src), 1) if alike else best
         tokens = torch.cat([best, tokens] if in_front else [tokens, best], dim=1)
@@ -55,7 +65,7 @@ def _greedy(
 @torch.no_grad()
 def _judge_ends(answer):
     "Two rows of which the first writes `<eos>` early. What follows it there is nobody's business."
-    (model, src), steps = _writer(606), 7
+    (model, src), steps = _writer(273), 6
     right = _greedy(model, src, steps)
     ended = right[0].tolist().index(EOS) + 1
     given = answer(model, src, steps)
@@ -83,7 +93,7 @@ def _judge_ends(answer):
 )
 def judge_14_1(answer):
     "Judge greedy decoding on two sources, of which one is padded."
-    (model, src), steps = _writer(), 7
+    (model, src), steps = _writer(), 6
     try:
         with torch.no_grad():
             given = answer(model, src, steps)
@@ -94,6 +104,8 @@ def judge_14_1(answer):
     if isinstance(given, torch.Tensor) and given.is_floating_point() and given.ndim == 3:
         return "those are logits; append the likeliest token, and ask again"
     right = _greedy(model, src, steps)
+    if diagnose(given, right) is None:
+        return _judge_ends(answer)
     mistakes = {
         "BOS is missing at the beginning of each row": right[:, 1:],
         "that is one token too many": _greedy(model, src, steps + 1),
@@ -103,6 +115,9 @@ def judge_14_1(answer):
         ),
         "those are the logits of the first position; the next token is said at the last": _greedy(
             model, src, steps, at=0
+        ),
+        "those are the logits of the last position but one; the last says the next token": _greedy(
+            model, src, steps, at=-2
         ),
         "the decoder read only the newest token; without a cache it needs all of them": _greedy(
             model, src, steps, read=1
@@ -121,8 +136,6 @@ def judge_14_1(answer):
         ),
     }
     problem = diagnose(given, right, mistakes)
-    if problem is None:
-        return _judge_ends(answer)
     if problem not in mistakes and isinstance(given, torch.Tensor):
         again = answer(model, src, steps)
         if given.shape == again.shape and not torch.equal(given, again):
@@ -139,6 +152,8 @@ _WRITING = {
     "memory: expected floating": "that is not the memory; `model.encode(src)` makes it",
     "mask: expected": "the mask is about the keys, so about the source: `padding_mask(src)`",
     "tgt: expected shape": "the tokens are (B, 1) at first, a column of BOS",
+    "tgt: expected numbers from 0": "the likeliest was taken over the whole batch at once; take "
+    "it over the vocabulary, `argmax(-1)`",
     "tgt: expected torch.int64": "tokens are whole numbers; `argmax` gives them, `max` gives "
     "logits, and `src.new_full((B, 1), BOS)` begins",
 }
@@ -227,6 +242,11 @@ def judge_14_3(answer):
                 own & ~keep & (tgt != BOS), said, tgt
             ),
             "shift by one, and leave <bos> and pads as they are": torch.where(own, said, tgt),
+            "what is said at position i is read at position i + 1; you shifted the other way": (
+                torch.where(
+                    own & ~keep & (tgt != BOS), torch.cat([said[:, 1:], tgt[:, -1:]], 1), tgt
+                )
+            ),
             "pads stay pads": wanted,
             "<bos> stays: there is nothing before it that could say it": torch.where(
                 own & ~keep, last, tgt
@@ -258,6 +278,11 @@ def judge_14_3(answer):
             "nothing was exchanged": tgt,
         },
     )
+
+
+def _next(said, tgt):
+    "What is said one position further on, and the last of the target."
+    return torch.cat([said[:, 1:], tgt[:, -1:]], dim=1)
 
 
 @exercise(
@@ -309,8 +334,15 @@ def judge_14_4(answer):
                 ),
                 "keys and values of the memory are computed once in the better case, and that "
                 "costs 2 S": exactly(each / (14 * T)),
+                "keys and values of the memory are computed once in the better case, 2 S, and of "
+                "the four matrices of cross-attention two are for them": exactly(
+                    (16 * T + 2 * S * T) / (16 * T)
+                ),
                 "T steps cost T times as much; the 14 d² belong to each of them": exactly(
                     (14 + 2 * S) / once
+                ),
+                "that is one step; T are taken, and once computed they serve all of them": exactly(
+                    (14 + 2 * S) / (14 + 2)
                 ),
                 "S and T are exchanged; T tokens are written": exactly(
                     (14 * S + 2 * S * T) / (14 * S + 2 * T)

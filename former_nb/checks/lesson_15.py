@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, exercise, unnamed
 from ..data.subwords import merge
 
 __all__ = [
@@ -51,7 +51,9 @@ def judge_15_1(answer):
         if given == right:
             continue
         if not isinstance(given, list) or not all(isinstance(piece, str) for piece in given):
-            return f"expected a list of strings, got {given!r:.60}"
+            if isinstance(given, list) and any(piece == pair for piece in given):
+                return "the pair itself was added; `a + b` makes one piece of the two strings"
+            return unnamed(f"expected a list of strings, got {given!r:.60}")
         for said, wrong in {
             "a piece that only ends or begins like one of the pair was joined, too; compare whole "
             "pieces, not text": " ".join(row).replace(" ".join(pair), "".join(pair)).split(),
@@ -76,8 +78,9 @@ def judge_15_1(answer):
             if given == wrong:
                 return said
         if "".join(given) != "".join(row):
-            return f"your pieces spell {''.join(given)!r} instead of {''.join(row)!r}"
-        return f"for {row} and {pair} expected {right}, got {given}"
+            came = f"your pieces spell {''.join(given)!r} instead of {''.join(row)!r}"
+            return unnamed(came)
+        return unnamed(f"for {row} and {pair} expected {right}, got {given}")
 
 
 def _unskipped(row, pair):
@@ -224,6 +227,8 @@ def judge_15_2(
             return "expected pairs, tuples of two strings"
         if not _is_bpe(words, n_merges, pairs):
             right = bpe_with_mistake(words, n_merges)
+            if len(pairs) > n_merges and _is_bpe(words, len(pairs), pairs):
+                return "`n_merges` is the most that you may make; yours goes on"
             if pairs == right[:-1] or (
                 pairs and len(pairs) < len(right) and _is_bpe(words, len(pairs), pairs)
             ):
@@ -238,7 +243,7 @@ def judge_15_2(
                     "the counts of the letters were kept; count the new rows from nothing, after "
                     "all of them are merged"
                 )
-            return f"for {words} and {n_merges} merges expected {right}, got {pairs}"
+            return unnamed(f"for {words} and {n_merges} merges expected {right}, got {pairs}")
     return None
 
 
@@ -269,6 +274,7 @@ def judge_15_3(answer):
         "that is how many different letters there are": 8,
         "*sang* and *s* and *r* keep their pieces: a merge shortens a word by one": 10,
         "that is how many letters there are; the merges make them fewer": 25,
+        "count the letters again, and take one off for each pair that a merge joins": 24,
         "that is how many tokens the merges save": 12,
     }
     size = {
@@ -322,6 +328,12 @@ def judge_15_4(answer):
             ),
             "the loss is a mean over tokens; the whole text has n_tokens times as much": values(
                 lambda loss, t, c: loss / c / math.log(2)
+            ),
+            "the number of characters is no logarithm; ln 2 turns nats into bits": values(
+                lambda loss, t, c: loss * t / math.log2(c)
+            ),
+            "the loss is a logarithm, and a power of it is a perplexity; divide by ln 2": values(
+                lambda loss, t, c: 2**loss * t / c
             ),
             "you took the logarithm of a loss, which is a logarithm already": values(
                 lambda loss, t, c: math.log2(loss * t / c)

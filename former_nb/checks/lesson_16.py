@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import torch
 
-from ..base.exercises import diagnose, diagnose_each, exercise, explain_error
+from ..base.exercises import diagnose, diagnose_each, exercise, explain_error, unnamed
 from ..inspection.translation import count_runs
 
 __all__ = [
@@ -34,6 +34,9 @@ _RUN_MISTAKES = {
     "other": "the reference's runs were counted; a run counts at most as often as the translation "
     "has it, too",
     "apart": "runs overlap: each begins one word after the one before",
+    "both apart": "runs overlap: each begins one word after the one before, in both texts",
+    "places": "two runs at the same place were compared; a run may stand anywhere in the reference",
+    "squared": "a run that comes twice is there twice in yours, and counted twice each time",
     "either": "the second number counts the translation's runs alone, not those of both",
     "letters": "those are runs of letters; count words",
     "turned": "the two numbers are exchanged; the shared runs come first",
@@ -76,6 +79,17 @@ def shared_with_mistake(
         starts = range(0, len(hypothesis) - n + 1, n)
         runs = Counter(tuple(hypothesis[i : i + n]) for i in starts)
         shared, total = (runs & right).total(), runs.total()
+    if mistake == "both apart":
+        runs, right = (
+            Counter(tuple(text[i : i + n]) for i in range(0, len(text) - n + 1, n))
+            for text in (hypothesis, reference)
+        )
+        shared, total = (runs & right).total(), runs.total()
+    if mistake == "places":
+        cut = lambda text: [text[i : i + n] for i in range(len(text) - n + 1)]
+        shared = sum(a == b for a, b in zip(cut(hypothesis), cut(reference)))
+    if mistake == "squared":
+        shared = sum(min(count, right[run]) * count for run, count in runs.items())
     if mistake == "either":
         total = (runs | right).total()
     if mistake == "letters":
@@ -148,7 +162,9 @@ def judge_16_1(
         if np.shape(given) != (2,):
             return "expected two numbers: the shared runs, and all runs of the translation"
         if tuple(given) != right:
-            return (
+            if given[1] == right[1] and given[0] == right[0] / max(1, right[1]):
+                return "the first number is the count of shared runs, not yet divided by all"
+            return unnamed(
                 f"for n = {case[2]} the translation has {right[1]} runs, of which {right[0]} are "
                 f"shared; got {given[0]} shared of {given[1]}"
             )
@@ -181,6 +197,8 @@ def judge_16_2(answer):
             {
                 "could not infer output dtype": "whole numbers have no mean; keep those of the "
                 "first state",
+                "can't be cast": "whole numbers can't be divided in place, and the states are not "
+                "to be changed; make a new tensor of the floating point numbers",
                 "must be Tensor, not list": "`torch.stack` makes one tensor of the list first",
                 "'int' and 'dict'": "dictionaries can't be added; go through the names",
             },
@@ -238,7 +256,9 @@ _BREVITY = {  # a wrong BLEU, to two or three figures -> what to say
     100 * math.exp(-0.25): "the penalty multiplies, it does not enter the root",
     100 - 100 * math.exp(-1): "that is what the penalty takes; BLEU is what is left",
     1 - math.exp(-1): "that is what the penalty takes; BLEU is what is left, from 0 to 100",
+    100 * math.exp(-0.2): "the reference has ten words and the translation five, so r/c is 2",
     math.e: "the exponent is 1 − r/c, which is −1 and not 1; a penalty lowers the score",
+    50 * math.exp(-1): "all precisions are 1; only the penalty acts, exp(1 − r/c)",
     25.0: "the penalty is exp(1 − r/c), not the share c/r squared",
     0.25: "the penalty is exp(1 − r/c), not the share c/r squared; and BLEU is 0 to 100",
     0.0: "no precision is zero, so BLEU isn't either",
@@ -396,6 +416,24 @@ def judge_16_4(answer):
                     [0, 2, 4, 6, 1, 3, 5, 7, 8, 9]
                 ],
                 "the two lengths at the end are missing": _many(words, others)[:8],
+                "no run is shared in yours; `&` with an empty Counter leaves nothing, take `|`": (
+                    _many(words, others) * torch.tensor([0, 1] * 4 + [1, 1])
+                ),
+                "all runs of the translation count, also one that comes again": torch.tensor(
+                    [
+                        len(count_runs(words, i // 2 + 1)) if i in (1, 3, 5, 7) else n
+                        for i, n in enumerate(_many(words, others).tolist())
+                    ]
+                ),
+                "shared runs come first, then all runs": _many(words, others)[
+                    [1, 0, 3, 2, 5, 4, 7, 6, 8, 9]
+                ],
+                "shared runs come first, then all runs; and at the end the translation's length": (
+                    _many(words, others)[[1, 0, 3, 2, 5, 4, 7, 6, 9, 8]]
+                ),
+                "runs of one to four words are counted; yours end at three": _many(words, others)[
+                    [0, 1, 2, 3, 4, 5, 8, 9]
+                ],
                 "each reference has a row in yours; join their counts with `|`": torch.stack(one),
                 "of two lengths equally near the shorter counts": _many(
                     words, others, length="longer"
@@ -592,6 +630,9 @@ def judge_16_7(answer):
             "the mean is over the rows of the batch, and over their number; the models are axis "
             "0": p.mean(1).log(),
             "that is the mean of everything; take it over the models only": p.mean().log(),
+            "the product of the probabilities was taken, and made to sum to one; take the mean": (
+                logits.sum(0).log_softmax(-1)
+            ),
             "the product of the probabilities was taken": logits.log_softmax(-1).sum(0),
             "logits are no log-probabilities yet, and the largest would count for "
             "more: `log_softmax` comes before the mean": logits.logsumexp(0)

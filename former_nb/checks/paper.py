@@ -1,4 +1,4 @@
-"""Judges of the twenty questions on the page on the paper, and the mistakes that they know."""
+"""Judges of the twenty questions on the page paper, and the mistakes that they know."""
 
 import math
 

@@ -10,14 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.core import Settings
-from ..base.ranges import (
-    ABOVE_0,
-    NOT_BELOW_0,
-    ONE_OR_MORE,
-    SHARE,
-    ZERO_OR_MORE,
-    check_fields,
-)
+from ..base.ranges import ABOVE_0, NOT_BELOW_0, ONE_OR_MORE, SHARE, ZERO_OR_MORE, check_fields
 from ..data.text import PAD
 from .optimization import SCHEDULES
 

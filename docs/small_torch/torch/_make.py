@@ -6,6 +6,7 @@ from math import prod
 from ._numbers import divide
 from ._random import default_generator
 from ._shapes import as_sizes, axis_number, broadcast
+from ._tape import no_grad, write_down
 from ._tensor import Tensor, as_tensor, check_size, tensor
 from ._types import convert, float32, int64, promote_types, result_type
 
@@ -82,24 +83,36 @@ def eye(n, m=None, dtype=None, device=None):
 
 def randn(*size, generator=None, dtype=None, device=None, requires_grad=False):
     """Normal random numbers."""
-    result = zeros(*size, dtype=dtype, requires_grad=requires_grad)
-    return result.normal_(generator=generator)
+    result = zeros(*size, dtype=dtype).normal_(generator=generator)
+    result.requires_grad = requires_grad
+    return result
 
 
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False):
     """Random numbers from 0 to 1."""
-    result = zeros(*size, dtype=dtype, requires_grad=requires_grad)
-    return result.uniform_(generator=generator)
+    result = zeros(*size, dtype=dtype).uniform_(generator=generator)
+    result.requires_grad = requires_grad
+    return result
 
 
-def randn_like(input):
+def randn_like(input, dtype=None, device=None):
     """Normal random numbers in the shape of another tensor."""
-    return randn(input.shape, dtype=input.dtype)
+    return randn(input.shape, dtype=dtype or input.dtype)
 
 
-def rand_like(input):
+def rand_like(input, dtype=None, device=None):
     """Random numbers from 0 to 1 in the shape of another tensor."""
-    return rand(input.shape, dtype=input.dtype)
+    return rand(input.shape, dtype=dtype or input.dtype)
+
+
+def randperm(n, generator=None, device=None):
+    """The numbers from 0 to n - 1 in a random order."""
+    source = generator or default_generator
+    values = list(range(n))
+    for i in range(n - 1):
+        other = i + source.integer(0, n - i)
+        values[i], values[other] = values[other], values[i]
+    return Tensor(values, (n,), int64)
 
 
 def randint(low, high, size=None, generator=None, dtype=int64, device=None):
@@ -150,11 +163,13 @@ def cat(tensors, dim=0, axis=None):
     shape = list(first.shape)
     shape[place] = sum(t.shape[place] for t in tensors)
     result = zeros(shape, dtype=kind)
+    sizes = [t.shape[place] for t in tensors]
     start = 0
-    for t in tensors:
-        result.narrow(place, start, t.shape[place]).copy_(t)
-        start += t.shape[place]
-    return result
+    with no_grad():
+        for t, size in zip(tensors, sizes):
+            result.narrow(place, start, size).copy_(t)
+            start += size
+    return write_down(result, "CatBackward0", tensors, lambda g: g.split(sizes, place))
 
 
 concat = concatenate = cat
@@ -204,6 +219,19 @@ def broadcast_tensors(*tensors):
     return tuple(t.expand(shape) for t in tensors)
 
 
+DOTS = "αβγδεζηθ"  # letters for the axes that `...` stands for, the last axis first
+
+
+def without_dots(terms, operands):
+    """Terms with a letter for each axis that `...` stands for, and all of these letters."""
+    most, spelled = "", []
+    for term, operand in zip(terms, operands):
+        letters = DOTS[: max(0, operand.ndim - len(term) + 3)][::-1] if "..." in term else ""
+        spelled.append(term.replace("...", letters))
+        most = max(most, letters, key=len)
+    return spelled, most
+
+
 def einsum(equation, *operands):
     """Products summed over the letters that the result lacks."""
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
@@ -215,8 +243,11 @@ def einsum(equation, *operands):
             "einsum(): the number of subscripts in the equation does not match the number of "
             "operands"
         )
+    terms, dots = without_dots(terms, operands)
     if not arrow:
-        output = "".join(sorted(letter for letter in set(left) - {","} if left.count(letter) == 1))
+        once = set(left) - set(",.")
+        output = "..." + "".join(sorted(letter for letter in once if left.count(letter) == 1))
+    output = output.replace("...", dots)
     sizes = {}
     for i, (term, operand) in enumerate(zip(terms, operands)):
         if len(term) != operand.ndim:
@@ -226,7 +257,9 @@ def einsum(equation, *operands):
                 "given"
             )
         for letter, size in zip(term, operand.shape):
-            if sizes.setdefault(letter, size) != size:
+            if 1 in (size, sizes.get(letter)):  # an axis of size 1 fits all
+                sizes[letter] = max(size, sizes.get(letter, 1))
+            elif sizes.setdefault(letter, size) != size:
                 raise RuntimeError(
                     f"einsum(): subscript {letter} has size {size} for operand {i} which does not "
                     f"broadcast with previously seen size {sizes[letter]}"
@@ -242,8 +275,8 @@ def einsum(equation, *operands):
     product = None
     for term, operand in zip(terms, operands):
         strides = dict.fromkeys(letters, 0)
-        for letter, stride in zip(term, operand.strides):
-            strides[letter] += stride
+        for letter, size, stride in zip(term, operand.shape, operand.strides):
+            strides[letter] += stride if size == sizes[letter] else 0
         shape = [sizes[letter] for letter in letters]
         spread = operand.view_with(shape, [strides[letter] for letter in letters])
         product = spread if product is None else product * spread

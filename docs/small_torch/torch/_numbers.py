@@ -1,6 +1,7 @@
 """Arithmetic on single numbers, with infinity and NaN where Python would raise."""
 
 import math
+from operator import mul
 
 inf, nan = math.inf, math.nan
 
@@ -10,7 +11,7 @@ except AttributeError:
 
     def sum_of_products(a, b):
         """The dot product of two lists."""
-        return sum(x * y for x, y in zip(a, b))
+        return sum(map(mul, a, b))
 
 
 def guarded(function):
@@ -28,6 +29,7 @@ def guarded(function):
 
 
 exp = guarded(math.exp)
+expm1 = guarded(math.expm1)
 sin, cos, tan = guarded(math.sin), guarded(math.cos), guarded(math.tan)
 
 
@@ -43,9 +45,27 @@ def log(x):
     return -inf if x == 0 else math.log(x)
 
 
+@guarded
+def log1p(x):
+    """The natural logarithm of 1 + x."""
+    return -inf if x == -1 else math.log1p(x)
+
+
 def sigmoid(x):
     """1 / (1 + exp(-x))."""
     return 1 / (1 + exp(-x))
+
+
+def normal_share(x):
+    """The share of a normal distribution below x."""
+    return (1 + math.erf(x / math.sqrt(2))) / 2
+
+
+def gelu(x, approximate="none"):
+    """x times the share of a normal distribution below it, or nearly so."""
+    if approximate == "none":
+        return x * normal_share(x)
+    return x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
 def sign(x):

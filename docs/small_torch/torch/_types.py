@@ -25,10 +25,20 @@ class dtype:
     def __repr__(self):
         return f"torch.{self.name}"
 
+    def __deepcopy__(self, memo):
+        return self
+
+    @property
+    def itemsize(self):
+        """How many bytes a number takes in PyTorch."""
+        return self.width // 8
+
 
 bool_ = dtype("bool", 0, 8, "Bool", "bool")
 int32 = dtype("int32", 1, 32, "Int", "int")
 int64 = dtype("int64", 1, 64, "Long", "long int")
+float16 = dtype("float16", 2, 16, "Half", "c10::Half")
+bfloat16 = dtype("bfloat16", 2, 16, "BFloat16", "c10::BFloat16")
 float32 = dtype("float32", 2, 32, "Float", "float")
 float64 = dtype("float64", 2, 64, "Double", "double")
 
@@ -46,6 +56,11 @@ def convert(
         return [float(value) for value in values]
     if to is bool_:
         return [value != 0 for value in values]
+    if to not in (int32, int64):
+        raise NotImplementedError(
+            f"there are no numbers of {to} here; the PyTorch of this page is a small part of it; "
+            "the notebook has all"
+        )
     return [int(value) for value in values]
 
 

@@ -28,7 +28,7 @@ class Products:
                     f"have the same number of elements, but got {len(a)} and {len(b)} elements "
                     "respectively"
                 )
-            return a.made([numbers.sum_of_products(a.flat(), b.flat())], ())
+            return (a[None] @ b[:, None])[0, 0]
         if a.ndim == 1:
             return (a[None] @ b)[..., 0, :]
         if b.ndim == 1:
@@ -44,6 +44,11 @@ class Products:
                 f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a.shape[-1]} and "
                 f"{b.shape[0]}x{b.shape[1]})"
             )
+        return a.product(b)
+
+    def product(self, other):
+        """The products of two matrices, or of two batches of them."""
+        a, b = self, other
         batch = broadcast(a.shape[:-2], b.shape[:-2])
         a = a.expand(*batch, *a.shape[-2:])
         b = b.expand(*batch, *b.shape[-2:])

@@ -4,6 +4,7 @@ from math import prod
 
 from . import _tensor
 from ._shapes import Size, axis_number, broadcast, places
+from ._tape import overwritten, taken
 from ._types import bool_, convert
 
 
@@ -54,7 +55,7 @@ class Indices:
         view, every, shape = self.pick(index)
         if view is not None:
             return view
-        return self.made([self.numbers[place] for place in every], shape)
+        return taken(self.base, every, shape)
 
     def __setitem__(self, index, value):
         view, every, shape = self.pick(index)
@@ -71,6 +72,7 @@ class Indices:
                 f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast "
                 f"to indexing result of shape {list(shape)}"
             ) from None
+        overwritten(self, value, every, shape)
         for place, number in zip(every, convert(values, self.dtype)):
             self.numbers[place] = number
 
@@ -83,14 +85,14 @@ class Indices:
         axis = axis_number(dim, self.ndim)
         step = self.strides[axis]
         strides = [0 if a == axis else stride for a, stride in enumerate(self.strides)]
-        values = []
+        every = []
         for start, i in zip(places(index.shape, strides, self.offset), index.flat()):
             if not 0 <= i < self.shape[axis]:
                 raise RuntimeError(
                     f"index {i} is out of bounds for dimension {axis} with size {self.shape[axis]}"
                 )
-            values.append(self.numbers[start + i * step])
-        return self.made(values, index.shape)
+            every.append(start + i * step)
+        return taken(self.base, every, index.shape)
 
     def take_along_dim(self, indices, dim):
         """The numbers along an axis that `indices` name."""

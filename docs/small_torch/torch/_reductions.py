@@ -92,13 +92,13 @@ class Reductions:
 
         return self.reduced(one, dim, keepdim)
 
-    def all(self, dim=None, keepdim=False):
+    def all(self, dim=None, keepdim=False, axis=None):
         """Whether all numbers are True, or not 0."""
-        return self.reduced(all, dim, keepdim, bool_)
+        return self.reduced(all, axis if dim is None else dim, keepdim, bool_)
 
-    def any(self, dim=None, keepdim=False):
+    def any(self, dim=None, keepdim=False, axis=None):
         """Whether any number is True, or not 0."""
-        return self.reduced(any, dim, keepdim, bool_)
+        return self.reduced(any, axis if dim is None else dim, keepdim, bool_)
 
     def count_nonzero(self, dim=None):
         """How many numbers are not 0."""
@@ -126,7 +126,15 @@ class Reductions:
             return self.maximum(dim)
         if dim is None:
             return self.amax()
-        return Result(self.amax(dim, keepdim), self.argmax(dim, keepdim))
+        return self.reached(self.amax, self.argmax, dim, keepdim)
+
+    def reached(self, value, place, dim, keepdim):
+        """The values along an axis and where they are; a gradient goes to that place alone."""
+        indices = place(dim, True)
+        values = self.gather(dim, indices) if self.requires_grad else value(dim, True)
+        if keepdim:
+            return Result(values, indices)
+        return Result(values.squeeze(dim), indices.squeeze(dim))
 
     def min(self, dim=None, keepdim=False):
         """The smallest number; along an axis also where it is. Of two tensors the smaller ones."""
@@ -134,7 +142,7 @@ class Reductions:
             return self.minimum(dim)
         if dim is None:
             return self.amin()
-        return Result(self.amin(dim, keepdim), self.argmin(dim, keepdim))
+        return self.reached(self.amin, self.argmin, dim, keepdim)
 
     def median(self, dim=None, keepdim=False):
         """The lower one of the numbers in the middle."""
@@ -142,10 +150,15 @@ class Reductions:
         def middle(row):
             return sorted(row)[(len(row) - 1) // 2]
 
-        values = self.reduced(middle, dim, keepdim)
+        def value(dim, keepdim):
+            return self.reduced(middle, dim, keepdim)
+
+        def place(dim, keepdim):
+            return self.reduced(lambda row: row.index(middle(row)), dim, keepdim, int64)
+
         if dim is None:
-            return values
-        return Result(values, self.reduced(lambda row: row.index(middle(row)), dim, keepdim, int64))
+            return self.flatten().median(0).values
+        return self.reached(value, place, dim, keepdim)
 
     def softmax(self, dim=None, dtype=None):
         """Shares of 1 along an axis."""
@@ -214,9 +227,13 @@ class Reductions:
         rows = sorted({tuple(row.flat()) for row in self.unbind(dim)})
         return self.made([value for row in rows for value in row], [len(rows), *self.shape[1:]])
 
-    def diff(self, dim=-1):
+    def diff(self, dim=-1, prepend=None):
         """What each number adds to the one before it."""
-        return self.along(lambda row: [b - a for a, b in zip(row, row[1:])], dim)
+        from ._make import cat  # which needs this module
+
+        t = self if prepend is None else cat([prepend, self], dim)
+        n = t.size(dim) - 1
+        return t.narrow(dim, 1, n) - t.narrow(dim, 0, n)
 
     def nonzero(self, as_tuple=False):
         """Where the numbers are not 0: a row of indices for each."""

@@ -1,8 +1,8 @@
 """A small part of PyTorch in plain Python, for exercises that are checked in the browser.
 
 It holds what those pages, their judges and likely answers use, and speaks as PyTorch does where
-something does not fit. There are no gradients, no other device and no complex numbers. Where a page
-of the course runs on a machine, it uses PyTorch itself.
+something does not fit. There are gradients, but none of gradients; there is no other device, and no
+complex numbers. Where a page of the course runs on a machine, it uses PyTorch itself.
 """
 
 from math import inf, nan, pi
@@ -36,13 +36,16 @@ from ._make import (
     randint,
     randn,
     randn_like,
+    randperm,
     stack,
     vstack,
     zeros,
     zeros_like,
 )
 from ._random import Generator, manual_seed
+from ._rules import has_rule, install
 from ._shapes import Size
+from ._tape import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from ._tensor import (
     Tensor,
     absent,
@@ -51,34 +54,26 @@ from ._tensor import (
     tensor,
     where,
 )
-from ._types import EPSILON, dtype, float32, float64, int32, int64, promote_types, result_type
+from ._types import (
+    EPSILON,
+    bfloat16,
+    dtype,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    promote_types,
+    result_type,
+)
 from ._types import bool_ as bool
 
 __version__ = "2.13.0"
-double, float, int, long = float64, float32, int32, int64
+double, float, int, long, half = float64, float32, int32, int64, float16
 
 
 class SymInt:
     """A size that `torch.export` leaves open; there is none here."""
-
-
-class Flag:
-    """Within `with`, or around a function, something that is not done here anyway."""
-
-    def __init__(self, *args):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        return False
-
-    def __call__(self, function):
-        return function
-
-
-no_grad = enable_grad = inference_mode = set_grad_enabled = Flag
 
 
 class cuda:
@@ -103,17 +98,17 @@ class compiler:
         return False
 
 
+def get_default_device():
+    """The CPU."""
+    return device("cpu")
+
+
 def set_default_device(name):
     """The CPU stays where everything is."""
 
 
 def set_printoptions(**options):
     """Numbers are printed as ever."""
-
-
-def is_grad_enabled():
-    """Whether gradients are kept; here never."""
-    return False
 
 
 def is_autocast_enabled(kind="cpu"):
@@ -129,9 +124,11 @@ def is_tensor(value):
 def finfo(kind=float32):
     """The range of a type of floating point numbers."""
     largest = 3.4028234663852886e38 if kind is float32 else 1.7976931348623157e308
+    smallest = 1.1754943508222875e-38 if kind is float32 else 2.2250738585072014e-308
 
     class Range:
         eps, max, min = EPSILON[kind], largest, -largest
+        tiny = smallest_normal = smallest
 
     return Range
 
@@ -142,9 +139,9 @@ METHODS = """
 abs all allclose amax amin any argmax argmin argsort bmm chunk clamp clip clone count_nonzero
 cumprod cumsum diag diag_embed diagonal diff dot equal flatten flip gather index_select isclose
 log_softmax logsumexp masked_fill matmul max maximum mean median min minimum mm moveaxis movedim
-mv narrow nonzero norm numel permute pow prod ravel repeat_interleave reshape roll round scatter
-select softmax sort split squeeze std sum swapaxes swapdims t take_along_dim tile topk transpose
-tril triu unbind unflatten unique unsqueeze var
+multinomial mv narrow nonzero norm numel permute pow prod ravel repeat_interleave reshape roll
+round scatter select softmax sort split squeeze std sum swapaxes swapdims t take_along_dim tile
+topk transpose tril triu unbind unflatten unique unsqueeze var nan_to_num xlogy
 """.split()
 
 
@@ -168,10 +165,11 @@ def as_function(name):
     return function
 
 
+install()
 for name in [*METHODS, *FLOATING, *KEEPING, *ASKING, *SYNONYMS]:
     globals()[name] = as_function(name)
 del name
 
-from . import nn, testing  # noqa: E402, they need what is defined above
+from . import autograd, nn, optim, special, testing  # noqa: E402, they need what is above
 
 __getattr__ = absent("torch")

@@ -14,9 +14,21 @@ from ._random import default_generator
 from ._reductions import Reductions
 from ._shapes import Size, as_sizes, axis_number, broadcast, contiguous_strides, places
 from ._show import show
-from ._types import bool_, convert, float32, float64, int32, int64, promote_types, result_type
+from ._tape import Node, backward, overwritten, write_down
+from ._types import (
+    bfloat16,
+    bool_,
+    convert,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    promote_types,
+    result_type,
+)
 
-TYPES = (bool_, int32, int64, float32, float64)
+TYPES = (bool_, int32, int64, float16, bfloat16, float32, float64)
 LARGEST = 5_000_000  # numbers in a tensor; more would take minutes here
 ABSENT = "the PyTorch of this page is a small part of it; the notebook has all"
 
@@ -88,7 +100,64 @@ class Tensor(Arithmetic, Reductions, Axes, Products, Indices):
         self.dtype = dtype
         self.strides = contiguous_strides(self.shape) if strides is None else tuple(strides)
         self.offset = offset
-        self.requires_grad = False
+        self.shown = None  # the tensor that a view shows a part of
+        self.node = None  # on the tape; see `_tape.py`
+        self.version = 0  # how often its numbers were written over
+
+    @property
+    def base(self):
+        """The tensor that a view shows a part of; any other is its own."""
+        return self if self.shown is None else self.shown
+
+    @property
+    def requires_grad(self):
+        """Whether gradients are wanted."""
+        return self.base.node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, wanted):
+        if not self.is_leaf:
+            if wanted:
+                return
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a "
+                "computed variable in a subgraph that doesn't require differentiation use "
+                "var_no_grad = var.detach()."
+            )
+        if wanted and self.dtype.kind < 2:
+            raise RuntimeError(
+                "only Tensors of floating point and complex dtype can require gradients"
+            )
+        self.shown = None  # a leaf is its own base, even if it shares numbers
+        self.node = Node("AccumulateGrad", leaf=self) if wanted else None
+
+    @property
+    def is_leaf(self):
+        """Whether the tape begins here, or this is not on it."""
+        node = self.base.node
+        return node is None or node.leaf is self
+
+    @property
+    def grad_fn(self):
+        """Where this comes from on the tape; None for a leaf."""
+        return None if self.is_leaf else self.base.node
+
+    @property
+    def data(self):
+        """The same numbers without gradients."""
+        return self.detach()
+
+    @data.setter
+    def data(self, other):
+        self.numbers = other.numbers
+        self.shape = other.shape
+        self.dtype = other.dtype
+        self.strides = other.strides
+        self.offset = other.offset
+
+    def is_whole(self):
+        """Whether this shows all numbers of its list, in order."""
+        return len(self.numbers) == self.numel() and self.is_contiguous()
 
     def places(self):
         """Where in the list the numbers are, in order."""
@@ -104,7 +173,7 @@ class Tensor(Arithmetic, Reductions, Axes, Products, Indices):
         """A tensor that shares the list of this one."""
         offset = self.offset if offset is None else offset
         view = Tensor(self.numbers, shape, self.dtype, strides, offset)
-        view.requires_grad = self.requires_grad
+        view.shown = self.base
         return view
 
     def made(self, values, shape=None, dtype=None):
@@ -113,8 +182,9 @@ class Tensor(Arithmetic, Reductions, Axes, Products, Indices):
         shape = self.shape if shape is None else shape
         return Tensor(convert(values, dtype), shape, dtype)
 
-    def write(self, values):
-        """Write values into this tensor, in order."""
+    def write(self, values, source=None):
+        """Write values into this tensor, in order; `source` is the tensor that they come from."""
+        overwritten(self, source)
         for place, value in zip(self.places(), convert(values, self.dtype)):
             self.numbers[place] = value
         return self
@@ -131,7 +201,7 @@ class Tensor(Arithmetic, Reductions, Axes, Products, Indices):
                 f"result type {result.dtype.title} can't be cast to the desired output type "
                 f"{self.dtype.title}"
             )
-        return self.write(result.flat())
+        return self.write(result.flat(), result)
 
     def item(self):
         """The only number, as Python's."""
@@ -257,6 +327,10 @@ class Tensor(Arithmetic, Reductions, Axes, Products, Indices):
                 dtype = target
         if dtype is None or dtype is self.dtype:
             return self.clone() if copy else self
+        return self.cast(dtype)
+
+    def cast(self, dtype):
+        """The same numbers in another type."""
         return self.made(self.flat(), dtype=dtype)
 
     def type(self, dtype):
@@ -297,26 +371,30 @@ class Tensor(Arithmetic, Reductions, Axes, Products, Indices):
 
     def detach(self):
         """The same numbers without gradients."""
-        view = self.view_with(self.shape, self.strides)
-        view.requires_grad = False
-        return view
+        return Tensor(self.numbers, self.shape, self.dtype, self.strides, self.offset)
 
     def contiguous(self):
         """The numbers in order."""
         return self if self.is_contiguous() else self.clone()
 
     def requires_grad_(self, requires_grad=True):
-        """Note whether gradients are wanted; none are computed here."""
+        """Note whether gradients are wanted."""
         self.requires_grad = requires_grad
         return self
 
-    def backward(self, *args, **options):
-        """Not here."""
-        raise NotImplementedError(f"there are no gradients here; {ABSENT}")
+    def retain_grad(self):
+        """Keep the gradient of a result, too."""
+        node = self.base.node
+        if node is None:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        node.kept_by = self
+
+    backward = backward
 
     def copy_(self, other):
         """Write another tensor's numbers into this one."""
-        return self.write(as_tensor(other).expand(self.shape).flat())
+        other = as_tensor(other)
+        return self.write(other.expand(self.shape).flat(), other)
 
     def fill_(self, value):
         """Write one number everywhere."""
@@ -326,18 +404,20 @@ class Tensor(Arithmetic, Reductions, Axes, Products, Indices):
         """Write zeros."""
         return self.fill_(0)
 
-    def new_zeros(self, *sizes):
+    def new_zeros(self, *sizes, dtype=None, device=None):
         """Zeros of the same type."""
         shape = as_sizes(sizes)
-        return self.made([0] * prod(shape), shape)
+        return self.made([0] * prod(shape), shape, dtype)
 
-    def new_ones(self, *sizes):
+    new_empty = new_zeros
+
+    def new_ones(self, *sizes, dtype=None, device=None):
         """Ones of the same type."""
-        return self.new_zeros(*sizes).fill_(1)
+        return self.new_zeros(*sizes, dtype=dtype).fill_(1)
 
-    def new_full(self, shape, value):
+    def new_full(self, size, fill_value, dtype=None, device=None):
         """One number everywhere, of the same type."""
-        return self.new_zeros(*shape).fill_(value)
+        return self.new_zeros(*size, dtype=dtype).fill_(fill_value)
 
     def new_tensor(self, values):
         """Values of the same type."""
@@ -359,6 +439,34 @@ class Tensor(Arithmetic, Reductions, Axes, Products, Indices):
             [low + (high - low) * source.uniform(double) for _ in range(self.numel())]
         )
 
+    def multinomial(self, num_samples, replacement=False, generator=None):
+        """Places drawn by their weights, for each row; which ones PyTorch draws otherwise."""
+        if self.dtype.kind < 2:
+            title = self.dtype.title
+            raise RuntimeError(
+                f"multinomial only supports floating-point dtypes for input, got: {title}"
+            )
+        if self.ndim not in (1, 2):
+            raise RuntimeError("prob_dist must be 1 or 2 dim")
+        if not replacement and num_samples > self.shape[-1]:
+            raise RuntimeError(
+                "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+            )
+        if not bool(((self >= 0) & self.isfinite()).all()):
+            raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        if not bool((self.sum(-1) > 0).all()):
+            raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+        rounds = num_samples if replacement else 1
+        drawn = []
+        for _ in range(rounds):  # the first of clocks that ring at these rates, or the first few
+            clocks = self.detach().double() * 0
+            times = -(-clocks.uniform_(0, 1, generator)).log1p()
+            first = (times / self.detach()).argsort(-1)
+            drawn.append(first.narrow(-1, 0, 1 if replacement else num_samples))
+        shape = (*self.shape[:-1], num_samples)
+        rows = zip(*(part.reshape(-1, part.shape[-1]).tolist() for part in drawn))
+        return Tensor([place for row in rows for part in row for place in part], shape, int64)
+
 
 def where(condition, a=None, b=None):
     """Numbers of `a` where the condition is True, else of `b`."""
@@ -375,7 +483,12 @@ def where(condition, a=None, b=None):
     a, b = as_tensor(a), as_tensor(b)
     shape = broadcast(broadcast(condition.shape, a.shape), b.shape)
     parts = zip(*(t.expand(shape).flat() for t in (condition, a, b)))
-    return a.made([x if true else y for true, x, y in parts], shape, dtype)
+    result = a.made([x if true else y for true, x, y in parts], shape, dtype)
+
+    def back(g):
+        return g.masked_fill(~condition, 0.0), g.masked_fill(condition, 0.0)
+
+    return write_down(result, "WhereBackward0", [a, b], back, [condition])
 
 
 def tensor(data, dtype=None, device=None, requires_grad=False):
@@ -389,8 +502,10 @@ def as_tensor(data, dtype=None, device=None):
     """A tensor as it is, or a tensor of nested lists."""
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
+    if isinstance(data, str) and dtype is None:
+        raise TypeError("new(): invalid data type 'str'")
     values, shape = [], []
-    flatten_lists(data, 0, values, shape)
+    flatten_lists(data, 0, values, shape, dtype)
     if dtype is None:
         dtype = float32 if not values else None
         for value in values:
@@ -400,8 +515,11 @@ def as_tensor(data, dtype=None, device=None):
     return Tensor(convert(values, dtype), shape, dtype)
 
 
-def flatten_lists(data, depth, values, shape):
-    """Collect the numbers of nested lists in `values` and their sizes in `shape`."""
+def flatten_lists(data, depth, values, shape, dtype=None):
+    """Collect the numbers of nested lists in `values` and their sizes in `shape`.
+
+    PyTorch names what is no number in other words where a type is asked for.
+    """
     if isinstance(data, list | tuple | range):
         if len(shape) == depth:
             shape.append(len(data))
@@ -410,10 +528,14 @@ def flatten_lists(data, depth, values, shape):
                 f"expected sequence of length {shape[depth]} at dim {depth} (got {len(data)})"
             )
         for part in data:
-            flatten_lists(part, depth + 1, values, shape)
+            flatten_lists(part, depth + 1, values, shape, dtype)
         return
     if isinstance(data, Tensor) and data.numel() != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
+    if dtype is not None and isinstance(data, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if dtype is not None and not isinstance(data, Tensor) and not is_number(data):
+        raise TypeError(f"must be real number, not {type(data).__name__}")
     if isinstance(data, str):
         raise ValueError(f"too many dimensions '{type(data).__name__}'")
     if not isinstance(data, Tensor) and not is_number(data):

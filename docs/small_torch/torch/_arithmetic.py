@@ -213,6 +213,32 @@ class Arithmetic:
 
     clip = clamp
 
+    def nan_to_num(self, nan=0.0, posinf=None, neginf=None):
+        """Other numbers for NaN and infinity."""
+        largest = 3.4028234663852886e38 if self.dtype is float32 else 1.7976931348623157e308
+        high = largest if posinf is None else posinf
+        low = -largest if neginf is None else neginf
+
+        def finite(x):
+            if x != x:
+                return nan
+            return x if math.isfinite(x) else high if x > 0 else low
+
+        return self.each(finite)
+
+    def xlogy(self, other):
+        """Each number times the logarithm of its partner; 0 where the number is 0."""
+        product = self * other.log()
+        return product.masked_fill((self == 0) & ~other.isnan(), 0.0)
+
+    def _gelu(self, approximate="none"):
+        """Each number times the share of a normal distribution below it."""
+        return self.floating(lambda x: numbers.gelu(x, approximate))
+
+    def _silu(self):
+        """Each number times its sigmoid."""
+        return self.floating(lambda x: x * numbers.sigmoid(x))
+
     def maximum(self, other):
         """The larger of two numbers."""
         return self.with_other(other, lambda a, b: numbers.largest((a, b)))
@@ -229,7 +255,7 @@ class Arithmetic:
                 f"{mask.dtype.c_name}"
             )
         value = value.item() if isinstance(value, _tensor.Tensor) else value
-        shape = broadcast(self.shape, mask.shape)
+        shape = broadcast(mask.shape, self.shape)
         pairs = zip(mask.expand(shape).flat(), self.expand(shape).flat())
         return self.made([value if hidden else number for hidden, number in pairs], shape)
 
@@ -240,7 +266,11 @@ class Arithmetic:
 
 FLOATING = {  # a method for each number -> what it computes, in floating point numbers
     "exp": numbers.exp,
+    "expm1": numbers.expm1,
     "log": numbers.log,
+    "log1p": numbers.log1p,
+    "log2": lambda x: numbers.log(x) / math.log(2),
+    "log10": lambda x: numbers.log(x) / math.log(10),
     "sqrt": numbers.sqrt,
     "rsqrt": lambda x: numbers.divide(1, numbers.sqrt(x)),
     "reciprocal": lambda x: numbers.divide(1, x),
@@ -250,6 +280,7 @@ FLOATING = {  # a method for each number -> what it computes, in floating point 
     "tanh": math.tanh,
     "atan": math.atan,
     "sigmoid": numbers.sigmoid,
+    "erf": math.erf,
     "deg2rad": math.radians,
     "rad2deg": math.degrees,
 }
@@ -299,10 +330,9 @@ for name, special in SYNONYMS.items():
 IN_PLACE = {*FLOATING, *KEEPING, *SYNONYMS, "abs", "pow", "clamp", "masked_fill", "softmax"}
 IN_PLACE |= {"cumsum", "tril", "triu", "scatter", "round"}
 for name in "add sub mul truediv floordiv mod pow and or xor".split():
-    operation = getattr(Arithmetic, f"__{name}__")
 
-    def in_place(self, other, operation=operation):
-        result = operation(self, other)
+    def in_place(self, other, special=f"__{name}__"):
+        result = getattr(self, special)(other)
         return result if result is NotImplemented else self.become(result)
 
     setattr(Arithmetic, f"__i{name}__", in_place)

@@ -60,14 +60,15 @@ def broadcast(a, b):
     long_a = (1,) * (ndim - len(a)) + tuple(a)
     long_b = (1,) * (ndim - len(b)) + tuple(b)
     shape = []
-    for axis, (m, n) in enumerate(zip(long_a, long_b)):
+    for axis in reversed(range(ndim)):  # PyTorch names the last axis that does not fit
+        m, n = long_a[axis], long_b[axis]
         if m != n and 1 not in (m, n):
             raise RuntimeError(
                 f"The size of tensor a ({m}) must match the size of tensor b ({n}) "
                 f"at non-singleton dimension {axis}"
             )
         shape.append(n if m == 1 else m)
-    return Size(shape)
+    return Size(shape[::-1])
 
 
 def filled_in(shape, n):

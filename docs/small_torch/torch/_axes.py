@@ -4,7 +4,7 @@ from math import prod
 
 from . import _tensor
 from ._shapes import as_sizes, axis_number, axis_numbers, contiguous_strides, filled_in, needs
-from ._types import bool_
+from ._types import bool_, int64
 
 
 class Axes:
@@ -105,7 +105,7 @@ class Axes:
         shape = filled_in(as_sizes(sizes), self.numel())
         strides = self.strides_for(shape)
         if strides is None:
-            return self.made(self.flat(), shape)
+            return self.clone().view_with(shape, contiguous_strides(shape))
         return self.view_with(shape, strides)
 
     def view(self, *sizes):
@@ -300,4 +300,5 @@ class Axes:
         if dim is None:
             return self.flatten().repeat_interleave(repeats, 0)
         times = [repeats] * self.size(dim) if isinstance(repeats, int) else repeats.tolist()
-        return self.along(lambda row: [x for x, n in zip(row, times) for _ in range(n)], dim)
+        places = [i for i, n in enumerate(times) for _ in range(n)]
+        return self.index_select(dim, _tensor.as_tensor(places, int64))

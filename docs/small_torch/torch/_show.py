@@ -39,6 +39,8 @@ def show(t, name="tensor"):
     ending = ""
     if t.dtype.name in ("float64", "int32"):
         ending += f", dtype={t.dtype}"
-    if t.requires_grad:
+    if t.grad_fn is not None:
+        ending += f", grad_fn={t.grad_fn}"
+    elif t.requires_grad:
         ending += ", requires_grad=True"
     return f"{name}({rows(words, t.shape, len(name) + 1)}{ending})"

@@ -1,0 +1,122 @@
+"""What judges a reader's file in the page: the same steps as `check("mine.py")`, in this process.
+
+Its time is measured by the page, which ends the worker if a step doesn't end.
+"""
+
+import ast
+import json
+import re
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache, partial
+from pathlib import Path
+
+from in_page import Kept, Limited
+from torch._tensor import ABSENT
+
+ELSEWHERE = {  # steps that need more than the page has
+    "load_llama": "not run in the page, which has no safetensors; `former-nb check mine.py` does",
+}
+judged = {}  # step -> the lines that it was right with
+
+
+def judge_file_in_page(source, lesson, tell):
+    """What is said of a file, as JSON: lines, how many steps are right, and of how many.
+
+    `tell` is called before each step with its number, the number of all and its name.
+    """
+    from former_nb.base.exercises import MistakeError
+    from former_nb.builds import process, your_file
+
+    kept = Kept()
+    output = Limited()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(output), redirect_stderr(output):
+        path = Path(folder, your_file.EXAMPLE)
+        path.write_text(source, encoding="utf-8")
+        try:
+            process.check_file(path, your_file.EXAMPLE, your_file.REFUSED)
+            module = loaded(process, path)
+            if changed := kept.changed():
+                said = f"your file replaces {changed}, which the tests need as it is"
+                raise MistakeError(f"{path.name} cannot be imported: {said}")
+            run = partial(run_step, your_file.TESTS, module, path, source, tell)
+            problems = list(process._in_order(your_file.TESTS, run))
+        except MistakeError as error:
+            return json.dumps({"problem": f"Not yet: {error}."})
+        finally:
+            kept.restore()
+    verdicts = your_file.read_verdicts(problems, source)
+    right = sum(verdict.problem is None for verdict in verdicts)
+    lines = your_file.say_verdicts(verdicts)
+    ready = [v for v in verdicts if v.lesson <= lesson]
+    return json.dumps(
+        {
+            "lines": lines,
+            "right": right,
+            "all": len(verdicts),
+            "good": your_file.is_right_so_far(verdicts) and all(not v.wrong for v in ready),
+        }
+    )
+
+
+def loaded(process, path):
+    """The file as a module. Raises `MistakeError` if it can't be imported."""
+    from former_nb.base.exercises import MistakeError
+
+    try:
+        return process.load_file(path)
+    except BaseException as error:  # a reader's code may raise anything
+        said = process.blame_line(error, path)
+        raise MistakeError(f"{path.name} cannot be imported: {said}") from None
+
+
+def run_step(tests, module, path, source, tell, number):
+    """What is wrong with one step. What was right stays so until a line that it reaches changes."""
+    from former_nb.builds.process import _run_test
+    from former_nb.builds.steps import NOT_WRITTEN, STEPS, defined_names
+
+    test = tests[number - 1]
+    definition = STEPS[test.title].definition
+    if definition not in defined_names(source):
+        return NOT_WRITTEN
+    if test.title in ELSEWHERE:
+        return ELSEWHERE[test.title]
+    reached = source_of(definition, parts_of(source))
+    if judged.get(test.title) == reached:
+        return None
+    tell(number, len(tests), test.title)
+    problem = _run_test(test, module, path)
+    if problem is None:
+        judged[test.title] = reached
+    elif ABSENT in problem:
+        what = re.search(r"(?:module '|attribute ')[^;]*", problem)
+        return f"not run in the page: {what[0]}; `former-nb check mine.py` does"
+    return problem
+
+
+@cache
+def parts_of(source):
+    """The statements at the top of a file, by the name that each defines; '' for all others.
+
+    Each is its own lines and the names that they read.
+    """
+    parts = {"": ("", set())}
+    for node in ast.parse(source).body:
+        name = getattr(node, "name", "")
+        lines = ast.get_source_segment(source, node) or ""
+        lines += "".join(map(ast.unparse, getattr(node, "decorator_list", [])))
+        read = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        before = parts.get(name, ("", set()))
+        parts[name] = (before[0] + lines, before[1] | read)
+    return parts
+
+
+def source_of(name, parts):
+    """The lines of a definition and of all that it reaches."""
+    reached, todo = {""}, [name, *parts[""][1]]
+    while todo:
+        part = todo.pop()
+        if part in parts and part not in reached:
+            reached.add(part)
+            todo += parts[part][1]
+    return "\n".join(parts[part][0] for part in sorted(reached))

@@ -1,0 +1,293 @@
+"""An answer to an exercise whose mistake its judge cannot name: where one small edit mends it.
+
+The edits are made in the reader's own source, as for a file of theirs, and the judge of the
+exercise is asked about each. An edited answer may do anything: it gets a number of steps of Python,
+its lists and tensors a number of elements, and on Linux all of it happens in a copy of this
+process, which is ended when the time is over.
+"""
+
+import ast
+import contextlib
+import copy
+import functools
+import inspect
+import io
+import json
+import linecache
+import os
+import sys
+import warnings
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from ..base.exercises import COMPARED, as_number
+from .search import Place, place_in
+
+__all__ = ["RunawayError", "readers_source", "find_mistake"]
+
+EDITS = 1500  # that are tried; a number, so that a verdict is the same twice
+SECONDS = 3.0  # of the processor, after which the search ends
+PATIENCE = 3  # times as long it may take by the clock, on a machine that is busy
+STEPS = 50_000  # of Python that an edited answer may take, all its calls by the judge together
+LARGEST = 1_000_000  # elements of what an edited answer may keep
+MEMORY = 8 * 2**30  # bytes of data that the copy of the process may have
+SEEDS = (0, 1000, 2000)  # added to those of the judge; an edit must be right for all of them
+EDITED = "<edited answer>"  # what Python calls the edited source
+
+
+class RunawayError(BaseException):
+    "An edited answer that does not come to an end, or that makes something enormous."
+
+
+# ---------------------------------------------------------------- the reader's source
+
+
+def _function_in(answer):
+    "The function whose code says where an answer comes from."
+    if isinstance(answer, type):
+        own = [part for part in vars(answer).values() if isinstance(part, FunctionType)]
+        return own[0] if own else None
+    return answer if isinstance(answer, FunctionType) else None
+
+
+def readers_source(
+    answer: Any,  # what a reader handed in
+) -> tuple[ast.stmt, list[str], FunctionType] | None:
+    """The definition of a function or class, the lines that it stands in, and a function of it.
+
+    `None` where there is no source, as for a number, a method or what `exec` made.
+    """
+    function = _function_in(inspect.unwrap(answer) if callable(answer) else answer)
+    if function is None:
+        return None
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:  # a cell with a line for IPython alone
+        return None
+    name = getattr(answer, "__name__", "")
+    for node in ast.walk(tree):
+        first = getattr(node, "lineno", 0)
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+            if first <= code.co_firstlineno <= node.end_lineno and not node.decorator_list:
+                return node, lines, function
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            if name == "<lambda>" and node.value.lineno == code.co_firstlineno:
+                if isinstance(node.targets[0], ast.Name):
+                    return node, lines, function
+    return None
+
+
+def _defined(tree, function):
+    "The function or class that an edited tree defines, among the names that the answer saw."
+    space = dict(function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        with contextlib.suppress(ValueError):  # still empty
+            space[name] = cell.cell_contents
+    module = ast.fix_missing_locations(ast.Module([tree], []))
+    exec(compile(module, EDITED, "exec"), space)
+    name = tree.targets[0].id if isinstance(tree, ast.Assign) else tree.name
+    return space[name]
+
+
+# ---------------------------------------------------------------- bounds
+
+
+@contextlib.contextmanager
+def _bounded(of_reader):
+    "Raise `RunawayError` in what a reader's module runs, edited or not, when it takes too long."
+    left = [STEPS]
+
+    def count(frame, event, _):
+        if event == "opcode":
+            left[0] -= 1
+        if event == "line":
+            for value in frame.f_locals.values():
+                if _elements(value) > LARGEST:
+                    left[0] = 0
+        if left[0] <= 0:
+            raise RunawayError
+        return count
+
+    def begin(frame, event, _):
+        if frame.f_code.co_filename == EDITED or frame.f_globals.get("__name__") == of_reader:
+            frame.f_trace_opcodes = True
+            return count(frame, event, _) or count
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(begin)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def _elements(value):
+    if isinstance(value, torch.Tensor):
+        return value.numel()
+    if isinstance(value, int):
+        return value.bit_length()
+    return len(value) if isinstance(value, (str, list, tuple, dict, set, range)) else 0
+
+
+def _short_range(*ends):
+    "A range that ends soon, since C may go through it, where nobody counts."
+    made = range(*ends)
+    if len(made) > LARGEST:
+        raise RunawayError
+    return made
+
+
+# ---------------------------------------------------------------- the search
+
+
+def same(given, right):
+    "Whether a result agrees with the right one, as `diagnose` sees it."
+    given = torch.as_tensor(as_number(given)).detach()
+    near = dict(rtol=1e-4, atol=1e-5, equal_nan=True)
+    return given.shape == right.shape and torch.allclose(given.double(), right.double(), **near)
+
+
+@contextlib.contextmanager
+def _other_seeds(more):
+    "Whoever seeds PyTorch gets other numbers, so that no edit is right by luck."
+    seed, generator = torch.manual_seed, torch.Generator
+
+    class Generator(generator):
+        def manual_seed(self, number):
+            return super().manual_seed(number + more)
+
+    torch.manual_seed = lambda number: seed(number + more)
+    torch.Generator = Generator
+    try:
+        yield
+    finally:
+        torch.manual_seed, torch.Generator = seed, generator
+
+
+def _first_comparison(judge, answer):
+    """What an edited answer must give the judge first of all, as a function of it.
+
+    A judge computes what each mistake would give, and that takes most of its time.
+    """
+    calls = []
+    if not isinstance(answer, FunctionType):
+        return callable
+
+    @functools.wraps(answer)
+    def noted(*inputs, **options):
+        before = copy.deepcopy(inputs)
+        calls.append((before, options, answer(*inputs, **options)))
+        return calls[-1][-1]
+
+    COMPARED.clear()
+    with contextlib.suppress(Exception, SystemExit):
+        judge(noted)
+    for given, right in COMPARED[:1]:
+        for inputs, options, result in calls:
+            parts = result if isinstance(result, tuple) else (result,)
+            for place, part in enumerate(parts):
+                if part is given:
+                    return functools.partial(_agrees, inputs, options, result, place, right)
+    return callable  # as each of them is
+
+
+def _agrees(inputs, options, like, place, right, answer):
+    "Whether an answer gives, for these inputs, what is right; of several results one is compared."
+    result = answer(*copy.deepcopy(inputs), **options)
+    return same(result[place] if isinstance(like, tuple) else result, right)
+
+
+def _search(judge, answer, source, right, seeds, most, seconds):
+    tree, lines, function = source
+    of_reader = function.__globals__.get("__name__")
+    may_be_right = _first_comparison(judge, answer)
+
+    def is_right(edited):
+        COMPARED.clear()
+        try:
+            answer = _defined(edited, function)
+            answer_in = getattr(_function_in(answer), "__globals__", {})
+            answer_in["range"] = _short_range
+            with _bounded(of_reader):
+                if not may_be_right(answer):
+                    return False
+            for more in seeds:
+                with _other_seeds(more), _bounded(of_reader):
+                    if judge(answer) is not None:
+                        return False
+            return True
+        except (Exception, RunawayError, SystemExit):  # noqa: BLE001, most edits make no sense
+            return False
+
+    return place_in(tree, lines, right, is_right, most, seconds)
+
+
+def find_mistake(
+    judge: Any,  # of the exercise: answer -> None if it is right
+    answer: Any,  # a wrong one
+    right: Any = None,  # the right one, where the exercise has it
+    seeds: tuple[int, ...] = SEEDS,  # added to those of the judge
+    most: int = EDITS,
+    seconds: float | None = None,  # of the processor; `SECONDS` if left out
+) -> Place | None:  # None without a source, or if no small edit was found in time
+    "Name the line of an answer, and the piece of it, where one small edit makes it right."
+    source = readers_source(answer)
+    if source is None:
+        return None
+    seconds = seconds or SECONDS
+    known = readers_source(right)
+    options = (judge, answer, source, known and known[0], seeds, most, seconds)
+    if hasattr(os, "fork") and sys.platform == "linux":
+        return _in_a_copy(seconds, *options)
+    with torch.random.fork_rng(devices=[]):
+        return _quietly(*options)
+
+
+def _quietly(*options):
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        return _search(*options)
+
+
+def _in_a_copy(seconds, *options):
+    "Search in a copy of this process, and end it when the time is over."
+    import select  # which a browser is without
+    import signal
+
+    come, go = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads, which the copy is without
+        child = os.fork()
+    if not child:
+        try:
+            os.close(come)
+            _limit_memory()
+            torch.set_num_threads(1)
+            place = _quietly(*options)
+            os.write(go, json.dumps(place).encode()[:4096])
+        finally:
+            os._exit(0)
+    os.close(go)
+    try:
+        ready, _, _ = select.select([come], [], [], PATIENCE * seconds)
+        said = os.read(come, 4096) if ready else b""
+        found = json.loads(said) if said else None
+        return found and Place(*found)
+    finally:
+        os.close(come)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _limit_memory():
+    import resource  # not on Windows
+
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,0 +1,76 @@
+"""The right answers of the solutions pages as a reader would type them into the page."""
+
+import ast
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path += [str(ROOT / "docs" / "_pyodide"), str(ROOT / "docs" / "_ext")]
+import check_here
+import in_page
+
+NUMBERS = {  # answers that are numbers; the solutions pages compute most of them
+    "01.2": "number = 1 / 5",
+    "02.2": "number = 4",
+    "03.2": "parameters, multiplications, weights = 1, 1, 2",
+    "04.2": "number = 10 + 9 + 4",
+    "05.3": "a, b, c, d = 1, 3, 3, 6",
+    "06.2": "attention, feed_forward, norms = 624, 1012, 48",
+    "07.2": "width, targets_that_count = 11, 26",
+    "08.2": "steps, evaluations, calls = 48, 3, 192",
+    "09.2": "a, b, c, d = 5, 5, 1, 5",
+    "10.2": "number = math.log(10) / 2",
+    "11.2": "again, kept = 4 * sum(range(5, 12)), 4 * (5 + 6)",
+    "12.2": "embeddings, attention, networks, norms, cache = 600, 1152, 2160, 84, 24",
+    "13.3": "a, b, c, d = math.log(8) / 2, 0, 0, math.log(8)",
+    "14.2": "a = b = 0.99**40",
+    "15.3": "tokens, vocab_size = 13, 263",
+    "16.3": "p1 = p2 = p3 = p4 = 1\nbleu = 100 * math.exp(-1)",
+    "16.6": "a, b, c, d = True, False, False, True",
+}
+HEADS = {"13.4": "from math import exp, log", "08.4": "from former_nb.base.core import eval_mode"}
+HEADS |= dict.fromkeys(("08.3", "09.4", "10.2", "13.3", "15.4", "16.3", "16.5"), "import math")
+
+
+def sources(path):
+    "The sources of a notebook's cells, each with its kind."
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        yield cell["cell_type"], "".join(cell["source"])
+
+
+def asked(page):
+    "The exercises of a page: number -> what it hands to `check`."
+    found = {}
+    for kind, source in sources(ROOT / f"nbs/{page}.ipynb"):
+        pairs = re.findall(r'`check\("(\d[\d.]+)", (.*?)\)`', source)
+        if kind == "code" and (match := check_here.EXERCISE.search(source)):
+            pairs = [match.groups()]
+        for number, expression in pairs:
+            found.setdefault(number, expression)
+    return found
+
+
+def typed(cell, name):
+    "What defines a name in a cell of the solutions, without the proofs that follow."
+    nodes = [n for n in ast.parse(cell).body if not isinstance(n, ast.Assert | ast.Expr)]
+    names = [getattr(node, "name", "") for node in nodes]
+    last = names.index(name) if name in names else len(nodes) - 1
+    return "\n".join(ast.unparse(node) for node in nodes[: last + 1])
+
+
+def right_answers():
+    "Of the sixteen lessons: number -> page, number, what it hands to `check`, lines."
+    answers = {}
+    for page in (page for page in check_here.PAGES if page >= "01"):
+        solved = [s for kind, s in sources(ROOT / f"nbs/solutions/{page}.ipynb") if kind == "code"]
+        solved = [source for source in solved if "%pip" not in source]
+        for number, expression in sorted(asked(page).items()):
+            lines = NUMBERS.get(number)
+            if lines is None:
+                cell = next(s for s in solved if expression in in_page.defined_names(s))
+                lines = typed(cell, expression)
+            head = HEADS.get(number, "")
+            answers[number] = (page, number, expression, f"{head}\n{lines}".strip())
+    return answers
