@@ -805,6 +805,42 @@ class TestTheValley:
             assert ends == pytest.approx(shown, abs=0.0001)
 
 
+# ---------------------------------------------------------------- depth
+
+
+class TestTheInductionHead:
+    def test_its_probabilities_are_those_of_pytorch(self, show, browser):
+        import json
+
+        show("induction-head")
+        recorded = json.loads((figures.HERE / "induction_head.json").read_text(encoding="utf-8"))
+        run = """
+        const data = window.figureData["induction-head"], [step, tokens, cut] = arguments;
+        const saved = data.saved.find((one) => one.step === step);
+        return readRow(readWeights(data, saved), data.width, tokens, cut).p;
+        """
+        for proof in recorded["proof"]:
+            tokens = [ord(letter) - 97 for letter in proof["row"]]
+            for cut, expected in [(False, proof["p"]), (True, proof["without"])]:
+                p = browser.execute_script(run, proof["step"], tokens, cut)
+                assert p == pytest.approx(expected, abs=1e-4)
+
+    def test_by_hand_the_bar_collapses_and_training_falls_at_once(self, show):
+        shown = show("induction-head")
+        share = lambda: float(re.search(r"gets ([\d.]+) %", shown.said)[1])
+        assert "was followed by \u201cn\u201d" in shown.said and share() > 50
+        shown.press("Cut the head of layer 1")
+        assert share() < 25 and shown.solved
+        shown.keys(" ", "button")
+        assert share() > 50 and not shown.solved
+        shown.keys(LEFT * 6)  # the first step of training
+        assert share() < 10
+        field = shown.all("input[type=text]")[0]
+        field.clear()
+        field.send_keys("abcdefgh")
+        assert "is new in this row" in shown.said
+
+
 # ---------------------------------------------------------------- 10, the model of the home page
 
 

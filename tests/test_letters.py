@@ -271,10 +271,7 @@ class Own:
         return next(element for element in found if element.text == label)
 
     def words(self):
-        script = (
-            "return [...document.querySelectorAll('.letters-words span')].map((e) => e.textContent)"
-        )
-        return self.browser.execute_script(script)
+        return self.browser.execute_script(WRITTEN)
 
     def tap(self, element):
         """Put a finger on an element and lift it."""

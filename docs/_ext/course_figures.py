@@ -291,6 +291,13 @@ def lists_script():
     return f"window.figureLists = {json.dumps(lists, ensure_ascii=False, separators=(',', ':'))};\n"
 
 
+def induction_head():
+    """The steps of two layers that `tools/induction.py` recorded, and the losses on the way."""
+    recorded = json.loads((HERE / "induction_head.json").read_text(encoding="utf-8"))
+    del recorded["proof"]  # for the tests
+    return recorded
+
+
 FIGURES = {
     "move-a-word": move_a_word,
     "share-the-row": share_the_row,
@@ -304,7 +311,9 @@ FIGURES = {
     "the-stream": the_stream,
     "the-valley": the_valley,
     "train-your-own": train_your_own,
+    "induction-head": induction_head,
 }
+PARTS = {"induction-head": ["two-layers"]}  # scripts that go before a figure's own
 
 # ---------------------------------------------------------------- files
 
@@ -319,7 +328,7 @@ ALONE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</t
 <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="figures.css">
 <style>body{{margin:1rem;font:1rem/1.65 system-ui}}*{{box-sizing:border-box}}</style>
 <script defer src="figure.js"></script><script defer src="{name}.data.js"></script>
-<script defer src="{name}.js"></script>
+{scripts}
 <main><h1>{name}</h1><div class="figure" data-figure="{name}"></div></main></html>
 """
 
@@ -338,7 +347,9 @@ def write_alone(name, folder):
         (folder / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     write_scripts(folder, [name])
     page = folder / f"{name}.html"
-    page.write_text(ALONE.format(name=name), encoding="utf-8")
+    parts = [*PARTS.get(name, []), name]
+    scripts = "".join(f'<script defer src="{part}.js"></script>' for part in parts)
+    page.write_text(ALONE.format(name=name, scripts=scripts), encoding="utf-8")
     return page
 
 
@@ -359,7 +370,8 @@ def load(app, page, template, context, doctree):
         app.add_js_file("figures/figure.js", loading_method="defer")
     for name in names:
         app.add_js_file(f"figures/{name}.data.js", loading_method="defer")
-        app.add_js_file(f"figures/{name}.js", loading_method="defer")
+        for script in [*PARTS.get(name, []), name]:
+            app.add_js_file(f"figures/{script}.js", loading_method="defer")
 
 
 def setup(app):
