@@ -47,16 +47,23 @@ def pages(tmp_path_factory):
     return {name: figures.write_alone(name, folder) for name in figures.FIGURES}
 
 
+def wait(browser, until, seconds=60):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(browser, seconds, 0.1).until(lambda _: until())
+
+
 @pytest.fixture
 def show(browser, pages):
     """Open a figure."""
 
-    def opened(name, width=1280, theme="light"):
+    def opened(name, width=1280, theme="light", address=""):
         browser.get("about:blank")
         set_screen(browser, width, theme)
         for kind in ("browser", "performance"):
             browser.get_log(kind)
-        browser.get(pages[name].as_uri())
+        browser.get(pages[name].as_uri() + address)
+        wait(browser, lambda: browser.find_elements("css selector", ".figure.moves .figure-says"))
         return Shown(browser)
 
     yield opened
@@ -144,17 +151,21 @@ def two(numbers):
 # ---------------------------------------------------------------- all figures
 
 
+PICTURE = re.compile(r"!\[[^\]]+\]\((?:\.\./)?images/(\S+)\.svg\)")
+
+
 def on_pages():
     """(figure, page, its still picture) for every figure of every notebook."""
     for path in sorted((ROOT / "nbs").rglob("*.ipynb")):
         for cell in nbformat.read(path, 4).cells:
             for name in figures.FIGURE.findall(cell.source) if cell.cell_type == "markdown" else []:
-                yield name, path.stem, re.findall(r"!\[[^\]]+\]\(images/(\S+)\.svg\)", cell.source)
+                yield name, path.stem, PICTURE.findall(cell.source)
 
 
 def test_every_figure_is_on_one_page_around_its_still_picture():
     found = [(name, pictures) for name, _, pictures in on_pages()]
-    expected = [(name, [f"figure_{name.replace('-', '_')}"]) for name in figures.FIGURES]
+    names = [*figures.FIGURES, "train-your-own"]  # the home page has this one, too
+    expected = [(name, [f"figure_{name.replace('-', '_')}"]) for name in names]
     assert sorted(found) == sorted(expected)
 
 
@@ -796,6 +807,42 @@ class TestTheValley:
             ends = [run["end"] for run in self.runs(warmup, 0.01)]
             shown = [float(number) for number in re.findall(r"\d\.\d+", line)[:3]]
             assert ends == pytest.approx(shown, abs=0.0001)
+
+
+# ---------------------------------------------------------------- depth
+
+
+class TestTheInductionHead:
+    def test_its_probabilities_are_those_of_pytorch(self, show, browser):
+        import json
+
+        show("induction-head")
+        recorded = json.loads((figures.HERE / "induction_head.json").read_text(encoding="utf-8"))
+        run = """
+        const data = window.figureData["induction-head"], [step, tokens, cut] = arguments;
+        const saved = data.saved.find((one) => one.step === step);
+        return readRow(readWeights(data, saved), data.width, tokens, cut).p;
+        """
+        for proof in recorded["proof"]:
+            tokens = [ord(letter) - 97 for letter in proof["row"]]
+            for cut, expected in [(False, proof["p"]), (True, proof["without"])]:
+                p = browser.execute_script(run, proof["step"], tokens, cut)
+                assert p == pytest.approx(expected, abs=1e-4)
+
+    def test_by_hand_the_bar_collapses_and_training_falls_at_once(self, show):
+        shown = show("induction-head")
+        share = lambda: float(re.search(r"gets ([\d.]+) %", shown.said)[1])
+        assert "was followed by \u201cn\u201d" in shown.said and share() > 50
+        shown.press("Cut the head of layer 1")
+        assert share() < 25 and shown.solved
+        shown.keys(" ", "button")
+        assert share() > 50 and not shown.solved
+        shown.keys(LEFT * 6)  # the first step of training
+        assert share() < 10
+        field = shown.all("input[type=text]")[0]
+        field.clear()
+        field.send_keys("abcdefgh")
+        assert "is new in this row" in shown.said
 
 
 # ---------------------------------------------------------------- 10, the model of the home page

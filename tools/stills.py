@@ -12,6 +12,8 @@ import tempfile
 from html import escape
 from pathlib import Path
 
+from selenium.webdriver.support.ui import WebDriverWait
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "docs" / "_ext"), str(ROOT / "tests")]
 
@@ -43,9 +45,15 @@ def rules(colors):
     return re.sub(r"var\(--fig-(\w+)\)", lambda match: colors[match[1]], text)
 
 
+def moves(browser):
+    """Whether the figure has begun."""
+    return browser.find_elements("css selector", ".figure.moves svg")
+
+
 def still(browser, page):
     """The drawing of a figure, as it begins, as an SVG of its own."""
     browser.get(page.as_uri())
+    WebDriverWait(browser, 30, 0.05).until(moves)  # the parts of one come later
     drawn, box, title, said = browser.execute_script(RECORD)
     wide, high = map(int, box.split()[2:])
     tall = high + 20  # with a margin; as wide as the lessons' drawings

@@ -9,6 +9,7 @@ import ast
 import json
 import re
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -248,6 +249,55 @@ def the_valley():
     return {"rates": rates, "runs": table, "steps": recorded["steps"], "word": recorded["word"]}
 
 
+ELEMENTS = """hydrogen helium lithium beryllium boron carbon nitrogen oxygen fluorine neon sodium
+magnesium aluminium silicon phosphorus sulfur chlorine argon potassium calcium scandium titanium
+vanadium chromium manganese iron cobalt nickel copper zinc gallium germanium arsenic selenium
+bromine krypton rubidium strontium yttrium zirconium niobium molybdenum technetium ruthenium rhodium
+palladium silver cadmium indium tin antimony tellurium iodine xenon caesium barium lanthanum cerium
+praseodymium neodymium promethium samarium europium gadolinium terbium dysprosium holmium erbium
+thulium ytterbium lutetium hafnium tantalum tungsten rhenium osmium iridium platinum gold mercury
+thallium lead bismuth polonium astatine radon francium radium actinium thorium protactinium uranium
+neptunium plutonium americium curium berkelium californium einsteinium fermium mendelevium nobelium
+lawrencium rutherfordium dubnium seaborgium bohrium hassium meitnerium darmstadtium roentgenium
+copernicium nihonium flerovium moscovium livermorium tennessine oganesson""".split()
+
+
+@cache
+def word_lists():
+    """What a model in the page can learn from: lists of words in small letters, by their names."""
+    from former_nb.data.data_sets import load_names
+    from former_nb.data.toy_data import german_number
+
+    names = list(dict.fromkeys(name.lower() for name in load_names()[0]))
+    numbers = [german_number(n) for n in range(1000)]
+    return {"names": names, "German numbers": numbers, "elements": ELEMENTS}
+
+
+def train_your_own():
+    """The run that `tools/letters.py` recorded, and how each list of words begins."""
+    recorded = json.loads((HERE / "train_your_own.json").read_text(encoding="utf-8"))
+    del recorded["link"]  # it comes with the lists, at the first use
+    lists = [
+        {"name": f"{len(words):,} {name}", "count": len(words), "sample": words[:5]}
+        for name, words in word_lists().items()
+    ]
+    return {"recorded": recorded, "lists": lists}
+
+
+def lists_script():
+    """The words of all lists and the recorded model, as a classic script."""
+    recorded = json.loads((HERE / "train_your_own.json").read_text(encoding="utf-8"))
+    lists = {"words": list(word_lists().values()), "link": recorded["link"]}
+    return f"window.figureLists = {json.dumps(lists, ensure_ascii=False, separators=(',', ':'))};\n"
+
+
+def induction_head():
+    """The steps of two layers that `tools/induction.py` recorded, and the losses on the way."""
+    recorded = json.loads((HERE / "induction_head.json").read_text(encoding="utf-8"))
+    del recorded["proof"]  # for the tests
+    return recorded
+
+
 FIGURES = {
     "move-a-word": move_a_word,
     "share-the-row": share_the_row,
@@ -260,7 +310,10 @@ FIGURES = {
     "clock-hands": clock_hands,
     "the-stream": the_stream,
     "the-valley": the_valley,
+    "train-your-own": train_your_own,
+    "induction-head": induction_head,
 }
+PARTS = {"induction-head": ["two-layers"]}  # scripts that go before a figure's own
 
 # ---------------------------------------------------------------- files
 
@@ -275,18 +328,28 @@ ALONE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</t
 <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="figures.css">
 <style>body{{margin:1rem;font:1rem/1.65 system-ui}}*{{box-sizing:border-box}}</style>
 <script defer src="figure.js"></script><script defer src="{name}.data.js"></script>
-<script defer src="{name}.js"></script>
+{scripts}
 <main><h1>{name}</h1><div class="figure" data-figure="{name}"></div></main></html>
 """
+
+
+def write_scripts(folder, names):
+    """The data of these figures, beside their scripts."""
+    for name in names:
+        (folder / f"{name}.data.js").write_text(data_script(name), encoding="utf-8")
+    if "train-your-own" in names:
+        (folder / "train-your-own.lists.js").write_text(lists_script(), encoding="utf-8")
 
 
 def write_alone(name, folder):
     """A page with one figure and nothing else, for tests and for still pictures."""
     for path in STATIC.iterdir():
         (folder / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
-    (folder / f"{name}.data.js").write_text(data_script(name), encoding="utf-8")
+    write_scripts(folder, [name])
     page = folder / f"{name}.html"
-    page.write_text(ALONE.format(name=name), encoding="utf-8")
+    parts = [*PARTS.get(name, []), name]
+    scripts = "".join(f'<script defer src="{part}.js"></script>' for part in parts)
+    page.write_text(ALONE.format(name=name, scripts=scripts), encoding="utf-8")
     return page
 
 
@@ -296,8 +359,7 @@ def write_data(app):
         return
     folder = Path(app.outdir) / "_static" / "figures"
     folder.mkdir(parents=True, exist_ok=True)
-    for name in FIGURES:
-        (folder / f"{name}.data.js").write_text(data_script(name), encoding="utf-8")
+    write_scripts(folder, FIGURES)
 
 
 def load(app, page, template, context, doctree):
@@ -308,7 +370,8 @@ def load(app, page, template, context, doctree):
         app.add_js_file("figures/figure.js", loading_method="defer")
     for name in names:
         app.add_js_file(f"figures/{name}.data.js", loading_method="defer")
-        app.add_js_file(f"figures/{name}.js", loading_method="defer")
+        for script in [*PARTS.get(name, []), name]:
+            app.add_js_file(f"figures/{script}.js", loading_method="defer")
 
 
 def setup(app):

@@ -32,6 +32,8 @@
           make("div", { class: "figure-side" }, this.controls, this.status)));
     }
 
+    make = make; // an element of the page, for what a figure adds below its body
+
     // ---------------------------------------------------------- the drawing
 
     add(tag, attributes = {}, text = "", parent = this.svg) { // an element of the drawing
@@ -137,7 +139,8 @@
 
     say(sentence, solved = false) {
       this.box.classList.toggle("solved", solved);
-      this.status.textContent = (solved ? "✓ Found. " : "") + sentence;
+      const text = (solved ? "✓ Found. " : "") + sentence;
+      if (this.status.textContent !== text) this.status.textContent = text; // or it's read out again
     }
   }
 
