@@ -523,6 +523,13 @@ def FeedForward(answer, right, draw):
         "that's post-norm; the norm stands on the branch, before attention",
     ),
     (
+        "x = x + self.dropout(self.attention(self.norm_attention(x), mask, is_causal, attend))\n"
+        "        return x + self.dropout(self.ff(self.norm_ff(x)))",
+        "x = self.norm_attention(x + self.dropout(self.attention(x, mask, is_causal, attend)))\n"
+        "        return self.norm_ff(x + self.dropout(self.ff(x)))",
+        "that's post-norm; each norm stands on its branch, before attention and before the network",
+    ),
+    (
         "x = x + self.dropout(self.attention(self.norm_attention(x), mask, is_causal, attend))",
         "x = self.norm_attention(x)\n"
         "        x = x + self.dropout(self.attention(x, mask, is_causal, attend))",

@@ -399,6 +399,11 @@ def _shrunk(answer, right):
     (
         '"mlp.gate_proj": "ff.w_gate"',
         '"mlp.gate_proj": "ff.w_in"',
+        "gate_proj is w_gate",
+    ),
+    (
+        '"mlp.gate_proj": "ff.w_gate",\n    "mlp.up_proj": "ff.w_in"',
+        '"mlp.gate_proj": "ff.w_in",\n    "mlp.up_proj": "ff.w_gate"',
         "gate_proj is w_gate, and up_proj is w_in",
     ),
     ('c["num_key_value_heads"]', "h", "the number of heads of keys is num_key_value_heads"),
