@@ -610,7 +610,7 @@ def test_pages_are_described_and_listed():
     glossary = (ROOT / "nbs/glossary.md").read_text(encoding="utf-8")
     places = course_search.term_names(glossary).values()
     assert sorted(named) == sorted(name for names in places for name in names)
-    assert len(gzip.compress(words)) < 520_000 and not (SITE / "searchindex.js").exists()
+    assert len(gzip.compress(words)) < 550_000 and not (SITE / "searchindex.js").exists()
 
 
 @in_browser[1]
@@ -622,8 +622,7 @@ def test_pages_show_where_they_stand_and_answer_their_predictions():
         assert sidebar.count('aria-current="page"') == 1
         if page != "index.html":  # its part is open
             assert "open" in sidebar.split('aria-current="page"')[0].rpartition("<details")[2][:6]
-        lesson = re.match(r"\d\d_", page) and page[:2] != "00"
-        assert (f"transformer_{page[:2]}.svg" in markup) == bool(lesson), page
+        assert f"transformer_{page[:2]}.svg" not in markup, page  # too narrow there to be read
         cells = nbformat.read(path, as_version=4).cells
         asked = [ext.PREDICT.findall(cell.source) for cell in cells if cell.cell_type == "markdown"]
         asked = [] if page.startswith("solutions/") else sum(asked, [])

@@ -5,7 +5,7 @@
 Cells marked `#| hide` are left out. Links that are relative to nbs/ are rewritten for the root.
 Badges stand below the title, and not on the site: no page of it asks another server for a picture.
 Where the site has a live model, README.md has a picture of one that moves, and where the site goes
-on to its first lesson, README.md leads to the site.
+on to its first lesson, README.md leads to the site. A cell with a figure that moves is left out.
 """
 
 import argparse
@@ -85,7 +85,8 @@ def cell_markdown(cell, n):
     "One cell as a list of Markdown blocks."
     source = joined(cell["source"])
     if cell["cell_type"] == "markdown":
-        return [from_root(source.strip())]
+        moves = '<div class="figure"' in source  # on the site alone
+        return [] if moves else [from_root(source.strip())]
     directives = dict(re.findall(r"^#\|\s*([\w-]+):?[ \t]*(.*)$", source, re.M))
     if cell["cell_type"] != "code" or "hide" in directives or directives.get("include") == "false":
         return []

@@ -470,10 +470,10 @@ def place_in(
     seconds: float = SECONDS,  # of the processor, after which no further edit is tried
 ) -> Place | None:  # None if no small edit was found in time
     "The first small edit that makes a definition right, as a place."
-    end = time.thread_time() + seconds
+    end = time.process_time() + seconds
     edits = islice(small_edits(tree, right), most)
     for edit in edits:
-        if time.thread_time() > end:
+        if time.process_time() > end:
             return None
         if not is_right(tree):
             continue
@@ -501,7 +501,7 @@ def _another(edits, edit, tree, is_right, end):
         if other.old is None or other.old in within or edit.old in ast.walk(other.old):
             continue
         tried += 1
-        if time.thread_time() > end:
+        if time.process_time() > end:
             return False
         if is_right(tree):
             return True
