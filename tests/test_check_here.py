@@ -446,6 +446,7 @@ def test_the_readers_file_is_checked_counted_and_downloaded(page, width):
     )
     in_file(page, ".check-bar button:last-of-type").click()
     assert page.execute_script("return window.named") == "mine.py"
+    ui = pytest.importorskip("selenium.webdriver.support.ui")
     saved = ui.WebDriverWait(page, 60).until(lambda _: page.execute_script("return window.saved"))
     assert saved == head + WEIGHTS  # a blob gives its text when it likes
     page.refresh()
