@@ -2,8 +2,19 @@
 
 import ast
 from pathlib import Path
+from threading import Lock
 
-__all__ = ["parse_source", "name_line"]
+__all__ = ["parse", "parse_source", "name_line"]
+
+_PARSING = Lock()
+
+
+def parse(
+    text: str,  # of a Python file
+) -> ast.Module:
+    "`ast.parse` for threads: two at once may end in a SystemError (CPython's issue 106905)."
+    with _PARSING:
+        return ast.parse(text)
 
 
 def parse_source(
@@ -20,7 +31,7 @@ def parse_source(
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"{path.name} cannot be read: {reason}") from None
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
         compile(text, str(path), "exec")
     except SyntaxError as error:
         place = name_line(path, text, error.lineno) if error.lineno else path.name

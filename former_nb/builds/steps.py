@@ -26,6 +26,7 @@ import torch
 from torch import nn
 
 from ..base.exercises import MistakeError, clean_message, diagnose, usual_mistake
+from ..base.source import parse
 from .search import EDITS, find_place
 
 __all__ = [
@@ -191,7 +192,7 @@ def defined_names(
 ) -> set[str]:  # of functions, classes, variables and imports, at the top of a file
     "What a file defines. A definition of three dots is still open, and isn't counted."
     names = set()
-    for node in ast.parse(source).body:
+    for node in parse(source).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             names |= {node.name} - {node.name if is_open(node) else ""}
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
