@@ -10,13 +10,15 @@ place, not the edit: a place sends a reader back to think.
 import ast
 import contextlib
 import copy
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-__all__ = ["EDITS", "Place", "Edit", "small_edits", "find_place", "place_in"]
+__all__ = ["EDITS", "Place", "Edit", "RunawayError", "traced"]
+__all__ += ["small_edits", "find_place", "place_in"]
 
 EDITS = 3000  # of one definition that are tried; a number, so that a verdict is the same twice
 SECONDS = 6.0  # of the processor, after which no further edit is tried, whatever an answer does
@@ -304,7 +306,8 @@ def _put(parent, field, index, new):
 
 def _edits_of_expressions(tree, right) -> Iterator[Edit]:
     words = _words(tree, right)
-    wanted, now = _bag(right), _bag(tree)
+    wanted = _bag(right)
+    now = _bag(tree)
 
     def price(old, new):
         change = _bag(new)
@@ -429,6 +432,23 @@ def small_edits(
         before.swap()
 
 
+class RunawayError(BaseException):
+    "An edited answer that does not come to an end, or that makes something enormous."
+
+
+@contextlib.contextmanager
+def traced(
+    begin: Callable,  # is told of each call, as by `sys.settrace`
+):
+    "Look at what runs inside, and leave whatever looked at it before."
+    before = sys.gettrace()
+    sys.settrace(begin)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
 class Place(NamedTuple):
     "Where an edit makes a definition right."
 
@@ -455,10 +475,11 @@ def find_place(
                 return node
         return None
 
-    tree, wanted = definition(source), definition(right)
-    if tree is None or wanted is None:
+    tree = definition(source)
+    solution = definition(right)
+    if tree is None or solution is None:
         return None
-    return place_in(tree, source.splitlines(), wanted, is_right, most)
+    return place_in(tree, source.splitlines(), solution, is_right, most)
 
 
 def place_in(

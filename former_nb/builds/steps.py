@@ -12,7 +12,6 @@ import contextlib
 import functools
 import inspect
 import math
-import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -27,7 +26,8 @@ from torch import nn
 
 from ..base.exercises import MistakeError, clean_message, diagnose, usual_mistake
 from ..base.source import parse
-from .search import EDITS, find_place
+from .edits import load_source
+from .search import EDITS, RunawayError, find_place, traced
 
 __all__ = [
     "RIGHT_FILE",
@@ -171,13 +171,6 @@ def right_source() -> str:
     return RIGHT_FILE.read_text(encoding="utf-8")
 
 
-def _module(source, name):
-    "Source as a module of its own, that nobody can import."
-    module = ModuleType(name)
-    exec(compile(source, name, "exec"), module.__dict__)
-    return module
-
-
 def is_open(
     node: ast.AST,  # of a function or class
 ) -> bool:
@@ -208,7 +201,7 @@ def right_module() -> ModuleType:
 
     A reader may hand on what is left out, and the parts that a step is given have to understand it.
     """
-    module = _module(right_source(), "right_file")
+    module = load_source(right_source(), "right_file")
     for part in vars(module).values():
         if isinstance(part, type) and issubclass(part, nn.Module):
             own = vars(part).get("forward")
@@ -264,7 +257,7 @@ def edited_module(
             before = before.replace(mistake.old, mistake.new)
         else:
             raise ValueError(f"{name}: expected {mistake.old!r} once")
-    return _module(before + text + behind, "edited_file")
+    return load_source(before + text + behind, "edited_file")
 
 
 # ---------------------------------------------------------------- answers
@@ -395,25 +388,21 @@ LINES = 100_000  # that an edited definition may run before it is taken for endl
 
 @contextlib.contextmanager
 def _ending(file):
-    "Raise `RuntimeError` in a file's lines when they go on for too long."
+    "Raise `RunawayError` in a file's lines when they go on for too long."
     left = LINES
 
     def count(frame, event, _):
         nonlocal left
         left -= 1
         if left < 0:
-            raise RuntimeError("this edit does not end")
+            raise RunawayError
         return count
 
     def begin(frame, event, _):
         return count if frame.f_code.co_filename == file else None
 
-    before = sys.gettrace()
-    sys.settrace(begin)
-    try:
+    with traced(begin):
         yield
-    finally:
-        sys.settrace(before)
 
 
 def _look_for(module, name, most):
@@ -435,7 +424,7 @@ def _look_for(module, name, most):
                 answers = _answers(chosen.cases, space[chosen.definition], right_module())
                 pairs = zip_longest(answers, wanted)
                 return all(b is not None and _same_answer(a, b) for a, b in pairs)
-        except Exception:  # noqa: BLE001, most edits make no sense
+        except (Exception, RunawayError):  # noqa: BLE001, most edits make no sense
             return False
 
     with warnings.catch_warnings():
@@ -512,8 +501,8 @@ def _difference(value, wanted):
         if len(value) != len(wanted):
             parts = f"expected {len(wanted)} parts, got {len(value)}"
             if all(isinstance(part, (int, str)) for part in [*wanted, *value]):
-                asked, came = clean_message(repr(wanted), 60), clean_message(repr(value), 60)
-                parts = f"expected {asked}, got {came}"
+                came = clean_message(repr(value), 60)
+                parts = f"expected {clean_message(repr(wanted), 60)}, got {came}"
             return parts
         for number, (a, b) in enumerate(zip(value, wanted), start=1):
             if not equal(a, b):

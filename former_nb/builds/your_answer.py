@@ -23,9 +23,9 @@ from typing import Any
 import torch
 
 from ..base.exercises import COMPARED, as_number
-from .search import Place, place_in
+from .search import Place, RunawayError, place_in, traced
 
-__all__ = ["RunawayError", "readers_source", "find_mistake"]
+__all__ = ["readers_source", "find_mistake"]
 
 EDITS = 1500  # that are tried; a number, so that a verdict is the same twice
 SECONDS = 3.0  # of the processor, after which the search ends
@@ -35,10 +35,6 @@ LARGEST = 1_000_000  # elements of what an edited answer may keep
 MEMORY = 8 * 2**30  # bytes of data that the copy of the process may have
 SEEDS = (0, 1000, 2000)  # added to those of the judge; an edit must be right for all of them
 EDITED = "<edited answer>"  # what Python calls the edited source
-
-
-class RunawayError(BaseException):
-    "An edited answer that does not come to an end, or that makes something enormous."
 
 
 # ---------------------------------------------------------------- the reader's source
@@ -118,12 +114,8 @@ def _bounded(of_reader):
             return count(frame, event, _) or count
         return None
 
-    before = sys.gettrace()
-    sys.settrace(begin)
-    try:
+    with traced(begin):
         yield
-    finally:
-        sys.settrace(before)
 
 
 def _elements(value):
