@@ -1122,9 +1122,19 @@ class TestPages:
     def test_the_home_page_and_the_line_go_on_where_the_reader_stopped(self, browser, site, base):
         start = site if base == "http" else SITE.resolve().as_uri() + "/"
         link = lambda: browser.find_elements("css selector", ".go-on a")
+
+        def open_home(beginning=None):
+            "Once more where what was stored has not reached the page's process yet."
+            for _ in range(20):
+                browser.get(start + "index.html")
+                said = "".join(a.text for a in link())
+                fits = said.startswith(beginning) if beginning else not said
+                if fits:
+                    return
+
         browser.get(start + "index.html")
         browser.execute_script("localStorage.clear()")
-        browser.get(start + "index.html")
+        open_home()
         assert not link()
         browser.get(start + "04_masks.html")
         heading = "[...document.querySelectorAll('article h2')][2]"
@@ -1132,7 +1142,7 @@ class TestPages:
         place = browser.execute_script(f"return {heading}.parentElement.id")
         kept = "return JSON.parse(localStorage.getItem('former_nb stopped'))"
         with before_scripts(browser, SHIFTS):
-            browser.get(start + "index.html")
+            open_home("Go on with 04")
             stopped = browser.execute_script(kept)
             assert stopped[:2] == ["04_masks.html", place] and stopped[2]
             assert link()[0].text == "Go on with 04 \u00b7 Masks"
@@ -1141,13 +1151,13 @@ class TestPages:
         [stop] = browser.find_elements("css selector", ".path .next a")
         assert stop.get_property("href").endswith(f"04_masks.html#{place}")
         browser.execute_script("localStorage.setItem('former_nb 04_masks.html', 'read')")
-        browser.get(start + "index.html")
+        open_home("Go on with 05")
         assert link()[0].text.startswith("Go on with 05")
         # what storage holds is never an address
         bad = "localStorage.setItem('former_nb stopped', arguments[0])"
         for value in ('["javascript:alert(1)", "", ""]', "{", '["deeper/04_flash.html"]'):
             browser.execute_script(bad, value)
-            browser.get(start + "index.html")
+            open_home()
             assert not link()
         browser.execute_script("localStorage.clear()")
 
