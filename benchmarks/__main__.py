@@ -3,6 +3,7 @@
 python -m benchmarks                        every workload: some ten minutes on a CPU
 python -m benchmarks attention/512 generate   those whose names begin so
 python -m benchmarks --threads 1 2          all of it with one thread, then with two
+python -m benchmarks --profile write        where the time of each contender goes
 python -m benchmarks --table                what was measured, as a table in Markdown
 python -m benchmarks --readme               write what README.md shows of it into nbs/index.ipynb
 
@@ -33,7 +34,7 @@ import former_nb
 from former_nb.base.core import pick_device, set_seed
 from former_nb.training.speed import Limits, interleave, measure_limits, seconds
 
-from . import chart, peers, start, timing
+from . import chart, peers, profile, start, timing
 from .workloads import WORKLOADS
 
 RESULTS = Path(__file__).parent / "results"
@@ -157,6 +158,7 @@ def parse(argv):
     p.add_argument("--list", action="store_true", help="print the names and stop")
     p.add_argument("--table", action="store_true", help="print what was measured and stop")
     p.add_argument("--readme", action="store_true", help="write README's table and stop")
+    p.add_argument("--profile", action="store_true", help="print where the time goes and stop")
     p.add_argument("--memory", action="store_true", help="and peak memory of all: slow")
     p.add_argument(
         "--seconds", type=float, default=3.0,
@@ -185,6 +187,8 @@ def main(argv=None):
         sys.exit(0 if args.list else f"names: none begins with {args.names}; above is the list")
     if args.peak:
         return print_peak(*args.peak, args.threads[0])
+    if args.profile:
+        return print_profiles(chosen, args.threads[0])
     for n in args.threads:
         torch.set_num_threads(n)
         os.environ["OMP_NUM_THREADS"] = str(n)  # of the processes that we start
@@ -202,6 +206,18 @@ def write_readme(several, index=INDEX):
     text = json.dumps(page, indent=1, ensure_ascii=False) + "\n"
     index.write_text(text, encoding="utf-8", newline="\n")
     print(f"{index.name} has the table; python tools/readme.py writes README.md")
+
+
+def print_profiles(chosen, threads):
+    "Where the time of every contender goes."
+    torch.set_num_threads(threads)
+    device = pick_device()
+    for name in chosen:
+        if name in start.NAMES:
+            continue  # processes of their own
+        set_seed(0)
+        for who, run in peers.that_run(WORKLOADS[name](device).runs).items():
+            print(profile.say(name, who, profile.shares(run, device)), flush=True)
 
 
 def print_peak(name, who, threads):

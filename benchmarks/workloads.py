@@ -165,13 +165,19 @@ def as_fit(model, inputs, targets):
     return call(model, inputs), targets
 
 
-def steps(models: dict, batches, device, dtype=torch.float32) -> dict:
-    "Training steps of models by name, each with what calls it and, if it has them, own batches."
+def steps(models: dict, batches, device, dtype=torch.float32, compiled=False) -> dict:
+    """Training steps of models by name, each with what calls it and, if it has them, own batches.
+
+    `compiled` lets `torch.compile` build the kernels of all, ours and theirs.
+    """
     found = {}
     for name, (model, logits, *own) in peers.available(models).items():
         how = peers.cross_entropy, peers.call_with(logits)
         if name == "ours":
             how = token_loss, as_fit
+        if compiled:
+            torch._dynamo.reset()  # no kernel of another contender counts as a second shape
+            model = torch.compile(model)
         found[name] = training_step(model, *(own or [batches]), *how, dtype, device)
     return found
 
@@ -185,8 +191,11 @@ def weights_of(*parts) -> int:
     return sum(p.numel() for part in parts for p in part.parameters())
 
 
-@workload("train_generator", *product(SIZES, ("float32", "bfloat16")))
-def train_generator(size, precision, device):
+PRECISIONS = "float32", "bfloat16"
+
+
+@workload("train_generator", *product(SIZES, PRECISIONS))
+def train_generator(size, precision, device, compiled=False):
     c = TransformerConfig(65, dropout=0.0, **SIZES[size])
     B, T = (16, 256) if device.type == "cpu" else (256, 256)
     B = max(1, B // (4 if size == "10.8M" else 1))
@@ -201,7 +210,7 @@ def train_generator(size, precision, device):
     }
     weights, pairs = weights_of(ours.stack) + 65 * c.d_model, c.n_layers * B * T * T // 2
     dtype = getattr(torch, precision)
-    runs = steps(models, [(tokens, tokens.roll(-1, 1))], device, dtype)
+    runs = steps(models, [(tokens, tokens.roll(-1, 1))], device, dtype, compiled)
     return Work(runs, step_flops(weights, B * T, pairs, c.d_model), dtype=dtype)
 
 
@@ -216,7 +225,7 @@ def ragged(texts, most, vocab_size, n):
 
 
 @workload("train_classifier")
-def train_classifier(device):
+def train_classifier(device, compiled=False):
     "Four batches of reviews; ours are bucketed by length, a peer's are as they come."
     c = TransformerConfig(8000, 256, 128, 4, 4, 512, dropout=0.0)
     texts = [text for text, _ in load_reviews()[0]["train"]]
@@ -241,7 +250,7 @@ def train_classifier(device):
     lengths = [len(row) for row, _ in rows]
     pairs = c.n_layers * sum(n * n for n in lengths)
     flops = step_flops(weights_of(ours.stack), sum(lengths), pairs, c.d_model)
-    return Work(steps(models, mixed, device), flops)
+    return Work(steps(models, mixed, device, compiled=compiled), flops)
 
 
 def captions(n, vocab_size):
@@ -271,7 +280,7 @@ def translator_batches(kind):
 
 
 @workload("train_translator", ("buckets",), ("unsorted",))
-def train_translator(kind, device):
+def train_translator(kind, device, compiled=False):
     batches, ours, c = translator_batches(kind), EncoderDecoder.from_config(TRANSLATOR), TRANSLATOR
 
     def theirs(m, x):
@@ -281,6 +290,7 @@ def train_translator(kind, device):
         "ours": lambda: (ours, call),
         "nn.Transformer": lambda: (peers.TorchTranslator(c), call),
         "Hugging Face BART": lambda: (peers.bart(c), theirs),
+        "Hugging Face Marian": lambda: (peers.marian(c), theirs),
     }
     read, write = (
         torch.cat([(x[side] != PAD).sum(1) for x, _ in batches]).tolist() for side in (0, 1)
@@ -294,7 +304,24 @@ def train_translator(kind, device):
     def place(x, targets):
         return (tuple(t.to(device) for t in x), targets.to(device))
 
-    return Work(steps(models, [place(*batch) for batch in batches], device), flops)
+    placed = [place(*batch) for batch in batches]
+    return Work(steps(models, placed, device, compiled=compiled), flops)
+
+
+@workload("compiled_generator", *product(SIZES, PRECISIONS))
+def compiled_generator(size, precision, device):
+    "All contenders of `train_generator` behind `torch.compile`."
+    return train_generator(size, precision, device, compiled=True)
+
+
+@workload("compiled_classifier")
+def compiled_classifier(device):
+    return train_classifier(device, compiled=True)
+
+
+@workload("compiled_translator", ("buckets",))
+def compiled_translator(kind, device):
+    return train_translator(kind, device, compiled=True)
 
 
 @workload("write", *product(SIZES, (1, 16)))
@@ -340,11 +367,12 @@ def translation(num_beams, device, n=32):
         how = dict(eos_token_ids=None, cache=cache, suppress_tokens=never)
         return [found[0][0] for found in beam_search(decode, starts, num_beams, n, **how)]
 
-    def theirs():
-        model = peers.endless(peers.bart(TRANSLATOR).to(device).eval())
+    def theirs(make):
+        model = peers.endless(make(TRANSLATOR).to(device).eval())
         how = dict(do_sample=False, num_beams=num_beams, max_new_tokens=n)
         how |= dict(attention_mask=(src != PAD).long())
         return peers.no_grad(lambda: model.generate(src, **how))
 
+    makers = {"Hugging Face BART": peers.bart, "Hugging Face Marian": peers.marian}
     runs = {"ours": peers.no_grad(search)}
-    return Work(runs | peers.available({"Hugging Face BART": theirs}))
+    return Work(runs | peers.available({k: partial(theirs, make) for k, make in makers.items()}))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import benchmarks.__main__ as command
-from benchmarks import chart, growth, peers, start, timing, workloads
+from benchmarks import chart, growth, peers, profile, start, timing, workloads
 from benchmarks.__main__ import main
 from former_nb.data.data_sets import load_translations
 from former_nb.data.text import PAD
@@ -274,3 +274,35 @@ def test_energy_is_read_where_the_machine_counts_it(tmp_path):
     assert timing.read_joules(cpu, tmp_path) == 2
     assert timing.joules(run, cpu, 0.0, tmp_path) == 2.5
     assert timing.joules(lambda: counter.write_text("0"), cpu, 0.0, tmp_path) is None
+
+
+def test_a_profile_gives_each_kind_of_operation_its_share():
+    assert profile.kind_of("aten::addmm") == "matrix products"
+    assert profile.kind_of("aten::native_layer_norm_backward") == "norms"
+    assert profile.kind_of("aten::_softmax") == "softmax and loss"
+    assert profile.kind_of("aten::_scaled_dot_product_flash_attention_for_cpu") == "attention"
+    assert profile.kind_of("aten::unheard_of") == "other operations"
+    a, b = torch.randn(300, 300), torch.randn(300, 300)
+    found = profile.shares(lambda: a @ b, CPU)
+    assert sum(found.values()) == pytest.approx(1)
+    assert next(iter(found)) == "matrix products"  # 54 million operations beside a few calls
+    assert "matrix products" in profile.say("work", "ours", found)
+
+
+def test_a_compiled_contender_takes_the_same_step():
+    def losses(compiled):
+        torch.manual_seed(0)
+        model, tokens = torch.nn.Embedding(7, 7), torch.arange(6)[None]
+        seen = []
+
+        def logits(model, x):
+            seen.append(model(x))
+            return seen[-1]
+
+        models = {"theirs": lambda: (model, logits)}
+        step = workloads.steps(models, [(tokens, tokens)], CPU, compiled=compiled)["theirs"]
+        step(), step()
+        return seen
+
+    for plain, compiled in zip(losses(False), losses(True)):
+        torch.testing.assert_close(plain, compiled)
