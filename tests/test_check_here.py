@@ -338,6 +338,57 @@ def test_an_answer_of_numbers_has_a_field_for_each(page):
     assert [field.get_property("value") for field in kept] == ["48", "3", "64 * 3"]
 
 
+def counted(page):
+    "What the line above the first exercise says."
+    return page.find_element("css selector", ".check-count").text
+
+
+def test_verdicts_are_kept_over_a_reload_and_counted(page):
+    assert counted(page).startswith("0 of 5 right on this page: 01.1 open 01.2 open")
+    assert press(page, RIGHT) == "01.1 is right."
+    assert press(page, "1 / 4", "01.2").startswith("01.2, not yet: you left the word")
+    page.refresh()
+    assert of(page, ".check-said").text == "01.1 is right."
+    assert "right" in of(page, ".check-said").get_attribute("class").split()
+    assert of(page, ".check-said", "01.2").text.startswith("01.2, not yet: you left the word")
+    of(page, ".check-hints button", "01.2").click()  # its hints, too
+    assert "Are the five scores" in of(page, ".check-hints p", "01.2").text
+    assert counted(page).startswith("1 of 5 right on this page: 01.1 right 01.2 open")
+    link = page.find_element("css selector", ".check-count a")
+    assert link.get_attribute("href").endswith("#answer-01-1")
+    write(page, RIGHT + "\n# and more")  # of this answer nothing is known
+    assert counted(page).startswith("0 of 5")
+    page.refresh()
+    assert of(page, ".check-said").text == ""
+    press(page, RIGHT)
+    again = [b for b in page.find_elements("css selector", ".check-bar button")
+             if b.text == "Start again"]  # fmt: skip
+    again[0].click()
+    page.refresh()
+    assert counted(page).startswith("0 of 5") and of(page, ".check-said").text == ""
+
+
+def test_a_verdict_on_another_exercise_of_this_number_is_not_shown(page, browser):
+    press(page, RIGHT)
+    browser.execute_script(
+        "const kept = JSON.parse(localStorage['former_nb 01.1 verdict']);"
+        "localStorage['former_nb 01.1 verdict'] = JSON.stringify({ ...kept, judge: 'before' });"
+        "localStorage['former_nb 01.2 verdict'] = 'no JSON';"
+    )
+    page.refresh()
+    assert of(page, ".check-said").text == "" == of(page, ".check-said", "01.2").text
+    assert counted(page).startswith("0 of 5")
+
+
+def test_another_judge_gives_an_exercise_another_digest():
+    now = check_here.judge_digest("01.1", "f", "...")
+    assert now == check_here.judge_digest("01.1", "f", "...")
+    assert now != check_here.judge_digest("01.2", "f", "...")
+    assert now != check_here.judge_digest("01.1", "f", "... # other")
+    with pytest.raises(ValueError, match=r"no judge of 01\.99"):
+        check_here.judge_digest("01.99", "f", "...")
+
+
 def test_an_answer_that_trains_is_judged_in_the_page(page):
     assert press(page, TRAIN, "08.1") == "08.1 is right."
     said = press(page, TRAIN.replace("        optimizer.zero_grad()\n", ""), "08.1")

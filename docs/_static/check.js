@@ -130,6 +130,50 @@
     },
   };
 
+  // ------------------------------------------------------------ verdicts
+
+  // The last verdict on an exercise, kept with the answer that it is about. It holds as long as the
+  // answer and the exercise with its judge are the same.
+  const verdicts = {
+    kept: new Map(), // where the browser keeps nothing, until the page is left
+    key: (number) => `former_nb ${number} verdict`,
+    read({ number, judge }, source) {
+      let found = this.kept.get(number);
+      try {
+        found ??= JSON.parse(storage.read(this.key(number)));
+      } catch {
+        return null; // somebody else's text
+      }
+      const holds = found?.judge === judge && found.source === source;
+      return holds && typeof found.sentence === "string" ? found : null;
+    },
+    write({ number, judge }, source, { right, sentence, hints }) {
+      const found = { judge, source, right: Boolean(right), sentence, hints };
+      this.kept.set(number, found);
+      storage.write(this.key(number), JSON.stringify(found));
+    },
+    forget(number) {
+      this.kept.delete(number);
+      storage.write(this.key(number), null);
+    },
+  };
+
+  const counted = []; // of each exercise of the page: its number, its block, whether it is right
+
+  // Above the first exercise: which of the page's are right, each a link.
+  function showCounted() {
+    const line = document.querySelector(".check-count");
+    if (!line) return;
+    const right = counted.filter((one) => one.isRight()).length;
+    line.replaceChildren(`${right} of ${counted.length} right on this page:`);
+    for (const { number, block, isRight } of counted) {
+      const link = document.createElement("a");
+      link.href = `#${block.id}`;
+      link.textContent = `${number} ${isRight() ? "right" : "open"}`;
+      line.append(" ", link);
+    }
+  }
+
   // ------------------------------------------------------------ a block
 
   const add = (parent, tag, attributes = {}, text = "") => {
@@ -247,6 +291,7 @@
     }
     block.setAttribute("role", "group");
     block.setAttribute("aria-label", `Check ${number} here`);
+    block.id = `answer-${number.replace(".", "-")}`;
     const names = numbersOf(starter);
     const editor = names ? numberFields(block, number, names, id) : codeEditor(block, number, id);
     const bar = add(block, "div", { class: "check-bar" });
@@ -275,17 +320,24 @@
     editor.value = storage.read(key) ?? starter;
     note.textContent = storage.works ? idle : "This browser keeps nothing: copy your answer before you leave.";
     show(false);
+    let asked = ""; // the answer that is being judged
 
     function tellVerdict(verdict) {
+      if (verdict.sentence && !verdict.stopped) verdicts.write(block.dataset, asked, verdict);
+      showCounted();
       show(false);
       note.textContent = "";
-      said.classList.add(verdict.right ? "right" : "wrong");
-      said.textContent = verdict.stopped ?? verdict.sentence;
+      showVerdict(verdict);
       if (verdict.right && !names && fileStarter) {
         note.textContent = file.gather(number, editor.value, expression, called, fileStarter);
       }
       output.textContent = verdict.output ?? "";
       if (verdict.cut) output.textContent += "\n… the rest is cut.";
+    }
+
+    function showVerdict(verdict) {
+      said.classList.add(verdict.right ? "right" : "wrong");
+      said.textContent = verdict.stopped ?? verdict.sentence;
       const given = verdict.right ? [] : verdict.hints ?? [];
       const offer = (step) => {
         if (step >= given.length) return;
@@ -312,7 +364,8 @@
       }
       show(true);
       said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
-      ask({ page, number, expression, source: editor.value }, {
+      asked = editor.value;
+      ask({ page, number, expression, source: asked }, {
         progress(loaded, total) {
           progress.hidden = false;
           progress.max = total;
@@ -336,10 +389,18 @@
     again.onclick = () => {
       editor.value = starter;
       storage.write(key, null);
+      verdicts.forget(number);
+      showCounted();
       clear();
       editor.focus();
     };
-    editor.listen(() => storage.write(key, editor.value), check);
+    editor.listen(() => {
+      storage.write(key, editor.value);
+      showCounted();
+    }, check);
+    const last = verdicts.read(block.dataset, editor.value);
+    if (last) showVerdict(last);
+    counted.push({ number, block, isRight: () => verdicts.read(block.dataset, editor.value)?.right ?? false });
   }
 
   // ------------------------------------------------------------ the block of the file
@@ -446,5 +507,11 @@
   }
 
   document.querySelectorAll(".check-here").forEach(build);
+  if (counted.length) {
+    const line = document.createElement("p");
+    line.className = "check-count";
+    counted[0].block.before(line);
+    showCounted();
+  }
   document.querySelectorAll(".check-file").forEach(buildFile);
 })();
