@@ -80,7 +80,7 @@ window.courseAddress = (() => {
     button.addEventListener("click", async () => {
       flush();
       const text = tell();
-      say(await copy(text) ? "Copied: it opens what you see." : text);
+      say(await copy(text) ? "Copied: it opens what you see." : `Copy it here: ${text}`);
       soon = setTimeout(say, 4000, "");
     });
     line.append(button, note);
