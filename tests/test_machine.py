@@ -30,7 +30,8 @@ PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><meta charset="utf
 <script src="figures/address.js"></script><script defer src="live.js"></script>
 <body><main><h1>Inside</h1><div class="live" data-model="names">
 <script type="application/json">{recorded}</script></div>
-<span class="map"><object type="image/svg+xml" data="transformer.svg" title="The map"></object></span></main></body></html>
+<span class="map"><object type="image/svg+xml" data="transformer.svg" title="The map"></object>
+</span></main></body></html>
 """
 
 
@@ -40,8 +41,8 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("machine")
     (folder / "figures").mkdir()
     shutil.copytree(STATIC / "fonts", folder / "fonts")
-    names = "base.css course.css live.js machine.js machine.css figures/address.js".split()
-    for name in [*names, "figures/figures.css"]:
+    names = "base.css course.css live.js live-model.js machine.js machine.css".split()
+    for name in [*names, "figures/address.js", "figures/figures.css"]:
         shutil.copy(STATIC / name, folder / name)
     shutil.copy(ROOT / "nbs" / "images" / "transformer.svg", folder)
     ext.write_model(ROOT / "former_nb" / "models" / "names", folder / "live_names.js")

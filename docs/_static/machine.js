@@ -89,7 +89,7 @@ window.courseMachine = ({ place, make, model, redraw, closed }) => {
         vectors(...labels.map((label, j) => vector(`${last(weights)[j].toFixed(2)} × ${label}`, part(own.v[j], at.head))),
           vector(off ? "off" : "sum", part(last(own.mixed), at.head), "v"))];
       case "network": return [
-        `All heads are joined and added to the stream. Then a network looks at “${letter}” alone: ${last(block.hidden).length} numbers inside, of which GELU lets few through, and what comes out is added.`,
+        `All heads are joined and added to the stream. Then a network looks at “${letter}” alone: ${last(block.hidden).length} numbers inside, ${last(block.hidden).filter((x) => x > 0.1).length} of them above 0.1 after GELU, and what comes out is added.`,
         vectors(vector("after attention", last(block.attended)), vector("inside", last(block.hidden), "k"),
           vector("adds", last(block.added)), vector("after it", last(block.stream), "v"))];
       default: return [
@@ -132,8 +132,14 @@ window.courseMachine = ({ place, make, model, redraw, closed }) => {
     const buttons = Array.from({ length: count }, (_, i) => button(i + 1, () => act(i), { "aria-label": `${label} ${i + 1}` }));
     return { buttons, group: make("div", { class: "inside-choice", role: "group", "aria-label": label }, make("span", {}, label), ...buttons) };
   };
-  const layer = choice("layer", layers, (i) => set({ ...at, layer: i }));
-  const head = choice("head", heads, (i) => set({ ...at, head: i }));
+  // Where a step shows no layer or no head, a choice of one leads to its scores.
+  const layer = choice("layer", layers, (i) => set({ ...at, layer: i, step: round.includes(at.step) ? at.step : "scores" }));
+  const head = choice("head", heads, chooseHead);
+
+  function chooseHead(i) {
+    set({ ...at, head: i, step: OF_HEAD.includes(at.step) ? at.step : "scores" });
+  }
+
   const off = button("", () => {
     const { off: without } = model();
     if (!without.delete(key())) without.add(key());
@@ -150,8 +156,8 @@ window.courseMachine = ({ place, make, model, redraw, closed }) => {
     const act = {
       ArrowRight: () => go(1),
       ArrowLeft: () => go(-1),
-      ArrowDown: () => set({ ...at, head: (at.head + 1) % heads }),
-      ArrowUp: () => set({ ...at, head: (at.head + heads - 1) % heads }),
+      ArrowDown: () => chooseHead((at.head + 1) % heads),
+      ArrowUp: () => chooseHead((at.head + heads - 1) % heads),
       Escape: close,
     }[event.key];
     if (!act || event.target === drawing || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -200,10 +206,10 @@ window.courseMachine = ({ place, make, model, redraw, closed }) => {
       drawing.replaceChildren(table);
       drawing.removeAttribute("tabindex");
       if (drawing.scrollWidth > drawing.clientWidth) drawing.tabIndex = 0; // keys reach what scrolls
-      bars.textContent = `The next letter: ${said.best}`;
+      bars.textContent = `The next letter, with the settings below: ${said.best}`;
       back.disabled = n === 0;
       next.disabled = n === way.length - 1;
-      const marks = [[layer.buttons, at.layer], [head.buttons, at.head]];
+      const marks = [[layer.buttons, way[n].layer], [head.buttons, ofHead ? at.head : undefined]];
       for (const [buttons, now] of marks) buttons.forEach((one, i) => one.setAttribute("aria-pressed", i === now));
       const without = model().off.has(key());
       off.textContent = `Switch head ${at.layer + 1}.${at.head + 1} ${without ? "on" : "off"}`;
