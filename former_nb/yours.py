@@ -15,13 +15,13 @@ import dis
 import functools
 import importlib.util
 import inspect
-import os
 import sys
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
-__all__ = ["HOMES", "LEFT_OUT", "your_path", "load_mine"]  # and the names of HOMES
+from .base.source import your_path
+
+__all__ = ["HOMES", "LEFT_OUT", "load_mine"]  # and the names of HOMES
 
 HOMES = {  # module of the course -> names whose contract is that of the file
     "attention.dot_product": "attention attention_weights",
@@ -63,16 +63,6 @@ LEFT_OUT = {  # each other definition of the file -> how that of the course diff
     "beam_search": "the course's searches for several texts at once",
     "bleu": "the course leaves that to sacrebleu",
 }
-
-
-def your_path() -> Path | None:
-    "The reader's file, if there is one and it isn't switched off."
-    named = os.environ.get("FORMER_NB_MINE", "mine.py").strip()
-    if named.lower() in ("", "off"):
-        return None
-    path = Path(named).expanduser().resolve()
-    asked_for = "FORMER_NB_MINE" in os.environ
-    return path if asked_for or path.is_file() else None
 
 
 # ---------------------------------------------------------------- what is in the file

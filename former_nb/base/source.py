@@ -1,12 +1,23 @@
-"""Python files of users: a sentence for one that Python can't read."""
+"""Python files of users: where a reader's own is, and a sentence for one that Python can't read."""
 
 import ast
+import os
 from pathlib import Path
 from threading import Lock
 
-__all__ = ["parse", "parse_source", "name_line"]
+__all__ = ["your_path", "parse", "parse_source", "name_line"]
 
 _PARSING = Lock()
+
+
+def your_path() -> Path | None:
+    "The reader's file, if there is one and it isn't switched off."
+    named = os.environ.get("FORMER_NB_MINE", "mine.py").strip()
+    if named.lower() in ("", "off"):
+        return None
+    path = Path(named).expanduser().resolve()
+    asked_for = "FORMER_NB_MINE" in os.environ
+    return path if asked_for or path.is_file() else None
 
 
 def parse(

@@ -18,8 +18,7 @@ from pathlib import Path
 from types import FunctionType
 
 from ..base.exercises import MistakeError
-from ..base.source import parse_source
-from ..yours import your_path
+from ..base.source import parse_source, your_path
 from .steps import STEPS, is_open
 from .your_file import EXAMPLE, START, show_file
 
