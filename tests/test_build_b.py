@@ -14,8 +14,8 @@ from torch.testing import assert_close
 
 from former_nb.base.exercises import MistakeError
 from former_nb.base.files import SHIPPED
+from former_nb.base.source import load_file as load_python
 from former_nb.builds import build_b
-from former_nb.builds.process import load_file as load_python
 from former_nb.builds.process import run_file, run_tests
 from former_nb.builds.small_llama import (
     GENERATE_MISTAKES,
