@@ -30,7 +30,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "inspection.comparison": "same",
         "inspection.viewer": "view",
         "inspection.your_attention": "use_attend",
-        "base.exercises": "check hint keep",
+        "checks.exercises": "check hint keep",
     },
     packages=("attention",),  # which can be called as the function
 )

@@ -140,7 +140,8 @@ def setting_options(task: type[Task]) -> dict:
         if setting.kind is bool:
             flag = f"{flag}/--no-{flag[2:]}"
         default = "" if setting.default in (None, "") else f" [{setting.default}]"
-        option = typer.Option(flag, help=setting.help + default)
+        about = "; ".join(part for part in (setting.help, setting.range) if part)
+        option = typer.Option(flag, help=about + default)
         options[name] = (Annotated[setting.kind | None, option], None)
     return options
 

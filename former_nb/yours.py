@@ -13,15 +13,14 @@ Nothing of a file is run before something of it has passed, and only on the mach
 
 import dis
 import functools
-import importlib.util
 import inspect
-import os
 import sys
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
-__all__ = ["HOMES", "LEFT_OUT", "your_path", "load_mine"]  # and the names of HOMES
+from .base.source import load_file, parse_source, your_path
+
+__all__ = ["HOMES", "LEFT_OUT", "load_mine"]  # and the names of HOMES
 
 HOMES = {  # module of the course -> names whose contract is that of the file
     "attention.dot_product": "attention attention_weights",
@@ -65,16 +64,6 @@ LEFT_OUT = {  # each other definition of the file -> how that of the course diff
 }
 
 
-def your_path() -> Path | None:
-    "The reader's file, if there is one and it isn't switched off."
-    named = os.environ.get("FORMER_NB_MINE", "mine.py").strip()
-    if named.lower() in ("", "off"):
-        return None
-    path = Path(named).expanduser().resolve()
-    asked_for = "FORMER_NB_MINE" in os.environ
-    return path if asked_for or path.is_file() else None
-
-
 # ---------------------------------------------------------------- what is in the file
 
 
@@ -84,18 +73,7 @@ _loaded: dict = {}  # (path, source) -> the module; only of the newest source
 def _load(path, source):
     "The file as a module, once for each state that it was in."
     if (path, source) not in _loaded:
-        name = "former_nb_mine"  # where pickle and `inspect` look it up
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        before = sys.modules.get(name)
-        sys.modules[name] = module
-        try:
-            exec(compile(source, str(path), "exec"), module.__dict__)
-        except BaseException:
-            sys.modules.pop(name)
-            if before is not None:
-                sys.modules[name] = before
-            raise
+        module = load_file(path, "former_nb_mine", source)
         _loaded.clear()
         _loaded[path, source] = module
     return _loaded[path, source]
@@ -103,7 +81,6 @@ def _load(path, source):
 
 def _read(path):
     "(module, `first_open` of its definitions, what is wrong); no module where nothing has passed."
-    from .base.source import parse_source
     from .builds.passed import first_open
     from .builds.process import blame_line
 

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from former_nb.base import exercises
+from former_nb.checks.exercises import check
 
 ODD = -12345.678  # right nowhere
 RESULTS = [ODD, *([ODD] * n for n in range(1, 9)), 0.5, [0.5, 0.5], "x", {}, None, ...]
@@ -521,7 +522,7 @@ def odd_answers(numbers):
         for i, (kind, answer) in enumerate(answers):
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                exercises.check(number, answer)
+                check(number, answer)
             said[f"{number} {kind} {i}"] = printed.getvalue()
     return said
 

@@ -12,10 +12,10 @@ from safetensors.torch import load_file, save_file
 from test_builds import written_file
 from torch.testing import assert_close
 
-from former_nb.base.exercises import MistakeError, check
+from former_nb.base.exercises import MistakeError
 from former_nb.base.files import SHIPPED
+from former_nb.base.source import load_file as load_python
 from former_nb.builds import build_b
-from former_nb.builds.process import load_file as load_python
 from former_nb.builds.process import run_file, run_tests
 from former_nb.builds.small_llama import (
     GENERATE_MISTAKES,
@@ -24,6 +24,7 @@ from former_nb.builds.small_llama import (
     read_checkpoint,
     write_checkpoint,
 )
+from former_nb.checks.exercises import check
 from former_nb.saving import hub_files
 from former_nb.saving.hub_files import SMOLLM2, HubModel, fetch_model
 from former_nb.saving.hugging_face import list_tensors

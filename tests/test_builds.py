@@ -15,9 +15,11 @@ import pytest
 import torch
 from refusals import refuses
 
-from former_nb.base.exercises import MistakeError, check, find_exercise
+from former_nb.base.exercises import MistakeError
+from former_nb.base.source import load_file
 from former_nb.builds import build_a, build_c
-from former_nb.builds.process import MEMORY, check_file, load_file, run_file, run_tests
+from former_nb.builds.process import MEMORY, check_file, run_file, run_tests
+from former_nb.checks.exercises import check, find_exercise
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.base.ranges import Range
+from former_nb.base.ranges import MODEL, TRAINING, Range
 from former_nb.decoding.decode_step import gated
 from former_nb.decoding.sampling import SETTINGS
 from former_nb.models import hub_config
@@ -40,7 +40,6 @@ from former_nb.models.hub_config import HubConfig, as_hub_config, make_config, s
 from former_nb.models.initialization import init_weights
 from former_nb.models.modern_decoder import GroupedQueryAttention
 from former_nb.models.pretrained import check_memory
-from former_nb.training import training_config
 
 SIZES = dict(vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0)
 CONFIG, HUB = TransformerConfig(**SIZES), HubConfig(**SIZES)
@@ -278,7 +277,7 @@ def test_rotary_tables_count_as_memory():
 
 # ---------------------------------------------------------------- ranges
 
-TABLES = {"training": training_config.RULES, "sampling": SETTINGS, "hub": hub_config.RULES}
+TABLES = {"model": MODEL, "training": TRAINING, "sampling": SETTINGS, "hub": hub_config.RULES}
 RANGES = {
     f"{table}: {name}": (name, rule)
     for table, rules in TABLES.items()

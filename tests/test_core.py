@@ -24,12 +24,11 @@ from former_nb.base.core import (
 from former_nb.base.exercises import (
     MistakeError,
     call_answer,
-    check,
     diagnose,
     exercise,
     explain_error,
-    hint,
 )
+from former_nb.checks.exercises import check, hint
 
 
 def test_a_seed_repeats_all_three_libraries():

@@ -26,8 +26,9 @@ from former_nb import checks
 from former_nb.attention.dot_product import attention
 from former_nb.attention.masks import causal_mask, padding_mask
 from former_nb.base import exercises
-from former_nb.base.exercises import EXERCISES, as_number, check, diagnose, diagnose_each
+from former_nb.base.exercises import EXERCISES, as_number, diagnose, diagnose_each
 from former_nb.builds import your_answer
+from former_nb.checks.exercises import check
 from former_nb.checks.lesson_06 import judge_06_2
 
 JUDGES = [

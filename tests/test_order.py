@@ -109,7 +109,7 @@ def test_a_page_may_not_import_ahead(course, capsys, page, line):
 
 
 def test_a_name_of_the_readers_file_has_the_lesson_of_the_courses(course, capsys):
-    write(course, "yours", line='HOMES = {"attention.multi_head": "f"}')
+    write(course, "yours", line='HOMES = {"attention.multi_head": "f"}\nimport_module(HOMES)')
     line = "from former_nb.yours import f"
     save(course / "nbs" / "04_masks.ipynb", code(line))
     assert check_order(course) == 0
@@ -210,7 +210,8 @@ def test_the_site_follows_the_order_and_says_so_when_it_does_not(course, capsys)
     path = ["00_tour", "02_attention", "03_multi_head", "04_masks", "06_block"]
     dives = ["deeper/03_attention_variants", "deeper/04_flash"]
     api = ["api/house", "api/versions", "api/small_torch"]
-    api += [*(f"api/{folder}/*" for folder in order.LEVEL), "api/cli", "api/yours"]
+    api += [f"api/{folder}/*" for folder in order.LEVEL]
+    api += ["api/checks/exercises", "api/cli", "api/yours"]
     rest = ["Solutions", "solutions/*", "API", *api]
     assert words == ["The path", *path, "Deep dives", *dives, *rest]
     save(course / "nbs" / "05_positions.ipynb", code("1"))
@@ -235,11 +236,52 @@ def test_each_name_of_a_face_is_where_the_face_says():
         assert f'"{name.rpartition(".")[2]}"' in public[1].replace("'", '"'), name
 
 
-def test_import_module_hides_no_circle():
-    "It is for names that are known only when the program runs, as an exercise's or a task's."
-    users = []
-    for path in sorted((ROOT / "former_nb").rglob("*.py")):
-        if "import_module(" in path.read_text(encoding="utf-8"):
-            users.append(path.relative_to(ROOT / "former_nb").as_posix())
-    expected = ["base/exercises.py", "builds/process.py", "commands/train.py", "lazy.py"]
-    assert users == [*expected, "tasks/__init__.py", "yours.py"]
+@pytest.mark.parametrize(
+    "line",
+    [
+        'from importlib import import_module\nimport_module("former_nb.models.block").f()',
+        'import importlib\ndef late():\n    importlib.import_module("former_nb.models.block")',
+        '__import__("former_nb.models.block")',
+    ],
+)
+def test_an_import_by_name_is_an_import(course, capsys, line):
+    append(course, "base.core", line)
+    assert check_order(course) == 1
+    assert "imports former_nb.models.block, which is not below it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "call", ['import_module(f"former_nb.{n}")', 'import_module(".block", p)', "import_module()"]
+)
+def test_an_import_of_what_is_named_nowhere_is_listed_with_its_reason(
+    course, capsys, monkeypatch, call
+):
+    append(course, "base.core", f"def find(n, p):\n    return {call}")
+    assert check_order(course) == 1
+    assert "core.py, line 4: imports what is named nowhere" in capsys.readouterr().err
+    monkeypatch.setitem(order.BY_NAME, "base.core", "a reason")
+    assert check_order(course) == 0
+    write(course, "base.core")
+    assert check_order(course) == 1
+    assert "core.py: is in BY_NAME of tools/order.py" in capsys.readouterr().err
+
+
+def test_pages_import_of_the_judges_the_door_alone(course, capsys):
+    write(course, "checks.exercises", line="def find(n):\n    return import_module(n)")
+    save(course / "nbs" / "02_attention.ipynb", code("from former_nb.checks.exercises import f"))
+    assert check_order(course) == 0
+    append(course, "attention.dot_product", "from ..checks.exercises import f")
+    assert check_order(course) == 1
+    said = capsys.readouterr().err
+    assert "dot_product.py, line 4: imports former_nb.checks.exercises, which is not below" in said
+
+
+def test_folders_make_no_circle_either(course, capsys):
+    "Judges may import all: four modules of two folders can make a circle of folders alone."
+    for module in ("checks.one", "checks.other", "builds.one", "builds.other"):
+        write(course, module)
+    append(course, "checks.one", "from ..builds.one import f")
+    assert check_order(course) == 0
+    append(course, "builds.other", "from ..checks.other import f")
+    assert check_order(course) == 1
+    assert "in a circle: builds -> checks -> builds" in capsys.readouterr().err

@@ -15,11 +15,13 @@ from cli_tools import contents, done, former, refused
 from process_tools import OFFLINE
 
 from former_nb.base.files import read_json
-from former_nb.cli import OWN_TASK
-from former_nb.models.config import TransformerConfig
+from former_nb.base.ranges import MODEL, TRAINING, Range
+from former_nb.cli import OWN_TASK, setting_options
+from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.tasks import TASKS, Task, find_task
 from former_nb.tasks.base import choose, comments, list_settings
 from former_nb.tasks.toy import Copy
+from former_nb.training.optimization import SCHEDULES
 from former_nb.training.training_config import TrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,7 +65,8 @@ def addition(tmp_path):
 
 def test_a_file_is_a_task_with_help_settings_a_run_and_a_card(addition, tmp_path):
     said = done("train", addition, "--help")
-    assert "Add two numbers." in said and "--limit" in said and "of each number [20]" in said
+    assert "Add two numbers." in said and "--limit" in said
+    assert "of each number; a whole number [20]" in one_line(said)
     out = tmp_path / "out"
     train = ["train", addition, "--limit", 15, *TINY]
     dry = done(*train, "--steps", 5, "--dry-run")
@@ -157,7 +160,10 @@ def test_new_writes_a_task_that_trains_and_never_over_a_file(tmp_path, monkeypat
     assert "class MyVowels(Task):" in written and "Example" not in written
     assert len(written.splitlines()) < 60
     said = done("train", "my_vowels.py", "--help")
-    assert "Put the vowels back into a name." in said and "names per step [32]" in said
+    assert (
+        "Put the vowels back into a name." in said
+        and "names per step; a whole number [32]" in one_line(said)
+    )
     assert "Right: " in done("train", "my_vowels.py", *TINY, "--steps", 2)
     assert done("translate", "jns", "--model", "runs/my_vowels", "--device", "cpu").count("\n") == 1
     again = former("new", "my_vowels.py")
@@ -208,7 +214,8 @@ def test_each_task_has_the_settings_of_the_configurations_with_their_words():
             setting = common.pop(field.name)
             assert Task.__annotations__[field.name] == field.type or field.name == "d_ff"
             if field.name != "d_ff":
-                assert (setting.default, setting.help) == (field.default, said[field.name])
+                words = said[field.name].replace("None leaves", "0 leaves")  # an option has no None
+                assert (setting.default, setting.help) == (field.default, words)
     assert not common and Copy().training_config().epochs == 1
 
 
@@ -254,3 +261,55 @@ def test_help_does_not_wait_for_pytorch():
     result = subprocess.run([sys.executable, "-c", HELP, words], **how)
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("width of the residual stream") == len(TASKS)
+
+
+def one_line(text):
+    return " ".join(text.replace("-\n", "-").split())
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_help_says_of_each_setting_what_it_may_be(task):
+    "By the table that its guard asks; a flag of true and false says it by its name."
+    shown = setting_options(TASKS[task])
+    for name, setting in list_settings(TASKS[task]).items():
+        rule = TASKS[task].rules.get(name)
+        help = shown[name][0].__metadata__[0].help
+        if setting.kind in (int, float):
+            assert isinstance(rule, Range), f"{task}: {name} has no range"
+            assert rule.words in help, name
+        elif isinstance(rule, tuple) and setting.kind is str:
+            assert f"one of {', '.join(rule)}" in help, name
+    common = {name for name in MODEL | TRAINING if name in list_settings(TASKS[task])}
+    assert common == {field.name for field in fields(Task)}
+
+
+def test_help_prints_the_ranges():
+    said = one_line(done("train", "classify", "--help"))
+    assert "peak rate of AdamW; a number above 0 [0.005]" in said
+    assert "set to 0 in training; a number from 0 to below 1 [0.0]" in said
+    assert "one of learned, sinusoidal, rotary, alibi, relative [learned]" in said
+    assert "subwords; a whole number of 260 or more [4000]" in said
+
+
+def test_the_words_of_the_ranges_are_those_of_the_code():
+    assert MODEL["positions"] == tuple(POSITIONS) and TRAINING["schedule"] == tuple(SCHEDULES)
+    assert set(TRAINING) == {field.name for field in fields(TrainingConfig)}
+    assert set(MODEL) == {field.name for field in fields(TransformerConfig)}
+
+
+@pytest.mark.parametrize(
+    "task, name, wrong",
+    [
+        ("copy", "symbols", 27),
+        ("copy", "rows", 1_000_001),
+        ("names", "batch_size", 0),
+        ("shakespeare", "length", 1.5),
+        ("multi30k", "average", True),
+    ],
+)
+def test_a_setting_of_a_task_is_refused_by_its_range(task, name, wrong):
+    kind = TASKS[task]
+    with pytest.raises(
+        ValueError, match=f"^{name}: expected {kind.rules[name].words}, got {wrong}"
+    ):
+        kind(**{name: wrong}).check_own()

@@ -15,10 +15,11 @@ import pytest
 import torch
 from cli_tools import former
 
-from former_nb.base.exercises import MistakeError, check
+from former_nb.base.exercises import MistakeError
 from former_nb.builds import process, search, steps
 from former_nb.builds.steps import NOT_WRITTEN, RIGHT_FILE, STEPS, edited_module, judge_step
 from former_nb.builds.your_file import NAMES, START, Verdict, judge_file, say_verdicts
+from former_nb.checks.exercises import check
 
 RIGHT = RIGHT_FILE.read_text(encoding="utf-8")
 ANOTHER = Path(__file__).with_name("another_right_file.py")

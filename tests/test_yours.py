@@ -20,6 +20,7 @@ from torch import nn
 
 from former_nb import check, fit, generate, keep, record_attention, yours
 from former_nb.attention.positions import LearnedPositions
+from former_nb.base.source import load_file
 from former_nb.builds import passed
 from former_nb.builds.steps import right_module, right_order, right_source
 from former_nb.builds.your_file import NAMES, begin_file
@@ -355,6 +356,36 @@ def test_what_has_no_source_of_its_own_is_refused(answer, sentence, capsys):
     said = capsys.readouterr().out
     assert said.startswith("Not kept: ") and sentence in said and said.count("\n") == 1
     assert not Path("mine.py").exists()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "@dataclass\nclass Mine:\n    d: int\n\n    def width(self):\n        return self.d\n",
+        "@no_grad()\ndef Mine(x):\n    return x\n",
+    ],
+    ids=["dataclass", "wrapped"],
+)
+def test_what_is_decorated_is_kept_with_its_decorators(source, monkeypatch):
+    quiet(monkeypatch)
+    head = "from dataclasses import dataclass\nfrom torch import no_grad\n"
+    assert keep(cell(head + source)["Mine"])
+    assert source in Path("mine.py").read_text()
+
+
+def test_a_file_that_raises_leaves_the_module_that_was_there():
+    path = Path("mine.py")
+    path.write_text("x = 1\n")
+    module = load_file(path, "a_readers_file")
+    assert sys.modules["a_readers_file"] is module and module.x == 1
+    path.write_text("x = 2\n1 / 0\n")
+    with pytest.raises(ZeroDivisionError):
+        load_file(path, "a_readers_file")
+    assert sys.modules["a_readers_file"] is module
+    with pytest.raises(ZeroDivisionError):
+        load_file(path, "another_file")
+    assert "another_file" not in sys.modules
+    del sys.modules["a_readers_file"]
 
 
 def test_a_file_that_python_cannot_read_is_left(capsys):

@@ -79,6 +79,7 @@ MODULES = (  # of the course, for these pages
     "builds/steps*.py",
     "builds/your_*.py",
     "checks/__init__.py",
+    "checks/exercises.py",
     "checks/lesson_*.py",
     "data/__init__.py",
     "data/subwords.py",

@@ -241,8 +241,10 @@ def api_modules():
     modules = []
     for path in PACKAGE.rglob("*.py"):
         file = path.relative_to(PACKAGE).with_suffix("")
-        if not file.name.startswith("_") and file.parts[0] not in ("checks", "builds", "lazy"):
-            modules.append(".".join(file.parts))
+        module = ".".join(file.parts)
+        hidden = file.name.startswith("_") or file.parts[0] in ("checks", "builds", "lazy")
+        if not hidden or module == order.DOOR:
+            modules.append(module)
     return sorted(modules)
 
 
@@ -769,7 +771,12 @@ HOUSE = f"""\
 A folder imports from those above it on this page, never from those below, and nowhere in a circle.
 One table in `tools/order.py` says so, and `python tools/order.py` fails where it is not so. What a
 page teaches is exported from its notebook; the rest is plain Python. Each folder offers its main
-names by itself, as in `from {LIB}.attention import MultiHeadAttention`."""
+names by itself, as in `from {LIB}.attention import MultiHeadAttention`.
+
+Judges have two folders beside these: `checks` has those of exercises, `builds` those of whole
+files. They may import all, and nothing below the command line imports them. The door to them is
+[checks.exercises](checks/exercises.md). It has `check` and `hint`, and it finds the judge of an
+exercise by its number. What judges share is in [base.exercises](base/exercises.md)."""
 
 
 def first_paragraph(source):

@@ -62,9 +62,10 @@ def judge_file_in_page(source, lesson, tell):
 def loaded(process, path):
     """The file as a module. Raises `MistakeError` if it can't be imported."""
     from former_nb.base.exercises import MistakeError
+    from former_nb.base.source import load_file
 
     try:
-        return process.load_file(path)
+        return load_file(path)
     except BaseException as error:  # a reader's code may raise anything
         said = process.blame_line(error, path)
         raise MistakeError(f"{path.name} cannot be imported: {said}") from None

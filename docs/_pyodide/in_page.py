@@ -267,7 +267,7 @@ def raised(error):
 
 def run_answer(cells, number, expression, source, output):
     """Run what a reader typed. Gives what the exercise's judge says of it."""
-    from former_nb.base.exercises import find_exercise
+    from former_nb.checks.exercises import find_exercise
 
     tree = ast.parse(source, YOURS)
     for module, line in imported_modules(tree):
@@ -302,7 +302,7 @@ def handed_over(expression, names):
 
 def verdict(number, answer):
     """What the exercise's judge says: whether the answer is right, a sentence, and the hints."""
-    from former_nb.base import exercises
+    from former_nb.checks import exercises
 
     hints, printed = list(exercises.find_exercise(number).hints), []
     exercises.print = printed.append  # what `check` prints, apart from what the answer prints

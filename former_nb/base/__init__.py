@@ -1,4 +1,4 @@
-"""Guards, devices and seeds, files written whole, and what runs the exercises."""
+"""Guards, devices and seeds, files written whole, and what judges are made of."""
 
 from ..lazy import lazy_names
 
@@ -7,7 +7,6 @@ __getattr__, __dir__, __all__ = lazy_names(
     {
         "checkpoints": "atomic_write",
         "core": "eval_mode pick_device set_seed",
-        "exercises": "check hint",
         "files": "find_model",
     },
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .ranges import NUMBER, SHARE, WHOLE, Range, check_choice, check_that  # noqa: F401
+from .ranges import NUMBER, SHARE, WHOLE, Range, at_least, check_choice, check_that  # noqa: F401
 
 __all__ = [
     "LARGEST",
@@ -48,7 +48,7 @@ def check_int(
         return
     numbers = WHOLE
     if least is not None:
-        numbers = Range(f"a whole number of {least} or more", lambda x: x >= least, whole=True)
+        numbers = at_least(least)
     numbers.check(name, value)
     if most is not None:
         check_that(abs(value) <= most, name, f"{numbers.words}, at most {most:,}", value)

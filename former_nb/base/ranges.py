@@ -9,7 +9,17 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import Any, NamedTuple, get_args
 
-__all__ = ["check_that", "check_choice", "Range", "check_fields"]
+__all__ = [
+    "check_that",
+    "check_choice",
+    "Range",
+    "at_least",
+    "from_to",
+    "check_fields",
+    "in_words",
+    "MODEL",
+    "TRAINING",
+]
 
 
 def check_that(
@@ -46,9 +56,25 @@ class Range(NamedTuple):
         check_that(finite and self.fits(value), name, self.words, value)
 
 
+def at_least(
+    least: int,
+) -> Range:  # of whole numbers
+    "Whole numbers from `least` on."
+    return Range(f"a whole number of {least} or more", lambda x: x >= least, whole=True)
+
+
+def from_to(
+    least: int,
+    most: int,  # which is accepted, too
+) -> Range:  # of whole numbers
+    "Whole numbers from `least` to `most`."
+    words = f"a whole number from {least} to {most:,}"
+    return Range(words, lambda x: least <= x <= most, whole=True)
+
+
 WHOLE = Range("a whole number", lambda x: True, whole=True)
-ZERO_OR_MORE = Range("a whole number of 0 or more", lambda x: x >= 0, whole=True)
-ONE_OR_MORE = Range("a whole number of 1 or more", lambda x: x >= 1, whole=True)
+ZERO_OR_MORE = at_least(0)
+ONE_OR_MORE = at_least(1)
 NUMBER = Range("a number", lambda x: True)
 NOT_BELOW_0 = Range("a number of 0 or more", lambda x: x >= 0)
 ABOVE_0 = Range("a number above 0", lambda x: x > 0)
@@ -68,14 +94,61 @@ def check_choice(
 def check_fields(
     settings,  # a dataclass
     rules: Mapping[str, Range | Collection],  # field -> its range, or its choices
+    error: type[Exception] = ValueError,  # for what is no number where one is expected
 ) -> None:
-    "Raise `ValueError` unless each of these fields fits, or is None where its type says so."
+    "Raise an error unless each of these fields fits, or is None where its type says so."
     types = {field.name: field.type for field in fields(settings)}
     for name, rule in rules.items():
         value = getattr(settings, name)
         if value is None and NoneType in get_args(types[name]):
             continue
         if isinstance(rule, Range):
-            rule.check(name, value, ValueError)
+            rule.check(name, value, error)
         else:
             check_choice(name, value, rule)
+
+
+def in_words(
+    rule: Range | Collection,  # a range, or choices
+) -> str:
+    "What a rule accepts, for help; nothing for true and false, which an option has already."
+    if isinstance(rule, Range):
+        return rule.words
+    words = [str(choice) for choice in rule if not isinstance(choice, bool)]
+    return f"one of {', '.join(words)}" if words else ""
+
+
+MODEL = {  # setting of a model -> which numbers it may be, or which words
+    "vocab_size": ONE_OR_MORE,
+    "max_len": ONE_OR_MORE,
+    "d_model": ONE_OR_MORE,
+    "n_heads": ONE_OR_MORE,
+    "n_layers": ONE_OR_MORE,
+    "d_ff": ONE_OR_MORE,
+    "dropout": SHARE,
+    "positions": ("learned", "sinusoidal", "rotary", "alibi", "relative"),
+    "n_kv_heads": ONE_OR_MORE,
+    "activation": ("relu", "gelu", "gelu_tanh", "silu", "swiglu"),  # gelu_tanh is GPT-2's
+    "norm": ("layer", "rms"),
+    "norm_first": (True, False),
+}
+TRAINING = {  # setting of a training -> the same
+    "epochs": ONE_OR_MORE,
+    "steps": ONE_OR_MORE,
+    "minutes": ABOVE_0,
+    "lr": ABOVE_0,
+    "muon_lr": ABOVE_0,
+    "weight_decay": NOT_BELOW_0,
+    "schedule": ("cosine", "inverse_sqrt"),
+    "warmup": SHARE,
+    "max_grad_norm": ABOVE_0,
+    "label_smoothing": SHARE,
+    "pad": ZERO_OR_MORE,
+    "gradient_accumulation_steps": ONE_OR_MORE,
+    "activation_checkpointing": (True, False),
+    "eval_every": ONE_OR_MORE,
+    "patience": ONE_OR_MORE,
+    "precision": ("auto", "no", "bf16"),
+    "compile": (True, False),
+    "seed": ZERO_OR_MORE,
+}

@@ -6,20 +6,17 @@ written whole, beside the old one, and then takes its place.
 
 import ast
 import builtins
-import linecache
 import os
 import re
 import shutil
 import symtable
 import sysconfig
 import tempfile
-import textwrap
 from pathlib import Path
 from types import FunctionType
 
 from ..base.exercises import MistakeError
-from ..base.source import parse_source
-from ..yours import your_path
+from ..base.source import functions_of, parse_source, written_at, your_path
 from .steps import STEPS, is_open
 from .your_file import EXAMPLE, START, show_file
 
@@ -35,14 +32,6 @@ HEAD = START.partition("\n\n# 02")[0]  # of a new file: its imports
 # ---------------------------------------------------------------- the answer
 
 
-def _code_of(answer):
-    "Some code of a function or class, which knows where it was written."
-    for part in [answer, *(vars(answer).values() if isinstance(answer, type) else ())]:
-        if isinstance(part, FunctionType) and part.__code__.co_filename:
-            return part.__code__
-    raise MistakeError("the class has no function of its own, so Python doesn't know its lines")
-
-
 def source_of(answer):
     "The lines of a function or class. `MistakeError` where Python has none that stand alone."
     if not isinstance(answer, (FunctionType, type)):
@@ -52,23 +41,16 @@ def source_of(answer):
         raise MistakeError(f"{name} is the course's; keep what you wrote yourself")
     if name == "<lambda>":
         raise MistakeError("a lambda has no name in a file; write it with `def`")
-    code = _code_of(answer)
+    functions = functions_of(answer)
+    if not functions:
+        raise MistakeError("the class has no function of its own, so Python doesn't know its lines")
     libraries = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
-    if code.co_filename.startswith(libraries):
+    if functions[0].__code__.co_filename.startswith(libraries):
         raise MistakeError(f"{name} is a library's; keep what you wrote yourself")
-    lines = linecache.getlines(code.co_filename)
-    try:
-        body = ast.parse("".join(lines)).body
-    except SyntaxError:  # a cell with magic lines
-        body = []
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    for node in body:
-        if not isinstance(node, kinds) or node.name != name:
-            continue
-        first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
-        if first <= code.co_firstlineno <= node.end_lineno:
-            return textwrap.dedent("".join(lines[first - 1 : node.end_lineno])).rstrip() + "\n"
-    raise MistakeError(f"Python has no source of {name} at the left edge of a cell or file")
+    found = written_at(answer)
+    if found is None or found.node.col_offset:
+        raise MistakeError(f"Python has no source of {name} at the left edge of a cell or file")
+    return "".join(found.lines[found.first - 1 : found.end]).rstrip() + "\n"
 
 
 def _missing(source, there):

@@ -12,7 +12,6 @@ looks whether the judge, and PyTorch with it, still are what they were before th
 import ast
 import contextlib
 import faulthandler
-import importlib.util
 import json
 import linecache
 import os
@@ -33,12 +32,11 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 from ..base.exercises import MistakeError, clean_message
-from ..base.source import name_line, parse_source
+from ..base.source import load_file, name_line, parse_source
 
 __all__ = [
     "LIMIT",
     "Test",
-    "load_file",
     "run_tests",
     "run_file",
     "show_results",
@@ -48,7 +46,6 @@ LIMIT = 20.0  # seconds that the import of a file may take, and each of its test
 MEMORY = 8 * 2**30  # bytes of data that a file may use, where the system has such a limit
 START_LIMIT = 120.0  # seconds until Python and PyTorch are there
 GRACE = 2.0  # seconds after the limit, in which the process says in which line it was
-NAME = "readers_file"  # of the module that a file becomes
 
 # What the new process runs. The folder it starts in must not shadow a module that we import.
 START = """
@@ -131,18 +128,6 @@ def check_file(
     for line, said in _refused_imports(tree, refused):
         raise MistakeError(f"line {line} of {path.name} {said}")
     return path
-
-
-def load_file(
-    path: Path,  # as `check_file` gives it
-) -> ModuleType:
-    "The file as a module. Whatever it raises goes through."
-    spec = importlib.util.spec_from_file_location(NAME, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[NAME] = module
-    code = compile(path.read_text(encoding="utf-8-sig"), str(path), "exec")
-    exec(code, module.__dict__)
-    return module
 
 
 def blame_line(

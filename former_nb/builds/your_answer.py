@@ -10,10 +10,8 @@ import ast
 import contextlib
 import copy
 import functools
-import inspect
 import io
 import json
-import linecache
 import os
 import sys
 import warnings
@@ -23,9 +21,10 @@ from typing import Any
 import torch
 
 from ..base.exercises import COMPARED, as_number
+from ..base.source import functions_of, written_at
 from .search import Place, RunawayError, place_in, traced
 
-__all__ = ["readers_source", "find_mistake"]
+__all__ = ["find_mistake"]
 
 EDITS = 1500  # that are tried; a number, so that a verdict is the same twice
 SECONDS = 3.0  # of the processor, after which the search ends
@@ -37,44 +36,7 @@ SEEDS = (0, 1000, 2000)  # added to those of the judge; an edit must be right fo
 EDITED = "<edited answer>"  # what Python calls the edited source
 
 
-# ---------------------------------------------------------------- the reader's source
-
-
-def _function_in(answer):
-    "The function whose code says where an answer comes from."
-    if isinstance(answer, type):
-        own = [part for part in vars(answer).values() if isinstance(part, FunctionType)]
-        return own[0] if own else None
-    return answer if isinstance(answer, FunctionType) else None
-
-
-def readers_source(
-    answer: Any,  # what a reader handed in
-) -> tuple[ast.stmt, list[str], FunctionType] | None:
-    """The definition of a function or class, the lines that it stands in, and a function of it.
-
-    `None` where there is no source, as for a number, a method or what `exec` made.
-    """
-    function = _function_in(inspect.unwrap(answer) if callable(answer) else answer)
-    if function is None:
-        return None
-    code = function.__code__
-    lines = linecache.getlines(code.co_filename, function.__globals__)
-    try:
-        tree = ast.parse("".join(lines))
-    except SyntaxError:  # a cell with a line for IPython alone
-        return None
-    name = getattr(answer, "__name__", "")
-    for node in ast.walk(tree):
-        first = getattr(node, "lineno", 0)
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-            if first <= code.co_firstlineno <= node.end_lineno and not node.decorator_list:
-                return node, lines, function
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-            if name == "<lambda>" and node.value.lineno == code.co_firstlineno:
-                if isinstance(node.targets[0], ast.Name):
-                    return node, lines, function
-    return None
+# ---------------------------------------------------------------- the edited source
 
 
 def _defined(tree, function):
@@ -203,8 +165,8 @@ def _search(judge, answer, source, right, seeds, most, seconds):
         COMPARED.clear()
         try:
             answer = _defined(edited, function)
-            answer_in = getattr(_function_in(answer), "__globals__", {})
-            answer_in["range"] = _short_range
+            for part in functions_of(answer)[:1]:
+                part.__globals__["range"] = _short_range
             with _bounded(of_reader):
                 if not may_be_right(answer):
                     return False
@@ -228,12 +190,12 @@ def find_mistake(
     seconds: float | None = None,  # of the processor; `SECONDS` if left out
 ) -> Place | None:  # None without a source, or if no small edit was found in time
     "Name the line of an answer, and the piece of it, where one small edit makes it right."
-    source = readers_source(answer)
-    if source is None:
+    source = written_at(answer)
+    if source is None or source.first < source.node.lineno:  # a decorator may do anything
         return None
     seconds = seconds or SECONDS
-    known = readers_source(right)
-    options = (judge, answer, source, known and known[0], seeds, most, seconds)
+    known = written_at(right)
+    options = (judge, answer, source, known and known.node, seeds, most, seconds)
     if hasattr(os, "fork") and sys.platform == "linux":
         return _in_a_copy(seconds, *options)
     with torch.random.fork_rng(devices=[]):

@@ -4,12 +4,16 @@ import json
 import os
 import sys
 from functools import partial
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 
 import pandas as pd
 import torch
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 from ..base.checkpoints import atomic_write
 from ..base.core import keep_memory, set_seed
@@ -33,7 +37,6 @@ def read_settings(
     file: Path,  # TOML: one `name = value` per line
 ) -> dict:
     "The settings in a file. Raises `ValueError`, naming the file, if it is not TOML."
-    tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:

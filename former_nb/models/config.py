@@ -10,7 +10,8 @@ What only weights from elsewhere ask for is in an heir, `HubConfig`.
 from dataclasses import dataclass
 
 from ..base.core import Settings, refuse_change
-from ..base.guards import check_choice, check_heads, check_int, check_share
+from ..base.guards import check_heads, check_int
+from ..base.ranges import MODEL, check_fields
 
 __all__ = [
     "ACTIVATIONS",
@@ -20,8 +21,8 @@ __all__ = [
     "TransformerConfig",
 ]
 
-ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "swiglu")  # GPT-2 has gelu_tanh, Marian silu
-NORMS = ("layer", "rms")
+ACTIVATIONS = MODEL["activation"]
+NORMS = MODEL["norm"]
 POSITIONS = {  # and where they act: added to the embeddings, or inside every layer of attention
     "learned": "input",
     "sinusoidal": "input",
@@ -36,12 +37,6 @@ BIASES = {  # which linear layers of a block have none
     "none": ("ff.w_gate", "ff.w_in", "ff.w_out", "w_o", "w_q", "w_k", "w_v"),
 }
 SIZES = ("vocab_size", "max_len", "d_model", "n_heads", "n_layers", "d_ff")
-CHOICES = {
-    "positions": POSITIONS,
-    "activation": ACTIVATIONS,
-    "norm": NORMS,
-    "norm_first": (True, False),
-}
 
 
 @dataclass(frozen=True)
@@ -54,11 +49,11 @@ class TransformerConfig(Settings):
     n_heads: int = 4  # heads per layer; divides d_model
     n_layers: int = 3  # blocks
     d_ff: int = 256  # units between the two layers of the feed-forward network
-    dropout: float = 0.1  # 0 <= dropout < 1
-    positions: str = "learned"  # or 'sinusoidal', 'rotary', 'alibi', 'relative'
+    dropout: float = 0.1  # share of numbers that are set to 0 in training
+    positions: str = "learned"  # how attention knows the order
     n_kv_heads: int | None = None  # heads of keys and values; divides n_heads, None is n_heads
-    activation: str = "gelu"  # or 'relu', 'swiglu'
-    norm: str = "layer"  # LayerNorm, or 'rms' for RMSNorm
+    activation: str = "gelu"  # between the layers of the feed-forward network
+    norm: str = "layer"  # LayerNorm, or RMSNorm for 'rms'
     norm_first: bool = True  # pre-norm, or post-norm
 
     # No fields here: what our own models have. `HubConfig` can choose otherwise.
@@ -72,12 +67,10 @@ class TransformerConfig(Settings):
     pad_token_id = 0
 
     def __post_init__(self):
+        check_fields(self, MODEL, error=TypeError)
         for name in SIZES:
-            check_int(name, getattr(self, name))
-        check_share("dropout", self.dropout)
+            check_int(name, getattr(self, name))  # and none too large for PyTorch
         check_heads(self.d_model, self.n_heads, self.n_kv_heads, self.d_k)
-        for name, choices in CHOICES.items():
-            check_choice(name, getattr(self, name), choices)
         if self.positions == "rotary" and self.head_width % 2:
             d_k = self.head_width
             raise ValueError(f"d_model: expected heads of an even width for rotary, got {d_k}")

@@ -4,13 +4,11 @@
 """
 
 import inspect
-import sys
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from ..base.source import parse_source
+from ..base.source import load_file, parse_source
 from .base import Data, FileName, Task, progress, say_losses, text_data
 
 __all__ = ["TASKS", "Data", "FileName", "Task", "find_task", "progress", "say_losses", "text_data"]
@@ -47,15 +45,11 @@ def run_file(file: Path) -> ModuleType:
         parse_source(file)
     except ValueError as error:
         raise ValueError(f"task: {error}") from None
-    spec = spec_from_file_location(OUTSIDE + file.stem, file.resolve())
-    module = module_from_spec(spec)
-    sys.modules[module.__name__] = module
     try:
-        spec.loader.exec_module(module)
+        return load_file(file.resolve(), OUTSIDE + file.stem)
     except SystemExit as stop:
         ended = f"{file.name} ended Python while it was read, with sys.exit({stop.code!r:.80})"
         raise ValueError(f"task: {ended}") from None
-    return module
 
 
 def read_tasks() -> dict[str, type[Task]]:

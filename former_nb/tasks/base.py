@@ -15,7 +15,17 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
-from ..base.ranges import NUMBER, WHOLE, Range, check_that
+from ..base.ranges import (
+    MODEL,
+    NOT_BELOW_0,
+    NUMBER,
+    TRAINING,
+    WHOLE,
+    Range,
+    check_fields,
+    check_that,
+    in_words,
+)
 
 ENDS = ("epochs", "steps", "minutes")
 PART_WORDS = ("to learn from", "to choose by", "held out")
@@ -49,24 +59,27 @@ class Task(ABC):
     """What `former-nb train` can learn. Each field is an option, its comment the help.
 
     A subclass adds settings of its own and changes defaults. The settings here are those of
-    `TransformerConfig` and `TrainingConfig`, which also check them.
+    `TransformerConfig` and `TrainingConfig`, which also check them. `rules` says what each may be:
+    help shows it, and `check_own` asks it of the settings that a subclass adds.
     """
+
+    rules = MODEL | TRAINING | {"muon_lr": NOT_BELOW_0}  # neither TOML nor an option has None
 
     d_model: int = 64  # width of the residual stream
     n_heads: int = 4  # heads per layer; divides d_model
     n_layers: int = 3  # blocks
     d_ff: int | None = None  # units of a network; 4 times d_model, two thirds of it for swiglu
-    dropout: float = 0.1  # 0 <= dropout < 1
-    positions: str = "learned"  # or 'sinusoidal', 'rotary', 'alibi', 'relative'
+    dropout: float = 0.1  # share of numbers that are set to 0 in training
+    positions: str = "learned"  # how attention knows the order
     n_kv_heads: int | None = None  # heads of keys and values; divides n_heads, None is n_heads
-    activation: str = "gelu"  # or 'relu', 'swiglu'
-    norm: str = "layer"  # LayerNorm, or 'rms' for RMSNorm
+    activation: str = "gelu"  # between the layers of the feed-forward network
+    norm: str = "layer"  # LayerNorm, or RMSNorm for 'rms'
     norm_first: bool = True  # pre-norm, or post-norm
     epochs: int | None = None  # times through the data; 10 where nothing else ends the run
     steps: int | None = None  # optimizer steps, in place of epochs
     minutes: float | None = None  # no step begins after so long; the rate has fallen by then
     lr: float = 3e-3  # peak rate of AdamW
-    muon_lr: float | None = 0.02  # peak rate of Muon, for linear layers; None leaves all to AdamW
+    muon_lr: float | None = 0.02  # peak rate of Muon, for linear layers; 0 leaves all to AdamW
     weight_decay: float = 0.1  # on the weights of linear layers
     schedule: str = "cosine"  # 'cosine' or 'inverse_sqrt', after the warm-up
     warmup: float = 0.05  # share of the run spent rising
@@ -87,9 +100,13 @@ class Task(ABC):
             if self.activation == "swiglu":  # three matrices, where others have two
                 units = 8 * math.ceil(units / 12)
             object.__setattr__(self, "d_ff", units)
-        # neither TOML nor an option has None
         if type(self.muon_lr) in (int, float) and self.muon_lr == 0:
             object.__setattr__(self, "muon_lr", None)
+
+    def check_own(self) -> None:
+        "Raise `ValueError`, naming the setting, unless those fit that no configuration has."
+        common = MODEL | TRAINING
+        check_fields(self, {name: rule for name, rule in self.rules.items() if name not in common})
 
     @abstractmethod
     def load_data(self) -> Data:
@@ -138,7 +155,8 @@ class Setting(NamedTuple):
     kind: type  # int, float, str or bool
     optional: bool  # may be None
     default: Any
-    help: str
+    help: str  # without what it may be
+    range: str  # what it may be, in words
     is_file: bool
 
 
@@ -167,9 +185,16 @@ def list_settings(task: type[Task]) -> dict[str, Setting]:
             optional=NoneType in alternatives,
             default=field.default,
             help=helps.get(field.name, ""),
+            range=_range(task, field.name, alternatives[0]),
             is_file=is_file,
         )
     return settings
+
+
+def _range(task, name, kind):
+    "What a setting may be, in words; nothing for text and for what is true or false."
+    rule = task.rules.get(name, KINDS[kind])
+    return "" if isinstance(rule, str) else in_words(rule)
 
 
 def check_kind(name: str, value, setting: Setting) -> None:

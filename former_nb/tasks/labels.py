@@ -4,6 +4,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..base.ranges import ONE_OR_MORE, SHARE, ZERO_OR_MORE, at_least
 from .base import Data, FileName, Say, Task, progress, say_losses
 
 JUDGED = 100  # texts; with fewer, an accuracy of .9 is known to six points or worse
@@ -29,18 +30,24 @@ class Labels(Task):
     pad: int | None = None
     eval_every: int | None = 175
 
+    rules = Task.rules | {
+        "max_tokens": at_least(4),
+        "vocabulary": at_least(260),  # a token for each byte, and the special ones
+        "pairs": ZERO_OR_MORE,
+        "embed_dropout": SHARE,
+        "word_dropout": SHARE,
+        "batch_size": ONE_OR_MORE,
+    }
+
     @abstractmethod
     def read_parts(self) -> tuple[list[list[tuple[str, str]]], str]:
         "Training, validation and test part as (text, label), and where they come from."
 
     def load_data(self) -> Data:
-        from ..base.guards import check_int
         from ..data.tokenization import SubwordTokenizer
         from ..decoding.labels import label_batches, label_names, label_rows, oversample
 
-        check_int("max_tokens", self.max_tokens, least=4)
-        check_int("vocabulary", self.vocabulary, least=260)
-        check_int("pairs", self.pairs, least=0)
+        self.check_own()
         parts, source = self.read_parts()
         names = label_names([label for _, label in parts[0]])
         texts = [text for text, _ in parts[0]]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..base.ranges import ONE_OR_MORE
 from .base import Data, FileName, Say, Task, progress, say_losses
 
 COUNTED = 2_000_000  # characters that the counting models read, and are judged on
@@ -25,6 +26,8 @@ class Shakespeare(Task):
     minutes: float | None = 5.0
     eval_every: int | None = 500
 
+    rules = Task.rules | {"length": ONE_OR_MORE, "batch_size": ONE_OR_MORE}
+
     name = "shakespeare"  # as for `load_long_text`
 
     def load_text(self) -> tuple[str | bytes, str, tuple[float, ...]]:
@@ -34,12 +37,12 @@ class Shakespeare(Task):
         return load_long_text(self.name)
 
     def load_data(self) -> Data:
-        from ..base.guards import check_int, check_that
+        from ..base.guards import check_that
         from ..data.long_text_data import long_text_data
 
         text, source, shares = self.load_text()
         longest = min(int(min(shares) * len(text)), VALID)
-        check_int("length", self.length)
+        self.check_own()
         fits = self.length <= longest
         check_that(fits, "length", f"at most {longest:,}, as the parts allow", self.length)
         data = long_text_data(text, self.length, self.batch_size, self.seed, shares)

@@ -5,6 +5,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from ..base.ranges import ONE_OR_MORE
 from .base import Data, FileName, Say, Task, progress, say_losses, text_data
 
 TITLE = "Nats per character on held-out names, their end counted:"
@@ -18,8 +19,10 @@ class Names(Task):
     file: FileName = ""  # your own names, UTF-8, one per line; Lithuanian names if left out
     batch_size: int = 64  # names per step, all processes together
     epochs: int | None = 40
-    dropout: float = 0.15  # 0 <= dropout < 1
+    dropout: float = 0.15
     lr: float = 1e-2
+
+    rules = Task.rules | {"batch_size": ONE_OR_MORE}
 
     def read_parts(self) -> tuple[list[list[str]], str]:
         "Three parts of the names, and where they come from."
@@ -38,6 +41,7 @@ class Names(Task):
     def load_data(self) -> Data:
         from ..data.text import CharTokenizer
 
+        self.check_own()
         parts, source = self.read_parts()
         tokenizer = CharTokenizer.train(parts[0], lowercase=True)
         return text_data(source, parts, tokenizer, self.batch_size, self.seed)

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..base.ranges import ONE_OR_MORE, at_least
 from .base import Data, FileName, Say, Task, progress
 
 PENALTIES = (0.6, 1.0, 1.4)  # of length, one of which is chosen
@@ -33,22 +34,25 @@ class Pairs(Task):
     label_smoothing: float = 0.1
     eval_every: int | None = 100
 
+    rules = Task.rules | {
+        "vocabulary": at_least(260),  # a token for each byte, and the special ones
+        "longest": at_least(4),
+        "batch_tokens": ONE_OR_MORE,
+        "average": ONE_OR_MORE,
+    }
+
     @abstractmethod
     def read_parts(self) -> tuple[list[list[tuple[str, str]]], str]:
         "Two or three parts as (sentence, translation), and where they come from."
 
     def load_data(self) -> PairData:
         from ..base.core import from_extra
-        from ..base.guards import check_int
         from ..data.batches import make_batches
         from ..data.tokenization import SubwordTokenizer
         from ..inspection.translation import pair_rows
         from ..models.encoder_decoder import collate_pairs
 
-        check_int("vocabulary", self.vocabulary, least=260)
-        check_int("batch_tokens", self.batch_tokens)
-        check_int("longest", self.longest, least=4)
-        check_int("average", self.average)
+        self.check_own()
         with from_extra("bleu", "sacrebleu"):
             import sacrebleu  # noqa: F401 - the report needs it, and comes after the training
         parts, source = self.read_parts()

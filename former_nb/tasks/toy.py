@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..base.ranges import ONE_OR_MORE, from_to
 from .base import Data, Say, Task, progress, text_data
 
 VALID = 500  # questions to choose by
@@ -13,9 +14,9 @@ TEST = 1000  # questions held out
 class Copy(Task):
     "Repeat letters."
 
-    symbols: int = 11  # different letters, up to 26
+    symbols: int = 11  # different letters
     length: int = 10  # letters per question
-    rows: int = 25_600  # questions to learn from, up to 1,000,000
+    rows: int = 25_600  # questions to learn from
     batch_size: int = 64  # questions per step, all processes together
     d_model: int = 32
     n_heads: int = 2
@@ -26,16 +27,20 @@ class Copy(Task):
     muon_lr: float | None = 0.05
     eval_every: int | None = 100
 
+    rules = Task.rules | {
+        "symbols": from_to(1, 26),
+        "length": from_to(1, 1000),
+        "rows": from_to(1, 1_000_000),
+        "batch_size": ONE_OR_MORE,
+    }
+
     kind = "copy"  # as for `toy_texts`
 
     def load_data(self) -> Data:
-        from ..base.guards import check_int
         from ..data.text import CharTokenizer
         from ..data.toy_data import SEPARATOR, toy_texts
 
-        check_int("rows", self.rows)
-        if self.rows > 1_000_000:
-            raise ValueError(f"rows: expected at most 1,000,000 questions, got {self.rows:,}")
+        self.check_own()
         n = VALID + TEST + self.rows
         texts = toy_texts(self.kind, n, self.symbols, self.length, seed=self.seed)
         train = texts[VALID + TEST :]

@@ -10,35 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.core import Settings
-from ..base.ranges import ABOVE_0, NOT_BELOW_0, ONE_OR_MORE, SHARE, ZERO_OR_MORE, check_fields
+from ..base.ranges import TRAINING, check_fields
 from ..data.text import PAD
 from .optimization import SCHEDULES
 
 __all__ = [
     "TrainingConfig",
 ]
-
-
-RULES = {  # field -> which numbers it may be, or which words
-    "epochs": ONE_OR_MORE,
-    "steps": ONE_OR_MORE,
-    "minutes": ABOVE_0,
-    "lr": ABOVE_0,
-    "muon_lr": ABOVE_0,
-    "weight_decay": NOT_BELOW_0,
-    "schedule": SCHEDULES,
-    "warmup": SHARE,
-    "max_grad_norm": ABOVE_0,
-    "label_smoothing": SHARE,
-    "pad": ZERO_OR_MORE,
-    "gradient_accumulation_steps": ONE_OR_MORE,
-    "activation_checkpointing": (True, False),
-    "eval_every": ONE_OR_MORE,
-    "patience": ONE_OR_MORE,
-    "precision": ("auto", "no", "bf16"),
-    "compile": (True, False),
-    "seed": ZERO_OR_MORE,
-}
 
 
 @dataclass(frozen=True)
@@ -71,11 +49,11 @@ class TrainingConfig(Settings):
     def __post_init__(self):
         if self.epochs is None and self.steps is None and self.minutes is None:
             object.__setattr__(self, "epochs", 10)
-        for name in RULES:
+        for name in TRAINING:
             value = getattr(self, name)
             if isinstance(value, np.generic):  # JSON knows the numbers of Python only
                 object.__setattr__(self, name, value.item())
-        check_fields(self, RULES)
+        check_fields(self, TRAINING)
 
     @property
     def seconds(self) -> float:
