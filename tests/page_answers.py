@@ -29,9 +29,24 @@ NUMBERS = {  # answers that are numbers; the solutions pages compute most of the
     "15.3": "tokens, vocab_size = 13, 263",
     "16.3": "p1 = p2 = p3 = p4 = 1\nbleu = 100 * math.exp(-1)",
     "16.6": "a, b, c, d = True, False, False, True",
+    "paper.2": "number = 6 + 6 * 2",
+    "paper.3": 'name = "cross-attention"',
+    "paper.4": "base, big = 512 / 8, 1024 / 16",
+    "paper.5": "variance, spread, after = 64, 8, 1",
+    "paper.6": "number = math.sqrt(64 * 4 * 4)",
+    "paper.7": "number = 2 * 512 * 2048 + 2048 + 512",
+    "paper.9": "V = 41_000",
+    "paper.11": "self_attention, recurrent, convolutional, restricted = 1, 1024, 5, 16",
+    "paper.12": "equal, ratio = 512, 2048 / 512",
+    "paper.13": "r, path = 1000, 10",
+    "paper.15": "at_1000, at_16000, big_over_base = 0.25, 0.5, 0.707",
+    "paper.17": "base, big = 3.3, 23",
+    "paper.18": "big, base = 28.4 - 26.36, 27.3 - 26.36",
+    "paper.19": "a, b, c, d, e, f = True, False, True, False, True, True",
 }
 HEADS = {"13.4": "from math import exp, log", "08.4": "from former_nb.base.core import eval_mode"}
 HEADS |= dict.fromkeys(("08.3", "09.4", "10.2", "13.3", "15.4", "16.3", "16.5"), "import math")
+HEADS |= dict.fromkeys(("paper.6", "paper.10", "paper.16"), "import math")
 
 
 def sources(path):
@@ -44,7 +59,7 @@ def asked(page):
     "The exercises of a page: number -> what it hands to `check`."
     found = {}
     for kind, source in sources(ROOT / f"nbs/{page}.ipynb"):
-        pairs = re.findall(r'`check\("(\d[\d.]+)", (.*?)\)`', source)
+        pairs = re.findall(r'`check\("((?:\d\d|paper)\.\d+)", (.*?)\)`', source)
         if kind == "code" and (match := check_here.EXERCISE.search(source)):
             pairs = [match.groups()]
         for number, expression in pairs:
@@ -61,7 +76,7 @@ def typed(cell, name):
 
 
 def right_answers():
-    "Of the sixteen lessons: number -> page, number, what it hands to `check`, lines."
+    "Of the lessons and of the paper: number -> page, number, what it hands to `check`, lines."
     answers = {}
     for page in (page for page in check_here.PAGES if page >= "01"):
         solved = [s for kind, s in sources(ROOT / f"nbs/solutions/{page}.ipynb") if kind == "code"]

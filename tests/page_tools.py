@@ -492,7 +492,8 @@ def run(path):
     listed = json.loads((ROOT / "docs/_pyodide/not_run.json").read_text(encoding="utf-8"))
     skipped = listed.get(path.relative_to(ROOT / "nbs").with_suffix("").as_posix(), {})
     if path.parent.name == "solutions":
-        note_verdicts(import_module(f"former_nb.checks.lesson_{path.stem[:2]}"), verdicts)
+        module = path.stem if path.stem == "paper" else f"lesson_{path.stem[:2]}"
+        note_verdicts(import_module(f"former_nb.checks.{module}"), verdicts)
     for place, (key, source) in enumerate(code_cells(path)):
         torch.manual_seed(place)  # whatever a cell before it has drawn
         printed, before = io.StringIO(), dict(names)

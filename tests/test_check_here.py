@@ -186,6 +186,7 @@ def place(tmp_path_factory):
         check_here.block("08_training", "08.1", "my_train", TRAIN.partition("\n")[0] + "\n    ..."),
         check_here.block("08_training", "08.2", "[steps, evaluations, calls]", PREDICT),
         check_here.block("02_attention", "02.1", "my_attention", "def my_attention(q, k, v):"),
+        check_here.block("paper", "paper.3", "name", "name = ..."),
         check_here.file_block("02_attention"),
     ]
     page = PAGE.format(blocks="".join(node.astext() for node in blocks))
@@ -344,7 +345,7 @@ def counted(page):
 
 
 def test_verdicts_are_kept_over_a_reload_and_counted(page):
-    assert counted(page).startswith("0 of 5 right on this page: 01.1 open 01.2 open")
+    assert counted(page).startswith("0 of 6 right on this page: 01.1 open 01.2 open")
     assert press(page, RIGHT) == "01.1 is right."
     assert press(page, "1 / 4", "01.2").startswith("01.2, not yet: you left the word")
     page.refresh()
@@ -353,11 +354,11 @@ def test_verdicts_are_kept_over_a_reload_and_counted(page):
     assert of(page, ".check-said", "01.2").text.startswith("01.2, not yet: you left the word")
     of(page, ".check-hints button", "01.2").click()  # its hints, too
     assert "Are the five scores" in of(page, ".check-hints p", "01.2").text
-    assert counted(page).startswith("1 of 5 right on this page: 01.1 right 01.2 open")
+    assert counted(page).startswith("1 of 6 right on this page: 01.1 right 01.2 open")
     link = page.find_element("css selector", ".check-count a")
     assert link.get_attribute("href").endswith("#answer-01-1")
     write(page, RIGHT + "\n# and more")  # of this answer nothing is known
-    assert counted(page).startswith("0 of 5")
+    assert counted(page).startswith("0 of 6")
     page.refresh()
     assert of(page, ".check-said").text == ""
     press(page, RIGHT)
@@ -365,7 +366,7 @@ def test_verdicts_are_kept_over_a_reload_and_counted(page):
              if b.text == "Start again"]  # fmt: skip
     again[0].click()
     page.refresh()
-    assert counted(page).startswith("0 of 5") and of(page, ".check-said").text == ""
+    assert counted(page).startswith("0 of 6") and of(page, ".check-said").text == ""
 
 
 def test_a_verdict_on_another_exercise_of_this_number_is_not_shown(page, browser):
@@ -377,7 +378,7 @@ def test_a_verdict_on_another_exercise_of_this_number_is_not_shown(page, browser
     )
     page.refresh()
     assert of(page, ".check-said").text == "" == of(page, ".check-said", "01.2").text
-    assert counted(page).startswith("0 of 5")
+    assert counted(page).startswith("0 of 6")
 
 
 def test_another_judge_gives_an_exercise_another_digest():
@@ -387,6 +388,27 @@ def test_another_judge_gives_an_exercise_another_digest():
     assert now != check_here.judge_digest("01.1", "f", "... # other")
     with pytest.raises(ValueError, match=r"no judge of 01\.99"):
         check_here.judge_digest("01.99", "f", "...")
+
+
+def test_an_answer_of_words_needs_no_quotes(page):
+    assert press(page, "cross-attention", "paper.3") == "paper.3 is right."
+    assert press(page, "'cross-attention'", "paper.3") == "paper.3 is right."
+    assert "all three come from one text" in press(page, "self-attention", "paper.3")
+    page.refresh()
+    assert of(page, "input", "paper.3").get_property("value") == '"self-attention"'
+    assert "all three come from one text" in of(page, ".check-said", "paper.3").text
+
+
+def test_below_the_check_of_a_build_stands_what_runs_it():
+    from docutils import nodes
+    from docutils.core import publish_doctree
+
+    tree = publish_doctree("")
+    cell = nodes.container("", classes=["cell"])
+    cell += nodes.literal_block("", 'check("A", "encoder.py");')
+    tree += cell
+    check_here.add_blocks(SimpleNamespace(env=SimpleNamespace(docname="build_a")), tree)
+    assert "runs in the notebook" in tree.children[-1].astext()
 
 
 def test_an_answer_that_trains_is_judged_in_the_page(page):
@@ -432,7 +454,7 @@ def test_a_browser_without_something_says_so_in_one_sentence(script, said, brows
         browser.get(address)
         assert said in of(browser, ".check-note").text
         shown = [e for e in browser.find_elements("css selector", ".check-go") if e.is_displayed()]
-        assert len(shown) == (6 if "Obj" in script else 0)
+        assert len(shown) == (7 if "Obj" in script else 0)
 
 
 def test_from_disk_a_sentence_stands_in_the_place_of_the_button(browser, place):

@@ -45,6 +45,7 @@ PAGES = (
     "14_number_words",
     "15_subwords",
     "16_translation",
+    "paper",
 )
 FILE = re.compile(r'^check\("mine\.py"\)$', re.M)  # judges the reader's own file
 IN_FILE = {  # exercises whose right answers are steps of that file -> how it calls them
@@ -52,7 +53,14 @@ IN_FILE = {  # exercises whose right answers are steps of that file -> how it ca
     "15.1": "merge",
     "15.2": "train_bpe",
 }
-EXERCISE = re.compile(r'^check\("(\d\d\.\d+)", (.+)\);?$', re.M)
+EXERCISE = re.compile(r'^check\("((?:\d\d|paper)\.\d+)", (.+)\);?$', re.M)
+
+BUILD = re.compile(r'^check\("[ABC]", ', re.M)  # judges a file or a report of a build
+ELSEWHERE = (
+    "This check runs in the notebook, on your machine or on Colab, and not in the page: it needs "
+    "PyTorch itself, and it starts your file in a process of its own. The page checks mine.py, "
+    "below each lesson from 02."
+)
 
 PYODIDE = "314.0.7"
 SHA256 = "66b7949e5a0cba2250b586d7e368bf12fb482800748d182c4618254b685ffaa0"
@@ -81,6 +89,7 @@ MODULES = (  # of the course, for these pages
     "checks/__init__.py",
     "checks/exercises.py",
     "checks/lesson_*.py",
+    "checks/paper.py",
     "data/__init__.py",
     "data/subwords.py",
     "data/text.py",
@@ -277,13 +286,15 @@ def starter(expression, solutions):
 
 def judge_digest(number, expression, source):
     """A short name of an exercise as it is now; with another judge or beginning it differs."""
-    text = (ROOT / f"former_nb/checks/lesson_{number[:2]}.py").read_text(encoding="utf-8")
+    page = number.partition(".")[0]
+    module = page if page == "paper" else f"lesson_{page}"
+    text = (ROOT / f"former_nb/checks/{module}.py").read_text(encoding="utf-8")
     judge = ""
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == f"judge_{number.replace('.', '_')}":
             judge = ast.unparse(node)  # its hints are in the decorator
     if not judge:
-        raise ValueError(f"lesson_{number[:2]}.py has no judge of {number}")
+        raise ValueError(f"{module}.py has no judge of {number}")
     return hashlib.sha256(repr((judge, expression, source)).encode()).hexdigest()[:12]
 
 
@@ -309,9 +320,21 @@ def place(kind, data):
     return nodes.raw("", f'<div class="{kind}" {attributes}></div>', format="html")
 
 
+def say_where(doctree):
+    """Below a cell that the page can't run: what does."""
+    for cell in list(doctree.findall(nodes.container)):
+        if "cell" in cell["classes"]:
+            source = next(cell.findall(nodes.literal_block)).astext()
+            if BUILD.search(source):
+                note = nodes.paragraph("", ELSEWHERE, classes=["check-elsewhere"])
+                cell.parent.insert(cell.parent.index(cell) + 1, note)
+
+
 def add_blocks(app, doctree):
     """doctree-read: a place below each exercise of the pages that can be checked here."""
     page = app.env.docname
+    if page.startswith("build_"):
+        say_where(doctree)
     if page not in PAGES:
         return
     notebook = json.loads((ROOT / f"nbs/solutions/{page}.ipynb").read_text(encoding="utf-8"))

@@ -246,9 +246,13 @@
       fields.set(name, add(label, "input", { id: `${id}-${name}`, size: "12", ...PLAIN }));
     }
     const typed = (field) => field.value.trim().replace(/[\^×·−÷]/g, (sign) => SIGNS[sign]);
+    const code = (name, field) => {
+      const text = typed(field) || "...";
+      return name === "name" && text !== "..." && !/^["']/.test(text) ? JSON.stringify(text) : text; // words need no quotes
+    };
     return {
       get value() {
-        const lines = [...fields].map(([name, field]) => `${name} = ${typed(field) || "..."}`);
+        const lines = [...fields].map(([name, field]) => `${name} = ${code(name, field)}`);
         const head = FUNCTIONS.test([...fields.values()].map(typed).join(" ")) ? "from math import exp, log, pi, sqrt\n" : "";
         return head + lines.join("\n");
       },
