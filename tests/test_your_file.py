@@ -138,6 +138,63 @@ def test_no_edit_that_is_tried_writes_into_pytorch():
     assert tried and not any(target.value in edit for edit in tried)
 
 
+SCORES = "q @ k.mT / math.sqrt(q.shape[-1])"
+GIVES = "    return attention_weights(q, k, mask, is_causal) @ v"
+WRONG_ATTENTION = {  # what stands in the right file, and what stands instead
+    "not divided": (SCORES, "q @ k.mT"),
+    "divided by d_k": (SCORES, "q @ k.mT / q.shape[-1]"),
+    "itself hidden": ("allowed.tril(S - T)", "allowed.tril(S - T - 1)"),
+    "sum over queries": ("return scores.softmax(dim=-1)", "return scores.softmax(dim=-2)"),
+    "is_causal dropped": (GIVES, GIVES.replace(", is_causal)", ")")),
+    "exchanged": (GIVES, GIVES.replace("q, k", "k, q")),
+    "no return": (GIVES, GIVES.replace("return ", "")),
+    "raises": (GIVES, "    raise ValueError"),
+    "without masks": (
+        "def attention(q, k, v, mask=None, is_causal=False):\n" + GIVES,
+        "def attention(q, k, v):\n    return attention_weights(q, k) @ v",
+    ),
+}
+HANDS_ON = ["Block", "Stack", "DecoderBlock", "Decoder", "EncoderDecoder"]
+
+
+@pytest.mark.parametrize("wrong", WRONG_ATTENTION)
+def test_a_layer_that_hands_on_a_wrong_attention_waits_for_it(wrong):
+    old, new = WRONG_ATTENTION[wrong]
+    assert RIGHT.count(old) == 1
+    module = module_of(RIGHT.replace(old, new))
+    found = {name: said(module, name) for name in HANDS_ON}
+    allowed = {None, "waits for attention", "waits for attention with masks"}
+    allowed |= {f"waits for attention_weights{more}" for more in ("", " with masks")}
+    assert set(found.values()) <= allowed and any(found.values()), found
+
+
+@pytest.mark.parametrize("name, mistake", [("Block", 0), ("Stack", 0), ("Decoder", 0)])
+def test_a_layer_beside_a_right_attention_is_wrong_by_itself(name, mistake):
+    "And one that hands on no attention of the file is judged, whatever the file's is."
+    mistake = STEPS[name].mistakes[mistake]
+    source = RIGHT.replace(mistake.old, mistake.new)
+    assert said(module_of(source), name) == mistake.sentence
+    old, new = WRONG_ATTENTION["not divided"]
+    module = module_of(source.replace(old, new))
+    assert said(module, name).startswith("waits for attention")
+    forward = getattr(module, name).forward
+    forward.__defaults__ = tuple(
+        None if value is module.attention else value for value in forward.__defaults__
+    )
+    assert said(module, name) == mistake.sentence
+
+
+def test_of_a_file_with_a_wrong_attention_attention_alone_is_wrong(tmp_path):
+    "Whatever else is asked waits, and the lesson is told so."
+    for number, wrong in enumerate(["itself hidden", "raises"]):
+        file = tmp_path / f"mine{number}.py"
+        file.write_text(RIGHT.replace(*WRONG_ATTENTION[wrong]), encoding="utf-8")
+        verdicts = judge_file(file)
+        [name] = [v.name for v in verdicts if v.wrong]
+        assert name.startswith("attention")
+        assert sum(v.waits for v in verdicts) > 10
+
+
 def test_a_list_of_another_length_is_shown():
     letters = 'sorted(set("".join(texts)))'
     source = RIGHT.replace(f'["", "", "", *{letters}]', letters)

@@ -25,7 +25,7 @@ import torch
 from torch import nn
 
 from ..base.exercises import MistakeError, clean_message, diagnose, usual_mistake
-from ..base.source import parse
+from ..base.source import functions_of, parse
 from .edits import load_source
 from .search import EDITS, RunawayError, find_place, traced
 
@@ -359,6 +359,9 @@ def judge_step(
             break
     else:
         return None
+    other = _wrong_default(module, answer)
+    if other:
+        return f"waits for {other}"
     every = list(_answers(chosen.cases, answer, right_module()))
     for number, mistake in enumerate(chosen.mistakes):
         if _agree(every, _wrong_answers(name, number)):
@@ -381,6 +384,19 @@ def judge_step(
         asked = f"{what}: " if what else ""
         raise MistakeError(f"{asked}{said}your code raised {raised}") from value.error
     return f"{what}: {_difference(value, wanted)}"
+
+
+def _wrong_default(module, answer):
+    "The first step that isn't right of what an answer hands on by default, such as attention."
+    defaults: list = []
+    for function in functions_of(answer):
+        defaults += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    for name, other in STEPS.items():
+        handed_on = getattr(module, other.definition, None)
+        if callable(handed_on) and any(value is handed_on for value in defaults):
+            if not _agree(_answers(other.cases, handed_on, right_module()), _right_answers(name)):
+                return name
+    return None
 
 
 LINES = 100_000  # that an edited definition may run before it is taken for endless

@@ -667,7 +667,7 @@ def Stack(answer, right, draw):
         "        *[nn.LayerNorm(d_model)] * 2,\n        dropout,",
         "both norms are one and the same; make two",
     ),
-    after=("MultiHeadAttention", "FeedForward", "Block"),
+    after=("MultiHeadAttention", "FeedForward", "Block", "attention with masks"),
 )
 def make_block(answer, right, draw):
     block = made(answer, right.make_block, D, H, D_FF)

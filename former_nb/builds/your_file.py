@@ -5,7 +5,8 @@ or that it isn't written yet.
 
 What each definition is asked, and the mistakes that are told by name, stand in the modules that
 are imported here, by lessons. Parts that a step is given, such as the attention of a block, are
-those of the right file, so that one wrong definition is told once.
+those of the right file, so that one wrong definition is told once. A layer that is wrong since the
+file's own attention is, which it hands on by default, waits for that.
 """
 
 import os
