@@ -115,6 +115,20 @@ def test_a_run_that_has_no_model_yet_says_how_to_go_on(tmp_path):
     refused(former("generate", "--model", out), "model: ", "did not end")
 
 
+def test_a_run_on_a_text_that_knows_no_cache_goes_on(tmp_path):
+    (tmp_path / "long.txt").write_text("one, two, three, four, five. " * 40)
+    out = tmp_path / "run"
+    words = ["train", "text", "--file", tmp_path / "long.txt", "--length", 8, "--steps", 2]
+    done(*words, "--out", out, *SMALL, *CPU)
+    note = json.loads((out / "run.json").read_text())
+    assert note["settings"].pop("cache") is True  # an earlier version did not write it down
+    (out / "run.json").write_text(json.dumps(note))
+    assert "Going on" in done("train", "text", "--resume", out, *CPU)
+    note["settings"].pop("length")
+    (out / "run.json").write_text(json.dumps(note))
+    refused(former("train", "text", "--resume", out), "lacks the setting length")
+
+
 def test_the_same_folder_twice_is_no_contradiction(run, monkeypatch):
     before = contents(run)["model.safetensors"]
     monkeypatch.chdir(run.parent)

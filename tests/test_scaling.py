@@ -151,6 +151,9 @@ if __name__ == "__main__":
     resuming.write_checkpoint = noted
     losses = {job["name"]: train(folder, **job) for job in json.loads(sys.argv[2])}
     Path(folder, f"losses-{RANK}.json").write_text(json.dumps(losses))
+    if "torch._dynamo.utils" in sys.modules:  # how many graphs were compiled
+        counters = sys.modules["torch._dynamo.utils"].counters
+        Path(folder, f"graphs-{RANK}").write_text(str(counters["stats"]["unique_graphs"]))
 '''
 
 
@@ -307,6 +310,101 @@ def test_a_checkpoint_loads_whole_or_cut_in_any_number(script, alone, curve, tmp
     ends = [read_checkpoint(tmp_path / name)[0] for name in names]
     for end in ends[1:]:
         torch.testing.assert_close(end, ends[0], rtol=0, atol=1e-9)
+
+
+@processes
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a compiler")
+def test_a_model_that_is_cut_and_compiled_steps_as_a_plain_one(script, curve, tmp_path):
+    jobs = json.dumps([{"name": "built", "config": {"compile": True}}])
+    two = [Fork(WORKER, tmp_path, jobs, env=place | SHARDED) for place in places(2)]
+    first, second = run(*two, folder=tmp_path)
+    assert first == second
+    assert apart(first["built"], curve) < NEAR
+    built = [int((tmp_path / f"graphs-{rank}").read_text()) for rank in range(2)]
+    assert min(built) > 0  # it was compiled, and not left as it was
+
+
+# ---------------------------------------------------------------- another number of processes
+
+ORDER = """
+import json, os, sys
+from pathlib import Path
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from former_nb.base.core import set_seed
+from former_nb.models.config import TransformerConfig
+from former_nb.models.generator import LanguageModel
+from former_nb.training.callbacks import Callback
+from former_nb.training.resuming import Checkpoint
+from former_nb.training.training import batch_loss, fit
+from former_nb.training.training_config import TrainingConfig
+
+folder, name, last = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+
+
+class Stop(Exception):
+    pass
+
+
+class StopAfter(Callback):
+    def on_step_end(self, run):
+        if run.step == last:
+            raise Stop
+
+
+def noted(model, batch):  # which rows this process learns from
+    seen.append(batch[0][:, 0].tolist())
+    return batch_loss(model, batch)
+
+
+g = torch.Generator().manual_seed(0)
+rows = torch.randint(4, 100, (101, 13), generator=g)
+rows[:, 0] = torch.arange(101) + 4  # so each row has a number
+train = DataLoader(TensorDataset(rows[:, :-1], rows[:, 1:]), 9, shuffle=True)  # 12, the last of 2
+valid = [(rows[:20, :-1], rows[:20, 1:])]
+set_seed(0)
+sizes = dict(d_model=32, n_heads=2, n_layers=2, d_ff=64, dropout=0.0)
+model = LanguageModel.from_config(TransformerConfig(105, 12, **sizes))
+config = TrainingConfig(steps=30, eval_every=1, lr=1e-2, muon_lr=None, precision="no")
+seen = []
+callbacks = [Checkpoint(folder / name, resume=True), StopAfter()]
+curve = []
+try:
+    how = dict(loss=noted, callbacks=callbacks, progress=False, device="cpu")
+    curve = fit(model, train, valid, config, **how)[["train", "valid"]].values.tolist()
+except Stop:
+    pass
+told = json.dumps({"seen": seen, "curve": curve})
+(folder / f"{name}-{os.environ.get('RANK', '0')}.json").write_text(told)
+"""
+
+
+@processes
+def test_a_run_goes_on_with_another_number_of_processes(tmp_path):
+    def go(name, n, last):  # the rows of each step, in order of their numbers, and the curve
+        alone = [{}] if n == 1 else places(n)
+        for process in [Fork(ORDER, tmp_path, name, last, env=place) for place in alone]:
+            done = process.wait()
+            assert done.returncode == 0, done.stderr.decode()[-3000:]
+        told = [json.loads((tmp_path / f"{name}-{i}.json").read_text()) for i in range(n)]
+        assert all(each["curve"] == told[0]["curve"] for each in told)
+        shares = zip(*(each["seen"] for each in told))
+        return [sorted(sum(step, [])) for step in shares], told[0]["curve"]
+
+    rows, curve = go("straight", 1, 99)
+    assert (
+        len(rows) == 30 and rows[0] != rows[12] and sorted(sum(rows[:12], [])) == [*range(4, 105)]
+    )
+    for before, after in ((1, 2), (2, 1)):
+        name = f"{before} to {after}"
+        first, _ = go(name, before, 16)  # in the middle of the second epoch
+        second, ours = go(name, after, 99)
+        assert first + second == rows  # each row once, in its own step
+        # in float32, where two halves are added in another order than one whole
+        # (1e-6 nats were measured)
+        assert apart(ours, curve) < 1e-5, name
 
 
 # ---------------------------------------------------------------- accidents

@@ -11,6 +11,7 @@ from ..tasks.base import Task, list_settings
 from .terminal import waiting
 
 RUN = "run.json"  # the task and the settings of a run, beside its checkpoint
+LATER = {"cache"}  # settings that runs of an earlier version lack; these have the default
 KINDS = {
     "LanguageModel": ("generate", "a model that writes"),
     "Classifier": ("classify", "a classifier"),
@@ -98,7 +99,7 @@ def restore(
         raise ValueError(f"{argument}: {str(folder)!r} holds a run of {before!r}, got {name!r}")
     names = list_settings(kind).keys()
     file = folder / RUN
-    missing = sorted(names - settings.keys())
+    missing = sorted(names - settings.keys() - LATER)
     if missing:
         raise ValueError(f"{argument}: {str(file)!r} lacks the setting {missing[0]}")
     foreign = sorted(settings.keys() - names)

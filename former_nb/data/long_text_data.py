@@ -1,14 +1,13 @@
 """A text file or a known text, cut into parts, turned into tokens and windows.
 
 A text becomes tokens a block at a time, and they go into one row that was made beforehand. So a
-gigabyte of letters costs two gigabytes of memory, two bytes a token, and its file is never held
-whole (`TextFile`). Where the row would take more than half of the memory that is free, it is a file
+gigabyte of letters costs two gigabytes, two bytes a token, and its file is never held whole
+(`TextFile`). Where the row would take more than half of the memory that is free, it is a file
 in the cache of former_nb, written once, summed and mapped: windows are read from it, and the memory
 stays as it is, however long the text.
 """
 
 import hashlib
-import shutil
 import unicodedata
 import warnings
 from collections.abc import Iterator
@@ -17,13 +16,19 @@ from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
-import psutil
 import torch
 
-from ..base.checkpoints import atomic_write
 from ..base.files import check_path, read_text, text_blocks
 from ..base.guards import check_that, check_type
 from .data_sets import load_enwik8, load_shakespeare, split
+from .kept_tokens import (
+    fits_memory,
+    keep_facts,
+    map_tokens,
+    one_at_a_time,
+    recall_facts,
+    text_name,
+)
 from .long_texts import TextWindows, text_windows
 from .text import SPECIALS, CharTokenizer
 from .tokenization import SubwordTokenizer
@@ -35,7 +40,6 @@ __all__ = [
 ]
 
 BLOCK = 2**20  # characters or bytes that are encoded at a time
-FREE_SHARE = 0.5  # of the free memory that tokens may take before they go to disk
 LARGE_FILE = 2**26  # bytes of a file that is no longer held as one string
 CODE_POINTS = 0x110000  # that Unicode has
 
@@ -83,16 +87,37 @@ class TextFile:
     def __init__(
         self,
         file: str | Path,  # UTF-8, also compressed with gzip
+        cache: bool = False,  # keep on disk what was found, and the tokens: it is read once
     ):
-        """Read all of it once. Raises `ValueError`, naming the file, for what is no text.
+        """Read all of it once, or not at all where an earlier run has kept what it found.
 
-        A file whose tokens fit neither memory nor disk is refused before it is read.
+        Raises `ValueError`, naming the file, for what is no text. A file whose tokens fit neither
+        memory nor disk is refused before it is read.
         """
         self.file = check_path("file", file)
+        check_type("cache", cache, bool)
+        self.cache = cache
         if self.file.is_file():
             fewest = self.file.stat().st_size // 4  # a character has four bytes at most
-            _fits_memory("file", fewest * 2)
-        self.first, self.length = _first_positions(self.blocks())
+            fits_memory("file", fewest * 2)
+        if cache:
+            self.name = text_name(self.file)
+            with one_at_a_time(self.name):
+                self.first, self.length = recall_facts(self.name) or self._read_and_keep()
+        else:
+            self.first, self.length = _first_positions(self.blocks())
+
+    def _read_and_keep(self):
+        "Where each character comes first, and how many there are, for the next time, too."
+        first, length = _first_positions(self.blocks())
+        self.check_unchanged()
+        keep_facts(self.name, first, length)
+        return first, length
+
+    def check_unchanged(self) -> None:
+        "Raise `ValueError` where a file that is cached was changed since it was opened."
+        same = not self.cache or text_name(self.file) == self.name
+        check_that(same, "file", "a file that stays as it is while it is read", "a change of it")
 
     def __len__(self) -> int:
         "Characters."
@@ -156,87 +181,12 @@ def _fill(row, arrays):
         i += len(array)
 
 
-def _cache() -> Path:
-    "The folder for tokens on disk, in the cache that also keeps downloads."
-    import pooch
-
-    folder = Path(pooch.os_cache("former_nb"), "tokens")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _fits_memory(name, needed):
-    "Whether tokens of so many bytes may stay in memory. `ValueError` if no disk has room, either."
-    memory = psutil.virtual_memory().available
-    if needed <= FREE_SHARE * memory:
-        return True
-    free = shutil.disk_usage(_cache()).free
-    free += sum(file.stat().st_size for file in _cache().glob("*.bin"))  # perhaps of this text
-    gigabytes = f"{memory * FREE_SHARE / 1e9:,.1f} GB of memory or {free / 1e9:,.1f} GB of disk"
-    expected = f"a text whose tokens fit {gigabytes} in {str(_cache())!r}"
-    check_that(needed <= free, name, expected, f"{needed / 1e9:,.1f} GB or more")
-    return False
-
-
-def _digest(blocks, tokenizer):
-    "Digits that tell texts and the numbers of their characters apart."
-    seen = hashlib.sha256(repr(tokenizer.to_dict()).encode())
+def _digest(blocks, tokenizer, ends):
+    "Digits that tell texts, the numbers of their characters and their parts apart."
+    seen = hashlib.sha256(repr((tokenizer.to_dict(), ends)).encode())
     for block in blocks:
         seen.update(block if isinstance(block, bytes) else block.encode())
     return seen.hexdigest()[:16]
-
-
-def _sum(blocks):
-    "The SHA-256 of blocks of bytes."
-    seen = hashlib.sha256()
-    for block in blocks:
-        seen.update(block)
-    return seen.hexdigest()
-
-
-def _read_blocks(file):
-    "The bytes of a file from its beginning."
-    with open(file, "rb") as content:
-        while block := content.read(BLOCK):
-            yield block
-
-
-def _written_blocks(arrays, out):
-    "The bytes of arrays, each written to a file on its way."
-    for array in arrays:
-        out.write(array.data)
-        yield array.data
-
-
-def _is_whole(file, sums, size):
-    "Whether a file is what was written: its size, and its sum in the file beside it."
-    if file.stat().st_size != size or not sums.is_file():
-        return False
-    return sums.read_bytes() == _sum(_read_blocks(file)).encode()
-
-
-def _map_tokens(arrays, digest, n, kind):
-    "A row of n tokens in a file of the cache, which is written unless it is there, and whole."
-    file = _cache() / f"{digest}.bin"
-    sums = file.with_suffix(".sha256")
-    size = n * kind.itemsize
-    there = file.is_file()
-    whole = there and _is_whole(file, sums, size)
-    if there and not whole:
-        changed = f"text: {str(file)!r} is not what was written there, so it is written again"
-        warnings.warn(changed, stacklevel=4)
-    if not whole:
-        try:
-            with atomic_write(file.parent) as temporary:
-                with open(temporary / file.name, "wb") as out:
-                    digits = _sum(_written_blocks(arrays, out))
-                (temporary / sums.name).write_text(digits)
-        except OSError as error:
-            where = f"text: its tokens could not be written to {str(file.parent)!r}"
-            raise OSError(f"{where}: {error.strerror}") from error
-    message = f"text: its {size / 1e9:,.1f} GB of tokens are in {str(file)!r} and read from there"
-    warnings.warn(f"{message}; delete them when no run needs them", stacklevel=4)
-    return torch.from_file(str(file), shared=False, size=n, dtype=kind)
 
 
 @dataclass
@@ -271,21 +221,39 @@ def _alphabet(text, n):
 
 
 def _encode(text, tokenizer, parts):
-    "The tokens of each part: of one row, in memory or, where it is too long, in a file."
+    """The tokens of each part, and their sums where they are known.
+
+    They are of one row, in memory or in a file of the cache, where they are to stay or too many.
+    """
     kind = torch.int16 if tokenizer.vocab_size < 2**15 else torch.int32
-    n = parts[-1].stop
-    if isinstance(text, bytes):
-        arrays = _byte_tokens(_blocks(text))
-    else:
-        arrays = _char_tokens(_blocks(text), tokenizer)
-    arrays = _check_total(arrays, n)
-    name = "file" if isinstance(text, TextFile) else "text"
-    if _fits_memory(name, n * kind.itemsize):
+    ends = [part.stop for part in parts]
+    n = ends[-1]
+
+    def arrays():
+        if isinstance(text, bytes):
+            return _check_total(_byte_tokens(_blocks(text)), n)
+        return _check_total(_char_tokens(_blocks(text), tokenizer), n)
+
+    fits = fits_memory("file" if isinstance(text, TextFile) else "text", n * kind.itemsize)
+    cached = isinstance(text, TextFile) and text.cache
+    row, sums = None, [None] * len(parts)
+    if cached or not fits:
+        if cached:
+            name = f"{text.name}-{_digest([], tokenizer, ends)}"
+        else:
+            name = _digest(_blocks(text), tokenizer, ends)
+        try:
+            row, sums = map_tokens(arrays, name, ends, kind)
+        except OSError as error:
+            if not fits:
+                raise
+            warnings.warn(f"{error}, so they stay in memory", stacklevel=3)
+    if row is None:
         row = torch.empty(n, dtype=kind)
-        _fill(row, arrays)
-    else:
-        row = _map_tokens(arrays, _digest(_blocks(text), tokenizer), n, kind)
-    return [row[part.start : part.stop] for part in parts]
+        _fill(row, arrays())
+    if cached:
+        text.check_unchanged()
+    return [row[part.start : part.stop] for part in parts], sums
 
 
 def long_text_data(
@@ -298,15 +266,16 @@ def long_text_data(
 ) -> LongTextData:
     """Cut, encode and window a text. The alphabet is that of the part to learn from.
 
-    Tokens that would take more than half of the free memory are written to disk and mapped, and a
-    warning says where. Raises `ValueError` where no disk has room, either.
+    Tokens of a `TextFile` that says so, and those that would take more than half of the free
+    memory, are written to disk and mapped, and a warning says where. Where the disk is full they
+    stay in memory. Raises `ValueError` where they fit neither.
     """
     check_type("text", text, (str, bytes, TextFile))
     parts = split(range(len(text)), shares, seed=None)
     tokenizer: TextTokenizer
     if isinstance(text, bytes):
         tokenizer = SubwordTokenizer([])
-        rows = _encode(text, tokenizer, parts)
+        rows, sums = _encode(text, tokenizer, parts)
     else:
         if isinstance(text, str) and not unicodedata.is_normalized("NFC", text):
             normal = [normalise(text[part.start : part.stop]) for part in parts]
@@ -314,13 +283,16 @@ def long_text_data(
             ends = [0, *accumulate(map(len, normal))]
             parts = [range(a, b) for a, b in zip(ends, ends[1:])]
         tokenizer = CharTokenizer(_alphabet(text, len(parts[0])))
-        rows = _encode(text, tokenizer, parts)
+        rows, sums = _encode(text, tokenizer, parts)
     for row in rows:
         text_windows(row, length)  # raises `ValueError` for a part that is shorter than a window
     train = text_windows(rows[0], length, batch_size, shuffle=True, seed=seed)
     valid = text_windows(rows[1][:max_valid_tokens], length, 128)
     train.dataset = rows[0]  # as a `DataLoader` has it: a checkpoint knows them
     valid.dataset = rows[1]
+    for windows, digits in zip((train, valid), sums):
+        if digits is not None:
+            windows.rows_digest = digits[:16]  # so that a checkpoint need not read all rows
     return LongTextData(tokenizer, rows, train, valid)
 
 
@@ -332,6 +304,7 @@ LONG_TEXTS: dict = {  # what loads a text, and how it is usually cut
 
 def load_long_text(
     name: str | Path,  # 'shakespeare', 'enwik8', or a file of UTF-8 text
+    cache: bool = False,  # of a file that is not held whole; as for `TextFile`
 ) -> tuple[str | bytes | TextFile, str, tuple[float, ...]]:  # text, its origin, shares of its parts
     """A long text by its name. Raises `ValueError`, naming the file, where it cannot be read.
 
@@ -343,5 +316,5 @@ def load_long_text(
         return text, origin, shares
     path = check_path("file", name)
     large = path.is_file() and path.stat().st_size > LARGE_FILE
-    text = TextFile(path) if large else read_text(path)
+    text = TextFile(path, cache) if large else read_text(path)
     return text, f"{Path(name).name}, {len(text):,} characters", (0.9, 0.05, 0.05)

@@ -20,6 +20,7 @@ class TextWindows:
     "Batches of inputs and targets, with a length; an epoch that is read again is the same."
 
     dataset: torch.Tensor  # all tokens of the part, for a checkpoint to know it by
+    rows_digest: str  # digits of these tokens, where they are known without reading them
 
     def __init__(self, ids, length, batch_size, shuffle, seed, context):
         self.ids = ids
@@ -74,8 +75,8 @@ class TextWindows:
     def __iter__(self):
         starts = self.starts()
         self.epoch += 1
-        for some in starts.split(self.batch_size):
-            yield self.batch(some)
+        for i in range(0, len(starts), self.batch_size):
+            yield self.batch(starts[i : i + self.batch_size])
 
     def __len__(self) -> int:
         return math.ceil(self.n_windows / self.batch_size)

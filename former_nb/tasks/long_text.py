@@ -8,6 +8,7 @@ from .base import Data, FileName, Say, Task, progress, say_losses
 
 COUNTED = 2_000_000  # characters that the counting models read, and are judged on
 VALID = 250_000  # characters to choose by, at most
+JUDGED = 5_000_000  # characters that the model is judged on, at most
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class Shakespeare(Task):
         part = "test part"
         if len(data.parts) < 3:
             part = "validation part, which also chose the weights: there is no other"
+        if len(data.parts[-1]) > JUDGED:
+            part = f"first {JUDGED:,} characters of the {part}"
         losses = long_losses(model, data, self.length)
         title = f"Nats per character, {part}; the model reads at most {self.length} before it:"
         say_losses(say, title, losses)
@@ -95,13 +98,14 @@ class Text(Shakespeare):
     "Write like a text of your own."
 
     file: FileName = ""  # your own text, UTF-8
+    cache: bool = True  # keep the tokens of a text over 64 MiB on disk, so that it is read once
 
     def load_text(self):
         from ..base.guards import check_that
         from ..data.long_text_data import load_long_text
 
         check_that(bool(self.file), "file", "a file", self.file)
-        return load_long_text(self.file)
+        return load_long_text(self.file, self.cache)
 
 
 def long_losses(
@@ -115,8 +119,9 @@ def long_losses(
     from ..inspection.ngrams import NGram
     from ..training.losses import evaluate
 
-    windows = text_windows(data.parts[-1], length, 128)
-    half = text_windows(data.parts[-1], length, 128, context=length // 2)
+    judged = data.parts[-1][:JUDGED]
+    windows = text_windows(judged, length, 128)
+    half = text_windows(judged, length, 128, context=length // 2)
     losses = {
         "transformer": evaluate(model, progress(windows, "batch")),
         "transformer, half a window before each": evaluate(model, progress(half, "batch")),
