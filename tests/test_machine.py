@@ -95,6 +95,20 @@ class Machine:
         self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", found)
         found.click()
 
+    def tap(self, label):
+        """Put a finger on a button of the machine, or on a box of the map, and lift it."""
+        find = """
+        const buttons = [...document.querySelectorAll('.inside button, .map button')];
+        const button = buttons.find((e) => (e.textContent || e.ariaLabel) === arguments[0]);
+        button.scrollIntoView({ block: 'center', behavior: 'instant' });
+        const box = button.getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2];
+        """
+        x, y = self.browser.execute_script(find, label)
+        for kind, points in (("touchStart", [{"x": x, "y": y}]), ("touchEnd", [])):
+            touch = {"type": kind, "touchPoints": points}
+            self.browser.execute_cdp_cmd("Input.dispatchTouchEvent", touch)
+
     def keys(self, keys):
         self.browser.switch_to.active_element.send_keys(keys)
 
@@ -298,15 +312,21 @@ def test_a_finger_switches_a_head_off_and_the_bars_answer(show, browser):
 
         agrees(likeliest("mari"))
         before = shown.texts(".live-bars")
-        shown.press("Switch head 3.2 off")
-        assert shown.texts(".live-bars") != before
+        shown.tap("Switch head 3.2 off")
+        shown.wait(lambda: shown.texts(".live-bars") != before)
         agrees(likeliest("mari", [(3, 2)]))
         assert shown.numbers(".inside-first")[-4:] == [0, 0, 0, 0]
         assert [e.get_attribute("data-head") for e in shown.all('.live-head[aria-pressed="false"]')]
-        shown.press("Switch head 3.2 on")
-        assert shown.texts(".live-bars") == before
-        shown.press("Next \u2192")
-        assert shown.title.startswith("Network, layer 3")
+        shown.tap("Switch head 3.2 on")
+        shown.wait(lambda: shown.texts(".live-bars") == before)
+        shown.tap("Next \u2192")
+        shown.wait(lambda: shown.title.startswith("Network, layer 3"))
+        shown.tap("Look inside: linear, softmax")
+        shown.wait(lambda: shown.title.startswith("The next letter"))
+        near_top = "return document.querySelector('.inside').getBoundingClientRect().top"
+        assert 0 <= browser.execute_script(near_top) < 844, "it is in sight"
+        calm = "return document.getAnimations().length"
+        assert browser.execute_script(calm) == 0, "nothing moves by itself"
         wide = "return document.documentElement.scrollWidth"
         assert browser.execute_script(wide) <= 390
     finally:

@@ -1092,6 +1092,20 @@ class TestPages:
         visit(browser, site + "index.html")
         assert [tick.is_selected() for tick in there(ticks)[:4]] == [False, False, False, True]
 
+    def test_what_the_translator_says_is_a_link(self, browser, site):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        there = lambda css: browser.find_element("css selector", css)
+        wait = lambda until: WebDriverWait(browser, 20, 0.05).until(lambda _: until())
+        visit(browser, site + "14_number_words.html#figure=the-translator&german=zweiundvierzig")
+        wait(lambda: there(".live-out").text == "forty-two")
+        box = there('.live input[type="text"]')
+        box.clear()
+        box.send_keys("sieben\ue007")
+        wait(lambda: there(".live-out").text == "seven")
+        link = site + "14_number_words.html#figure=the-translator&german=sieben"
+        wait(lambda: browser.current_url == link)
+
     def test_the_whole_line_is_in_sight_beside_the_tools(self, browser, site):
         visit(browser, site + "build_c.html")
         measure = """
