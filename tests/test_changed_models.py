@@ -18,8 +18,10 @@ from former_nb.attention.positions import Rotary
 from former_nb.attention.relative_positions import ALiBi
 from former_nb.base.core import eval_mode
 from former_nb.data.text import PAD
-from former_nb.decoding.caches import generate
+from former_nb.decoding.beam_search import beam_search
+from former_nb.decoding.caches import KVCache, generate
 from former_nb.decoding.decode_step import DecodeStep, StaticCache, as_decode_step
+from former_nb.decoding.decoding import next_tokens
 from former_nb.decoding.translating import _search
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
@@ -259,10 +261,6 @@ def in_place(model):
         stack_of(model).blocks[1].attention.w_v.weight.mul_(1.5)
 
 
-def behind_its_back(model):
-    stack_of(model).blocks[1].attention.w_v.weight.data.mul_(1.5)
-
-
 def replace_method(part, name):
     method = getattr(part, name)
     setattr(part, name, lambda x, *args, **options: 1.5 * method(x, *args, **options))
@@ -387,6 +385,46 @@ def test_a_step_that_was_made_before_the_change_writes_that_text_too(kind, chang
     with_cache(model, step)
     apply(model, kind, change)
     assert text.same(with_cache(model, step))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", ["gelu", "modern"])
+def test_beams_are_the_same_with_a_cache(kind, change, in_order):
+    found = []
+    for use_cache in (False, True):
+        model = apply(new_model(kind), kind, change)
+        free = dict(eos_token_ids=(3, 4, 5), suppress_tokens=(), use_cache=use_cache)
+        found.append(beam_search(model, PROMPTS, 3, NEW, num_return_sequences=3, **free))
+        forget_hooks()
+    for without, with_one in zip(*found):
+        assert [text for text, _ in without] == [text for text, _ in with_one]
+        scores = [torch.tensor([score for _, score in each]) for each in (without, with_one)]
+        assert torch.allclose(*scores)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", ["gelu", "modern"])
+def test_a_change_in_the_middle_of_a_text_is_seen(kind, change, in_order):
+    "What is kept of the text stays as it was, so the modules with a cache say what is right."
+
+    def write(by_step):
+        model = new_model(kind)
+        text = Written()
+        reader = DecodeStep(model) if by_step else model.eval()
+        steps = next_tokens(reader, PROMPTS, text.pick, KVCache(SIZES["n_layers"]))
+        text += [next(steps).tolist() for _ in range(5)]
+        apply(model, kind, change)
+        if not by_step:
+            model.eval()
+        try:
+            text += [next(steps).tolist() for _ in range(NEW - 5)]
+        except Exception as error:  # the cache has another number of layers
+            text.append(str(error))
+            text.logits += [torch.empty(0)] * (NEW - len(text.logits))
+        forget_hooks()
+        return text
+
+    assert write(by_step=False).same(write(by_step=True))
 
 
 SILENT = {  # changes after which a model writes what it wrote before
