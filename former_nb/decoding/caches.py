@@ -214,8 +214,12 @@ class KVCache(list):
     @property
     def rows(self) -> int | None:
         "How many texts it keeps; None before the first token."
-        blocks = self[0].buffer.blocks
-        return None if blocks is None else len(blocks[0])
+        written = self.written()
+        return len(written[0].blocks[0]) if written else None
+
+    def written(self) -> list[KVBuffer]:
+        "The buffers with something in them; a block that was left out writes nothing into its own."
+        return [layer.buffer for layer in self if layer.buffer.blocks is not None]
 
     def is_plain(self) -> bool:
         "Whether its layers call `attention` and nothing else, all with the same window."
@@ -240,19 +244,20 @@ class KVCache(list):
     ) -> None:
         "Row i continues row `rows[i]` from now on, in every layer."
         rows = rows.tolist() if isinstance(rows, torch.Tensor) else list(rows)
-        if self.rows is None:
+        written = self.written()
+        if not written:
             return
         targets = [i for i, row in enumerate(rows) if row != i]  # rows that move
         sources = [rows[i] for i in targets]
-        device = self[0].buffer.blocks[0].device
+        device = written[0].blocks[0].device
         if len(rows) != self.rows or not set(sources).isdisjoint(targets):
             index = upload(rows, device)
-            for layer in self:
-                layer.buffer.reorder(index)
+            for buffer in written:
+                buffer.reorder(index)
         elif targets:
             moves = upload([sources, targets], device)
-            for layer in self:
-                layer.buffer.copy_rows(*moves)
+            for buffer in written:
+                buffer.copy_rows(*moves)
 
 # %% ../../nbs/deeper/11_caches.ipynb #stop0002
 def _until_the_end(steps, rows, max_new_tokens, longest, ends):

@@ -357,7 +357,6 @@ class DecodeStep:
         unknown = unknown_part(model)
         check_that(unknown is None, "model", "parts that the step knows", unknown)
         self.model = model
-        self.config: Any = sizes_of(model)
         self.read = in_eval_mode(model, getattr(model, "decode", model))
         self.product = product
         self.compiled = compiled
@@ -372,6 +371,11 @@ class DecodeStep:
         if compiled:
             mode = "reduce-overhead" if self.device.type == "cuda" else "default"
             self.static_token = torch.compile(self._static_token, mode=mode, dynamic=False)
+
+    @property
+    def config(self) -> Any:
+        "The sizes that the model has now, as of `sizes_of`."
+        return sizes_of(self.model)
 
     def copy(self):
         "Copy the weights as they are now; the first token will be compared."
@@ -409,7 +413,7 @@ class DecodeStep:
         positions: torch.Tensor | None = None,  # as for `LanguageModel`
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "As `LanguageModel`: one token by the step, several by the modules."
-        memories = [None] * len(self.blocks)
+        memories = [None] * len(attend) if isinstance(attend, list) else []
         if self.goes_short(tokens, attend, positions):
             return self.next_logits(tokens, attend, memories)
 

@@ -125,6 +125,7 @@ class Snapshot:
                 for name, value in inner.items():
                     entries.append((inner, name, value))
         self.owners, self.names, self.values = zip(*entries)
+        self.counts = [*self.settings, *(part._modules for part in parts)]
         self.parts, self.types = parts, list(map(type, parts))
         self.hooks = [hooks for p in parts for hooks in (p._forward_hooks, p._forward_pre_hooks)]
         self.hooks += [torch_module._global_forward_hooks, torch_module._global_forward_pre_hooks]
@@ -137,10 +138,10 @@ class Snapshot:
         self.then = self._numbers()
 
     def _numbers(self):
-        "How many settings parts have, how often each tensor was written, and where it lies."
+        "How much each part has, how often each tensor was written, and where it lies."
         versions = map(operator.attrgetter("_version"), self.counted)
         addresses = [address() for address in self.addresses]
-        return [*map(len, self.settings), *versions, *addresses]
+        return [*map(len, self.counts), *versions, *addresses]
 
     def holds(self) -> bool:
         "Whether the model is what it was. It is asked for each token, so it takes microseconds."

@@ -30,6 +30,7 @@ from ..data.batches import make_batches
 from ..data.text import encode_texts, pad_rows
 from ..data.tokens import PAD, TextTokenizer, both_sides, check_tokenizer
 from ..models.bart import BartEncoderDecoder
+from ..models.build import sizes_of
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.pretrained import check_pair, check_vocabulary
 from ..models.two_stacks import attend_beams
@@ -61,14 +62,16 @@ def _search(model, src, reader, start, num_beams, **options):
     queries of that source. So nothing has to be repeated for each beam.
     """
     mask = padding_mask(src, _pad_token(model))
-    memory = model.decoder.project(model.encode(src))  # keys and values for each block
+    memory = model.encode(src)
+    if all(hasattr(block, "cross") for block in model.decoder.blocks):
+        memory = model.decoder.project(memory)  # keys and values for each block
 
     def step(tokens, cache, positions):
         return reader.decode(tokens, memory, mask, cache, attend_beams, positions)
 
     begin = torch.tensor([list(start)] * len(src), device=src.device)
     longest = model.tgt_config.max_len + 1 - len(start)
-    cache = KVCache(model.tgt_config.n_layers)
+    cache = KVCache(sizes_of(model).n_layers)
     return beam_search(step, begin, num_beams, longest, cache=cache, **options)
 
 

@@ -258,10 +258,18 @@ def sizes_of(
 ) -> Any:  # with vocab_size, n_layers, max_len and positions, as `TransformerConfig` has them
     "What a loop that writes asks of a model; of a translator's target. `TypeError` for others."
     config = getattr(model, "tgt_config", None) or getattr(model, "config", None)
-    if config is not None:
-        return config
     embed: Any = getattr(model, "tgt_embed", getattr(model, "embed", None))
     stack: Any = getattr(model, "decoder", getattr(model, "stack", None))
+    if config is not None:
+        n_layers = len(getattr(stack, "blocks", ())) or config.n_layers
+        if n_layers == config.n_layers:
+            return config
+        return SimpleNamespace(  # blocks were removed or added
+            vocab_size=config.vocab_size,
+            n_layers=n_layers,
+            max_len=config.max_len,
+            positions=config.positions,
+        )
     is_ours = isinstance(embed, Embedding) and isinstance(stack, Stack)
     check_that(is_ours, "model", "a `LanguageModel`", model, TypeError)
     kinds = {LearnedPositions: "learned", SinusoidalPositions: "sinusoidal", Rotary: "rotary"}
