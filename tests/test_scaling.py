@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -322,6 +324,46 @@ def test_a_model_that_is_cut_and_compiled_steps_as_a_plain_one(script, curve, tm
     assert apart(first["built"], curve) < NEAR
     built = [int((tmp_path / f"graphs-{rank}").read_text()) for rank in range(2)]
     assert min(built) > 0  # it was compiled, and not left as it was
+
+
+# ---------------------------------------------------------------- the script of a cluster
+
+PAGE = Path(__file__).parent.parent / "nbs" / "deeper" / "08_long_runs.ipynb"
+STAND_INS = {  # what a cluster has, on one host with two "machines"
+    "scontrol": 'echo "localhost"',
+    "srun": 'while [[ $1 == --* ]]; do shift; done\n"$@" & one=$!\n"$@"\nwait $one',
+    "torchrun": f'exec "{sys.executable}" -m torch.distributed.run "$@"',
+}
+
+
+@processes
+@pytest.mark.skipif(not shutil.which("bash"), reason="the script is for bash")
+def test_the_script_for_a_cluster_starts_all_machines(script, curve, tmp_path):
+    cells = json.loads(PAGE.read_text(encoding="utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    [text] = re.findall(r"^```sh\n(#!/bin/bash\n.*?)^```", text, re.M | re.S)
+    text = text.replace("29500", str(free_port())).replace("OMP_NUM_THREADS=8", "OMP_NUM_THREADS=1")
+    (tmp_path / "train.sh").write_text(text)
+    for name, content in STAND_INS.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{content}\n")
+        (tmp_path / name).chmod(0o755)
+    words = [str(script), str(tmp_path), json.dumps([{"name": "plain", "save": True}])]
+    run_it = (
+        f"import runpy, sys\nsys.argv = {words!r}\nrunpy.run_path({words[0]!r}, None, '__main__')"
+    )
+    (tmp_path / "train.py").write_text(run_it)
+    slurm = dict(NNODES=2, GPUS_ON_NODE=1, CPUS_PER_TASK=1, JOB_ID=7, JOB_NODELIST="both")
+    env = os.environ | {f"SLURM_{name}": str(value) for name, value in slurm.items()}
+    env["PATH"] = f"{tmp_path}:{env['PATH']}"
+    done = subprocess.run(
+        ["bash", "train.sh"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, second = run(folder=tmp_path)
+    assert first == second and apart(first["plain"], curve) < NEAR
+    held = [json.loads((tmp_path / f"held-{rank}.json").read_text())[0] for rank in range(2)]
+    weights = load_model(tmp_path / "plain").model.parameters()
+    assert sum(held) == sum(p.numel() for p in weights)  # each weight is in one of the two
 
 
 # ---------------------------------------------------------------- another number of processes

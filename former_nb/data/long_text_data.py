@@ -103,9 +103,11 @@ class TextFile:
         if cache:
             self.name = text_name(self.file)
             with one_at_a_time(self.name):
-                self.first, self.length = recall_facts(self.name) or self._read_and_keep()
+                found = recall_facts(self.name) or self._read_and_keep()
         else:
-            self.first, self.length = _first_positions(self.blocks())
+            found = _first_positions(self.blocks())
+        self.first: dict[str, int] = found[0]  # where each character comes first
+        self.length: int = found[1]  # characters
 
     def _read_and_keep(self):
         "Where each character comes first, and how many there are, for the next time, too."
