@@ -36,17 +36,23 @@ class Answer(NamedTuple):
     what: str  # what it does
     source: str
     place: int  # among the exercise's wrong or right ones, from 1
+    harder: bool  # whether it is in the file's last part
+
+    def __str__(self):
+        return f"{self.number} {self.kind}: {self.what}"
 
 
 def answers():
     "All answers of the file."
-    found = []
+    found, harder = [], False
     for part in FILE.read_text(encoding="utf-8").split("\n== ")[1:]:
         head, _, source = part.partition("\n")
         number, kind, what = head.split(" ", 2)
         kind = kind.rstrip(":")
+        harder = harder or bool(found) and number < found[-1].number  # it begins anew
         place = 1 + sum(a.number == number and a.kind == kind for a in found)
-        found.append(Answer(number, kind, what, source.strip() + "\n", place))
+        source = source.strip() + "\n"
+        found.append(Answer(number, kind, what, source, place, harder))
     return found
 
 
