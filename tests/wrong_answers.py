@@ -1,4 +1,4 @@
-"""Answers that readers might hand in, from `wrong_answers.txt`, and what `check` says about each."""
+"""Answers that readers might hand in, from `wrong_answers.txt`, and what `check` says of them."""
 
 import contextlib
 import io

@@ -260,6 +260,27 @@ def _signs_for(node):
         yield ast.Call(inner.func, [turned, *inner.args[1:]], inner.keywords)
 
 
+def _turned(node):
+    "A power or a method before another one that comes after it: `x.mean() ** 2`, `x.t().exp()`."
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        made = node.left
+        if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
+            power = ast.BinOp(made.func.value, ast.Pow(), node.right)
+            method = ast.Attribute(power, made.func.attr, ast.Load())
+            yield ast.Call(method, made.args, made.keywords)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        first = node.func.value
+        if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
+            method = ast.Attribute(first.func.value, node.func.attr, ast.Load())
+            inner = ast.Call(method, node.args, node.keywords)
+            yield ast.Call(
+                ast.Attribute(inner, first.func.attr, ast.Load()), first.args, first.keywords
+            )
+        if isinstance(first, ast.BinOp) and isinstance(first.op, ast.Pow):
+            method = ast.Attribute(first.left, node.func.attr, ast.Load())
+            yield ast.BinOp(ast.Call(method, node.args, node.keywords), ast.Pow(), first.right)
+
+
 def _replacements(node, called, words) -> Iterator[ast.AST]:
     "What may stand in place of an expression. `called`: whether it is the function of a call."
     yield from _names_for(node, called, words)
@@ -267,6 +288,7 @@ def _replacements(node, called, words) -> Iterator[ast.AST]:
     if called or isinstance(node, ast.Slice):
         return
     yield from _signs_for(node)
+    yield from _turned(node)
     near = [piece for piece in words.pieces if _head(piece) == _head(node)]
     yield from _terms_with(node, words.arguments)
     yield from near
