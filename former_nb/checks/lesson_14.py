@@ -154,6 +154,8 @@ def judge_14_1(answer):
 
 
 _WRITING = {
+    "at most max_len": "more than one token is appended to a row at each step; take the logits of "
+    "the last position alone, `[:, -1]`",
     "got 2 and 3": "you appended all positions; the last one, `[:, -1]`, says the next token",
     "got 2 and 1": "the likeliest tokens are (B,); `keepdim=True` makes them a column, (B, 1)",
     "except in dimension 1": "the likeliest was taken over the batch; the vocabulary is `dim=-1`",
