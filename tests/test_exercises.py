@@ -148,6 +148,15 @@ def test_a_wrong_shape_says_what_became_of_the_axes(answer, said):
     assert diagnose(torch.tensor([True, False]), torch.tensor([False, True])).startswith("True and")
 
 
+def test_wrong_numbers_in_a_part_of_an_axis_are_told_by_it():
+    right = torch.arange(60.0).reshape(3, 4, 5) ** 2
+    wrong = right.clone()
+    wrong[:, 1] += torch.arange(15.0).reshape(3, 5) + 1
+    said = diagnose(wrong, right)
+    assert "45 of 60 are right" in said and "all wrong ones have index 1 on axis 1" in said
+    assert "axis" not in diagnose(right**2 + 1, right)
+
+
 @pytest.fixture
 def judged_by(monkeypatch):
     "List a judge as an exercise, which is taken off again."

@@ -163,7 +163,22 @@ def _general(answer, right):
         return f"the numbers differ: {len(b) - len(wrong)} of {len(b)} are right, and {said}"
     far = f"the numbers differ by up to {(a - b).abs().max():.3g}"
     at = ", ".join(map(str, wrong[0].tolist()))
-    return f"{far}; {len(b) - len(wrong)} of {len(b)} are right, the first wrong one is at [{at}]"
+    said = f"{far}; {len(b) - len(wrong)} of {len(b)} are right, the first wrong one is at [{at}]"
+    return said + _where(wrong.tolist(), right.shape)
+
+
+def _where(wrong, shape):
+    "On which axis the wrong numbers are all in a few places, and in which, as far as there is one."
+    best = None
+    for axis, size in enumerate(shape):
+        places = sorted({index[axis] for index in wrong})
+        if size > 1 and len(places) <= size / 2 and (best is None or len(places) < len(best[1])):
+            best = axis, places
+    if best is None or len(shape) == 1:
+        return ""
+    axis, places = best
+    listed = ", ".join(map(str, places[:4])) + (", …" if len(places) > 4 else "")
+    return f"; all wrong ones have index {listed} on axis {axis}, and elsewhere all is right"
 
 
 def _float_ids(answer, right):

@@ -260,6 +260,27 @@ def _signs_for(node):
         yield ast.Call(inner.func, [turned, *inner.args[1:]], inner.keywords)
 
 
+def _turned(node):
+    "A power or a method before another one that comes after it: `x.mean() ** 2`, `x.t().exp()`."
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        made = node.left
+        if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
+            power = ast.BinOp(made.func.value, ast.Pow(), node.right)
+            method = ast.Attribute(power, made.func.attr, ast.Load())
+            yield ast.Call(method, made.args, made.keywords)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        first = node.func.value
+        if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
+            method = ast.Attribute(first.func.value, node.func.attr, ast.Load())
+            inner = ast.Call(method, node.args, node.keywords)
+            yield ast.Call(
+                ast.Attribute(inner, first.func.attr, ast.Load()), first.args, first.keywords
+            )
+        if isinstance(first, ast.BinOp) and isinstance(first.op, ast.Pow):
+            method = ast.Attribute(first.left, node.func.attr, ast.Load())
+            yield ast.BinOp(ast.Call(method, node.args, node.keywords), ast.Pow(), first.right)
+
+
 def _replacements(node, called, words) -> Iterator[ast.AST]:
     "What may stand in place of an expression. `called`: whether it is the function of a call."
     yield from _names_for(node, called, words)
@@ -267,6 +288,7 @@ def _replacements(node, called, words) -> Iterator[ast.AST]:
     if called or isinstance(node, ast.Slice):
         return
     yield from _signs_for(node)
+    yield from _turned(node)
     near = [piece for piece in words.pieces if _head(piece) == _head(node)]
     yield from _terms_with(node, words.arguments)
     yield from near
@@ -297,6 +319,18 @@ class Edit(NamedTuple):
             setattr(parent, field, value)
         return self._replace(fields=before)
 
+    def with_copies(self):
+        "The same with copies of what it puts in, since that may be a part of the tree already."
+        fields = []
+        for parent, field, value in self.fields:
+            if isinstance(value, list):
+                there = {id(part) for part in getattr(parent, field)}
+                value = [part if id(part) in there else copy.deepcopy(part) for part in value]
+            else:
+                value = copy.deepcopy(value)
+            fields.append((parent, field, value))
+        return self._replace(fields=tuple(fields))
+
 
 def _put(parent, field, index, new):
     "A field of a node with something else in it."
@@ -311,7 +345,7 @@ def _edits_of_expressions(tree, right) -> Iterator[Edit]:
 
     def price(old, new):
         change = _bag(new)
-        change.subtract(_bag(old))
+        change.subtract(old)
         if not wanted:
             return sum(map(abs, change.values())) / 10 + _size(new) / 500
         nearer = sum(
@@ -333,13 +367,13 @@ def _edits_of_expressions(tree, right) -> Iterator[Edit]:
                 if isinstance(node, ast.expr) and here is not None:
                     called = field == "func"
                     seen = {ast.dump(node)}
+                    before = _bag(node)
                     for new in _replacements(node, called, words):
                         if (dumped := ast.dump(new)) not in seen:
                             seen.add(dumped)
                             at = index if isinstance(value, list) else None
-                            new = copy.deepcopy(new)
                             put = _put(parent, field, at, new)
-                            yield Edit(price(node, new), here, node, (put,), new)
+                            yield Edit(price(before, new), here, node, (put,), new)
                 yield from visit(node, here)
 
     yield from visit(tree, None)
@@ -381,7 +415,7 @@ def _edits_of_lines(tree, right) -> Iterator[Edit]:
                 left = (parent, "body", [*block[: i + 1], *behind[1:]])
                 yield Edit(1.3, behind[0], behind[0], (inside, left), moved=INSIDE)
             for new in missing if isinstance(parent, (ast.FunctionDef, ast.For, ast.If)) else ():
-                with_it = (parent, "body", [*block[:i], copy.deepcopy(new), *block[i:]])
+                with_it = (parent, "body", [*block[:i], new, *block[i:]])
                 yield Edit(0.5, line, None, (with_it,))
 
 
@@ -427,7 +461,7 @@ def small_edits(
     pieces = list(_edits_of_expressions(tree, right))
     found = [*pieces, *_made_twice(pieces), *_edits_of_lines(tree, right)]
     for edit in sorted(found, key=lambda edit: edit.price):
-        before = edit.swap()
+        before = edit.with_copies().swap()
         yield edit
         before.swap()
 

@@ -26,8 +26,7 @@ def _weigh(q, k, v):  # (B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v) -> (B, h,
 )
 def judge_11_1(answer):
     generator = torch.Generator().manual_seed(0)
-    q, k = torch.randn(2, 3, 2, 5, 4, generator=generator).double()  # each (B, h, T, d_k)
-    v = torch.randn(3, 2, 5, 6, generator=generator).double()  # (B, h, T, d_v)
+    q, k, v = torch.randn(3, 3, 2, 5, 4, generator=generator).double()  # each (B, h, T, d_k)
     cache, found = {}, []
     for t in range(5):
         newest = [x[:, :, t : t + 1].clone() for x in (q, k, v)]
@@ -38,12 +37,12 @@ def judge_11_1(answer):
         if isinstance(y, (tuple, list)):
             return "the cache is changed in its place; return y alone"
         if not isinstance(y, torch.Tensor):
-            return "nothing came back; return y, (B, h, 1, d_v)"
-        if t and y.shape == (3, 2, t + 1, 6):
+            return "nothing came back; return y, (B, h, 1, d_k)"
+        if t and y.shape == (3, 2, t + 1, 4):
             return "old queries were kept; the newest token asks alone, and y has one row"
-        if y.shape != (3, 2, 1, 6):
+        if y.shape != (3, 2, 1, 4):
             return (
-                f"step {t + 1} returns shape {tuple(y.shape)}, and (B, h, 1, d_v) is {(3, 2, 1, 6)}"
+                f"step {t + 1} returns shape {tuple(y.shape)}, and (B, h, 1, d_k) is {(3, 2, 1, 4)}"
             )
         found.append(y)
 
@@ -69,6 +68,9 @@ def judge_11_1(answer):
                 lambda t, q_t: _weigh(q_t, k[:, :, [0, *range(t + 1)]], v[:, :, [0, *range(t + 1)]])
             )
         ),
+        "keys and values are exchanged": from_second(
+            lambda t, q_t: _weigh(q_t, upto(v, t), upto(k, t))
+        ),
         "y leaves out the newest token, which sees itself too": from_second(
             lambda t, q_t: _weigh(q_t, upto(k, t - 1), upto(v, t - 1))
         ),
@@ -90,7 +92,6 @@ def judge_11_1(answer):
 
 _JOINING = {
     "'list' object has no attribute": "a list of keys is no tensor yet; `torch.cat` joins it",
-    "[6, 4] but got: [6, 6]": "keys and values are exchanged",
     "[6, 2] but got: [6, 1]": "keys were joined and values were not; the cache needs both",
     "must match the size": "joined along a wrong axis; (B, h, T, d_k) grows in T, `dim=2`",
     "must match except in dimension": "they were joined along a wrong axis; `dim=2` is that of the "

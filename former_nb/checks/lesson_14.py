@@ -1,5 +1,7 @@
 """Judges of the exercises on the page 14_number_words, and the mistakes that they know."""
 
+import functools
+
 import torch
 from torch import nn
 
@@ -19,22 +21,30 @@ __all__ = [
 ]
 
 
+@functools.cache
+def _made(_):  # `_`: the first random number, which tells the seeds apart
+    "A model in double precision, of the random numbers that come."
+    attentions = MultiHeadAttention(8, 2), CrossAttention(8, 2)
+    norms = [nn.LayerNorm(8) for _ in range(3)]
+    block = DecoderBlock(*attentions, FeedForward(8, 12), *norms)
+    model = EncoderDecoder(
+        Embedding(15, 8, SinusoidalPositions(16, 8)),
+        Stack([make_block(8, 2, 12)], nn.LayerNorm(8)),
+        Decoder([block], nn.LayerNorm(8)),
+    )
+    for _, weight in sorted(model.named_parameters()):
+        if weight.ndim == 2:  # norms stay as they are
+            nn.init.normal_(weight, std=1.2)
+    return model.double()
+
+
 def _writer(seed=188):  # one of a few where each mistake gives tokens of its own
-    "A model in double precision whose answers differ from row to row, and two sources."
+    "A model whose answers differ from row to row, and two sources."
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        attentions = MultiHeadAttention(8, 2), CrossAttention(8, 2)
-        norms = [nn.LayerNorm(8) for _ in range(3)]
-        block = DecoderBlock(*attentions, FeedForward(8, 12), *norms)
-        model = EncoderDecoder(
-            Embedding(15, 8, SinusoidalPositions(16, 8)),
-            Stack([make_block(8, 2, 12)], nn.LayerNorm(8)),
-            Decoder([block], nn.LayerNorm(8)),
-        )
-        for _, weight in sorted(model.named_parameters()):
-            if weight.ndim == 2:  # norms stay as they are
-                nn.init.normal_(weight, std=1.2)
-        return model.double().eval(), torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, PAD, PAD]])
+        first = torch.rand(1).item()
+        torch.manual_seed(seed)
+        return _made(first).eval(), torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, PAD, PAD]])
 
 
 @torch.no_grad()
@@ -144,6 +154,8 @@ def judge_14_1(answer):
 
 
 _WRITING = {
+    "at most max_len": "more than one token is appended to a row at each step; take the logits of "
+    "the last position alone, `[:, -1]`",
     "got 2 and 3": "you appended all positions; the last one, `[:, -1]`, says the next token",
     "got 2 and 1": "the likeliest tokens are (B,); `keepdim=True` makes them a column, (B, 1)",
     "except in dimension 1": "the likeliest was taken over the batch; the vocabulary is `dim=-1`",
