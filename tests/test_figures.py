@@ -242,10 +242,134 @@ def test_a_page_loads_the_figures_that_it_holds():
     figures.load(app, "a", "", {"body": body}, None)
     assert app.files == [
         "figures/figures.css",
+        "figures/address.js",
         "figures/figure.js",
         "figures/move-a-word.data.js",
         "figures/move-a-word.js",
     ]
+
+
+# ---------------------------------------------------------------- the address
+
+
+CHANGED = {  # what a hand does, and the address that it leaves
+    "move-a-word": (lambda it: it.keys(RIGHT * 3 + DOWN, ".handle"), "water=1.3&money=0.9"),
+    "share-the-row": (lambda it: it.slide(0.25), "left=0.25"),
+    "paint-the-mask": (
+        lambda it: (it.all(".cell")[21].click(), it.press("2")),
+        "layers=2&mask=10000.11000.11100.11110.10111",
+    ),
+    "why-root-d": (lambda it: it.press("Divide by \u221ad_k"), "divided=on"),
+    "the-tap": (
+        lambda it: (it.press("Mari"), it.slide(0.5), it.slide(7, 1)),
+        "name=Mari&temperature=0.5&top-k=7",
+    ),
+    "the-cache": (lambda it: it.slide(12), "letters=12"),
+    "who-looks-where": (
+        lambda it: (it.press("36"), it.keys(LEFT, "input[type=radio]", 6), it.slide(9)),
+        "number=36&head=1.2&letter=9",
+    ),
+    "merge-by-merge": (
+        lambda it: (it.press("twenty pages"), it.slide(57)),
+        "from=twenty+pages&merges=57",
+    ),
+    "clock-hands": (lambda it: (it.slide(9), it.slide(20, 1)), "first=9&distance=20"),
+    "the-stream": (
+        lambda it: (it.press("Kl"), it.press("network 3")),
+        "name=Kl&network-3=off",
+    ),
+    "the-valley": (lambda it: (it.slide(5), it.press("Warm-up")), "nth-rate=5&warm-up=off"),
+    "induction-head": (
+        lambda it: it.keys(END + "harmo", "input[type=text]"),
+        "row=harmonicharmoharmo",
+    ),
+}
+LOOKS = """
+return [document.querySelector('.figure svg').innerHTML,
+  document.querySelector('.figure-says').textContent];
+"""
+COPY = "navigator.clipboard.writeText = async (text) => { window.copied = text; };"
+
+
+def test_every_figure_keeps_its_state_in_the_address():
+    assert {*CHANGED} == {*figures.FIGURES} - {"train-your-own"}  # its link is the model itself
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_a_hand_has_set_is_a_link_and_opens_again(show, browser, pages, name):
+    act, state = CHANGED[name]
+    shown = show(name)
+    long_ago = browser.execute_script("return history.length")
+    assert "#" not in browser.current_url, "as it begins it needs no state"
+    first = browser.execute_script(LOOKS)
+    act(shown)
+    link = f"{pages[name].as_uri()}#figure={name}&{state}"
+    wait(browser, lambda: browser.current_url == link)
+    assert browser.execute_script("return history.length") == long_ago  # one step back leads away
+    there = browser.execute_script(LOOKS)
+    browser.execute_script(COPY)
+    shown.press("Copy link")
+    assert browser.execute_script("return window.copied") == link
+    wait(browser, lambda: shown.texts(".figure-link span")[0].startswith("Copied"))
+    assert shown.all(".figure-link span")[0].get_attribute("aria-live") == "polite"
+
+    shown = show(name, address=f"#figure={name}&{state}")
+    assert browser.execute_script(LOOKS) == there != first
+    assert shown.texts(".figure-link span") == [""]
+    browser.execute_script("location.hash = arguments[0]", f"figure={name}")
+    wait(browser, lambda: browser.execute_script(LOOKS) == first)  # another link on the same page
+    browser.execute_script("location.hash = 'a-heading'")
+    assert browser.execute_script(LOOKS) == first
+
+
+HOSTILE = [
+    "number=<img src=x onerror=alert(1)>",
+    "letter=1e999&head=9.9",
+    "letter=-5",
+    "letter=3.7",
+    "letter=",
+    "off=__proto__",
+    "constructor=1&toString=2",
+    "number=%FF%C0%00&letter=NaN",
+    "number=36&number=<script>alert(1)</script>&letter=99",
+]
+
+
+@pytest.mark.parametrize("state", HOSTILE)
+def test_a_hostile_address_gets_a_sentence_and_no_html(show, browser, state):
+    shown = show("who-looks-where", address=f"#figure=who-looks-where&{state}")
+    assert shown.texts(".figure-link span")[0].startswith("A part of this link doesn't fit")
+    assert shown.all(":is(img, script, iframe)") == [] and "It writes \u201c" in shown.said
+    letter = float(shown.all("input[type=range]")[0].get_property("value"))
+    assert letter == int(letter) and 1 <= letter <= 20
+    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+
+
+@pytest.mark.parametrize(
+    "address", ["#figure=the-tap&letter=9", f"#figure=who-looks-where&number={'3' * 5000}", "#"]
+)
+def test_an_address_of_another_figure_or_one_too_long_changes_nothing(show, browser, address):
+    show("who-looks-where")
+    first = browser.execute_script(LOOKS)
+    shown = show("who-looks-where", address=address)
+    assert browser.execute_script(LOOKS) == first and shown.texts(".figure-link span") == [""]
+
+
+def test_text_in_an_address_is_text_and_no_longer_than_its_field(show, browser):
+    html = "<b onclick=alert(1)>" + "x" * 30
+    shown = show("merge-by-merge", address=f"#figure=merge-by-merge&word={html}")
+    assert shown.all("input[type=text]")[0].get_property("value") == html[:24]
+    assert shown.all("b[onclick]") == [] and shown.texts(".figure-link span")[0]
+
+
+def test_a_model_in_the_address_is_not_written_over(show, browser):
+    shown = show("the-tap", address="#model1.abc")
+    shown.slide(0.5)
+    browser.execute_script(COPY)
+    shown.press("Copy link")
+    assert browser.current_url.endswith("#model1.abc")
+    copied = browser.execute_script("return window.copied")
+    assert copied.endswith("#figure=the-tap&temperature=0.5")
 
 
 # ---------------------------------------------------------------- 01
@@ -736,7 +860,7 @@ class TestTheStream:
     def test_the_part_that_matters_most_is_found(self, show, text):
         shown = show("the-stream")
         shown.press(text)
-        names = shown.texts("button")
+        names = shown.texts(".figure-controls button")
         found = []
         for name in names:
             shown.press(name)
@@ -893,7 +1017,7 @@ def test_the_still_picture_is_there_without_scripts_and_where_they_fail(browser,
     WebDriverWait(browser, 10, 0.2).until(lambda _: image().is_displayed())
     script = "".join(
         f'<script defer src="{name}.js"></script>'
-        for name in ("figure", "move-a-word.data", "move-a-word")
+        for name in ("address", "figure", "move-a-word.data", "move-a-word")
     )
     page.write_text(STILL.format(script=script, picture=picture), encoding="utf-8")
     browser.get(page.as_uri())

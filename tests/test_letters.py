@@ -311,8 +311,8 @@ def test_a_model_is_trained_sent_asked_and_trained_on(browser, page):
     link = own.all("input[readonly]")[0].get_property("value")
     assert link == browser.current_url and 18_000 < len(link.split("#")[1]) < 20_000
     assert all(set(word) <= set(WORDS) for word in own.words() if word != "(nothing)")
-    own.button("Copy the link").click()
-    wait(browser, lambda: own.button("Copied"))
+    own.button("Copy link").click()
+    wait(browser, lambda: own.all(".figure-link span")[0].text.startswith("Copied"))
     assert browser.execute_script("return window.moved") < 0.02
     assert serious(browser) == []
 

@@ -813,7 +813,9 @@ def alone(tmp_path_factory):
     "A page with the two live models and nothing else, as an address."
     folder = tmp_path_factory.mktemp("live")
     boxes = "".join(f'<div class="live" data-model="{name}"></div>' for name in ASK)
-    (folder / "live.js").write_text((ROOT / "docs/_static/live.js").read_text("utf-8"), "utf-8")
+    for name in ("live.js", "live-model.js"):
+        script = (ROOT / "docs/_static" / name).read_text("utf-8")
+        (folder / name).write_text(script, "utf-8")
     for name in ASK:
         ext.write_model(ROOT / "former_nb" / "models" / name, folder / f"live_{name}.js")
     page = f'<!doctype html><meta charset="utf-8"><script src="live.js"></script>{boxes}'
@@ -1082,7 +1084,7 @@ class TestPages:
         wait = lambda until: WebDriverWait(browser, 10, 0.05).until(lambda _: until())
         wait(lambda: there(".live-out") and there(".live-out")[0].text.count(" · ") == 9)
         weigh = "return performance.getEntries().map((entry) => entry.encodedBodySize ?? 0)"
-        assert sum(browser.execute_script(weigh)) < 500_000  # the weights come with the first use
+        assert sum(browser.execute_script(weigh)) < 350_000  # the weights come with the first use
         assert not browser.execute_script("return window.formerModels")
         box = there('.live input[type="text"]')[0]
         inside = lambda css: there(css)[0].get_attribute("innerHTML")
@@ -1103,11 +1105,32 @@ class TestPages:
             "return document.querySelector('object').contentDocument?.querySelectorAll('a').length"
         )
         wait(lambda: (browser.execute_script(linked) or 0) >= 15)
+        box.clear()
+        box.send_keys("mari")
+        there(".map button")[1].click()  # a box of the map opens beside its model
+        wait(lambda: there(".inside-square"))
+        assert [e.text for e in there(".inside-square thead th")] == [*"\u25b8mari"]
+        there(".inside button")[0].click()
+        assert not there(".inside") and there(".map button")[1] == browser.switch_to.active_element
         ticks = '#the-path tbody input[type="checkbox"]'
         browser.execute_script("arguments[0].click()", there(ticks)[3])
         assert [stop.text for stop in there(".path .done b")] == ["02"]  # the line shows it at once
         visit(browser, site + "index.html")
         assert [tick.is_selected() for tick in there(ticks)[:4]] == [False, False, False, True]
+
+    def test_what_the_translator_says_is_a_link(self, browser, site):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        there = lambda css: browser.find_element("css selector", css)
+        wait = lambda until: WebDriverWait(browser, 20, 0.05).until(lambda _: until())
+        visit(browser, site + "14_number_words.html#figure=the-translator&german=zweiundvierzig")
+        wait(lambda: there(".live-out").text == "forty-two")
+        box = there('.live input[type="text"]')
+        box.clear()
+        box.send_keys("sieben\ue007")
+        wait(lambda: there(".live-out").text == "seven")
+        link = site + "14_number_words.html#figure=the-translator&german=sieben"
+        wait(lambda: browser.current_url == link)
 
     def test_the_whole_line_is_in_sight_beside_the_tools(self, browser, site):
         visit(browser, site + "build_c.html")

@@ -327,7 +327,8 @@ def data_script(name):
 ALONE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title>
 <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="figures.css">
 <style>body{{margin:1rem;font:1rem/1.65 system-ui}}*{{box-sizing:border-box}}</style>
-<script defer src="figure.js"></script><script defer src="{name}.data.js"></script>
+<script defer src="address.js"></script><script defer src="figure.js"></script>
+<script defer src="{name}.data.js"></script>
 {scripts}
 <main><h1>{name}</h1><div class="figure" data-figure="{name}"></div></main></html>
 """
@@ -367,6 +368,7 @@ def load(app, page, template, context, doctree):
     names = FIGURE.findall(context.get("body", ""))
     if names:
         app.add_css_file("figures/figures.css")
+        app.add_js_file("figures/address.js", loading_method="defer")
         app.add_js_file("figures/figure.js", loading_method="defer")
     for name in names:
         app.add_js_file(f"figures/{name}.data.js", loading_method="defer")

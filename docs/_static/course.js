@@ -182,9 +182,12 @@
       const map = document.createElement("object");
       Object.assign(map, { type: "image/svg+xml", data: image.src, title: image.alt });
       map.style.aspectRatio = `${image.getAttribute("width")} / ${image.getAttribute("height")}`;
-      (image.closest("a") ?? image).replaceWith(map);
+      const frame = document.createElement("span"); // live.js puts buttons upon its boxes
+      frame.className = "map";
       const place = document.querySelector(".home-map"); // beside the model, in the first screen
-      if (innerWidth >= 1000) place?.append(map);
+      frame.append(map);
+      (image.closest("a") ?? image).replaceWith(frame);
+      if (innerWidth >= 1000) place?.append(frame);
     });
   }
 

@@ -1,40 +1,10 @@
-// The models that ship, at work in the page: reads their safetensors, computes as the library does.
+// The models that ship, at work in the page: what the hand meets. live-model.js computes, and comes
+// with the weights at the first use; machine.js opens the model of the home page.
 (() => {
   const here = document.currentScript.src;
   const [PAD, BOS, EOS, UNK] = [0, 1, 2, 3];
 
-  // ------------------------------------------------------------ the model
-
-  function decode(base64) {
-    return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
-  }
-
-  function half(h) {
-    const e = (h >> 10) & 31, f = h & 1023;
-    const x = e ? (1 + f / 1024) * 2 ** (e - 15) : f * 2 ** -24;
-    return h >> 15 ? -x : x;
-  }
-
-  function readTensors(bytes) {
-    const n = Number(new DataView(bytes.buffer).getBigUint64(0, true));
-    const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + n)));
-    const tensors = {};
-    delete header.__metadata__;
-    for (const [name, { data_offsets: [from, to] }] of Object.entries(header)) {
-      const halves = new Uint16Array(bytes.slice(8 + n + from, 8 + n + to).buffer);
-      tensors[name] = Float32Array.from(halves, half);
-    }
-    return tensors;
-  }
-
-  function erf(x) { // Abramowitz and Stegun 1964, 7.1.26: off by 1.5e-7 at most
-    const t = 1 / (1 + 0.3275911 * Math.abs(x));
-    const p = ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
-    return Math.sign(x) * (1 - p * Math.exp(-x * x));
-  }
-
-  const gelu = (x) => 0.5 * x * (1 + erf(x / Math.SQRT2));
-  const sum = (a, b) => a.map((x, i) => x + b[i]);
+  // ------------------------------------------------------------ before the model
 
   function softmax(scores) {
     const most = Math.max(...scores), e = scores.map((s) => Math.exp(s - most));
@@ -42,11 +12,9 @@
     return e.map((x) => x / total);
   }
 
-  class Model {
-    constructor({ config, alphabet, weights }) {
+  class Letters { // what a model needs before it computes: its alphabet, and what is switched off
+    constructor({ config, alphabet }) {
       this.c = config;
-      this.w = weights ? readTensors(decode(weights)) : {};
-      this.table = this.w["embed.tokens.weight"] ?? this.w["head.weight"]; // one matrix, kept once
       this.letters = [...alphabet];
       this.off = new Set(); // heads that are switched off, as "layer.head"
       this.causal = true;
@@ -59,111 +27,10 @@
     text(tokens) {
       return tokens.map((t) => this.letters[t - 4] ?? "").join("");
     }
-
-    linear(x, name) {
-      const w = this.w[`${name}.weight`], b = this.w[`${name}.bias`], n = x[0].length;
-      return x.map((row) => {
-        const y = new Array(b.length);
-        for (let o = 0; o < b.length; o++) {
-          let s = b[o];
-          for (let i = 0, at = o * n; i < n; i++) s += w[at + i] * row[i];
-          y[o] = s;
-        }
-        return y;
-      });
-    }
-
-    norm(x, name) {
-      const w = this.w[`${name}.weight`], b = this.w[`${name}.bias`];
-      return x.map((row) => {
-        const mean = row.reduce((a, v) => a + v, 0) / row.length;
-        const spread = row.reduce((a, v) => a + (v - mean) ** 2, 0) / row.length;
-        return row.map((v, i) => ((v - mean) / Math.sqrt(spread + 1e-5)) * w[i] + b[i]);
-      });
-    }
-
-    rotate(row, place) { // each head's pairs i and i + d_k / 2
-      const d = row.length / this.c.n_heads, turned = row.slice();
-      for (let h = 0; h < row.length; h += d)
-        for (let i = 0; i < d / 2; i++) {
-          const angle = place * 10000 ** ((-2 * i) / d), [a, b] = [row[h + i], row[h + i + d / 2]];
-          turned[h + i] = a * Math.cos(angle) - b * Math.sin(angle);
-          turned[h + i + d / 2] = b * Math.cos(angle) + a * Math.sin(angle);
-        }
-      return turned;
-    }
-
-    attend(x, memory, name, causal) { // and note the weights of each head
-      const { d_model: d, n_heads: n } = this.c, width = d / n, own = memory === x;
-      let q = this.linear(x, `${name}.w_q`), k = this.linear(memory, `${name}.w_k`);
-      const v = this.linear(memory, `${name}.w_v`);
-      if (own && this.c.positions === "rotary") [q, k] = [q, k].map((t) => t.map((r, i) => this.rotate(r, i)));
-      const weights = [], y = x.map(() => new Array(d).fill(0));
-      for (let h = 0; h < n; h++) {
-        weights.push(q.map((row, i) => {
-          const seen = causal ? k.slice(0, i + 1) : k;
-          const scores = seen.map((key) => {
-            let s = 0;
-            for (let c = h * width; c < (h + 1) * width; c++) s += row[c] * key[c];
-            return s / Math.sqrt(width);
-          });
-          return softmax(scores);
-        }));
-        if (this.off.has(`${name}.${h}`)) continue;
-        weights[h].forEach((row, i) => row.forEach((p, j) => {
-          for (let c = h * width; c < (h + 1) * width; c++) y[i][c] += p * v[j][c];
-        }));
-      }
-      this.seen[name] = weights;
-      return this.linear(y, `${name}.w_o`);
-    }
-
-    stack(x, name, memory, causal) {
-      for (let i = 0; i < this.c.n_layers; i++) {
-        const at = `${name}.blocks.${i}`;
-        const add = (part) => { x = x.map((row, t) => sum(row, part[t])); };
-        let y = this.norm(x, `${at}.norm_attention`);
-        add(this.attend(y, y, `${at}.attention`, causal));
-        if (memory) add(this.attend(this.norm(x, `${at}.norm_cross`), memory, `${at}.cross`, false));
-        y = this.linear(this.norm(x, `${at}.norm_ff`), `${at}.ff.w_in`).map((row) => row.map(gelu));
-        add(this.linear(y, `${at}.ff.w_out`));
-      }
-      return this.norm(x, `${name}.norm`);
-    }
-
-    embed(tokens, scale) {
-      const d = this.c.d_model, positions = this.w["embed.positions.table"];
-      return tokens.map((t, place) => Array.from(
-        { length: d }, (_, i) => this.table[t * d + i] * scale + (positions ? positions[place * d + i] : 0)
-      ));
-    }
-
-    logits(x) { // of the last place; the matrix that embeds gives them, too
-      const d = this.c.d_model, row = x[x.length - 1];
-      return Array.from({ length: this.c.vocab_size }, (_, t) =>
-        row.reduce((s, v, i) => s + v * this.table[t * d + i], 0));
-    }
-
-    next(tokens) { // what may follow: nats of each token, those that never follow at -infinity
-      this.seen = {};
-      const logits = this.logits(this.stack(this.embed(tokens, 1), "stack", null, this.causal));
-      return logits.map((l, t) => ([PAD, BOS, UNK].includes(t) ? -Infinity : l));
-    }
-
-    read(source) {
-      this.seen = {};
-      return this.stack(this.embed(source, Math.sqrt(this.c.d_model)), "encoder", null, false);
-    }
-
-    say(memory, tokens) {
-      const x = this.embed(tokens, Math.sqrt(this.c.d_model));
-      const logits = this.logits(this.stack(x, "decoder", memory, true));
-      return logits.map((l, t) => ([PAD, BOS, UNK].includes(t) ? -Infinity : l));
-    }
   }
 
   // What the model said to one text when the site was built, until the model itself is wanted.
-  class Recorded extends Model {
+  class Recorded extends Letters {
     constructor(record) {
       super(record);
       this.record = record;
@@ -206,11 +73,16 @@
 
   function slider(label, min, max, step, value, show, change) {
     const said = make("output", {}, show(value));
+    const tell = () => { said.textContent = show(Number(input.value)); };
     const input = make("input", { type: "range", min, max, step, value, oninput: () => {
-      said.textContent = show(Number(input.value));
+      tell();
       change(Number(input.value));
     } });
-    return make("label", {}, make("span", {}, label, " ", said), input);
+    return {
+      label: make("label", {}, make("span", {}, label, " ", said), input),
+      get value() { return Number(input.value); },
+      set value(to) { input.value = to; tell(); },
+    };
   }
 
   function strips(model, name, labels, redraw) { // a strip for each head: what the last place looks at
@@ -245,8 +117,15 @@
     const note = make("p", { class: "live-note", role: "status" });
     const bars = make("div", { class: "live-bars" }), heads = make("div", { class: "live-heads" });
     const names = make("p", { class: "live-out", "aria-live": "polite" });
+    const place = make("div", { class: "live-inside" });
+    const look = make("button", { type: "button", onclick: () => openInside({}, look) }, "Look inside");
+    let inside = null; // the open machine: machine.js, which comes with the first look
 
-    const chances = (tokens) => filter(softmax(model.next(tokens).map((l) => l / how.temperature)), how);
+    let logits = [];
+    const chances = (tokens) => {
+      logits = model.next(tokens);
+      return filter(softmax(logits.map((l) => l / how.temperature)), how);
+    };
 
     // The weights come with the first use; what was wanted happens then.
     async function wake(then) {
@@ -273,10 +152,100 @@
       bars.replaceChildren(...best.map(([x, t]) => make("button", {
         type: "button", style: `--p:${x.toFixed(3)}`, title: `${(100 * x).toFixed(1)} %`,
         onclick: () => { if (t !== EOS) { text.value += model.text([t]); redraw(); } },
-      }, make("b", {}, t === EOS ? "end" : model.text([t])), make("i", {}), make("small", {}, `${Math.round(100 * x)} %`))));
-      heads.replaceChildren(...strips(model, /^stack/, ["▸", ...text.value.toLowerCase()], redraw));
+      }, make("b", {}, letter(t)), make("i", {}), make("small", {}, `${Math.round(100 * x)} %`))));
+      const labels = ["▸", ...text.value.toLowerCase()];
+      heads.replaceChildren(...strips(model, /^stack/, labels, redraw));
       if (focus) heads.querySelector(`[data-head="${focus}"]`)?.focus(); // the button is a new one
+      const said = best.slice(0, 4).map(([x, t]) => `${letter(t)} ${Math.round(100 * x)} %`).join(", ");
+      if (inside) inside.draw({ labels, inside: model.inside, causal: model.causal, logits, letters: letter, best: said });
+      markMap(inside?.at);
+      if (!first) address?.write(MACHINE, state);
     }
+
+    const letter = (t) => (t === EOS ? "end" : model.text([t]));
+
+    // ---------------------------------------------------------- the open machine
+
+    let opener = null; // where the keys go back to
+    async function openInside(at, from) {
+      opener = from;
+      if (refuse(model, text.value)) return redraw();
+      if (model.record) return wake(() => openInside(at, from));
+      if (!await machine()) return;
+      inside.open(at);
+      redraw();
+      inside.show();
+    }
+
+    async function machine() { // whether it has come
+      try {
+        await Promise.all([script("machine.js"), style("machine.css")]);
+      } catch {
+        note.textContent = LOST;
+        return false;
+      }
+      inside ??= window.courseMachine({ place, make, model: () => model, redraw: () => redraw(), closed: () => {
+        redraw();
+        opener?.focus();
+      } });
+      return true;
+    }
+
+    // A button on each box of the map that this model has, as its drawing places them.
+    const boxes = name === "names" ? mapBoxes((step, button) => {
+      const open = inside?.at, own = open && partOf(open.step) === step; // a second press keeps its place
+      openInside(own ? {} : { step }, button);
+    }) : [];
+
+    function markMap(at) {
+      for (const { step, button } of boxes) button.classList.toggle("on", Boolean(at) && partOf(at.step) === step);
+    }
+
+    // ---------------------------------------------------------- the address
+
+    const address = window.courseAddress, copier = address?.copier(() => address.link(MACHINE, state()));
+    const places = /^([1-9])\.([1-9])$/; // a head as people count them
+
+    function state() { // what is not as it began
+      const off = [...model.off].map((at) => at.match(/(\d+)\.attention\.(\d+)/).slice(1).map((n) => Number(n) + 1).join("."));
+      const at = inside?.at;
+      return [
+        ["word", text.value, "Jo"], ["step", at?.step], ["layer", at && at.layer + 1], ["head", at && at.head + 1],
+        ["off", off.sort().join(","), ""], ["temperature", how.temperature, 0.8], ["top-k", how.topK, 29],
+        ["top-p", how.topP, 1], ["mask", model.causal ? "on" : "off", "on"],
+      ].filter(([, now, before]) => now !== undefined && now !== null && now !== before).map(([key, now]) => [key, now]);
+    }
+
+    async function take(given) { // a state of the address; says what of it doesn't fit
+      let fits = [...given.keys()].every((key) => KEYS.includes(key));
+      text.value = (given.get("word") ?? "Jo").slice(0, 40);
+      for (const [key, at, before, control] of [["temperature", "temperature", 0.8, heat], ["top-k", "topK", 29, count], ["top-p", "topP", 1, mass]]) {
+        const number = Number(given.get(key) || before);
+        control.value = Number.isFinite(number) ? number : before;
+        how[at] = control.value;
+        fits &&= how[at] === number;
+      }
+      mask.checked = model.causal = given.get("mask") !== "off";
+      fits &&= ["on", "off", undefined].includes(given.get("mask"));
+      model.off.clear();
+      for (const head of (given.get("off") || "").split(",").filter(Boolean).slice(0, 99)) {
+        const [, layer, n] = head.match(places) ?? [];
+        if (layer <= model.c.n_layers && n <= model.c.n_heads) model.off.add(`stack.blocks.${layer - 1}.attention.${n - 1}`);
+        else fits = false;
+      }
+      const tell = () => copier.say(fits ? "" : "A part of this link doesn't fit the figure, and was left out.");
+      if (refuse(model, text.value)) return redraw();
+      const opens = given.has("step"), number = (key) => (given.has(key) ? Number(given.get(key)) - 1 : undefined);
+      const finish = async () => {
+        if (opens && await machine()) fits = inside.open({ step: given.get("step"), layer: number("layer"), head: number("head") }) && fits;
+        else inside?.close();
+        redraw();
+        tell();
+      };
+      if (model.record) await wake(finish);
+      else await finish();
+    }
+
 
     function write() {
       if (refuse(model, text.value)) return redraw();
@@ -299,19 +268,27 @@
     const mask = make("input", { type: "checkbox", checked: "", onchange: () => { model.causal = mask.checked; redraw(); } });
     const form = make("form", { onsubmit: (e) => { e.preventDefault(); write(); } },
       make("label", {}, "Begin with ", text), make("button", { type: "submit" }, "Write ten names"));
+    const heat = slider("temperature", 0.1, 2, 0.1, 0.8, (x) => x.toFixed(1), (x) => { how.temperature = x; redraw(); });
+    const count = slider("top-k", 1, 29, 1, 29, (x) => (x > 28 ? "all" : x), (x) => { how.topK = x; redraw(); });
+    const mass = slider("top-p", 0.1, 1, 0.05, 1, (x) => x.toFixed(2), (x) => { how.topP = x; redraw(); });
+    copier?.line.prepend(look);
     box.replaceChildren(
-      form, note, names,
+      form, note, names, place,
       make("div", { class: "live-columns" },
         make("div", {}, make("p", { class: "live-title" }, "The next letter"), bars),
         make("div", {}, make("p", { class: "live-title" }, "What each head looks at from the last letter"), heads)),
       make("div", { class: "live-how" },
-        slider("temperature", 0.1, 2, 0.1, 0.8, (x) => x.toFixed(1), (x) => { how.temperature = x; redraw(); }),
-        slider("top-k", 1, 29, 1, 29, (x) => (x > 28 ? "all" : x), (x) => { how.topK = x; redraw(); }),
-        slider("top-p", 0.1, 1, 0.05, 1, (x) => x.toFixed(2), (x) => { how.topP = x; redraw(); }),
-        make("label", { class: "live-switch" }, mask, " causal mask")));
-    if (!model.record) return write();
-    names.textContent = model.record.names.join(" · ");
-    redraw(null, true);
+        heat.label, count.label, mass.label,
+        make("label", { class: "live-switch" }, mask, " causal mask")),
+      copier?.line ?? look);
+    if (model.record) {
+      names.textContent = model.record.names.join(" · ");
+      redraw(null, true);
+    } else write();
+    address?.follow(MACHINE, box, (given) => {
+      take(given);
+      return true;
+    });
   }
 
   function showTranslator(box, model) {
@@ -361,30 +338,79 @@
       if (grid.scrollWidth > grid.clientWidth) grid.tabIndex = 0; // keys reach what scrolls
     }
 
-    const form = make("form", { onsubmit: (e) => { e.preventDefault(); redraw(); } },
+    const address = window.courseAddress, copier = address?.copier(() => address.link(TRANSLATOR, state()));
+    const state = () => (text.value === "einundzwanzig" ? [] : [["german", text.value]]);
+    const form = make("form", { onsubmit: (e) => {
+      e.preventDefault();
+      redraw();
+      address?.write(TRANSLATOR, state);
+    } },
       make("label", {}, "German ", text), make("button", { type: "submit" }, "Translate"));
-    box.replaceChildren(form, note, out, grid);
+    box.replaceChildren(form, note, out, grid, ...(copier ? [copier.line] : []));
     if (model.record) draw(model.record);
     else redraw();
-  }
-
-  const LOST = "The model could not be loaded.";
-  const loading = {};
-
-  function script(file) {
-    return new Promise((done, fail) => {
-      const element = document.createElement("script");
-      Object.assign(element, { src: new URL(file, here), onload: done, onerror: fail });
-      document.head.append(element);
+    address?.follow(TRANSLATOR, box, (given, first) => {
+      const german = (given.get("german") ?? "einundzwanzig").slice(0, 60);
+      if (first && german === text.value) return true;
+      text.value = german;
+      redraw();
+      return true;
     });
   }
 
-  // The model of that name, with its weights.
-  function load(name) {
-    return (loading[name] ??= script(`live_${name}.js`).then(() => {
-      window.formerLive[name] = new Model(window.formerModels[name]);
-      return window.formerLive[name];
+  const LOST = "The model could not be loaded.";
+  const [MACHINE, TRANSLATOR] = ["the-machine", "the-translator"]; // their names in the address
+  const KEYS = ["word", "step", "layer", "head", "off", "temperature", "top-k", "top-p", "mask"];
+  const loading = {};
+  let Model = null; // the class, once it is here
+
+  // What comes once and is awaited: a script, a sheet of style. One that failed is asked for again.
+  function come(tag, attributes) {
+    return (loading[attributes.src ?? attributes.href] ??= new Promise((done, fail) => {
+      const failed = () => {
+        delete loading[attributes.src ?? attributes.href];
+        fail();
+      };
+      document.head.append(Object.assign(document.createElement(tag), { ...attributes, onload: done, onerror: failed }));
     }));
+  }
+  const script = (file) => come("script", { src: new URL(file, here).href });
+  const style = (file) => come("link", { rel: "stylesheet", href: new URL(file, here).href });
+
+  // ------------------------------------------------------------ the map
+
+  // The boxes of transformer.svg that a model with one stack has: the step that each opens, and
+  // where it is pressed, beside the numbers of its lessons. tests/test_machine.py compares them.
+  const MAP = { width: 404, height: 792, x: 216, wide: 158, reach: 102 };
+  const BOXES = [
+    { step: "embedding", name: "embedding", y: 256, high: 44 },
+    { step: "scores", name: "self-attention", y: 347, high: 62 },
+    { step: "network", name: "feed-forward", y: 587, high: 26 },
+    { step: "letters", name: "linear, softmax", y: 676, high: 44 },
+  ];
+  const partOf = (step) => (["mask", "softmax", "mix"].includes(step) ? "scores" : step); // its box
+
+  function mapBoxes(press) {
+    const map = document.querySelector(".map");
+    if (!map) return [];
+    const percent = (part, whole) => `${((100 * part) / whole).toFixed(2)}%`;
+    return BOXES.map(({ step, name, y, high }) => {
+      const frame = make("i", { style: `width:calc(${percent(MAP.wide, MAP.reach)} + 4px)` });
+      const button = make("button", { type: "button", "aria-label": `Look inside: ${name}`, title: "Look inside",
+        style: `left:${percent(MAP.x, MAP.width)};top:${percent(y, MAP.height)};width:${percent(MAP.reach, MAP.width)};height:${percent(high, MAP.height)}`,
+        onclick: () => press(step, button) }, frame);
+      map.append(button);
+      return { step, button };
+    });
+  }
+
+  // ------------------------------------------------------------ the beginning
+
+  // The model of that name, with its weights.
+  async function load(name) {
+    await Promise.all([script("live-model.js"), script(`live_${name}.js`)]);
+    Model ??= window.liveModel(Letters, softmax);
+    return (window.formerLive[name] ??= new Model(window.formerModels[name]));
   }
 
   // What was recorded of a model, or the model where nothing was.
@@ -409,7 +435,11 @@
         begin(target);
       }
     }, { rootMargin: "400px" });
-    document.querySelectorAll(".live[data-model]").forEach((box) => near.observe(box));
+    const linked = { "the-machine": "names", "the-translator": "numbers" }[new URLSearchParams(location.hash.slice(1)).get("figure")];
+    document.querySelectorAll(".live[data-model]").forEach((box) => {
+      if (box.dataset.model === linked) begin(box); // a link leads to it, wherever it is
+      else near.observe(box);
+    });
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();

@@ -5,8 +5,8 @@ courseFigure("clock-hands", {
   height: 356,
 }, (figure, table) => {
   const hands = table[0].length / 2, far = 32;
-  const start = figure.slider("First position", { min: 0, max: table.length - 1 - far, step: 1, value: 3 });
-  const distance = figure.slider("Distance to the second", { min: 0, max: far, step: 1, value: 4 });
+  const start = figure.slider("First position", { min: 0, max: table.length - 1 - far, step: 1, value: 3, key: "first" });
+  const distance = figure.slider("Distance to the second", { min: 0, max: far, step: 1, value: 4, key: "distance" });
   const R = 38, FLOOR = 312;
   const clocks = Array.from({ length: hands }, (_, i) => {
     const x = 52 + 100 * (i % 4), y = 48 + 102 * Math.floor(i / 4);

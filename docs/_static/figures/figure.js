@@ -1,5 +1,6 @@
 // What the moving figures share: a box with a riddle, controls, a drawing, and a sentence that
 // says what is shown. A figure calls courseFigure(name, about, build); build returns its `draw`.
+// What controls say is in the address (address.js), under the slug of the label or a shorter key.
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
 
@@ -15,21 +16,24 @@
   const make = (tag, attributes = {}, ...children) =>
     fill(document.createElement(tag), attributes, children);
 
+  const slug = (label) => label.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+
   class Figure {
     constructor(box, about) {
       this.box = box;
       this.about = about;
       this.draw = () => {};
+      this.kept = []; // what goes into the address: { key, first, get, set }
       this.riddle = make("i", { class: "figure-riddle" }, about.riddle);
       this.svg = document.createElementNS(SVG, "svg");
       fill(this.svg, { viewBox: `0 0 404 ${about.height}`, role: "group", "aria-label": about.title }, []);
       this.controls = make("div", { class: "figure-controls" });
       this.status = make("p", { class: "figure-says", role: "status" });
+      this.side = make("div", { class: "figure-side" }, this.controls, this.status);
       box.classList.add("moves");
       box.prepend(
         make("p", { class: "figure-head" }, make("b", {}, about.title), " ", this.riddle),
-        make("div", { class: "figure-body" }, this.svg,
-          make("div", { class: "figure-side" }, this.controls, this.status)));
+        make("div", { class: "figure-body" }, this.svg, this.side));
     }
 
     make = make; // an element of the page, for what a figure adds below its body
@@ -77,9 +81,49 @@
       return point;
     }
 
+    // ---------------------------------------------------------- the address
+
+    // Keep a state in the address: get() gives it as text, and set(text) says whether it took it.
+    keep(key, get, set) {
+      this.kept.push({ key, get, set, first: get() });
+    }
+
+    state() { // what is not as it began
+      return this.kept.filter(({ get, first }) => get() !== first).map(({ key, get }) => [key, get()]);
+    }
+
+    // Take a state, and say whether all of it fits. What it doesn't name is as it began. After each
+    // part it is drawn, since the limits of one control may hang on another.
+    take(state) {
+      for (const { first, set } of this.kept) set(first);
+      this.redraw();
+      let fits = [...state.keys()].every((key) => this.kept.some((one) => one.key === key));
+      for (const { key, set } of this.kept) {
+        if (!state.has(key)) continue;
+        fits = set(state.get(key)) && fits;
+        this.redraw();
+      }
+      return fits;
+    }
+
+    follow(name) {
+      this.copier = courseAddress.copier(() => courseAddress.link(name, this.state()));
+      this.side.append(this.copier.line);
+      courseAddress.follow(name, this.box, (state, first) => {
+        const same = new URLSearchParams(this.state()).toString() === new URLSearchParams([...state]).toString();
+        if (same) return first;
+        this.copier.say(this.take(state) ? "" : "A part of this link doesn't fit the figure, and was left out.");
+        return true;
+      });
+      this.draw = () => {
+        this.redraw();
+        courseAddress.write(name, () => this.state());
+      };
+    }
+
     // ---------------------------------------------------------- controls
 
-    slider(label, { min, max, step, value, show = String }) {
+    slider(label, { min, max, step, value, show = String, key = slug(label) }) {
       const output = make("output");
       const input = make("input", { type: "range", min, max, step, value });
       const say = () => {
@@ -89,6 +133,12 @@
       input.addEventListener("input", () => { say(); this.draw(); });
       this.controls.append(make("label", { class: "figure-slider" }, make("span", {}, label, " ", output), input));
       say();
+      this.keep(key, () => input.value, (text) => {
+        const number = text.trim() ? Number(text) : NaN;
+        input.value = Number.isFinite(number) ? number : value; // the browser puts it between its limits
+        say();
+        return Number(input.value) === number;
+      });
       return {
         input,
         get value() { return Number(input.value); },
@@ -96,19 +146,28 @@
       };
     }
 
-    field(label, value) { // a line of text
+    field(label, value, key = slug(label)) { // a line of text
       const input = make("input", { type: "text", value, maxlength: 24, spellcheck: "false", autocapitalize: "none",
         oninput: () => this.draw() });
       this.controls.append(make("label", { class: "figure-field" }, make("span", {}, label), input));
+      this.keep(key, () => input.value, (text) => {
+        input.value = text.slice(0, input.maxLength);
+        return input.value === text;
+      });
       return input;
     }
 
-    toggle(label, pressed = false) {
+    toggle(label, pressed = false, key = slug(label)) {
       const button = make("button", { type: "button", "aria-pressed": pressed, onclick: () => {
         button.setAttribute("aria-pressed", button.getAttribute("aria-pressed") !== "true");
         this.draw();
       } }, label);
       this.controls.append(button);
+      this.keep(key, () => (button.getAttribute("aria-pressed") === "true" ? "on" : "off"), (text) => {
+        if (text !== "on" && text !== "off") return false;
+        button.setAttribute("aria-pressed", text === "on");
+        return true;
+      });
       return { button, get on() { return button.getAttribute("aria-pressed") === "true"; } };
     }
 
@@ -118,7 +177,7 @@
       return button;
     }
 
-    choice(label, names, chosen = 0) { // one of a few
+    choice(label, names, chosen = 0, key = slug(label)) { // one of a few
       const group = make("fieldset", { class: "figure-choice" }, make("legend", {}, label));
       const name = `${this.box.dataset.figure}-${label}`;
       const inputs = names.map((text, i) => {
@@ -128,6 +187,11 @@
         return input;
       });
       this.controls.append(group);
+      this.keep(key, () => names[inputs.findIndex((input) => input.checked)], (text) => {
+        const to = names.indexOf(text);
+        if (to >= 0) inputs[to].checked = true;
+        return to >= 0;
+      });
       return {
         inputs,
         get value() { return inputs.findIndex((input) => input.checked); },
@@ -153,8 +217,9 @@
   window.courseFigure = (name, about, build) => {
     for (const box of document.querySelectorAll(`.figure[data-figure="${name}"]`)) {
       const figure = new Figure(box, about);
-      figure.draw = build(figure, window.figureData?.[name], softmax);
+      figure.draw = figure.redraw = build(figure, window.figureData?.[name], softmax);
       figure.draw();
+      if (!about.ownLink) figure.follow(name);
     }
   };
 })();

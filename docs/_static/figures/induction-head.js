@@ -5,10 +5,10 @@ courseFigure("induction-head", {
   height: 500,
 }, (figure, data) => {
   const { width, saved, table, curves, every } = data, models = saved.map((step) => readWeights(data, step));
-  const field = figure.field("A row of letters that begins again", "harmonicharmo");
-  const step = figure.slider("Step of training", { min: 0, max: saved.length - 1, step: 1, value: saved.length - 1,
+  const field = figure.field("A row of letters that begins again", "harmonicharmo", "row");
+  const step = figure.slider("Step of training", { min: 0, max: saved.length - 1, step: 1, value: saved.length - 1, key: "nth-step",
     show: (n) => saved[n].step });
-  const cut = figure.toggle("Cut the head of layer 1");
+  const cut = figure.toggle("Cut the head of layer 1", false, "cut");
   const ROW = 102;
   figure.text(4, 14, "layer 1 looks one letter back", "k strong");
   figure.text(4, 202, "layer 2 looks at what followed last time", "q strong");

@@ -5,6 +5,7 @@ courseFigure("train-your-own", {
   title: "A model of your own.",
   riddle: "Can it write a word that it has never read?",
   height: 290,
+  ownLink: true, // the model itself
 }, (figure, data) => {
   const here = document.currentScript.src;
   const { make } = figure;
@@ -42,7 +43,8 @@ courseFigure("train-your-own", {
     use(() => show(true));
   } });
   const link = make("input", { type: "text", readonly: "", placeholder: "It comes at the end of training" });
-  const copyButton = make("button", { type: "button", disabled: "", onclick: copy }, "Copy the link");
+  const copier = courseAddress.copier(() => link.value);
+  copier.button.disabled = true;
   const size = make("p", { class: "letters-small" }, "Nothing is sent anywhere. What follows the # of an address stays in the browser.");
   const title = (text) => make("p", { class: "letters-title" }, text);
   const small = (text) => make("p", { class: "letters-small" }, text);
@@ -57,7 +59,7 @@ courseFigure("train-your-own", {
         make("label", { class: "figure-slider" }, make("span", {}, "Temperature ", warmth), temperature),
         title("What each head looks at"), heads, small("The last letter asks. A full square has all of the weight."))),
     make("div", { class: "letters-share" },
-      make("div", { class: "letters-line" }, field("The model as a link", link), copyButton), size));
+      field("The model as a link", link), copier.line, size));
 
   function say(text = sentence) {
     sentence = text;
@@ -259,7 +261,7 @@ courseFigure("train-your-own", {
     const flat = further ? about.flat.slice() : core.newWeights(config, SEED);
     useModel({ config, alphabet: prepared.alphabet, flat: flat.slice(), trained: further ? about.trained : 0 });
     begin.value = link.value = "";
-    copyButton.disabled = true;
+    copier.button.disabled = true;
     set("trains");
     say(`${amount(flat.length)} weights learn from ${amount(learned.length)} words; ${amount(held.length)} are held out.`);
     worker ??= startWorker();
@@ -296,18 +298,7 @@ courseFigure("train-your-own", {
   function showLink(code) {
     link.value = location.href;
     size.textContent = `${(code.length / 1000).toFixed(1)} kB: weights of 8 bits, the alphabet, three losses. Your list is not in it, but a model knows some of it by heart.`;
-    copyButton.disabled = false;
-  }
-
-  async function copy() {
-    link.select();
-    try {
-      await navigator.clipboard.writeText(link.value);
-    } catch { // a page from disk may not, and then the browser's own way remains
-      document.execCommand("copy");
-    }
-    copyButton.textContent = "Copied";
-    setTimeout(() => { copyButton.textContent = "Copy the link"; }, 2000);
+    copier.button.disabled = false;
   }
 
   function open() { // a model that came in the address, or a sentence that says why there is none

@@ -4,9 +4,9 @@ courseFigure("merge-by-merge", {
   riddle: "After how many merges of the twenty pages is “statement” one piece?",
   height: 330,
 }, (figure, data) => {
-  const corpus = figure.choice("Learn from", data.map(({ name }) => name));
+  const corpus = figure.choice("Learn from", data.map(({ name }) => name), 0, "from");
   const steps = figure.slider("Merges", { min: 0, max: 4, step: 1, value: 0 });
-  const own = figure.field("A word of yours", "another");
+  const own = figure.field("A word of yours", "another", "word");
   const W = 21, LEFT = 10;
   const rows = figure.add("g"), ROW = 31;
   const next = figure.text(4, 236, "", "next");

@@ -11,7 +11,7 @@ courseFigure("move-a-word", {
 
   const sentence = figure.choice("Sentence", data.labels);
   const factor = figure.slider("Length of all vectors", {
-    min: 0, max: 3, step: 0.1, value: 1, show: (t) => `× ${t.toFixed(1)}` });
+    min: 0, max: 3, step: 0.1, value: 1, key: "length", show: (t) => `× ${t.toFixed(1)}` });
 
   for (let i = 0; i <= most; i++) {
     figure.add("path", { class: "grid", d: `M${px(i)} ${py(0)}V${py(most)}M${px(0)} ${py(i)}H${px(most)}` });
@@ -38,6 +38,11 @@ courseFigure("move-a-word", {
 
   const dot = (a, b) => a.reduce((sum, n, i) => sum + n * b[i], 0);
   place = data.meaning[asked].slice(0, 2);
+  for (const [i, key] of ["water", "money"].entries())
+    figure.keep(key, () => place[i].toFixed(1), (text) => {
+      move(...place.map((n, at) => (at === i ? Number(text) || 0 : n)));
+      return place[i] === Number(text);
+    });
 
   return () => {
     const tokens = data.sentences[sentence.value];

@@ -11,7 +11,13 @@ courseFigure("paint-the-mask", {
   for (const name of Object.keys(presets))
     figure.press(name, () => { mask = presets[name].map((row) => row.map(Boolean)); });
   mask = presets.causal.map((row) => row.map(Boolean));
-  const layers = figure.choice("Attention layers", ["1", "2", "3"]);
+  const layers = figure.choice("Attention layers", ["1", "2", "3"], 0, "layers");
+  figure.keep("mask", () => mask.map((row) => row.map(Number).join("")).join("."), (text) => {
+    const rows = text.split(".");
+    if (rows.length !== T || rows.some((row) => row.length !== T || /[^01]/.test(row))) return false;
+    mask = rows.map((row) => [...row].map((bit) => bit === "1"));
+    return true;
+  });
 
   words.forEach((word, i) => {
     figure.text(LEFT + (i + 0.5) * CELL, TOP - 12, word, "mid");

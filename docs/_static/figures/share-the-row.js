@@ -5,8 +5,8 @@ courseFigure("share-the-row", {
   height: 306,
 }, (figure, data) => {
   const share = figure.slider("Weight on the left neighbour", { min: 0, max: 1, step: 0.01, value: 0.5,
-    show: (a) => a.toFixed(2) });
-  const second = figure.toggle("Give it a second head");
+    key: "left", show: (a) => a.toFixed(2) });
+  const second = figure.toggle("Give it a second head", false, "second");
   const words = data.words, SAW = 1, x = (i) => 42 + 80 * i, TOP = 132;
   const arcs = [0, 2].map((to) => figure.add("path", { class: "line q" }));
   const said = [0, 2].map((to) => figure.text((x(SAW) + x(to)) / 2, 0, "", "strong mid"));

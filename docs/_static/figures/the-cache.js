@@ -4,8 +4,8 @@ courseFigure("the-cache", {
   riddle: "From how many letters on does the cache save nine visits of ten?",
   height: 272,
 }, (figure, data) => {
-  const steps = figure.slider("Letters written", { min: 1, max: 20, step: 1, value: 6 });
-  const cache = figure.toggle("Keep keys and values");
+  const steps = figure.slider("Letters written", { min: 1, max: 20, step: 1, value: 6, key: "letters" });
+  const cache = figure.toggle("Keep keys and values", false, "cache");
   const start = data.prompt.length, W = 16, H = 11, LEFT = 40, TOP = 30;
   figure.text(LEFT, 14, "tokens that go through the model →", "note");
   figure.text(30, TOP + 9, "1", "note end");

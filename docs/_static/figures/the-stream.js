@@ -6,7 +6,7 @@ courseFigure("the-stream", {
   height: 388,
 }, (figure, data) => {
   const names = ["attention 1", "network 1", "attention 2", "network 2", "attention 3", "network 3"];
-  const beginning = figure.choice("The name begins", data.map(({ text }) => text));
+  const beginning = figure.choice("The name begins", data.map(({ text }) => text), 0, "name");
   const parts = names.map((name) => figure.toggle(name, true));
   const MIDDLE = 104, x = (n) => 26 + 56 * n, scale = 4;
   figure.text(4, 14, "attention adds", "strong");

@@ -4,7 +4,7 @@ courseFigure("the-tap", {
   riddle: "Can you put all three cuts behind the same letter?",
   height: 322,
 }, (figure, data, softmax) => {
-  const beginning = figure.choice("The name begins", data.map(({ text }) => text));
+  const beginning = figure.choice("The name begins", data.map(({ text }) => text), 0, "name");
   const heat = figure.slider("Temperature", { min: 0.1, max: 3, step: 0.1, value: 1, show: (x) => x.toFixed(1) });
   const n = data[0].letters.length;
   const k = figure.slider("top-k", { min: 1, max: n, step: 1, value: 12 });

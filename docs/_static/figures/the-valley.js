@@ -5,7 +5,7 @@ courseFigure("the-valley", {
   height: 388,
 }, (figure, data) => {
   const { rates, runs, steps, word } = data, seeds = runs[0][0].length;
-  const rate = figure.slider("Learning rate", { min: 1, max: rates.length, step: 1, value: 2, show: (n) => rates[n - 1] });
+  const rate = figure.slider("Learning rate", { min: 1, max: rates.length, step: 1, value: 2, key: "nth-rate", show: (n) => rates[n - 1] });
   const step = figure.slider("Step", { min: 0, max: steps, step: 20, value: steps });
   const warm = figure.toggle("Warm-up", true);
   const log = Math.log10, x = (n) => 44 + 43 * n, y = (nats) => 26 + 29 * (0.6 - log(Math.max(nats, 5e-5)));

@@ -5,8 +5,8 @@ courseFigure("why-root-d", {
   height: 372,
 }, (figure, data) => {
   const width = figure.slider("Width of queries and keys, d_k", {
-    min: 1, max: data.widths.length, step: 1, value: 4, show: (n) => data.widths[n - 1] });
-  const divide = figure.toggle("Divide by √d_k");
+    min: 1, max: data.widths.length, step: 1, value: 4, key: "nth-width", show: (n) => data.widths[n - 1] });
+  const divide = figure.toggle("Divide by √d_k", false, "divided");
   const EDGE = 64, BIN = 2, x = (score) => 202 + (score * 190) / EDGE;
 
   figure.text(4, 16, "scores", "strong");
