@@ -10,7 +10,7 @@ EXTRAS = $$($(BIN)/python -c 'import sys; print("dev,site" if sys.version_info >
 SITE := $(BIN)/sphinx-build -q -W --keep-going -d .doctrees -c docs nbs _site
 
 .DEFAULT_GOAL := help
-.PHONY: help course test site lab run bench clean
+.PHONY: help course test site pdf lab run bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ site: $(STAMP) ## Build the lessons into _site/
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
 	  $(SITE) && echo "The lessons are in _site/index.html: open it in a browser, no server needed."; \
 	else echo "The site needs Python 3.11 or newer and was skipped."; fi
+
+pdf: site ## Print the path into _site/former_nb.pdf, by Chromium
+	$(BIN)/python tools/pdf.py
 
 lab: $(JUPYTER) ## Open the notebooks in JupyterLab, which saves them as git has them
 	cd nbs && ../.lab/bin/jupyter lab --ContentsManager.pre_save_hook=nbdev.clean.clean_jupyter

@@ -413,6 +413,32 @@ def test_a_wheel_that_cannot_be_built_is_one_line_of_the_build(tmp_path, monkeyp
 
 MADE = {path.relative_to(SITE).with_suffix("").as_posix() for path in SITE.rglob("*.html")}
 MOVED = {old for old, _ in ext.old_addresses(MADE)}
+# How much of each row's columns is empty: below the words, below what is shown. In a row that flows
+# in two columns, below the last thing in each, and beside words that stand above.
+HOLES = """
+const done = arguments[0], images = [...document.images];
+images.forEach((image) => { image.loading = 'eager'; });
+const things = 'pre, p, li, img, td, summary, .line, .cell_output > *, math';
+Promise.all(images.map((image) => image.decode().catch(() => 0))).then(() => {
+  done([...document.querySelectorAll('.row')].map((row) => {
+    const box = (css) => row.querySelector(`:scope > ${css}`)?.getBoundingClientRect();
+    const high = (css) => box(css)?.height ?? 0, all = row.getBoundingClientRect().height;
+    if (!row.matches('.both, .wide'))
+      return [all - high('.words') - high('.after'), all - high('.shown')];
+    const part = row.matches('.both') ? '.shown' : '.words', area = box(part);
+    const ends = [0, 0], middle = (area.left + area.right) / 2;
+    for (const thing of row.querySelectorAll(`:scope > ${part} :is(${things})`))
+      for (const { left, bottom, height } of thing.getClientRects()) {
+        const side = +(left + 5 > middle);
+        if (height) ends[side] = Math.max(ends[side], bottom - area.top);
+      }
+    if (row.matches('.broad')) return [0, high('.words')];
+    const beside = row.matches('.both') && !row.querySelector('.words.wide') ? high('.words') : 0;
+    return [area.height - ends[0], Math.max(area.height - ends[1], beside)];
+  }));
+});
+"""
+LARGEST = 640  # pixels: the drawing of lesson 06 alone beside its heading
 PAGES = sorted(
     f"{page}.html"
     for page in MADE - MOVED - {"404"}
@@ -1203,6 +1229,30 @@ class TestPages:
         finally:
             set_screen(browser)
 
+    @pytest.mark.parametrize("page", tool("order").STEPS)
+    def test_no_column_has_a_large_hole(self, browser, site, page):
+        visit(browser, f"{site}{page}.html")
+        found = browser.execute_async_script(HOLES)
+        assert found and max(max(holes) for holes in found) < LARGEST
+
+    def test_what_would_leave_a_hole_uses_both_columns_and_only_where_there_are_two(
+        self, browser, site
+    ):
+        code = """
+        const row = document.querySelector('.row.both:has(.long)');
+        const shown = row.querySelector('.shown'), code = shown.querySelectorAll('.long .line');
+        const lines = [...code].map((line) => line.getBoundingClientRect());
+        return [new Set(lines.map((box) => box.left)).size, shown.scrollWidth - shown.clientWidth,
+                row.querySelector('.long').textContent.includes('class CharTokenizer')];
+        """
+        try:
+            for width, columns in [(1280, 2), (1024, 1)]:
+                set_screen(browser, width)
+                visit(browser, site + "07_text.html")
+                assert browser.execute_script(code) == [columns, 0, True]
+        finally:
+            set_screen(browser)
+
     def test_menus_open_with_keys_and_close_with_escape(self, browser, site):
         from selenium.webdriver.common.action_chains import ActionChains
 
@@ -1243,7 +1293,8 @@ class TestPages:
         try:
             visit(browser, site + "03_multi_head.html")
             code = """
-            return [...document.querySelectorAll('.row:has(> .words):has(> .shown)')].map((row) => {
+            const beside = '.row:not(.both):has(> .words):has(> .shown)';
+            return [...document.querySelectorAll(beside)].map((row) => {
               const box = (css) => row.querySelector(css).getBoundingClientRect();
               const [left, right] = [box('.words'), box('.shown')];
               return [left.right, left.top, right.left, right.top];

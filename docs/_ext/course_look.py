@@ -9,10 +9,12 @@ import html
 import os
 import re
 from base64 import b64encode
+from itertools import takewhile
 from math import ceil
 from pathlib import Path
 
 from docutils import nodes
+from nbdev_myst import NBS
 
 # ---------------------------------------------------------------- the line
 
@@ -55,6 +57,11 @@ def draw_line(app, page, template, context, doctree):
 LETTERS, LINE = 60, 29  # of a line of words: how many, and how high in pixels
 CODE, PICTURE = 20, 400  # a line of code or of an output, and a picture
 SCREEN = 560  # what is lower may stay in view while its row goes by
+HOLE = 330  # what may be left empty of a column
+COMMENTS = 3  # paragraphs that follow what is shown may stand beside it
+LONG = 30  # code of so many lines may go on in the other column
+BROAD = 200  # letters of a row of data
+WIDTH, NATURAL = 608, 485  # pixels: as wide as a drawing is shown, and as wide as it was drawn
 
 
 def classes_of(node):
@@ -105,7 +112,21 @@ def kind_of_block(block):
     opening = block[0].astext()
     if 'class="check-here' in opening:  # belongs to the cell above it
         return "shown"
-    return "end" if re.search(r'class="(?:live|figure|home-map)\b', opening) else "words"
+    both = r'class="(?:live|figure|home-map|check-file)\b'
+    return "end" if re.search(both, opening) else "words"
+
+
+def drawn(image):
+    """How high a drawing is when it is as wide as it was drawn, in pixels."""
+    path = NBS / image["uri"]
+    head = path.read_text(encoding="utf-8")[:500] if path.suffix == ".svg" and path.exists() else ""
+    said = re.search(r'<svg[^>]* height="(\d+)"', head)
+    return int(said[1]) if said else PICTURE
+
+
+def is_tall(image):
+    """Whether a drawing would fill the screen: then it is shown as it was drawn, no wider."""
+    return drawn(image) * WIDTH / NATURAL > SCREEN
 
 
 def height(block):
@@ -117,8 +138,8 @@ def height(block):
             total += 50 + PICTURE * any(node.findall(nodes.image))
         elif kind_of(node) == "shown" or isinstance(node, nodes.literal_block):
             lines = text.count("\n") + 1 + sum(len(line) > 90 for line in text.splitlines())
-            pictures = len(list(node.findall(nodes.image)))
-            total += PICTURE * pictures + CODE * lines * (not is_drawing(node)) + 30
+            pictures = sum(map(drawn, node.findall(nodes.image)))
+            total += pictures + CODE * lines * (not is_drawing(node)) + 30
         elif isinstance(node, nodes.math_block):
             total += 90
         elif not isinstance(node, nodes.raw):
@@ -137,12 +158,65 @@ def container(name, some):
     return nodes.container("", *children, classes=[name])
 
 
+def pieces(shown):
+    """What is shown, in pieces that stand whole in a column: the input of a cell, its outputs."""
+    for node in (node for block in shown for node in block):
+        folded = {"tag_hide-input", "tag_hide-cell"} & classes_of(node)
+        yield from node.children if "cell" in classes_of(node) and not folded else [node]
+
+
+def is_long(piece):
+    """Whether a piece is code that may go on in the other column."""
+    return "cell_input" in classes_of(piece) and piece.astext().count("\n") >= LONG
+
+
+def is_broad(piece):
+    """Whether a piece is a table of data with long lines, which needs the width of the page."""
+    if "cell_output" not in classes_of(piece):
+        return False
+    tables = [raw.astext() for raw in piece.findall(nodes.raw) if "<table" in raw.astext()]
+    rows_of = [re.sub("<[^>]*>", "", row) for table in tables for row in table.split("<tr")]
+    return max(map(len, rows_of), default=0) > BROAD
+
+
+def fills(words, shown):
+    """Whether what is shown had better use both columns, below its words: these leave a hole."""
+    some = list(pieces(shown))
+    if any(isinstance(piece, nodes.raw) for piece in some):  # an exercise grows with what is typed
+        return False
+    sizes = {piece: height_of(piece) for piece in some}
+    whole = max((size for piece, size in sizes.items() if not is_long(piece)), default=0)
+    hole = sum(sizes.values()) - heights(words)
+    return hole > HOLE and max(2 * whole - sum(sizes.values()), 0) + HOLE / 2 < hole
+
+
+def height_of(piece):
+    """About how high a piece is, in pixels."""
+    if {"cell_input", "cell_output"} & classes_of(piece):
+        lines = piece.astext().splitlines()
+        pictures = PICTURE * any("image" in classes_of(node) for node in piece.findall(nodes.image))
+        return CODE * (len(lines) + sum(len(line) > 78 for line in lines)) + pictures + 30
+    return height([piece])
+
+
 def row(words, shown, after):
     """One row: words, what they speak of, and words that follow it."""
     left, right = heights(words + after), heights(shown)
     parts = [container("words", words)] if words else []
     parts += [container("shown", shown)] if shown else []
     parts += [container("after", after)] if after else []
+    nodes_of_words = [node for block in words for node in block]
+    if not shown and left > HOLE and not any(isinstance(n, nodes.raw) for n in nodes_of_words):
+        return nodes.container("", *parts, classes=["row", "alone", "wide"])
+    broad = any(map(is_broad, pieces(shown)))
+    if broad or shown and fills(words + after, shown):
+        for piece in filter(is_long, pieces(shown)):
+            piece["classes"].append("long")
+        for part in parts:
+            about = words if part["classes"] == ["words"] else after
+            if part["classes"] != ["shown"] and len(about) > 1 and heights(about) > HOLE / 2:
+                part["classes"].append("wide")
+        return nodes.container("", *parts, classes=["row", "both"] + ["broad"] * broad)
     for part, own, other in zip(parts, (left, right) if words else (right,), (right, left)):
         if not after and own + 60 < other and own < SCREEN:
             part["classes"].append("stays")
@@ -150,14 +224,20 @@ def row(words, shown, after):
 
 
 def follows(words, shown, rest):
-    """How many of the words after something shown belong to it: its comment stands beside it."""
-    if not rest or rest[0][0] != "words" or len(rest[0][1]) != 1:
-        return 0
-    comment = rest[0][1]
-    more = len(rest) > 1 and rest[1][0] == "words" or len(rest) == 1
-    speaks = isinstance(comment[0], nodes.paragraph) and not comment[0].astext().endswith(":")
-    room = heights(shown) - heights(words) - height(comment)
-    return int(more and speaks and room > 60)
+    """How many of the words after something shown belong to it: comments stand beside it.
+
+    The last words before something else that is shown speak of that, and stay with it."""
+    comments = list(takewhile(lambda unit: unit[0] == "words" and len(unit[1]) == 1, rest))
+    if comments and len(comments) < len(rest) and rest[len(comments)][0] == "shown" and words:
+        comments.pop()
+    room, count = heights(shown) - heights(words) - 60, 0
+    for _, comment in comments:
+        room -= height(comment)
+        speaks = isinstance(comment[0], nodes.paragraph) and not comment[0].astext().endswith(":")
+        if not speaks or room < 0 or count == COMMENTS:
+            break
+        count += 1
+    return count
 
 
 def rows(children):
@@ -193,6 +273,9 @@ def set_rows(app, doctree, page):
     """doctree-resolved: each section in rows."""
     if not in_rows(page, app.env):
         return
+    for drawing in filter(is_drawing, doctree.findall(nodes.paragraph)):
+        for image in filter(is_tall, drawing.findall(nodes.image)):
+            image["classes"].append("tall")
     for section in list(doctree.findall(nodes.section)):
         children = list(section.children)
         section.children = []
