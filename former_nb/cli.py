@@ -257,7 +257,13 @@ def check_command(
 @app.command("same", epilog="Example: former-nb same shakespeare. Or: … runs/before runs/after")
 @one_sentence
 def same_command(
-    model: Annotated[str, typer.Argument(help="Folder of a model, or the name of one that ships.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of a model, the name of one that ships, or FILE.py:NAME, a model of yours "
+            "or a function that gives one. The file is run."
+        ),
+    ],
     other: Annotated[
         str | None,
         typer.Argument(help="Another; left out, the same folder as Transformers reads it."),
@@ -268,7 +274,8 @@ def same_command(
     Both read the same random tokens. The exit status is 0 if they compute the same, else 1.
     """
     for name in filter(None, (model, other)):
-        find_folder(name)
+        if ".py:" not in name:
+            find_folder(name)
     with waiting(LOADING):
         from .commands.comparing import compare_folders
 

@@ -1,11 +1,15 @@
-"""`former-nb same`: two saved models, or one as the library reads it and as Transformers does."""
+"""`former-nb same`: saved models, a model in a file of yours, or one as Transformers reads it."""
 
+import inspect
+import re
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from ..base.files import read_json
+from ..base.source import load_file, parse_source
 from ..inspection.comparison import Comparison, same
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.masked_language import MaskedLanguageModel
@@ -30,10 +34,64 @@ def load_theirs(folder: Path):
     return kind.from_pretrained(folder, dtype=torch.float32).eval()
 
 
+IN_FILE = re.compile(r"(.+\.py):(\w+)")  # FILE.py:NAME
+
+
+def load_from_file(name: str, path: Path, member: str):
+    """What a Python file calls so: a model, a function of tokens, or what makes a model if called.
+
+    Raises `ValueError` where the file can't be read, or has nothing of that name.
+    """
+    if not path.is_file():
+        raise ValueError(f"{name}: expected a file, got {str(path)!r}")
+    parse_source(path)
+    try:
+        module = load_file(path.resolve(), path.stem)
+        found = getattr(module, member, None)
+        if callable(found) and not isinstance(found, nn.Module) and takes_nothing(found):
+            found = found()
+    except Exception as error:
+        raised = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise ValueError(f"{name}: {path.name} raised {raised}") from error
+    if found is None or not callable(found):
+        expected = "a model, a function of tokens, or a function that gives a model"
+        raise ValueError(f"{name}: expected {expected} called {member} in {path.name}")
+    return found.float().eval() if isinstance(found, nn.Module) else found
+
+
+def takes_nothing(function) -> bool:
+    "Whether a function or class can be called without an argument."
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def load_one(argument: str, name: str):
+    "A model by what the command line says: a folder, one that ships, or FILE.py:NAME."
+    if found := IN_FILE.fullmatch(name):
+        return load_from_file(argument, Path(found[1]), found[2])
+    return load(name, None, Device.cpu)[0].float()
+
+
+def sizes(model) -> tuple[int, int] | None:  # of the vocabulary and of the longest text, or None
+    "What a model reads, by its configuration or its first embedding."
+    config = getattr(model, "config", None)
+    if hasattr(config, "vocab_size"):
+        return config.vocab_size, getattr(config, "max_len", LENGTH)
+    parts = model.modules() if isinstance(model, nn.Module) else ()
+    tables = [part for part in parts if isinstance(part, nn.Embedding)]
+    return (tables[0].num_embeddings, LENGTH) if tables else None
+
+
 def draw_tokens(models: list[Any]) -> torch.Tensor:  # (ROWS, up to LENGTH)
     "Tokens drawn at random that all models know, but no special ones."
-    vocab_size = min(model.config.vocab_size for model in models)
-    longest = min(model.config.max_len for model in models)
+    known = [found for found in map(sizes, models) if found]
+    if not known:
+        raise ValueError("model: expected one of both to have a vocabulary; no size is known")
+    vocab_size = min(size for size, _ in known)
+    longest = min(length for _, length in known)
     rng = torch.Generator().manual_seed(0)
     least = min(4, vocab_size - 1)
     return torch.randint(least, vocab_size, (ROWS, min(LENGTH, longest)), generator=rng)
@@ -49,16 +107,18 @@ def inputs_for(model, tokens):
 
 
 def compare_folders(
-    name: str,  # a folder, or a model that ships
+    name: str,  # a folder, a model that ships, or FILE.py:NAME
     other_name: str | None,  # another; None takes the same folder, read by Transformers
 ) -> Comparison:
-    "Load both and compare them. Raises `ValueError` for a folder that can't be read."
-    model = load(name, None, Device.cpu)[0].float()
+    "Load both and compare them. Raises `ValueError` for what can't be read."
+    model = load_one("model", name)
     if other_name is not None:
-        other = load(other_name, None, Device.cpu)[0].float()
+        other = load_one("other", other_name)
         tokens = draw_tokens([model, other])
         with waiting("Comparing …"):
             return same(model, other, inputs_for(model, tokens), inputs_for(other, tokens))
+    if IN_FILE.fullmatch(name):
+        raise ValueError("other: expected a second model, to compare that of a file with")
     with waiting("Reading the model by Transformers …"):
         other = load_theirs(find_folder(name))
     tokens = draw_tokens([model])
