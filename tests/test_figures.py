@@ -452,13 +452,43 @@ class TestShareTheRow:
         assert shown.texts("text.error") == [f"mean squared error {1 - (left + right) / 2:.2f}"]
         assert f"It knows {left:.2f} of the left number and {right:.2f}" in shown.said
 
-    def test_a_second_head_knows_both(self, show):
+    @pytest.mark.parametrize("a, b", [(0.5, 0.5), (0.5, 0.51), (0.25, 0.9), (0.0, 0.0)])
+    def test_two_rows_know_both_numbers_where_they_differ(self, show, a, b):
+        torch.manual_seed(0)
+        numbers, _ = torch.linalg.qr(torch.randn(4000, 2, dtype=torch.float64))
+        blends = numbers @ torch.tensor([[a, b], [1 - a, 1 - b]], dtype=torch.float64)
+        guess = blends @ (torch.linalg.pinv(blends, rtol=1e-9) @ numbers)
+        known = 1 - (numbers - guess).square().sum(0) / numbers.square().sum(0)
+        shown = show("share-the-row")
+        assert not shown.all("input[type=range]")[1].is_enabled()
+        shown.slide(a)
+        shown.press("Give it a second head")
+        shown.slide(b, 1)
+        assert shown.texts("text.known") == two(known)
+        assert shown.texts("text.error") == [f"mean squared error {1 - known.mean():.2f}"]
+        assert shown.solved == (a != b)
+        if shown.solved:
+            assert f"by {abs(a - b):.2f}" in shown.said and "from 0.50 to 0.00" in shown.said
+
+    def test_a_second_head_alone_finds_nothing(self, show):
         shown = show("share-the-row")
         shown.press("Give it a second head")
-        assert shown.texts("text.known") == ["1.00", "1.00"] and shown.solved
-        assert shown.texts("text.error") == ["mean squared error 0.00"]
+        assert shown.said.startswith("Two equal rows say the same") and not shown.solved
+        shown.keys(LEFT, which=1)
+        assert shown.solved and shown.texts("text.known") == ["1.00", "1.00"]
         shown.keys(" ", "button")
         assert shown.texts("text.known") == ["0.50", "0.50"] and not shown.solved
+
+    def test_a_tap_on_the_second_row_finds_it(self, show, browser):
+        command = browser.execute_cdp_cmd
+        command("Emulation.setTouchEmulationEnabled", {"enabled": True})
+        try:
+            shown = show("share-the-row", 390)
+            shown.press("Give it a second head")
+            shown.swipe("label:last-of-type input[type=range]", 60, 0)
+            assert shown.solved
+        finally:
+            command("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
 # ---------------------------------------------------------------- 04
@@ -959,6 +989,7 @@ class TestTheInductionHead:
         assert "was followed by \u201cn\u201d" in shown.said and share() > 50
         shown.press("Cut the head of layer 1")
         assert share() < 25 and shown.solved
+        assert re.search(r"and \d+ % fell to \d+ %\.$", shown.said)
         shown.keys(" ", "button")
         assert share() > 50 and not shown.solved
         shown.keys(LEFT * 6)  # the first step of training

@@ -76,8 +76,9 @@ courseFigure("induction-head", {
     const rows = `On a thousand new rows ${per(cut.on ? without : right)} is right.`;
     if (answer < 0) return figure.say(`“${text[end]}” is new in this row, so nothing tells what follows. ${rows}`);
     const good = tokens[answer], looks = maps[1][end][answer];
+    const found = cut.on && now > 4 && whole[good] > 0.5 && p[good] < 0.25;
     figure.say(`Last time “${text[end]}” was followed by “${text[answer]}”. ${cut.on ? "Without the head of layer 1, layer" : "Layer"} 2 puts `
-      + `${looks.toFixed(2)} of its weight there, and “${text[answer]}” gets ${(100 * p[good]).toFixed(1)} %. ${rows}`,
-      cut.on && now > 4 && whole[good] > 0.5 && p[good] < 0.25);
+      + `${looks.toFixed(2)} of its weight there, and “${text[answer]}” gets ${(100 * p[good]).toFixed(1)} %. ${rows}`
+      + (found ? ` That head wrote into each place what stood before; layer 2 looks for that, and ${per(whole[good])} fell to ${per(p[good])}.` : ""), found);
   };
 });
