@@ -333,7 +333,7 @@
       note.textContent = "";
       showVerdict(verdict);
       if (verdict.right && !names && fileStarter) {
-        note.textContent = file.gather(number, editor.value, expression, called, fileStarter);
+        note.textContent = file.gather(number, asked, expression, called, fileStarter);
       }
       output.textContent = verdict.output ?? "";
       if (verdict.cut) output.textContent += "\n… the rest is cut.";
