@@ -12,13 +12,14 @@ PARTS = {  # of the wrong answers: the share that has to be named
     "shown": 0.98,  # the judges were improved on these
     "kept back": 0.90,
     "harder": 0.80,
+    "fourth": 0.80,
 }
 
 
 def part(answer):
     "Which part a wrong answer belongs to."
-    if answer.harder:
-        return "harder"
+    if answer.section:
+        return ["harder", "fourth"][answer.section - 1]
     return "shown" if answer.place % 2 else "kept back"
 
 
@@ -32,7 +33,7 @@ def test_an_unusual_right_answer_is_right(answer):
 def test_a_mistake_that_no_judge_was_made_with_is_named(name, monkeypatch):
     monkeypatch.setattr(your_answer, "SECONDS", 60.0)  # so that no machine is too slow for it
     wrong = [a for a in answers() if a.kind == "wrong" and part(a) == name]
-    assert len(wrong) > 40
+    assert len(wrong) >= 40
     vague = []
     for answer in wrong:
         right, named, said = verdict(answer)
