@@ -73,9 +73,9 @@ def verdict(answer):
     with contextlib.redirect_stdout(io.StringIO()) as out:
         right = check(answer.number, typed(answer.source))
     said = out.getvalue().partition("\nhint(")[0].strip()
-    vague = [sentence for sentence in exercises._UNNAMED if sentence in said]
+    vague = [sentence for sentence in exercises.UNNAMED if sentence in said]
     usual = any(sentence in said for sentence in exercises._ERRORS.values())
     place = said.endswith("makes it right.") or "one small change" in said
     place = place or "would be right" in said or "with one more it is right" in said
-    place = place or "in the wrong order" in said
+    place = place or "in the wrong order" in said or "the rest is right" in said
     return right, right or not vague or usual or place, said
