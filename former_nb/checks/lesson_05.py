@@ -262,8 +262,8 @@ def judge_05_4(answer):
         x + rows * keep,
         {
             "all rows are shifted alike; count the padding of each row": shifted,
-            "each row's positions were added from its left edge on, where the padding is; the first "
-            "real word gets row 0": x + table[:4] * keep.flip(1),
+            "each row's positions were added from its left edge on, where the padding is; the "
+            "first real word gets row 0": x + table[:4] * keep.flip(1),
             "you counted from the right; the first real word gets row 0": x
             + table[from_the_end] * keep,
             "you counted columns, so the padding took the first places": x + table[:4],
