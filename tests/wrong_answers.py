@@ -17,7 +17,7 @@ from former_nb.attention.dot_product import attention
 from former_nb.attention.masks import causal_mask, padding_mask
 from former_nb.base import exercises
 from former_nb.base.core import eval_mode
-from former_nb.base.exercises import check
+from former_nb.checks.exercises import check
 from former_nb.data.subwords import merge
 from former_nb.data.text import BOS, IGNORE, PAD
 from former_nb.inspection.translation import count_runs
@@ -36,7 +36,7 @@ class Answer(NamedTuple):
     what: str  # what it does
     source: str
     place: int  # among the exercise's wrong or right ones, from 1
-    harder: bool  # whether it is in the file's last part
+    section: int  # of the file, from 0: each begins anew with the first lessons
 
     def __str__(self):
         return f"{self.number} {self.kind}: {self.what}"
@@ -44,15 +44,15 @@ class Answer(NamedTuple):
 
 def answers():
     "All answers of the file."
-    found, harder = [], False
+    found, section = [], 0
     for part in FILE.read_text(encoding="utf-8").split("\n== ")[1:]:
         head, _, source = part.partition("\n")
         number, kind, what = head.split(" ", 2)
         kind = kind.rstrip(":")
-        harder = harder or bool(found) and number < found[-1].number  # it begins anew
+        section += bool(found) and number < found[-1].number
         place = 1 + sum(a.number == number and a.kind == kind for a in found)
         source = source.strip() + "\n"
-        found.append(Answer(number, kind, what, source, place, harder))
+        found.append(Answer(number, kind, what, source, place, section))
     return found
 
 
@@ -73,9 +73,9 @@ def verdict(answer):
     with contextlib.redirect_stdout(io.StringIO()) as out:
         right = check(answer.number, typed(answer.source))
     said = out.getvalue().partition("\nhint(")[0].strip()
-    vague = [sentence for sentence in exercises._UNNAMED if sentence in said]
+    vague = [sentence for sentence in exercises.UNNAMED if sentence in said]
     usual = any(sentence in said for sentence in exercises._ERRORS.values())
     place = said.endswith("makes it right.") or "one small change" in said
     place = place or "would be right" in said or "with one more it is right" in said
-    place = place or "in the wrong order" in said
+    place = place or "in the wrong order" in said or "the rest is right" in said
     return right, right or not vague or usual or place, said

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import NamedTuple
 
 __all__ = ["EDITS", "Place", "Edit", "RunawayError", "traced"]
-__all__ += ["small_edits", "find_place", "place_in"]
+__all__ += ["small_edits", "find_place", "place_in", "place_by_right"]
 
 EDITS = 3000  # of one definition that are tried; a number, so that a verdict is the same twice
 SECONDS = 6.0  # of the processor, after which no further edit is tried, whatever an answer does
@@ -39,9 +39,16 @@ ALIKE = [  # names that are taken for one another
 ]
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult, ast.FloorDiv)
 AGAIN = 60  # edits of a statement that are tried when one is right already
+SHORT = 120  # nodes of a definition in which two edits are made at once
+VALUE, PIECE = "value", "piece"  # what the right answer's takes the place of
 IN_LINE = "one small change in this line makes it right"
 AFTER = "this line and the next are in the wrong order"
 INSIDE = "it would be right inside the loop"
+ALL_INSIDE = {
+    2: "this line and the next would be right inside the loop",
+    3: "this line and the next two would be right inside the loop",
+}
+BOTH_BEHIND = "this line and the next would be right behind the loop"
 ORDINALS = ("first", "second", "third", "fourth")
 LOGIC = (ast.BitAnd, ast.BitOr)
 REDUCING = {"sum", "mean", "prod", "amax", "amin", "logsumexp", "any", "all"}
@@ -414,6 +421,17 @@ def _edits_of_lines(tree, right) -> Iterator[Edit]:
                 inside = (line, "body", [*line.body, behind[0]])
                 left = (parent, "body", [*block[: i + 1], *behind[1:]])
                 yield Edit(1.3, behind[0], behind[0], (inside, left), moved=INSIDE)
+                for several in (2, 3):
+                    if len(behind) > several:
+                        lines = behind[:several]
+                        inside = (line, "body", [*line.body, *lines])
+                        left = (parent, "body", [*block[: i + 1], *behind[several:]])
+                        yield Edit(
+                            1.35, lines[0], lines[0], (inside, left), moved=ALL_INSIDE[several]
+                        )
+            if isinstance(line, (ast.For, ast.While)) and len(line.body) > 2:
+                out = ((line, "body", line.body[:-2]), _put_behind(parent, i, *line.body[-2:]))
+                yield Edit(1.35, line.body[-2], line.body[-2], out, moved=BOTH_BEHIND)
             for new in missing if isinstance(parent, (ast.FunctionDef, ast.For, ast.If)) else ():
                 with_it = (parent, "body", [*block[:i], new, *block[i:]])
                 yield Edit(0.5, line, None, (with_it,))
@@ -447,9 +465,9 @@ def _made_twice(edits) -> Iterator[Edit]:
             )
 
 
-def _put_behind(parent, index, line):
+def _put_behind(parent, index, *lines):
     body = parent.body
-    return parent, "body", [*body[: index + 1], line, *body[index + 1 :]]
+    return parent, "body", [*body[: index + 1], *lines, *body[index + 1 :]]
 
 
 def small_edits(
@@ -462,8 +480,10 @@ def small_edits(
     found = [*pieces, *_made_twice(pieces), *_edits_of_lines(tree, right)]
     for edit in sorted(found, key=lambda edit: edit.price):
         before = edit.with_copies().swap()
-        yield edit
-        before.swap()
+        try:
+            yield edit
+        finally:  # also where nobody asks for the next
+            before.swap()
 
 
 class RunawayError(BaseException):
@@ -534,15 +554,10 @@ def place_in(
             continue
         line = edit.statement.lineno
         where = f"line {line}, `{lines[line - 1].strip()}`"
-        if edit.old is None:
-            return Place(f"before {where}", "a line is missing here; with one more it is right")
-        if edit.moved:
-            return Place(where, edit.moved)
-        if edit.lines:
-            return Place(where, _wrong_piece(edit) + f", and the same in line {edit.lines[0]}")
-        if right is None and _another(edits, edit, tree, is_right, end):
+        told = edit.old is not None and not edit.moved and not edit.lines
+        if told and right is None and _another(edits, edit, tree, is_right, end):
             return Place(where, IN_LINE)
-        return Place(where, _wrong_piece(edit))
+        return _told(edit, where)
     return None
 
 
@@ -578,3 +593,210 @@ def _wrong_piece(edit):
     elif 1 < len(places) <= len(ORDINALS):
         piece = f"the {ORDINALS[which]} {piece}"
     return f"{piece} is wrong there; one small change makes it right"
+
+
+# ---------------------------------------------------------------- with the right answer
+
+
+def _inlined(right):
+    """The expressions that a right function computes, of nothing but its arguments, and its result.
+
+    A name is followed as far as it gets its value once, in a line of its own. What a loop changes
+    stands for nothing.
+    """
+    values = {}
+    changed = Counter(
+        n.id for n in ast.walk(right) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    )
+
+    class Follow(ast.NodeTransformer):
+        def visit_Name(self, node):
+            return copy.deepcopy(values.get(node.id, node))
+
+    def follow(node):
+        return Follow().visit(copy.deepcopy(node))
+
+    results, whole = [], None
+    for line in right.body:
+        if isinstance(line, ast.Return) and line.value is not None:
+            whole = follow(line.value)
+            results += [n for n in ast.walk(whole) if isinstance(n, ast.expr)]
+        if not isinstance(line, ast.Assign) or len(line.targets) != 1:
+            continue
+        target, value = line.targets[0], follow(line.value)
+        results += [n for n in ast.walk(value) if isinstance(n, ast.expr)]
+        if isinstance(target, ast.Tuple):
+            same = isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts)
+            for i, name in enumerate(target.elts):
+                part = ast.Subscript(value, ast.Constant(i), ast.Load())
+                if isinstance(name, ast.Name) and changed[name.id] == 1:
+                    values[name.id] = value.elts[i] if same else part
+        elif isinstance(target, ast.Name) and changed[target.id] == 1:
+            values[target.id] = value
+    local = set(changed)
+    found = {}
+    for node in results:
+        simple = isinstance(node, (ast.Name, ast.Constant, ast.Slice, ast.Starred))
+        if not simple and not local & _names(node):
+            found.setdefault(ast.dump(node), node)
+    return list(found.values()), whole
+
+
+def _whole_parts(value):
+    "What a function returns, and the parts of it, where it is a tuple."
+    return [value, *value.elts] if isinstance(value, ast.Tuple) else [value]
+
+
+def _called_alike(tree, right):
+    "The right definition with the reader's names for its arguments; None if it has others."
+    theirs, ours = ([a.arg for a in t.args.args] for t in (tree, right))
+    if len(theirs) != len(ours):
+        return None
+    names = dict(zip(ours, theirs))
+    for name in _stored(right) - set(ours):  # a name that the reader's argument has now
+        if name in theirs:
+            names[name] = f"{name}_"
+    right = copy.deepcopy(right)
+    for node in ast.walk(right):
+        if isinstance(node, ast.Name):
+            node.id = names.get(node.id, node.id)
+        if isinstance(node, ast.arg):
+            node.arg = names.get(node.arg, node.arg)
+    return right
+
+
+def _edits_by_the_right(tree, right) -> Iterator[Edit]:
+    """What a line computes, or a piece of one, as the right answer computes it from its arguments.
+
+    A whole result is left alone: that it is wrong is known.
+    """
+    pieces, whole = _inlined(right)
+    results = {ast.dump(part) for part in _whole_parts(whole)} if whole is not None else set()
+    pieces = [piece for piece in pieces if ast.dump(piece) not in results]
+    for number, line in enumerate(n for n in ast.walk(tree) if isinstance(n, ast.stmt)):
+        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
+            for piece in pieces:
+                if _size(piece) > 2 and ast.dump(piece) != ast.dump(line.value):
+                    put = (line, "value", piece)
+                    yield Edit(number / 100, line, line, (put,), moved=VALUE)
+    for line in ast.walk(tree):
+        if not isinstance(line, (ast.Assign, ast.Return, ast.AugAssign)) or line.value is None:
+            continue
+        left_alone = _whole_parts(line.value) if isinstance(line, ast.Return) else [line.value]
+        for parent in ast.walk(line.value):
+            for field, value in ast.iter_fields(parent):
+                values = value if isinstance(value, list) else [value]
+                for index, node in enumerate(values):
+                    if not isinstance(node, ast.expr) or node in left_alone or field == "func":
+                        continue
+                    if isinstance(node, ast.Constant) or isinstance(parent, ast.Slice):
+                        continue
+                    for piece in pieces:
+                        at = index if isinstance(value, list) else None
+                        put = _put(parent, field, at, piece)
+                        far = abs(_size(piece) - _size(node)) / 100 + (_head(piece) != _head(node))
+                        yield Edit(1 + far, line, node, (put,), piece, moved=PIECE)
+
+
+def _pairs(tree, right, most) -> Iterator[tuple[Edit, Edit]]:
+    "Two edits of different pieces, of those that bring a definition nearest to the right one."
+    edits = sorted(_edits_of_expressions(tree, right), key=lambda edit: edit.price)[:most]
+    pairs = [(a, b) for i, a in enumerate(edits) for b in edits[i + 1 :]]
+    for a, b in sorted(pairs, key=lambda pair: pair[0].price + pair[1].price):
+        if _apart(a, b):
+            yield a, b
+
+
+def _apart(a, b):
+    "Whether neither of two edits is in what the other takes out, or changes the same field."
+    if {(id(p), f) for p, f, _ in a.fields} & {(id(p), f) for p, f, _ in b.fields}:
+        return False
+    return not any(x is b.old for x in ast.walk(a.old)) and not any(
+        x is a.old for x in ast.walk(b.old)
+    )
+
+
+def place_by_right(
+    tree: ast.AST,  # a reader's definition, that no small edit mends
+    lines: list[str],  # of the source that it is from
+    right: ast.AST,  # the right one
+    is_right: Callable[[ast.AST], bool],  # whether an edited definition answers all questions
+    most: int = 600,  # edits that are tried of each kind
+    seconds: float = SECONDS,  # of the processor, after which no further edit is tried
+) -> Place | None:  # None if nothing was found in time
+    """Where a definition leaves the right one.
+
+    A small edit towards the right definition comes first, then a line or a piece that holds
+    something else than the right one has, and at last two small edits at once.
+    """
+    right = _called_alike(tree, right)
+    if right is None:
+        return None
+    end = time.process_time() + seconds
+    results = [
+        n
+        for line in ast.walk(right)
+        if isinstance(line, ast.Return) and line.value
+        for n in _whole_parts(line.value)
+    ]
+    results = {ast.dump(node) for node in results}
+
+    def by_pieces():
+        near = (
+            e for e in small_edits(tree, right) if e.new is None or ast.dump(e.new) not in results
+        )
+        yield from islice(near, most)
+
+    def where(edit):
+        line = edit.statement.lineno
+        return f"line {line}, `{lines[line - 1].strip()}`"
+
+    for edit in by_pieces():
+        if time.process_time() > end:
+            return None
+        if is_right(tree):
+            return _told(edit, where(edit))
+    for edit in islice(sorted(_edits_by_the_right(tree, right), key=lambda e: e.price), most):
+        if time.process_time() > end:
+            return None
+        before = edit.with_copies().swap()
+        mended = is_right(tree)
+        before.swap()
+        if mended and edit.moved == VALUE:
+            name = edit.statement.targets[0].id
+            return Place(where(edit), f"`{name}` gets wrong values there, and the rest is right")
+        if mended:
+            return Place(where(edit), f"`{_short(edit.old)}` is wrong there, and the rest is right")
+    if _size(tree) > SHORT:
+        return None
+    for first, second in islice(_pairs(tree, right, 60), most):
+        if time.process_time() > end:
+            return None
+        one = first.with_copies().swap()
+        two = second.with_copies().swap()
+        mended = is_right(tree)
+        two.swap()
+        one.swap()
+        if mended:
+            a, b = f"`{_short(first.old)}`", f"`{_short(second.old)}`"
+            if first.statement is not second.statement:
+                b += f" in line {second.statement.lineno}"
+            said = f"{a} is wrong there, and {b}; one small change of each makes it right"
+            return Place(where(first), said)
+    return None
+
+
+def _short(node, longest=60):
+    text = ast.unparse(node)
+    return text if len(text) <= longest else text[:longest] + "…"
+
+
+def _told(edit, where):
+    "A place, of an edit that is right."
+    if edit.old is None:
+        return Place(f"before {where}", "a line is missing here; with one more it is right")
+    if edit.moved:
+        return Place(where, edit.moved)
+    if edit.lines:
+        return Place(where, _wrong_piece(edit) + f", and the same in line {edit.lines[0]}")
+    return Place(where, _wrong_piece(edit))

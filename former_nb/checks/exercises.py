@@ -64,11 +64,12 @@ def _blame(error, answer):
     return f"{sentence}, in line {lines[-1]} of your cell, `{code}`" if code else sentence
 
 
-def _with_place(problem, chosen, answer):
+def _with_place(problem, number, chosen, answer):
     "The problem, and the line where one small edit makes the answer right, if there is one."
-    from ..builds.your_answer import find_mistake
+    from ..builds.your_answer import find_mistake, right_answer
 
-    place = find_mistake(chosen.judge, answer, chosen.right)
+    alike = right_answer(str(number))
+    place = find_mistake(chosen.judge, answer, chosen.right, alike=alike)
     if place is None:
         return problem
     return str(place) if "the numbers differ" in problem else f"{problem}; {place}"
@@ -100,7 +101,7 @@ def check(
         except (Exception, SystemExit) as error:  # noqa: BLE001, an answer may raise anything
             problem = unnamed(_blame(error, answer))
         if problem and any(said in problem for said in UNNAMED):
-            problem = _with_place(problem, chosen, answer)
+            problem = _with_place(problem, number, chosen, answer)
     if problem is None:
         print(f"{number} is right.")
         return True

@@ -277,6 +277,10 @@ def judge_03_4(
             "you turned the other heads off and left head 0 on": others,
             "both heads are off; only head 0 should be": torch.zeros_like(y),
             "head 0 is taken away; it stays, and returns zeros": y[:, 1:],
+            "head 0 got zeros for its queries or keys, so it takes the mean of all values; set "
+            "what it returns to zero": torch.cat(
+                [v[:, :1].mean(2, True).expand(3, 1, 5, 4), y[:, 1:]], 1
+            ),
         }
         try:
             given = call_answer(answer, q, k, v, None, False)

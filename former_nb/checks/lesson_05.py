@@ -173,6 +173,11 @@ def judge_05_2(answer):
             [first, second]
         ),
         "that is the first half; the second is missing": first,
+        "each angle was doubled for two neighbours; the pairs are halves, so all angles come "
+        "twice, one row of them behind the other": (
+            x * cos.repeat_interleave(2, -1)
+            + torch.cat([-b, a], dim=-1) * sin.repeat_interleave(2, -1)
+        ),
     }
     try:
         given = call_answer(answer, x, cos, sin)
@@ -257,6 +262,8 @@ def judge_05_4(answer):
         x + rows * keep,
         {
             "all rows are shifted alike; count the padding of each row": shifted,
+            "each row's positions were added from its left edge on, where the padding is; the "
+            "first real word gets row 0": x + table[:4] * keep.flip(1),
             "you counted from the right; the first real word gets row 0": x
             + table[from_the_end] * keep,
             "you counted columns, so the padding took the first places": x + table[:4],

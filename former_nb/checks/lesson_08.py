@@ -112,6 +112,8 @@ def judge_08_1(answer):
         return "the loop ended after its first batch; `return losses` belongs behind the loop"
     if why := _unmoved(optimizer):
         return why
+    if len(optimizer.stepped) == 1 and len(losses) == 5:
+        return "one step was taken for all five batches; each batch needs its own, in the loop"
     mistakes = {
         "old gradients are added to the new ones; clear them in each step": {
             "order": "backward step"

@@ -165,6 +165,9 @@ def judge_09_3(answer):
                 "must": scaled / scaled.sum(0),
                 "a softmax is not needed: these are probabilities "
                 "already; divide by the sum": scaled.softmax(-1),
+                "the shares were added to logarithms; there it is `shares.log()` that is added": (
+                    norm(q * shares.exp())
+                ),
                 "the probabilities came back as they were": q,
                 "that is the shares alone: what the text says is lost": shares.expand_as(q),
                 "an average of the two is no use of Bayes' rule: multiply": (q + shares) / 2,

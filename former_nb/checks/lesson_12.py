@@ -453,7 +453,14 @@ def llama_names(
 def judge_12_4(answer):
     "Judge names of ours for those of a Llama."
     names = llama_names(12)
-    given = {theirs: answer(theirs) for theirs in names}
+    given = {}
+    for theirs in names:
+        try:
+            given[theirs] = answer(theirs)
+        except KeyError as error:
+            if ".layers." not in theirs or ".layers.0." in theirs or error.args != (theirs,):
+                raise
+            return f"{theirs!r} is unknown to your table; a name keeps the number of its layer"
     for theirs, ours in names.items():
         problem = _misnamed(theirs, ours, given[theirs])
         if problem:

@@ -58,6 +58,7 @@ def _greedy(
     read=None,
     pick="argmax",
     alike=False,
+    averaged=False,
     in_front=False,
 ):
     "Greedy decoding, and what becomes of it with one mistake."
@@ -66,6 +67,7 @@ def _greedy(
     for _ in range(steps):
         logits = model.decode(tokens if read is None else tokens[:, -read:], memory, mask)
         logits = logits[:, at:][:, 0]  # of the first position if there is but one
+        logits = logits.mean(0, keepdim=True).expand_as(logits) if averaged else logits
         best = getattr(logits, pick)(dim=-1, keepdim=True)
         best = best[:1].expand(len(src), 1) if alike else best
         tokens = torch.cat([best, tokens] if in_front else [tokens, best], dim=1)
@@ -140,6 +142,9 @@ def judge_14_1(answer):
         "that is the least likely token at each step": _greedy(model, src, steps, pick="argmin"),
         "each row gets the token of the first row; take one for each": _greedy(
             model, src, steps, alike=True
+        ),
+        "each row gets the token that all rows together find likeliest; take one for each": _greedy(
+            model, src, steps, averaged=True
         ),
         "new tokens are put in front of the others; append them, `[tokens, new]`": _greedy(
             model, src, steps, in_front=True
@@ -329,6 +334,10 @@ def judge_14_4(answer):
                 "keys and values of cross-attention are made of the memory only, "
                 "not of the tokens that are written": torch.tensor(
                     (16 * T + 2 * S * T) / (16 * T + 2 * S), dtype=torch.float64
+                ),
+                "without keeping, keys and values are made of the S of the memory, at each of the "
+                "T steps; and queries and output of the T tokens are needed either way": exactly(
+                    16 * T / (12 * T + 4 * S)
                 ),
                 "only keys and values of the memory are counted; all "
                 "else is computed either way": torch.tensor(float(T), dtype=torch.float64),

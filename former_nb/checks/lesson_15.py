@@ -42,6 +42,7 @@ def judge_15_1(answer):
         ("a a a a".split(), ("a", "a")),
         ("t ah e".split(), ("h", "e")),
         ("h er h e".split(), ("h", "e")),
+        ("a bc ab c".split(), ("ab", "c")),
     ]
     wrong = []  # row, pair, what came and what is right
     for row, pair in cases:

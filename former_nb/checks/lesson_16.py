@@ -608,6 +608,10 @@ def judge_16_7(answer):
             "that is the mean of the log-probabilities: a token that one model "
             "rules out would be ruled out for all": logits.log_softmax(-1).mean(0),
             "those are probabilities: the logarithm is missing": p.mean(0),
+            "each model's numbers are divided by its largest, so that one that is sure counts for "
+            "less; make probabilities of them before the mean": (
+                (p / p.amax(-1, keepdim=True)).mean(0).log().log_softmax(-1)
+            ),
             "the probabilities are added, not averaged: they sum to three": p.sum(0).log(),
             "the softmax runs over the models; it belongs along "
             "the last axis, over the tokens": logits.softmax(0).mean(0).log(),
