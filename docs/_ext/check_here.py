@@ -82,6 +82,7 @@ MODULES = (  # of the course, for these pages
     "builds/passed.py",
     "builds/process.py",
     "builds/questions.py",
+    "builds/right_answers.py",
     "builds/right_file.py",
     "builds/search.py",
     "builds/steps*.py",
