@@ -130,35 +130,29 @@ def bert(c: TransformerConfig):
     )  # fmt: skip
 
 
+def translator_sizes(c: TransformerConfig) -> dict:
+    "As Hugging Face's models of two stacks call them; no text is made to end."
+    return dict(
+        vocab_size=c.vocab_size, d_model=c.d_model, max_position_embeddings=c.max_len,
+        encoder_layers=c.n_layers, decoder_layers=c.n_layers,
+        encoder_attention_heads=c.n_heads, decoder_attention_heads=c.n_heads,
+        encoder_ffn_dim=c.d_ff, decoder_ffn_dim=c.d_ff, dropout=c.dropout,
+        pad_token_id=PAD, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+        forced_eos_token_id=None,
+    )  # fmt: skip
+
+
 def bart(c: TransformerConfig):
     from transformers import BartConfig, BartForConditionalGeneration
 
-    return BartForConditionalGeneration(
-        BartConfig(
-            vocab_size=c.vocab_size, d_model=c.d_model, max_position_embeddings=c.max_len,
-            encoder_layers=c.n_layers, decoder_layers=c.n_layers,
-            encoder_attention_heads=c.n_heads, decoder_attention_heads=c.n_heads,
-            encoder_ffn_dim=c.d_ff, decoder_ffn_dim=c.d_ff, dropout=c.dropout,
-            pad_token_id=PAD, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
-            forced_eos_token_id=None,
-        )
-    )  # fmt: skip
+    return BartForConditionalGeneration(BartConfig(**translator_sizes(c)))
 
 
 def marian(c: TransformerConfig):
     "Sinusoidal positions, post-norm, one table for both languages and the logits."
     from transformers import MarianConfig, MarianMTModel
 
-    return MarianMTModel(
-        MarianConfig(
-            vocab_size=c.vocab_size, d_model=c.d_model, max_position_embeddings=c.max_len,
-            encoder_layers=c.n_layers, decoder_layers=c.n_layers,
-            encoder_attention_heads=c.n_heads, decoder_attention_heads=c.n_heads,
-            encoder_ffn_dim=c.d_ff, decoder_ffn_dim=c.d_ff, dropout=c.dropout,
-            pad_token_id=PAD, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
-            forced_eos_token_id=None,
-        )
-    )  # fmt: skip
+    return MarianMTModel(MarianConfig(**translator_sizes(c)))
 
 
 def endless(model):

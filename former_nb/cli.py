@@ -11,7 +11,7 @@ import typer
 
 from . import __version__
 from .base.files import SHIPPED
-from .commands.folders import RUN, Device, find_folder, load
+from .commands.folders import IN_FILE, RUN, Device, find_folder, load
 from .commands.terminal import (
     echo,
     find_texts,
@@ -274,7 +274,7 @@ def same_command(
     Both read the same random tokens. The exit status is 0 if they compute the same, else 1.
     """
     for name in filter(None, (model, other)):
-        if ".py:" not in name:
+        if not IN_FILE.fullmatch(name):
             find_folder(name)
     with waiting(LOADING):
         from .commands.comparing import compare_folders

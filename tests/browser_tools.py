@@ -1,7 +1,10 @@
 """Chromium for the tests of the site and of the viewer, shut off from the network."""
 
+import http.server
 import shutil
+import threading
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +22,19 @@ axe.run({ include: [['html']], exclude: without }, how)
   .then(found => done(found.violations.filter(bad).flatMap(say)), e => done([String(e)]));
 """
 STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args): ...
+
+
+@contextmanager
+def served(folder):
+    "The address at which a folder is served."
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
 
 
 @contextmanager

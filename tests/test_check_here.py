@@ -5,19 +5,24 @@ registry; they make a page of their own, so that the site need not be built.
 """
 
 import hashlib
-import http.server
 import io
 import json
 import sys
 import tarfile
-import threading
 import zipfile
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from browser_tools import BROWSER, DRIVER, before_scripts, serious, set_screen, start_browser
+from browser_tools import (
+    BROWSER,
+    DRIVER,
+    before_scripts,
+    serious,
+    served,
+    set_screen,
+    start_browser,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 pytest.importorskip("sphinx", reason="the site's requirements are not installed")
@@ -197,14 +202,8 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def address(place):
     "Where a server shows the folder."
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args): ...
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=place))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/index.html"
-    server.shutdown()
+    with served(place) as folder:
+        yield f"{folder}index.html"
 
 
 @pytest.fixture(scope="module")

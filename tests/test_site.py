@@ -8,7 +8,6 @@ FORMER_NB_PAGES=all every page in each of them.
 import ast
 import gzip
 import html
-import http.server
 import json
 import os
 import posixpath
@@ -16,9 +15,7 @@ import re
 import runpy
 import struct
 import sys
-import threading
 import zipfile
-from functools import partial
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +29,7 @@ from browser_tools import (
     before_scripts,
     open_page,
     serious,
+    served,
     set_screen,
     start_browser,
     without_scripts,
@@ -536,13 +534,8 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def site():
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args): ...
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=SITE))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
+    with served(SITE) as address:
+        yield address
 
 
 def visit(browser, url):

@@ -11,7 +11,6 @@ Debian's webkit2gtk-driver, on a screen or under xvfb-run.
 """
 
 import argparse
-import http.server
 import json
 import os
 import shutil
@@ -19,13 +18,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
+import page_answers  # noqa: E402
+from browser_tools import served, start_browser  # noqa: E402
 
 BLOCK = ".check-here[data-number='{}']"
 TYPE = """
@@ -102,29 +102,25 @@ class Driven:
     "Chromium or WebKitGTK, by Selenium."
 
     def __init__(self, kind):
-        from selenium import webdriver
-
+        self.open = ExitStack()
         if kind == "chromium":
-            options = webdriver.ChromeOptions()
-            for option in ("--headless=new", "--no-sandbox", "--disable-gpu"):
-                options.add_argument(option)
-            service = webdriver.ChromeService(shutil.which("chromedriver"))
-            self.driver = webdriver.Chrome(options, service)
+            reach = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+            self.driver = self.open.enter_context(start_browser(tempfile.mkdtemp(), reach))
         else:
+            from selenium import webdriver
+
             options = webdriver.WebKitGTKOptions()
-            options.binary_location = str(
-                next(Path("/usr/lib").glob("*/webkit2gtk-4*/MiniBrowser"))
-            )
+            program = next(Path("/usr/lib").glob("*/webkit2gtk-4*/MiniBrowser"))
+            options.binary_location = str(program)
             options.add_argument("--automation")
             service = webdriver.WebKitGTKService(shutil.which("WebKitWebDriver"))
             self.driver = webdriver.WebKitGTK(options=options, service=service)
+            self.open.callback(self.driver.quit)
         known = self.driver.capabilities
         self.version = f"{known['browserName']} {known['browserVersion']}"
-        self.get, self.run, self.quit = (
-            self.driver.get,
-            self.driver.execute_script,
-            self.driver.quit,
-        )
+        self.get = self.driver.get
+        self.run = self.driver.execute_script
+        self.quit = self.open.close
 
 
 def wait(browser, script, *arguments, seconds=120):
@@ -188,17 +184,6 @@ def open_the_machine(browser, address):
     assert wait(browser, TITLE, seconds=30)[0].startswith("Mix")
 
 
-def serve(folder):
-    "The address of a server of the folder."
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_): ...
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}"
-
-
 def field_names(expression, lines):
     "The names of an answer that is nothing but numbers, or None."
     if "def " in lines or "class " in lines or "lambda" in lines:
@@ -212,19 +197,22 @@ def main():
     parser.add_argument("site", nargs="?", type=Path, default=ROOT / "_site")
     parser.add_argument("--page", default="", help="how the page's name begins; all if left out")
     args = parser.parse_args()
-    import page_answers
-
     pages = {}
     for page, number, expression, lines in page_answers.right_answers().values():
         if page.startswith(args.page):
             names = field_names(expression, lines)
             pages.setdefault(page, {})[number] = (names, lines)
-    home = serve(args.site)
-    browser = Firefox() if args.browser == "firefox" else Driven(args.browser)
+    with served(args.site) as home:
+        check_all(args.browser, pages, home)
+
+
+def check_all(kind, pages, home):
+    "Check all pages and the home page; a line for each."
+    browser = Firefox() if kind == "firefox" else Driven(kind)
     try:
         print(browser.version)
         for page, answers in pages.items():
-            times = check_page(browser, f"{home}/{page}.html", answers)
+            times = check_page(browser, f"{home}{page}.html", answers)
             cold = next(iter(times.values()))[0]
             warm = max(second for _, second in times.values())
             print(
@@ -232,7 +220,7 @@ def main():
                 f"then at most {warm:.1f} s",
                 flush=True,
             )
-        open_the_machine(browser, f"{home}/index.html")
+        open_the_machine(browser, f"{home}index.html")
         print("the machine opens, a head goes off, the link leads back")
     finally:
         browser.quit()

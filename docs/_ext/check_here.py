@@ -19,6 +19,7 @@ import tarfile
 import tempfile
 import urllib.request
 import zipfile
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -285,16 +286,20 @@ def starter(expression, solutions):
     return "\n".join(parts)
 
 
+@cache
+def judges(module):
+    """The judges of a module of checks: name -> source, their hints with them."""
+    text = (ROOT / f"former_nb/checks/{module}.py").read_text(encoding="utf-8")
+    found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    return {node.name: ast.unparse(node) for node in found}
+
+
 def judge_digest(number, expression, source):
     """A short name of an exercise as it is now; with another judge or beginning it differs."""
     page = number.partition(".")[0]
     module = page if page == "paper" else f"lesson_{page}"
-    text = (ROOT / f"former_nb/checks/{module}.py").read_text(encoding="utf-8")
-    judge = ""
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef) and node.name == f"judge_{number.replace('.', '_')}":
-            judge = ast.unparse(node)  # its hints are in the decorator
-    if not judge:
+    judge = judges(module).get(f"judge_{number.replace('.', '_')}")
+    if judge is None:
         raise ValueError(f"{module}.py has no judge of {number}")
     return hashlib.sha256(repr((judge, expression, source)).encode()).hexdigest()[:12]
 

@@ -470,20 +470,31 @@ def _put_behind(parent, index, *lines):
     return parent, "body", [*body[: index + 1], *lines, *body[index + 1 :]]
 
 
+def _listed(tree, right) -> list[Edit]:
+    "All edits of a definition, the likeliest first."
+    pieces = list(_edits_of_expressions(tree, right))
+    found = [*pieces, *_made_twice(pieces), *_edits_of_lines(tree, right)]
+    return sorted(found, key=lambda edit: edit.price)
+
+
+@contextlib.contextmanager
+def _made(edit):
+    "Within `with`, an edit is in the tree."
+    before = edit.with_copies().swap()
+    try:
+        yield
+    finally:
+        before.swap()
+
+
 def small_edits(
     tree: ast.AST,  # a reader's definition; changed while an edit is out, and then as before
     right: ast.AST | None = None,  # the right one, where there is one
 ) -> Iterator[Edit]:  # the one that is in the tree
     "Put one edit into the tree after another, the likeliest first."
-    right = right or ast.Module([], [])
-    pieces = list(_edits_of_expressions(tree, right))
-    found = [*pieces, *_made_twice(pieces), *_edits_of_lines(tree, right)]
-    for edit in sorted(found, key=lambda edit: edit.price):
-        before = edit.with_copies().swap()
-        try:
+    for edit in _listed(tree, right or ast.Module([], [])):
+        with _made(edit):
             yield edit
-        finally:  # also where nobody asks for the next
-            before.swap()
 
 
 class RunawayError(BaseException):
@@ -552,8 +563,7 @@ def place_in(
             return None
         if not is_right(tree):
             continue
-        line = edit.statement.lineno
-        where = f"line {line}, `{lines[line - 1].strip()}`"
+        where = _line_of(edit, lines)
         told = edit.old is not None and not edit.moved and not edit.lines
         if told and right is None and _another(edits, edit, tree, is_right, end):
             return Place(where, IN_LINE)
@@ -649,7 +659,8 @@ def _whole_parts(value):
 
 def _called_alike(tree, right):
     "The right definition with the reader's names for its arguments; None if it has others."
-    theirs, ours = ([a.arg for a in t.args.args] for t in (tree, right))
+    theirs = [argument.arg for argument in tree.args.args]
+    ours = [argument.arg for argument in right.args.args]
     if len(theirs) != len(ours):
         return None
     names = dict(zip(ours, theirs))
@@ -665,7 +676,12 @@ def _called_alike(tree, right):
     return right
 
 
-def _edits_by_the_right(tree, right) -> Iterator[Edit]:
+def _edits_by_the_right(tree, right) -> list[Edit]:
+    "Those of `_unsorted_by_the_right`, the likeliest first."
+    return sorted(_unsorted_by_the_right(tree, right), key=lambda edit: edit.price)
+
+
+def _unsorted_by_the_right(tree, right) -> Iterator[Edit]:
     """What a line computes, or a piece of one, as the right answer computes it from its arguments.
 
     A whole result is left alone: that it is wrong is known.
@@ -733,57 +749,49 @@ def place_by_right(
     if right is None:
         return None
     end = time.process_time() + seconds
-    results = [
-        n
-        for line in ast.walk(right)
-        if isinstance(line, ast.Return) and line.value
-        for n in _whole_parts(line.value)
-    ]
-    results = {ast.dump(node) for node in results}
-
-    def by_pieces():
-        near = (
-            e for e in small_edits(tree, right) if e.new is None or ast.dump(e.new) not in results
-        )
-        yield from islice(near, most)
-
-    def where(edit):
-        line = edit.statement.lineno
-        return f"line {line}, `{lines[line - 1].strip()}`"
-
-    for edit in by_pieces():
-        if time.process_time() > end:
-            return None
-        if is_right(tree):
-            return _told(edit, where(edit))
-    for edit in islice(sorted(_edits_by_the_right(tree, right), key=lambda e: e.price), most):
-        if time.process_time() > end:
-            return None
-        before = edit.with_copies().swap()
-        mended = is_right(tree)
-        before.swap()
-        if mended and edit.moved == VALUE:
-            name = edit.statement.targets[0].id
-            return Place(where(edit), f"`{name}` gets wrong values there, and the rest is right")
-        if mended:
-            return Place(where(edit), f"`{_short(edit.old)}` is wrong there, and the rest is right")
+    kinds = [_towards_the_right, _edits_by_the_right]
+    for kind in kinds:
+        tries = ((edit,) for edit in islice(kind(tree, right), most))
+        if found := _first_that_mends(tries, tree, is_right, end):
+            (edit,) = found
+            return _told(edit, _line_of(edit, lines))
     if _size(tree) > SHORT:
         return None
-    for first, second in islice(_pairs(tree, right, 60), most):
+    if found := _first_that_mends(islice(_pairs(tree, right, 60), most), tree, is_right, end):
+        return _told_of_two(*found, lines)
+    return None
+
+
+def _towards_the_right(tree, right) -> Iterator[Edit]:
+    "The small edits, but for those that put in a whole result of the right definition."
+    results = {
+        ast.dump(part)
+        for line in ast.walk(right)
+        if isinstance(line, ast.Return) and line.value
+        for part in _whole_parts(line.value)
+    }
+    for edit in _listed(tree, right):
+        if edit.new is None or ast.dump(edit.new) not in results:
+            yield edit
+
+
+def _first_that_mends(tries, tree, is_right, end):
+    "The first edits that together make a definition right; None if none do, or not in time."
+    for edits in tries:
         if time.process_time() > end:
             return None
-        one = first.with_copies().swap()
-        two = second.with_copies().swap()
-        mended = is_right(tree)
-        two.swap()
-        one.swap()
-        if mended:
-            a, b = f"`{_short(first.old)}`", f"`{_short(second.old)}`"
-            if first.statement is not second.statement:
-                b += f" in line {second.statement.lineno}"
-            said = f"{a} is wrong there, and {b}; one small change of each makes it right"
-            return Place(where(first), said)
+        with contextlib.ExitStack() as made:
+            for edit in edits:
+                made.enter_context(_made(edit))
+            if is_right(tree):
+                return edits
     return None
+
+
+def _line_of(edit, lines):
+    "The line of an edit, as sentences name it."
+    line = edit.statement.lineno
+    return f"line {line}, `{lines[line - 1].strip()}`"
 
 
 def _short(node, longest=60):
@@ -793,6 +801,11 @@ def _short(node, longest=60):
 
 def _told(edit, where):
     "A place, of an edit that is right."
+    if edit.moved == VALUE:
+        name = edit.statement.targets[0].id
+        return Place(where, f"`{name}` gets wrong values there, and the rest is right")
+    if edit.moved == PIECE:
+        return Place(where, f"`{_short(edit.old)}` is wrong there, and the rest is right")
     if edit.old is None:
         return Place(f"before {where}", "a line is missing here; with one more it is right")
     if edit.moved:
@@ -800,3 +813,12 @@ def _told(edit, where):
     if edit.lines:
         return Place(where, _wrong_piece(edit) + f", and the same in line {edit.lines[0]}")
     return Place(where, _wrong_piece(edit))
+
+
+def _told_of_two(first, second, lines):
+    "A place, of two edits that are right together."
+    b = f"`{_short(second.old)}`"
+    if first.statement is not second.statement:
+        b += f" in line {second.statement.lineno}"
+    said = f"`{_short(first.old)}` is wrong there, and {b}; one small change of each makes it right"
+    return Place(_line_of(first, lines), said)

@@ -1,7 +1,6 @@
 """`former-nb same`: saved models, a model in a file of yours, or one as Transformers reads it."""
 
 import inspect
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from ..base.source import load_file, parse_source
 from ..inspection.comparison import Comparison, same
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.masked_language import MaskedLanguageModel
-from .folders import Device, find_folder, load
+from .folders import IN_FILE, Device, find_folder, load
 from .terminal import waiting
 
 ROWS, LENGTH = 2, 16  # of the texts that both read
@@ -34,9 +33,6 @@ def load_theirs(folder: Path):
     return kind.from_pretrained(folder, dtype=torch.float32).eval()
 
 
-IN_FILE = re.compile(r"(.+\.py):(\w+)")  # FILE.py:NAME
-
-
 def load_from_file(name: str, path: Path, member: str):
     """What a Python file calls so: a model, a function of tokens, or what makes a model if called.
 
@@ -46,7 +42,7 @@ def load_from_file(name: str, path: Path, member: str):
         raise ValueError(f"{name}: expected a file, got {str(path)!r}")
     parse_source(path)
     try:
-        module = load_file(path.resolve(), path.stem)
+        module = load_file(path.resolve(), f"readers_{name}")  # its own may be another module's
         found = getattr(module, member, None)
         if callable(found) and not isinstance(found, nn.Module) and takes_nothing(found):
             found = found()

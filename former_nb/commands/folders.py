@@ -1,6 +1,7 @@
 """The folders of runs and models: what is written down in them, and what they hold."""
 
 import json
+import re
 import shlex
 from enum import Enum
 from pathlib import Path
@@ -11,6 +12,7 @@ from ..tasks.base import Task, list_settings
 from .terminal import waiting
 
 RUN = "run.json"  # the task and the settings of a run, beside its checkpoint
+IN_FILE = re.compile(r"(.+\.py):(\w+)")  # FILE.py:NAME, a model in a file of yours
 LATER = {"cache"}  # settings that runs of an earlier version lack; these have the default
 KINDS = {
     "LanguageModel": ("generate", "a model that writes"),
