@@ -21,6 +21,7 @@ from ..base.guards import check_int, check_that, check_type
 from ..data.text import IGNORE
 from ..models.block import Block
 from .losses import find_device, to_device
+from .muon import Muon
 
 # %% ../../nbs/deeper/08_optimization.ipynb #d727b674
 def split_batch(
@@ -191,7 +192,7 @@ def make_optimizers(
     if groups:
         optimizers.append(torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95), fused=True))
     if matrices and muon_lr is not None:
-        optimizers.append(torch.optim.Muon(matrices, lr=muon_lr, weight_decay=weight_decay))
+        optimizers.append(Muon(matrices, lr=muon_lr, weight_decay=weight_decay))
     return optimizers
 
 # %% ../../nbs/deeper/08_optimization.ipynb #a7bf16

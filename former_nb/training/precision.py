@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from ..base.core import in_test
+from .muon import cpu_has_bf16
 from .optimization import count_targets
 from .speed import seconds
 from .training_config import TrainingConfig
@@ -27,15 +28,6 @@ SMALL = 1e9  # operations of a step, some 10 ms of a core
 ROUNDS = 5  # comparisons, of which the median counts
 LONGEST = 0.02  # share of a run in which another comparison may begin
 FASTER = 0.95  # time of bf16, in times of float32, from which on chance does not explain it
-
-
-def cpu_has_bf16() -> bool:
-    "Whether this CPU has units for bf16 (AVX-512 or AMX), as far as PyTorch tells."
-    for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
-        is_supported = getattr(torch.cpu, name, None)  # not part of PyTorch's promised interface
-        if is_supported is not None and is_supported():
-            return True
-    return False
 
 
 def reason_for_float32(

@@ -1,0 +1,166 @@
+"""Muon: what PyTorch's does, in a precision that the device has units for."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from former_nb.training import muon
+from former_nb.training.muon import Muon, fast_precision, newton_schulz
+from former_nb.training.optimization import make_optimizers
+
+SHAPES = [(6, 4), (4, 6), (5, 5), (6, 4), (1, 3)]
+SETTINGS = {
+    "as it comes": {},
+    "no nesterov": dict(nesterov=False),
+    "adamw's size": dict(adjust_lr_fn="match_rms_adamw"),
+    "other rounds": dict(ns_steps=2, ns_coefficients=(2.0, -1.5, 0.5), eps=1e-3),
+    "no memory": dict(momentum=0.0, weight_decay=0.0),
+}
+
+
+@pytest.fixture
+def float32(monkeypatch):
+    monkeypatch.setattr(muon, "cpu_has_bf16", lambda: False)
+
+
+@pytest.fixture
+def bf16(monkeypatch):
+    monkeypatch.setattr(muon, "cpu_has_bf16", lambda: True)
+
+
+def matrices(seed=0):
+    torch.manual_seed(seed)
+    return [nn.Parameter(torch.randn(shape)) for shape in SHAPES]
+
+
+def with_gradients(weights, step):
+    torch.manual_seed(100 + step)
+    for i, p in enumerate(weights):
+        p.grad = torch.randn(p.shape)
+        if i == 2 and step == 1:
+            p.grad = None  # a weight that a step did not use
+
+
+def moved(kind, steps=4, **settings):
+    weights = matrices()
+    optimizer = kind(weights, lr=0.02, **settings)
+    for step in range(steps):
+        with_gradients(weights, step)
+        optimizer.step()
+    return [p.detach() for p in weights]
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_it_moves_as_pytorchs_does(settings, bf16):
+    for theirs, ours in zip(moved(torch.optim.Muon, **settings), moved(Muon, **settings)):
+        assert_close(ours, theirs, atol=2e-3, rtol=0)
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_float32_differs_by_what_bf16_rounds(settings, float32, monkeypatch):
+    ours = moved(Muon, **settings)
+    monkeypatch.setattr(torch.Tensor, "bfloat16", lambda self: self.clone())  # PyTorch's, unrounded
+    for theirs, mine in zip(moved(torch.optim.Muon, **settings), ours):
+        assert_close(mine, theirs, atol=1e-6, rtol=1e-5)
+
+
+def test_singular_values_come_near_one_and_vectors_stay():
+    torch.manual_seed(0)
+    for shape in [(8, 5), (5, 8), (6, 6)]:
+        x = torch.randn(3, *shape, dtype=torch.float64)
+        y = newton_schulz(x, (3.4445, -4.7750, 2.0315), 5, 1e-7)
+        u, _, v = torch.linalg.svd(x, full_matrices=False)
+        sizes = (u.mT @ y @ v.mT).diagonal(dim1=1, dim2=2)
+        assert 0.3 < sizes.min() and sizes.max() < 1.3
+        assert_close(u @ torch.diag_embed(sizes) @ v, y)
+
+
+def test_a_matrix_does_not_depend_on_those_beside_it(float32):
+    torch.manual_seed(0)
+    x = torch.randn(4, 6, 3)
+    together = newton_schulz(x, (3.4445, -4.7750, 2.0315), 5, 1e-7)
+    alone = [newton_schulz(each[None], (3.4445, -4.7750, 2.0315), 5, 1e-7)[0] for each in x]
+    assert_close(together, torch.stack(alone), atol=1e-5, rtol=1e-5)
+
+
+def test_nothing_to_go_by_is_no_step(float32):
+    weight = nn.Parameter(torch.randn(4, 3))
+    before = weight.detach().clone()
+    optimizer = Muon([weight], lr=0.1, weight_decay=0.0)
+    optimizer.step()
+    weight.grad = torch.zeros(4, 3)
+    optimizer.step()
+    assert_close(weight.detach(), before, atol=0, rtol=0)
+
+
+def test_memory_is_pytorchs_in_both_directions(float32):
+    first, second = matrices(), matrices()
+    theirs, ours = torch.optim.Muon(first, lr=0.02), Muon(second, lr=0.02)
+    for optimizer, weights in ((theirs, first), (ours, second)):
+        with_gradients(weights, 0)
+        optimizer.step()
+    assert theirs.state_dict().keys() == ours.state_dict().keys()
+    for number, memory in theirs.state_dict()["state"].items():
+        assert_close(memory, ours.state_dict()["state"][number])
+    saved = copy.deepcopy(theirs.state_dict()), copy.deepcopy(ours.state_dict())
+    ours.load_state_dict(saved[0])
+    theirs.load_state_dict(saved[1])
+    for optimizer, weights in ((theirs, first), (ours, second)):
+        with_gradients(weights, 2)
+        optimizer.step()
+    for a, b in zip(first, second):
+        assert_close(a, b, atol=2e-3, rtol=0)
+
+
+def test_a_closure_is_called_with_gradients(float32):
+    weight = nn.Parameter(torch.randn(4, 3))
+    optimizer = Muon([weight], lr=0.1)
+
+    def closure():
+        loss = weight.square().sum()
+        loss.backward()
+        return loss
+
+    before = weight.square().sum().item()
+    assert optimizer.step(closure).item() == pytest.approx(before)
+    assert weight.square().sum() < before
+
+
+@pytest.mark.parametrize("wrong", [dict(lr=-1), dict(momentum=-1), dict(adjust_lr_fn="mine")])
+def test_what_pytorch_refuses_is_refused(wrong):
+    with pytest.raises(ValueError):
+        Muon(matrices(), **wrong)
+
+
+def test_the_precision_is_one_that_the_device_has_units_for(monkeypatch):
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    for has_units, expected in ((True, torch.bfloat16), (False, torch.float32)):
+        monkeypatch.setattr(muon, "cpu_has_bf16", lambda: has_units)
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: has_units)
+        assert fast_precision(cpu) == fast_precision(cuda) == expected
+    assert fast_precision(torch.device("mps")) == torch.float32
+
+
+def test_without_units_no_product_is_in_bf16(float32):
+    seen = set()
+
+    class See(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.update(a.dtype for a in args if isinstance(a, torch.Tensor))
+            return function(*args, **kwargs or {})
+
+    weights = matrices()
+    optimizer = Muon(weights, lr=0.02)
+    with_gradients(weights, 0)
+    with See():
+        optimizer.step()
+    assert seen == {torch.float32}
+
+
+def test_fit_uses_it():
+    linear = nn.Linear(3, 4)
+    found = [type(optimizer) for optimizer in make_optimizers(linear, 1e-3, 0.02, 0.1)]
+    assert found == [torch.optim.AdamW, Muon]
