@@ -18,6 +18,7 @@ from ..base.core import eval_mode
 from ..base.guards import check_choice, check_ids, check_that, check_type
 from ..data.text import PAD
 from .ablation import record_heads
+from .block_lens import block_lens, is_of_transformers
 from ..models.block import Stack
 from ..models.classifier import Classifier, pool_tokens
 from ..models.encoder_decoder import EncoderDecoder
@@ -80,10 +81,14 @@ def read_writes(
 # %% ../../nbs/deeper/16_interpretability.ipynb #lens009
 @torch.no_grad()
 def logit_lens(
-    model: nn.Module,  # as for `find_stack`
+    model: nn.Module,  # as for `find_stack`, or one of Hugging Face's Transformers with a head
     *inputs: torch.Tensor,  # what the model takes
+    **named,  # what a model of Transformers takes by name
 ) -> dict[tuple[str, int], torch.Tensor]:  # (kind, layer) -> logits, shaped as the model's
     "What the head would say if the stream ended after each part. The last are the model's logits."
+    if is_of_transformers(model):
+        return block_lens(model, *inputs, **named)
+    check_that(not named, "named", "nothing by name for a model of this course", list(named))
     norm = find_stack(model).norm
     stream = torch.zeros(())
     logits = {}
