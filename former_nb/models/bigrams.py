@@ -10,7 +10,7 @@ from .classifier import Classifier
 from .config import TransformerConfig
 from .initialization import NoRandomWeights
 
-__all__ = ["BigramEmbedding", "BigramClassifier"]
+__all__ = ["BigramClassifier"]
 
 
 class BigramEmbedding(Embedding):
