@@ -18,7 +18,7 @@ from .classifier import Classifier
 from .config import TransformerConfig
 from .initialization import NoRandomWeights
 
-__all__ = ["number_pairs", "BigramEmbedding", "BigramClassifier", "WideClassifier"]
+__all__ = ["BigramClassifier", "WideClassifier"]
 
 WEIGHT = 0.05  # of naive Bayes at the start, chosen on reviews
 
