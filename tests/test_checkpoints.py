@@ -868,7 +868,7 @@ MODELS = {
     "generator, experts": lambda: MixtureLanguageModel(SMALL, 3),
     "classifier": lambda: Classifier.from_config(SMALL, 2, embed_dropout=0.25),
     "classifier, pairs": lambda: BigramClassifier(SMALL, n_classes=2, n_bigrams=5),
-    "classifier, wide": lambda: WideClassifier(SMALL, 2, n_bigrams=5, n_wide=7),
+    "classifier, wide": lambda: WideClassifier(SMALL, 2, n_bigrams=5, n_features=7),
     "classifier, BERT": lambda: BertClassifier(SMALL, 2, n_segments=3),
     "bag": lambda: BagOfEmbeddings(SMALL, 2, 0.5, 5),
     "translator": lambda: EncoderDecoder.from_config(SMALL),

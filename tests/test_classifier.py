@@ -1,6 +1,7 @@
 """`classifier` keeps its word: padding changes nothing, and the model is PyTorch's with our
 pool."""
 
+import json
 import math
 import warnings
 from dataclasses import replace
@@ -20,7 +21,7 @@ from former_nb.data.text import CharTokenizer, pad_rows
 from former_nb.data.tokens import BOS, EOS, PAD
 from former_nb.decoding.labels import collate_labels, label_batches, label_rows
 from former_nb.models.baselines import log_count_ratio
-from former_nb.models.bigrams import WEIGHT, BigramClassifier, WideClassifier, number_pairs
+from former_nb.models.bigrams import PACE, BigramClassifier, WideClassifier, number_pairs
 from former_nb.models.classifier import Classifier, pool_tokens
 from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.saving.saving import load_model, save_model
@@ -37,13 +38,13 @@ def model(n_classes=3, seed=0, config=CONFIG, **kwargs):
     "Untrained, with a head that is not zero, in eval mode."
     set_seed(seed)
     kind = BigramClassifier if "n_bigrams" in kwargs else Classifier
-    kind = WideClassifier if "n_wide" in kwargs else kind
+    kind = WideClassifier if "n_features" in kwargs else kind
     made = kind.from_config(config, n_classes, **kwargs)
     nn.init.normal_(made.head.weight)
     if getattr(made.embed, "bigrams", None) is not None:
         nn.init.normal_(made.embed.bigrams.weight)
-    if "n_wide" in kwargs:
-        nn.init.normal_(made.wide.weight)
+    if "n_features" in kwargs:
+        nn.init.normal_(made.ratio)
     return made.eval()
 
 
@@ -54,7 +55,7 @@ def tokens(lengths, T=0):
 
 
 @pytest.mark.parametrize(
-    "more", [{}, dict(n_bigrams=50), dict(n_wide=70)], ids=["plain", "pairs", "wide"]
+    "more", [{}, dict(n_bigrams=50), dict(n_features=70)], ids=["plain", "pairs", "wide"]
 )
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_padding_changes_nothing(positions, more):
@@ -153,62 +154,84 @@ def test_new_vectors_of_pairs_change_nothing_until_they_are_trained():
 
 
 def test_the_wide_part_adds_each_token_and_pair_once():
-    wide = model(n_wide=70)
+    wide = model(n_features=70)
     deep = BigramClassifier(CONFIG, 3).eval()
-    deep.load_state_dict({k: v for k, v in wide.state_dict().items() if k != "wide.weight"})
+    own = ("trust", "ratio")
+    deep.load_state_dict({k: v for k, v in wide.state_dict().items() if k not in own})
     text = torch.tensor([[5, 6, 5, 6, 7, 5, 6]])
     pairs = number_pairs(text, 70)[0].tolist()
     assert pairs[1] == pairs[3] == pairs[6] != pairs[2]
-    rows = sorted({5, 6, 7, *pairs})
-    expected = deep(text) + wide.wide.weight[rows].sum(dim=0) / math.sqrt(len(rows))
-    assert_close(wide(text), expected)
-    wide(text).sum().backward()
-    found = wide.wide.weight.grad.any(dim=1).nonzero().flatten().tolist()
-    assert found == rows
+    features = sorted({5, 6, 7, *pairs})
+    counted = (PACE * wide.trust[features, None] * wide.ratio[features]).sum(dim=0)
+    assert_close(wide(text), deep(text) + counted / math.sqrt(len(features)))
+    wide(text)[0, 0].backward()
+    assert wide.trust.grad.nonzero().flatten().tolist() == features
 
 
-def test_a_wide_part_of_zeros_changes_nothing_until_it_is_trained():
+def test_a_wide_part_without_ratios_changes_nothing():
     plain = model(seed=3)
     wide = WideClassifier(CONFIG, 3).eval()
-    assert not wide.wide.weight.any()
     wide.load_state_dict(plain.state_dict(), strict=False)
     assert torch.equal(wide(tokens([3, 9])), plain(tokens([3, 9])))
     empty = torch.zeros(2, 4, dtype=torch.int64)
-    assert_close(model(n_wide=70)(empty), model(n_wide=70).head.bias.expand(2, 3))
+    assert_close(model(n_features=70)(empty), model(n_features=70).head.bias.expand(2, 3))
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_wide_part_starts_from_naive_bayes(n_classes):
-    wide = model(n_classes, n_wide=70)
-    rows = [
-        (row[row != PAD].tolist(), i % n_classes) for i, row in enumerate(tokens([3, 9, 5, 16, 1]))
-    ]
-    wide.start_from(rows)
-    counts = torch.zeros(5, 70)
+def test_ratios_are_those_of_nb_svm():
+    wide = model(2, n_features=70)
+    several = tokens([3, 9, 5, 16, 1, 16, 12, 12])
+    rows = [(row[row != PAD].tolist(), i % 2) for i, row in enumerate(several)]
+    wide.count_features(rows)
+    counts = torch.zeros(len(rows), 70)
     for i, (row, _) in enumerate(rows):
-        found, once = wide.features(torch.tensor([row]))
-        counts[i, found[once]] = 1
-    labels = torch.tensor([label for _, label in rows])
-    if n_classes == 2:  # with more, each of the other classes brings a 1 of its own
-        for label in range(n_classes):
-            ratio = log_count_ratio(counts.numpy(), (labels == label).numpy())
-            assert_close(
-                wide.wide.weight[:, label].detach(),
-                WEIGHT * torch.tensor(ratio),
-                atol=1e-6,
-                rtol=1e-5,
-                check_dtype=False,
-            )
-    for row, label in rows:  # each text's own class gets the most
-        found, once = wide.features(torch.tensor([row]))
-        assert wide.wide.weight[found[once]].sum(dim=0).argmax() == label
+        numbers, once = wide.features(torch.tensor([row]))
+        counts[i, numbers[once]] = 1
+    alone = counts.sum(dim=0) == 1
+    assert alone.any() and not alone.all()
+    counts[:, alone] = 0
+    good = torch.tensor([label for _, label in rows]) == 1
+    ratio = torch.tensor(log_count_ratio(counts.numpy(), good.numpy()))
+    for label, expected in ((1, ratio), (0, -ratio)):
+        assert_close(wide.ratio[:, label], expected, atol=1e-6, rtol=1e-5, check_dtype=False)
 
 
-def test_a_wide_model_without_memory_starts_from_nothing():
+def test_a_feature_speaks_for_the_class_that_has_it():
+    wide = model(3, n_features=7000)
+    rows = [([4 + label, 9, 5 + label], label) for label in (0, 1, 2) for _ in range(4)]
+    wide.count_features(rows)
+    for row, label in rows:
+        numbers, once = wide.features(torch.tensor([row]))
+        assert wide.ratio[numbers[once]].sum(dim=0).argmax() == label
+    assert wide.ratio[9].std() < 1e-6  # all have it, and it speaks for none
+
+
+def test_a_wide_model_without_memory_counts_nothing():
     with torch.device("meta"):
-        wide = WideClassifier(CONFIG, 2, n_wide=10**9)
-    wide.start_from([([5, 6], 0)])
-    assert wide.wide.weight.is_meta
+        wide = WideClassifier(CONFIG, 2, n_features=10**9)
+    wide.count_features([([5, 6], 0)])
+    assert wide.ratio.is_meta
+
+
+def test_pairs_of_frequent_tokens_are_spread():
+    pairs = torch.cartesian_prod(torch.arange(4, 204), torch.arange(4, 204))
+    numbers = number_pairs(pairs, 50_000)[:, 1].bincount()
+    before = number_pairs(pairs, 50_000, spread=False)[:, 1].bincount()
+    assert numbers.max() <= 8 < 50 < before.max()  # of 40,000 pairs
+    for spread in (True, False):
+        vectors = number_pairs(pairs, 50_000, spread)
+        assert 0 <= vectors.min() and vectors.max() < 50_000
+
+
+def test_a_folder_that_says_nothing_has_pairs_as_version_0_2(tmp_path):
+    old = BigramClassifier(CONFIG, 2, n_bigrams=50, spread=False).eval()
+    nn.init.normal_(old.embed.bigrams.weight)
+    nn.init.normal_(old.head.weight)
+    old.save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    saved = json.loads(file.read_text("utf-8"))
+    assert saved.pop("spread") is False
+    file.write_text(json.dumps(saved), encoding="utf-8")
+    assert torch.equal(BigramClassifier.from_pretrained(tmp_path)(tokens([9])), old(tokens([9])))
 
 
 def test_a_resumed_run_ends_alike(tmp_path):
@@ -257,7 +280,7 @@ def test_saved_and_loaded_whole(tmp_path):
 BAD = [
     ("one class", lambda: Classifier.from_config(CONFIG, 1), ValueError, "n_classes"),
     ("pairs", lambda: BigramClassifier(CONFIG, 2, n_bigrams=-1), ValueError, "n_bigrams"),
-    ("rows", lambda: WideClassifier(CONFIG, 2, n_wide=0), ValueError, "n_wide"),
+    ("rows", lambda: WideClassifier(CONFIG, 2, n_features=0), ValueError, "n_features"),
     ("one row", lambda: model()(torch.tensor([5, 6])), ValueError, "tokens"),
     ("fractions", lambda: model()(torch.zeros(1, 2)), TypeError, "tokens"),
     ("a token", lambda: model()(torch.tensor([[40]])), ValueError, "tokens"),

@@ -169,7 +169,7 @@ def test_a_forged_folder_is_one_sentence(own, case):
     [
         (Classifier, "n_classes"),
         (BigramClassifier, "n_bigrams"),
-        (WideClassifier, "n_wide"),
+        (WideClassifier, "n_features"),
         (BertClassifier, "n_segments"),
     ],
 )

@@ -60,8 +60,9 @@ class BagOfEmbeddings(BigramClassifier):
         n_classes: int,  # 2 or more
         embed_dropout: float = 0.0,  # as for `Classifier`
         n_bigrams: int = 0,  # as for `BigramClassifier`; without them order has no part
+        spread: bool = True,  # as for `BigramClassifier`
     ):
-        super().__init__(config, n_classes, embed_dropout, n_bigrams)
+        super().__init__(config, n_classes, embed_dropout, n_bigrams, spread)
         self.embed.positions = None
         self.stack = None  # type: ignore[assignment]
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ..attention.dot_product import attention
-from ..base.guards import check_int
+from ..base.guards import check_choice, check_int
 from ..data.text import PAD
 from .block import Embedding
 from .build import classifier_parts, start_embedding
@@ -20,16 +20,22 @@ from .initialization import NoRandomWeights
 
 __all__ = ["BigramClassifier", "WideClassifier"]
 
-WEIGHT = 0.05  # of naive Bayes at the start, chosen on reviews
+TRUST = 0.15  # in the ratio of a feature, before training; it and the next were chosen on reviews
+PACE = 7.0  # so many times as fast as other weights the trust learns
+PRIME = 2_147_483_647
 
 
 def number_pairs(
     tokens: torch.Tensor,  # (B, T) integers
     n: int,  # how many numbers there are
+    spread: bool = True,  # evenly; version 0.2 gave pairs of frequent tokens few of the numbers
 ) -> torch.Tensor:  # (B, T), from 0 to n - 1
     "A number for each token with its left neighbour. Several pairs may share one."
     before = nn.functional.pad(tokens, (1, 0))[:, :-1].long()  # (B, T)
-    return (before * 1_000_003 + tokens) % n
+    pair = before * 1_000_003 + tokens
+    if spread:
+        pair = pair % PRIME * 48_271 % PRIME  # a step of a generator of random numbers
+    return pair % n
 
 
 class BigramEmbedding(Embedding):
@@ -40,12 +46,15 @@ class BigramEmbedding(Embedding):
         config: TransformerConfig,
         n_bigrams: int,  # vectors shared by all pairs; 0 does without
         dropout: float | None = None,  # that of `config` if left out
+        spread: bool = True,  # as for `number_pairs`
     ):
         dropout = config.dropout if dropout is None else dropout
         with NoRandomWeights():
             super().__init__(config.vocab_size, config.d_model, None, dropout)
         start_embedding(self, config)
         check_int("n_bigrams", n_bigrams, 0)
+        check_choice("spread", spread, (True, False))
+        self.spread = spread
         self.bigrams = None
         if n_bigrams:
             self.bigrams = nn.Embedding(n_bigrams, config.d_model)
@@ -59,7 +68,7 @@ class BigramEmbedding(Embedding):
         "The vectors of the tokens, each plus that of its pair, and the positions."
         x = self.tokens(tokens) * self.scale
         if self.bigrams is not None:
-            x = x + self.bigrams(number_pairs(tokens, self.bigrams.num_embeddings))
+            x = x + self.bigrams(number_pairs(tokens, self.bigrams.num_embeddings, self.spread))
         if self.positions is not None:
             x = self.positions(x, positions)
         return self.dropout(x)
@@ -68,24 +77,28 @@ class BigramEmbedding(Embedding):
 class BigramClassifier(Classifier):
     "A `Classifier` whose embedding knows pairs of neighbours."
 
+    UNSAID = {"spread": False}
+
     def __init__(
         self,
         config: TransformerConfig,  # every size of the encoder
         n_classes: int,  # 2 or more
         embed_dropout: float = 0.0,  # as for `Classifier`
         n_bigrams: int = 0,  # vectors for pairs of neighbours; 0 does without
+        spread: bool = True,  # pairs evenly over the vectors; models of version 0.2 do not
     ):
         super().__init__(**classifier_parts(config, n_classes, embed_dropout))
         self.config = config
-        self.embed = BigramEmbedding(config, n_bigrams, embed_dropout)
+        self.embed = BigramEmbedding(config, n_bigrams, embed_dropout, spread)
 
 
 class WideClassifier(BigramClassifier):
     """A `BigramClassifier` beside a linear model of tokens and pairs (Cheng et al. 2016).
 
-    A row of `wide` says what a token or a pair counts for each class. It counts once for a text,
-    however often it occurs there. `start_from` fills the rows by naive Bayes, from where they learn
-    on (Wang and Manning 2012).
+    A *feature* is a token or a pair, and counts once for a text, however often it occurs there. Its
+    `ratio` says how much more often the texts of a class have it than others do, as a logarithm
+    (Wang and Manning 2012). `count_features` finds it, and it stays. Training learns how far each
+    ratio is to be trusted.
     """
 
     def __init__(
@@ -94,25 +107,26 @@ class WideClassifier(BigramClassifier):
         n_classes: int,  # 2 or more
         embed_dropout: float = 0.0,  # as for `Classifier`
         n_bigrams: int = 0,  # as for `BigramClassifier`
-        n_wide: int = 100_000,  # rows that all tokens and pairs share
+        n_features: int = 100_000,  # rows that all tokens and pairs share
     ):
         super().__init__(config, n_classes, embed_dropout, n_bigrams)
-        check_int("n_wide", n_wide)
-        self.wide = nn.Embedding(n_wide, n_classes)
-        nn.init.zeros_(self.wide.weight)
+        check_int("n_features", n_features)
+        self.trust = nn.Parameter(torch.full((n_features,), TRUST / PACE))
+        self.ratio: torch.Tensor
+        self.register_buffer("ratio", torch.zeros(n_features, n_classes))
 
     def features(
         self,
         tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # (B, 2 T) rows of `wide`, and which of them count
-        "The rows of a text's tokens and pairs in ascending order, each counted once."
-        n = self.wide.num_embeddings
-        rows = torch.cat([tokens.long() % n, number_pairs(tokens, n)], dim=1)  # (B, 2 T)
-        rows = rows.masked_fill((tokens == PAD).repeat(1, 2), n)  # behind all others
-        rows, _ = rows.sort(dim=1)
-        before = nn.functional.pad(rows, (1, 0), value=-1)[:, :-1]
-        counts = (rows != before) & (rows < n)
-        return rows.masked_fill(~counts, 0), counts
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # (B, 2 T) numbers, and which of them count
+        "The numbers of a text's tokens and pairs in ascending order, each counted once."
+        n = len(self.trust)
+        numbers = torch.cat([tokens.long() % n, number_pairs(tokens, n)], dim=1)  # (B, 2 T)
+        numbers = numbers.masked_fill((tokens == PAD).repeat(1, 2), n)  # behind all others
+        numbers, _ = numbers.sort(dim=1)
+        before = nn.functional.pad(numbers, (1, 0), value=-1)[:, :-1]
+        once = (numbers != before) & (numbers < n)
+        return numbers.masked_fill(~once, 0), once
 
     def forward(
         self,
@@ -121,23 +135,25 @@ class WideClassifier(BigramClassifier):
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text, the sum of both parts."
         logits = super().forward(tokens, attend)
-        rows, counts = self.features(tokens)
-        total = (self.wide(rows) * counts[..., None]).sum(dim=1)  # (B, n_classes)
-        length = counts.sum(dim=1, keepdim=True).clamp(min=1).sqrt()  # (B, 1)
+        numbers, once = self.features(tokens)
+        trust = PACE * self.trust[numbers] * once  # (B, 2 T)
+        total = (trust[..., None] * self.ratio[numbers]).sum(dim=1)  # (B, n_classes)
+        length = once.sum(dim=1, keepdim=True).clamp(min=1).sqrt()  # (B, 1)
         return logits + total / length
 
     @torch.no_grad()
-    def start_from(
+    def count_features(
         self,
         rows: list[tuple[list[int], int]],  # tokens and the number of the class, to learn from
     ) -> None:
-        "Fill the wide part: how much more often the texts of each class have a feature."
-        if self.wide.weight.is_meta:
+        "Find the ratios. A feature of a single text has none."
+        if self.ratio.is_meta:
             return
-        counts = torch.ones(self.wide.num_embeddings, self.n_classes)
+        counts = torch.zeros(len(self.trust), self.n_classes)
         for tokens, label in rows:
-            found, once = self.features(torch.tensor([tokens]))
-            counts[found[once], label] += 1
-        others = counts.sum(dim=1, keepdim=True) - counts
-        ratio = (counts / counts.sum(dim=0)).log() - (others / others.sum(dim=0)).log()
-        self.wide.weight.copy_(WEIGHT * ratio)
+            numbers, once = self.features(torch.tensor([tokens]))
+            counts[numbers[once], label] += 1
+        counts[counts.sum(dim=1) < 2] = 0
+        others = counts.sum(dim=1, keepdim=True) - counts + 1
+        counts = counts + 1
+        self.ratio.copy_((counts / counts.sum(dim=0)).log() - (others / others.sum(dim=0)).log())

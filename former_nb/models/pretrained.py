@@ -17,7 +17,7 @@ import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import psutil
 import torch
@@ -124,6 +124,7 @@ class Pretrained(PyTorchModelHubMixin):
     """
 
     config: Any = None  # a `TransformerConfig`; a model that was made of parts by hand has none
+    UNSAID: ClassVar[dict] = {}  # arguments that a folder of version 0.2 doesn't name
     init_args: dict  # what else it was made from; no attribute of one that was made by hand
 
     def __init_subclass__(cls, **kwargs):
@@ -347,7 +348,8 @@ def build_model(
         if issubclass(kind, Pretrained) and kind is not Pretrained:
             written += [name for name in _saved_names(kind) if name != "config"]
     check_keys(CONFIG, saved, list(dict.fromkeys(["architectures", *config_names, *written])))
-    arguments = {name: saved[name] for name in names if name in saved and name != "config"}
+    said = {**cls.UNSAID, **saved}
+    arguments = {name: said[name] for name in names if name in said and name != "config"}
     for name, value in arguments.items():
         fits = not isinstance(value, int) or value <= size
         check_that(fits, CONFIG, f"numbers that fit {size:,} bytes of weights", [name])
