@@ -36,6 +36,7 @@ from former_nb.models.generator import LanguageModel
 from former_nb.models.two_stacks import attend_beams
 from former_nb.tasks.pairs import Multi30k
 from former_nb.training.losses import call, token_loss
+from former_nb.training.muon import Muon
 
 from . import peers, timing
 
@@ -322,6 +323,26 @@ def compiled_classifier(device):
 @workload("compiled_translator", ("buckets",))
 def compiled_translator(kind, device):
     return train_translator(kind, device, compiled=True)
+
+
+@workload("muon", *product(SIZES))
+def muon(size, device):
+    "A step of Muon for all matrices of a generator; the model itself isn't run."
+    config = TransformerConfig(65, **SIZES[size])
+    runs = {}
+    for name, kind in {"ours": Muon, "torch.optim.Muon": torch.optim.Muon}.items():
+        stack = LanguageModel.from_config(config).stack.to(device)
+        matrices = [p for p in stack.parameters() if p.ndim == 2]
+        for p in matrices:
+            p.grad = torch.randn_like(p)
+        runs[name] = kind(matrices, lr=1e-4).step
+    return Work(runs, sum(muon_flops(*p.shape) for p in matrices))
+
+
+def muon_flops(rows: int, columns: int) -> int:
+    "Five rounds, each a product that gives the smaller square, one in it, and one with it."
+    least, most = sorted((rows, columns))
+    return 5 * (4 * least * least * most + 2 * least**3)
 
 
 @workload("write", *product(SIZES, (1, 16)))

@@ -28,7 +28,7 @@ from former_nb.attention.mask_patterns import (
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import Rotary
-from former_nb.attention.relative_positions import ALiBi, InterleavedRotary, RelativeBias
+from former_nb.attention.relative_positions import ALiBi, RelativeBias
 from former_nb.attention.torch_layers import mha_from_torch, mha_to_torch
 from former_nb.base.core import eval_mode
 from former_nb.decoding.caches import LayerCache, SlidingWindow
@@ -381,7 +381,6 @@ def scheme(name, heads=4, d_k=6):
     return {
         "none": lambda: None,
         "rotary": lambda: Rotary(d_k, 32),
-        "rotary interleaved": lambda: InterleavedRotary(d_k, 32),
         "alibi": lambda: ALiBi(heads),
         "relative": lambda: RelativeBias(heads, 3),
     }[name]()
@@ -395,7 +394,7 @@ def layer_with(name, n_kv_heads=4, d_k=None):
     return layer
 
 
-SCHEMES = ["none", "rotary", "rotary interleaved", "alibi", "relative"]
+SCHEMES = ["none", "rotary", "alibi", "relative"]
 
 
 @pytest.mark.parametrize("chunks", [(1,) * 7, (3, 1, 2, 1), (7,)], ids=str)

@@ -51,11 +51,9 @@ from former_nb.attention.positions import (
 from former_nb.attention.relative_positions import (
     ALiBi,
     DistanceBias,
-    InterleavedRotary,
     RelativeBias,
     ScaledRotary,
     alibi_slopes,
-    rotary_layout,
     rotate_interleaved,
 )
 from former_nb.attention.torch_layers import mha_from_torch, mha_to_torch
@@ -469,16 +467,9 @@ TABLE = {
     "rotate_interleaved": [
         ("T = 0", lambda: rotate_interleaved(n(2, 0, 4), n(0, 2), n(0, 2)), shape(2, 0, 4)),
     ],
-    "InterleavedRotary": rotary(InterleavedRotary(4, 9), InterleavedRotary(4, 5)),
     "ScaledRotary": [
         *rotary(ScaledRotary(4, 9, 1e4, half), ScaledRotary(4, 5, 1e4, half)),
         ("an odd width of heads", lambda: ScaledRotary(5, 9, 1e4, half), *EVEN),
-    ],
-    "rotary_layout": [
-        ("rows", lambda: rotary_layout(n(10, 12), 4, "half"), RuntimeError, "", "unflatten"),
-        ("an odd width", lambda: rotary_layout(n(10, 12), 5, "half"), *EVEN),
-        ("layout", lambda: rotary_layout(n(12, 12), 4, "gptj"), ValueError, "to", "'gptj'"),
-        ("no rows", lambda: rotary_layout(n(0, 12), 4, "half"), shape(0, 12)),
     ],
     "DistanceBias": distance_bias(Counting(3)),
     "alibi_slopes": counts("n_heads", alibi_slopes),

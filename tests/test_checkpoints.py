@@ -40,7 +40,7 @@ from former_nb.data.text import CharTokenizer
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.baselines import BagOfEmbeddings
 from former_nb.models.bert import BertClassifier
-from former_nb.models.bigrams import BigramClassifier
+from former_nb.models.bigrams import BigramClassifier, WideClassifier
 from former_nb.models.build import language_model_parts
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
@@ -868,6 +868,7 @@ MODELS = {
     "generator, experts": lambda: MixtureLanguageModel(SMALL, 3),
     "classifier": lambda: Classifier.from_config(SMALL, 2, embed_dropout=0.25),
     "classifier, pairs": lambda: BigramClassifier(SMALL, n_classes=2, n_bigrams=5),
+    "classifier, wide": lambda: WideClassifier(SMALL, 2, n_bigrams=5, n_wide=7),
     "classifier, BERT": lambda: BertClassifier(SMALL, 2, n_segments=3),
     "bag": lambda: BagOfEmbeddings(SMALL, 2, 0.5, 5),
     "translator": lambda: EncoderDecoder.from_config(SMALL),

@@ -19,7 +19,8 @@ from former_nb.data.batches import make_batches
 from former_nb.data.text import CharTokenizer, pad_rows
 from former_nb.data.tokens import BOS, EOS, PAD
 from former_nb.decoding.labels import collate_labels, label_batches, label_rows
-from former_nb.models.bigrams import BigramClassifier
+from former_nb.models.baselines import log_count_ratio
+from former_nb.models.bigrams import WEIGHT, BigramClassifier, WideClassifier, number_pairs
 from former_nb.models.classifier import Classifier, pool_tokens
 from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.saving.saving import load_model, save_model
@@ -36,10 +37,13 @@ def model(n_classes=3, seed=0, config=CONFIG, **kwargs):
     "Untrained, with a head that is not zero, in eval mode."
     set_seed(seed)
     kind = BigramClassifier if "n_bigrams" in kwargs else Classifier
+    kind = WideClassifier if "n_wide" in kwargs else kind
     made = kind.from_config(config, n_classes, **kwargs)
     nn.init.normal_(made.head.weight)
     if getattr(made.embed, "bigrams", None) is not None:
         nn.init.normal_(made.embed.bigrams.weight)
+    if "n_wide" in kwargs:
+        nn.init.normal_(made.wide.weight)
     return made.eval()
 
 
@@ -49,7 +53,9 @@ def tokens(lengths, T=0):
     return nn.functional.pad(padded, (0, max(0, T - padded.shape[1])))
 
 
-@pytest.mark.parametrize("more", [{}, dict(n_bigrams=50)], ids=["plain", "pairs"])
+@pytest.mark.parametrize(
+    "more", [{}, dict(n_bigrams=50), dict(n_wide=70)], ids=["plain", "pairs", "wide"]
+)
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_padding_changes_nothing(positions, more):
     "Alone or padded to any length: the same logits, and no gradient for the pad's vector."
@@ -146,6 +152,65 @@ def test_new_vectors_of_pairs_change_nothing_until_they_are_trained():
     assert torch.equal(paired(tokens([3, 9])), plain(tokens([3, 9])))
 
 
+def test_the_wide_part_adds_each_token_and_pair_once():
+    wide = model(n_wide=70)
+    deep = BigramClassifier(CONFIG, 3).eval()
+    deep.load_state_dict({k: v for k, v in wide.state_dict().items() if k != "wide.weight"})
+    text = torch.tensor([[5, 6, 5, 6, 7, 5, 6]])
+    pairs = number_pairs(text, 70)[0].tolist()
+    assert pairs[1] == pairs[3] == pairs[6] != pairs[2]
+    rows = sorted({5, 6, 7, *pairs})
+    expected = deep(text) + wide.wide.weight[rows].sum(dim=0) / math.sqrt(len(rows))
+    assert_close(wide(text), expected)
+    wide(text).sum().backward()
+    found = wide.wide.weight.grad.any(dim=1).nonzero().flatten().tolist()
+    assert found == rows
+
+
+def test_a_wide_part_of_zeros_changes_nothing_until_it_is_trained():
+    plain = model(seed=3)
+    wide = WideClassifier(CONFIG, 3).eval()
+    assert not wide.wide.weight.any()
+    wide.load_state_dict(plain.state_dict(), strict=False)
+    assert torch.equal(wide(tokens([3, 9])), plain(tokens([3, 9])))
+    empty = torch.zeros(2, 4, dtype=torch.int64)
+    assert_close(model(n_wide=70)(empty), model(n_wide=70).head.bias.expand(2, 3))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_wide_part_starts_from_naive_bayes(n_classes):
+    wide = model(n_classes, n_wide=70)
+    rows = [
+        (row[row != PAD].tolist(), i % n_classes) for i, row in enumerate(tokens([3, 9, 5, 16, 1]))
+    ]
+    wide.start_from(rows)
+    counts = torch.zeros(5, 70)
+    for i, (row, _) in enumerate(rows):
+        found, once = wide.features(torch.tensor([row]))
+        counts[i, found[once]] = 1
+    labels = torch.tensor([label for _, label in rows])
+    if n_classes == 2:  # with more, each of the other classes brings a 1 of its own
+        for label in range(n_classes):
+            ratio = log_count_ratio(counts.numpy(), (labels == label).numpy())
+            assert_close(
+                wide.wide.weight[:, label].detach(),
+                WEIGHT * torch.tensor(ratio),
+                atol=1e-6,
+                rtol=1e-5,
+                check_dtype=False,
+            )
+    for row, label in rows:  # each text's own class gets the most
+        found, once = wide.features(torch.tensor([row]))
+        assert wide.wide.weight[found[once]].sum(dim=0).argmax() == label
+
+
+def test_a_wide_model_without_memory_starts_from_nothing():
+    with torch.device("meta"):
+        wide = WideClassifier(CONFIG, 2, n_wide=10**9)
+    wide.start_from([([5, 6], 0)])
+    assert wide.wide.weight.is_meta
+
+
 def test_a_resumed_run_ends_alike(tmp_path):
     "`fit` seeds what leaves tokens out: a run that was cut goes on byte for byte."
     texts = [f"{word} film " * (i % 3 + 1) for word in ("good", "bad") for i in range(30)]
@@ -192,6 +257,7 @@ def test_saved_and_loaded_whole(tmp_path):
 BAD = [
     ("one class", lambda: Classifier.from_config(CONFIG, 1), ValueError, "n_classes"),
     ("pairs", lambda: BigramClassifier(CONFIG, 2, n_bigrams=-1), ValueError, "n_bigrams"),
+    ("rows", lambda: WideClassifier(CONFIG, 2, n_wide=0), ValueError, "n_wide"),
     ("one row", lambda: model()(torch.tensor([5, 6])), ValueError, "tokens"),
     ("fractions", lambda: model()(torch.zeros(1, 2)), TypeError, "tokens"),
     ("a token", lambda: model()(torch.tensor([[40]])), ValueError, "tokens"),

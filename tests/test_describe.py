@@ -218,4 +218,4 @@ test_bad_input = every_row(BAD)
 
 
 def test_every_public_name_has_its_bad_input():
-    assert set(module.__all__) == BAD.keys()
+    assert set(module.__all__) <= BAD.keys()

@@ -41,7 +41,7 @@ from former_nb.data.long_text_data import (
     load_long_text,
     long_text_data,
 )
-from former_nb.data.long_texts import TextWindows, bits_per_character, perplexity, text_windows
+from former_nb.data.long_texts import TextWindows, bits_per_character, text_windows
 from former_nb.data.text import BOS, EOS, IGNORE, SPECIALS, UNK, CharTokenizer
 from former_nb.data.tokenization import SubwordTokenizer, load_tokenizer
 from former_nb.inspection.leaks import assert_no_leak, assert_no_noise_leak
@@ -648,9 +648,7 @@ def test_enwik8_is_read_as_bytes(tmp_path, monkeypatch):
     assert data.tokenizer.decode(torch.cat(data.rows))[:6] == "žąsys " and len(data.rows) == 3
 
 
-def test_bits_and_perplexity():
+def test_bits():
     assert bits_per_character(math.log(2)) == pytest.approx(1)
-    assert perplexity(math.log(7)) == pytest.approx(7)
     assert bits_per_character(math.log(16), tokens=4, characters=8) == pytest.approx(2)
     refuses(lambda: bits_per_character(1.0, characters=0), ValueError, "characters", "0")
-    refuses(lambda: perplexity(None), TypeError, "")

@@ -19,7 +19,7 @@ from former_nb.base.files import DEEPEST, parse_json, read_bytes, read_json
 from former_nb.data.text import CharTokenizer
 from former_nb.data.tokenization import HuggingFaceTokenizer, load_tokenizer
 from former_nb.models.bert import BertClassifier
-from former_nb.models.bigrams import BigramClassifier
+from former_nb.models.bigrams import BigramClassifier, WideClassifier
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
@@ -169,6 +169,7 @@ def test_a_forged_folder_is_one_sentence(own, case):
     [
         (Classifier, "n_classes"),
         (BigramClassifier, "n_bigrams"),
+        (WideClassifier, "n_wide"),
         (BertClassifier, "n_segments"),
     ],
 )

@@ -16,9 +16,7 @@ from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import Rotary
 from former_nb.attention.relative_positions import (
     ALiBi,
-    InterleavedRotary,
     alibi_slopes,
-    rotary_layout,
     rotate_interleaved,
 )
 from former_nb.decoding.caches import LayerCache
@@ -199,19 +197,14 @@ def test_rotary_and_grouped_heads_equal_llamas_layer(theta):
         placed = Placed(ours, rotary)
         pieces = read_in_pieces(placed, x.split(2, dim=1), LayerCache(), is_causal=True)
         assert_close(pieces, out, **NEAR)
-        for layer in (ours.w_q, ours.w_k):
-            layer.weight.copy_(rotary_layout(layer.weight, 6, "interleaved"))
-        attend = partial(InterleavedRotary(6, 16, base=theta), attention)
-        assert_close(ours(x, attend=attend, is_causal=True), out, **NEAR)
 
 
-def test_interleaved_rotary_equals_gptjs():
+def test_interleaved_pairs_turn_as_gptjs():
     gptj = pytest.importorskip("transformers.models.gptj.modeling_gptj")
     q = torch.randn(2, 3, 7, 8, generator=torch.Generator().manual_seed(0))
     sin, cos = gptj.create_sinusoidal_positions(16, 8)[None, 2:9].chunk(2, dim=-1)
     # theirs has heads after tokens
     theirs = gptj.apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
-    assert_close(InterleavedRotary(8, 16).turn(q, torch.arange(2, 9)), theirs, **NEAR)
     cos, sin = Rotary(8, 16).table[:, 2:9]
     assert_close(rotate_interleaved(q, cos, sin), theirs, **NEAR)
 

@@ -1,5 +1,6 @@
 """The order of the house and of the course, on small trees that each break one rule."""
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -234,6 +235,64 @@ def test_each_name_of_a_face_is_where_the_face_says():
         text = (lib / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
         public = re.search(r"^__all__ = (\[.*?\])", text, re.M | re.S)
         assert f'"{name.rpartition(".")[2]}"' in public[1].replace("'", '"'), name
+
+
+PROMISED = {  # why it is offered -> what nothing here imports but its own page and tests
+    "attention that never holds all weights": "attention.flash.block_attention",
+    "each format of masks is converted there and back": "attention.mask_formats.from_additive "
+    "attention.mask_formats.from_attention_mask attention.mask_formats.to_attention_mask",
+    "the third pattern, beside windows and documents": "attention.mask_patterns.prefix_mask",
+    "attention of today's models, and what it needs in a model": "attention.since_llama.QKNorm "
+    "attention.since_llama.WrappedAttention attention.since_llama.GatedAttention "
+    "attention.since_llama.LatentAttention attention.since_llama.PartialRotary",
+    "byte pairs as derived, without a library": "data.subwords.train_bpe data.subwords.apply_bpe",
+    "a test for whoever trains a model": "inspection.leaks.assert_no_noise_leak",
+    "a look inside any model": "inspection.lens.logit_lens inspection.lens.attribute_logits",
+    "a model to train": "models.mixture_of_experts.MixtureLanguageModel "
+    "models.mixture_of_experts.with_balance",
+    "a way out, to other programs": "saving.saving.to_onnx training.trainer.ForTrainer "
+    "training.trainer.by_name",
+}
+
+
+def named(trees, package, homes):
+    "Dotted names below the library that trees import, or ask an imported module for."
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    asked = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
+        for name in order.targets(node, package):
+            yield f"{homes[name]}.{name.rpartition('.')[2]}" if name in homes else name
+            yield from (f"{name}.{attribute}" for attribute in asked)
+
+
+def test_what_can_be_imported_has_a_user_or_a_reason():
+    "Not only its own page, its own module and its tests. Judges are found by their numbers."
+    lib, nbs = ROOT / "former_nb", ROOT / "nbs"
+    homes, modules = order.faces(lib), order.sources(lib)
+    trees = {module: order.module_tree(module, lib)[1] for module in modules}
+    exported = {page: module for module, page in modules.items()}
+    pages = [path.relative_to(nbs).with_suffix("") for path in nbs.rglob("[!._]*.ipynb")]
+    readers = [([tree], order.package_of(module), module) for module, tree in trees.items()]
+    for page in map(Path.as_posix, pages):
+        readers.append(([tree for _, tree in order.cell_trees(page, nbs)], "", exported.get(page)))
+    for path in (ROOT / "benchmarks").rglob("*.py"):
+        readers.append(([ast.parse(path.read_text(encoding="utf-8"))], "", None))
+    used = set()
+    for read, package, own in readers:
+        used |= {name for name in named(read, package, homes) if name.rpartition(".")[0] != own}
+    idle = set()
+    for module, tree in trees.items():
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        here = {node.id for node in names if isinstance(node.ctx, ast.Load)}
+        if order.is_plain(modules[module]):  # of these, types alone: what else is called only here
+            here = {name for name in here if not name.islower() and not name.isupper()}
+        if module.startswith(order.JUDGES) or module.endswith("__init__"):
+            continue
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                idle |= {f"{module}.{name}" for name in ast.literal_eval(node.value)} - used
+                idle -= {f"{module}.{name}" for name in here}
+    assert idle == set(" ".join(PROMISED.values()).split())
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,7 @@ from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
 from former_nb.attention.positions import Rotary, SinusoidalPositions, rotate
 from former_nb.attention.relative_positions import (
     ALiBi,
-    InterleavedRotary,
     RelativeBias,
-    rotary_layout,
-    rotate_interleaved,
 )
 from former_nb.attention.self_attention import (
     self_attention,
@@ -138,7 +135,6 @@ def layers(draw):
     schemes = [
         lambda: None,
         lambda: Rotary(d_k, 64),
-        lambda: InterleavedRotary(d_k, 64),
         lambda: ALiBi(h),
         lambda: RelativeBias(h, 3),
     ]
@@ -345,32 +341,18 @@ def test_masks_survive_a_trip_through_every_format(problem):
 # ---- positions
 
 
-@cases(2, st.integers(1, 4), st.integers(0, 40), st.booleans(), st.integers(0, 2**40))
-def test_rotary_scores_depend_on_distance_only(pairs, shift, interleaved, seed):
+@cases(2, st.integers(1, 4), st.integers(0, 40), st.integers(0, 2**40))
+def test_rotary_scores_depend_on_distance_only(pairs, shift, seed):
     d_k, draw = 2 * pairs, torch.Generator().manual_seed(seed)
-    rotary = (InterleavedRotary if interleaved else Rotary)(d_k, 64)
+    rotary = Rotary(d_k, 64)
     q, k = (torch.randn(2, 3, 7, d_k, generator=draw) for _ in range(2))
     here = rotary.turn(q), rotary.turn(k)
     at = torch.arange(shift, shift + 7)
     there = rotary.turn(q, at), rotary.turn(k, at)
     assert_close(there[0] @ there[1].mT, here[0] @ here[1].mT, atol=5e-5, rtol=5e-5)
     assert_close(here[0].norm(dim=-1), q.norm(dim=-1), **NEAR)
-    cos, sin = Rotary(d_k, 64).table[:, :7]
-    assert torch.equal((rotate_interleaved if interleaved else rotate)(q, cos, sin), here[0])
-
-
-@cases(2, st.integers(1, 3), st.integers(1, 3), st.integers(0, 2**40))
-def test_both_rotary_layouts_give_one_attention(pairs, heads, seed):
-    d_k, draw = 2 * pairs, torch.Generator().manual_seed(seed)
-    x = torch.randn(2, 5, d_k * heads, generator=draw)
-    both = [torch.randn(d_k * heads, d_k * heads, generator=draw) / d_k for _ in range(2)]
-    split = lambda w: (x @ w.mT).unflatten(-1, (heads, d_k)).transpose(1, 2)
-    turned = [rotary_layout(w, d_k, "interleaved") for w in both]
-    assert torch.equal(rotary_layout(turned[0], d_k, "half"), both[0])
-    q, k = (Rotary(d_k, 16).turn(split(w)) for w in both)
-    interleaved = InterleavedRotary(d_k, 16)
-    other_q, other_k = (interleaved.turn(split(w)) for w in turned)
-    assert_close(q @ k.mT, other_q @ other_k.mT, atol=5e-5, rtol=5e-5)
+    cos, sin = rotary.table[:, :7]
+    assert torch.equal(rotate(q, cos, sin), here[0])
 
 
 @cases(

@@ -20,20 +20,14 @@ from former_nb.attention.positions import (
     rotary_table,
     sinusoid_table,
 )
-from former_nb.attention.relative_positions import (
-    ALiBi,
-    InterleavedRotary,
-    RelativeBias,
-    alibi_slopes,
-)
+from former_nb.attention.relative_positions import ALiBi, RelativeBias, alibi_slopes
 from former_nb.attention.torch_layers import mha_to_torch
 from former_nb.models.build import build_positions
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
 
 SCHEMES = {
-    "half": lambda: Rotary(4, 9),
-    "interleaved": lambda: InterleavedRotary(4, 9, base=500.0),
+    "rotary": lambda: Rotary(4, 9),
     "alibi": lambda: ALiBi(3),
     "relative": lambda: RelativeBias(3, 2),
 }
@@ -108,15 +102,12 @@ def test_a_half_precision_layer_keeps_its_angles_and_slopes(name):
     assert_close(layer(x).float(), layer_with(name)(x.float()), atol=0.03, rtol=0.03)
 
 
-@pytest.mark.parametrize("layout", ["half", "interleaved"])
-def test_rotary_turns_each_pair_from_its_first_feature_to_its_second(layout):
+def test_rotary_turns_each_pair_from_its_first_feature_to_its_second():
     "At position 1 the pair (1, 0) becomes (cos, sin) of its angle, here of 1 and of 1 / 10."
-    first = [0, 1] if layout == "half" else [0, 2]
-    second = [2, 3] if layout == "half" else [1, 3]
+    first, second = [0, 1], [2, 3]
     x = torch.zeros(1, 1, 2, 4)
     x[..., first] = 1.0
-    kind = Rotary if layout == "half" else InterleavedRotary
-    rotary, angle = kind(4, 9, base=100.0), torch.tensor([1.0, 0.1])
+    rotary, angle = Rotary(4, 9, base=100.0), torch.tensor([1.0, 0.1])
 
     def see(q, k, v, mask, is_causal):  # what attention is called with
         for turned in (q, k, rotary.turn(x)):

@@ -14,7 +14,6 @@ from former_nb.attention.dot_product import attention
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import LearnedPositions
 from former_nb.attention.relative_positions import DistanceBias
-from former_nb.attention.since_llama import capped_attention
 from former_nb.base.core import in_eval_mode
 from former_nb.decoding import decoding, known_parts
 from former_nb.decoding.beam_search import beam_search
@@ -344,7 +343,6 @@ ATTENDS = {
     "windows": SlidingWindow(5, SlidingWindow(3)),
     "a recorder": Recorder(lambda weights: None),
     "a recorder in a window": SlidingWindow(3, Recorder(lambda weights: None)),
-    "capped": partial(capped_attention, cap=2.0),
     "own": halved,
     "wrapped": Wrapped(attention),
 }

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 from attention_tools import Placed, read_in_pieces
-from refusals import counts, every_row, n, shape, words, yes
+from refusals import counts, every_row, n, words
 from torch import nn
 from torch.testing import assert_close
 
@@ -14,7 +14,6 @@ from former_nb.attention.dot_product import attention
 from former_nb.attention.masks import causal_mask
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import Rotary
-from former_nb.attention.relative_positions import rotary_layout
 from former_nb.attention.since_llama import (
     GatedAttention,
     LatentAttention,
@@ -22,8 +21,6 @@ from former_nb.attention.since_llama import (
     QKNorm,
     Sink,
     WrappedAttention,
-    capped_attention,
-    soft_cap,
 )
 from former_nb.decoding.caches import KVCache, LayerCache, SlidingWindow
 from former_nb.models.generator import LanguageModel
@@ -119,19 +116,6 @@ def test_qk_norm_is_that_of_qwen3():
     )
 
 
-@pytest.mark.parametrize("cap", [1.0, 50.0])
-def test_a_cap_is_that_of_gemma_2(cap):
-    settings = dict(attn_logit_softcapping=cap, query_pre_attn_scalar=D_K)
-    theirs, rotary, _ = made("Gemma2", "Attention", **settings)
-    ours = take(grouped(), theirs)
-    attend = partial(Rotary(D_K, T), partial(capped_attention, cap=cap))
-    same(
-        lambda x, mask: ours(x, attend=attend, mask=mask, is_causal=True),
-        lambda x, mask: run(theirs, rotary, x, mask),
-        [(ours.w_k.weight, theirs.k_proj.weight)],
-    )
-
-
 def test_a_sink_is_that_of_gpt_oss():
     theirs, rotary, _ = made("GptOss", "Attention", attention_bias=True)
     ours = take(grouped(bias=True), theirs)
@@ -182,7 +166,8 @@ def test_latent_attention_is_that_of_deepseek_v3(interleaved):
     ours = LatentAttention(D, H, LATENT, TURNING, STILL)
 
     def in_halves(rows):  # those that turn
-        return rotary_layout(rows, TURNING, "half") if interleaved else rows
+        pairs = rows.unflatten(0, (-1, TURNING // 2, 2)).transpose(1, 2)
+        return pairs.flatten(0, 2) if interleaved else rows
 
     with torch.no_grad():
         q = theirs.q_proj.weight.unflatten(0, (H, STILL + TURNING))
@@ -266,7 +251,6 @@ def layers():
     rotary = Rotary(4, 16)
     return {
         "qk-norm": (WrappedAttention(mha(), QKNorm(4)), attention, rotary),
-        "cap": (mha(), partial(capped_attention, cap=1.5), rotary),
         "sink": (mha(), partial(sink, attention), rotary),
         "gate": (GatedAttention(mha()), attention, rotary),
         "latent": (LatentAttention(16, 4, 6, 2), attention, PartialRotary(8, 2, 16)),
@@ -303,7 +287,6 @@ def test_what_a_mask_hides_changes_nothing(name):
 def test_a_query_that_may_attend_to_nothing_gets_zeros():
     q, k, v = n(3, 2, 4, 5, 8)
     nothing = torch.zeros(2, 1, 5, 5, dtype=torch.bool)
-    assert not capped_attention(q, k, v, mask=nothing).any()
     assert not Sink(4)(attention, q, k, v, mask=nothing).any()
 
 
@@ -360,21 +343,6 @@ TABLE = {
             ValueError,
             "q",
         ),
-    ],
-    "soft_cap": [
-        ("a cap of 0", lambda: soft_cap(Q, 0.0), ValueError, "cap"),
-        ("a cap that is a word", lambda: soft_cap(Q, "50"), TypeError, "cap"),
-        ("scores that are infinite", lambda: soft_cap(Q / 0, 2.0), shape(2, 4, 5, 8)),
-    ],
-    "capped_attention": [
-        ("a cap below 0", lambda: capped_attention(Q, Q, Q, cap=-1.0), ValueError, "cap"),
-        (
-            "a mask of another shape",
-            lambda: capped_attention(Q, Q, Q, yes(3, 3)),
-            ValueError,
-            "mask",
-        ),
-        ("keys of another width", lambda: capped_attention(Q, Q[..., :4], Q), ValueError, "k"),
     ],
     "Sink": [
         *counts("n_heads", Sink),

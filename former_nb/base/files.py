@@ -33,7 +33,6 @@ __all__ = [
     "find_model",
     "text_blocks",
     "read_text",
-    "LONGEST",
     "read_names",
     "open_regular",
     "read_bytes",

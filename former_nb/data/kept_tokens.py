@@ -24,7 +24,6 @@ from ..base.files import read_json
 from ..base.guards import check_that
 
 __all__ = [
-    "cache_folder",
     "fits_memory",
     "text_name",
     "keep_facts",

@@ -34,7 +34,6 @@ from .tokens import KINDS, SPECIALS, TextTokenizer, TokenizerPair, check_texts
 
 __all__ = [
     "SubwordTokenizer",
-    "LONGEST",
     "HuggingFaceTokenizer",
     "load_tokenizer",
 ]

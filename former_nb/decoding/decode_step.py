@@ -26,24 +26,11 @@ from ..models.stack import PostNormBlock, PostNormDecoderBlock
 from .known_parts import Snapshot, unknown_part
 
 __all__ = [
-    "FEW",
-    "FEW_OF_LARGE",
-    "LARGE",
-    "by_columns",
     "Product",
-    "bias_of",
-    "as_function",
-    "gated",
-    "StepBlock",
-    "Place",
-    "Places",
-    "StaticLayer",
     "StaticCache",
-    "drop_to",
     "DecodeStep",
     "Int8Product",
     "as_decode_step",
-    "reason_for_modules",
 ]
 
 

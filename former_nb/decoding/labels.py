@@ -35,7 +35,6 @@ __all__ = [
     "label_names",
     "label_rows",
     "truncate",
-    "windows",
     "collate_labels",
     "label_batches",
     "predict",

@@ -28,7 +28,6 @@ __all__ = [
     "prompt_rows",
     "append_columns",
     "stop_tokens",
-    "encode_prompt",
     "upload",
 ]
 

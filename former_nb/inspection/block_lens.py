@@ -22,8 +22,6 @@ from ..base.guards import check_that
 
 __all__ = [
     "is_of_transformers",
-    "find_blocks",
-    "read_blocks",
     "block_lens",
 ]
 

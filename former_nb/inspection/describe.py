@@ -36,7 +36,6 @@ from ..training.costs import without_numbers
 from ..training.losses import find_device
 
 __all__ = [
-    "bind_inputs",
     "describe",
     "draw",
 ]

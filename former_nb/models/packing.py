@@ -16,8 +16,6 @@ from .encoder_decoder import Decoder
 
 __all__ = [
     "PackedRows",
-    "row_lengths",
-    "encode_packed",
     "decode_packed",
     "packed",
 ]

@@ -14,7 +14,7 @@ from .block import Block, FeedForward, Stack
 from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
 from .stack import PostNormBlock, PostNormDecoderBlock
 
-__all__ = ["NAMES", "attend_beams", "transformer_from_torch"]
+__all__ = ["attend_beams", "transformer_from_torch"]
 
 
 def attend_beams(

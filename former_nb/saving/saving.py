@@ -53,7 +53,7 @@ from ..models.pretrained import (
 from ..training.sharding import gather_model
 from .hugging_face import load_folder
 
-__all__ = ["LABELS", "save_model", "load_model", "to_onnx"]
+__all__ = ["save_model", "load_model", "to_onnx"]
 
 LABELS = "labels.json"
 

@@ -17,6 +17,7 @@ class Labels(Task):
     max_tokens: int = 400  # tokens of a text that are read in training
     vocabulary: int = 16_000  # subwords
     pairs: int = 50_000  # vectors for pairs of neighbouring subwords
+    wide: int = 1_000_000  # what subwords and pairs count for in a linear part; 0 does without
     embed_dropout: float = 0.5  # probability that a feature of an embedding is dropped
     word_dropout: float = 0.5  # probability that a subword is left out
     batch_size: int = 64  # texts per step, all processes together
@@ -34,6 +35,7 @@ class Labels(Task):
         "max_tokens": at_least(4),
         "vocabulary": at_least(260),  # a token for each byte, and the special ones
         "pairs": ZERO_OR_MORE,
+        "wide": ZERO_OR_MORE,
         "embed_dropout": SHARE,
         "word_dropout": SHARE,
         "batch_size": ONE_OR_MORE,
@@ -73,10 +75,14 @@ class Labels(Task):
         )
 
     def make_model(self, data: Data):
-        from ..models.bigrams import BigramClassifier
+        from ..models.bigrams import BigramClassifier, WideClassifier
 
-        config = self.model_config(data)
-        return BigramClassifier(config, len(data.labels), self.embed_dropout, self.pairs)
+        sizes = [self.model_config(data), len(data.labels), self.embed_dropout, self.pairs]
+        if not self.wide:
+            return BigramClassifier(*sizes)
+        model = WideClassifier(*sizes, self.wide)
+        model.start_from(data.train.dataset)
+        return model
 
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "Accuracy beside the commonest label and a linear model, and how good each label is."
@@ -131,6 +137,7 @@ class Classify(Labels):
     label: str = "label"  # the column that holds the labels
     vocabulary: int = 4000
     pairs: int = 0
+    wide: int = 0
     word_dropout: float = 0.3
     epochs: int | None = 10
     lr: float = 5e-3

@@ -11,8 +11,6 @@ from ..base.guards import check_choice, check_share, check_tensor, check_that, c
 from ..data.text import IGNORE, PAD
 
 __all__ = [
-    "AT_ONCE",
-    "sum_surprises",
     "token_loss",
     "find_device",
     "call",
