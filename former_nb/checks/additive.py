@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import call_answer, diagnose, diagnose_each, exercise
 
-__all__ = [
-    "judge_additive_1",
-    "judge_additive_2",
-    "judge_additive_3",
-]
-
 
 @exercise(
     "additive.1",
@@ -22,11 +16,7 @@ def judge_additive_1(answer):
     B, h, T, S, d = 32, 8, 128, 96, 64
     return diagnose_each(
         answer,
-        {
-            "tanh": B * h * T * S * d,
-            "weights": B * h * T * S,
-            "parameters": h * (2 * d * d + d),
-        },
+        {"tanh": B * h * T * S * d, "weights": B * h * T * S, "parameters": h * (2 * d * d + d)},
         (
             {
                 B * h * T * S: "that is a number for each pair; each pair has 64 hidden units",

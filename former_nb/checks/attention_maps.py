@@ -8,15 +8,6 @@ from scipy.optimize import linear_sum_assignment
 
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_attention_maps_1",
-    "judge_attention_maps_2",
-    "judge_attention_maps_3",
-    "judge_attention_maps_4",
-    "judge_attention_maps_5",
-    "judge_attention_maps_6",
-]
-
 
 @exercise(
     "attention_maps.1",

@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_baselines_1",
-    "judge_baselines_2",
-    "judge_baselines_3",
-]
-
 
 @exercise(
     "baselines.1",

@@ -8,15 +8,6 @@ import torch
 from ..base.exercises import diagnose, exercise
 from ..data.text import BOS, EOS, IGNORE, PAD, collate
 
-__all__ = [
-    "judge_batches_1",
-    "judge_batches_2",
-    "judge_batches_3",
-    "judge_batches_4",
-    "judge_batches_5",
-    "judge_batches_6",
-]
-
 
 @exercise(
     "batches.1",
@@ -36,19 +27,13 @@ def judge_batches_1(answer):
         torch.tensor([11, 26]),
         {
             "the width is that of the longest name with one mark, not "
-            "two; the inputs end before <eos>": [
-                12,
-                26,
-            ],
+            "two; the inputs end before <eos>": [12, 26],
             "the inputs begin with <bos>: a name of n letters takes n + 1 places": [10, 26],
             "the end of each name is a target too": [11, 22],
             "<bos> is never a target": [11, 30],
             "places that hold padding are not targets": [11, 44],
             "the first two numbers leave out the marks; inputs begin "
-            "with <bos>, and <eos> is a target": [
-                10,
-                22,
-            ],
+            "with <bos>, and <eos> is a target": [10, 22],
             "the first two numbers are in the other order, width first": [26, 11],
         },
     ) or diagnose(

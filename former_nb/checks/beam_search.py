@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_beam_search_1",
-    "judge_beam_search_2",
-    "judge_beam_search_3",
-]
-
 
 @exercise(
     "beam_search.1",

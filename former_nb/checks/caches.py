@@ -5,11 +5,6 @@ import torch
 from ..base.exercises import diagnose, exercise
 from ..data.text import PAD
 
-__all__ = [
-    "judge_caches_1",
-    "judge_caches_2",
-]
-
 
 @exercise(
     "caches.1",

@@ -6,12 +6,6 @@ import torch
 
 from ..base.exercises import diagnose, diagnose_each, exercise
 
-__all__ = [
-    "judge_claims_1",
-    "judge_claims_2",
-    "judge_claims_3",
-]
-
 
 @exercise(
     "claims.1",

@@ -6,12 +6,6 @@ import torch.nn.functional as F
 from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import call_answer, diagnose, exercise
 
-__all__ = [
-    "judge_depth_1",
-    "judge_depth_2",
-    "judge_depth_3",
-]
-
 
 @exercise(
     "depth.1",

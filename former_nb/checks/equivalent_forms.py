@@ -6,14 +6,6 @@ from einops import rearrange
 from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_equivalent_forms_1",
-    "folded_with",
-    "judge_equivalent_forms_2",
-    "merge_with",
-    "judge_equivalent_forms_3",
-]
-
 
 @exercise(
     "equivalent_forms.1",

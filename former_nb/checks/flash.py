@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import call_answer, diagnose, exercise
 
-__all__ = [
-    "judge_flash_1",
-    "judge_flash_2",
-    "judge_flash_3",
-]
-
 
 def _row(scores, values, size, mistake=""):
     "The softmax of one row by blocks, with one mistake made on purpose."
@@ -78,7 +72,7 @@ def judge_flash_1(answer):
         {
             "the maximum must not start at 0: all scores may be far below it": torch.full(
                 (3,), float("nan")
-            ),
+            )
         },
     )
 

@@ -8,13 +8,6 @@ from ..attention.masks import causal_mask
 from ..base.exercises import diagnose, exercise
 from ..inspection.leaks import LeakError, assert_no_leak
 
-__all__ = [
-    "judge_leaks_1",
-    "judge_leaks_2",
-    "judge_leaks_3",
-    "judge_leaks_4",
-]
-
 
 @exercise(
     "leaks.1",

@@ -6,12 +6,6 @@ from torch import nn
 from ..base.exercises import diagnose, exercise
 from ..inspection.lens import scale_part
 
-__all__ = [
-    "judge_lens_1",
-    "judge_lens_2",
-    "judge_lens_3",
-]
-
 
 @exercise(
     "lens.1",

@@ -7,16 +7,6 @@ from torch import nn
 
 from ..base.exercises import call_answer, diagnose, diagnose_each, exercise, explain_error
 
-__all__ = [
-    "judge_00_1",
-    "judge_00_2",
-    "judge_00_3",
-    "judge_00_4",
-    "judge_00_5",
-    "judge_00_6",
-    "judge_00_7",
-]
-
 _PICKS = ("x[3]", "x[:, 0]", "x[1:4]", "x[:, None]")
 _SHAPES = ((4,), (5,), (3, 4), (5, 1, 4))
 _SLIPS = (  # for each of them, a wrong shape -> what to say
@@ -113,7 +103,7 @@ def judge_00_2(answer):
             error,
             {
                 "must match the size": "one mean for each row has the shape (2,), and x here is "
-                "(2, 3); `keepdim=True` makes it (2, 1), which fits",
+                "(2, 3); `keepdim=True` makes it (2, 1), which fits"
             },
         )
     return diagnose(given, cases[0] - cases[0].mean(1, keepdim=True))

@@ -6,13 +6,6 @@ import torch
 
 from ..base.exercises import call_answer, diagnose, exercise, explain_error, unnamed
 
-__all__ = [
-    "judge_01_1",
-    "judge_01_2",
-    "judge_01_3",
-    "judge_01_4",
-]
-
 
 @exercise(
     "01.1",

@@ -5,13 +5,6 @@ import torch
 from ..attention.dot_product import attention, attention_weights
 from ..base.exercises import call_answer, diagnose, exercise, explain_error
 
-__all__ = [
-    "judge_02_1",
-    "judge_02_2",
-    "judge_02_3",
-    "judge_02_4",
-]
-
 
 @exercise(
     "02.1",

@@ -7,14 +7,6 @@ from ..attention.dot_product import attention
 from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import call_answer, diagnose, exercise, explain_error
 
-__all__ = [
-    "with_mistake",
-    "judge_03_1",
-    "judge_03_2",
-    "judge_03_3",
-    "judge_03_4",
-]
-
 _MISTAKES = {
     "scale": "you divided by √d_model; divide the scores by √d_k, with d_k the width of one head",
     "unscaled": "the scores are not divided by √d_k, the width of one head",

@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import call_answer, diagnose, exercise, explain_error, unnamed
 
-__all__ = [
-    "judge_04_1",
-    "judge_04_2",
-    "judge_04_3",
-]
-
 
 @exercise(
     "04.1",

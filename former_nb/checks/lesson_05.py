@@ -5,18 +5,6 @@ import torch
 from ..attention.positions import rotate, sinusoid_table
 from ..base.exercises import call_answer, diagnose, diagnose_each, exercise, explain_error
 
-__all__ = [
-    "TURNING",
-    "sines_and_cosines",
-    "judge_05_1",
-    "rotated_with",
-    "judge_05_2",
-    "judge_05_3",
-    "judge_05_4",
-    "rotation_blocks",
-    "judge_05_5",
-]
-
 
 def sines_and_cosines(
     angles: torch.Tensor,  # (max_len, d_model / 2)

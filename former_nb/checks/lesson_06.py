@@ -6,13 +6,6 @@ from torch import nn
 from ..base.exercises import diagnose, exercise, explain_error
 from ..models.block import make_block
 
-__all__ = [
-    "judge_06_1",
-    "judge_06_2",
-    "judge_06_3",
-    "judge_06_4",
-]
-
 
 def example_parts() -> tuple[torch.Tensor, list[nn.Module]]:  # x (3, 4, 6), and the four parts
     "An input, attention, feed-forward network and two norms whose gains and shifts differ."
@@ -116,11 +109,7 @@ def judge_06_2(answer):
     attention, ff, norms = 4 * (d * d + d), 2 * d * d_ff + d_ff + d, 4 * d
     if not isinstance(answer, (tuple, list, torch.Tensor)) or len(answer) != 3:
         return "expected three numbers: of the attention, of the feed-forward network, of the norms"
-    parts = {
-        "attention": attention,
-        "feed-forward network": ff,
-        "norms": norms,
-    }
+    parts = {"attention": attention, "feed-forward network": ff, "norms": norms}
     mistakes = {
         "attention": {
             "its four linear layers have biases": attention - 4 * d,

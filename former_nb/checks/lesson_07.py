@@ -5,12 +5,6 @@ import torch
 from ..base.exercises import diagnose, diagnose_each, exercise, unnamed
 from ..data.text import BOS, EOS, IGNORE, collate, pad_rows
 
-__all__ = [
-    "judge_07_1",
-    "judge_07_2",
-    "judge_07_3",
-]
-
 _ROWS = [[BOS, 7, 5, EOS], [BOS, 9, EOS], [BOS, 6, 8, 4, 5, 7, EOS]]
 
 

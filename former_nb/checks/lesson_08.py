@@ -9,13 +9,6 @@ from ..base.exercises import diagnose, diagnose_each, exercise, explain_error, u
 from ..data.text import IGNORE
 from ..training.losses import token_loss
 
-__all__ = [
-    "judge_08_1",
-    "judge_08_2",
-    "judge_08_3",
-    "judge_08_4",
-]
-
 
 def _train(
     model,
@@ -178,11 +171,7 @@ def judge_08_2(answer):
         {
             "the last batch of an epoch holds 40 rows, and is a batch: 16 of them": [45, 3, 180],
             "`gradient_accumulation_steps` cuts each batch into parts and makes one step of "
-            "them; it does not join batches": [
-                12,
-                1,
-                48,
-            ],
+            "them; it does not join batches": [12, 1, 48],
             "a step is made for each batch, not for each of its parts": [192, 10, 192],
             "a run ends with an evaluation, whatever its last step is": [48, 2, 192],
             "with `eval_every` there is no further evaluation at the end of each epoch": [
@@ -191,11 +180,7 @@ def judge_08_2(answer):
                 192,
             ],
             "`eval_every` takes the place of the evaluation after each epoch; both come to 3 "
-            "or more here, but count steps 20 and 40 and the end": [
-                48,
-                6,
-                192,
-            ],
+            "or more here, but count steps 20 and 40 and the end": [48, 6, 192],
             "each batch goes through the model in 4 parts": [48, 3, 48],
             "evaluations do not train: the calls on training rows are 4 for each step": [
                 48,
@@ -382,9 +367,8 @@ def _recital():
     "Which part of `exact_match` is about a row, before anything is summed?",
     "`counts = targets != IGNORE` (B, T); a row has `counts.sum(-1)` targets, and is right "
     "where `(good | ~counts).all(-1)`.",
-    "Collect the lengths and the rights of all batches, and average the rights of each "
-    "length at the end: lengths are spread over several batches. A row without "
-    "a target may be left out.",
+    "Collect the lengths and the rights of all batches, and average the rights of each length at "
+    "the end: lengths are spread over several batches. A row without a target may be left out.",
 )
 def judge_08_4(answer):
     "A function of a model and batches."

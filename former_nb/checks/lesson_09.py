@@ -4,13 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise, explain_error
 
-__all__ = [
-    "judge_09_1",
-    "judge_09_2",
-    "judge_09_3",
-    "judge_09_4",
-]
-
 
 @exercise(
     "09.1",
@@ -101,12 +94,7 @@ def judge_09_2(answer):
         torch.tensor([5, 5, 1, 5]),
         {
             "*first* is the first token; the last is the one that attends to all under a "
-            "causal mask": [
-                5,
-                5,
-                5,
-                1,
-            ],
+            "causal mask": [5, 5, 5, 1],
             "a token attends to itself, with a mask and without": [4, 4, 0, 4],
         },
         places=(

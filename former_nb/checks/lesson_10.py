@@ -8,12 +8,6 @@ import torch.nn.functional as F
 from ..base.exercises import diagnose, exercise, explain_error
 from ..data.text import IGNORE
 
-__all__ = [
-    "judge_10_1",
-    "judge_10_2",
-    "judge_10_3",
-]
-
 
 @exercise(
     "10.1",

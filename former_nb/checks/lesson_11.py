@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise, explain_error
 
-__all__ = [
-    "judge_11_1",
-    "judge_11_2",
-    "judge_11_3",
-]
-
 
 def _weigh(q, k, v):  # (B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v) -> (B, h, T, d_v)
     return (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1) @ v

@@ -11,14 +11,6 @@ from ..attention.positions import Rotary
 from ..base.exercises import diagnose, diagnose_each, exercise, explain_error
 from ..models.modern_decoder import GroupedQueryAttention
 
-__all__ = [
-    "judge_12_1",
-    "judge_12_2",
-    "judge_12_3",
-    "llama_names",
-    "judge_12_4",
-]
-
 
 def _norm(x, gain):
     return gain * x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
@@ -427,9 +419,7 @@ _CONFUSED = {  # Llama's name, and the wrong one of ours -> what to say
 }
 
 
-def llama_names(
-    n_layers: int,
-) -> dict[str, str]:  # their name -> ours
+def llama_names(n_layers: int) -> dict[str, str]:  # their name -> ours
     "The names of all weights of a Llama that are ours in a `modern_decoder`."
     names = {
         "model.embed_tokens.weight": "embed.tokens.weight",

@@ -11,14 +11,6 @@ from ..base.exercises import call_answer, diagnose, exercise, explain_error, unn
 from ..data.text import BOS, PAD
 from ..models.encoder_decoder import CrossAttention
 
-__all__ = [
-    "cross_with_mistake",
-    "judge_13_1",
-    "judge_13_2",
-    "judge_13_3",
-    "judge_13_4",
-]
-
 _MISTAKES = {
     "exchanged": "the queries come from `memory`, and keys and values from `x`; "
     "it should be the other way round",

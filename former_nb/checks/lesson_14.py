@@ -13,13 +13,6 @@ from ..data.text import BOS, EOS, PAD
 from ..models.block import Embedding, FeedForward, Stack, make_block
 from ..models.encoder_decoder import CrossAttention, Decoder, DecoderBlock, EncoderDecoder
 
-__all__ = [
-    "judge_14_1",
-    "judge_14_2",
-    "judge_14_3",
-    "judge_14_4",
-]
-
 
 @functools.cache
 def _made(_):  # `_`: the first random number, which tells the seeds apart

@@ -9,14 +9,6 @@ import torch
 from ..base.exercises import diagnose, exercise, unnamed
 from ..data.subwords import merge
 
-__all__ = [
-    "judge_15_1",
-    "bpe_with_mistake",
-    "judge_15_2",
-    "judge_15_3",
-    "judge_15_4",
-]
-
 
 def _from_the_right(row, pair):
     "The same merge, begun at the end."

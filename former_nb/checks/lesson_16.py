@@ -9,17 +9,6 @@ import torch
 from ..base.exercises import diagnose, diagnose_each, exercise, explain_error, unnamed
 from ..inspection.translation import count_runs
 
-__all__ = [
-    "shared_with_mistake",
-    "judge_16_1",
-    "judge_16_2",
-    "judge_16_3",
-    "judge_16_4",
-    "judge_16_5",
-    "judge_16_6",
-    "judge_16_7",
-]
-
 _RUN_MISTAKES = {
     "unclipped": "nothing was clipped; a run counts at most as often as the reference has it",
     "once": "each run was counted once; a run that both texts have twice counts twice",
@@ -366,8 +355,7 @@ def judge_16_4(answer):
             given = answer(list(words), [list(other) for other in others])
         except TypeError as error:
             return explain_error(
-                error,
-                {"unhashable": "`bleu_counts` takes one reference, and here are several"},
+                error, {"unhashable": "`bleu_counts` takes one reference, and here are several"}
             )
         one = [_many(words, [other]) for other in others]
         alone = _many(words, others)  # with the shared runs of each reference on its own
@@ -546,19 +534,9 @@ def judge_16_6(answer):
         torch.tensor([True, False, False, True]),
         {
             "two seeds give two models that are equally good and have "
-            "nothing in common, number by number": [
-                True,
-                True,
-                False,
-                True,
-            ],
+            "nothing in common, number by number": [True, True, False, True],
             "the two of (c) compute the same, but not in the same "
-            "positions: the mean mixes two heads": [
-                True,
-                False,
-                True,
-                True,
-            ],
+            "positions: the mean mixes two heads": [True, False, True, True],
             "number by number: neither two seeds nor exchanged heads agree on what is where": [
                 True,
                 True,
@@ -566,12 +544,7 @@ def judge_16_6(answer):
                 True,
             ],
             "a hundred small steps apart, each number still means the "
-            "same: that is what averaging is for": [
-                False,
-                False,
-                False,
-                True,
-            ],
+            "same: that is what averaging is for": [False, False, False, True],
             "the mean of a number and itself is the number": [True, False, False, False],
         },
         places=(
@@ -659,7 +632,6 @@ def judge_16_7(answer):
         )
     if not found.isfinite().all():
         return (
-            "with logits of ±1,000 some of the result is no longer a finite number: "
-            "probabilities that small are 0, and their logarithm is −∞; `log_softmax` and "
-            "`logsumexp` stay finite"
+            "with logits of ±1,000 some of the result is no longer a finite number: probabilities "
+            "that small are 0, and their logarithm is −∞; `log_softmax` and `logsumexp` stay finite"
         )

@@ -7,15 +7,6 @@ import torch
 from ..attention.masks import causal_mask, combine_masks, padding_mask
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_mask_patterns_1",
-    "judge_mask_patterns_2",
-    "judge_mask_patterns_3",
-    "judge_mask_patterns_4",
-    "judge_mask_patterns_5",
-    "judge_mask_patterns_6",
-]
-
 
 @exercise(
     "mask_patterns.1",

@@ -7,12 +7,6 @@ import torch
 from ..base.exercises import diagnose, exercise
 from ..data.text import IGNORE, UNK
 
-__all__ = [
-    "judge_masked_language_1",
-    "judge_masked_language_2",
-    "judge_masked_language_3",
-]
-
 
 @exercise(
     "masked_language.1",

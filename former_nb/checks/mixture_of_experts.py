@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import call_answer, diagnose, diagnose_each, exercise
 
-__all__ = [
-    "judge_mixture_of_experts_1",
-    "judge_mixture_of_experts_2",
-    "judge_mixture_of_experts_3",
-]
-
 
 @exercise(
     "mixture_of_experts.1",

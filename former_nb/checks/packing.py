@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_packing_1",
-    "judge_packing_2",
-    "judge_packing_3",
-]
-
 
 @exercise(
     "packing.1",

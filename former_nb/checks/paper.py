@@ -7,29 +7,6 @@ import torch.nn.functional as F
 
 from ..base.exercises import call_answer, diagnose, diagnose_each, exercise
 
-__all__ = [
-    "judge_paper_1",
-    "judge_paper_2",
-    "judge_paper_3",
-    "judge_paper_4",
-    "judge_paper_5",
-    "judge_paper_6",
-    "judge_paper_7",
-    "judge_paper_8",
-    "judge_paper_9",
-    "judge_paper_10",
-    "judge_paper_11",
-    "judge_paper_12",
-    "judge_paper_13",
-    "judge_paper_14",
-    "judge_paper_15",
-    "judge_paper_16",
-    "judge_paper_17",
-    "judge_paper_18",
-    "judge_paper_19",
-    "judge_paper_20",
-]
-
 
 def _one(answer, right, slips, tolerance=1e-6):
     "What to say about one number; None if it is right."
@@ -336,11 +313,7 @@ def judge_paper_10(answer):
     )
 
 
-@exercise(
-    "paper.11",
-    "Table 1 has O(1), O(n), O(log_k(n)) and O(n/r).",
-    "4 · 4 · 4 · 4 · 4 = 1024",
-)
+@exercise("paper.11", "Table 1 has O(1), O(n), O(log_k(n)) and O(n/r).", "4 · 4 · 4 · 4 · 4 = 1024")
 def judge_paper_11(answer):
     "Four path lengths, as table 1 has them, for n = 1024, k = 4 and r = 64."
     return diagnose_each(
@@ -374,11 +347,7 @@ def judge_paper_11(answer):
     )
 
 
-@exercise(
-    "paper.12",
-    "n² · d against n · d²",
-    "Divide both by n · d.",
-)
+@exercise("paper.12", "n² · d against n · d²", "Divide both by n · d.")
 def judge_paper_12(answer):
     "Two numbers: the length of equal cost, and how many times more it is at 2,048."
     return diagnose_each(
@@ -402,11 +371,7 @@ def judge_paper_12(answer):
     )
 
 
-@exercise(
-    "paper.13",
-    "r · n · d is to be a tenth of n · n · d.",
-    "The path length is O(n/r).",
-)
+@exercise("paper.13", "r · n · d is to be a tenth of n · n · d.", "The path length is O(n/r).")
 def judge_paper_13(answer):
     "Two numbers: the neighbourhood that costs a tenth of all, and the length of the path."
     return diagnose_each(

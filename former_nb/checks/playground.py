@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, diagnose_each, exercise
 
-__all__ = [
-    "judge_playground_1",
-    "judge_playground_2",
-    "judge_playground_3",
-]
-
 
 @exercise(
     "playground.1",

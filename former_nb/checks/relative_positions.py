@@ -6,15 +6,6 @@ from ..attention.positions import rotary_frequencies, rotary_table, rotate
 from ..attention.relative_positions import ALiBi, alibi_slopes, rotate_interleaved
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_relative_positions_1",
-    "judge_relative_positions_2",
-    "judge_relative_positions_3",
-    "judge_relative_positions_4",
-    "judge_relative_positions_5",
-    "judge_relative_positions_6",
-]
-
 
 @exercise(
     "relative_positions.1",

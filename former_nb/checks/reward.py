@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, diagnose_each, exercise
 
-__all__ = [
-    "judge_reward_1",
-    "judge_reward_2",
-    "judge_reward_3",
-]
-
 
 @exercise(
     "reward.1",

@@ -6,12 +6,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_sampling_1",
-    "judge_sampling_2",
-    "judge_sampling_3",
-]
-
 
 @exercise(
     "sampling.1",

@@ -7,12 +7,6 @@ import torch
 from ..base.exercises import diagnose, exercise
 from ..training.scaling import all_reduce_bytes
 
-__all__ = [
-    "judge_scaling_1",
-    "judge_scaling_2",
-    "judge_scaling_3",
-]
-
 
 @exercise(
     "scaling.1",

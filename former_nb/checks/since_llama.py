@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import call_answer, diagnose, exercise
 
-__all__ = [
-    "judge_since_llama_1",
-    "judge_since_llama_2",
-    "judge_since_llama_3",
-]
-
 
 @exercise(
     "since_llama.1",

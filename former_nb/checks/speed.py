@@ -6,12 +6,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_speed_1",
-    "judge_speed_2",
-    "judge_speed_3",
-]
-
 
 @exercise(
     "speed.1",

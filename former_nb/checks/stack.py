@@ -13,14 +13,6 @@ from ..models.encoder_decoder import CrossAttention, DecoderBlock
 from ..models.modern_decoder import RMSNorm, SwiGLU
 from ..models.stack import PostNormBlock
 
-__all__ = [
-    "judge_stack_1",
-    "judge_stack_2",
-    "judge_stack_3",
-    "judge_stack_4",
-    "judge_stack_5",
-]
-
 
 @exercise(
     "stack.1",

@@ -9,12 +9,6 @@ import torch
 from ..base.exercises import diagnose, exercise
 from ..inspection.translation import bleu_counts, bleu_from_counts
 
-__all__ = [
-    "judge_translation_ablations_1",
-    "judge_translation_ablations_2",
-    "judge_translation_ablations_3",
-]
-
 
 @exercise(
     "translation_ablations.1",

@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import call_answer, diagnose, diagnose_each, exercise
 
-__all__ = [
-    "judge_what_a_token_costs_1",
-    "judge_what_a_token_costs_2",
-    "judge_what_a_token_costs_3",
-]
-
 
 @exercise(
     "what_a_token_costs.1",
@@ -68,7 +62,7 @@ def judge_what_a_token_costs_2(answer):
     thirds = (x @ joined.T)[:, :18].split(6, dim=1)
     for (name, right), part, third in zip(rights.items(), given, thirds):
         mistakes = {
-            "the parts have unequal widths if keys are shared; split where each weight ends": third,
+            "the parts have unequal widths if keys are shared; split where each weight ends": third
         }
         if name == "q":
             mistakes["a weight of `nn.Linear` has a row for each output; transpose it"] = x @ w_q
