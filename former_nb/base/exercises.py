@@ -192,14 +192,15 @@ def _float_ids(answer, right):
 
 def diagnose(
     answer,  # what the reader's code gave
-    right: torch.Tensor,  # what it should give
-    mistakes: dict[str, torch.Tensor] | None = None,  # sentence -> what that mistake gives
+    right,  # what it should give: a tensor, a number or a list of numbers
+    mistakes: dict | None = None,  # sentence -> what that mistake gives, in such a form, too
     places: Sequence[str] | None = None,  # for each number, what to say if it is the first wrong
 ) -> str | None:  # None if the answer is right, else a sentence
     """Compare an answer with the right one and with what the likely mistakes would give.
 
     Without a match it tries what goes wrong everywhere, such as a factor, a sign or an order.
     """
+    right = torch.as_tensor(right).detach().cpu()
     if len(COMPARED) < KEPT:
         COMPARED.append((answer, right))
     if answer is None:
@@ -217,7 +218,6 @@ def diagnose(
             if isinstance(part, str):
                 return f"expected numbers, got the text {part!r}; write it without quotes"
         return f"expected a tensor or a number, got {type(answer).__name__}"
-    right = right.detach().cpu()
     if _same(answer, right):
         return _float_ids(answer, right) if given_tensor else None
     for sentence, wrong in (mistakes or {}).items():

@@ -67,8 +67,9 @@ def judge_additive_2(answer):
             "the tanh in 1 - tanh² is not squared": w_q @ ((1 - t) * u),
             "W_q is missing; that is the derivative with respect to the hidden units": slope * u,
             "the key is missing in the hidden units": w_q @ ((1 - torch.tanh(q @ w_q) ** 2) * u),
-            "you took 1 - a² of the sum itself, without the tanh": w_q
-            @ ((1 - (q @ w_q + k @ w_k) ** 2) * u),
+            "you took 1 - a² of the sum itself, without the tanh": (
+                w_q @ ((1 - (q @ w_q + k @ w_k) ** 2) * u)
+            ),
         },
     )
 

@@ -18,13 +18,13 @@ from ..data.text import BOS, EOS, IGNORE, PAD, collate
 )
 def judge_batches_1(answer):
     "Three numbers: the width of the batch, how many targets count, and how many batches."
-    problem = diagnose(answer, torch.tensor([11, 26, 3]))
+    problem = diagnose(answer, [11, 26, 3])
     if problem is None or "shape" in problem or "expected" in problem:
         return problem
     answer = torch.as_tensor(answer)
     return diagnose(
         answer[:2],
-        torch.tensor([11, 26]),
+        [11, 26],
         {
             "the width is that of the longest name with one mark, not "
             "two; the inputs end before <eos>": [12, 26],
@@ -38,7 +38,7 @@ def judge_batches_1(answer):
         },
     ) or diagnose(
         answer[2],
-        torch.tensor(3),
+        3,
         {
             "the first two are right; in a batch of three each row takes as many tokens "
             "as the longest of them, marks included": 2,
@@ -134,7 +134,7 @@ def judge_batches_3(answer):
     right = values(summed(lambda F, B: 1 - F**B))
     means = torch.tensor([sum(places) / len(places) for places, _ in cases]).double()
     return diagnose(
-        torch.tensor([float(answer(list(places), B)) for places, B in cases]),
+        [float(answer(list(places), B)) for places, B in cases],
         right,
         {
             "that is the share with one width for all rows; the "
@@ -170,7 +170,7 @@ def judge_batches_4(answer):
     "Two shares: cut by row, and by pair."
     return diagnose(
         answer,
-        torch.tensor([8 / 9, 0.0]),
+        [8 / 9, 0.0],
         {
             "first by row, then by pair": [0.0, 8 / 9],
             "8 of 10 rows are learnt from, but a row is not its own partner: 8 of the other 9": [

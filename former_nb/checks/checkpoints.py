@@ -180,8 +180,8 @@ def judge_checkpoints_3(answer):
     for C, M in ((30.0, 86_400.0), (2.0, 10_000.0)):
         root, share = math.sqrt(2 * C * M), math.sqrt(2 * C / M)
         problem = diagnose(
-            torch.as_tensor(answer(C, M), dtype=torch.float64),
-            torch.tensor([root, share]),
+            answer(C, M),
+            [root, share],
             {
                 "a failure costs half an interval on average, not a whole one": [
                     math.sqrt(C * M),

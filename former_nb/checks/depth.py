@@ -17,7 +17,7 @@ def judge_depth_1(answer):
     "Five booleans."
     return diagnose(
         answer,
-        torch.tensor([True, True, False, True, False]),
+        [True, True, False, True, False],
         places=(
             "(a): the key is found by its position, and the query knows its own",
             "(b): even weights give the share of each letter",

@@ -29,7 +29,7 @@ def judge_equivalent_forms_1(answer):
         ),
     }
     wrong = {words: torch.tensor(factors) for words, factors in mistakes.items()}
-    return diagnose(answer, torch.tensor([0.625, 0.25, 1.0]), wrong)
+    return diagnose(answer, [0.625, 0.25, 1.0], wrong)
 
 
 def folded_with(

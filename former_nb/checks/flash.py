@@ -91,7 +91,7 @@ def judge_flash_2(answer):
         "that counts pairs, not tiles": 100 * 100 * 27,
         "the skipped tiles are those above the diagonal; count the others": 3,
     }
-    return diagnose(answer, torch.tensor(27), mistakes)
+    return diagnose(answer, 27, mistakes)
 
 
 @exercise(

@@ -18,7 +18,7 @@ def judge_leaks_1(answer):
     "Judge the number of forbidden pairs in pieces of three words."
     return diagnose(
         answer,
-        torch.tensor(12),
+        12,
         {
             "that is one sample; the call counts both": 6,
             "those are all pairs with a later word; later pieces are not in the cache yet": 42,

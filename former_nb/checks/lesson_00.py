@@ -156,7 +156,7 @@ def judge_00_4(answer):
     e = math.log(2)
     return diagnose(
         answer,
-        torch.tensor([0.25, 0.25, 0.5]),
+        [0.25, 0.25, 0.5],
         {
             "a score of 0 gets a weight, too, since e to the 0 is 1": [0, 0, 1],
             "those are the exponentials; divide them by their sum": [1, 1, 2],
@@ -214,7 +214,7 @@ def judge_00_6(answer):
     "The number after one step."
     return diagnose(
         answer,
-        torch.tensor(2.6),
+        2.6,
         {
             "a step goes against the gradient; yours goes with it": -0.6,
             "the gradient has two factors of 2, one of the square and one in front of w; yours has "

@@ -157,7 +157,7 @@ def judge_03_2(
         "the second factor, of the multiplications, is wrong; count those with the four matrices",
         "the third factor, of the weights, is wrong; their shape is (B, h, T, T)",
     )
-    return diagnose(answer, torch.tensor([1.0, 1.0, 2.0]), wrong, places)
+    return diagnose(answer, [1.0, 1.0, 2.0], wrong, places)
 
 
 @exercise(

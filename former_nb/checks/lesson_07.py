@@ -86,7 +86,7 @@ def judge_07_2(answer):
     "Two numbers: the width, and how many targets count."
     problem = diagnose(
         answer,
-        torch.tensor([11, 26]),
+        [11, 26],
         {
             "<bos> and <eos> are two tokens, of which one is an input": [10, 22],
             "the end of a name is a target too": [11, 22],

@@ -136,11 +136,11 @@ def judge_08_1(answer):
         return f"expected a loss for each of the 5 batches, got {len(losses)}"
     right = torch.tensor(_after_training(_train)[0])
     return diagnose(
-        torch.tensor([float(loss) for loss in losses]),
+        [float(loss) for loss in losses],
         right,
         {
             "those are the losses after each step; keep the loss that gave the gradient": (
-                torch.tensor(_after_training(_losses_afterwards)[0])
+                _after_training(_losses_afterwards)[0]
             ),
             "those are sums over all batches so far; keep each batch's own loss": right.cumsum(0),
         },
@@ -167,7 +167,7 @@ def judge_08_2(answer):
     "Three numbers: steps, evaluations, calls."
     problem = diagnose(
         answer,
-        torch.tensor([48, 3, 192]),
+        [48, 3, 192],
         {
             "the last batch of an epoch holds 40 rows, and is a batch: 16 of them": [45, 3, 180],
             "`gradient_accumulation_steps` cuts each batch into parts and makes one step of "
@@ -274,17 +274,16 @@ def judge_08_3(answer):
         count = torch.arange(n + 1, dtype=torch.float64)
         before = torch.cat([torch.zeros(1, dtype=torch.float64), tails[:-1]])  # F(k - 1)
         problem = diagnose(
-            torch.as_tensor(said, dtype=torch.float64),
-            torch.tensor(right, dtype=torch.float64),
+            said,
+            right,
             {
                 "that is the score of any one of them, not of the one that looks best": p,
                 "that is the number of rows; divide by N to get a share": right * n,
                 "that is the expected score of the one that looks worst: all above k, in "
                 "place of not all up to k": best((1 - tails) ** m),
-                "the sum begins at k = 0 and ends at N - 1; yours leaves out k = 0": best(
-                    1 - tails**m
-                )
-                - (1 - tails[0].item() ** m) / n,
+                "the sum begins at k = 0 and ends at N - 1; yours leaves out k = 0": (
+                    best(1 - tails**m) - (1 - tails[0].item() ** m) / n
+                ),
                 "the sum ends at N - 1: for k = N the probability of more is 0, and yours "
                 "adds or misses a whole row": right + 1 / n,
                 "F(k)ᵐ is the probability of at most k; weigh k by P(best = k), which is "
@@ -307,8 +306,9 @@ def judge_08_3(answer):
                 "F(k)ᵐ": p + math.sqrt(p * (1 - p) / n),
                 "that is percent; a share was asked for": 100 * right,
                 "that rests on the normal distribution and on the mean of the largest of m "
-                "draws; the sum over F is exact": p
-                + math.sqrt(p * (1 - p) / n) * math.sqrt(2 * math.log(m)),
+                "draws; the sum over F is exact": (
+                    p + math.sqrt(p * (1 - p) / n) * math.sqrt(2 * math.log(m))
+                ),
             },
         )
         if problem is not None:

@@ -245,12 +245,15 @@ def judge_12_1(answer):
             normed + _network(normed, w)
         ),
         "x itself is missing from the sum; each part adds to it": block() - x,
-        "both parts read x; the network reads what attention has added to": first
-        + _network(_norm(x, w["gain_ff"]), w),
-        "the second sum starts from x; it starts from what attention has added to": x
-        + _network(normed, w),
-        "the network comes first; attention does": other
-        + _attended(_norm(other, w["gain_attention"]), w, attend, is_causal=True),
+        "both parts read x; the network reads what attention has added to": (
+            first + _network(_norm(x, w["gain_ff"]), w)
+        ),
+        "the second sum starts from x; it starts from what attention has added to": (
+            x + _network(normed, w)
+        ),
+        "the network comes first; attention does": (
+            other + _attended(_norm(other, w["gain_attention"]), w, attend, is_causal=True)
+        ),
         "the network is still to come": first,
     }
     return diagnose(given, block(), mistakes)

@@ -305,8 +305,9 @@ def judge_13_4(answer):
             "the logit of the word just read is √d, with no spread of its own to add": log(
                 exp(root + 0.5) + (V - 1) * exp(0.5)
             ),
-            "the target is never the word just read, so its logit is 0 on average": right
-            - root / V,
+            "the target is never the word just read, so its logit is 0 on average": (
+                right - root / V
+            ),
             "the norm's output has length √d, so that the other logits vary by 1, not by 1/d": log(
                 exp(1) + (V - 1) * exp(0.5 / d)
             ),
@@ -328,8 +329,9 @@ def judge_13_4(answer):
             ),
             "the logit of the word just read is √d; E has rows of length "
             "one, the norm's output has length √d": log(exp(1) + (V - 1) * exp(0.5)),
-            "the target is another word than the one just read; its logit is 0 on average": right
-            - root,
+            "the target is another word than the one just read; its logit is 0 on average": (
+                right - root
+            ),
             "that is in bits; the loss is in nats": right / log(2),
             "the two kinds of logits stand in one sum of "
             "exponentials; their losses do not add": root + log(V),

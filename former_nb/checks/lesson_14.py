@@ -262,8 +262,9 @@ def judge_14_3(answer):
                 own & ~keep, last, tgt
             ),
             "<bos> stays, and so do pads": torch.where(own, last, tgt),
-            "<bos> stays, whatever `own` says there": torch.where(own & ~keep, moved, tgt)
-            * (tgt != BOS),
+            "<bos> stays, whatever `own` says there": (
+                torch.where(own & ~keep, moved, tgt) * (tgt != BOS)
+            ),
             "`own` is about the token at its own position: the "
             "logits are moved, `own` is not": torch.where(
                 own.roll(1, 1) & ~keep & (tgt != BOS), moved, tgt
@@ -307,84 +308,64 @@ def judge_14_4(answer):
     "A function of two lengths."
     for S, T in ((12, 15), (40, 7)):
         once, each = 14 * T + 2 * S, 14 * T + 2 * S * T
-        exactly = lambda number: torch.tensor(number, dtype=torch.float64)
         problem = diagnose(
-            torch.tensor(float(answer(S, T)), dtype=torch.float64),
-            torch.tensor(each / once, dtype=torch.float64),
+            answer(S, T),
+            each / once,
             {
                 "the other way round: the larger number, without "
-                "keeping, is divided by the smaller": torch.tensor(
-                    once / each, dtype=torch.float64
-                ),
+                "keeping, is divided by the smaller": once / each,
                 "that is how many are saved, as a share of those that are needed; asked "
-                "for is one number divided by the other": torch.tensor(
-                    each / once - 1, dtype=torch.float64
-                ),
+                "for is one number divided by the other": each / once - 1,
                 "4 d² for each token are missing: the block's own attention, or one of the "
-                "two matrices of the feed-forward network": torch.tensor(
-                    (10 * T + 2 * S * T) / (10 * T + 2 * S), dtype=torch.float64
-                ),
+                "two matrices of the feed-forward network": (10 * T + 2 * S * T) / (10 * T + 2 * S),
                 "keys and values of cross-attention are made of the memory only, "
-                "not of the tokens that are written": torch.tensor(
-                    (16 * T + 2 * S * T) / (16 * T + 2 * S), dtype=torch.float64
-                ),
+                "not of the tokens that are written": (16 * T + 2 * S * T) / (16 * T + 2 * S),
                 "without keeping, keys and values are made of the S of the memory, at each of the "
-                "T steps; and queries and output of the T tokens are needed either way": exactly(
+                "T steps; and queries and output of the T tokens are needed either way": (
                     16 * T / (12 * T + 4 * S)
                 ),
                 "only keys and values of the memory are counted; all "
-                "else is computed either way": torch.tensor(float(T), dtype=torch.float64),
+                "else is computed either way": float(T),
                 "queries and output of cross-attention, 2 d² for each "
-                "token that is written, are missing": torch.tensor(
-                    (12 * T + 2 * S * T) / (12 * T + 2 * S), dtype=torch.float64
-                ),
+                "token that is written, are missing": (12 * T + 2 * S * T) / (12 * T + 2 * S),
                 "the feed-forward network, 8 d² for each token, is missing; or all four "
                 "matrices of cross-attention were counted for the memory, where two see the "
-                "target": torch.tensor((6 * T + 2 * S * T) / (6 * T + 2 * S), dtype=torch.float64),
+                "target": (6 * T + 2 * S * T) / (6 * T + 2 * S),
                 "only the feed-forward network, 8 d², and the memory are counted; both attentions "
-                "have matrices for T": exactly((8 * T + 2 * S * T) / (8 * T + 2 * S)),
-                "cross-attention is counted alone; the layer has two parts more": exactly(
+                "have matrices for T": (8 * T + 2 * S * T) / (8 * T + 2 * S),
+                "cross-attention is counted alone; the layer has two parts more": (
                     (2 * T + 2 * S * T) / (2 * T + 2 * S)
                 ),
                 "keys and values of the memory are computed once in the better case, and that "
-                "costs 2 S": exactly(each / (14 * T)),
+                "costs 2 S": each / (14 * T),
                 "keys and values of the memory are computed once in the better case, 2 S, and of "
-                "the four matrices of cross-attention two are for them": exactly(
+                "the four matrices of cross-attention two are for them": (
                     (16 * T + 2 * S * T) / (16 * T)
                 ),
-                "T steps cost T times as much; the 14 d² belong to each of them": exactly(
+                "T steps cost T times as much; the 14 d² belong to each of them": (
                     (14 + 2 * S) / once
                 ),
-                "that is one step; T are taken, and once computed they serve all of them": exactly(
+                "that is one step; T are taken, and once computed they serve all of them": (
                     (14 + 2 * S) / (14 + 2)
                 ),
-                "S and T are exchanged; T tokens are written": exactly(
+                "S and T are exchanged; T tokens are written": (
                     (14 * S + 2 * S * T) / (14 * S + 2 * T)
                 ),
                 "queries and output of cross-attention see the T tokens that are written; two "
-                "matrices see the memory, not four": exactly(
-                    (14 * T + 4 * S * T) / (14 * T + 4 * S)
+                "matrices see the memory, not four": (14 * T + 4 * S * T) / (14 * T + 4 * S),
+                "that is the share that is saved; asked for is one number divided by the other": (
+                    1 - once / each
                 ),
-                "that is the share that is saved; asked for is one number divided by the "
-                "other": exactly(1 - once / each),
-                "that is how many are saved, in units of d²; divide the two numbers": exactly(
-                    each - once
-                ),
-                "that is a whole number; `/` divides, and `//` cuts off the rest": exactly(
-                    each // once
-                ),
+                "that is how many are saved, in units of d²; divide the two numbers": each - once,
+                "that is a whole number; `/` divides, and `//` cuts off the rest": each // once,
                 "no layer of the encoder is part of it; the memory gives keys and values": (
-                    exactly((14 * T + 12 * S * T) / (14 * T + 12 * S))
+                    (14 * T + 12 * S * T) / (14 * T + 12 * S)
                 ),
                 "T steps read S tokens each, once for each; in the better case S is read once, and "
-                "the other 14 T remain": exactly(float(S)),
-                "keys *and* values: two matrices": torch.tensor(
-                    (14 * T + S * T) / (14 * T + S), dtype=torch.float64
-                ),
+                "the other 14 T remain": float(S),
+                "keys *and* values: two matrices": (14 * T + S * T) / (14 * T + S),
                 "nothing of the block's own attention is computed again: "
-                "its keys are kept in both cases": torch.tensor(
-                    (14 * T * (T + 1) / 2 + 2 * S * T) / once, dtype=torch.float64
-                ),
+                "its keys are kept in both cases": (14 * T * (T + 1) / 2 + 2 * S * T) / once,
             },
         )
         if problem:

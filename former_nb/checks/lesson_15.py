@@ -268,7 +268,7 @@ def judge_15_3(answer):
     "Two numbers: tokens of the five words, and vocab_size."
     problem = diagnose(
         answer,
-        torch.tensor([13, 263]),
+        [13, 263],
         {"the two numbers are in the other order: tokens first": [263, 13]},
     )
     if problem is None or not problem.startswith("the numbers differ"):
@@ -306,7 +306,7 @@ def judge_15_3(answer):
         ("tokens", answer[0], 13, tokens),
         ("vocab_size", answer[1], 263, size),
     ):
-        if said := diagnose(given, torch.tensor(right), mistakes):
+        if said := diagnose(given, right, mistakes):
             return f"{name}: {said}"
 
 

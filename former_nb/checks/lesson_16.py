@@ -284,7 +284,7 @@ def judge_16_3(answer):
                 return sentence or None
     return diagnose(
         answer,
-        torch.tensor([1, 1, 1, 1, e]),
+        [1, 1, 1, 1, e],
         {
             "the precisions are right; the brevity penalty is missing": [1, 1, 1, 1, 100],
             "BLEU runs from 0 to 100 here": [1, 1, 1, 1, e / 100],
@@ -366,7 +366,7 @@ def judge_16_4(answer):
         joined = _many(words, [sum(others, [])])
         nearest = _many(words, [min(others, key=lambda r: (abs(len(r) - len(words)), len(r)))])
         problem = diagnose(
-            torch.as_tensor(np.asarray(given, dtype=float)),
+            np.asarray(given, dtype=float),
             _many(words, others),
             {
                 "the references are added up: a run may count as often as one "
@@ -407,12 +407,10 @@ def judge_16_4(answer):
                 "no run is shared in yours; `&` with an empty Counter leaves nothing, take `|`": (
                     _many(words, others) * torch.tensor([0, 1] * 4 + [1, 1])
                 ),
-                "all runs of the translation count, also one that comes again": torch.tensor(
-                    [
-                        len(count_runs(words, i // 2 + 1)) if i in (1, 3, 5, 7) else n
-                        for i, n in enumerate(_many(words, others).tolist())
-                    ]
-                ),
+                "all runs of the translation count, also one that comes again": [
+                    len(count_runs(words, i // 2 + 1)) if i in (1, 3, 5, 7) else n
+                    for i, n in enumerate(_many(words, others).tolist())
+                ],
                 "shared runs come first, then all runs": _many(words, others)[
                     [1, 0, 3, 2, 5, 4, 7, 6, 8, 9]
                 ],
@@ -447,27 +445,34 @@ def judge_16_5(answer):
         if np.ndim(got) == 0 or len(got) != 2:
             return "expected two numbers: the cost of being shorter, and of being longer"
         problem = diagnose(
-            torch.as_tensor([float(x) for x in got], dtype=torch.float64),
+            [float(x) for x in got],
             100 * torch.tensor([short, long], dtype=torch.float64),
             {
                 "in points, 0 to 100": torch.tensor([short, long]).double(),
-                "that is what is left; the cost is 100 less that": 100
-                - 100 * torch.tensor([short, long]).double(),
+                "that is what is left; the cost is 100 less that": (
+                    100 - 100 * torch.tensor([short, long]).double()
+                ),
                 "first shorter, then longer": 100 * torch.tensor([long, short]).double(),
                 "exactly, not for small s only": 100 * torch.tensor([s, s]).double(),
-                "shorter by the share s means c = (1 − s) r, so the exponent is 1 − 1/(1 − s)": 100
-                * torch.tensor([1 - math.exp(-s), long]).double(),
+                "shorter by the share s means c = (1 − s) r, so the exponent is 1 − 1/(1 − s)": (
+                    100 * torch.tensor([1 - math.exp(-s), long]).double()
+                ),
                 "the penalty is exp(1 − r/c), not c/r": 100 * torch.tensor([s, long]).double(),
-                "the exponent is 1 − r/c, the reference above": 100
-                * torch.tensor([1 - math.exp(s), long]).double(),
-                "where c is larger than r the penalty is 1: it never helps": 100
-                * torch.tensor([short, 1 - math.exp(s / (1 + s)) / (1 + s)]).double(),
-                "longer by the share s: s / (1 + s) of what was said is wrong, not s": 100
-                * torch.tensor([short, s]).double(),
-                "for a longer text there is no penalty, only lower precisions": 100
-                * torch.tensor([short, 0.0]).double(),
-                "the mean of four equal precisions is that precision, not its fourth power": 100
-                * torch.tensor([short, 1 - (1 + s) ** -4]).double(),
+                "the exponent is 1 − r/c, the reference above": (
+                    100 * torch.tensor([1 - math.exp(s), long]).double()
+                ),
+                "where c is larger than r the penalty is 1: it never helps": (
+                    100 * torch.tensor([short, 1 - math.exp(s / (1 + s)) / (1 + s)]).double()
+                ),
+                "longer by the share s: s / (1 + s) of what was said is wrong, not s": (
+                    100 * torch.tensor([short, s]).double()
+                ),
+                "for a longer text there is no penalty, only lower precisions": (
+                    100 * torch.tensor([short, 0.0]).double()
+                ),
+                "the mean of four equal precisions is that precision, not its fourth power": (
+                    100 * torch.tensor([short, 1 - (1 + s) ** -4]).double()
+                ),
             },
         )
         if problem and problem.startswith("the numbers differ"):
@@ -531,7 +536,7 @@ def judge_16_6(answer):
     "Four booleans."
     return diagnose(
         answer,
-        torch.tensor([True, False, False, True]),
+        [True, False, False, True],
         {
             "two seeds give two models that are equally good and have "
             "nothing in common, number by number": [True, True, False, True],
@@ -591,19 +596,22 @@ def judge_16_7(answer):
             "the softmax runs over the rows of the batch; it belongs along the last axis": (
                 logits.log_softmax(1).logsumexp(0) - math.log(3)
             ),
-            "the mean is over the models; you divided by the tokens, V": p.sum(0).log()
-            - math.log(6),
+            "the mean is over the models; you divided by the tokens, V": (
+                p.sum(0).log() - math.log(6)
+            ),
             "the mean is over the models; you divided by the rows, B": p.sum(0).log() - math.log(4),
             "a mean of probabilities is divided before the logarithm: minus ln M, not by M": (
                 p.sum(0).log() / 3
             ),
             "ln M is added; a mean divides, so it is subtracted": p.sum(0).log() + math.log(3),
-            "log2 of M was subtracted; the logarithm is the natural one": p.sum(0).log()
-            - math.log2(3),
+            "log2 of M was subtracted; the logarithm is the natural one": (
+                p.sum(0).log() - math.log2(3)
+            ),
             "each token's best model is taken; all of them count": logits.log_softmax(-1).amax(0),
             "only the first model is asked": logits[0].log_softmax(-1),
-            "the mean is over the rows of the batch; the models are axis 0": p.sum(1).log()
-            - math.log(3),
+            "the mean is over the rows of the batch; the models are axis 0": (
+                p.sum(1).log() - math.log(3)
+            ),
             "the mean is over the rows of the batch, and over their number; the models are axis "
             "0": p.mean(1).log(),
             "that is the mean of everything; take it over the models only": p.mean().log(),
@@ -612,8 +620,9 @@ def judge_16_7(answer):
             ),
             "the product of the probabilities was taken": logits.log_softmax(-1).sum(0),
             "logits are no log-probabilities yet, and the largest would count for "
-            "more: `log_softmax` comes before the mean": logits.logsumexp(0)
-            - torch.tensor(3.0).log(),
+            "more: `log_softmax` comes before the mean": (
+                logits.logsumexp(0) - torch.tensor(3.0).log()
+            ),
             "made probabilities only after the mean, a model with large logits counts "
             "for more: `log_softmax` comes before it": logits.logsumexp(0).log_softmax(-1),
         },

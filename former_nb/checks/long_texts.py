@@ -16,7 +16,7 @@ from ..base.exercises import diagnose, exercise
 def judge_long_texts_1(answer):
     return diagnose(
         answer,
-        torch.tensor([15, 40]),
+        [15, 40],
         {
             "without context there would be 8 windows; these overlap by half": [8, 104],
             "there are 15 windows; the last one counts what 14 others have "
@@ -54,10 +54,9 @@ def judge_long_texts_2(answer):
         right,
         {
             "those are bits per character; the text has more bytes than characters": nats / log(2),
-            "the ratio is upside down: a byte is less than a character, so it costs less": nats
-            * m
-            / n
-            / log(2),
+            "the ratio is upside down: a byte is less than a character, so it costs less": (
+                nats * m / n / log(2)
+            ),
             "those are nats; a bit is ln 2 of them": nats * n / m,
             "a bit is ln 2 nats, so divide by ln 2": nats * n / m * log(2),
             "that is what the whole text costs, in bits": nats * n / log(2),

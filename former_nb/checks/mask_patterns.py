@@ -22,7 +22,7 @@ def judge_mask_patterns_1(answer):
         "the layers add up, they do not multiply": 3**6,
         "five steps between six layers? The first layer attends to inputs, so six": 15,
     }
-    return diagnose(answer, torch.tensor(18), mistakes)
+    return diagnose(answer, 18, mistakes)
 
 
 def _odd_windows(back, stride, window):
@@ -138,7 +138,7 @@ def judge_mask_patterns_4(answer):
     "Judge how many weights are above zero under two masks the wrong way round."
     return diagnose(
         answer,
-        torch.tensor(7),
+        7,
         {
             "that is what was meant; in nn.MultiheadAttention True means may not": 12,
             "you turned round one mask of the two; in "
@@ -173,8 +173,9 @@ def judge_mask_patterns_5(answer):
             "your empty rows are still empty": both,
             "you opened the diagonal for every query; only those "
             "with nothing to attend to need it": both | eye,
-            "your empty rows may attend to everything, the future and the padding included": both
-            | empty,
+            "your empty rows may attend to everything, the future and the padding included": (
+                both | empty
+            ),
             "your empty rows may attend to the padding before them; the "
             "exercise allows each itself only": both | empty & causal_mask(4),
             "your mask is the wrong way round; True means may attend": ~right,
@@ -206,7 +207,7 @@ def judge_mask_patterns_6(answer):
         "that is forbidden against allowed; the share is forbidden against all": 2 * low / 3,
         "m and n are swapped": 3 * low / (2 + 3 * low),
     }
-    problem = diagnose(answer(3, 2, 1.5), torch.tensor(2 * low / (3 + 2 * low)), mistakes)
+    problem = diagnose(answer(3, 2, 1.5), 2 * low / (3 + 2 * low), mistakes)
     for args, share in (((0, 4, 1.0), 1.0), ((3, 2, 1e9), 0.0), ((0, 4, 1e9), 1.0)):
         if problem is not None:
             break

@@ -180,35 +180,29 @@ def judge_optimization_3(answer):
                 "that is the slope of the sum: divide by the targets that count": slope(q) * real,
                 "the ignored places have a slope; nothing at them changes the loss": slope(q) / 6,
                 "the ignored places have a slope and count in the divisor": slope(q) / 8,
-                "the ignored places have a slope: their q is zero, but their softmax is not": slope(
-                    q * real
-                )
-                / 6,
+                "the ignored places have a slope: their q is zero, but their softmax is not": (
+                    slope(q * real) / 6
+                ),
                 "the slope of the pad's logit is not 0: it gets no share, so "
                 "all of its probability is too much": right * no_pad,
                 "that is the mean of the rows' means: divide once, "
                 "by all targets that count": slope(q) * real / real.sum(1, keepdim=True) / 2,
                 "the sign is the other way round: softmax minus q": -right,
-                "the softmax runs over time; the vocabulary is the last axis": (z.softmax(1) - q)
-                * real
-                / 6,
+                "the softmax runs over time; the vocabulary is the last axis": (
+                    (z.softmax(1) - q) * real / 6
+                ),
                 "the softmax is missing: logits are not probabilities": (z - q) * real / 6,
                 "that is the slope without smoothing": slope(one_hot) * real / 6,
-                "the pad gets a share: spread over V - 1 tokens, not V": slope(
-                    (1 - e) * one_hot + e / 5
-                )
-                * real
-                / 6,
+                "the pad gets a share: spread over V - 1 tokens, not V": (
+                    slope((1 - e) * one_hot + e / 5) * real / 6
+                ),
                 "the share of the pad is gone: the others share all of "
-                "smoothing, each smoothing / (V - 1)": slope((1 - e) * one_hot + e / 5 * no_pad)
-                * real
-                / 6,
-                "the right token gets a share like the others; it "
-                "is spread over V - 1 tokens": slope(
-                    (1 - e) * one_hot + e / 3 * no_pad * (1 - one_hot)
-                )
-                * real
-                / 6,
+                "smoothing, each smoothing / (V - 1)": (
+                    slope((1 - e) * one_hot + e / 5 * no_pad) * real / 6
+                ),
+                "the right token gets a share like the others; it is spread over V - 1 tokens": (
+                    slope((1 - e) * one_hot + e / 3 * no_pad * (1 - one_hot)) * real / 6
+                ),
                 "you smoothed the slope of the right token only; "
                 "the spread share is missing": slope((1 - e) * one_hot) * real / 6,
             },

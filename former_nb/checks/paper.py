@@ -13,7 +13,7 @@ def _one(answer, right, slips, tolerance=1e-6):
     if isinstance(answer, torch.Tensor) and answer.numel() == 1:
         answer = answer.item()
     if not isinstance(answer, (int, float)):
-        return diagnose(answer, torch.tensor(float(right)))
+        return diagnose(answer, float(right))
     said = diagnose_each([answer], {"": right}, [slips], tolerance)
     return said and said.removeprefix(": ")
 

@@ -27,7 +27,7 @@ def judge_relative_positions_1(answer):
     }
     problem = diagnose(
         answer,
-        torch.tensor([-2, -2, 2, 11]),
+        [-2, -2, 2, 11],
         {k: torch.tensor(v, dtype=torch.double) for k, v in mistakes.items()},
     )
     given = torch.as_tensor(answer).double()
@@ -168,7 +168,7 @@ def judge_relative_positions_4(answer):
         )
     if d:
         return "d: the sinusoid table is a buffer; nothing of it is trained"
-    return diagnose([a, b, c, d], torch.tensor([64, 33, 64, 0]))
+    return diagnose([a, b, c, d], [64, 33, 64, 0])
 
 
 def _table_at(place, d_k, base=10000.0):
