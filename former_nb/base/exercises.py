@@ -7,6 +7,7 @@ mistakes of an exercise, compute what each of them gives, and name the one that 
 
 import copy
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +21,7 @@ __all__ = [
     "exercise",
     "diagnose",
     "diagnose_each",
+    "diagnose_formula",
     "MistakeError",
     "call_answer",
     "clean_message",
@@ -228,6 +230,35 @@ def diagnose(
     if places:
         return places[int((~_close(answer, right)).flatten().int().argmax())]
     return unnamed(_general(answer, right))
+
+
+def diagnose_formula(
+    answer: Callable,  # a function of numbers, or of lists of them
+    names: str,  # of its arguments, such as "n, d"
+    cases: Sequence[tuple],  # arguments on which it is tried
+    right: str,  # a formula of these names and of `math`, such as "2 * n * log(d)"
+    mistakes: dict[str, str],  # the formula of a mistake -> what to say
+    unit: float = 1.0,  # by which all is multiplied, so that small numbers can be told apart
+    **functions,  # that the formulas call
+) -> str | None:  # None if the answer is right, else a sentence
+    "Compare a function with a formula, and with what the likely mistakes make of the formula."
+
+    def of_formula(formula):
+        numbers = []
+        for case in cases:
+            arguments = dict(zip(names.split(", "), case))
+            numbers.append(unit * eval(formula, vars(math) | functions | arguments))
+        return torch.tensor(numbers, dtype=torch.float64)
+
+    expected = of_formula(right)
+    given = []
+    for case in cases:
+        number = as_number(answer(*copy.deepcopy(case)))
+        if number is None or number is ... or isinstance(number, (str, tuple, list)):
+            return diagnose(number, expected[0])
+        given.append(unit * float(number))
+    wrong = {sentence: of_formula(formula) for formula, sentence in mistakes.items()}
+    return diagnose(torch.tensor(given, dtype=torch.float64), expected, wrong)
 
 
 def diagnose_each(

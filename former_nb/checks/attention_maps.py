@@ -1,12 +1,10 @@
 """Judges of the exercises on the page 16_interpretability, and the mistakes that they know."""
 
-import math
-
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, diagnose_formula, exercise
 
 
 @exercise(
@@ -78,25 +76,22 @@ def judge_attention_maps_2(answer):
 )
 def judge_attention_maps_3(answer):
     "A function of a weight and a number."
-    for a, n in ((0.5, 8), (0.9, 3)):
-        rest, log = 1 - a, math.log2
-        right = -a * log(a) - rest * log(rest / n)
-        problem = diagnose(
-            answer(a, n),
-            right,
-            {
-                "those are nats; a bit is the logarithm to base 2": right * math.log(2),
-                "that counts one of the n others": -a * log(a) - rest / n * log(rest / n),
-                "that is the entropy of two keys; the rest is spread over n": (
-                    -a * log(a) - rest * log(rest)
-                ),
-                "the rest alone; the first key counts too": -rest * log(rest / n),
-                "entropy is positive: a logarithm of a weight is not": -right,
-                "all n + 1 keys alike have that": log(n + 1),
-            },
-        )
-        if problem:
-            return problem
+    right = "-a * log2(a) - (1 - a) * log2((1 - a) / n)"
+    return diagnose_formula(
+        answer,
+        "a, n",
+        [(0.5, 8), (0.9, 3)],
+        right,
+        {
+            f"({right}) * log(2)": "those are nats; a bit is the logarithm to base 2",
+            "-a * log2(a) - (1 - a) / n * log2((1 - a) / n)": "that counts one of the n others",
+            "-a * log2(a) - (1 - a) * log2(1 - a)": "that is the entropy of two keys; the rest is "
+            "spread over n",
+            "-(1 - a) * log2((1 - a) / n)": "the rest alone; the first key counts too",
+            f"-({right})": "entropy is positive: a logarithm of a weight is not",
+            "log2(n + 1)": "all n + 1 keys alike have that",
+        },
+    )
 
 
 @exercise(

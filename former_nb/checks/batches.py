@@ -1,11 +1,10 @@
 """Judges of the exercises on the page 07_batches, and the mistakes that they know."""
 
-import math
 import random
 
 import torch
 
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, diagnose_formula, exercise
 from ..data.text import BOS, EOS, IGNORE, PAD, collate
 
 
@@ -279,35 +278,25 @@ def judge_batches_6(answer):
     "A function of a, x and m that returns a number of rows."
     cases = [(0.9, 0.007, 1), (0.75, 0.013, 4), (0.6, 0.03, 7)]
 
-    def values(rows):
-        return torch.tensor([float(rows(*case)) for case in cases])
-
-    return diagnose(
-        values(answer),
-        values(lambda a, x, m: m * math.ceil(a * (1 - a) / x**2)),
+    return diagnose_formula(
+        answer,
+        "a, x, m",
+        cases,
+        "m * ceil(a * (1 - a) / x**2)",
         {
-            "the square root is missing: a(1 - a) / n is the variance of the accuracy": values(
-                lambda a, x, m: m * math.ceil(a * (1 - a) / x)
-            ),
-            "m is missing: rows that are right or wrong together count as one": values(
-                lambda a, x, m: math.ceil(a * (1 - a) / x**2)
-            ),
-            "right but for whole groups: round up the number of groups, then multiply": values(
-                lambda a, x, m: math.ceil(m * a * (1 - a) / x**2)
-            ),
-            "right but for whole rows: round up": values(lambda a, x, m: m * a * (1 - a) / x**2),
-            "rounded down, the standard error is above x": values(
-                lambda a, x, m: m * math.floor(a * (1 - a) / x**2)
-            ),
-            "m counts once: the number of groups times their size": values(
-                lambda a, x, m: m**2 * math.ceil(a * (1 - a) / x**2)
-            ),
-            "that is for an accuracy of one half, the worst case": values(
-                lambda a, x, m: m * math.ceil(0.25 / x**2)
-            ),
-            "that is for an interval of 95 %; x is the standard error itself": values(
-                lambda a, x, m: m * math.ceil(1.96**2 * a * (1 - a) / x**2)
-            ),
-            "the variance is a(1 - a), not a": values(lambda a, x, m: m * math.ceil(a / x**2)),
+            "m * ceil(a * (1 - a) / x)": "the square root is missing: a(1 - a) / n is the "
+            "variance of the accuracy",
+            "ceil(a * (1 - a) / x**2)": "m is missing: rows that are right or wrong together "
+            "count as one",
+            "ceil(m * a * (1 - a) / x**2)": "right but for whole groups: round up the number of "
+            "groups, then multiply",
+            "m * a * (1 - a) / x**2": "right but for whole rows: round up",
+            "m * floor(a * (1 - a) / x**2)": "rounded down, the standard error is above x",
+            "m**2 * ceil(a * (1 - a) / x**2)": "m counts once: the number of groups times their "
+            "size",
+            "m * ceil(0.25 / x**2)": "that is for an accuracy of one half, the worst case",
+            "m * ceil(1.96**2 * a * (1 - a) / x**2)": "that is for an interval of 95 %; x is the "
+            "standard error itself",
+            "m * ceil(a / x**2)": "the variance is a(1 - a), not a",
         },
     )

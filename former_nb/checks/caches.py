@@ -1,6 +1,6 @@
 """Judges of the exercises on the page 11_caches, and the mistakes that they know."""
 
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, diagnose_formula, exercise
 from ..data.text import PAD
 
 
@@ -69,38 +69,30 @@ def judge_caches_1(answer):
     "· n_kv_heads · d_model / n_heads numbers.",
 )
 def judge_caches_2(answer):
-    for budget, B, layers, heads, kv, d, size in (
-        (300_000, 7, 5, 18, 3, 90, 4),
-        (2**24, 16, 12, 12, 12, 768, 2),
-        (9_999, 1, 2, 6, 3, 48, 2),
-    ):
-        right = budget // (2 * B * layers * kv * (d // heads) * size)
-        problem = diagnose(
-            answer(budget, B, layers, heads, kv, d, size),
-            right,
-            {
-                "keys and values: two of each": budget // (B * layers * kv * (d // heads) * size),
-                "only n_kv_heads heads have keys and values; the query heads share them": (
-                    budget // (2 * B * layers * d * size)
-                ),
-                "a head is d_model / n_heads wide": budget // (2 * B * layers * kv * d * size),
-                "you divided by n_heads, but did not count the heads that have keys": (
-                    budget // (2 * B * layers * (d // heads) * size)
-                ),
-                "every layer keeps its own": budget // (2 * B * kv * (d // heads) * size),
-                "this is for one text; B are written at once": (
-                    budget // (2 * layers * kv * (d // heads) * size)
-                ),
-                "the budget is in bytes; a number takes `size` of them": (
-                    budget // (2 * B * layers * kv * (d // heads))
-                ),
-                "half a token has no place: round down to a whole number": (
-                    budget / (2 * B * layers * kv * (d // heads) * size)
-                ),
-                "round down: one more does not fit": (
-                    -(-budget // (2 * B * layers * kv * (d // heads) * size))
-                ),
-            },
-        )
-        if problem:
-            return problem
+    return diagnose_formula(
+        answer,
+        "budget, B, layers, heads, kv, d, size",
+        [
+            (300_000, 7, 5, 18, 3, 90, 4),
+            (2**24, 16, 12, 12, 12, 768, 2),
+            (9_999, 1, 2, 6, 3, 48, 2),
+        ],
+        "budget // (2 * B * layers * kv * (d // heads) * size)",
+        {
+            "budget // (B * layers * kv * (d // heads) * size)": "keys and values: two of each",
+            "budget // (2 * B * layers * d * size)": "only n_kv_heads heads have keys and values; "
+            "the query heads share them",
+            "budget // (2 * B * layers * kv * d * size)": "a head is d_model / n_heads wide",
+            "budget // (2 * B * layers * (d // heads) * size)": "you divided by n_heads, but did "
+            "not count the heads that have keys",
+            "budget // (2 * B * kv * (d // heads) * size)": "every layer keeps its own",
+            "budget // (2 * layers * kv * (d // heads) * size)": "this is for one text; B are "
+            "written at once",
+            "budget // (2 * B * layers * kv * (d // heads))": "the budget is in bytes; a number "
+            "takes `size` of them",
+            "budget / (2 * B * layers * kv * (d // heads) * size)": "half a token has no place: "
+            "round down to a whole number",
+            "-(-budget // (2 * B * layers * kv * (d // heads) * size))": "round down: one more "
+            "does not fit",
+        },
+    )

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..base.exercises import call_answer, diagnose, exercise
+from ..base.exercises import call_answer, diagnose, diagnose_formula, exercise
 
 
 def _row(scores, values, size, mistake=""):
@@ -101,31 +101,26 @@ def judge_flash_2(answer):
 )
 def judge_flash_3(answer):
     "Judge the bytes that a fused kernel moves."
-    cases = [(1000, 64, 128), (96, 8, 32), (50, 16, 64)]
-
-    def values(rule):
-        return torch.tensor([float(rule(T, d, -(-T // size), size)) for T, d, size in cases])
-
-    mistakes = {
-        "keys and values are read again for each block of queries": lambda T, d, n, s: 16 * T * d,
-        "in bytes: a number of float32 takes four": lambda T, d, n, s: 2 * T * d * (1 + n),
-        "queries and outputs both cross, once each": lambda T, d, n, s: 4 * T * d * (1 + 2 * n),
-        "the queries and the outputs cross too": lambda T, d, n, s: 8 * T * d * n,
-        "keys and values both are read": lambda T, d, n, s: 4 * T * d * (2 + n),
-        "a block of queries is read once, not once for each block of keys": (
-            lambda T, d, n, s: 4 * T * d * (1 + 3 * n)
-        ),
-        "each block reads all T keys, not `size` of them": (
-            lambda T, d, n, s: 4 * (2 * T * d + 2 * n * s * d)
-        ),
-        "a query does not read the keys for itself; its whole block shares them": (
-            lambda T, d, n, s: 8 * T * d * (1 + T)
-        ),
-        "the last block may be shorter, but it reads all keys: round T / size up": (
-            lambda T, d, n, s: 8 * T * d * (1 + T // s)
-        ),
-        "blocks are whole: round T / size up": lambda T, d, n, s: 8 * T * d * (1 + T / s),
-    }
-    right = values(lambda T, d, n, s: 8 * T * d * (1 + n))
-    given = torch.tensor([float(answer(*case)) for case in cases])
-    return diagnose(given, right, {words: values(rule) for words, rule in mistakes.items()})
+    return diagnose_formula(
+        answer,
+        "T, d, size",
+        [(1000, 64, 128), (96, 8, 32), (50, 16, 64)],
+        "8 * T * d * (1 + blocks(T, size))",
+        {
+            "16 * T * d": "keys and values are read again for each block of queries",
+            "2 * T * d * (1 + blocks(T, size))": "in bytes: a number of float32 takes four",
+            "4 * T * d * (1 + 2 * blocks(T, size))": "queries and outputs both cross, once each",
+            "8 * T * d * blocks(T, size)": "the queries and the outputs cross too",
+            "4 * T * d * (2 + blocks(T, size))": "keys and values both are read",
+            "4 * T * d * (1 + 3 * blocks(T, size))": "a block of queries is read once, not once "
+            "for each block of keys",
+            "4 * (2 * T * d + 2 * blocks(T, size) * size * d)": "each block reads all T keys, "
+            "not `size` of them",
+            "8 * T * d * (1 + T)": "a query does not read the keys for itself; its whole block "
+            "shares them",
+            "8 * T * d * (1 + T // size)": "the last block may be shorter, but it reads all keys: "
+            "round T / size up",
+            "8 * T * d * (1 + T / size)": "blocks are whole: round T / size up",
+        },
+        blocks=lambda T, size: -(-T // size),
+    )

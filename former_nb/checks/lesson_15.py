@@ -1,12 +1,9 @@
 """Judges of the exercises on the page 15_subwords, and the mistakes that they know."""
 
-import math
 from collections import Counter
 from itertools import pairwise
 
-import torch
-
-from ..base.exercises import diagnose, exercise, unnamed
+from ..base.exercises import diagnose, diagnose_formula, exercise, unnamed
 from ..data.subwords import merge
 
 
@@ -319,68 +316,41 @@ def judge_15_3(answer):
 def judge_15_4(answer):
     "A function of a loss in nats per token, and of two counts, that returns bits per character."
     cases = [(2.0, 310, 1000), (1.3, 1500, 1200)]
-    values = lambda how: torch.tensor([float(how(*case)) for case in cases])
-    return diagnose(
-        values(answer),
-        values(lambda loss, t, c: loss * t / c / math.log(2)),
+    return diagnose_formula(
+        answer,
+        "loss, t, c",
+        cases,
+        "loss * t / c / log(2)",
         {
-            "those are nats; a bit is ln 2 nats": values(lambda loss, t, c: loss * t / c),
-            "a bit is ln 2 nats, so divide by ln 2": values(
-                lambda loss, t, c: loss * t / c * math.log(2)
-            ),
-            "that is per token still": values(lambda loss, t, c: loss / math.log(2)),
-            "you multiplied by characters per token; the loss of one "
-            "token is spread over its characters": values(
-                lambda loss, t, c: loss * c / t / math.log(2)
-            ),
-            "you multiplied by characters per token, and nats are no bits": values(
-                lambda loss, t, c: loss * c / t
-            ),
-            "the loss is a mean over tokens; the whole text has n_tokens times as much": values(
-                lambda loss, t, c: loss / c / math.log(2)
-            ),
-            "the number of characters is no logarithm; ln 2 turns nats into bits": values(
-                lambda loss, t, c: loss * t / math.log2(c)
-            ),
-            "the loss is a logarithm, and a power of it is a perplexity; divide by ln 2": values(
-                lambda loss, t, c: 2**loss * t / c
-            ),
-            "you took the logarithm of a loss, which is a logarithm already": values(
-                lambda loss, t, c: math.log2(loss * t / c)
-            ),
-            "the loss itself came back; it is in nats, and per token": values(
-                lambda loss, t, c: loss
-            ),
-            "the loss is a logarithm already; divide it by ln 2 instead of taking log2": values(
-                lambda loss, t, c: math.log2(loss) * t / c
-            ),
-            "a bit is ln 2 nats, with the natural logarithm; yours is to base 10": values(
-                lambda loss, t, c: loss * t / c / math.log10(2)
-            ),
-            "a bit is ln 2 nats, not 2": values(lambda loss, t, c: loss * t / c / 2),
-            "that is for the whole text, and multiplied by ln 2; divide by both": values(
-                lambda loss, t, c: loss * t * math.log(2)
-            ),
-            "that is the perplexity of a token; the loss itself is spread over characters": values(
-                lambda loss, t, c: math.exp(loss) * t / c
-            ),
-            "bits were asked for, not bytes; there is no 8 in it": values(
-                lambda loss, t, c: loss * t / c / math.log(2) / 8
-            ),
-            "tokens and characters are exchanged, and a bit is ln 2 nats": values(
-                lambda loss, t, c: loss * c / t * math.log(2)
-            ),
-            "those are characters per bit; turn it round": values(
-                lambda loss, t, c: c / (loss * t) * math.log(2)
-            ),
-            "that is 2 to the power of it; bits are the exponent": values(
-                lambda loss, t, c: 2 ** (loss * t / c)
-            ),
-            "that is for the whole text; divide by its characters": values(
-                lambda loss, t, c: loss * t / math.log(2)
-            ),
-            "that is the perplexity per character; its logarithm to base 2 is asked for": values(
-                lambda loss, t, c: math.exp(loss * t / c)
-            ),
+            "loss * t / c": "those are nats; a bit is ln 2 nats",
+            "loss * t / c * log(2)": "a bit is ln 2 nats, so divide by ln 2",
+            "loss / log(2)": "that is per token still",
+            "loss * c / t / log(2)": "you multiplied by characters per token; the loss of one "
+            "token is spread over its characters",
+            "loss * c / t": "you multiplied by characters per token, and nats are no bits",
+            "loss / c / log(2)": "the loss is a mean over tokens; the whole text has n_tokens "
+            "times as much",
+            "loss * t / log2(c)": "the number of characters is no logarithm; ln 2 turns nats into "
+            "bits",
+            "2**loss * t / c": "the loss is a logarithm, and a power of it is a perplexity; "
+            "divide by ln 2",
+            "log2(loss * t / c)": "you took the logarithm of a loss, which is a logarithm already",
+            "loss": "the loss itself came back; it is in nats, and per token",
+            "log2(loss) * t / c": "the loss is a logarithm already; divide it by ln 2 instead of "
+            "taking log2",
+            "loss * t / c / log10(2)": "a bit is ln 2 nats, with the natural logarithm; yours is "
+            "to base 10",
+            "loss * t / c / 2": "a bit is ln 2 nats, not 2",
+            "loss * t * log(2)": "that is for the whole text, and multiplied by ln 2; divide by "
+            "both",
+            "exp(loss) * t / c": "that is the perplexity of a token; the loss itself is spread "
+            "over characters",
+            "loss * t / c / log(2) / 8": "bits were asked for, not bytes; there is no 8 in it",
+            "loss * c / t * log(2)": "tokens and characters are exchanged, and a bit is ln 2 nats",
+            "c / (loss * t) * log(2)": "those are characters per bit; turn it round",
+            "2 ** (loss * t / c)": "that is 2 to the power of it; bits are the exponent",
+            "loss * t / log(2)": "that is for the whole text; divide by its characters",
+            "exp(loss * t / c)": "that is the perplexity per character; its logarithm to base 2 "
+            "is asked for",
         },
     )

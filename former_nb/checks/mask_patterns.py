@@ -5,7 +5,7 @@ import math
 import torch
 
 from ..attention.masks import causal_mask, combine_masks, padding_mask
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, diagnose_formula, exercise
 
 
 @exercise(
@@ -104,24 +104,19 @@ def judge_mask_patterns_3(answer):
     "Judge the number of ones in a sliding window mask."
     cases = [(11, 4), (7, 1), (9, 9)]
 
-    def values(rule):
-        return torch.tensor([float(rule(*case)) for case in cases])
-
-    mistakes = {
-        "the first rows hold fewer than w ones": lambda T, w: w * T,
-        "that is the causal mask; a window holds at most w keys": lambda T, w: T * (T + 1) / 2,
-        "the first w rows are missing": lambda T, w: w * (T - w),
-        "the first w rows hold w(w + 1)/2 ones, because the query itself counts": (
-            lambda T, w: w * (T - w) + w * (w - 1) / 2
-        ),
-        "those are the masked entries; count the ones": (
-            lambda T, w: T * T - w * T + w * (w - 1) / 2
-        ),
-    }
-    problem = diagnose(
-        values(answer),
-        values(lambda T, w: w * T - w * (w - 1) / 2),
-        {words: values(rule) for words, rule in mistakes.items()},
+    problem = diagnose_formula(
+        answer,
+        "T, w",
+        cases,
+        "w * T - w * (w - 1) / 2",
+        {
+            "w * T": "the first rows hold fewer than w ones",
+            "T * (T + 1) / 2": "that is the causal mask; a window holds at most w keys",
+            "w * (T - w)": "the first w rows are missing",
+            "w * (T - w) + w * (w - 1) / 2": "the first w rows hold w(w + 1)/2 ones, because the "
+            "query itself counts",
+            "T * T - w * T + w * (w - 1) / 2": "those are the masked entries; count the ones",
+        },
     )
     if problem is None and answer(5, 8) != 15:
         problem = f"right for w <= T, but T = 5 and w = 8 should give 15, got {answer(5, 8)}"

@@ -1,10 +1,8 @@
 """Judges of the exercises on the page 08_long_runs, and the mistakes that they know."""
 
-import math
-
 import torch
 
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, diagnose_formula, exercise
 
 
 @exercise(
@@ -48,24 +46,21 @@ def judge_speed_1(answer):
     "2 B operations and `size` bytes: where is 2 B / size at least flops / bandwidth?",
 )
 def judge_speed_2(answer):
-    for flops, bandwidth, size in ((990e12, 3.35e12, 2), (1e11, 1.3e10, 4), (7e12, 9e11, 1)):
-        ridge = flops / bandwidth
-        problem = diagnose(
-            answer(flops, bandwidth, size),
-            math.ceil(size * ridge / 2),
-            {
-                "texts are whole: round up": size * ridge / 2,
-                "with one text fewer it still waits for memory: round up": math.floor(
-                    size * ridge / 2
-                ),
-                "a multiplication and an addition are two operations": math.ceil(size * ridge),
-                "a weight has `size` bytes": math.ceil(ridge / 2),
-                "that is the ridge, in operations per byte": math.ceil(ridge),
-                "more bytes for each weight need a larger batch": math.ceil(ridge / 2 / size),
-            },
-        )
-        if problem:
-            return problem
+    return diagnose_formula(
+        answer,
+        "flops, bandwidth, size",
+        [(990e12, 3.35e12, 2), (1e11, 1.3e10, 4), (7e12, 9e11, 1)],
+        "ceil(size * flops / bandwidth / 2)",
+        {
+            "size * flops / bandwidth / 2": "texts are whole: round up",
+            "floor(size * flops / bandwidth / 2)": "with one text fewer it still waits for memory: "
+            "round up",
+            "ceil(size * flops / bandwidth)": "a multiplication and an addition are two operations",
+            "ceil(flops / bandwidth / 2)": "a weight has `size` bytes",
+            "ceil(flops / bandwidth)": "that is the ridge, in operations per byte",
+            "ceil(flops / bandwidth / 2 / size)": "more bytes for each weight need a larger batch",
+        },
+    )
 
 
 @exercise(
