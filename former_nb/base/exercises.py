@@ -7,6 +7,7 @@ mistakes of an exercise, compute what each of them gives, and name the one that 
 
 import copy
 import functools
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ __all__ = [
     "diagnose",
     "diagnose_each",
     "diagnose_formula",
+    "edited",
     "MistakeError",
     "call_answer",
     "clean_message",
@@ -230,6 +232,25 @@ def diagnose(
     if places:
         return places[int((~_close(answer, right)).flatten().int().argmax())]
     return unnamed(_general(answer, right))
+
+
+def edited(
+    right: Callable,  # a right answer, a function of a file
+    mistakes: dict[str, str],  # "old -> new", more of them behind "; ": what to say
+) -> dict[str, Callable]:  # sentence -> the function that makes this mistake
+    "Wrong answers that are edits of a right one, so that nothing else is written a second time."
+    functions = {}
+    for edits, sentence in mistakes.items():
+        source = inspect.getsource(right)
+        for edit in edits.split("; "):
+            old, _, new = edit.partition(" -> ")
+            if source.count(old) != 1:
+                raise ValueError(f"{right.__name__}: expected {old!r} once, to say {sentence!r}")
+            source = source.replace(old, new)
+        names = dict(right.__globals__)
+        exec(source, names)
+        functions[sentence] = names[right.__name__]
+    return functions
 
 
 def diagnose_formula(

@@ -2,39 +2,47 @@
 
 import torch
 
-from ..base.exercises import call_answer, diagnose, diagnose_formula, exercise
+from ..base.exercises import call_answer, diagnose, diagnose_formula, edited, exercise
 
 
-def _row(scores, values, size, mistake=""):
-    "The softmax of one row by blocks, with one mistake made on purpose."
-    largest, total, y = scores.new_tensor(float("-inf")), 0.0, 0.0
+def by_blocks(scores, values, size):
+    "The softmax of one row, block by block."
+    largest = scores.new_tensor(float("-inf"))
+    total = 0.0
+    y = 0.0
     for s, v in zip(scores.split(size), values.split(size)):
-        new = s.max() if mistake == "of the block" else torch.maximum(largest, s.max())
-        factor, powers = (largest - new).exp(), (s - new).exp()
-        if mistake == "upside down":
-            factor = (new - largest).exp() if total else factor
-        kept = 1.0 if mistake in ("sum", "both", "of the block") else factor
-        total = kept * total + powers.sum()
-        part = powers @ v / (total if mistake == "divided" else 1)
-        y = (1.0 if mistake in ("values", "both", "of the block") else factor) * y + part
+        new = torch.maximum(largest, s.max())
+        factor = (largest - new).exp()
+        powers = (s - new).exp()
+        total = factor * total + powers.sum()
+        y = factor * y + powers @ v
         largest = new
-    return y if mistake in ("divided", "undivided") else y / total
+    return y / total
 
 
-ROW_MISTAKES = {
-    "the old sum is not rescaled: it was counted from the old maximum": "sum",
-    "the old values are not rescaled: they were weighted from the old maximum": "values",
-    "neither the old sum nor the old values are rescaled when the maximum moves": "both",
-    "you took the maximum of the block only; compare it with the one so far": "of the block",
-    "your factor is upside down: it is e^(old maximum - new maximum), at most 1": "upside down",
-    "you divided in each block; divide once, after the last": "divided",
-    "the division by the sum is missing": "undivided",
-}
+ROW_MISTAKES = edited(
+    by_blocks,
+    {
+        "factor * total -> total": "the old sum is not rescaled: it was counted from the old "
+        "maximum",
+        "factor * y -> y": "the old values are not rescaled: they were weighted from the old "
+        "maximum",
+        "factor * total -> total; factor * y -> y": "neither the old sum nor the old values are "
+        "rescaled when the maximum moves",
+        "torch.maximum(largest, s.max()) -> s.max(); factor * total -> total; factor * y -> y": ""
+        "you took the maximum of the block only; compare it with the one so far",
+        "(largest - new).exp() -> (new - largest).exp() if total else 0.0": "your factor is "
+        "upside down: it is e^(old maximum - new maximum), at most 1",
+        "powers @ v -> powers @ v / total; y / total -> y": "you divided in each block; divide "
+        "once, after the last",
+        "y / total -> y": "the division by the sum is missing",
+    },
+)
 
 
 def _separate(scores, values, size):
     "The mean of what each block gives by itself."
-    parts = [_row(s, v, len(s)) for s, v in zip(scores.split(size), values.split(size))]
+    parts = [by_blocks(s, v, len(s)) for s, v in zip(scores.split(size), values.split(size))]
     return torch.stack(parts).mean(dim=0)
 
 
@@ -55,11 +63,13 @@ def judge_flash_1(answer):
     ):
         scores = torch.tensor(scores)
         right = scores.softmax(dim=0) @ values
-        wrong = {words: _row(scores, values, 2, how) for words, how in ROW_MISTAKES.items()}
+        wrong = {said: mistake(scores, values, 2) for said, mistake in ROW_MISTAKES.items()}
         wrong["each block got a softmax of its own, and their mean is not the whole"] = _separate(
             scores, values, 2
         )
-        wrong["the last block is shorter, and you left it out"] = _row(scores[:6], values[:6], 2)
+        wrong["the last block is shorter, and you left it out"] = by_blocks(
+            scores[:6], values[:6], 2
+        )
         got = call_answer(answer, scores, values, 2)
         if scores[0] > 50 and isinstance(got, torch.Tensor) and not got.isfinite().all():
             return "right for small scores, but e^100 overflows: subtract the largest so far"

@@ -3,7 +3,7 @@
 from collections import Counter
 from itertools import pairwise
 
-from ..base.exercises import diagnose, diagnose_formula, exercise, unnamed
+from ..base.exercises import diagnose, diagnose_formula, edited, exercise, unnamed
 from ..data.subwords import merge
 
 
@@ -110,62 +110,48 @@ _MERGED_WRONGLY = {  # what is said, and what comes of a row and a pair, whereve
 }
 
 
-_BPE_MISTAKES = {
-    "once": "the pairs were counted once; count again after each merge, with the new piece",
-    "alone": "pairs that occur once were merged, too; stop where no pair occurs twice",
-    "rarest": "that merges the rarest pair; take the one that occurs most",
-    "across": "a pair joins the end of a word and the beginning of the next; count word by word",
-    "presence": "a word that has a pair twice counts twice",
-    "distinct": "each word was counted once; a word that is there three times counts three times",
-    "rows": "those are the words, cut into pieces; return the merges",
-    "again": "the same pair comes again; the rows have to be merged before you count again",
-    "first": "that is one merge; repeat it, up to `n_merges` times",
-    "more": "that is one merge too many; `n_merges` is the most that you may make",
-    "reversed": "the merges are in reverse; the first one that you made comes first",
-    "joined": "those are pieces; each merge is a pair, a tuple of its two pieces",
-}
+_PIECES = "those are pieces; each merge is a pair, a tuple of its two pieces"
 
 
-def bpe_with_mistake(
-    words: list[str],
-    n_merges: int,  # at most
-    mistake: str = "",  # a key of `_BPE_MISTAKES`; none if left out
-) -> list:  # pairs, in the order merged
-    "Byte pair encoding of letters, with one mistake made on purpose."
-    if mistake == "across":
-        words = ["".join(words)]
-    if mistake == "distinct":
-        words = list(dict.fromkeys(words))
-    if mistake == "first":
-        n_merges = min(n_merges, 1)
-    if mistake == "more":
-        n_merges = n_merges + 1
+def find_merges(words, n_merges):
+    "Byte pair encoding of letters: pairs, in the order merged."
     rows = [list(word) for word in words]
     merges = []
-    pairs = Counter()
     while len(merges) < n_merges:
-        if mistake != "once" or not merges:
-            pairs = Counter()
-            for row in rows:
-                neighbours = list(pairwise(row))
-                pairs.update(set(neighbours) if mistake == "presence" else neighbours)
-        frequent = {pair: n for pair, n in pairs.items() if n > 1 or mistake == "alone"}
+        pairs = Counter(pair for row in rows for pair in pairwise(row))
+        frequent = {pair: n for pair, n in pairs.items() if n > 1}
         if not frequent:
             break
-        order = min if mistake == "rarest" else max
-        pair = order(frequent, key=frequent.get)
-        merges.append(pair)
-        if mistake == "once":
-            del pairs[pair]
-        if mistake != "again":
-            rows = [merge(row, pair) for row in rows]
-    if mistake == "reversed":
-        return merges[::-1]
-    if mistake == "rows":
-        return rows
-    if mistake == "joined":
-        return ["".join(pair) for pair in merges]
+        best = max(frequent, key=frequent.get)
+        merges.append(best)
+        rows = [merge(row, best) for row in rows]
     return merges
+
+
+_BPE_MISTAKES = edited(
+    find_merges,
+    {
+        "pairs = Counter( -> pairs = pairs if merges else Counter(; "
+        "merges.append(best) -> merges.append(best)\n        del pairs[best]": "the pairs were "
+        "counted once; count again after each merge, with the new piece",
+        " if n > 1 -> ": "pairs that occur once were merged, too; stop where no pair occurs twice",
+        "max( -> min(": "that merges the rarest pair; take the one that occurs most",
+        "in words -> in [''.join(words)]": "a pair joins the end of a word and the beginning of "
+        "the next; count word by word",
+        "pairwise(row) -> set(pairwise(row))": "a word that has a pair twice counts twice",
+        "in words -> in dict.fromkeys(words)": "each word was counted once; a word that is there "
+        "three times counts three times",
+        "return merges -> return rows": "those are the words, cut into pieces; return the merges",
+        "rows = [merge(row, best) for row in rows] -> continue": "the same pair comes again; the "
+        "rows have to be merged before you count again",
+        "< n_merges -> < min(n_merges, 1)": "that is one merge; repeat it, up to `n_merges` times",
+        "< n_merges -> < n_merges + 1": "that is one merge too many; `n_merges` is the most that "
+        "you may make",
+        "return merges -> return merges[::-1]": "the merges are in reverse; the first one that "
+        "you made comes first",
+        "return merges -> return [''.join(pair) for pair in merges]": _PIECES,
+    },
+)
 
 
 def _is_bpe(words, n_merges, merges):
@@ -216,10 +202,11 @@ def judge_15_2(
         if not isinstance(given, list):
             return f"expected a list of pairs, got {type(given).__name__}"
         pairs = [tuple(pair) if isinstance(pair, list) else pair for pair in given]
-        for mistake, sentence in _BPE_MISTAKES.items():
-            wrong = bpe_with_mistake(words, n_merges, mistake)
-            if wrong in (given, pairs) and pairs != bpe_with_mistake(words, n_merges):
-                if mistake in ("joined", "rows") or not _is_bpe(words, n_merges, pairs):
+        right = find_merges(words, n_merges)
+        for sentence, mistake in _BPE_MISTAKES.items():
+            if mistake(words, n_merges) in (given, pairs) and pairs != right:
+                are_pairs = all(isinstance(pair, tuple) for pair in pairs)
+                if not are_pairs or not _is_bpe(words, n_merges, pairs):
                     return sentence
         if any(
             isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], tuple)
@@ -229,11 +216,10 @@ def judge_15_2(
         if any(isinstance(pair, tuple) and " " in "".join(pair) for pair in pairs):
             return "a space was counted as a letter; count word by word, without joining them"
         if pairs and all(isinstance(pair, str) for pair in pairs):
-            return "those are pieces; each merge is a pair, a tuple of its two pieces"
+            return _PIECES
         if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
             return "expected pairs, tuples of two strings"
         if not _is_bpe(words, n_merges, pairs):
-            right = bpe_with_mistake(words, n_merges)
             if len(pairs) > n_merges and _is_bpe(words, len(pairs), pairs):
                 return "`n_merges` is the most that you may make; yours goes on"
             if pairs == right[:-1] or (

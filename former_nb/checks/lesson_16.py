@@ -6,98 +6,67 @@ from collections import Counter
 import numpy as np
 import torch
 
-from ..base.exercises import diagnose, diagnose_each, exercise, explain_error, unnamed
+from ..base.exercises import diagnose, diagnose_each, edited, exercise, explain_error, unnamed
 from ..inspection.translation import count_runs
 
-_RUN_MISTAKES = {
-    "unclipped": "nothing was clipped; a run counts at most as often as the reference has it",
-    "once": "each run was counted once; a run that both texts have twice counts twice",
-    "sets": "a set holds each run once; count how often each is there, with a `Counter`",
-    "tails": "the last runs are shorter than `n`; a run begins at word T − n at the latest",
-    "order": "the runs were cut into sets of words; the order of the words in a run counts, too",
-    "words": "those are single words; a run has `n` of them, one after another",
-    "up to": "all lengths up to `n` were added; asked for are the runs of exactly `n` words",
-    "reference": "the second number is about the reference; how many runs has the translation?",
-    "length": "the second number is that of the words; T words have T − n + 1 runs",
-    "short": "the last run is missing; T words have T − n + 1 runs",
-    "other": "the reference's runs were counted; a run counts at most as often as the translation "
-    "has it, too",
-    "apart": "runs overlap: each begins one word after the one before",
-    "both apart": "runs overlap: each begins one word after the one before, in both texts",
-    "places": "two runs at the same place were compared; a run may stand anywhere in the reference",
-    "squared": "a run that comes twice is there twice in yours, and counted twice each time",
-    "either": "the second number counts the translation's runs alone, not those of both",
-    "letters": "those are runs of letters; count words",
-    "turned": "the two numbers are exchanged; the shared runs come first",
-    "share": "that is a share; return both numbers, and divide once all sentences are added",
-}
+
+def count_shared(hypothesis, reference, n):
+    "The shared runs of n words, and all runs of the hypothesis."
+
+    def cut(text, step=1):
+        starts = range(0, len(text) - n + 1, step)
+        return Counter(tuple(text[i : i + n]) for i in starts)
+
+    runs = cut(hypothesis)
+    right = cut(reference)
+    shared = sum(min(count, right[run]) for run, count in runs.items())
+    return shared, sum(runs.values())
 
 
-def shared_with_mistake(
-    hypothesis: list[str],
-    reference: list[str],
-    n: int,  # words in a run
-    mistake: str = "",  # a key of `_RUN_MISTAKES`; none if left out
-):  # the shared runs and all runs of the hypothesis
-    "Shared runs of words, with one mistake made on purpose."
-    length = 1 if mistake == "words" else n
-    runs, right = count_runs(hypothesis, length), count_runs(reference, length)
-    if mistake == "short":
-        runs, right = count_runs(hypothesis[:-1], n), count_runs(reference[:-1], n)
-    shared = (runs & right).total()
-    total = runs.total()
-    if mistake == "unclipped":
-        shared = sum(count for run, count in runs.items() if run in right)
-    if mistake == "once":
-        shared = len(set(runs) & set(right))
-    if mistake == "sets":
-        shared, total = len(set(runs) & set(right)), len(set(runs))
-    if mistake == "tails":
-        runs, right = (
-            Counter(tuple(text[i : i + n]) for i in range(len(text)))
-            for text in (hypothesis, reference)
-        )
-        shared, total = (runs & right).total(), runs.total()
-    if mistake == "order":
-        runs = [frozenset(run) for run in runs.elements()]
-        right = [frozenset(run) for run in right.elements()]
-        shared = sum(min(runs.count(run), right.count(run)) for run in set(runs))
-    if mistake == "other":
-        shared = sum(count for run, count in right.items() if run in runs)
-    if mistake == "apart":
-        starts = range(0, len(hypothesis) - n + 1, n)
-        runs = Counter(tuple(hypothesis[i : i + n]) for i in starts)
-        shared, total = (runs & right).total(), runs.total()
-    if mistake == "both apart":
-        runs, right = (
-            Counter(tuple(text[i : i + n]) for i in range(0, len(text) - n + 1, n))
-            for text in (hypothesis, reference)
-        )
-        shared, total = (runs & right).total(), runs.total()
-    if mistake == "places":
-        cut = lambda text: [text[i : i + n] for i in range(len(text) - n + 1)]
-        shared = sum(a == b for a, b in zip(cut(hypothesis), cut(reference)))
-    if mistake == "squared":
-        shared = sum(min(count, right[run]) * count for run, count in runs.items())
-    if mistake == "either":
-        total = (runs | right).total()
-    if mistake == "letters":
-        runs, right = (count_runs(list(" ".join(t)), n) for t in (hypothesis, reference))
-        shared, total = (runs & right).total(), runs.total()
-    if mistake == "reference":
-        total = right.total()
-    if mistake == "length":
-        total = len(hypothesis)
-    if mistake == "up to":
-        for k in range(1, n):
-            runs_k = count_runs(hypothesis, k)
-            shared += (runs_k & count_runs(reference, k)).total()
-            total += runs_k.total()
-    if mistake == "turned":
-        return total, shared
-    if mistake == "share":
-        return shared / total if total else 0.0
-    return shared, total
+_RUN_MISTAKES = edited(
+    count_shared,
+    {
+        "min(count, right[run]) -> count * (run in right)": "nothing was clipped; a run counts at "
+        "most as often as the reference has it",
+        "min(count, right[run]) -> (run in right)": "each run was counted once; a run that both "
+        "texts have twice counts twice",
+        "min(count, right[run]) -> (run in right); sum(runs.values()) -> len(runs)": "a set holds "
+        "each run once; count how often each is there, with a `Counter`",
+        "len(text) - n + 1 -> len(text)": "the last runs are shorter than `n`; a run begins at "
+        "word T − n at the latest",
+        "tuple( -> frozenset(": "the runs were cut into sets of words; the order of the words in "
+        "a run counts, too",
+        "len(text) - n + 1 -> len(text); i + n -> i + 1": "those are single words; a run has `n` "
+        "of them, one after another",
+        "for i in starts -> for n in range(1, n + 1) for i in range(len(text) - n + 1)": "all "
+        "lengths up to `n` were added; asked for are the runs of exactly `n` words",
+        "sum(runs.values()) -> sum(right.values())": "the second number is about the reference; "
+        "how many runs has the translation?",
+        "sum(runs.values()) -> len(hypothesis)": "the second number is that of the words; T words "
+        "have T − n + 1 runs",
+        "len(text) - n + 1 -> len(text) - n": "the last run is missing; T words have T − n + 1 "
+        "runs",
+        "min(count, right[run]) -> count; runs.items() -> right.items() if run in runs": "the "
+        "reference's runs were counted; a run counts at most as often as the translation has it, "
+        "too",
+        "cut(hypothesis) -> cut(hypothesis, n)": "runs overlap: each begins one word after the one "
+        "before",
+        "step=1 -> step=n": "runs overlap: each begins one word after the one before, in both "
+        "texts",
+        "tuple(text[i : i + n]) -> (i, *text[i : i + n])": "two runs at the same place were "
+        "compared; a run may stand anywhere in the reference",
+        "min(count, right[run]) -> min(count, right[run]) * count": "a run that comes twice is "
+        "there twice in yours, and counted twice each time",
+        "sum(runs.values()) -> sum((runs | right).values())": "the second number counts the "
+        "translation's runs alone, not those of both",
+        "starts = -> text = ' '.join(text)\n        starts =": "those are runs of "
+        "letters; count words",
+        "return shared, sum(runs.values()) -> return sum(runs.values()), shared": "the two "
+        "numbers are exchanged; the shared runs come first",
+        "return shared, sum(runs.values()) -> return shared / max(1, sum(runs.values()))": "that "
+        "is a share; return both numbers, and divide once all sentences are added",
+    },
+)
 
 
 @exercise(
@@ -133,19 +102,17 @@ def judge_16_1(
             )
         if given is None or given is ...:
             return "your function returned nothing; end it with `return` and two numbers"
-        right = shared_with_mistake(*case)
+        right = count_shared(*case)
         if isinstance(given, (tuple, list)) and any(isinstance(part, dict) for part in given):
             return "those are the counts of each run; `.total()` adds them up"
         if right == (0, 0) and np.shape(given) == (2,) and min(given) < 0:
             return "a text shorter than `n` has no runs, and not a negative number of them"
         if np.shape(given) == () and given == right[0]:
             return "that is the first number, the shared runs; return how many there are, too"
-        for name, sentence in _RUN_MISTAKES.items():
-            wrong = shared_with_mistake(*case, name)
+        for sentence, mistake in _RUN_MISTAKES.items():
+            wrong = mistake(*case)
             if np.shape(given) == np.shape(wrong) and np.allclose(given, wrong):
-                both = [
-                    np.array_equal(answer(*c), shared_with_mistake(*c, name)) for c in cases[:2]
-                ]
+                both = [np.array_equal(answer(*c), mistake(*c)) for c in cases[:2]]
                 if wrong != right and all(both):  # and not by chance
                     return sentence
         if np.shape(given) != (2,):
