@@ -279,7 +279,14 @@ def diagnose_formula(
             return diagnose(number, expected[0])
         given.append(unit * float(number))
     wrong = {sentence: of_formula(formula) for formula, sentence in mistakes.items()}
-    return diagnose(torch.tensor(given, dtype=torch.float64), expected, wrong)
+    found = torch.tensor(given, dtype=torch.float64)
+    problem = diagnose(found, expected, wrong)
+    if problem is None or not problem.startswith("the numbers differ"):
+        return problem
+    first = int((~_close(found, expected)).int().argmax())
+    pairs = zip(names.split(", "), cases[first])
+    case = ", ".join(f"{name} = {x if isinstance(x, list) else f'{x:g}'}" for name, x in pairs)
+    return f"for {case}: {diagnose(found[first] / unit, expected[first] / unit)}"
 
 
 def diagnose_each(
