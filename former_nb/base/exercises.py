@@ -285,8 +285,8 @@ def diagnose_formula(
         return problem
     first = int((~_close(found, expected)).int().argmax())
     pairs = zip(names.split(", "), cases[first])
-    case = ", ".join(f"{name} = {x if isinstance(x, list) else f'{x:g}'}" for name, x in pairs)
-    return f"for {case}: {diagnose(found[first] / unit, expected[first] / unit)}"
+    where = ", ".join(f"{name} = {x if isinstance(x, list) else f'{x:g}'}" for name, x in pairs)
+    return f"for {where}: {diagnose(found[first] / unit, expected[first] / unit)}"
 
 
 def diagnose_each(
