@@ -45,7 +45,7 @@ def sentences(number):
     said, tables = [], []
 
     def spy(answer, right, mistakes=None, places=None):
-        tables.append({"": right} | (mistakes or {}))
+        tables.append({"": torch.as_tensor(right)} | (mistakes or {}))
         return diagnose(answer, right, mistakes, places)
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):

@@ -7,6 +7,8 @@ mistakes of an exercise, compute what each of them gives, and name the one that 
 
 import copy
 import functools
+import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +22,8 @@ __all__ = [
     "exercise",
     "diagnose",
     "diagnose_each",
+    "diagnose_formula",
+    "edited",
     "MistakeError",
     "call_answer",
     "clean_message",
@@ -192,14 +196,15 @@ def _float_ids(answer, right):
 
 def diagnose(
     answer,  # what the reader's code gave
-    right: torch.Tensor,  # what it should give
-    mistakes: dict[str, torch.Tensor] | None = None,  # sentence -> what that mistake gives
+    right,  # what it should give: a tensor, a number or a list of numbers
+    mistakes: dict | None = None,  # sentence -> what that mistake gives, in such a form, too
     places: Sequence[str] | None = None,  # for each number, what to say if it is the first wrong
 ) -> str | None:  # None if the answer is right, else a sentence
     """Compare an answer with the right one and with what the likely mistakes would give.
 
     Without a match it tries what goes wrong everywhere, such as a factor, a sign or an order.
     """
+    right = torch.as_tensor(right).detach().cpu()
     if len(COMPARED) < KEPT:
         COMPARED.append((answer, right))
     if answer is None:
@@ -217,7 +222,6 @@ def diagnose(
             if isinstance(part, str):
                 return f"expected numbers, got the text {part!r}; write it without quotes"
         return f"expected a tensor or a number, got {type(answer).__name__}"
-    right = right.detach().cpu()
     if _same(answer, right):
         return _float_ids(answer, right) if given_tensor else None
     for sentence, wrong in (mistakes or {}).items():
@@ -228,6 +232,61 @@ def diagnose(
     if places:
         return places[int((~_close(answer, right)).flatten().int().argmax())]
     return unnamed(_general(answer, right))
+
+
+def edited(
+    right: Callable,  # a right answer, a function of a file
+    mistakes: dict[str, str],  # "old -> new", more of them behind "; ": what to say
+) -> dict[str, Callable]:  # sentence -> the function that makes this mistake
+    "Wrong answers that are edits of a right one, so that nothing else is written a second time."
+    functions = {}
+    for edits, sentence in mistakes.items():
+        source = inspect.getsource(right)
+        for edit in edits.split("; "):
+            old, _, new = edit.partition(" -> ")
+            if source.count(old) != 1:
+                raise ValueError(f"{right.__name__}: expected {old!r} once, to say {sentence!r}")
+            source = source.replace(old, new)
+        names = dict(right.__globals__)
+        exec(source, names)
+        functions[sentence] = names[right.__name__]
+    return functions
+
+
+def diagnose_formula(
+    answer: Callable,  # a function of numbers, or of lists of them
+    names: str,  # of its arguments, such as "n, d"
+    cases: Sequence[tuple],  # arguments on which it is tried
+    right: str,  # a formula of these names and of `math`, such as "2 * n * log(d)"
+    mistakes: dict[str, str],  # the formula of a mistake -> what to say
+    unit: float = 1.0,  # by which all is multiplied, so that small numbers can be told apart
+    **functions,  # that the formulas call
+) -> str | None:  # None if the answer is right, else a sentence
+    "Compare a function with a formula, and with what the likely mistakes make of the formula."
+
+    def of_formula(formula):
+        numbers = []
+        for case in cases:
+            arguments = dict(zip(names.split(", "), case))
+            numbers.append(unit * eval(formula, vars(math) | functions | arguments))
+        return torch.tensor(numbers, dtype=torch.float64)
+
+    expected = of_formula(right)
+    given = []
+    for case in cases:
+        number = as_number(answer(*copy.deepcopy(case)))
+        if number is None or number is ... or isinstance(number, (str, tuple, list)):
+            return diagnose(number, expected[0])
+        given.append(unit * float(number))
+    wrong = {sentence: of_formula(formula) for formula, sentence in mistakes.items()}
+    found = torch.tensor(given, dtype=torch.float64)
+    problem = diagnose(found, expected, wrong)
+    if problem is None or not problem.startswith("the numbers differ"):
+        return problem
+    first = int((~_close(found, expected)).int().argmax())
+    pairs = zip(names.split(", "), cases[first])
+    where = ", ".join(f"{name} = {x if isinstance(x, list) else f'{x:g}'}" for name, x in pairs)
+    return f"for {where}: {diagnose(found[first] / unit, expected[first] / unit)}"
 
 
 def diagnose_each(

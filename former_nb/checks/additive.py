@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import call_answer, diagnose, diagnose_each, exercise
 
-__all__ = [
-    "judge_additive_1",
-    "judge_additive_2",
-    "judge_additive_3",
-]
-
 
 @exercise(
     "additive.1",
@@ -22,11 +16,7 @@ def judge_additive_1(answer):
     B, h, T, S, d = 32, 8, 128, 96, 64
     return diagnose_each(
         answer,
-        {
-            "tanh": B * h * T * S * d,
-            "weights": B * h * T * S,
-            "parameters": h * (2 * d * d + d),
-        },
+        {"tanh": B * h * T * S * d, "weights": B * h * T * S, "parameters": h * (2 * d * d + d)},
         (
             {
                 B * h * T * S: "that is a number for each pair; each pair has 64 hidden units",
@@ -77,8 +67,9 @@ def judge_additive_2(answer):
             "the tanh in 1 - tanh² is not squared": w_q @ ((1 - t) * u),
             "W_q is missing; that is the derivative with respect to the hidden units": slope * u,
             "the key is missing in the hidden units": w_q @ ((1 - torch.tanh(q @ w_q) ** 2) * u),
-            "you took 1 - a² of the sum itself, without the tanh": w_q
-            @ ((1 - (q @ w_q + k @ w_k) ** 2) * u),
+            "you took 1 - a² of the sum itself, without the tanh": (
+                w_q @ ((1 - (q @ w_q + k @ w_k) ** 2) * u)
+            ),
         },
     )
 

@@ -1,21 +1,10 @@
 """Judges of the exercises on the page 16_interpretability, and the mistakes that they know."""
 
-import math
-
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from ..base.exercises import diagnose, exercise
-
-__all__ = [
-    "judge_attention_maps_1",
-    "judge_attention_maps_2",
-    "judge_attention_maps_3",
-    "judge_attention_maps_4",
-    "judge_attention_maps_5",
-    "judge_attention_maps_6",
-]
+from ..base.exercises import diagnose, diagnose_formula, exercise
 
 
 @exercise(
@@ -29,7 +18,7 @@ def judge_attention_maps_1(answer):
     "Five booleans."
     return diagnose(
         answer,
-        torch.tensor([True, True, False, False, True]),
+        [True, True, False, False, True],
         places=(
             "(a): whatever the head gives is multiplied by zeros",
             "(b): a mean of zero values is zero",
@@ -58,22 +47,19 @@ def judge_attention_maps_2(answer):
     for whole, one, other, both in ((0.5, 0.75, 0.6, 2.0), (1.0, 1.2, 1.7, 1.4)):
         sets = ((), (a,), (b,), (a, b))
         loss = _losses({frozenset(s): x for s, x in zip(sets, (whole, one, other, both))})
-        number = lambda value: torch.tensor(value, dtype=torch.float64)
         problem = diagnose(
-            torch.as_tensor(answer(loss, a, b), dtype=torch.float64),
-            number(both - one - other + whole),
+            answer(loss, a, b),
+            both - one - other + whole,
             {
-                "those are losses, not effects: `loss([])` is still in them": number(
-                    both - one - other
-                ),
-                "that is the effect of both together": number(both - whole),
-                "the effects are taken from `loss([])`, so the sign is turned round": number(
+                "those are losses, not effects: `loss([])` is still in them": both - one - other,
+                "that is the effect of both together": both - whole,
+                "the effects are taken from `loss([])`, so the sign is turned round": (
                     one + other - both - whole
                 ),
-                "each effect takes away `loss([])` once, so it is added once, not taken": number(
+                "each effect takes away `loss([])` once, so it is added once, not taken": (
                     both - one - other - whole
                 ),
-                "both effects are taken from the loss, not from the effect of both": number(
+                "both effects are taken from the loss, not from the effect of both": (
                     both - one - other + 2 * whole
                 ),
             },
@@ -90,26 +76,22 @@ def judge_attention_maps_2(answer):
 )
 def judge_attention_maps_3(answer):
     "A function of a weight and a number."
-    for a, n in ((0.5, 8), (0.9, 3)):
-        rest, log = 1 - a, math.log2
-        number = lambda value: torch.tensor(value, dtype=torch.float64)
-        right = -a * log(a) - rest * log(rest / n)
-        problem = diagnose(
-            torch.as_tensor(answer(a, n), dtype=torch.float64),
-            number(right),
-            {
-                "those are nats; a bit is the logarithm to base 2": number(right * math.log(2)),
-                "that counts one of the n others": number(-a * log(a) - rest / n * log(rest / n)),
-                "that is the entropy of two keys; the rest is spread over n": number(
-                    -a * log(a) - rest * log(rest)
-                ),
-                "the rest alone; the first key counts too": number(-rest * log(rest / n)),
-                "entropy is positive: a logarithm of a weight is not": number(-right),
-                "all n + 1 keys alike have that": number(log(n + 1)),
-            },
-        )
-        if problem:
-            return problem
+    right = "-a * log2(a) - (1 - a) * log2((1 - a) / n)"
+    return diagnose_formula(
+        answer,
+        "a, n",
+        [(0.5, 8), (0.9, 3)],
+        right,
+        {
+            f"({right}) * log(2)": "those are nats; a bit is the logarithm to base 2",
+            "-a * log2(a) - (1 - a) / n * log2((1 - a) / n)": "that counts one of the n others",
+            "-a * log2(a) - (1 - a) * log2(1 - a)": "that is the entropy of two keys; the rest is "
+            "spread over n",
+            "-(1 - a) * log2((1 - a) / n)": "the rest alone; the first key counts too",
+            f"-({right})": "entropy is positive: a logarithm of a weight is not",
+            "log2(n + 1)": "all n + 1 keys alike have that",
+        },
+    )
 
 
 @exercise(
@@ -124,7 +106,7 @@ def judge_attention_maps_4(answer):
     "Five booleans."
     return diagnose(
         answer,
-        torch.tensor([False, False, True, False, True]),
+        [False, False, True, False, True],
         places=(
             "(a): the encoder reads the source and nothing else",
             "(b): the decoder's own attention is causal, so earlier "
@@ -220,38 +202,50 @@ def judge_attention_maps_6(answer):
     for S, T in ((5, 8), (12, 3)):
         K, H = (sum(1 / i for i in range(1, n + 1)) for n in (S, T))
         same, before = 1 / S, (S - 1) / S**2
-        tensor = lambda *numbers: torch.tensor(numbers, dtype=torch.float64)
         problem = diagnose(
-            torch.as_tensor([float(x) for x in answer(S, T)], dtype=torch.float64),
-            tensor(same, before, H / T, (H - 1) / T),
+            [float(x) for x in answer(S, T)],
+            [same, before, H / T, (H - 1) / T],
             {
-                "the decoder's rows do not see all T places: row i sees i": tensor(
-                    same, before, 1 / T, (T - 1) / T**2
-                ),
-                "the first row of the encoder has no place before it": tensor(
-                    same, same, H / T, (H - 1) / T
-                ),
-                "the first row of the decoder has no place before it": tensor(
-                    same, before, H / T, H / T
-                ),
-                "the first row, of the encoder and of the decoder, has no place before it": tensor(
-                    same, same, H / T, H / T
-                ),
-                "the mean of 1/i is not 1 by the mean of i": tensor(
-                    same, before, 2 / (T + 1), 2 * (T - 1) / T / (T + 1)
-                ),
-                "those are sums over the rows; asked for is their mean": tensor(
-                    1, (S - 1) / S, H, H - 1
-                ),
-                "the mean is over all rows, also over the first, "
-                "which has nothing before it": tensor(same, same, H / T, (H - 1) / (T - 1)),
-                "the same place first, then the one before": tensor(
-                    before, same, (H - 1) / T, H / T
-                ),
-                "the encoder first, then the decoder": tensor(H / T, (H - 1) / T, same, before),
-                "the encoder has no causal mask: each row sees all S places": tensor(
-                    K / S, (K - 1) / S, H / T, (H - 1) / T
-                ),
+                "the decoder's rows do not see all T places: row i sees i": [
+                    same,
+                    before,
+                    1 / T,
+                    (T - 1) / T**2,
+                ],
+                "the first row of the encoder has no place before it": [
+                    same,
+                    same,
+                    H / T,
+                    (H - 1) / T,
+                ],
+                "the first row of the decoder has no place before it": [same, before, H / T, H / T],
+                "the first row, of the encoder and of the decoder, has no place before it": [
+                    same,
+                    same,
+                    H / T,
+                    H / T,
+                ],
+                "the mean of 1/i is not 1 by the mean of i": [
+                    same,
+                    before,
+                    2 / (T + 1),
+                    2 * (T - 1) / T / (T + 1),
+                ],
+                "those are sums over the rows; asked for is their mean": [1, (S - 1) / S, H, H - 1],
+                "the mean is over all rows, also over the first, which has nothing before it": [
+                    same,
+                    same,
+                    H / T,
+                    (H - 1) / (T - 1),
+                ],
+                "the same place first, then the one before": [before, same, (H - 1) / T, H / T],
+                "the encoder first, then the decoder": [H / T, (H - 1) / T, same, before],
+                "the encoder has no causal mask: each row sees all S places": [
+                    K / S,
+                    (K - 1) / S,
+                    H / T,
+                    (H - 1) / T,
+                ],
             },
         )
         if problem:

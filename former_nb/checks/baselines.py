@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_baselines_1",
-    "judge_baselines_2",
-    "judge_baselines_3",
-]
-
 
 @exercise(
     "baselines.1",
@@ -22,7 +16,7 @@ def judge_baselines_1(answer):
     "Four booleans."
     return diagnose(
         answer,
-        torch.tensor([True, True, False, True]),
+        [True, True, False, True],
         {
             "that would be a sum in place of a mean: every word twice leaves a mean as it is": [
                 True,
@@ -69,32 +63,29 @@ def judge_baselines_2(answer):
                 "`alpha` is not used; with one it would be right": _log_ratio(counts, good, 1.0),
                 "the two are not divided by their sums over the words: there "
                 "are more bad texts than good ones": bare,
-                "that is the difference of the shares: take their logarithms first": (p + alpha)
-                / (p + alpha).sum()
-                - (q + alpha) / (q + alpha).sum(),
+                "that is the difference of the shares: take their logarithms first": (
+                    (p + alpha) / (p + alpha).sum() - (q + alpha) / (q + alpha).sum()
+                ),
                 "each is divided by the number of its texts, not by its sum over the words": (
-                    (p + alpha) / good.sum()
-                ).log()
-                - ((q + alpha) / (~good).sum()).log(),
+                    ((p + alpha) / good.sum()).log() - ((q + alpha) / (~good).sum()).log()
+                ),
                 "the logarithm is missing": right.exp(),
                 "`alpha` is added after the division by the sum; a count gets it": (
-                    p / p.sum() + alpha
-                ).log()
-                - (q / q.sum() + alpha).log(),
+                    (p / p.sum() + alpha).log() - (q / q.sum() + alpha).log()
+                ),
                 "the sum gets `alpha` once for each word, as the counts do": (
-                    (p + alpha) / (p.sum() + alpha)
-                ).log()
-                - ((q + alpha) / (q.sum() + alpha)).log(),
+                    ((p + alpha) / (p.sum() + alpha)).log()
+                    - ((q + alpha) / (q.sum() + alpha)).log()
+                ),
                 "the sums were taken before `alpha` was added, so the shares do not sum to one": (
-                    (p + alpha) / p.sum()
-                ).log()
-                - ((q + alpha) / q.sum()).log(),
+                    ((p + alpha) / p.sum()).log() - ((q + alpha) / q.sum()).log()
+                ),
                 "without `alpha` a word that one side never has gives an infinite ratio": (
-                    p / p.sum()
-                ).log()
-                - (q / q.sum()).log(),
-                "the logarithm to base 2: the lesson takes the natural one": right
-                / torch.tensor(2.0).log(),
+                    (p / p.sum()).log() - (q / q.sum()).log()
+                ),
+                "the logarithm to base 2: the lesson takes the natural one": (
+                    right / torch.tensor(2.0).log()
+                ),
             },
         )
         if problem:
@@ -135,9 +126,8 @@ def judge_baselines_3(answer):
                 "only the second has right counts −1": d.abs().std(unbiased=False) / N**0.5,
                 "the two errors are added: that bounds the difference's error, but "
                 "most texts are right or wrong for both": (
-                    (a * (1 - a)).sqrt() + (b * (1 - b)).sqrt()
-                )
-                / N**0.5,
+                    ((a * (1 - a)).sqrt() + (b * (1 - b)).sqrt()) / N**0.5
+                ),
                 "divide by √N, not by N": d.std(unbiased=False) / N,
                 "that is the variance: take the root": right.square(),
                 "that is the difference of the accuracies, not its error": d.mean(),

@@ -1,21 +1,11 @@
 """Judges of the exercises on the page 07_batches, and the mistakes that they know."""
 
-import math
 import random
 
 import torch
 
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, diagnose_formula, exercise
 from ..data.text import BOS, EOS, IGNORE, PAD, collate
-
-__all__ = [
-    "judge_batches_1",
-    "judge_batches_2",
-    "judge_batches_3",
-    "judge_batches_4",
-    "judge_batches_5",
-    "judge_batches_6",
-]
 
 
 @exercise(
@@ -27,33 +17,27 @@ __all__ = [
 )
 def judge_batches_1(answer):
     "Three numbers: the width of the batch, how many targets count, and how many batches."
-    problem = diagnose(answer, torch.tensor([11, 26, 3]))
+    problem = diagnose(answer, [11, 26, 3])
     if problem is None or "shape" in problem or "expected" in problem:
         return problem
     answer = torch.as_tensor(answer)
     return diagnose(
         answer[:2],
-        torch.tensor([11, 26]),
+        [11, 26],
         {
             "the width is that of the longest name with one mark, not "
-            "two; the inputs end before <eos>": [
-                12,
-                26,
-            ],
+            "two; the inputs end before <eos>": [12, 26],
             "the inputs begin with <bos>: a name of n letters takes n + 1 places": [10, 26],
             "the end of each name is a target too": [11, 22],
             "<bos> is never a target": [11, 30],
             "places that hold padding are not targets": [11, 44],
             "the first two numbers leave out the marks; inputs begin "
-            "with <bos>, and <eos> is a target": [
-                10,
-                22,
-            ],
+            "with <bos>, and <eos> is a target": [10, 22],
             "the first two numbers are in the other order, width first": [26, 11],
         },
     ) or diagnose(
         answer[2],
-        torch.tensor(3),
+        3,
         {
             "the first two are right; in a batch of three each row takes as many tokens "
             "as the longest of them, marks included": 2,
@@ -149,7 +133,7 @@ def judge_batches_3(answer):
     right = values(summed(lambda F, B: 1 - F**B))
     means = torch.tensor([sum(places) / len(places) for places, _ in cases]).double()
     return diagnose(
-        torch.tensor([float(answer(list(places), B)) for places, B in cases]),
+        [float(answer(list(places), B)) for places, B in cases],
         right,
         {
             "that is the share with one width for all rows; the "
@@ -185,7 +169,7 @@ def judge_batches_4(answer):
     "Two shares: cut by row, and by pair."
     return diagnose(
         answer,
-        torch.tensor([8 / 9, 0.0]),
+        [8 / 9, 0.0],
         {
             "first by row, then by pair": [0.0, 8 / 9],
             "8 of 10 rows are learnt from, but a row is not its own partner: 8 of the other 9": [
@@ -294,35 +278,25 @@ def judge_batches_6(answer):
     "A function of a, x and m that returns a number of rows."
     cases = [(0.9, 0.007, 1), (0.75, 0.013, 4), (0.6, 0.03, 7)]
 
-    def values(rows):
-        return torch.tensor([float(rows(*case)) for case in cases])
-
-    return diagnose(
-        values(answer),
-        values(lambda a, x, m: m * math.ceil(a * (1 - a) / x**2)),
+    return diagnose_formula(
+        answer,
+        "a, x, m",
+        cases,
+        "m * ceil(a * (1 - a) / x**2)",
         {
-            "the square root is missing: a(1 - a) / n is the variance of the accuracy": values(
-                lambda a, x, m: m * math.ceil(a * (1 - a) / x)
-            ),
-            "m is missing: rows that are right or wrong together count as one": values(
-                lambda a, x, m: math.ceil(a * (1 - a) / x**2)
-            ),
-            "right but for whole groups: round up the number of groups, then multiply": values(
-                lambda a, x, m: math.ceil(m * a * (1 - a) / x**2)
-            ),
-            "right but for whole rows: round up": values(lambda a, x, m: m * a * (1 - a) / x**2),
-            "rounded down, the standard error is above x": values(
-                lambda a, x, m: m * math.floor(a * (1 - a) / x**2)
-            ),
-            "m counts once: the number of groups times their size": values(
-                lambda a, x, m: m**2 * math.ceil(a * (1 - a) / x**2)
-            ),
-            "that is for an accuracy of one half, the worst case": values(
-                lambda a, x, m: m * math.ceil(0.25 / x**2)
-            ),
-            "that is for an interval of 95 %; x is the standard error itself": values(
-                lambda a, x, m: m * math.ceil(1.96**2 * a * (1 - a) / x**2)
-            ),
-            "the variance is a(1 - a), not a": values(lambda a, x, m: m * math.ceil(a / x**2)),
+            "m * ceil(a * (1 - a) / x)": "the square root is missing: a(1 - a) / n is the "
+            "variance of the accuracy",
+            "ceil(a * (1 - a) / x**2)": "m is missing: rows that are right or wrong together "
+            "count as one",
+            "ceil(m * a * (1 - a) / x**2)": "right but for whole groups: round up the number of "
+            "groups, then multiply",
+            "m * a * (1 - a) / x**2": "right but for whole rows: round up",
+            "m * floor(a * (1 - a) / x**2)": "rounded down, the standard error is above x",
+            "m**2 * ceil(a * (1 - a) / x**2)": "m counts once: the number of groups times their "
+            "size",
+            "m * ceil(0.25 / x**2)": "that is for an accuracy of one half, the worst case",
+            "m * ceil(1.96**2 * a * (1 - a) / x**2)": "that is for an interval of 95 %; x is the "
+            "standard error itself",
+            "m * ceil(a / x**2)": "the variance is a(1 - a), not a",
         },
     )

@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_beam_search_1",
-    "judge_beam_search_2",
-    "judge_beam_search_3",
-]
-
 
 @exercise(
     "beam_search.1",
@@ -115,27 +109,15 @@ def judge_beam_search_3(answer):
     ):
         right = torch.tensor(total + beta * longest, dtype=torch.float64)
         problem = diagnose(
-            torch.as_tensor(answer(total, length, longest, beta), dtype=torch.float64),
+            answer(total, length, longest, beta),
             right,
             {
-                "this is the score now; a longer text earns more reward": torch.tensor(
-                    total + beta * length, dtype=torch.float64
-                ),
-                "the tokens it has are rewarded too": torch.tensor(
-                    total + beta * (longest - length), dtype=torch.float64
-                ),
-                "here nothing is divided: the reward is added": torch.tensor(
-                    total / longest + beta, dtype=torch.float64
-                ),
-                "the bound of the mean has no reward in it": torch.tensor(
-                    total / longest, dtype=torch.float64
-                ),
-                "the sum so far cannot be won back": torch.tensor(
-                    beta * longest, dtype=torch.float64
-                ),
-                "one more token is not the most that can come": torch.tensor(
-                    total + beta * (length + 1), dtype=torch.float64
-                ),
+                "this is the score now; a longer text earns more reward": total + beta * length,
+                "the tokens it has are rewarded too": total + beta * (longest - length),
+                "here nothing is divided: the reward is added": total / longest + beta,
+                "the bound of the mean has no reward in it": total / longest,
+                "the sum so far cannot be won back": beta * longest,
+                "one more token is not the most that can come": total + beta * (length + 1),
             },
         )
         if problem:

@@ -1,14 +1,7 @@
 """Judges of the exercises on the page 11_caches, and the mistakes that they know."""
 
-import torch
-
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, diagnose_formula, exercise
 from ..data.text import PAD
-
-__all__ = [
-    "judge_caches_1",
-    "judge_caches_2",
-]
 
 
 @exercise(
@@ -42,39 +35,25 @@ def judge_caches_1(answer):
         ]
         problem = diagnose(
             result,
-            torch.tensor(right),
+            right,
             {
-                "a row whose prompt goes on takes the prompt's "
-                "token, not the drawn one": torch.tensor(
-                    [PAD if over else token for _, token, over in cases]
-                ),
-                "a finished row gets PAD": torch.tensor(
-                    [row[place] if goes_on(row, place) else token for row, token, _ in cases]
-                ),
-                "places count from 0: the first drawn token of a "
-                "prompt of 3 stands at place 3": torch.tensor(
-                    [
-                        PAD
-                        if over
-                        else row[min(place, len(row) - 1)]
-                        if place <= len(row)
-                        else token
-                        for row, token, over in cases
-                    ]
-                ),
-                "place - 1 is the place before": torch.tensor(
-                    [
-                        PAD if over else row[place - 1] if goes_on(row, place - 1) else token
-                        for row, token, over in cases
-                    ]
-                ),
-                "you padded where the prompt has ended; there "
-                "the drawn token belongs": torch.tensor(
-                    [
-                        PAD if over or not goes_on(row, place) else row[place]
-                        for row, _, over in cases
-                    ]
-                ),
+                "a row whose prompt goes on takes the prompt's token, not the drawn one": [
+                    PAD if over else token for _, token, over in cases
+                ],
+                "a finished row gets PAD": [
+                    row[place] if goes_on(row, place) else token for row, token, _ in cases
+                ],
+                "places count from 0: the first drawn token of a prompt of 3 stands at place 3": [
+                    PAD if over else row[min(place, len(row) - 1)] if place <= len(row) else token
+                    for row, token, over in cases
+                ],
+                "place - 1 is the place before": [
+                    PAD if over else row[place - 1] if goes_on(row, place - 1) else token
+                    for row, token, over in cases
+                ],
+                "you padded where the prompt has ended; there the drawn token belongs": [
+                    PAD if over or not goes_on(row, place) else row[place] for row, _, over in cases
+                ],
             },
         )
         if problem:
@@ -90,43 +69,30 @@ def judge_caches_1(answer):
     "· n_kv_heads · d_model / n_heads numbers.",
 )
 def judge_caches_2(answer):
-    for budget, B, layers, heads, kv, d, size in (
-        (300_000, 7, 5, 18, 3, 90, 4),
-        (2**24, 16, 12, 12, 12, 768, 2),
-        (9_999, 1, 2, 6, 3, 48, 2),
-    ):
-        right = budget // (2 * B * layers * kv * (d // heads) * size)
-        problem = diagnose(
-            answer(budget, B, layers, heads, kv, d, size),
-            torch.tensor(right),
-            {
-                "keys and values: two of each": torch.tensor(
-                    budget // (B * layers * kv * (d // heads) * size)
-                ),
-                "only n_kv_heads heads have keys and values; "
-                "the query heads share them": torch.tensor(budget // (2 * B * layers * d * size)),
-                "a head is d_model / n_heads wide": torch.tensor(
-                    budget // (2 * B * layers * kv * d * size)
-                ),
-                "you divided by n_heads, but did not count the heads that have keys": torch.tensor(
-                    budget // (2 * B * layers * (d // heads) * size)
-                ),
-                "every layer keeps its own": torch.tensor(
-                    budget // (2 * B * kv * (d // heads) * size)
-                ),
-                "this is for one text; B are written at once": torch.tensor(
-                    budget // (2 * layers * kv * (d // heads) * size)
-                ),
-                "the budget is in bytes; a number takes `size` of them": torch.tensor(
-                    budget // (2 * B * layers * kv * (d // heads))
-                ),
-                "half a token has no place: round down to a whole number": torch.tensor(
-                    budget / (2 * B * layers * kv * (d // heads) * size)
-                ),
-                "round down: one more does not fit": torch.tensor(
-                    -(-budget // (2 * B * layers * kv * (d // heads) * size))
-                ),
-            },
-        )
-        if problem:
-            return problem
+    return diagnose_formula(
+        answer,
+        "budget, B, layers, heads, kv, d, size",
+        [
+            (300_000, 7, 5, 18, 3, 90, 4),
+            (2**24, 16, 12, 12, 12, 768, 2),
+            (9_999, 1, 2, 6, 3, 48, 2),
+        ],
+        "budget // (2 * B * layers * kv * (d // heads) * size)",
+        {
+            "budget // (B * layers * kv * (d // heads) * size)": "keys and values: two of each",
+            "budget // (2 * B * layers * d * size)": "only n_kv_heads heads have keys and values; "
+            "the query heads share them",
+            "budget // (2 * B * layers * kv * d * size)": "a head is d_model / n_heads wide",
+            "budget // (2 * B * layers * (d // heads) * size)": "you divided by n_heads, but did "
+            "not count the heads that have keys",
+            "budget // (2 * B * kv * (d // heads) * size)": "every layer keeps its own",
+            "budget // (2 * layers * kv * (d // heads) * size)": "this is for one text; B are "
+            "written at once",
+            "budget // (2 * B * layers * kv * (d // heads))": "the budget is in bytes; a number "
+            "takes `size` of them",
+            "budget / (2 * B * layers * kv * (d // heads) * size)": "half a token has no place: "
+            "round down to a whole number",
+            "-(-budget // (2 * B * layers * kv * (d // heads) * size))": "round down: one more "
+            "does not fit",
+        },
+    )

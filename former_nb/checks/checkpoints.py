@@ -10,12 +10,6 @@ import torch
 from ..base.checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_checkpoints_1",
-    "judge_checkpoints_2",
-    "judge_checkpoints_3",
-]
-
 
 @exercise(
     "checkpoints.1",
@@ -37,12 +31,7 @@ def judge_checkpoints_1(answer):
                 [0, 0],
             ],
             "the temporary folder is removed after the last rename; this "
-            "process was killed before that": [
-                [0, 1],
-                [1, 1],
-                [3, 0],
-                [0, 0],
-            ],
+            "process was killed before that": [[0, 1], [1, 1], [3, 0], [0, 0]],
             "an error is no kill: it runs the `finally`, which removes the temporary folder": [
                 [0, 1],
                 [1, 1],
@@ -56,12 +45,7 @@ def judge_checkpoints_1(answer):
                 [1, 0],
             ],
             "each file is whole or absent, not all of them together: "
-            "there is one rename for each": [
-                [0, 1],
-                [0, 1],
-                [3, 1],
-                [0, 0],
-            ],
+            "there is one rename for each": [[0, 1], [0, 1], [3, 1], [0, 0]],
             "that is how many are old; count the new ones": [[3, 1], [2, 1], [0, 1], [3, 0]],
             "each pair is (new files, folders left), in this order": [
                 [1, 0],
@@ -196,23 +180,17 @@ def judge_checkpoints_3(answer):
     for C, M in ((30.0, 86_400.0), (2.0, 10_000.0)):
         root, share = math.sqrt(2 * C * M), math.sqrt(2 * C / M)
         problem = diagnose(
-            torch.as_tensor(answer(C, M), dtype=torch.float64),
-            torch.tensor([root, share]),
+            answer(C, M),
+            [root, share],
             {
                 "a failure costs half an interval on average, not a whole one": [
                     math.sqrt(C * M),
                     2 * math.sqrt(C / M),
                 ],
                 "the interval is right, but that is the share lost to writing "
-                "alone; failures cost as much again": [
-                    root,
-                    share / 2,
-                ],
+                "alone; failures cost as much again": [root, share / 2],
                 "the interval is right, but in its share each failure costs a "
-                "whole interval, not half of one": [
-                    root,
-                    1.5 * share,
-                ],
+                "whole interval, not half of one": [root, 1.5 * share],
                 "the interval is right; the second number is a share of the time, not seconds": [
                     root,
                     share * M,
@@ -224,15 +202,9 @@ def judge_checkpoints_3(answer):
                 "the root is missing: τ² = 2CM": [root**2, share],
                 "the root is missing: τ² = 2CM, and the share is √(2C / M)": [root**2, share**2],
                 "τ runs from one checkpoint to the next, writing included: its "
-                "share is C / τ, not C / (τ + C)": [
-                    root - C,
-                    share - C / (2 * M),
-                ],
+                "share is C / τ, not C / (τ + C)": [root - C, share - C / (2 * M)],
                 "τ runs from one checkpoint to the next, writing included: its "
-                "share is C / τ, not C / (τ + C).": [
-                    root - C,
-                    share,
-                ],
+                "share is C / τ, not C / (τ + C).": [root - C, share],
                 "the two numbers are in the other order": [share, root],
                 "a failure costs half an interval, so the 2 goes under τ / (2M), not under C": [
                     math.sqrt(C * M / 2),

@@ -1,16 +1,6 @@
 """Judges of the exercises on the page 08_claims, and the mistakes that they know."""
 
-from math import comb
-
-import torch
-
-from ..base.exercises import diagnose, diagnose_each, exercise
-
-__all__ = [
-    "judge_claims_1",
-    "judge_claims_2",
-    "judge_claims_3",
-]
+from ..base.exercises import diagnose_each, diagnose_formula, exercise
 
 
 @exercise(
@@ -22,23 +12,20 @@ __all__ = [
 def judge_claims_1(answer):
     "A function of a number of seeds that returns a probability."
     cases = [1, 2, 3, 5]
-    values = lambda f: torch.tensor([float(f(n)) for n in cases], dtype=torch.float64)
-    return diagnose(
-        values(answer),
-        values(lambda n: 2 / comb(2 * n, n)),
+    return diagnose_formula(
+        answer,
+        "n",
+        [(n,) for n in cases],
+        "2 / comb(2 * n, n)",
         {
-            "either variant may be the lower one, so there are two ways": values(
-                lambda n: 1 / comb(2 * n, n)
-            ),
-            "the numbers of one variant have no order among them; only the places count": values(
-                lambda n: 2 / torch.arange(1, 2 * n + 1).prod()
-            ),
-            "places can be taken only once, so this is no coin that you throw 2n times": values(
-                lambda n: 2 * 0.5 ** (2 * n)
-            ),
-            "after n numbers, the other n have no choice; but the first n had fewer and fewer "
-            "places left": values(lambda n: 2 * 0.5**n),
-            "that is the chance that they overlap": values(lambda n: 1 - 2 / comb(2 * n, n)),
+            "1 / comb(2 * n, n)": "either variant may be the lower one, so there are two ways",
+            "2 / factorial(2 * n)": "the numbers of one variant have no order "
+            "among them; only the places count",
+            "2 * 0.5 ** (2 * n)": "places can be taken only once, so this is no coin that you "
+            "throw 2n times",
+            "2 * 0.5**n": "after n numbers, the other n have no choice; but the first n had fewer "
+            "and fewer places left",
+            "1 - 2 / comb(2 * n, n)": "that is the chance that they overlap",
         },
     )
 
@@ -52,19 +39,18 @@ def judge_claims_1(answer):
 def judge_claims_2(answer):
     "A function of two widths that returns a length."
     cases = [(12, 40), (64, 256), (7, 3)]
-    values = lambda f: torch.tensor([float(f(d, d_ff)) for d, d_ff in cases])
-    return diagnose(
-        values(answer),
-        values(lambda d, d_ff: 2 * d + d_ff),
+    return diagnose_formula(
+        answer,
+        "d, d_ff",
+        cases,
+        "2 * d + d_ff",
         {
-            "attention has four matrices, W_o too": values(lambda d, d_ff: 1.5 * d + d_ff),
-            "weighted sums need as much as the scores, and nothing is skipped": values(
-                lambda d, d_ff: 4 * d + 2 * d_ff
-            ),
-            "the feed-forward network is missing": values(lambda d, d_ff: 2 * d),
-            "the matrices of attention are missing": values(lambda d, d_ff: d_ff),
-            "d_ff is an argument; it need not be 4 · d_model": values(lambda d, d_ff: 6 * d),
-            "the network has two matrices": values(lambda d, d_ff: 2 * d + d_ff / 2),
+            "1.5 * d + d_ff": "attention has four matrices, W_o too",
+            "4 * d + 2 * d_ff": "weighted sums need as much as the scores, and nothing is skipped",
+            "2 * d": "the feed-forward network is missing",
+            "d_ff": "the matrices of attention are missing",
+            "6 * d": "d_ff is an argument; it need not be 4 · d_model",
+            "2 * d + d_ff / 2": "the network has two matrices",
         },
     )
 

@@ -6,12 +6,6 @@ import torch.nn.functional as F
 from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import call_answer, diagnose, exercise
 
-__all__ = [
-    "judge_depth_1",
-    "judge_depth_2",
-    "judge_depth_3",
-]
-
 
 @exercise(
     "depth.1",
@@ -23,7 +17,7 @@ def judge_depth_1(answer):
     "Five booleans."
     return diagnose(
         answer,
-        torch.tensor([True, True, False, True, False]),
+        [True, True, False, True, False],
         places=(
             "(a): the key is found by its position, and the query knows its own",
             "(b): even weights give the share of each letter",

@@ -6,14 +6,6 @@ from einops import rearrange
 from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_equivalent_forms_1",
-    "folded_with",
-    "judge_equivalent_forms_2",
-    "merge_with",
-    "judge_equivalent_forms_3",
-]
-
 
 @exercise(
     "equivalent_forms.1",
@@ -37,7 +29,7 @@ def judge_equivalent_forms_1(answer):
         ),
     }
     wrong = {words: torch.tensor(factors) for words, factors in mistakes.items()}
-    return diagnose(answer, torch.tensor([0.625, 0.25, 1.0]), wrong)
+    return diagnose(answer, [0.625, 0.25, 1.0], wrong)
 
 
 def folded_with(

@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_fine_tuning_1",
-    "judge_fine_tuning_2",
-    "judge_fine_tuning_3",
-]
-
 
 @exercise(
     "fine_tuning.1",

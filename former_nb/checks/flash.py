@@ -2,45 +2,47 @@
 
 import torch
 
-from ..base.exercises import call_answer, diagnose, exercise
-
-__all__ = [
-    "judge_flash_1",
-    "judge_flash_2",
-    "judge_flash_3",
-]
+from ..base.exercises import call_answer, diagnose, diagnose_formula, edited, exercise
 
 
-def _row(scores, values, size, mistake=""):
-    "The softmax of one row by blocks, with one mistake made on purpose."
-    largest, total, y = scores.new_tensor(float("-inf")), 0.0, 0.0
+def by_blocks(scores, values, size):
+    "The softmax of one row, block by block."
+    largest = scores.new_tensor(float("-inf"))
+    total = 0.0
+    y = 0.0
     for s, v in zip(scores.split(size), values.split(size)):
-        new = s.max() if mistake == "of the block" else torch.maximum(largest, s.max())
-        factor, powers = (largest - new).exp(), (s - new).exp()
-        if mistake == "upside down":
-            factor = (new - largest).exp() if total else factor
-        kept = 1.0 if mistake in ("sum", "both", "of the block") else factor
-        total = kept * total + powers.sum()
-        part = powers @ v / (total if mistake == "divided" else 1)
-        y = (1.0 if mistake in ("values", "both", "of the block") else factor) * y + part
+        new = torch.maximum(largest, s.max())
+        factor = (largest - new).exp()
+        powers = (s - new).exp()
+        total = factor * total + powers.sum()
+        y = factor * y + powers @ v
         largest = new
-    return y if mistake in ("divided", "undivided") else y / total
+    return y / total
 
 
-ROW_MISTAKES = {
-    "the old sum is not rescaled: it was counted from the old maximum": "sum",
-    "the old values are not rescaled: they were weighted from the old maximum": "values",
-    "neither the old sum nor the old values are rescaled when the maximum moves": "both",
-    "you took the maximum of the block only; compare it with the one so far": "of the block",
-    "your factor is upside down: it is e^(old maximum - new maximum), at most 1": "upside down",
-    "you divided in each block; divide once, after the last": "divided",
-    "the division by the sum is missing": "undivided",
-}
+ROW_MISTAKES = edited(
+    by_blocks,
+    {
+        "factor * total -> total": "the old sum is not rescaled: it was counted from the old "
+        "maximum",
+        "factor * y -> y": "the old values are not rescaled: they were weighted from the old "
+        "maximum",
+        "factor * total -> total; factor * y -> y": "neither the old sum nor the old values are "
+        "rescaled when the maximum moves",
+        "torch.maximum(largest, s.max()) -> s.max(); factor * total -> total; factor * y -> y": ""
+        "you took the maximum of the block only; compare it with the one so far",
+        "(largest - new).exp() -> (new - largest).exp() if total else 0.0": "your factor is "
+        "upside down: it is e^(old maximum - new maximum), at most 1",
+        "powers @ v -> powers @ v / total; y / total -> y": "you divided in each block; divide "
+        "once, after the last",
+        "y / total -> y": "the division by the sum is missing",
+    },
+)
 
 
 def _separate(scores, values, size):
     "The mean of what each block gives by itself."
-    parts = [_row(s, v, len(s)) for s, v in zip(scores.split(size), values.split(size))]
+    parts = [by_blocks(s, v, len(s)) for s, v in zip(scores.split(size), values.split(size))]
     return torch.stack(parts).mean(dim=0)
 
 
@@ -61,11 +63,13 @@ def judge_flash_1(answer):
     ):
         scores = torch.tensor(scores)
         right = scores.softmax(dim=0) @ values
-        wrong = {words: _row(scores, values, 2, how) for words, how in ROW_MISTAKES.items()}
+        wrong = {said: mistake(scores, values, 2) for said, mistake in ROW_MISTAKES.items()}
         wrong["each block got a softmax of its own, and their mean is not the whole"] = _separate(
             scores, values, 2
         )
-        wrong["the last block is shorter, and you left it out"] = _row(scores[:6], values[:6], 2)
+        wrong["the last block is shorter, and you left it out"] = by_blocks(
+            scores[:6], values[:6], 2
+        )
         got = call_answer(answer, scores, values, 2)
         if scores[0] > 50 and isinstance(got, torch.Tensor) and not got.isfinite().all():
             return "right for small scores, but e^100 overflows: subtract the largest so far"
@@ -78,7 +82,7 @@ def judge_flash_1(answer):
         {
             "the maximum must not start at 0: all scores may be far below it": torch.full(
                 (3,), float("nan")
-            ),
+            )
         },
     )
 
@@ -97,7 +101,7 @@ def judge_flash_2(answer):
         "that counts pairs, not tiles": 100 * 100 * 27,
         "the skipped tiles are those above the diagonal; count the others": 3,
     }
-    return diagnose(answer, torch.tensor(27), mistakes)
+    return diagnose(answer, 27, mistakes)
 
 
 @exercise(
@@ -107,31 +111,26 @@ def judge_flash_2(answer):
 )
 def judge_flash_3(answer):
     "Judge the bytes that a fused kernel moves."
-    cases = [(1000, 64, 128), (96, 8, 32), (50, 16, 64)]
-
-    def values(rule):
-        return torch.tensor([float(rule(T, d, -(-T // size), size)) for T, d, size in cases])
-
-    mistakes = {
-        "keys and values are read again for each block of queries": lambda T, d, n, s: 16 * T * d,
-        "in bytes: a number of float32 takes four": lambda T, d, n, s: 2 * T * d * (1 + n),
-        "queries and outputs both cross, once each": lambda T, d, n, s: 4 * T * d * (1 + 2 * n),
-        "the queries and the outputs cross too": lambda T, d, n, s: 8 * T * d * n,
-        "keys and values both are read": lambda T, d, n, s: 4 * T * d * (2 + n),
-        "a block of queries is read once, not once for each block of keys": (
-            lambda T, d, n, s: 4 * T * d * (1 + 3 * n)
-        ),
-        "each block reads all T keys, not `size` of them": (
-            lambda T, d, n, s: 4 * (2 * T * d + 2 * n * s * d)
-        ),
-        "a query does not read the keys for itself; its whole block shares them": (
-            lambda T, d, n, s: 8 * T * d * (1 + T)
-        ),
-        "the last block may be shorter, but it reads all keys: round T / size up": (
-            lambda T, d, n, s: 8 * T * d * (1 + T // s)
-        ),
-        "blocks are whole: round T / size up": lambda T, d, n, s: 8 * T * d * (1 + T / s),
-    }
-    right = values(lambda T, d, n, s: 8 * T * d * (1 + n))
-    given = torch.tensor([float(answer(*case)) for case in cases])
-    return diagnose(given, right, {words: values(rule) for words, rule in mistakes.items()})
+    return diagnose_formula(
+        answer,
+        "T, d, size",
+        [(1000, 64, 128), (96, 8, 32), (50, 16, 64)],
+        "8 * T * d * (1 + blocks(T, size))",
+        {
+            "16 * T * d": "keys and values are read again for each block of queries",
+            "2 * T * d * (1 + blocks(T, size))": "in bytes: a number of float32 takes four",
+            "4 * T * d * (1 + 2 * blocks(T, size))": "queries and outputs both cross, once each",
+            "8 * T * d * blocks(T, size)": "the queries and the outputs cross too",
+            "4 * T * d * (2 + blocks(T, size))": "keys and values both are read",
+            "4 * T * d * (1 + 3 * blocks(T, size))": "a block of queries is read once, not once "
+            "for each block of keys",
+            "4 * (2 * T * d + 2 * blocks(T, size) * size * d)": "each block reads all T keys, "
+            "not `size` of them",
+            "8 * T * d * (1 + T)": "a query does not read the keys for itself; its whole block "
+            "shares them",
+            "8 * T * d * (1 + T // size)": "the last block may be shorter, but it reads all keys: "
+            "round T / size up",
+            "8 * T * d * (1 + T / size)": "blocks are whole: round T / size up",
+        },
+        blocks=lambda T, size: -(-T // size),
+    )

@@ -1,19 +1,10 @@
 """Judges of the exercises on the page 04_mask_patterns, and the mistakes that they know."""
 
-import math
-
 import torch
 
 from ..attention.masks import causal_mask
-from ..base.exercises import diagnose, exercise
+from ..base.exercises import diagnose, diagnose_formula, exercise
 from ..inspection.leaks import LeakError, assert_no_leak
-
-__all__ = [
-    "judge_leaks_1",
-    "judge_leaks_2",
-    "judge_leaks_3",
-    "judge_leaks_4",
-]
 
 
 @exercise(
@@ -25,7 +16,7 @@ def judge_leaks_1(answer):
     "Judge the number of forbidden pairs in pieces of three words."
     return diagnose(
         answer,
-        torch.tensor(12),
+        12,
         {
             "that is one sample; the call counts both": 6,
             "those are all pairs with a later word; later pieces are not in the cache yet": 42,
@@ -90,50 +81,22 @@ def judge_leaks_3(answer):
     "Judge the probability that a joint leak of two ids is found."
     cases = [(3, 2), (10, 16), (2, 5)]
 
-    def values(rule):
-        return torch.tensor([float(rule(*case)) for case in cases])
-
-    mistakes = {
-        "that is the probability that all draws miss": lambda V, n: (1 - 1 / V**2) ** n,
-        "both ids must be there, so one draw holds them with 1/V²": (
-            lambda V, n: 1 - (1 - 1 / V) ** n
-        ),
-        "the draws do not add up: two of them may both hold the ids": lambda V, n: n / V**2,
-        "those are two chances for one id; both must be in the same draw": (
-            lambda V, n: (1 - (1 - 1 / V) ** n) ** 2
-        ),
-        "that is the chance that every draw holds them": lambda V, n: V ** (-2 * n),
-        "either order would do for one id; here each position has its own": (
-            lambda V, n: 1 - (1 - 2 / V**2) ** n
-        ),
-    }
-    wrong = {words: values(rule) for words, rule in mistakes.items()}
-    return diagnose(values(answer), values(lambda V, n: 1 - (1 - 1 / V**2) ** n), wrong)
-
-
-FLOORS = {  # what an answer says about itself, and the mistake that makes it
-    "that holds where the pieces fill the text exactly; "
-    "the last piece may be shorter": lambda V, n, s: math.log(V) / s,
-    "the last position must guess too: its target is not among the inputs": lambda V, n, s: (
-        math.log(V) * ((n - 1) // s) / (n - 1)
-    ),
-    "there are length - 1 predictions, and the model reads length - 1 tokens": lambda V, n, s: (
-        math.log(V) * -(-n // s) / n
-    ),
-    "you divided by length; there are length - 1 predictions": lambda V, n, s: (
-        math.log(V) * -(-(n - 1) // s) / n
-    ),
-    "those are bits; a loss in nats takes the natural logarithm": lambda V, n, s: (
-        math.log2(V) * -(-(n - 1) // s) / (n - 1)
-    ),
-    "you counted the positions that attend to their target; they cost nothing": lambda V, n, s: (
-        math.log(V) * (1 + (-(n - 1) // s) / (n - 1))
-    ),
-    "that is the floor without a leak": lambda V, n, s: math.log(V),
-    "that is the sum over the positions; return nats per prediction": lambda V, n, s: (
-        math.log(V) * -(-(n - 1) // s)
-    ),
-}
+    return diagnose_formula(
+        answer,
+        "V, n",
+        cases,
+        "1 - (1 - 1 / V**2) ** n",
+        {
+            "(1 - 1 / V**2) ** n": "that is the probability that all draws miss",
+            "1 - (1 - 1 / V) ** n": "both ids must be there, so one draw holds them with 1/V²",
+            "n / V**2": "the draws do not add up: two of them may both hold the ids",
+            "(1 - (1 - 1 / V) ** n) ** 2": "those are two chances for one id; both must be in the "
+            "same draw",
+            "V ** (-2 * n)": "that is the chance that every draw holds them",
+            "1 - (1 - 2 / V**2) ** n": "either order would do for one id; here each position has "
+            "its own",
+        },
+    )
 
 
 @exercise(
@@ -148,11 +111,26 @@ def judge_leaks_4(answer):
     "Judge the least loss on noise of a model that reads in pieces."
     cases = [(10, 13, 2), (10, 13, 1), (6, 11, 4), (7, 9, 20)]
 
-    def values(rule):
-        return torch.tensor([float(rule(*case)) for case in cases], dtype=torch.float64)
-
-    return diagnose(
-        values(answer),
-        values(lambda V, n, s: math.log(V) * -(-(n - 1) // s) / (n - 1)),
-        {words: values(rule) for words, rule in FLOORS.items()},
+    return diagnose_formula(
+        answer,
+        "V, n, s",
+        cases,
+        "log(V) * -(-(n - 1) // s) / (n - 1)",
+        {
+            "log(V) / s": "that holds where the pieces fill the text exactly; the last piece may "
+            "be shorter",
+            "log(V) * ((n - 1) // s) / (n - 1)": "the last position must guess too: its target is "
+            "not among the inputs",
+            "log(V) * -(-n // s) / n": "there are length - 1 predictions, and the model reads "
+            "length - 1 tokens",
+            "log(V) * -(-(n - 1) // s) / n": "you divided by length; there are length - 1 "
+            "predictions",
+            "log2(V) * -(-(n - 1) // s) / (n - 1)": "those are bits; a loss in nats takes the "
+            "natural logarithm",
+            "log(V) * (1 + (-(n - 1) // s) / (n - 1))": "you counted the positions that attend to "
+            "their target; they cost nothing",
+            "log(V)": "that is the floor without a leak",
+            "log(V) * -(-(n - 1) // s)": "that is the sum over the positions; return nats per "
+            "prediction",
+        },
     )

@@ -6,12 +6,6 @@ from torch import nn
 from ..base.exercises import diagnose, exercise
 from ..inspection.lens import scale_part
 
-__all__ = [
-    "judge_lens_1",
-    "judge_lens_2",
-    "judge_lens_3",
-]
-
 
 @exercise(
     "lens.1",
@@ -47,13 +41,11 @@ def judge_lens_1(answer):
             "nothing is divided by the size of the stream": (norm.weight * centred) @ row,
             "norm.bias is counted once for each part; leave it out": right + norm.bias @ row,
             "var divides by D - 1 unless you say correction=0": (
-                norm.weight * centred / (stream.var() + norm.eps).sqrt()
-            )
-            @ row,
+                (norm.weight * centred / (stream.var() + norm.eps).sqrt()) @ row
+            ),
             "the size is that of the stream less its mean": (
-                norm.weight * centred / (stream.square().mean() + norm.eps).sqrt()
-            )
-            @ row,
+                (norm.weight * centred / (stream.square().mean() + norm.eps).sqrt()) @ row
+            ),
             "that is their sum, the logit; each part is asked for": right.sum(),
         },
     )
@@ -71,7 +63,7 @@ def judge_lens_2(answer):
     "Five booleans."
     return diagnose(
         answer,
-        torch.tensor([True, True, False, True, False]),
+        [True, True, False, True, False],
         places=(
             "(a): all that the encoder makes comes from its embeddings",
             "(b): the memory is the normed end of this stream",
@@ -92,22 +84,21 @@ def judge_lens_2(answer):
 def judge_lens_3(answer):
     "A function of two shares and a part of a squared length."
     for s_u, s_v, p in ((2.0, 5.0, 0.36), (3.0, -1.0, 0.75)):
-        number = lambda value: torch.tensor(value, dtype=torch.float64)
         left = s_v / (1 - p) ** 0.5
         problem = diagnose(
-            torch.as_tensor(answer(s_u, s_v, p), dtype=torch.float64),
-            number(s_u + s_v - left),
+            answer(s_u, s_v, p),
+            s_u + s_v - left,
             {
-                "that is the share of u; the size of the stream changes, too": number(s_u),
-                "that is the logit that is left, not by how much it falls": number(left),
-                "the size is the root of the squared length that is left": number(
+                "that is the share of u; the size of the stream changes, too": s_u,
+                "that is the logit that is left, not by how much it falls": left,
+                "the size is the root of the squared length that is left": (
                     s_u + s_v - s_v / (1 - p)
                 ),
-                "a smaller stream makes the share of v larger, not smaller": number(
+                "a smaller stream makes the share of v larger, not smaller": (
                     s_u + s_v - s_v * (1 - p) ** 0.5
                 ),
-                "p is the part of u; 1 - p is left": number(s_u + s_v - s_v / p**0.5),
-                "the share of u falls away whole, whatever the size": number(s_v - left),
+                "p is the part of u; 1 - p is left": s_u + s_v - s_v / p**0.5,
+                "the share of u falls away whole, whatever the size": s_v - left,
             },
         )
         if problem:

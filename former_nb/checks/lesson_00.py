@@ -7,16 +7,6 @@ from torch import nn
 
 from ..base.exercises import call_answer, diagnose, diagnose_each, exercise, explain_error
 
-__all__ = [
-    "judge_00_1",
-    "judge_00_2",
-    "judge_00_3",
-    "judge_00_4",
-    "judge_00_5",
-    "judge_00_6",
-    "judge_00_7",
-]
-
 _PICKS = ("x[3]", "x[:, 0]", "x[1:4]", "x[:, None]")
 _SHAPES = ((4,), (5,), (3, 4), (5, 1, 4))
 _SLIPS = (  # for each of them, a wrong shape -> what to say
@@ -113,7 +103,7 @@ def judge_00_2(answer):
             error,
             {
                 "must match the size": "one mean for each row has the shape (2,), and x here is "
-                "(2, 3); `keepdim=True` makes it (2, 1), which fits",
+                "(2, 3); `keepdim=True` makes it (2, 1), which fits"
             },
         )
     return diagnose(given, cases[0] - cases[0].mean(1, keepdim=True))
@@ -166,7 +156,7 @@ def judge_00_4(answer):
     e = math.log(2)
     return diagnose(
         answer,
-        torch.tensor([0.25, 0.25, 0.5]),
+        [0.25, 0.25, 0.5],
         {
             "a score of 0 gets a weight, too, since e to the 0 is 1": [0, 0, 1],
             "those are the exponentials; divide them by their sum": [1, 1, 2],
@@ -224,7 +214,7 @@ def judge_00_6(answer):
     "The number after one step."
     return diagnose(
         answer,
-        torch.tensor(2.6),
+        2.6,
         {
             "a step goes against the gradient; yours goes with it": -0.6,
             "the gradient has two factors of 2, one of the square and one in front of w; yours has "

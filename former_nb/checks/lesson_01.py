@@ -6,13 +6,6 @@ import torch
 
 from ..base.exercises import call_answer, diagnose, exercise, explain_error, unnamed
 
-__all__ = [
-    "judge_01_1",
-    "judge_01_2",
-    "judge_01_3",
-    "judge_01_4",
-]
-
 
 @exercise(
     "01.1",
@@ -111,19 +104,19 @@ def judge_01_2(answer):
     "Judge the weight that one of five equal words gives to another."
     mistakes = {
         "that is the weight on oneself when nobody else counts; here all five words look "
-        "alike": torch.tensor(1.0),
-        "1/6 belongs to the sentences above; here are five words": torch.tensor(1 / 6),
-        "you left the word itself out; it attends to itself too": torch.tensor(0.25),
-        "the weights are shares of one, not sums": torch.tensor(5.0),
-        "the five scores are alike, whatever they are, so e cancels": torch.tensor(math.e / 5),
-        "five words share one; 1/2 would be two words": torch.tensor(0.5),
-        "the table has 25 weights, but each row of five sums to one": torch.tensor(1 / 25),
-        "a softmax divides by a sum of five, and takes no root": torch.tensor(5**-0.5),
-        "each row of five sums to one: that is what is left to the four others": torch.tensor(0.8),
+        "alike": 1.0,
+        "1/6 belongs to the sentences above; here are five words": 1 / 6,
+        "you left the word itself out; it attends to itself too": 0.25,
+        "the weights are shares of one, not sums": 5.0,
+        "the five scores are alike, whatever they are, so e cancels": math.e / 5,
+        "five words share one; 1/2 would be two words": 0.5,
+        "the table has 25 weights, but each row of five sums to one": 1 / 25,
+        "a softmax divides by a sum of five, and takes no root": 5**-0.5,
+        "each row of five sums to one: that is what is left to the four others": 0.8,
         "a weight of exactly 0 takes a score of minus infinity; a dot product never gives "
-        "that": torch.tensor(0.0),
+        "that": 0.0,
     }
-    return diagnose(answer, torch.tensor(0.2), mistakes)
+    return diagnose(answer, 0.2, mistakes)
 
 
 _AXES = (
@@ -221,9 +214,8 @@ def judge_01_4(answer):
         "the weights do not vanish: a softmax of zeros still sums to one": torch.zeros_like(x),
         "that is the limit of large t, where each word keeps to itself": x,
         "t = 1 is plain self-attention; as t goes to 0 the scores vanish": (
-            x @ x.transpose(1, 2)
-        ).softmax(-1)
-        @ x,
+            (x @ x.transpose(1, 2)).softmax(-1) @ x
+        ),
         "expected an output for each word: the mean, repeated T times": mean,
         "expected an output for each word: the mean, repeated T times along axis 1": x.mean(1),
         "you averaged over the features; average over the words": x.mean(2, keepdim=True).expand_as(

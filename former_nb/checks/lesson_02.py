@@ -5,13 +5,6 @@ import torch
 from ..attention.dot_product import attention, attention_weights
 from ..base.exercises import call_answer, diagnose, exercise, explain_error
 
-__all__ = [
-    "judge_02_1",
-    "judge_02_2",
-    "judge_02_3",
-    "judge_02_4",
-]
-
 
 @exercise(
     "02.1",
@@ -90,29 +83,23 @@ def judge_02_2(answer):
     "Judge the standard deviation of the scaled scores."
     return diagnose(
         answer,
-        torch.tensor(4.0),
+        4.0,
         {
-            "64 is right before scaling; now divide by √d_k": torch.tensor(64.0),
-            "1 holds for components with variance 1; here they have variance 4": torch.tensor(1.0),
-            "2 counts the spread of one factor; the product of q and k has both": torch.tensor(2.0),
-            "that divides by d_k; divide by √d_k": torch.tensor(0.25),
+            "64 is right before scaling; now divide by √d_k": 64.0,
+            "1 holds for components with variance 1; here they have variance 4": 1.0,
+            "2 counts the spread of one factor; the product of q and k has both": 2.0,
+            "that divides by d_k; divide by √d_k": 0.25,
             "that is the variance of the scaled scores; the standard deviation is its square "
-            "root": torch.tensor(16.0),
-            "that is the variance before scaling": torch.tensor(4096.0),
+            "root": 16.0,
+            "that is the variance before scaling": 4096.0,
             "that is d_k, or 4096 divided by √d_k; the division turns the standard deviation, "
-            "64, into 64 / √d_k": torch.tensor(256.0),
-            "the variances of two factors multiply, 2² · 2² = 16; their sum is 8": (
-                torch.tensor(8.0)
-            ),
-            "32 is √(4 · 256), with the variance of one factor and before the scale": (
-                torch.tensor(32.0)
-            ),
+            "64, into 64 / √d_k": 256.0,
+            "the variances of two factors multiply, 2² · 2² = 16; their sum is 8": (8.0),
+            "32 is √(4 · 256), with the variance of one factor and before the scale": (32.0),
             "√8 takes variances of 2; the standard deviation is 2, so the variance is 4": (
                 torch.tensor(8.0).sqrt()
             ),
-            "1024 is 64 · 16; divide 64, the standard deviation before scaling, by √d_k": (
-                torch.tensor(1024.0)
-            ),
+            "1024 is 64 · 16; divide 64, the standard deviation before scaling, by √d_k": (1024.0),
         },
     )
 
@@ -147,8 +134,9 @@ def judge_02_3(answer):
                 w * (1 - w)
             ),
             "the factor w in front is missing": d - (d * w).sum(-1, keepdim=True),
-            "the sum runs over the queries; the softmax of a row depends on the keys of that row": w
-            * (d - (d * w).sum(0, keepdim=True)),
+            "the sum runs over the queries; the softmax of a row depends on the keys of that row": (
+                w * (d - (d * w).sum(0, keepdim=True))
+            ),
             "the sum over ∂L/∂w must be weighted with w": w * (d - d.sum(-1, keepdim=True)),
             "the mean of ∂L/∂w must be weighted with w": w * (d - d.mean(-1, keepdim=True)),
             "the sign is turned": -right,
@@ -229,9 +217,8 @@ def judge_02_4(answer):
             ],
             "the scores are not divided by √d_k": scores.softmax(-1) @ v,
             "you divided by √d_model; the scores sum d_k products, so divide by √d_k": (
-                scores / 5**0.5
-            ).softmax(-1)
-            @ v,
+                (scores / 5**0.5).softmax(-1) @ v
+            ),
             "you divided by d_k; divide by √d_k": (scores / 3).softmax(-1) @ v,
             "you multiplied by √d_k; divide by it": (scores * 3**0.5).softmax(-1) @ v,
             "the softmax runs over the queries; each query's weights over the keys should "

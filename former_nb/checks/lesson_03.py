@@ -5,85 +5,67 @@ from einops import rearrange
 
 from ..attention.dot_product import attention
 from ..attention.multi_head import MultiHeadAttention
-from ..base.exercises import call_answer, diagnose, exercise, explain_error
-
-__all__ = [
-    "with_mistake",
-    "judge_03_1",
-    "judge_03_2",
-    "judge_03_3",
-    "judge_03_4",
-]
-
-_MISTAKES = {
-    "scale": "you divided by √d_model; divide the scores by √d_k, with d_k the width of one head",
-    "unscaled": "the scores are not divided by √d_k, the width of one head",
-    "split": "you split by `reshape` alone, which is no transpose; "
-    "cut the last axis, then move the heads in front of the words",
-    "both": "you split and merged by `reshape` alone, which is no transpose; "
-    "move the heads in front of the words, and back",
-    "merge": "you merged by `reshape` alone, which is no transpose; "
-    "put the words in front of the heads again, then flatten",
-    "interleaved": "head i takes every h-th number, as `[i::h]` does; "
-    "it should take d_k numbers that lie side by side",
-    "striped": "you split by `(d h)`, so head i takes every h-th number; in `(h d)` the numbers of "
-    "a head lie side by side",
-    "braided": "you merged by `(d h)`, which mixes the numbers of all heads; "
-    "`(h d)` lays the heads side by side",
-    "queries_keys": "queries and keys are exchanged",
-    "keys_values": "keys and values are exchanged",
-    "across": "the heads of a word attended to each other; move the heads in front of the words "
-    "before you attend",
-    "axis": "the softmax ran over the queries; each query's row should sum to 1",
-    "twice": "the softmax ran twice; `attention` has one inside",
-    "one": "that is one wide head; nothing was split",
-    "w_o": "W_o is missing: multiply by `w_o` at the end",
-    "transposed": "you multiplied by transposed matrices; here `x @ w_q` is right as it is",
-    "rows": "your queries, keys and values come from rows of the matrices; head i has d_k columns "
-    "of `w_q`, and `x @ w_q` needs no transpose",
-    "two": "you split into 2 heads, as in the example; take `n_heads`, here 3",
-}
+from ..base.exercises import call_answer, diagnose, edited, exercise, explain_error
 
 
-def with_mistake(
-    x: torch.Tensor,  # (B, T, d_model)
-    w_q: torch.Tensor,  # (d_model, d_model), as the others
-    w_k: torch.Tensor,
-    w_v: torch.Tensor,
-    w_o: torch.Tensor,
-    n_heads: int,
-    mistake: str = "",  # a key of `_MISTAKES`; none if left out
-) -> torch.Tensor:  # (B, T, d_model)
-    "Multi-head attention, with one mistake made on purpose."
+def attend_in_heads(x, w_q, w_k, w_v, w_o, n_heads):
+    "Multi-head attention of x (B, T, d_model)."
     B, T, d_model = x.shape
-    h = {"one": 1, "two": 2}.get(mistake, n_heads)
-    d_k = d_model // h
-    if mistake == "transposed":
-        w_q, w_k, w_v, w_o = w_q.T, w_k.T, w_v.T, w_o.T
-    if mistake == "rows":
-        w_q, w_k, w_v = w_q.T, w_k.T, w_v.T
-    q, k, v = x @ w_q, x @ w_k, x @ w_v
-    if mistake == "queries_keys":
-        q, k = k, q
-    if mistake == "keys_values":
-        k, v = v, k
-    split = "(d h)" if mistake in ("interleaved", "striped") else "(h d)"
-    merge = "(d h)" if mistake in ("interleaved", "braided") else "(h d)"
-    order = "B T h d" if mistake == "across" else "B h T d"
-    if mistake in ("split", "both"):
-        q, k, v = (t.reshape(B, h, T, d_k) for t in (q, k, v))
-    else:
-        q, k, v = (rearrange(t, f"B T {split} -> {order}", h=h) for t in (q, k, v))
-    scale = {"scale": d_model**0.5, "unscaled": 1.0}.get(mistake, d_k**0.5)
-    weights = (q @ k.mT / scale).softmax(dim=-2 if mistake == "axis" else -1)
-    if mistake == "twice":
-        weights = weights.softmax(dim=-1)
-    y = weights @ v
-    if mistake in ("merge", "both"):
-        y = y.reshape(B, T, d_model)
-    else:
-        y = rearrange(y, f"{order} -> B T {merge}")
-    return y if mistake == "w_o" else y @ w_o
+    d_k = d_model // n_heads
+
+    def split(t):
+        return t.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+
+    def merge(y):
+        return y.transpose(1, 2).flatten(2)
+
+    q = split(x @ w_q)
+    k = split(x @ w_k)
+    v = split(x @ w_v)
+    weights = (q @ k.mT / d_k**0.5).softmax(dim=-1)
+    return merge(weights @ v) @ w_o
+
+
+_SPLIT = "t.unflatten(-1, (n_heads, -1)).transpose(1, 2) -> t.reshape(B, n_heads, T, d_k)"
+_MERGE = "y.transpose(1, 2).flatten(2) -> y.reshape(B, T, d_model)"
+_STRIPED = "(n_heads, -1)).transpose(1, 2) -> (-1, n_heads)).permute(0, 3, 1, 2)"
+_BRAIDED = "y.transpose(1, 2) -> y.permute(0, 2, 3, 1)"
+_ROWS = "x @ w_q -> x @ w_q.T; x @ w_k -> x @ w_k.T; x @ w_v -> x @ w_v.T"
+_MISTAKES = edited(
+    attend_in_heads,
+    {
+        "d_k**0.5 -> d_model**0.5": "you divided by √d_model; divide the scores by √d_k, with d_k "
+        "the width of one head",
+        " / d_k**0.5 -> ": "the scores are not divided by √d_k, the width of one head",
+        _SPLIT: "you split by `reshape` alone, which is no transpose; cut the last axis, then "
+        "move the heads in front of the words",
+        f"{_SPLIT}; {_MERGE}": "you split and merged by `reshape` alone, which is no transpose; "
+        "move the heads in front of the words, and back",
+        _MERGE: "you merged by `reshape` alone, which is no transpose; put the words in front of "
+        "the heads again, then flatten",
+        f"{_STRIPED}; {_BRAIDED}": "head i takes every h-th number, as `[i::h]` does; it should "
+        "take d_k numbers that lie side by side",
+        _STRIPED: "you split by `(d h)`, so head i takes every h-th number; in `(h d)` the "
+        "numbers of a head lie side by side",
+        _BRAIDED: "you merged by `(d h)`, which mixes the numbers of all heads; `(h d)` lays the "
+        "heads side by side",
+        "q @ k.mT -> k @ q.mT": "queries and keys are exchanged",
+        "q @ k.mT -> q @ v.mT; weights @ v -> weights @ k": "keys and values are exchanged",
+        "(n_heads, -1)).transpose(1, 2) -> (n_heads, -1)); y.transpose(1, 2) -> y": "the heads of "
+        "a word attended to each other; move the heads in front of the words before you attend",
+        "dim=-1 -> dim=-2": "the softmax ran over the queries; each query's row should sum to 1",
+        "softmax(dim=-1) -> softmax(dim=-1).softmax(dim=-1)": "the softmax ran twice; `attention` "
+        "has one inside",
+        "d_k = -> n_heads = 1\n    d_k =": "that is one wide head; nothing was split",
+        " @ w_o -> ": "W_o is missing: multiply by `w_o` at the end",
+        f"{_ROWS}; @ w_o -> @ w_o.T": "you multiplied by transposed matrices; here `x @ w_q` is "
+        "right as it is",
+        _ROWS: "your queries, keys and values come from rows of the matrices; head i has d_k "
+        "columns of `w_q`, and `x @ w_q` needs no transpose",
+        "d_k = -> n_heads = 2\n    d_k =": "you split into 2 heads, as in the example; take "
+        "`n_heads`, here 3",
+    },
+)
 
 
 @exercise(
@@ -108,8 +90,8 @@ def judge_03_1(
                     "`w_q` is one wide matrix, so `w_q[i]` is a row; head i has d_k columns of it"
                 )
             return explain_error(error, _MISFITS)
-        wrong = {text: with_mistake(x, *matrices, 3, name) for name, text in _MISTAKES.items()}
-        return diagnose(given, with_mistake(x, *matrices, 3), wrong)
+        wrong = {said: mistake(x, *matrices, 3) for said, mistake in _MISTAKES.items()}
+        return diagnose(given, attend_in_heads(x, *matrices, 3), wrong)
 
 
 _ONE_HEAD = (
@@ -136,7 +118,7 @@ _MISFITS = {  # words of an error -> what was meant
 
 def _takes_a_matrix_for_each_head(answer, x, matrices):
     "Whether an answer would be right if w_q, w_k and w_v were (h, d_model, d_k)."
-    right = with_mistake(x, *matrices, 3)
+    right = attend_in_heads(x, *matrices, 3)
     cut = [rearrange(w, "m (h d) -> h m d", h=3) for w in matrices[:3]]
     try:
         return diagnose(answer(x, *cut, matrices[3], 3), right) is None
@@ -165,7 +147,7 @@ def judge_03_2(
         "the second factor, of the multiplications, is wrong; count those with the four matrices",
         "the third factor, of the weights, is wrong; their shape is (B, h, T, T)",
     )
-    return diagnose(answer, torch.tensor([1.0, 1.0, 2.0]), wrong, places)
+    return diagnose(answer, [1.0, 1.0, 2.0], wrong, places)
 
 
 @exercise(

@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import call_answer, diagnose, exercise, explain_error, unnamed
 
-__all__ = [
-    "judge_04_1",
-    "judge_04_2",
-    "judge_04_3",
-]
-
 
 @exercise(
     "04.1",
@@ -86,7 +80,7 @@ def judge_04_2(answer):
         "that is half of all; the diagonal counts, and the columns of pads do not": 24,
         "you counted the forbidden entries; True means may attend": 25,
     }
-    return diagnose(answer, torch.tensor(23), mistakes)
+    return diagnose(answer, 23, mistakes)
 
 
 @exercise(

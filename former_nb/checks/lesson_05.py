@@ -5,18 +5,6 @@ import torch
 from ..attention.positions import rotate, sinusoid_table
 from ..base.exercises import call_answer, diagnose, diagnose_each, exercise, explain_error
 
-__all__ = [
-    "TURNING",
-    "sines_and_cosines",
-    "judge_05_1",
-    "rotated_with",
-    "judge_05_2",
-    "judge_05_3",
-    "judge_05_4",
-    "rotation_blocks",
-    "judge_05_5",
-]
-
 
 def sines_and_cosines(
     angles: torch.Tensor,  # (max_len, d_model / 2)
@@ -264,20 +252,24 @@ def judge_05_4(answer):
             "all rows are shifted alike; count the padding of each row": shifted,
             "each row's positions were added from its left edge on, where the padding is; the "
             "first real word gets row 0": x + table[:4] * keep.flip(1),
-            "you counted from the right; the first real word gets row 0": x
-            + table[from_the_end] * keep,
+            "you counted from the right; the first real word gets row 0": (
+                x + table[from_the_end] * keep
+            ),
             "you counted columns, so the padding took the first places": x + table[:4],
-            "you counted columns and spared the padding, but the first real word must get row 0": x
-            + table[:4] * keep,
+            "you counted columns and spared the padding, but the first real word must get row 0": (
+                x + table[:4] * keep
+            ),
             "your first real word gets row 1; count from zero": x + table[count] * keep,
             "you added a row to the padding too": x + rows,
             "you counted the padding, so all words of a row got the same row": (
                 x + table[(~real).cumsum(1)] * keep
             ),
-            "you counted down the batch; count along each row": x
-            + table[(real.cumsum(0) - 1).clamp(min=0)] * keep,
-            "you added a row to the padding too; places of -1 read the last row of the table": x
-            + table[count - 1],
+            "you counted down the batch; count along each row": (
+                x + table[(real.cumsum(0) - 1).clamp(min=0)] * keep
+            ),
+            "you added a row to the padding too; places of -1 read the last row of the table": (
+                x + table[count - 1]
+            ),
             "your first real word gets row 1, and the padding row 0": x + table[count],
             "the padding should stay as it is, not become zero": (x + rows) * keep,
             "you returned the rows of the table without adding them to x": rows * keep,
@@ -324,8 +316,9 @@ def judge_05_5(answer):
                 s * torch.ones(d_model // 2)
             ),
             "nothing turns in yours; each hand turns by its angle times s": torch.eye(d_model),
-            "the sines are missing; a block is [[cos, sin], [-sin, cos]]": right
-            * torch.eye(d_model),
+            "the sines are missing; a block is [[cos, sin], [-sin, cos]]": (
+                right * torch.eye(d_model)
+            ),
             "one of the two sines has a minus": torch.where(
                 torch.eye(d_model) > 0, right, right.triu() + right.triu().T
             ),
@@ -348,9 +341,9 @@ def judge_05_5(answer):
                     )
                 )
             ),
-            "the diagonal holds ones; it holds the cosines": right
-            - torch.diag(right.diagonal())
-            + torch.eye(d_model),
+            "the diagonal holds ones; it holds the cosines": (
+                right - torch.diag(right.diagonal()) + torch.eye(d_model)
+            ),
         },
     )
     if problem is None:  # a second size, so that no number of the first can be written in

@@ -6,13 +6,6 @@ from torch import nn
 from ..base.exercises import diagnose, exercise, explain_error
 from ..models.block import make_block
 
-__all__ = [
-    "judge_06_1",
-    "judge_06_2",
-    "judge_06_3",
-    "judge_06_4",
-]
-
 
 def example_parts() -> tuple[torch.Tensor, list[nn.Module]]:  # x (3, 4, 6), and the four parts
     "An input, attention, feed-forward network and two norms whose gains and shifts differ."
@@ -82,9 +75,9 @@ def judge_06_1(answer):
         ),
         "the feed-forward network is still to come": y,
         "each norm reads the sum, and its result is added once more; it stands before the part": (
-            x + norm_1(x + attention(x))
-        )
-        + norm_2((x + norm_1(x + attention(x))) + ff(x + norm_1(x + attention(x)))),
+            (x + norm_1(x + attention(x)))
+            + norm_2((x + norm_1(x + attention(x))) + ff(x + norm_1(x + attention(x))))
+        ),
         "both parts read norm_attention(x); the feed-forward network reads norm_ff of what "
         "attention has added to": y + ff(norm_1(x)),
         "the second sum starts from the normed stream; it starts from the stream itself": (
@@ -116,11 +109,7 @@ def judge_06_2(answer):
     attention, ff, norms = 4 * (d * d + d), 2 * d * d_ff + d_ff + d, 4 * d
     if not isinstance(answer, (tuple, list, torch.Tensor)) or len(answer) != 3:
         return "expected three numbers: of the attention, of the feed-forward network, of the norms"
-    parts = {
-        "attention": attention,
-        "feed-forward network": ff,
-        "norms": norms,
-    }
+    parts = {"attention": attention, "feed-forward network": ff, "norms": norms}
     mistakes = {
         "attention": {
             "its four linear layers have biases": attention - 4 * d,
@@ -171,7 +160,7 @@ def judge_06_2(answer):
     }
     for (name, right), given in zip(parts.items(), answer):
         known = {said: torch.tensor(wrong) for said, wrong in mistakes[name].items()}
-        if problem := diagnose(given, torch.tensor(right), known):
+        if problem := diagnose(given, right, known):
             if all(number in answer for number in parts.values()):
                 return "the numbers are right, but in another order: " + ", ".join(parts)
             return f"{name}: {problem}"
@@ -199,34 +188,35 @@ def judge_06_3(answer):
             {
                 "that is the block as it is: its feed-forward "
                 "network waits for the attention": block(x, is_causal=True),
-                "the feed-forward network reads norm_ff(x); both parts read norm_attention(x)": x
-                + found
-                + block.ff(block.norm_ff(x)),
-                "your parts read norm_ff(x); both read norm_attention(x)": x
-                + block.attention(other, is_causal=True)
-                + block.ff(other),
-                "the feed-forward network reads x itself, without the norm": x
-                + found
-                + block.ff(x),
-                "the attention reads x itself, without the norm": x
-                + block.attention(x, is_causal=True)
-                + made,
+                "the feed-forward network reads norm_ff(x); both parts read norm_attention(x)": (
+                    x + found + block.ff(block.norm_ff(x))
+                ),
+                "your parts read norm_ff(x); both read norm_attention(x)": (
+                    x + block.attention(other, is_causal=True) + block.ff(other)
+                ),
+                "the feed-forward network reads x itself, without the norm": (
+                    x + found + block.ff(x)
+                ),
+                "the attention reads x itself, without the norm": (
+                    x + block.attention(x, is_causal=True) + made
+                ),
                 "the norm is missing": x + block.attention(x, is_causal=True) + block.ff(x),
                 "the norm stands after the addition; in the formula it stands before both "
                 "parts": block.norm_attention(x + block.attention(x, is_causal=True) + block.ff(x)),
                 "x itself is missing from the sum, so there is no residual path": found + made,
                 "x is added twice": 2 * x + found + made,
                 "you added to the norm of x; the stream is x itself": h + found + made,
-                "the feed-forward network reads what attention found; it reads the norm of x": x
-                + found
-                + block.ff(found),
-                "the feed-forward network reads what attention found, which is not added itself": x
-                + block.ff(found),
+                "the feed-forward network reads what attention found; it reads the norm of x": (
+                    x + found + block.ff(found)
+                ),
+                "the feed-forward network reads what attention found, which is not added itself": (
+                    x + block.ff(found)
+                ),
                 "the feed-forward network reads the norm of what attention has added to; it "
                 "reads the norm of x": x + found + block.ff(block.norm_attention(x + found)),
-                "the attention sees words to come; a generator's block is causal": x
-                + block.attention(h)
-                + made,
+                "the attention sees words to come; a generator's block is causal": (
+                    x + block.attention(h) + made
+                ),
                 "only the attention's part is added": x + found,
                 "only the feed-forward network's part is added": x + made,
             },

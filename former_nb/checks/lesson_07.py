@@ -2,14 +2,8 @@
 
 import torch
 
-from ..base.exercises import diagnose, diagnose_each, exercise, unnamed
+from ..base.exercises import diagnose, diagnose_each, diagnose_formula, exercise, unnamed
 from ..data.text import BOS, EOS, IGNORE, collate, pad_rows
-
-__all__ = [
-    "judge_07_1",
-    "judge_07_2",
-    "judge_07_3",
-]
 
 _ROWS = [[BOS, 7, 5, EOS], [BOS, 9, EOS], [BOS, 6, 8, 4, 5, 7, EOS]]
 
@@ -92,7 +86,7 @@ def judge_07_2(answer):
     "Two numbers: the width, and how many targets count."
     problem = diagnose(
         answer,
-        torch.tensor([11, 26]),
+        [11, 26],
         {
             "<bos> and <eos> are two tokens, of which one is an input": [10, 22],
             "the end of a name is a target too": [11, 22],
@@ -140,60 +134,43 @@ def judge_07_2(answer):
 def judge_07_3(answer):
     "A function of a mean and of lengths that returns a number."
     cases = [(1.5, [4, 3, 7]), (0.8, [9, 5, 5, 12])]
-    values = lambda f: torch.tensor([float(f(mean, list(lengths))) for mean, lengths in cases])
     share = lambda n, cut=1: len(n) * (max(n) - cut) / sum(k - cut for k in n)
-    return diagnose(
-        values(answer),
-        values(lambda mean, n: mean * share(n)),
+    return diagnose_formula(
+        answer,
+        "mean, n",
+        cases,
+        "mean * share(n)",
         {
-            "a row of n tokens has n - 1 targets": values(lambda mean, n: mean * share(n, 0)),
-            "the other way round: fewer targets share the same sum": values(
-                lambda mean, n: mean / share(n)
-            ),
-            "that is the sum; divide by the number of real targets": values(
-                lambda mean, n: mean * len(n) * (max(n) - 1)
-            ),
-            "the columns are max(lengths) - 1, but there are B rows of them": values(
-                lambda mean, n: mean * (max(n) - 1) / sum(k - 1 for k in n)
-            ),
-            "the lengths hold both marks, so a row of n tokens has n - 1 targets, not n": values(
-                lambda mean, n: mean * len(n) * (max(n) - 1) / sum(n)
-            ),
-            "T is max(lengths) - 1, since the inputs leave out <eos>": values(
-                lambda mean, n: mean * len(n) * max(n) / sum(k - 1 for k in n)
-            ),
-            "the end is a target too: a row of n tokens has n - 1 targets, not n - 2": values(
-                lambda mean, n: mean * len(n) * (max(n) - 1) / sum(k - 2 for k in n)
-            ),
-            "the end is a target too, in T and in each row": values(
-                lambda mean, n: mean * share(n, 2)
-            ),
-            "the mean is over B · T places; multiply by them first": values(
-                lambda mean, n: mean / sum(k - 1 for k in n)
-            ),
-            "the 1 is missing in each row, not once: T is max(lengths) - 1": values(
-                lambda mean, n: mean * (len(n) * max(n) - 1) / sum(k - 1 for k in n)
-            ),
-            "each row has one target fewer than tokens, not all rows together": values(
-                lambda mean, n: mean * len(n) * (max(n) - 1) / (sum(n) - 1)
-            ),
-            "each target counts alike; add up the targets of all rows, then divide": values(
-                lambda mean, n: mean * sum((max(n) - 1) / (k - 1) for k in n) / len(n)
-            ),
-            "that is the share of the pads; their loss is 0, and the sum stays": values(
-                lambda mean, n: mean * (1 - 1 / share(n))
-            ),
-            "the sum stays, so divide by the share of real targets; you added that of pads": values(
-                lambda mean, n: mean * (2 - 1 / share(n))
-            ),
-            "the mean is over B · T places; multiply by them, and a row of n tokens has n - 1 "
-            "targets": values(lambda mean, n: mean / sum(n)),
-            "the mean is over B · T places; multiply by them, not by the tokens": values(
-                lambda mean, n: mean * sum(n) / sum(k - 1 for k in n)
-            ),
-            "that is the mean sum of a row; divide by the targets that are real": values(
-                lambda mean, n: mean * (max(n) - 1)
-            ),
-            "that is the mean you began with": values(lambda mean, n: mean),
+            "mean * share(n, 0)": "a row of n tokens has n - 1 targets",
+            "mean / share(n)": "the other way round: fewer targets share the same sum",
+            "mean * len(n) * (max(n) - 1)": "that is the sum; divide by the number of real targets",
+            "mean * (max(n) - 1) / sum(k - 1 for k in n)": "the columns are max(lengths) - 1, but "
+            "there are B rows of them",
+            "mean * len(n) * (max(n) - 1) / sum(n)": "the lengths hold both marks, so a row of n "
+            "tokens has n - 1 targets, not n",
+            "mean * len(n) * max(n) / sum(k - 1 for k in n)": "T is max(lengths) - 1, since the "
+            "inputs leave out <eos>",
+            "mean * len(n) * (max(n) - 1) / sum(k - 2 for k in n)": "the end is a target too: a "
+            "row of n tokens has n - 1 targets, not n - 2",
+            "mean * share(n, 2)": "the end is a target too, in T and in each row",
+            "mean / sum(k - 1 for k in n)": "the mean is over B · T places; multiply by them first",
+            "mean * (len(n) * max(n) - 1) / sum(k - 1 for k in n)": "the 1 is missing in each "
+            "row, not once: T is max(lengths) - 1",
+            "mean * len(n) * (max(n) - 1) / (sum(n) - 1)": "each row has one target fewer than "
+            "tokens, not all rows together",
+            "mean * sum((max(n) - 1) / (k - 1) for k in n) / len(n)": "each target counts alike; "
+            "add up the targets of all rows, then divide",
+            "mean * (1 - 1 / share(n))": "that is the share of the pads; their loss is 0, and the "
+            "sum stays",
+            "mean * (2 - 1 / share(n))": "the sum stays, so divide by the share of real targets; "
+            "you added that of pads",
+            "mean / sum(n)": "the mean is over B · T places; multiply by them, and a row of n "
+            "tokens has n - 1 targets",
+            "mean * sum(n) / sum(k - 1 for k in n)": "the mean is over B · T places; multiply by "
+            "them, not by the tokens",
+            "mean * (max(n) - 1)": "that is the mean sum of a row; divide by the targets that are "
+            "real",
+            "mean": "that is the mean you began with",
         },
+        share=share,
     )

@@ -9,13 +9,6 @@ from ..base.exercises import diagnose, diagnose_each, exercise, explain_error, u
 from ..data.text import IGNORE
 from ..training.losses import token_loss
 
-__all__ = [
-    "judge_08_1",
-    "judge_08_2",
-    "judge_08_3",
-    "judge_08_4",
-]
-
 
 def _train(
     model,
@@ -143,11 +136,11 @@ def judge_08_1(answer):
         return f"expected a loss for each of the 5 batches, got {len(losses)}"
     right = torch.tensor(_after_training(_train)[0])
     return diagnose(
-        torch.tensor([float(loss) for loss in losses]),
+        [float(loss) for loss in losses],
         right,
         {
             "those are the losses after each step; keep the loss that gave the gradient": (
-                torch.tensor(_after_training(_losses_afterwards)[0])
+                _after_training(_losses_afterwards)[0]
             ),
             "those are sums over all batches so far; keep each batch's own loss": right.cumsum(0),
         },
@@ -174,15 +167,11 @@ def judge_08_2(answer):
     "Three numbers: steps, evaluations, calls."
     problem = diagnose(
         answer,
-        torch.tensor([48, 3, 192]),
+        [48, 3, 192],
         {
             "the last batch of an epoch holds 40 rows, and is a batch: 16 of them": [45, 3, 180],
             "`gradient_accumulation_steps` cuts each batch into parts and makes one step of "
-            "them; it does not join batches": [
-                12,
-                1,
-                48,
-            ],
+            "them; it does not join batches": [12, 1, 48],
             "a step is made for each batch, not for each of its parts": [192, 10, 192],
             "a run ends with an evaluation, whatever its last step is": [48, 2, 192],
             "with `eval_every` there is no further evaluation at the end of each epoch": [
@@ -191,11 +180,7 @@ def judge_08_2(answer):
                 192,
             ],
             "`eval_every` takes the place of the evaluation after each epoch; both come to 3 "
-            "or more here, but count steps 20 and 40 and the end": [
-                48,
-                6,
-                192,
-            ],
+            "or more here, but count steps 20 and 40 and the end": [48, 6, 192],
             "each batch goes through the model in 4 parts": [48, 3, 48],
             "evaluations do not train: the calls on training rows are 4 for each step": [
                 48,
@@ -289,17 +274,16 @@ def judge_08_3(answer):
         count = torch.arange(n + 1, dtype=torch.float64)
         before = torch.cat([torch.zeros(1, dtype=torch.float64), tails[:-1]])  # F(k - 1)
         problem = diagnose(
-            torch.as_tensor(said, dtype=torch.float64),
-            torch.tensor(right, dtype=torch.float64),
+            said,
+            right,
             {
                 "that is the score of any one of them, not of the one that looks best": p,
                 "that is the number of rows; divide by N to get a share": right * n,
                 "that is the expected score of the one that looks worst: all above k, in "
                 "place of not all up to k": best((1 - tails) ** m),
-                "the sum begins at k = 0 and ends at N - 1; yours leaves out k = 0": best(
-                    1 - tails**m
-                )
-                - (1 - tails[0].item() ** m) / n,
+                "the sum begins at k = 0 and ends at N - 1; yours leaves out k = 0": (
+                    best(1 - tails**m) - (1 - tails[0].item() ** m) / n
+                ),
                 "the sum ends at N - 1: for k = N the probability of more is 0, and yours "
                 "adds or misses a whole row": right + 1 / n,
                 "F(k)ᵐ is the probability of at most k; weigh k by P(best = k), which is "
@@ -322,8 +306,9 @@ def judge_08_3(answer):
                 "F(k)ᵐ": p + math.sqrt(p * (1 - p) / n),
                 "that is percent; a share was asked for": 100 * right,
                 "that rests on the normal distribution and on the mean of the largest of m "
-                "draws; the sum over F is exact": p
-                + math.sqrt(p * (1 - p) / n) * math.sqrt(2 * math.log(m)),
+                "draws; the sum over F is exact": (
+                    p + math.sqrt(p * (1 - p) / n) * math.sqrt(2 * math.log(m))
+                ),
             },
         )
         if problem is not None:
@@ -382,9 +367,8 @@ def _recital():
     "Which part of `exact_match` is about a row, before anything is summed?",
     "`counts = targets != IGNORE` (B, T); a row has `counts.sum(-1)` targets, and is right "
     "where `(good | ~counts).all(-1)`.",
-    "Collect the lengths and the rights of all batches, and average the rights of each "
-    "length at the end: lengths are spread over several batches. A row without "
-    "a target may be left out.",
+    "Collect the lengths and the rights of all batches, and average the rights of each length at "
+    "the end: lengths are spread over several batches. A row without a target may be left out.",
 )
 def judge_08_4(answer):
     "A function of a model and batches."

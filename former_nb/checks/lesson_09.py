@@ -4,13 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise, explain_error
 
-__all__ = [
-    "judge_09_1",
-    "judge_09_2",
-    "judge_09_3",
-    "judge_09_4",
-]
-
 
 @exercise(
     "09.1",
@@ -98,15 +91,10 @@ def judge_09_2(answer):
     "Four numbers."
     return diagnose(
         answer,
-        torch.tensor([5, 5, 1, 5]),
+        [5, 5, 1, 5],
         {
             "*first* is the first token; the last is the one that attends to all under a "
-            "causal mask": [
-                5,
-                5,
-                5,
-                1,
-            ],
+            "causal mask": [5, 5, 5, 1],
             "a token attends to itself, with a mask and without": [4, 4, 0, 4],
         },
         places=(
@@ -275,13 +263,15 @@ def judge_09_4(answer):
             "the softmax runs over the texts of the batch, not over the tokens": _by_query(
                 x, real, query, axis=0
             ),
-            "that is the plain mean: the query has no part in it": (x * real[..., None]).sum(1)
-            / real.sum(-1, keepdim=True).clamp(min=1),
+            "that is the plain mean: the query has no part in it": (
+                (x * real[..., None]).sum(1) / real.sum(-1, keepdim=True).clamp(min=1)
+            ),
             "that is the token of the largest weight; average with all weights": x[
                 range(4), torch.where(real, scores, -torch.inf).argmax(-1)
             ],
-            "a weighted sum is wanted; yours is divided by the number of tokens once more": right
-            / real.sum(-1, keepdim=True).clamp(min=1),
+            "a weighted sum is wanted; yours is divided by the number of tokens once more": (
+                right / real.sum(-1, keepdim=True).clamp(min=1)
+            ),
         },
     )
     if (

@@ -8,12 +8,6 @@ import torch.nn.functional as F
 from ..base.exercises import diagnose, exercise, explain_error
 from ..data.text import IGNORE
 
-__all__ = [
-    "judge_10_1",
-    "judge_10_2",
-    "judge_10_3",
-]
-
 
 @exercise(
     "10.1",
@@ -60,8 +54,9 @@ def judge_10_1(answer):
         given,
         right,
         {
-            "you took the mean of each name; a product of probabilities becomes a sum": right
-            / real.sum(-1),
+            "you took the mean of each name; a product of probabilities becomes a sum": (
+                right / real.sum(-1)
+            ),
             "you divided by T, pads included; the positions of a name are added up": right / T,
             "pads are counted; IGNORE marks them": each.sum(-1),
             "the softmax runs over time; the tokens are the last axis": (over_time * real).sum(-1),
@@ -114,9 +109,9 @@ def judge_10_2(answer):
         "that is the whole row; the loss is a mean over its eight targets": 4 * log(10),
         "that is in bits; the loss is in nats": right / log(2),
         "`<bos>` is an input and never a target; a row has eight targets": 4 * log(10) / 9,
-        "the first letter follows `<bos>` and counts, so four targets of eight are new": 3
-        * log(10)
-        / 8,
+        "the first letter follows `<bos>` and counts, so four targets of eight are new": (
+            3 * log(10) / 8
+        ),
         "the first letter is a target too, so there are eight of them": 3 * log(10) / 7,
         "that is the best that a counter of pairs can do; a model that reads the whole "
         "beginning knows which of a pair comes next": (log(10) + 7 * surprise(43 / 70)) / 8,
@@ -135,9 +130,9 @@ def judge_10_2(answer):
             2
         ),
         "a pair costs ln 10 once, for its first letter; the second is known": 2 * log(10),
-        "four targets are new, the first letter of each pair; the end is no target": 5
-        * log(10)
-        / 8,
+        "four targets are new, the first letter of each pair; the end is no target": (
+            5 * log(10) / 8
+        ),
         "only the second of a pair is known, and that of all four pairs": 7 * log(10) / 8,
         "that is in bits, and the second of a pair is known": log(10) / log(2),
         "that is the perplexity; the loss is its logarithm": 10**0.5,
@@ -146,7 +141,7 @@ def judge_10_2(answer):
         answer = next(
             (known for known in (right, *mistakes.values()) if abs(answer - known) < 0.005), answer
         )
-    return diagnose(answer, torch.tensor(right), mistakes)
+    return diagnose(answer, right, mistakes)
 
 
 @exercise(
@@ -175,19 +170,20 @@ def judge_10_3(answer):
             "that is each row's own mean; the loss is the mean over all rows, too": each.mean(
                 dim=1
             ),
-            "you divided by the tokens that are there; torch divides by all B·V": each.sum()
-            / (counts > 0).sum(),
+            "you divided by the tokens that are there; torch divides by all B·V": (
+                each.sum() / (counts > 0).sum()
+            ),
             "that is in bits; the loss is in nats": right / log(2),
             "that is the entropy of a row's tokens, the least loss of a softmax over the "
             "vocabulary; here it runs over time": (-torch.xlogy(shares, shares)).sum(1).mean(),
             "that is a softmax over T with all logits alike; the best logits share a token's "
-            "places": torch.tensor(log(T)),
+            "places": log(T),
             "that is a softmax over the vocabulary with all logits alike; here it runs over "
-            "time": torch.tensor(log(V)),
+            "time": log(V),
             "logits may grow without bound; yours are the targets themselves, zeros and ones": (
                 F.cross_entropy(hot, hot)
             ),
-            "a token that stands twice in one row cannot have two shares of one": torch.tensor(0.0),
+            "a token that stands twice in one row cannot have two shares of one": 0.0,
             "you averaged over the B·T targets; torch divides "
             "by the B·V rows and tokens": each.sum() / (B * T),
             "you divided by all B·T·V numbers; the class axis, here time, is not averaged "
@@ -195,12 +191,11 @@ def judge_10_3(answer):
             "you summed; the loss is a mean over B·V": each.sum(),
             "the mean over the rows is missing": each.sum() / V,
             "the mean over the vocabulary is missing": each.sum() / B,
-            "each of the n positions costs ln n, so a token costs n ln n": counts.clamp(min=1)
-            .log()
-            .sum()
-            / (B * V),
+            "each of the n positions costs ln n, so a token costs n ln n": (
+                counts.clamp(min=1).log().sum() / (B * V)
+            ),
             "you counted over the whole batch; the "
             "softmax runs within each row": torch.special.xlogy(together, together).sum() / (B * V),
-            "that is the start, with all logits zero": torch.tensor(T * log(T) / V),
+            "that is the start, with all logits zero": T * log(T) / V,
         },
     )

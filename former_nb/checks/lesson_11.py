@@ -2,13 +2,7 @@
 
 import torch
 
-from ..base.exercises import diagnose, exercise, explain_error
-
-__all__ = [
-    "judge_11_1",
-    "judge_11_2",
-    "judge_11_3",
-]
+from ..base.exercises import diagnose, diagnose_formula, exercise, explain_error
 
 
 def _weigh(q, k, v):  # (B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v) -> (B, h, T, d_v)
@@ -184,47 +178,34 @@ def judge_11_2(answer):
     "The sum of t(t+1)/2 is n(n+1)(n+2)/6, that of t is n(n+1)/2.",
 )
 def judge_11_3(answer):
-    for n in (7, 100, 1):
-        right = torch.tensor((n + 2) / 3, dtype=torch.float64)
-        known = {
-            "you counted pairs that the mask forbids; of t queries the first sees one key only": (
-                2 * n + 1
-            )
-            / 3,
-            "that is the ratio of visits, and of the pairs of the last step; count the pairs "
-            "of all steps": (n + 1) / 2,
-            "that is the number of pairs without the cache; divide by those with it": n
-            * (n + 1)
-            * (n + 2)
-            / 6,
-            "you have the two the wrong way round": 3 / (n + 2),
-            "with the cache one query meets t keys at step t, not one": n
-            * (n + 1)
-            * (n + 2)
-            / 6
-            / n,
-        }
-        known |= {
-            "one of the sums ends too early; both run over t = 1 … n": (n + 1) / 3,
-            "one of the sums ends too late; both run over t = 1 … n": (n + 3) / 3,
-            "that is the rule of thumb for many steps; the sums give it exactly": n / 3,
-            "that is the number of pairs with the cache; it divides the number without": n
-            * (n + 1)
-            / 2,
-            "that is how many pairs are saved; asked for is how many times fewer": n
-            * (n + 1)
-            * (n - 1)
-            / 6,
-            "at step t there are t tokens; you took n at each step, in both": n,
-            "without the cache only the last step was counted": 2 * n / (n + 1),
-            "you took n tokens at each step; at step t there are t(t+1)/2 pairs": 2
-            * n**2
-            / (n + 1),
-            "that is the ratio of visits, halved once too often": n / 2,
-            "the ratio of the sums is (n + 2)/3; yours is half of it": (n + 2) / 6,
-            "divide the two sums, n(n+1)(n+2)/6 and n(n+1)/2; the 6 and the 2 leave a 3": (n + 2)
-            / 2,
-        }
-        mistakes = {name: torch.tensor(x, dtype=torch.float64) for name, x in known.items()}
-        if problem := diagnose(torch.as_tensor(answer(n), dtype=torch.float64), right, mistakes):
-            return problem
+    pairs = "n * (n + 1) * (n + 2) / 6"
+    return diagnose_formula(
+        answer,
+        "n",
+        [(7,), (100,), (1,)],
+        "(n + 2) / 3",
+        {
+            "(2 * n + 1) / 3": "you counted pairs that the mask forbids; of t queries the first "
+            "sees one key only",
+            "(n + 1) / 2": "that is the ratio of visits, and of the pairs of the last step; count "
+            "the pairs of all steps",
+            pairs: "that is the number of pairs without the cache; divide by those with it",
+            "3 / (n + 2)": "you have the two the wrong way round",
+            f"{pairs} / n": "with the cache one query meets t keys at step t, not one",
+            "(n + 1) / 3": "one of the sums ends too early; both run over t = 1 … n",
+            "(n + 3) / 3": "one of the sums ends too late; both run over t = 1 … n",
+            "n / 3": "that is the rule of thumb for many steps; the sums give it exactly",
+            "n * (n + 1) / 2": "that is the number of pairs with the cache; it divides the number "
+            "without",
+            "n * (n + 1) * (n - 1) / 6": "that is how many pairs are saved; asked for is how many "
+            "times fewer",
+            "n": "at step t there are t tokens; you took n at each step, in both",
+            "2 * n / (n + 1)": "without the cache only the last step was counted",
+            "2 * n**2 / (n + 1)": "you took n tokens at each step; at step t there are t(t+1)/2 "
+            "pairs",
+            "n / 2": "that is the ratio of visits, halved once too often",
+            "(n + 2) / 6": "the ratio of the sums is (n + 2)/3; yours is half of it",
+            "(n + 2) / 2": "divide the two sums, n(n+1)(n+2)/6 and n(n+1)/2; the 6 and the 2 leave "
+            "a 3",
+        },
+    )

@@ -11,14 +11,6 @@ from ..attention.positions import Rotary
 from ..base.exercises import diagnose, diagnose_each, exercise, explain_error
 from ..models.modern_decoder import GroupedQueryAttention
 
-__all__ = [
-    "judge_12_1",
-    "judge_12_2",
-    "judge_12_3",
-    "llama_names",
-    "judge_12_4",
-]
-
 
 def _norm(x, gain):
     return gain * x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
@@ -253,12 +245,15 @@ def judge_12_1(answer):
             normed + _network(normed, w)
         ),
         "x itself is missing from the sum; each part adds to it": block() - x,
-        "both parts read x; the network reads what attention has added to": first
-        + _network(_norm(x, w["gain_ff"]), w),
-        "the second sum starts from x; it starts from what attention has added to": x
-        + _network(normed, w),
-        "the network comes first; attention does": other
-        + _attended(_norm(other, w["gain_attention"]), w, attend, is_causal=True),
+        "both parts read x; the network reads what attention has added to": (
+            first + _network(_norm(x, w["gain_ff"]), w)
+        ),
+        "the second sum starts from x; it starts from what attention has added to": (
+            x + _network(normed, w)
+        ),
+        "the network comes first; attention does": (
+            other + _attended(_norm(other, w["gain_attention"]), w, attend, is_causal=True)
+        ),
         "the network is still to come": first,
     }
     return diagnose(given, block(), mistakes)
@@ -427,9 +422,7 @@ _CONFUSED = {  # Llama's name, and the wrong one of ours -> what to say
 }
 
 
-def llama_names(
-    n_layers: int,
-) -> dict[str, str]:  # their name -> ours
+def llama_names(n_layers: int) -> dict[str, str]:  # their name -> ours
     "The names of all weights of a Llama that are ours in a `modern_decoder`."
     names = {
         "model.embed_tokens.weight": "embed.tokens.weight",

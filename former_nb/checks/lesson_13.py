@@ -6,79 +6,57 @@ import torch
 
 from ..attention.dot_product import attention
 from ..attention.masks import causal_mask, padding_mask
-from ..attention.multi_head import MultiHeadAttention
-from ..base.exercises import call_answer, diagnose, exercise, explain_error, unnamed
+from ..base.exercises import call_answer, diagnose, edited, exercise, explain_error, unnamed
 from ..data.text import BOS, PAD
 from ..models.encoder_decoder import CrossAttention
 
-__all__ = [
-    "cross_with_mistake",
-    "judge_13_1",
-    "judge_13_2",
-    "judge_13_3",
-    "judge_13_4",
-]
 
-_MISTAKES = {
-    "exchanged": "the queries come from `memory`, and keys and values from `x`; "
-    "it should be the other way round",
-    "own": "queries, keys and values all come from `x`, so the target attends to itself",
-    "source": "queries, keys and values all come from `memory`, so the source attends to itself",
-    "keys": "the keys come from `x`; they belong to the memory, as the values do",
-    "values": "the values come from `x`; they belong to the memory, as the keys do",
-    "matrices": "`w_q` is for `x`, and `w_k` is for the memory; these two are exchanged",
-    "swapped": "keys and values are exchanged",
-    "one": "that is one wide head; nothing was split",
-    "merge": "you merged by `reshape` alone; `layer.merge` puts the words before the heads again",
-    "causal": "that is causal, but the source is there as a whole, so each query may read it all",
-    "w_o": "W_o is missing: `layer.w_o` comes last",
-    "one matrix": "keys and values both come from `w_k`; the values have `w_v`",
-    "one question": "queries and keys both come from `w_q`; the keys have `w_k`",
-    "unprojected": "nothing was projected; `w_q`, `w_k` and `w_v` come before `split`",
-    "unscaled": "the scores are not divided by √d_k",
-    "residual": "you added `x`; the layer returns what was read, and the block adds",
-    "bare": "that is one wide head, and W_o is missing",
-    "twice": "the memory is projected twice; `w_k` and `w_v` both read the memory itself",
-}
+def attend_across(layer, x, memory):
+    "Cross-attention of texts (B, T, d_model) to a memory (B, S, d_model)."
+    split = layer.split
+    q = split(layer.w_q(x))
+    k = split(layer.w_k(memory))
+    v = split(layer.w_v(memory))
+    y = attention(q, k, v)
+    return layer.w_o(layer.merge(y))
 
 
-def cross_with_mistake(
-    layer: MultiHeadAttention,
-    x: torch.Tensor,  # (B, T, d_model)
-    memory: torch.Tensor,  # (B, S, d_model)
-    mistake: str = "",  # a key of `_MISTAKES`; none if left out
-) -> torch.Tensor:  # (B, T, d_model)
-    "Cross-attention, with one mistake made on purpose."
-    asks = memory if mistake in ("exchanged", "source") else x
-    answers = x if mistake in ("exchanged", "own") else memory
-    q, k, v = layer.w_q(asks), layer.w_k(answers), layer.w_v(answers)
-    if mistake == "keys":
-        k = layer.w_k(x)
-    if mistake == "values":
-        v = layer.w_v(x)
-    if mistake == "matrices":
-        q, k = layer.w_k(x), layer.w_q(memory)
-    if mistake == "swapped":
-        k, v = v, k
-    if mistake == "twice":
-        v = layer.w_v(k)
-    if mistake == "one matrix":
-        v = layer.w_k(memory)
-    if mistake == "one question":
-        k = layer.w_q(memory)
-    if mistake == "unprojected":
-        q, k, v = x, memory, memory
-    if mistake == "unscaled":
-        q = q * layer.split(q).shape[-1] ** 0.5
-    if mistake == "bare":
-        return attention(q, k, v)
-    if mistake == "one":
-        return layer.w_o(attention(q, k, v))
-    y = attention(*(layer.split(t) for t in (q, k, v)), is_causal=mistake == "causal")
-    merged = y.reshape(*x.shape) if mistake == "merge" else layer.merge(y)
-    if mistake == "w_o":
-        return merged
-    return layer.w_o(merged) + x if mistake == "residual" else layer.w_o(merged)
+_MISTAKES = edited(
+    attend_across,
+    {
+        "w_q(x) -> w_q(memory); w_k(memory) -> w_k(x); w_v(memory) -> w_v(x)": "the queries come "
+        "from `memory`, and keys and values from `x`; it should be the other way round",
+        "w_k(memory) -> w_k(x); w_v(memory) -> w_v(x)": "queries, keys and values all come from "
+        "`x`, so the target attends to itself",
+        "w_q(x) -> w_q(memory)": "queries, keys and values all come from `memory`, so the source "
+        "attends to itself",
+        "w_k(memory) -> w_k(x)": "the keys come from `x`; they belong to the memory, as the "
+        "values do",
+        "w_v(memory) -> w_v(x)": "the values come from `x`; they belong to the memory, as the "
+        "keys do",
+        "w_q(x) -> w_k(x); w_k(memory) -> w_q(memory)": "`w_q` is for `x`, and `w_k` is for the "
+        "memory; these two are exchanged",
+        "(q, k, v) -> (q, v, k)": "keys and values are exchanged",
+        "split = layer.split -> split = lambda t: t; layer.merge(y) -> y": "that is one wide head; "
+        "nothing was split",
+        "layer.merge(y) -> y.reshape(*x.shape)": "you merged by `reshape` alone; `layer.merge` "
+        "puts the words before the heads again",
+        "(q, k, v) -> (q, k, v, is_causal=True)": "that is causal, but the source is there as a "
+        "whole, so each query may read it all",
+        "layer.w_o(layer.merge(y)) -> layer.merge(y)": "W_o is missing: `layer.w_o` comes last",
+        "w_v( -> w_k(": "keys and values both come from `w_k`; the values have `w_v`",
+        "w_k( -> w_q(": "queries and keys both come from `w_q`; the keys have `w_k`",
+        "layer.w_q(x) -> x; layer.w_k(memory) -> memory; layer.w_v(memory) -> memory": "nothing "
+        "was projected; `w_q`, `w_k` and `w_v` come before `split`",
+        "(q, k, v) -> (q * q.shape[-1] ** 0.5, k, v)": "the scores are not divided by √d_k",
+        "return  -> return x + ": "you added `x`; the layer returns what was read, and the block "
+        "adds",
+        "split = layer.split -> split = lambda t: t; layer.w_o(layer.merge(y)) -> y": "that is "
+        "one wide head, and W_o is missing",
+        "w_v(memory) -> w_v(layer.w_k(memory))": "the memory is projected twice; `w_k` and `w_v` "
+        "both read the memory itself",
+    },
+)
 
 
 @exercise(
@@ -105,9 +83,9 @@ def judge_13_1(
             if isinstance(given, torch.Tensor) and given.ndim == 4:
                 return "the heads are still apart; `layer.merge` joins them, before `w_o`"
             wrong = {}
-            for name, text in _MISTAKES.items():
+            for sentence, mistake in _MISTAKES.items():
                 try:
-                    wrong[text] = cross_with_mistake(layer, x, memory, name)
+                    wrong[sentence] = mistake(layer, x, memory)
                 except (ValueError, RuntimeError):  # two lengths do not fit together
                     continue
             problem = diagnose(given, layer(x, memory), wrong)
@@ -313,8 +291,9 @@ def judge_13_4(answer):
             "the logit of the word just read is √d, with no spread of its own to add": log(
                 exp(root + 0.5) + (V - 1) * exp(0.5)
             ),
-            "the target is never the word just read, so its logit is 0 on average": right
-            - root / V,
+            "the target is never the word just read, so its logit is 0 on average": (
+                right - root / V
+            ),
             "the norm's output has length √d, so that the other logits vary by 1, not by 1/d": log(
                 exp(1) + (V - 1) * exp(0.5 / d)
             ),
@@ -336,8 +315,9 @@ def judge_13_4(answer):
             ),
             "the logit of the word just read is √d; E has rows of length "
             "one, the norm's output has length √d": log(exp(1) + (V - 1) * exp(0.5)),
-            "the target is another word than the one just read; its logit is 0 on average": right
-            - root,
+            "the target is another word than the one just read; its logit is 0 on average": (
+                right - root
+            ),
             "that is in bits; the loss is in nats": right / log(2),
             "the two kinds of logits stand in one sum of "
             "exponentials; their losses do not add": root + log(V),

@@ -8,17 +8,10 @@ from torch import nn
 from ..attention.masks import padding_mask
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import SinusoidalPositions
-from ..base.exercises import diagnose, exercise, explain_error
+from ..base.exercises import diagnose, diagnose_formula, exercise, explain_error
 from ..data.text import BOS, EOS, PAD
 from ..models.block import Embedding, FeedForward, Stack, make_block
 from ..models.encoder_decoder import CrossAttention, Decoder, DecoderBlock, EncoderDecoder
-
-__all__ = [
-    "judge_14_1",
-    "judge_14_2",
-    "judge_14_3",
-    "judge_14_4",
-]
 
 
 @functools.cache
@@ -269,8 +262,9 @@ def judge_14_3(answer):
                 own & ~keep, last, tgt
             ),
             "<bos> stays, and so do pads": torch.where(own, last, tgt),
-            "<bos> stays, whatever `own` says there": torch.where(own & ~keep, moved, tgt)
-            * (tgt != BOS),
+            "<bos> stays, whatever `own` says there": (
+                torch.where(own & ~keep, moved, tgt) * (tgt != BOS)
+            ),
             "`own` is about the token at its own position: the "
             "logits are moved, `own` is not": torch.where(
                 own.roll(1, 1) & ~keep & (tgt != BOS), moved, tgt
@@ -312,87 +306,59 @@ def _next(said, tgt):
 )
 def judge_14_4(answer):
     "A function of two lengths."
-    for S, T in ((12, 15), (40, 7)):
-        once, each = 14 * T + 2 * S, 14 * T + 2 * S * T
-        exactly = lambda number: torch.tensor(number, dtype=torch.float64)
-        problem = diagnose(
-            torch.tensor(float(answer(S, T)), dtype=torch.float64),
-            torch.tensor(each / once, dtype=torch.float64),
-            {
-                "the other way round: the larger number, without "
-                "keeping, is divided by the smaller": torch.tensor(
-                    once / each, dtype=torch.float64
-                ),
-                "that is how many are saved, as a share of those that are needed; asked "
-                "for is one number divided by the other": torch.tensor(
-                    each / once - 1, dtype=torch.float64
-                ),
-                "4 d² for each token are missing: the block's own attention, or one of the "
-                "two matrices of the feed-forward network": torch.tensor(
-                    (10 * T + 2 * S * T) / (10 * T + 2 * S), dtype=torch.float64
-                ),
-                "keys and values of cross-attention are made of the memory only, "
-                "not of the tokens that are written": torch.tensor(
-                    (16 * T + 2 * S * T) / (16 * T + 2 * S), dtype=torch.float64
-                ),
-                "without keeping, keys and values are made of the S of the memory, at each of the "
-                "T steps; and queries and output of the T tokens are needed either way": exactly(
-                    16 * T / (12 * T + 4 * S)
-                ),
-                "only keys and values of the memory are counted; all "
-                "else is computed either way": torch.tensor(float(T), dtype=torch.float64),
-                "queries and output of cross-attention, 2 d² for each "
-                "token that is written, are missing": torch.tensor(
-                    (12 * T + 2 * S * T) / (12 * T + 2 * S), dtype=torch.float64
-                ),
-                "the feed-forward network, 8 d² for each token, is missing; or all four "
-                "matrices of cross-attention were counted for the memory, where two see the "
-                "target": torch.tensor((6 * T + 2 * S * T) / (6 * T + 2 * S), dtype=torch.float64),
-                "only the feed-forward network, 8 d², and the memory are counted; both attentions "
-                "have matrices for T": exactly((8 * T + 2 * S * T) / (8 * T + 2 * S)),
-                "cross-attention is counted alone; the layer has two parts more": exactly(
-                    (2 * T + 2 * S * T) / (2 * T + 2 * S)
-                ),
-                "keys and values of the memory are computed once in the better case, and that "
-                "costs 2 S": exactly(each / (14 * T)),
-                "keys and values of the memory are computed once in the better case, 2 S, and of "
-                "the four matrices of cross-attention two are for them": exactly(
-                    (16 * T + 2 * S * T) / (16 * T)
-                ),
-                "T steps cost T times as much; the 14 d² belong to each of them": exactly(
-                    (14 + 2 * S) / once
-                ),
-                "that is one step; T are taken, and once computed they serve all of them": exactly(
-                    (14 + 2 * S) / (14 + 2)
-                ),
-                "S and T are exchanged; T tokens are written": exactly(
-                    (14 * S + 2 * S * T) / (14 * S + 2 * T)
-                ),
-                "queries and output of cross-attention see the T tokens that are written; two "
-                "matrices see the memory, not four": exactly(
-                    (14 * T + 4 * S * T) / (14 * T + 4 * S)
-                ),
-                "that is the share that is saved; asked for is one number divided by the "
-                "other": exactly(1 - once / each),
-                "that is how many are saved, in units of d²; divide the two numbers": exactly(
-                    each - once
-                ),
-                "that is a whole number; `/` divides, and `//` cuts off the rest": exactly(
-                    each // once
-                ),
-                "no layer of the encoder is part of it; the memory gives keys and values": (
-                    exactly((14 * T + 12 * S * T) / (14 * T + 12 * S))
-                ),
-                "T steps read S tokens each, once for each; in the better case S is read once, and "
-                "the other 14 T remain": exactly(float(S)),
-                "keys *and* values: two matrices": torch.tensor(
-                    (14 * T + S * T) / (14 * T + S), dtype=torch.float64
-                ),
-                "nothing of the block's own attention is computed again: "
-                "its keys are kept in both cases": torch.tensor(
-                    (14 * T * (T + 1) / 2 + 2 * S * T) / once, dtype=torch.float64
-                ),
-            },
-        )
-        if problem:
-            return problem
+    return diagnose_formula(
+        answer,
+        "S, T",
+        [(12, 15), (40, 7)],
+        "each(S, T) / once(S, T)",
+        {
+            "once(S, T) / each(S, T)": "the other way round: the larger number, without keeping, "
+            "is divided by the smaller",
+            "each(S, T) / once(S, T) - 1": "that is how many are saved, as a share of those that "
+            "are needed; asked for is one number divided by the other",
+            "ratio(S, T, 10, 2)": "4 d² for each token are missing: the block's own attention, or "
+            "one of the two matrices of the feed-forward network",
+            "ratio(S, T, 16, 2)": "keys and values of cross-attention are made of the memory only, "
+            "not of the tokens that are written",
+            "16 * T / (12 * T + 4 * S)": "without keeping, keys and values are made of the S of "
+            "the memory, at each of the T steps; and queries and output of the T tokens are needed "
+            "either way",
+            "T": "only keys and values of the memory are counted; all else is computed either way",
+            "ratio(S, T, 12, 2)": "queries and output of cross-attention, 2 d² for each token that "
+            "is written, are missing",
+            "ratio(S, T, 6, 2)": "the feed-forward network, 8 d² for each token, is missing; or "
+            "all four matrices of cross-attention were counted for the memory, where two see the "
+            "target",
+            "ratio(S, T, 8, 2)": "only the feed-forward network, 8 d², and the memory are counted; "
+            "both attentions have matrices for T",
+            "ratio(S, T, 2, 2)": "cross-attention is counted alone; the layer has two parts more",
+            "each(S, T) / (14 * T)": "keys and values of the memory are computed once in the "
+            "better case, and that costs 2 S",
+            "(16 * T + 2 * S * T) / (16 * T)": "keys and values of the memory are computed once in "
+            "the better case, 2 S, and of the four matrices of cross-attention two are for them",
+            "(14 + 2 * S) / once(S, T)": "T steps cost T times as much; the 14 d² belong to each "
+            "of them",
+            "(14 + 2 * S) / (14 + 2)": "that is one step; T are taken, and once computed they "
+            "serve all of them",
+            "(14 * S + 2 * S * T) / (14 * S + 2 * T)": "S and T are exchanged; T tokens are "
+            "written",
+            "ratio(S, T, 14, 4)": "queries and output of cross-attention see the T tokens that are "
+            "written; two matrices see the memory, not four",
+            "1 - once(S, T) / each(S, T)": "that is the share that is saved; asked for is one "
+            "number divided by the other",
+            "each(S, T) - once(S, T)": "that is how many are saved, in units of d²; divide the two "
+            "numbers",
+            "each(S, T) // once(S, T)": "that is a whole number; `/` divides, and `//` cuts off "
+            "the rest",
+            "ratio(S, T, 14, 12)": "no layer of the encoder is part of it; the memory gives keys "
+            "and values",
+            "S": "T steps read S tokens each, once for each; in the better case S is read once, "
+            "and the other 14 T remain",
+            "ratio(S, T, 14, 1)": "keys *and* values: two matrices",
+            "(14 * T * (T + 1) / 2 + 2 * S * T) / once(S, T)": "nothing of the block's own "
+            "attention is computed again: its keys are kept in both cases",
+        },
+        each=lambda S, T: 14 * T + 2 * S * T,
+        once=lambda S, T: 14 * T + 2 * S,
+        ratio=lambda S, T, a, b: (a * T + b * S * T) / (a * T + b * S),
+    )

@@ -1,21 +1,10 @@
 """Judges of the exercises on the page 15_subwords, and the mistakes that they know."""
 
-import math
 from collections import Counter
 from itertools import pairwise
 
-import torch
-
-from ..base.exercises import diagnose, exercise, unnamed
+from ..base.exercises import diagnose, diagnose_formula, edited, exercise, unnamed
 from ..data.subwords import merge
-
-__all__ = [
-    "judge_15_1",
-    "bpe_with_mistake",
-    "judge_15_2",
-    "judge_15_3",
-    "judge_15_4",
-]
 
 
 def _from_the_right(row, pair):
@@ -121,62 +110,48 @@ _MERGED_WRONGLY = {  # what is said, and what comes of a row and a pair, whereve
 }
 
 
-_BPE_MISTAKES = {
-    "once": "the pairs were counted once; count again after each merge, with the new piece",
-    "alone": "pairs that occur once were merged, too; stop where no pair occurs twice",
-    "rarest": "that merges the rarest pair; take the one that occurs most",
-    "across": "a pair joins the end of a word and the beginning of the next; count word by word",
-    "presence": "a word that has a pair twice counts twice",
-    "distinct": "each word was counted once; a word that is there three times counts three times",
-    "rows": "those are the words, cut into pieces; return the merges",
-    "again": "the same pair comes again; the rows have to be merged before you count again",
-    "first": "that is one merge; repeat it, up to `n_merges` times",
-    "more": "that is one merge too many; `n_merges` is the most that you may make",
-    "reversed": "the merges are in reverse; the first one that you made comes first",
-    "joined": "those are pieces; each merge is a pair, a tuple of its two pieces",
-}
+_PIECES = "those are pieces; each merge is a pair, a tuple of its two pieces"
 
 
-def bpe_with_mistake(
-    words: list[str],
-    n_merges: int,  # at most
-    mistake: str = "",  # a key of `_BPE_MISTAKES`; none if left out
-) -> list:  # pairs, in the order merged
-    "Byte pair encoding of letters, with one mistake made on purpose."
-    if mistake == "across":
-        words = ["".join(words)]
-    if mistake == "distinct":
-        words = list(dict.fromkeys(words))
-    if mistake == "first":
-        n_merges = min(n_merges, 1)
-    if mistake == "more":
-        n_merges = n_merges + 1
+def find_merges(words, n_merges):
+    "Byte pair encoding of letters: pairs, in the order merged."
     rows = [list(word) for word in words]
     merges = []
-    pairs = Counter()
     while len(merges) < n_merges:
-        if mistake != "once" or not merges:
-            pairs = Counter()
-            for row in rows:
-                neighbours = list(pairwise(row))
-                pairs.update(set(neighbours) if mistake == "presence" else neighbours)
-        frequent = {pair: n for pair, n in pairs.items() if n > 1 or mistake == "alone"}
+        pairs = Counter(pair for row in rows for pair in pairwise(row))
+        frequent = {pair: n for pair, n in pairs.items() if n > 1}
         if not frequent:
             break
-        order = min if mistake == "rarest" else max
-        pair = order(frequent, key=frequent.get)
-        merges.append(pair)
-        if mistake == "once":
-            del pairs[pair]
-        if mistake != "again":
-            rows = [merge(row, pair) for row in rows]
-    if mistake == "reversed":
-        return merges[::-1]
-    if mistake == "rows":
-        return rows
-    if mistake == "joined":
-        return ["".join(pair) for pair in merges]
+        best = max(frequent, key=frequent.get)
+        merges.append(best)
+        rows = [merge(row, best) for row in rows]
     return merges
+
+
+_BPE_MISTAKES = edited(
+    find_merges,
+    {
+        "pairs = Counter( -> pairs = pairs if merges else Counter(; "
+        "merges.append(best) -> merges.append(best)\n        del pairs[best]": "the pairs were "
+        "counted once; count again after each merge, with the new piece",
+        " if n > 1 -> ": "pairs that occur once were merged, too; stop where no pair occurs twice",
+        "max( -> min(": "that merges the rarest pair; take the one that occurs most",
+        "in words -> in [''.join(words)]": "a pair joins the end of a word and the beginning of "
+        "the next; count word by word",
+        "pairwise(row) -> set(pairwise(row))": "a word that has a pair twice counts twice",
+        "in words -> in dict.fromkeys(words)": "each word was counted once; a word that is there "
+        "three times counts three times",
+        "return merges -> return rows": "those are the words, cut into pieces; return the merges",
+        "rows = [merge(row, best) for row in rows] -> continue": "the same pair comes again; the "
+        "rows have to be merged before you count again",
+        "< n_merges -> < min(n_merges, 1)": "that is one merge; repeat it, up to `n_merges` times",
+        "< n_merges -> < n_merges + 1": "that is one merge too many; `n_merges` is the most that "
+        "you may make",
+        "return merges -> return merges[::-1]": "the merges are in reverse; the first one that "
+        "you made comes first",
+        "return merges -> return [''.join(pair) for pair in merges]": _PIECES,
+    },
+)
 
 
 def _is_bpe(words, n_merges, merges):
@@ -227,10 +202,11 @@ def judge_15_2(
         if not isinstance(given, list):
             return f"expected a list of pairs, got {type(given).__name__}"
         pairs = [tuple(pair) if isinstance(pair, list) else pair for pair in given]
-        for mistake, sentence in _BPE_MISTAKES.items():
-            wrong = bpe_with_mistake(words, n_merges, mistake)
-            if wrong in (given, pairs) and pairs != bpe_with_mistake(words, n_merges):
-                if mistake in ("joined", "rows") or not _is_bpe(words, n_merges, pairs):
+        right = find_merges(words, n_merges)
+        for sentence, mistake in _BPE_MISTAKES.items():
+            if mistake(words, n_merges) in (given, pairs) and pairs != right:
+                are_pairs = all(isinstance(pair, tuple) for pair in pairs)
+                if not are_pairs or not _is_bpe(words, n_merges, pairs):
                     return sentence
         if any(
             isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], tuple)
@@ -240,11 +216,10 @@ def judge_15_2(
         if any(isinstance(pair, tuple) and " " in "".join(pair) for pair in pairs):
             return "a space was counted as a letter; count word by word, without joining them"
         if pairs and all(isinstance(pair, str) for pair in pairs):
-            return "those are pieces; each merge is a pair, a tuple of its two pieces"
+            return _PIECES
         if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
             return "expected pairs, tuples of two strings"
         if not _is_bpe(words, n_merges, pairs):
-            right = bpe_with_mistake(words, n_merges)
             if len(pairs) > n_merges and _is_bpe(words, len(pairs), pairs):
                 return "`n_merges` is the most that you may make; yours goes on"
             if pairs == right[:-1] or (
@@ -276,7 +251,7 @@ def judge_15_3(answer):
     "Two numbers: tokens of the five words, and vocab_size."
     problem = diagnose(
         answer,
-        torch.tensor([13, 263]),
+        [13, 263],
         {"the two numbers are in the other order: tokens first": [263, 13]},
     )
     if problem is None or not problem.startswith("the numbers differ"):
@@ -314,7 +289,7 @@ def judge_15_3(answer):
         ("tokens", answer[0], 13, tokens),
         ("vocab_size", answer[1], 263, size),
     ):
-        if said := diagnose(given, torch.tensor(right), mistakes):
+        if said := diagnose(given, right, mistakes):
             return f"{name}: {said}"
 
 
@@ -327,68 +302,41 @@ def judge_15_3(answer):
 def judge_15_4(answer):
     "A function of a loss in nats per token, and of two counts, that returns bits per character."
     cases = [(2.0, 310, 1000), (1.3, 1500, 1200)]
-    values = lambda how: torch.tensor([float(how(*case)) for case in cases])
-    return diagnose(
-        values(answer),
-        values(lambda loss, t, c: loss * t / c / math.log(2)),
+    return diagnose_formula(
+        answer,
+        "loss, t, c",
+        cases,
+        "loss * t / c / log(2)",
         {
-            "those are nats; a bit is ln 2 nats": values(lambda loss, t, c: loss * t / c),
-            "a bit is ln 2 nats, so divide by ln 2": values(
-                lambda loss, t, c: loss * t / c * math.log(2)
-            ),
-            "that is per token still": values(lambda loss, t, c: loss / math.log(2)),
-            "you multiplied by characters per token; the loss of one "
-            "token is spread over its characters": values(
-                lambda loss, t, c: loss * c / t / math.log(2)
-            ),
-            "you multiplied by characters per token, and nats are no bits": values(
-                lambda loss, t, c: loss * c / t
-            ),
-            "the loss is a mean over tokens; the whole text has n_tokens times as much": values(
-                lambda loss, t, c: loss / c / math.log(2)
-            ),
-            "the number of characters is no logarithm; ln 2 turns nats into bits": values(
-                lambda loss, t, c: loss * t / math.log2(c)
-            ),
-            "the loss is a logarithm, and a power of it is a perplexity; divide by ln 2": values(
-                lambda loss, t, c: 2**loss * t / c
-            ),
-            "you took the logarithm of a loss, which is a logarithm already": values(
-                lambda loss, t, c: math.log2(loss * t / c)
-            ),
-            "the loss itself came back; it is in nats, and per token": values(
-                lambda loss, t, c: loss
-            ),
-            "the loss is a logarithm already; divide it by ln 2 instead of taking log2": values(
-                lambda loss, t, c: math.log2(loss) * t / c
-            ),
-            "a bit is ln 2 nats, with the natural logarithm; yours is to base 10": values(
-                lambda loss, t, c: loss * t / c / math.log10(2)
-            ),
-            "a bit is ln 2 nats, not 2": values(lambda loss, t, c: loss * t / c / 2),
-            "that is for the whole text, and multiplied by ln 2; divide by both": values(
-                lambda loss, t, c: loss * t * math.log(2)
-            ),
-            "that is the perplexity of a token; the loss itself is spread over characters": values(
-                lambda loss, t, c: math.exp(loss) * t / c
-            ),
-            "bits were asked for, not bytes; there is no 8 in it": values(
-                lambda loss, t, c: loss * t / c / math.log(2) / 8
-            ),
-            "tokens and characters are exchanged, and a bit is ln 2 nats": values(
-                lambda loss, t, c: loss * c / t * math.log(2)
-            ),
-            "those are characters per bit; turn it round": values(
-                lambda loss, t, c: c / (loss * t) * math.log(2)
-            ),
-            "that is 2 to the power of it; bits are the exponent": values(
-                lambda loss, t, c: 2 ** (loss * t / c)
-            ),
-            "that is for the whole text; divide by its characters": values(
-                lambda loss, t, c: loss * t / math.log(2)
-            ),
-            "that is the perplexity per character; its logarithm to base 2 is asked for": values(
-                lambda loss, t, c: math.exp(loss * t / c)
-            ),
+            "loss * t / c": "those are nats; a bit is ln 2 nats",
+            "loss * t / c * log(2)": "a bit is ln 2 nats, so divide by ln 2",
+            "loss / log(2)": "that is per token still",
+            "loss * c / t / log(2)": "you multiplied by characters per token; the loss of one "
+            "token is spread over its characters",
+            "loss * c / t": "you multiplied by characters per token, and nats are no bits",
+            "loss / c / log(2)": "the loss is a mean over tokens; the whole text has n_tokens "
+            "times as much",
+            "loss * t / log2(c)": "the number of characters is no logarithm; ln 2 turns nats into "
+            "bits",
+            "2**loss * t / c": "the loss is a logarithm, and a power of it is a perplexity; "
+            "divide by ln 2",
+            "log2(loss * t / c)": "you took the logarithm of a loss, which is a logarithm already",
+            "loss": "the loss itself came back; it is in nats, and per token",
+            "log2(loss) * t / c": "the loss is a logarithm already; divide it by ln 2 instead of "
+            "taking log2",
+            "loss * t / c / log10(2)": "a bit is ln 2 nats, with the natural logarithm; yours is "
+            "to base 10",
+            "loss * t / c / 2": "a bit is ln 2 nats, not 2",
+            "loss * t * log(2)": "that is for the whole text, and multiplied by ln 2; divide by "
+            "both",
+            "exp(loss) * t / c": "that is the perplexity of a token; the loss itself is spread "
+            "over characters",
+            "loss * t / c / log(2) / 8": "bits were asked for, not bytes; there is no 8 in it",
+            "loss * c / t * log(2)": "tokens and characters are exchanged, and a bit is ln 2 nats",
+            "c / (loss * t) * log(2)": "those are characters per bit; turn it round",
+            "2 ** (loss * t / c)": "that is 2 to the power of it; bits are the exponent",
+            "loss * t / log(2)": "that is for the whole text; divide by its characters",
+            "exp(loss * t / c)": "that is the perplexity per character; its logarithm to base 2 "
+            "is asked for",
         },
     )

@@ -6,109 +6,67 @@ from collections import Counter
 import numpy as np
 import torch
 
-from ..base.exercises import diagnose, diagnose_each, exercise, explain_error, unnamed
+from ..base.exercises import diagnose, diagnose_each, edited, exercise, explain_error, unnamed
 from ..inspection.translation import count_runs
 
-__all__ = [
-    "shared_with_mistake",
-    "judge_16_1",
-    "judge_16_2",
-    "judge_16_3",
-    "judge_16_4",
-    "judge_16_5",
-    "judge_16_6",
-    "judge_16_7",
-]
 
-_RUN_MISTAKES = {
-    "unclipped": "nothing was clipped; a run counts at most as often as the reference has it",
-    "once": "each run was counted once; a run that both texts have twice counts twice",
-    "sets": "a set holds each run once; count how often each is there, with a `Counter`",
-    "tails": "the last runs are shorter than `n`; a run begins at word T − n at the latest",
-    "order": "the runs were cut into sets of words; the order of the words in a run counts, too",
-    "words": "those are single words; a run has `n` of them, one after another",
-    "up to": "all lengths up to `n` were added; asked for are the runs of exactly `n` words",
-    "reference": "the second number is about the reference; how many runs has the translation?",
-    "length": "the second number is that of the words; T words have T − n + 1 runs",
-    "short": "the last run is missing; T words have T − n + 1 runs",
-    "other": "the reference's runs were counted; a run counts at most as often as the translation "
-    "has it, too",
-    "apart": "runs overlap: each begins one word after the one before",
-    "both apart": "runs overlap: each begins one word after the one before, in both texts",
-    "places": "two runs at the same place were compared; a run may stand anywhere in the reference",
-    "squared": "a run that comes twice is there twice in yours, and counted twice each time",
-    "either": "the second number counts the translation's runs alone, not those of both",
-    "letters": "those are runs of letters; count words",
-    "turned": "the two numbers are exchanged; the shared runs come first",
-    "share": "that is a share; return both numbers, and divide once all sentences are added",
-}
+def count_shared(hypothesis, reference, n):
+    "The shared runs of n words, and all runs of the hypothesis."
+
+    def cut(text, step=1):
+        starts = range(0, len(text) - n + 1, step)
+        return Counter(tuple(text[i : i + n]) for i in starts)
+
+    runs = cut(hypothesis)
+    right = cut(reference)
+    shared = sum(min(count, right[run]) for run, count in runs.items())
+    return shared, sum(runs.values())
 
 
-def shared_with_mistake(
-    hypothesis: list[str],
-    reference: list[str],
-    n: int,  # words in a run
-    mistake: str = "",  # a key of `_RUN_MISTAKES`; none if left out
-):  # the shared runs and all runs of the hypothesis
-    "Shared runs of words, with one mistake made on purpose."
-    length = 1 if mistake == "words" else n
-    runs, right = count_runs(hypothesis, length), count_runs(reference, length)
-    if mistake == "short":
-        runs, right = count_runs(hypothesis[:-1], n), count_runs(reference[:-1], n)
-    shared = (runs & right).total()
-    total = runs.total()
-    if mistake == "unclipped":
-        shared = sum(count for run, count in runs.items() if run in right)
-    if mistake == "once":
-        shared = len(set(runs) & set(right))
-    if mistake == "sets":
-        shared, total = len(set(runs) & set(right)), len(set(runs))
-    if mistake == "tails":
-        runs, right = (
-            Counter(tuple(text[i : i + n]) for i in range(len(text)))
-            for text in (hypothesis, reference)
-        )
-        shared, total = (runs & right).total(), runs.total()
-    if mistake == "order":
-        runs = [frozenset(run) for run in runs.elements()]
-        right = [frozenset(run) for run in right.elements()]
-        shared = sum(min(runs.count(run), right.count(run)) for run in set(runs))
-    if mistake == "other":
-        shared = sum(count for run, count in right.items() if run in runs)
-    if mistake == "apart":
-        starts = range(0, len(hypothesis) - n + 1, n)
-        runs = Counter(tuple(hypothesis[i : i + n]) for i in starts)
-        shared, total = (runs & right).total(), runs.total()
-    if mistake == "both apart":
-        runs, right = (
-            Counter(tuple(text[i : i + n]) for i in range(0, len(text) - n + 1, n))
-            for text in (hypothesis, reference)
-        )
-        shared, total = (runs & right).total(), runs.total()
-    if mistake == "places":
-        cut = lambda text: [text[i : i + n] for i in range(len(text) - n + 1)]
-        shared = sum(a == b for a, b in zip(cut(hypothesis), cut(reference)))
-    if mistake == "squared":
-        shared = sum(min(count, right[run]) * count for run, count in runs.items())
-    if mistake == "either":
-        total = (runs | right).total()
-    if mistake == "letters":
-        runs, right = (count_runs(list(" ".join(t)), n) for t in (hypothesis, reference))
-        shared, total = (runs & right).total(), runs.total()
-    if mistake == "reference":
-        total = right.total()
-    if mistake == "length":
-        total = len(hypothesis)
-    if mistake == "up to":
-        for k in range(1, n):
-            runs_k = count_runs(hypothesis, k)
-            shared += (runs_k & count_runs(reference, k)).total()
-            total += runs_k.total()
-    if mistake == "turned":
-        return total, shared
-    if mistake == "share":
-        return shared / total if total else 0.0
-    return shared, total
+_RUN_MISTAKES = edited(
+    count_shared,
+    {
+        "min(count, right[run]) -> count * (run in right)": "nothing was clipped; a run counts at "
+        "most as often as the reference has it",
+        "min(count, right[run]) -> (run in right)": "each run was counted once; a run that both "
+        "texts have twice counts twice",
+        "min(count, right[run]) -> (run in right); sum(runs.values()) -> len(runs)": "a set holds "
+        "each run once; count how often each is there, with a `Counter`",
+        "len(text) - n + 1 -> len(text)": "the last runs are shorter than `n`; a run begins at "
+        "word T − n at the latest",
+        "tuple( -> frozenset(": "the runs were cut into sets of words; the order of the words in "
+        "a run counts, too",
+        "len(text) - n + 1 -> len(text); i + n -> i + 1": "those are single words; a run has `n` "
+        "of them, one after another",
+        "for i in starts -> for n in range(1, n + 1) for i in range(len(text) - n + 1)": "all "
+        "lengths up to `n` were added; asked for are the runs of exactly `n` words",
+        "sum(runs.values()) -> sum(right.values())": "the second number is about the reference; "
+        "how many runs has the translation?",
+        "sum(runs.values()) -> len(hypothesis)": "the second number is that of the words; T words "
+        "have T − n + 1 runs",
+        "len(text) - n + 1 -> len(text) - n": "the last run is missing; T words have T − n + 1 "
+        "runs",
+        "min(count, right[run]) -> count; runs.items() -> right.items() if run in runs": "the "
+        "reference's runs were counted; a run counts at most as often as the translation has it, "
+        "too",
+        "cut(hypothesis) -> cut(hypothesis, n)": "runs overlap: each begins one word after the one "
+        "before",
+        "step=1 -> step=n": "runs overlap: each begins one word after the one before, in both "
+        "texts",
+        "tuple(text[i : i + n]) -> (i, *text[i : i + n])": "two runs at the same place were "
+        "compared; a run may stand anywhere in the reference",
+        "min(count, right[run]) -> min(count, right[run]) * count": "a run that comes twice is "
+        "there twice in yours, and counted twice each time",
+        "sum(runs.values()) -> sum((runs | right).values())": "the second number counts the "
+        "translation's runs alone, not those of both",
+        "starts = -> text = ' '.join(text)\n        starts =": "those are runs of "
+        "letters; count words",
+        "return shared, sum(runs.values()) -> return sum(runs.values()), shared": "the two "
+        "numbers are exchanged; the shared runs come first",
+        "return shared, sum(runs.values()) -> return shared / max(1, sum(runs.values()))": "that "
+        "is a share; return both numbers, and divide once all sentences are added",
+    },
+)
 
 
 @exercise(
@@ -144,19 +102,17 @@ def judge_16_1(
             )
         if given is None or given is ...:
             return "your function returned nothing; end it with `return` and two numbers"
-        right = shared_with_mistake(*case)
+        right = count_shared(*case)
         if isinstance(given, (tuple, list)) and any(isinstance(part, dict) for part in given):
             return "those are the counts of each run; `.total()` adds them up"
         if right == (0, 0) and np.shape(given) == (2,) and min(given) < 0:
             return "a text shorter than `n` has no runs, and not a negative number of them"
         if np.shape(given) == () and given == right[0]:
             return "that is the first number, the shared runs; return how many there are, too"
-        for name, sentence in _RUN_MISTAKES.items():
-            wrong = shared_with_mistake(*case, name)
+        for sentence, mistake in _RUN_MISTAKES.items():
+            wrong = mistake(*case)
             if np.shape(given) == np.shape(wrong) and np.allclose(given, wrong):
-                both = [
-                    np.array_equal(answer(*c), shared_with_mistake(*c, name)) for c in cases[:2]
-                ]
+                both = [np.array_equal(answer(*c), mistake(*c)) for c in cases[:2]]
                 if wrong != right and all(both):  # and not by chance
                     return sentence
         if np.shape(given) != (2,):
@@ -295,7 +251,7 @@ def judge_16_3(answer):
                 return sentence or None
     return diagnose(
         answer,
-        torch.tensor([1, 1, 1, 1, e]),
+        [1, 1, 1, 1, e],
         {
             "the precisions are right; the brevity penalty is missing": [1, 1, 1, 1, 100],
             "BLEU runs from 0 to 100 here": [1, 1, 1, 1, e / 100],
@@ -366,8 +322,7 @@ def judge_16_4(answer):
             given = answer(list(words), [list(other) for other in others])
         except TypeError as error:
             return explain_error(
-                error,
-                {"unhashable": "`bleu_counts` takes one reference, and here are several"},
+                error, {"unhashable": "`bleu_counts` takes one reference, and here are several"}
             )
         one = [_many(words, [other]) for other in others]
         alone = _many(words, others)  # with the shared runs of each reference on its own
@@ -378,7 +333,7 @@ def judge_16_4(answer):
         joined = _many(words, [sum(others, [])])
         nearest = _many(words, [min(others, key=lambda r: (abs(len(r) - len(words)), len(r)))])
         problem = diagnose(
-            torch.as_tensor(np.asarray(given, dtype=float)),
+            np.asarray(given, dtype=float),
             _many(words, others),
             {
                 "the references are added up: a run may count as often as one "
@@ -419,12 +374,10 @@ def judge_16_4(answer):
                 "no run is shared in yours; `&` with an empty Counter leaves nothing, take `|`": (
                     _many(words, others) * torch.tensor([0, 1] * 4 + [1, 1])
                 ),
-                "all runs of the translation count, also one that comes again": torch.tensor(
-                    [
-                        len(count_runs(words, i // 2 + 1)) if i in (1, 3, 5, 7) else n
-                        for i, n in enumerate(_many(words, others).tolist())
-                    ]
-                ),
+                "all runs of the translation count, also one that comes again": [
+                    len(count_runs(words, i // 2 + 1)) if i in (1, 3, 5, 7) else n
+                    for i, n in enumerate(_many(words, others).tolist())
+                ],
                 "shared runs come first, then all runs": _many(words, others)[
                     [1, 0, 3, 2, 5, 4, 7, 6, 8, 9]
                 ],
@@ -459,27 +412,34 @@ def judge_16_5(answer):
         if np.ndim(got) == 0 or len(got) != 2:
             return "expected two numbers: the cost of being shorter, and of being longer"
         problem = diagnose(
-            torch.as_tensor([float(x) for x in got], dtype=torch.float64),
+            [float(x) for x in got],
             100 * torch.tensor([short, long], dtype=torch.float64),
             {
                 "in points, 0 to 100": torch.tensor([short, long]).double(),
-                "that is what is left; the cost is 100 less that": 100
-                - 100 * torch.tensor([short, long]).double(),
+                "that is what is left; the cost is 100 less that": (
+                    100 - 100 * torch.tensor([short, long]).double()
+                ),
                 "first shorter, then longer": 100 * torch.tensor([long, short]).double(),
                 "exactly, not for small s only": 100 * torch.tensor([s, s]).double(),
-                "shorter by the share s means c = (1 − s) r, so the exponent is 1 − 1/(1 − s)": 100
-                * torch.tensor([1 - math.exp(-s), long]).double(),
+                "shorter by the share s means c = (1 − s) r, so the exponent is 1 − 1/(1 − s)": (
+                    100 * torch.tensor([1 - math.exp(-s), long]).double()
+                ),
                 "the penalty is exp(1 − r/c), not c/r": 100 * torch.tensor([s, long]).double(),
-                "the exponent is 1 − r/c, the reference above": 100
-                * torch.tensor([1 - math.exp(s), long]).double(),
-                "where c is larger than r the penalty is 1: it never helps": 100
-                * torch.tensor([short, 1 - math.exp(s / (1 + s)) / (1 + s)]).double(),
-                "longer by the share s: s / (1 + s) of what was said is wrong, not s": 100
-                * torch.tensor([short, s]).double(),
-                "for a longer text there is no penalty, only lower precisions": 100
-                * torch.tensor([short, 0.0]).double(),
-                "the mean of four equal precisions is that precision, not its fourth power": 100
-                * torch.tensor([short, 1 - (1 + s) ** -4]).double(),
+                "the exponent is 1 − r/c, the reference above": (
+                    100 * torch.tensor([1 - math.exp(s), long]).double()
+                ),
+                "where c is larger than r the penalty is 1: it never helps": (
+                    100 * torch.tensor([short, 1 - math.exp(s / (1 + s)) / (1 + s)]).double()
+                ),
+                "longer by the share s: s / (1 + s) of what was said is wrong, not s": (
+                    100 * torch.tensor([short, s]).double()
+                ),
+                "for a longer text there is no penalty, only lower precisions": (
+                    100 * torch.tensor([short, 0.0]).double()
+                ),
+                "the mean of four equal precisions is that precision, not its fourth power": (
+                    100 * torch.tensor([short, 1 - (1 + s) ** -4]).double()
+                ),
             },
         )
         if problem and problem.startswith("the numbers differ"):
@@ -543,22 +503,12 @@ def judge_16_6(answer):
     "Four booleans."
     return diagnose(
         answer,
-        torch.tensor([True, False, False, True]),
+        [True, False, False, True],
         {
             "two seeds give two models that are equally good and have "
-            "nothing in common, number by number": [
-                True,
-                True,
-                False,
-                True,
-            ],
+            "nothing in common, number by number": [True, True, False, True],
             "the two of (c) compute the same, but not in the same "
-            "positions: the mean mixes two heads": [
-                True,
-                False,
-                True,
-                True,
-            ],
+            "positions: the mean mixes two heads": [True, False, True, True],
             "number by number: neither two seeds nor exchanged heads agree on what is where": [
                 True,
                 True,
@@ -566,12 +516,7 @@ def judge_16_6(answer):
                 True,
             ],
             "a hundred small steps apart, each number still means the "
-            "same: that is what averaging is for": [
-                False,
-                False,
-                False,
-                True,
-            ],
+            "same: that is what averaging is for": [False, False, False, True],
             "the mean of a number and itself is the number": [True, False, False, False],
         },
         places=(
@@ -618,19 +563,22 @@ def judge_16_7(answer):
             "the softmax runs over the rows of the batch; it belongs along the last axis": (
                 logits.log_softmax(1).logsumexp(0) - math.log(3)
             ),
-            "the mean is over the models; you divided by the tokens, V": p.sum(0).log()
-            - math.log(6),
+            "the mean is over the models; you divided by the tokens, V": (
+                p.sum(0).log() - math.log(6)
+            ),
             "the mean is over the models; you divided by the rows, B": p.sum(0).log() - math.log(4),
             "a mean of probabilities is divided before the logarithm: minus ln M, not by M": (
                 p.sum(0).log() / 3
             ),
             "ln M is added; a mean divides, so it is subtracted": p.sum(0).log() + math.log(3),
-            "log2 of M was subtracted; the logarithm is the natural one": p.sum(0).log()
-            - math.log2(3),
+            "log2 of M was subtracted; the logarithm is the natural one": (
+                p.sum(0).log() - math.log2(3)
+            ),
             "each token's best model is taken; all of them count": logits.log_softmax(-1).amax(0),
             "only the first model is asked": logits[0].log_softmax(-1),
-            "the mean is over the rows of the batch; the models are axis 0": p.sum(1).log()
-            - math.log(3),
+            "the mean is over the rows of the batch; the models are axis 0": (
+                p.sum(1).log() - math.log(3)
+            ),
             "the mean is over the rows of the batch, and over their number; the models are axis "
             "0": p.mean(1).log(),
             "that is the mean of everything; take it over the models only": p.mean().log(),
@@ -639,8 +587,9 @@ def judge_16_7(answer):
             ),
             "the product of the probabilities was taken": logits.log_softmax(-1).sum(0),
             "logits are no log-probabilities yet, and the largest would count for "
-            "more: `log_softmax` comes before the mean": logits.logsumexp(0)
-            - torch.tensor(3.0).log(),
+            "more: `log_softmax` comes before the mean": (
+                logits.logsumexp(0) - torch.tensor(3.0).log()
+            ),
             "made probabilities only after the mean, a model with large logits counts "
             "for more: `log_softmax` comes before it": logits.logsumexp(0).log_softmax(-1),
         },
@@ -659,7 +608,6 @@ def judge_16_7(answer):
         )
     if not found.isfinite().all():
         return (
-            "with logits of ±1,000 some of the result is no longer a finite number: "
-            "probabilities that small are 0, and their logarithm is −∞; `log_softmax` and "
-            "`logsumexp` stay finite"
+            "with logits of ±1,000 some of the result is no longer a finite number: probabilities "
+            "that small are 0, and their logarithm is −∞; `log_softmax` and `logsumexp` stay finite"
         )

@@ -6,12 +6,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_long_texts_1",
-    "judge_long_texts_2",
-    "judge_long_texts_3",
-]
-
 
 @exercise(
     "long_texts.1",
@@ -22,23 +16,17 @@ __all__ = [
 def judge_long_texts_1(answer):
     return diagnose(
         answer,
-        torch.tensor([15, 40]),
+        [15, 40],
         {
             "without context there would be 8 windows; these overlap by half": [8, 104],
             "there are 15 windows; the last one counts what 14 others have "
-            "left, not a multiple of the window": [
-                15,
-                64,
-            ],
+            "left, not a multiple of the window": [15, 64],
             "the first window counts all its 128 targets, for nothing was counted before it": [
                 16,
                 40,
             ],
             "the last window holds 104 tokens, but the window before "
-            "has counted the first 64 of them": [
-                15,
-                104,
-            ],
+            "has counted the first 64 of them": [15, 104],
             "that is how many come after the first; it is a window too": [14, 40],
             "the number of windows is right, but 1,000 tokens are not enough to fill the last": [
                 15,
@@ -66,10 +54,9 @@ def judge_long_texts_2(answer):
         right,
         {
             "those are bits per character; the text has more bytes than characters": nats / log(2),
-            "the ratio is upside down: a byte is less than a character, so it costs less": nats
-            * m
-            / n
-            / log(2),
+            "the ratio is upside down: a byte is less than a character, so it costs less": (
+                nats * m / n / log(2)
+            ),
             "those are nats; a bit is ln 2 of them": nats * n / m,
             "a bit is ln 2 nats, so divide by ln 2": nats * n / m * log(2),
             "that is what the whole text costs, in bits": nats * n / log(2),

@@ -5,16 +5,7 @@ import math
 import torch
 
 from ..attention.masks import causal_mask, combine_masks, padding_mask
-from ..base.exercises import diagnose, exercise
-
-__all__ = [
-    "judge_mask_patterns_1",
-    "judge_mask_patterns_2",
-    "judge_mask_patterns_3",
-    "judge_mask_patterns_4",
-    "judge_mask_patterns_5",
-    "judge_mask_patterns_6",
-]
+from ..base.exercises import diagnose, diagnose_formula, exercise
 
 
 @exercise(
@@ -31,7 +22,7 @@ def judge_mask_patterns_1(answer):
         "the layers add up, they do not multiply": 3**6,
         "five steps between six layers? The first layer attends to inputs, so six": 15,
     }
-    return diagnose(answer, torch.tensor(18), mistakes)
+    return diagnose(answer, 18, mistakes)
 
 
 def _odd_windows(back, stride, window):
@@ -113,24 +104,19 @@ def judge_mask_patterns_3(answer):
     "Judge the number of ones in a sliding window mask."
     cases = [(11, 4), (7, 1), (9, 9)]
 
-    def values(rule):
-        return torch.tensor([float(rule(*case)) for case in cases])
-
-    mistakes = {
-        "the first rows hold fewer than w ones": lambda T, w: w * T,
-        "that is the causal mask; a window holds at most w keys": lambda T, w: T * (T + 1) / 2,
-        "the first w rows are missing": lambda T, w: w * (T - w),
-        "the first w rows hold w(w + 1)/2 ones, because the query itself counts": (
-            lambda T, w: w * (T - w) + w * (w - 1) / 2
-        ),
-        "those are the masked entries; count the ones": (
-            lambda T, w: T * T - w * T + w * (w - 1) / 2
-        ),
-    }
-    problem = diagnose(
-        values(answer),
-        values(lambda T, w: w * T - w * (w - 1) / 2),
-        {words: values(rule) for words, rule in mistakes.items()},
+    problem = diagnose_formula(
+        answer,
+        "T, w",
+        cases,
+        "w * T - w * (w - 1) / 2",
+        {
+            "w * T": "the first rows hold fewer than w ones",
+            "T * (T + 1) / 2": "that is the causal mask; a window holds at most w keys",
+            "w * (T - w)": "the first w rows are missing",
+            "w * (T - w) + w * (w - 1) / 2": "the first w rows hold w(w + 1)/2 ones, because the "
+            "query itself counts",
+            "T * T - w * T + w * (w - 1) / 2": "those are the masked entries; count the ones",
+        },
     )
     if problem is None and answer(5, 8) != 15:
         problem = f"right for w <= T, but T = 5 and w = 8 should give 15, got {answer(5, 8)}"
@@ -147,7 +133,7 @@ def judge_mask_patterns_4(answer):
     "Judge how many weights are above zero under two masks the wrong way round."
     return diagnose(
         answer,
-        torch.tensor(7),
+        7,
         {
             "that is what was meant; in nn.MultiheadAttention True means may not": 12,
             "you turned round one mask of the two; in "
@@ -182,8 +168,9 @@ def judge_mask_patterns_5(answer):
             "your empty rows are still empty": both,
             "you opened the diagonal for every query; only those "
             "with nothing to attend to need it": both | eye,
-            "your empty rows may attend to everything, the future and the padding included": both
-            | empty,
+            "your empty rows may attend to everything, the future and the padding included": (
+                both | empty
+            ),
             "your empty rows may attend to the padding before them; the "
             "exercise allows each itself only": both | empty & causal_mask(4),
             "your mask is the wrong way round; True means may attend": ~right,
@@ -215,7 +202,7 @@ def judge_mask_patterns_6(answer):
         "that is forbidden against allowed; the share is forbidden against all": 2 * low / 3,
         "m and n are swapped": 3 * low / (2 + 3 * low),
     }
-    problem = diagnose(answer(3, 2, 1.5), torch.tensor(2 * low / (3 + 2 * low)), mistakes)
+    problem = diagnose(answer(3, 2, 1.5), 2 * low / (3 + 2 * low), mistakes)
     for args, share in (((0, 4, 1.0), 1.0), ((3, 2, 1e9), 0.0), ((0, 4, 1e9), 1.0)):
         if problem is not None:
             break

@@ -7,12 +7,6 @@ import torch
 from ..base.exercises import diagnose, exercise
 from ..data.text import IGNORE, UNK
 
-__all__ = [
-    "judge_masked_language_1",
-    "judge_masked_language_2",
-    "judge_masked_language_3",
-]
-
 
 @exercise(
     "masked_language.1",
@@ -156,14 +150,16 @@ def judge_masked_language_3(answer):
             "that is the share left alone in at least one epoch": 1 - s**E,
             "that is the limit of small s; with s as it is, (1 − s) counts": exp(-s * E),
             "that is the share of one epoch": 1 - s,
-            "that is the share that is asked for in epoch E for the first time": (1 - s) ** (E - 1)
-            * s,
+            "that is the share that is asked for in epoch E for the first time": (
+                (1 - s) ** (E - 1) * s
+            ),
             "one epoch too few: E of them left the token alone": (1 - s) ** (E - 1),
         }
         means = {
             "epochs are counted from 1: the one in which it is asked for counts, too": (1 - s) / s,
-            "that is the median: half of the tokens have been asked for by then": log(0.5)
-            / log(1 - s),
+            "that is the median: half of the tokens have been asked for by then": (
+                log(0.5) / log(1 - s)
+            ),
             "so many are asked for on average, of E; not when the first is": s * E,
             "turned round: the rarer it is, the longer one waits": 1 / (1 - s),
             "nearly: the token may be asked for later than after E "

@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import call_answer, diagnose, diagnose_each, exercise
 
-__all__ = [
-    "judge_mixture_of_experts_1",
-    "judge_mixture_of_experts_2",
-    "judge_mixture_of_experts_3",
-]
-
 
 @exercise(
     "mixture_of_experts.1",
@@ -70,8 +64,9 @@ def judge_mixture_of_experts_2(answer):
             right,
             {
                 "that is which choices are dropped; `True` means accepted": ~right,
-                "an expert accepts `capacity` choices; you stopped one before": before
-                < capacity - 1,
+                "an expert accepts `capacity` choices; you stopped one before": (
+                    before < capacity - 1
+                ),
                 "an expert accepts `capacity` choices; you took one more": before <= capacity,
                 "tokens come in their order: the second choice of a token comes before the "
                 "first choice of the next": by_place,
@@ -108,20 +103,19 @@ def judge_mixture_of_experts_3(answer):
             {
                 "the factor n, the number of experts, is missing": right / n,
                 "P is a mean over the tokens, so each has a share of 1/N": right * N,
-                "the other experts are missing: if one probability rises, the others fall": n
-                / N
-                * p
-                * f,
+                "the other experts are missing: if one probability rises, the others fall": (
+                    n / N * p * f
+                ),
                 "that is the derivative with respect to the probabilities; the softmax is "
                 "missing": (n / N * f).expand(N, n),
                 "the sign is turned: a busy expert has a positive gradient, and a step goes "
                 "against it": -right,
-                "you took p where f belongs, how often each is chosen": n
-                / N
-                * p
-                * (p.mean(dim=0) - mean(p.mean(dim=0))),
-                "f counts choices per token; divide the counts by N alone, not by k too": right
-                / top_k,
+                "you took p where f belongs, how often each is chosen": (
+                    n / N * p * (p.mean(dim=0) - mean(p.mean(dim=0)))
+                ),
+                "f counts choices per token; divide the counts by N alone, not by k too": (
+                    right / top_k
+                ),
                 "the mean of f belongs to each token: it is weighted with that token's "
                 "probabilities": n / N * p * (f - f.mean()),
             },

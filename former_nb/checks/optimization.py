@@ -9,12 +9,6 @@ from ..base.exercises import diagnose, exercise
 from ..data.text import IGNORE
 from ..training.losses import token_loss
 
-__all__ = [
-    "judge_optimization_1",
-    "judge_optimization_2",
-    "judge_optimization_3",
-]
-
 
 @exercise(
     "optimization.1",
@@ -34,11 +28,7 @@ def judge_optimization_1(answer):
         right,
         {
             "the first number is the mean of the two means; each batch "
-            "weighs as much as it has targets": [
-                3.5,
-                even,
-                even,
-            ],
+            "weighs as much as it has targets": [3.5, even, even],
             "the first number is a sum: divide by the number of targets": [20.0, even, even],
             "the second number is in bits; the loss is in nats, with the natural logarithm": [
                 2.0,
@@ -51,11 +41,7 @@ def judge_optimization_1(answer):
                 1 / 50,
             ],
             "the second number is 0, but equal logits are not a sure "
-            "answer: each token gets 1/50": [
-                2.0,
-                0.0,
-                0.0,
-            ],
+            "answer: each token gets 1/50": [2.0, 0.0, 0.0],
             "the second number has the wrong sign: the loss is minus the logarithm": [
                 2.0,
                 -even,
@@ -67,29 +53,13 @@ def judge_optimization_1(answer):
                 0.9 * even,
             ],
             "the pad is a token of the model like any other: equal "
-            "logits give each of the 50 a 50th": [
-                2.0,
-                less,
-                less,
-            ],
+            "logits give each of the 50 a 50th": [2.0, less, less],
             "in the third number 49 tokens share the rest, but each of them has a "
-            "50th of the probability, not a 49th": [
-                2.0,
-                even,
-                0.9 * even + 0.1 * less,
-            ],
+            "50th of the probability, not a 49th": [2.0, even, 0.9 * even + 0.1 * less],
             "in the third number the shares of the 49 tokens are smoothing "
-            "/ 49 each and add up to all of it": [
-                2.0,
-                even,
-                0.9 * even + 0.1 * 49 / 50 * even,
-            ],
+            "/ 49 each and add up to all of it": [2.0, even, 0.9 * even + 0.1 * 49 / 50 * even],
             "in the third number the pad gets no share of the target, but a "
-            "50th of the probability is still its": [
-                2.0,
-                even,
-                math.log(49),
-            ],
+            "50th of the probability is still its": [2.0, even, math.log(49)],
             "the third number is the floor under a smoothed loss; this model is far above it": [
                 2.0,
                 even,
@@ -210,35 +180,29 @@ def judge_optimization_3(answer):
                 "that is the slope of the sum: divide by the targets that count": slope(q) * real,
                 "the ignored places have a slope; nothing at them changes the loss": slope(q) / 6,
                 "the ignored places have a slope and count in the divisor": slope(q) / 8,
-                "the ignored places have a slope: their q is zero, but their softmax is not": slope(
-                    q * real
-                )
-                / 6,
+                "the ignored places have a slope: their q is zero, but their softmax is not": (
+                    slope(q * real) / 6
+                ),
                 "the slope of the pad's logit is not 0: it gets no share, so "
                 "all of its probability is too much": right * no_pad,
                 "that is the mean of the rows' means: divide once, "
                 "by all targets that count": slope(q) * real / real.sum(1, keepdim=True) / 2,
                 "the sign is the other way round: softmax minus q": -right,
-                "the softmax runs over time; the vocabulary is the last axis": (z.softmax(1) - q)
-                * real
-                / 6,
+                "the softmax runs over time; the vocabulary is the last axis": (
+                    (z.softmax(1) - q) * real / 6
+                ),
                 "the softmax is missing: logits are not probabilities": (z - q) * real / 6,
                 "that is the slope without smoothing": slope(one_hot) * real / 6,
-                "the pad gets a share: spread over V - 1 tokens, not V": slope(
-                    (1 - e) * one_hot + e / 5
-                )
-                * real
-                / 6,
+                "the pad gets a share: spread over V - 1 tokens, not V": (
+                    slope((1 - e) * one_hot + e / 5) * real / 6
+                ),
                 "the share of the pad is gone: the others share all of "
-                "smoothing, each smoothing / (V - 1)": slope((1 - e) * one_hot + e / 5 * no_pad)
-                * real
-                / 6,
-                "the right token gets a share like the others; it "
-                "is spread over V - 1 tokens": slope(
-                    (1 - e) * one_hot + e / 3 * no_pad * (1 - one_hot)
-                )
-                * real
-                / 6,
+                "smoothing, each smoothing / (V - 1)": (
+                    slope((1 - e) * one_hot + e / 5 * no_pad) * real / 6
+                ),
+                "the right token gets a share like the others; it is spread over V - 1 tokens": (
+                    slope((1 - e) * one_hot + e / 3 * no_pad * (1 - one_hot)) * real / 6
+                ),
                 "you smoothed the slope of the right token only; "
                 "the spread share is missing": slope((1 - e) * one_hot) * real / 6,
             },

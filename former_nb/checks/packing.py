@@ -2,13 +2,7 @@
 
 import torch
 
-from ..base.exercises import diagnose, exercise
-
-__all__ = [
-    "judge_packing_1",
-    "judge_packing_2",
-    "judge_packing_3",
-]
+from ..base.exercises import diagnose, diagnose_formula, exercise
 
 
 @exercise(
@@ -61,21 +55,18 @@ def judge_packing_2(answer):
 def judge_packing_3(answer):
     "A function of lengths, T, a and b that returns a share."
     cases = [([3, 5, 2], 5, 4.0, 2.0), ([4, 4], 4, 1.0, 1.0), ([1, 6], 8, 3.0, 9.0)]
-    values = lambda f: torch.tensor([float(f(list(n), T, a, b)) for n, T, a, b in cases])
     pads = lambda n, T: 1 - sum(n) / (len(n) * T)
-    return diagnose(
-        values(answer),
-        values(lambda n, T, a, b: pads(n, T) * b / (a + b)),
+    return diagnose_formula(
+        answer,
+        "n, T, a, b",
+        cases,
+        "pads(n, T) * b / (a + b)",
         {
-            "the stack goes on to run over all positions": values(lambda n, T, a, b: pads(n, T)),
-            "that is what remains; subtract it from one": values(
-                lambda n, T, a, b: 1 - pads(n, T) * b / (a + b)
-            ),
-            "divide by the cost of stack and output matrix together": values(
-                lambda n, T, a, b: pads(n, T) * b / a
-            ),
-            "the padded batch has T columns, also if no row fills them": values(
-                lambda n, T, a, b: pads(n, max(n)) * b / (a + b)
-            ),
+            "pads(n, T)": "the stack goes on to run over all positions",
+            "1 - pads(n, T) * b / (a + b)": "that is what remains; subtract it from one",
+            "pads(n, T) * b / a": "divide by the cost of stack and output matrix together",
+            "pads(n, max(n)) * b / (a + b)": "the padded batch has T columns, also if no row "
+            "fills them",
         },
+        pads=pads,
     )

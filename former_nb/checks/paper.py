@@ -5,30 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..base.exercises import call_answer, diagnose, diagnose_each, exercise
-
-__all__ = [
-    "judge_paper_1",
-    "judge_paper_2",
-    "judge_paper_3",
-    "judge_paper_4",
-    "judge_paper_5",
-    "judge_paper_6",
-    "judge_paper_7",
-    "judge_paper_8",
-    "judge_paper_9",
-    "judge_paper_10",
-    "judge_paper_11",
-    "judge_paper_12",
-    "judge_paper_13",
-    "judge_paper_14",
-    "judge_paper_15",
-    "judge_paper_16",
-    "judge_paper_17",
-    "judge_paper_18",
-    "judge_paper_19",
-    "judge_paper_20",
-]
+from ..base.exercises import call_answer, diagnose, diagnose_each, diagnose_formula, exercise
 
 
 def _one(answer, right, slips, tolerance=1e-6):
@@ -36,20 +13,9 @@ def _one(answer, right, slips, tolerance=1e-6):
     if isinstance(answer, torch.Tensor) and answer.numel() == 1:
         answer = answer.item()
     if not isinstance(answer, (int, float)):
-        return diagnose(answer, torch.tensor(float(right)))
+        return diagnose(answer, float(right))
     said = diagnose_each([answer], {"": right}, [slips], tolerance)
     return said and said.removeprefix(": ")
-
-
-def _function(answer, right, slips, cases, factor=1.0):
-    "What to say about a function of numbers, tried on a few cases; None if it is right."
-
-    def values(function):
-        found = [float(function(*case)) * factor for case in cases]
-        return torch.tensor(found, dtype=torch.float64)
-
-    wrong = {sentence: values(function) for sentence, function in slips.items()}
-    return diagnose(values(answer), values(right), wrong)
 
 
 @exercise(
@@ -241,43 +207,32 @@ def judge_paper_7(answer):
 )
 def judge_paper_8(answer):
     "A function of V, N, d_model and d_ff: the weights of the whole model."
-    return _function(
+    return diagnose_formula(
         answer,
-        lambda V, N, d, f: V * d + N * (12 * d**2 + 4 * d * f),
-        {
-            "a decoder block has two attentions": lambda V, N, d, f: (
-                V * d + N * (8 * d**2 + 4 * d * f)
-            ),
-            "a block of either kind has one network, of two matrices": lambda V, N, d, f: (
-                V * d + N * (12 * d**2 + 2 * d * f)
-            ),
-            "cross-attention brings no network of its own": lambda V, N, d, f: (
-                V * d + N * (12 * d**2 + 6 * d * f)
-            ),
-            "one matrix serves the source, the target and the logits; you counted three": (
-                lambda V, N, d, f: 3 * V * d + N * (12 * d**2 + 4 * d * f)
-            ),
-            "one matrix serves the source, the target and the logits; you counted two": (
-                lambda V, N, d, f: 2 * V * d + N * (12 * d**2 + 4 * d * f)
-            ),
-            "the embeddings are missing": lambda V, N, d, f: N * (12 * d**2 + 4 * d * f),
-            "an attention has a fourth matrix, W_o": lambda V, N, d, f: (
-                V * d + N * (9 * d**2 + 4 * d * f)
-            ),
-            "that is the encoder alone": lambda V, N, d, f: V * d + N * (4 * d**2 + 2 * d * f),
-            "that is the decoder alone": lambda V, N, d, f: V * d + N * (8 * d**2 + 2 * d * f),
-            "biases and norms are left out; yours counts biases": lambda V, N, d, f: (
-                V * d + N * (12 * d**2 + 4 * d * f + 14 * d + 2 * f)
-            ),
-            "biases and norms are left out; yours counts both": lambda V, N, d, f: (
-                V * d + N * (12 * d**2 + 4 * d * f + 24 * d + 2 * f)
-            ),
-            "there are N blocks on each side": lambda V, N, d, f: V * d + 12 * d**2 + 4 * d * f,
-            "N is the number of blocks of one stack; you halved it": lambda V, N, d, f: (
-                V * d + N * (6 * d**2 + 2 * d * f)
-            ),
-        },
+        "V, N, d, f",
         [(37_000, 6, 512, 2048), (11, 3, 6, 10), (5, 2, 4, 7)],
+        "V * d + N * (12 * d**2 + 4 * d * f)",
+        {
+            "V * d + N * (8 * d**2 + 4 * d * f)": "a decoder block has two attentions",
+            "V * d + N * (12 * d**2 + 2 * d * f)": "a block of either kind has one network, of "
+            "two matrices",
+            "V * d + N * (12 * d**2 + 6 * d * f)": "cross-attention brings no network of its own",
+            "3 * V * d + N * (12 * d**2 + 4 * d * f)": "one matrix serves the source, the target "
+            "and the logits; you counted three",
+            "2 * V * d + N * (12 * d**2 + 4 * d * f)": "one matrix serves the source, the target "
+            "and the logits; you counted two",
+            "N * (12 * d**2 + 4 * d * f)": "the embeddings are missing",
+            "V * d + N * (9 * d**2 + 4 * d * f)": "an attention has a fourth matrix, W_o",
+            "V * d + N * (4 * d**2 + 2 * d * f)": "that is the encoder alone",
+            "V * d + N * (8 * d**2 + 2 * d * f)": "that is the decoder alone",
+            "V * d + N * (12 * d**2 + 4 * d * f + 14 * d + 2 * f)": "biases and norms are left "
+            "out; yours counts biases",
+            "V * d + N * (12 * d**2 + 4 * d * f + 24 * d + 2 * f)": "biases and norms are left "
+            "out; yours counts both",
+            "V * d + 12 * d**2 + 4 * d * f": "there are N blocks on each side",
+            "V * d + N * (6 * d**2 + 2 * d * f)": "N is the number of blocks of one stack; you "
+            "halved it",
+        },
     )
 
 
@@ -313,34 +268,24 @@ def judge_paper_9(answer):
 )
 def judge_paper_10(answer):
     "A function of i and of d_model: after how many positions the wave begins again."
-    return _function(
+    return diagnose_formula(
         answer,
-        lambda i, d: 2 * math.pi * 10_000 ** (2 * i / d),
-        {
-            "that makes the angle 1; the wave begins again at 2π": (
-                lambda i, d: 10_000 ** (2 * i / d)
-            ),
-            "the exponent is 2i / d_model": lambda i, d: 2 * math.pi * 10_000 ** (i / d),
-            "the waves get longer with i, not shorter": (
-                lambda i, d: 2 * math.pi * 10_000 ** (-2 * i / d)
-            ),
-            "that is the angle of one step; how many steps are 2π?": (
-                lambda i, d: 10_000 ** (-2 * i / d)
-            ),
-            "that is how many turns a step makes; the wavelength is 1 over it": (
-                lambda i, d: 10_000 ** (-2 * i / d) / (2 * math.pi)
-            ),
-            "π is half of a wave": lambda i, d: math.pi * 10_000 ** (2 * i / d),
-        },
+        "i, d",
         [(0, 512), (3, 512), (1, 4), (10, 64)],
+        "2 * pi * 10_000 ** (2 * i / d)",
+        {
+            "10_000 ** (2 * i / d)": "that makes the angle 1; the wave begins again at 2π",
+            "2 * pi * 10_000 ** (i / d)": "the exponent is 2i / d_model",
+            "2 * pi * 10_000 ** (-2 * i / d)": "the waves get longer with i, not shorter",
+            "10_000 ** (-2 * i / d)": "that is the angle of one step; how many steps are 2π?",
+            "10_000 ** (-2 * i / d) / (2 * pi)": "that is how many turns a step makes; the "
+            "wavelength is 1 over it",
+            "pi * 10_000 ** (2 * i / d)": "π is half of a wave",
+        },
     )
 
 
-@exercise(
-    "paper.11",
-    "Table 1 has O(1), O(n), O(log_k(n)) and O(n/r).",
-    "4 · 4 · 4 · 4 · 4 = 1024",
-)
+@exercise("paper.11", "Table 1 has O(1), O(n), O(log_k(n)) and O(n/r).", "4 · 4 · 4 · 4 · 4 = 1024")
 def judge_paper_11(answer):
     "Four path lengths, as table 1 has them, for n = 1024, k = 4 and r = 64."
     return diagnose_each(
@@ -374,11 +319,7 @@ def judge_paper_11(answer):
     )
 
 
-@exercise(
-    "paper.12",
-    "n² · d against n · d²",
-    "Divide both by n · d.",
-)
+@exercise("paper.12", "n² · d against n · d²", "Divide both by n · d.")
 def judge_paper_12(answer):
     "Two numbers: the length of equal cost, and how many times more it is at 2,048."
     return diagnose_each(
@@ -402,11 +343,7 @@ def judge_paper_12(answer):
     )
 
 
-@exercise(
-    "paper.13",
-    "r · n · d is to be a tenth of n · n · d.",
-    "The path length is O(n/r).",
-)
+@exercise("paper.13", "r · n · d is to be a tenth of n · n · d.", "The path length is O(n/r).")
 def judge_paper_13(answer):
     "Two numbers: the neighbourhood that costs a tenth of all, and the length of the path."
     return diagnose_each(
@@ -431,10 +368,6 @@ def judge_paper_13(answer):
     )
 
 
-def _rate(step, d_model, warmup):
-    return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
-
-
 @exercise(
     "paper.14",
     "Two curves, one that rises in a line and one that falls. Which is smaller at the beginning?",
@@ -442,37 +375,29 @@ def _rate(step, d_model, warmup):
 )
 def judge_paper_14(answer):
     "A function of the step, of the width and of the warm-up: the rate."
-    return _function(
+    return diagnose_formula(
         answer,
-        _rate,
-        {
-            "the rate is the smaller of the two curves, not the larger": lambda s, d, w: (
-                d**-0.5 * max(s**-0.5, s * w**-1.5)
-            ),
-            "a wider model has a lower rate: d_model to the power -0.5": lambda s, d, w: min(
-                s**-0.5, s * w**-1.5
-            ),
-            "the power of d_model is negative": lambda s, d, w: d**0.5 * min(s**-0.5, s * w**-1.5),
-            "that divides by d_model, not by its root": lambda s, d, w: (
-                d**-1 * min(s**-0.5, s * w**-1.5)
-            ),
-            "the warm-up is missing": lambda s, d, w: d**-0.5 * s**-0.5,
-            "the rate never falls; the other curve is missing": lambda s, d, w: (
-                d**-0.5 * s * w**-1.5
-            ),
-            "the power of the warm-up is -1.5, so that both curves meet there": lambda s, d, w: (
-                d**-0.5 * min(s**-0.5, s * w**-0.5)
-            ),
-            "the rising curve lacks its step": lambda s, d, w: d**-0.5 * min(s**-0.5, w**-1.5),
-            "the falling curve falls like one over the root of the step": lambda s, d, w: (
-                d**-0.5 * min(1 / s, s * w**-1.5)
-            ),
-            "the curves meet at the warm-up, so the rise goes to warmup**-0.5": lambda s, d, w: (
-                d**-0.5 * min(s**-0.5, s / w)
-            ),
-        },
+        "s, d, w",
         [(1, 512, 4000), (4000, 512, 4000), (16_000, 512, 4000), (100, 64, 10), (5, 64, 10)],
-        1e4,
+        "d**-0.5 * min(s**-0.5, s * w**-1.5)",
+        {
+            "d**-0.5 * max(s**-0.5, s * w**-1.5)": "the rate is the smaller of the two curves, "
+            "not the larger",
+            "min(s**-0.5, s * w**-1.5)": "a wider model has a lower rate: d_model to the power "
+            "-0.5",
+            "d**0.5 * min(s**-0.5, s * w**-1.5)": "the power of d_model is negative",
+            "d**-1 * min(s**-0.5, s * w**-1.5)": "that divides by d_model, not by its root",
+            "d**-0.5 * s**-0.5": "the warm-up is missing",
+            "d**-0.5 * s * w**-1.5": "the rate never falls; the other curve is missing",
+            "d**-0.5 * min(s**-0.5, s * w**-0.5)": "the power of the warm-up is -1.5, so that "
+            "both curves meet there",
+            "d**-0.5 * min(s**-0.5, w**-1.5)": "the rising curve lacks its step",
+            "d**-0.5 * min(1 / s, s * w**-1.5)": "the falling curve falls like one over the root "
+            "of the step",
+            "d**-0.5 * min(s**-0.5, s / w)": "the curves meet at the warm-up, so the rise goes to "
+            "warmup**-0.5",
+        },
+        unit=10000.0,
     )
 
 
@@ -523,37 +448,28 @@ def judge_paper_16(answer):
         others = V - 1 if others is None else others
         return -right * math.log(right) - others * other * math.log(other)
 
-    return _function(
+    return diagnose_formula(
         answer,
-        lambda V: floor(V, 0.9 + 0.1 / V, 0.1 / V),
-        {
-            "the tenth is spread over all V tokens, the right one too": lambda V: floor(
-                V, 0.9, 0.1 / (V - 1)
-            ),
-            "the right token keeps 0.9 and gets its share of the tenth, too": lambda V: floor(
-                V, 0.9, 0.1 / V
-            ),
-            "there are V − 1 other tokens; you counted one": lambda V: floor(
-                V, 0.9 + 0.1 / V, 0.1 / V, 1
-            ),
-            "there are V − 1 other tokens; you counted V": lambda V: floor(
-                V, 0.9 + 0.1 / V, 0.1 / V, V
-            ),
-            "the other tokens are missing; what they ask for costs, too": lambda V: floor(
-                V, 0.9 + 0.1 / V, 1.0
-            ),
-            "that is the loss of the right token alone, as if its target were 1": lambda V: (
-                -math.log(0.9 + 0.1 / V)
-            ),
-            "that is the loss of a model that knows nothing": lambda V: math.log(V),
-            "that is in bits; take the natural logarithm": lambda V: (
-                floor(V, 0.9 + 0.1 / V, 0.1 / V) / math.log(2)
-            ),
-            "without smoothing the floor is 0; smoothed targets ask for the others too": (
-                lambda V: 0.0
-            ),
-        },
+        "V",
         [(10,), (5000,), (37_000,)],
+        "floor(V, 0.9 + 0.1 / V, 0.1 / V)",
+        {
+            "floor(V, 0.9, 0.1 / (V - 1))": "the tenth is spread over all V tokens, the right one "
+            "too",
+            "floor(V, 0.9, 0.1 / V)": "the right token keeps 0.9 and gets its share of the tenth, "
+            "too",
+            "floor(V, 0.9 + 0.1 / V, 0.1 / V, 1)": "there are V − 1 other tokens; you counted one",
+            "floor(V, 0.9 + 0.1 / V, 0.1 / V, V)": "there are V − 1 other tokens; you counted V",
+            "floor(V, 0.9 + 0.1 / V, 1.0)": "the other tokens are missing; what they ask for "
+            "costs, too",
+            "-log(0.9 + 0.1 / V)": "that is the loss of the right token alone, as if its target "
+            "were 1",
+            "log(V)": "that is the loss of a model that knows nothing",
+            "floor(V, 0.9 + 0.1 / V, 0.1 / V) / log(2)": "that is in bits; take the natural "
+            "logarithm",
+            "0.0": "without smoothing the floor is 0; smoothed targets ask for the others too",
+        },
+        floor=floor,
     )
 
 
@@ -657,27 +573,21 @@ def judge_paper_19(answer):
 )
 def judge_paper_20(answer):
     "A function of a sum of logarithms, of a length and of α: the score of a beam."
-    return _function(
+    return diagnose_formula(
         answer,
-        lambda total, n, alpha: total / ((5 + n) / 6) ** alpha,
-        {
-            "that is ours, which divides by a power of the length": lambda total, n, alpha: (
-                total / n**alpha
-            ),
-            "the sum is divided, not multiplied": lambda total, n, alpha: (
-                total * ((5 + n) / 6) ** alpha
-            ),
-            "the power is of the whole fraction; your 6 is outside": lambda total, n, alpha: (
-                total / ((5 + n) ** alpha / 6)
-            ),
-            "the 6 is missing": lambda total, n, alpha: total / (5 + n) ** alpha,
-            "the 5 is missing": lambda total, n, alpha: total / (n / 6) ** alpha,
-            "5 and 6 are exchanged": lambda total, n, alpha: total / ((6 + n) / 5) ** alpha,
-            "α is a power, not a factor": lambda total, n, alpha: total / ((5 + n) / 6 * alpha),
-            "the power α is missing": lambda total, n, alpha: total / ((5 + n) / 6),
-            "the 5 is added to the length before the division": lambda total, n, alpha: (
-                total / (5 + n / 6) ** alpha
-            ),
-        },
+        "total, n, alpha",
         [(-6.0, 10, 0.6), (-6.6, 13, 0.6), (-3.0, 1, 0.3), (-9.5, 20, 1.2)],
+        "total / ((5 + n) / 6) ** alpha",
+        {
+            "total / n**alpha": "that is ours, which divides by a power of the length",
+            "total * ((5 + n) / 6) ** alpha": "the sum is divided, not multiplied",
+            "total / ((5 + n) ** alpha / 6)": "the power is of the whole fraction; your 6 is "
+            "outside",
+            "total / (5 + n) ** alpha": "the 6 is missing",
+            "total / (n / 6) ** alpha": "the 5 is missing",
+            "total / ((6 + n) / 5) ** alpha": "5 and 6 are exchanged",
+            "total / ((5 + n) / 6 * alpha)": "α is a power, not a factor",
+            "total / ((5 + n) / 6)": "the power α is missing",
+            "total / (5 + n / 6) ** alpha": "the 5 is added to the length before the division",
+        },
     )

@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, diagnose_each, exercise
 
-__all__ = [
-    "judge_playground_1",
-    "judge_playground_2",
-    "judge_playground_3",
-]
-
 
 @exercise(
     "playground.1",
@@ -83,9 +77,8 @@ def judge_playground_2(answer):
             (there + back) / N,
             {
                 "each half is judged at the epoch that it chose itself; exchange them": (
-                    _judged(right, picked, picked) + _judged(right, others, others)
-                )
-                / N,
+                    (_judged(right, picked, picked) + _judged(right, others, others)) / N
+                ),
                 "the picked reviews have only chosen; let the others choose for them, too": (
                     there / (N - n)
                 ),
@@ -94,10 +87,9 @@ def judge_playground_2(answer):
                 ),
                 "the mean of two accuracies gives the smaller half more weight; add up the right "
                 "answers and divide by N": (there / (N - n) + back / n) / 2,
-                "that is the best epoch on all reviews, chosen and judged by the same": _judged(
-                    right, both, both
-                )
-                / N,
+                "that is the best epoch on all reviews, chosen and judged by the same": (
+                    _judged(right, both, both) / N
+                ),
                 "both halves are judged at the epoch that the picked ones chose; they have no "
                 "say in their own": _judged(right, picked, both) / N,
                 "both halves are judged at the epoch that the others chose; they have no say in "

@@ -2,10 +2,6 @@
 
 from ..base.exercises import exercise
 
-__all__ = [
-    "judge_pretrained_1",
-]
-
 
 @exercise(
     "pretrained.1",

@@ -6,15 +6,6 @@ from ..attention.positions import rotary_frequencies, rotary_table, rotate
 from ..attention.relative_positions import ALiBi, alibi_slopes, rotate_interleaved
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_relative_positions_1",
-    "judge_relative_positions_2",
-    "judge_relative_positions_3",
-    "judge_relative_positions_4",
-    "judge_relative_positions_5",
-    "judge_relative_positions_6",
-]
-
 
 @exercise(
     "relative_positions.1",
@@ -36,7 +27,7 @@ def judge_relative_positions_1(answer):
     }
     problem = diagnose(
         answer,
-        torch.tensor([-2, -2, 2, 11]),
+        [-2, -2, 2, 11],
         {k: torch.tensor(v, dtype=torch.double) for k, v in mistakes.items()},
     )
     given = torch.as_tensor(answer).double()
@@ -177,7 +168,7 @@ def judge_relative_positions_4(answer):
         )
     if d:
         return "d: the sinusoid table is a buffer; nothing of it is trained"
-    return diagnose([a, b, c, d], torch.tensor([64, 33, 64, 0]))
+    return diagnose([a, b, c, d], [64, 33, 64, 0])
 
 
 def _table_at(place, d_k, base=10000.0):

@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import diagnose, diagnose_each, exercise
 
-__all__ = [
-    "judge_reward_1",
-    "judge_reward_2",
-    "judge_reward_3",
-]
-
 
 @exercise(
     "reward.1",
@@ -28,24 +22,25 @@ def judge_reward_1(answer):
         answer(rewards.clone()),
         right,
         {
-            "in a group of equal rewards 0 is divided by 0; eps belongs in the denominator": centred
-            / std,
+            "in a group of equal rewards 0 is divided by 0; eps belongs in the denominator": (
+                centred / std
+            ),
             "you divided by the variance; its root is asked for": centred / (std**2 + 1e-4),
             "you subtracted the mean and did not divide": centred,
             "the mean is not subtracted": rewards / (std + 1e-4),
             "the mean of all rewards is subtracted; each group has a mean of its own": (
-                rewards - rewards.mean()
-            )
-            / (std + 1e-4),
+                (rewards - rewards.mean()) / (std + 1e-4)
+            ),
             "mean and deviation are of all rewards; each group has its own": (
-                rewards - rewards.mean()
-            )
-            / (rewards.std() + 1e-4),
-            "you divided by the deviation of all rewards; each group has its own": centred
-            / (rewards.std() + 1e-4),
+                (rewards - rewards.mean()) / (rewards.std() + 1e-4)
+            ),
+            "you divided by the deviation of all rewards; each group has its own": (
+                centred / (rewards.std() + 1e-4)
+            ),
             "a group is a row, and you went down the columns": column / (rewards.std(dim=0) + 1e-4),
-            "that is the deviation with `correction=0`; `torch.std` divides by G - 1": centred
-            / (rewards.std(dim=1, keepdim=True, correction=0) + 1e-4),
+            "that is the deviation with `correction=0`; `torch.std` divides by G - 1": (
+                centred / (rewards.std(dim=1, keepdim=True, correction=0) + 1e-4)
+            ),
         },
     )
 
@@ -103,12 +98,12 @@ def judge_reward_3(answer):
             "that is the sum; the mean over all tokens is asked for": right * old.numel(),
             "you clipped without the minimum": -clipped.mean(),
             "nothing is clipped": -(ratio * advantage).mean(),
-            "you took the larger product; the smaller one is asked for": -torch.maximum(
-                ratio * advantage, clipped
-            ).mean(),
-            "the smaller ratio isn't the smaller product where the advantage is below 0": -(
-                ratio.clamp(max=1 + eps) * advantage
-            ).mean(),
+            "you took the larger product; the smaller one is asked for": (
+                -torch.maximum(ratio * advantage, clipped).mean()
+            ),
+            "the smaller ratio isn't the smaller product where the advantage is below 0": (
+                -(ratio.clamp(max=1 + eps) * advantage).mean()
+            ),
             "the ratio is turned round; the probability now is above": loss(1 / ratio),
             "a difference of log-probabilities is the log of the ratio": loss(new - old),
             "you divided log-probabilities; the ratio is of probabilities": loss(new / old),

@@ -6,12 +6,6 @@ import torch
 
 from ..base.exercises import diagnose, exercise
 
-__all__ = [
-    "judge_sampling_1",
-    "judge_sampling_2",
-    "judge_sampling_3",
-]
-
 
 @exercise(
     "sampling.1",
@@ -116,22 +110,20 @@ def judge_sampling_3(answer):
                 "multiply out: exp(gap / τ) = odds, and τ stands below": gap * math.log(odds),
                 "a temperature is positive: the likeliest first": -gap / math.log(odds),
                 "the natural logarithm, as in the softmax; yours has base 2": gap / math.log2(odds),
-                "the natural logarithm, as in the softmax; yours has base 10": gap
-                / math.log10(odds),
+                "the natural logarithm, as in the softmax; yours has base 10": (
+                    gap / math.log10(odds)
+                ),
                 "you took the difference of probabilities; the formula needs that of logits": (
-                    p[0] - p[1]
-                )
-                / math.log(odds),
-                "logits are not probabilities: their quotient means nothing": (z[0] / z[1])
-                .abs()
-                .log()
-                / math.log(odds),
+                    (p[0] - p[1]) / math.log(odds)
+                ),
+                "logits are not probabilities: their quotient means nothing": (
+                    (z[0] / z[1]).abs().log() / math.log(odds)
+                ),
                 "you compared the likeliest with the least likely; the "
                 "second likeliest was asked for": (logits.max() - logits.min()) / math.log(odds),
                 "the tokens are not sorted: look for the two largest logits": (
-                    logits[0] - logits[1]
-                )
-                / math.log(odds),
+                    (logits[0] - logits[1]) / math.log(odds)
+                ),
                 "you compared odds at temperature 1 without taking logarithms": ratio / odds,
             },
         )

@@ -7,12 +7,6 @@ import torch
 from ..base.exercises import diagnose, exercise
 from ..training.scaling import all_reduce_bytes
 
-__all__ = [
-    "judge_scaling_1",
-    "judge_scaling_2",
-    "judge_scaling_3",
-]
-
 
 @exercise(
     "scaling.1",
@@ -24,14 +18,15 @@ def judge_scaling_1(answer):
     gradient = 4_000_000
     return diagnose(
         answer,
-        torch.tensor(all_reduce_bytes(gradient, 8)),
+        all_reduce_bytes(gradient, 8),
         {
             "you made them talk after each part; gradients add up in the process, "
             "and are sent with the last part only": 3 * all_reduce_bytes(gradient, 8),
             "that is one trip around the ring, or half the bytes per weight; there are two "
             "trips, and under bf16 gradients stay in float32": gradient * 7 / 8,
-            "8 chunks are never sent in one trip: after 7 rounds each has been everywhere": 2
-            * gradient,
+            "8 chunks are never sent in one trip: after 7 rounds each has been everywhere": (
+                2 * gradient
+            ),
             "that is the gradient itself; a ring goes around twice, "
             "with 7 of 8 chunks each time": gradient,
             "that is each process sending everything to each other one; around a "
@@ -46,8 +41,9 @@ def judge_scaling_1(answer):
             "sent, and a ring goes around twice with 7 of 8 chunks": 3 * gradient,
             "parts add up, they do not divide: a gradient has as many bytes as its "
             "weights, however many parts there are": all_reduce_bytes(gradient, 8) / 3,
-            "that is in megabytes; the exercise asks for bytes": all_reduce_bytes(gradient, 8)
-            / 1e6,
+            "that is in megabytes; the exercise asks for bytes": (
+                all_reduce_bytes(gradient, 8) / 1e6
+            ),
         },
     )
 
@@ -129,8 +125,9 @@ def judge_scaling_3(answer):
         {
             "that is sending as a share of computing; the exercise asks for its "
             "share of the step, which holds both": rows(sending, 1 / s),
-            "that is the whole batch; the exercise asks for the rows of each process": n
-            * rows(sending, (1 - s) / s),
+            "that is the whole batch; the exercise asks for the rows of each process": (
+                n * rows(sending, (1 - s) / s)
+            ),
             "you let each process send n chunks for one, which is what all of them "
             "send; its own part is 2 (n - 1) / n": rows(n * sending, (1 - s) / s),
             "you let each process compute the rows of all; with r rows it computes for r * c": rows(
@@ -138,8 +135,8 @@ def judge_scaling_3(answer):
             ),
             "b counts bytes already, and w bytes per second": rows(8 * sending, (1 - s) / s),
             "you rounded down or to the nearest; with that many "
-            "rows the share is still above s": torch.tensor(math.floor(exact)),
-            "expected a whole number, rounded up": torch.tensor(exact),
+            "rows the share is still above s": math.floor(exact),
+            "expected a whole number, rounded up": exact,
             "that is half of what a ring sends; chunks travel around twice": rows(
                 sending / 2, (1 - s) / s
             ),

@@ -4,12 +4,6 @@ import torch
 
 from ..base.exercises import call_answer, diagnose, exercise
 
-__all__ = [
-    "judge_since_llama_1",
-    "judge_since_llama_2",
-    "judge_since_llama_3",
-]
-
 
 @exercise(
     "since_llama.1",
@@ -29,15 +23,17 @@ def judge_since_llama_1(answer):
         right = token * (n * n_global + short)
         problem = diagnose(
             answer(n, list(windows), heads, d_k, size),
-            torch.tensor(right),
+            right,
             {
                 "keys and values: two of each": right // 2,
-                "a text shorter than the window fills only a part of it": token
-                * (n * n_global + sum(local)),
+                "a text shorter than the window fills only a part of it": (
+                    token * (n * n_global + sum(local))
+                ),
                 "a local layer forgets what is beyond its window": token * n * len(windows),
                 "a global layer, `None`, keeps all n tokens": token * short,
-                "a layer keeps the smaller of n and its window, not the larger": token
-                * (n * n_global + sum(max(n, window) for window in local)),
+                "a layer keeps the smaller of n and its window, not the larger": (
+                    token * (n * n_global + sum(max(n, window) for window in local))
+                ),
                 "a number takes `size` bytes": right // size,
                 "each of the n_kv_heads heads has a key and a value": right // heads,
                 "a key has d_k numbers": right // d_k,
@@ -67,18 +63,22 @@ def judge_since_llama_2(answer):
         call_answer(answer, y, scores, sink),
         y * (log_z - s).sigmoid(),
         {
-            "that is what the sink takes away; the rest of the output stays": y
-            * (s - log_z).sigmoid(),
-            "e^s is compared with the sum of all e^score, not with the largest alone": y
-            * (scores.amax(dim=-1, keepdim=True) - s).sigmoid(),
+            "that is what the sink takes away; the rest of the output stays": (
+                y * (s - log_z).sigmoid()
+            ),
+            "e^s is compared with the sum of all e^score, not with the largest alone": (
+                y * (scores.amax(dim=-1, keepdim=True) - s).sigmoid()
+            ),
             "the scores are missing: a sink takes little where a key fits well": y * (-s).sigmoid(),
-            "the sum of the scores isn't the logarithm of the sum of their powers": y
-            * (seen - s).sigmoid(),
-            "the sink is a score: it comes into the denominator as e^s": y
-            * log_z.exp()
-            / (log_z.exp() + s),
-            "y was divided by Z already; multiply by Z before you divide by Z + e^s": y
-            / (log_z.exp() + s.exp()),
+            "the sum of the scores isn't the logarithm of the sum of their powers": (
+                y * (seen - s).sigmoid()
+            ),
+            "the sink is a score: it comes into the denominator as e^s": (
+                y * log_z.exp() / (log_z.exp() + s)
+            ),
+            "y was divided by Z already; multiply by Z before you divide by Z + e^s": (
+                y / (log_z.exp() + s.exp())
+            ),
             "nothing has changed: y is the output without the sink": y,
         },
     )
@@ -110,8 +110,9 @@ def judge_since_llama_3(answer):
         right_query,
         {
             "the query is compared with keys, so w_k belongs to it, not w_v": w_v.T @ w_q,
-            "the root of d_k belongs to attention; leave the matrix without it": right_query
-            / d_k**0.5,
+            "the root of d_k belongs to attention; leave the matrix without it": (
+                right_query / d_k**0.5
+            ),
             "that makes latents of outputs; the query is made from x by w_q": w_k.T @ w_o.T,
         },
     )

@@ -1,16 +1,8 @@
 """Judges of the exercises on the page 08_long_runs, and the mistakes that they know."""
 
-import math
-
 import torch
 
-from ..base.exercises import diagnose, exercise
-
-__all__ = [
-    "judge_speed_1",
-    "judge_speed_2",
-    "judge_speed_3",
-]
+from ..base.exercises import diagnose, diagnose_formula, exercise
 
 
 @exercise(
@@ -28,18 +20,20 @@ def judge_speed_1(answer):
             found = pair(*found)
         problem = diagnose(
             found,
-            pair(flops, n_bytes),
+            [flops, n_bytes],
             {
-                "each number of a product takes a multiplication and an addition": pair(
-                    flops / 2, n_bytes
-                ),
-                "the fused form neither writes nor reads the n * S scores": pair(
-                    flops, n_bytes + size * n * S
-                ),
-                "y is written too": pair(flops, n_bytes - size * n * d),
-                "those are numbers; each has `size` bytes": pair(flops, n_bytes / size),
-                "q and y have n rows, and k and v have S": pair(flops, size * 4 * n * d),
-                "first the operations, then the bytes": pair(n_bytes, flops),
+                "each number of a product takes a multiplication and an addition": [
+                    flops / 2,
+                    n_bytes,
+                ],
+                "the fused form neither writes nor reads the n * S scores": [
+                    flops,
+                    n_bytes + size * n * S,
+                ],
+                "y is written too": [flops, n_bytes - size * n * d],
+                "those are numbers; each has `size` bytes": [flops, n_bytes / size],
+                "q and y have n rows, and k and v have S": [flops, size * 4 * n * d],
+                "first the operations, then the bytes": [n_bytes, flops],
             },
         )
         if problem:
@@ -52,28 +46,21 @@ def judge_speed_1(answer):
     "2 B operations and `size` bytes: where is 2 B / size at least flops / bandwidth?",
 )
 def judge_speed_2(answer):
-    for flops, bandwidth, size in ((990e12, 3.35e12, 2), (1e11, 1.3e10, 4), (7e12, 9e11, 1)):
-        ridge = flops / bandwidth
-        problem = diagnose(
-            answer(flops, bandwidth, size),
-            torch.tensor(math.ceil(size * ridge / 2)),
-            {
-                "texts are whole: round up": torch.tensor(size * ridge / 2),
-                "with one text fewer it still waits for memory: round up": torch.tensor(
-                    math.floor(size * ridge / 2)
-                ),
-                "a multiplication and an addition are two operations": torch.tensor(
-                    math.ceil(size * ridge)
-                ),
-                "a weight has `size` bytes": torch.tensor(math.ceil(ridge / 2)),
-                "that is the ridge, in operations per byte": torch.tensor(math.ceil(ridge)),
-                "more bytes for each weight need a larger batch": torch.tensor(
-                    math.ceil(ridge / 2 / size)
-                ),
-            },
-        )
-        if problem:
-            return problem
+    return diagnose_formula(
+        answer,
+        "flops, bandwidth, size",
+        [(990e12, 3.35e12, 2), (1e11, 1.3e10, 4), (7e12, 9e11, 1)],
+        "ceil(size * flops / bandwidth / 2)",
+        {
+            "size * flops / bandwidth / 2": "texts are whole: round up",
+            "floor(size * flops / bandwidth / 2)": "with one text fewer it still waits for memory: "
+            "round up",
+            "ceil(size * flops / bandwidth)": "a multiplication and an addition are two operations",
+            "ceil(flops / bandwidth / 2)": "a weight has `size` bytes",
+            "ceil(flops / bandwidth)": "that is the ridge, in operations per byte",
+            "ceil(flops / bandwidth / 2 / size)": "more bytes for each weight need a larger batch",
+        },
+    )
 
 
 @exercise(
@@ -90,14 +77,14 @@ def judge_speed_3(answer):
             found = pair(*map(float, found))
         problem = diagnose(
             found,
-            pair(now, most),
+            [now, most],
             {
-                "that is the new time; times as fast is its inverse": pair(1 / now, 1 / most),
-                "the rest of the step, 1 - s, takes as long as before": pair(r / s, most),
-                "r times as fast takes s / r seconds, not s * r": pair(1 / (1 - s + s * r), most),
-                "that would be so if all of the step were attention": pair(r, most),
-                "without attention 1 - s of the step is left": pair(now, 1 / s),
-                "first now, then at most": pair(most, now),
+                "that is the new time; times as fast is its inverse": [1 / now, 1 / most],
+                "the rest of the step, 1 - s, takes as long as before": [r / s, most],
+                "r times as fast takes s / r seconds, not s * r": [1 / (1 - s + s * r), most],
+                "that would be so if all of the step were attention": [r, most],
+                "without attention 1 - s of the step is left": [now, 1 / s],
+                "first now, then at most": [most, now],
             },
         )
         if problem:

@@ -13,14 +13,6 @@ from ..models.encoder_decoder import CrossAttention, DecoderBlock
 from ..models.modern_decoder import RMSNorm, SwiGLU
 from ..models.stack import PostNormBlock
 
-__all__ = [
-    "judge_stack_1",
-    "judge_stack_2",
-    "judge_stack_3",
-    "judge_stack_4",
-    "judge_stack_5",
-]
-
 
 @exercise(
     "stack.1",
@@ -50,9 +42,9 @@ def judge_stack_1(answer):
             "12 are missing: cross-attention has a norm of its own, and each part's last layer "
             "a bias": right - d,
             "RMSNorm has a gain and no shift": right + norms,
-            "SwiGLU has two patterns for each unit, a gate and what passes through it": right
-            - d * d_ff
-            - d_ff,
+            "SwiGLU has two patterns for each unit, a gate and what passes through it": (
+                right - d * d_ff - d_ff
+            ),
             "you counted the matrices only; linear layers have biases, norms a gain": matrices,
             "the biases of the linear layers are missing": matrices + norms,
             "the biases of the attentions are missing": right - 8 * d,
@@ -96,28 +88,24 @@ def judge_stack_2(answer):
             "the term with the mean of the gradient belongs to LayerNorm; "
             "RMSNorm has no mean to pass it through": (h - mean(h) - u * mean(h * u)) / r,
             "that is the gradient of LayerNorm; RMSNorm does not subtract the mean": (
-                h - mean(h) - v * mean(h * v)
-            )
-            / s,
+                (h - mean(h) - v * mean(h * v)) / s
+            ),
             "the gain is missing: the output is gain times x/r, so g is multiplied by it": (
-                g - u * mean(g * u)
-            )
-            / r,
-            "the gain comes first: it multiplies g inside the mean as well": gain
-            * (g - u * mean(g * u))
-            / r,
+                (g - u * mean(g * u)) / r
+            ),
+            "the gain comes first: it multiplies g inside the mean as well": (
+                gain * (g - u * mean(g * u)) / r
+            ),
             "the factor 1/r is missing": h - u * mean(h * u),
             "the last term has the wrong sign: a larger feature makes every output smaller": (
-                h + u * mean(h * u)
-            )
-            / r,
+                (h + u * mean(h * u)) / r
+            ),
             "you summed where the mean belongs; ∂r/∂x_j carries 1/D": (h - 5 * u * mean(h * u)) / r,
             "the last term has x where u = x/r belongs": (h - x * mean(h * x)) / r,
             "you divided by r²; r belongs there": (h - u * mean(h * u)) / r**2,
             "`eps` is missing under the root, or is not the one that was passed": (
-                h - x / sharp * mean(h * x / sharp)
-            )
-            / sharp,
+                (h - x / sharp * mean(h * x / sharp)) / sharp
+            ),
             "you summed over the tokens; each token has a gradient of its own": right.sum((0, 1)),
         },
     )
@@ -271,13 +259,13 @@ def judge_stack_5(answer):
             "that is the answer for post-norm": right(n, p, False),
             "each block writes twice": right(n, p, True) * 2**0.5,
             "the share is one of variances; you took one of standard deviations": (
-                (1 / p**2 - 1) / (2 * n)
-            )
-            ** 0.5,
+                ((1 / p**2 - 1) / (2 * n)) ** 0.5
+            ),
             "the input's own variance is missing in the sum": (1 / p / (2 * n)) ** 0.5,
             "share and rest are swapped": (1 / (1 / p - 1) / (2 * n)) ** 0.5,
-            "you added the standard deviations of the writes; variances add": (1 / p - 1) ** 0.5
-            / (2 * n),
+            "you added the standard deviations of the writes; variances add": (
+                (1 / p - 1) ** 0.5 / (2 * n)
+            ),
         },
         False: lambda n, p: {
             "that is s²; its root is asked for (or you divided the variance "
@@ -287,10 +275,12 @@ def judge_stack_5(answer):
             ),
             "each block writes twice, and divides twice (or you took a share of "
             "standard deviations; it is one of variances)": (p ** (-1 / n) - 1) ** 0.5,
-            "post-norm divides after each addition, not once in a block": ((p ** (-1 / n) - 1) / 2)
-            ** 0.5,
-            "that is the limit for large L; for this L it is not exact": (math.log(1 / p) / (2 * n))
-            ** 0.5,
+            "post-norm divides after each addition, not once in a block": (
+                ((p ** (-1 / n) - 1) / 2) ** 0.5
+            ),
+            "that is the limit for large L; for this L it is not exact": (
+                (math.log(1 / p) / (2 * n)) ** 0.5
+            ),
             "share and rest are swapped": ((1 - p) ** (-0.5 / n) - 1) ** 0.5,
         },
     }
@@ -298,7 +288,7 @@ def judge_stack_5(answer):
         for first in (True, False):
             problem = diagnose(
                 answer(n, share, first),
-                torch.tensor(right(n, share, first)),
+                right(n, share, first),
                 mistakes[first](n, share),
             )
             if problem is not None:

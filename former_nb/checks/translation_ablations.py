@@ -9,12 +9,6 @@ import torch
 from ..base.exercises import diagnose, exercise
 from ..inspection.translation import bleu_counts, bleu_from_counts
 
-__all__ = [
-    "judge_translation_ablations_1",
-    "judge_translation_ablations_2",
-    "judge_translation_ablations_3",
-]
-
 
 @exercise(
     "translation_ablations.1",
@@ -96,7 +90,7 @@ def judge_translation_ablations_2(answer):
     score = lambda sums: torch.tensor(bleu_from_counts(sums))
     right = score(b.sum(1)) - score(a.sum(1))
     return diagnose(
-        torch.as_tensor(np.asarray(answer(counts.copy(), swap.copy()), dtype=float)),
+        np.asarray(answer(counts.copy(), swap.copy()), dtype=float),
         right,
         {
             "second less first, and exchanged where `swap` is True: one "
@@ -104,24 +98,21 @@ def judge_translation_ablations_2(answer):
             "the mean over sentences was taken; BLEU adds up the counts first": (
                 score(b) - score(a)
             ).mean(1),
-            "only the first system changes: what it gives away must go to the second": score(
-                counts[1].sum(0)
-            )
-            - score(a.sum(1)),
-            "only the second system changes: what it gives away must go to the first": score(
-                b.sum(1)
-            )
-            - score(counts[0].sum(0)),
+            "only the first system changes: what it gives away must go to the second": (
+                score(counts[1].sum(0)) - score(a.sum(1))
+            ),
+            "only the second system changes: what it gives away must go to the first": (
+                score(b.sum(1)) - score(counts[0].sum(0))
+            ),
             "the difference has a sign: how often it is large in either "
             "direction is counted afterwards": right.abs(),
             "nothing is exchanged: all samples give the measured difference": (
                 score(counts[1].sum(0)) - score(counts[0].sum(0))
             ).expand(8),
             "that is one number: each sample has a difference of its own": right.mean(),
-            "the sentences that are not exchanged are left out; they stay where they were": score(
-                swap @ counts[0]
-            )
-            - score(swap @ counts[1]),
+            "the sentences that are not exchanged are left out; they stay where they were": (
+                score(swap @ counts[0]) - score(swap @ counts[1])
+            ),
         },
     )
 
@@ -159,7 +150,7 @@ def judge_translation_ablations_3(answer):
     ).double()
     right = of()
     return diagnose(
-        torch.tensor([float(answer(*points)) for points in tries], dtype=torch.float64),
+        [float(answer(*points)) for points in tries],
         right,
         {
             "1.96 is the factor where the spread is known; it is guessed from "

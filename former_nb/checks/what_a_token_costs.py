@@ -2,13 +2,7 @@
 
 import torch
 
-from ..base.exercises import call_answer, diagnose, diagnose_each, exercise
-
-__all__ = [
-    "judge_what_a_token_costs_1",
-    "judge_what_a_token_costs_2",
-    "judge_what_a_token_costs_3",
-]
+from ..base.exercises import call_answer, diagnose, diagnose_each, diagnose_formula, exercise
 
 
 @exercise(
@@ -68,7 +62,7 @@ def judge_what_a_token_costs_2(answer):
     thirds = (x @ joined.T)[:, :18].split(6, dim=1)
     for (name, right), part, third in zip(rights.items(), given, thirds):
         mistakes = {
-            "the parts have unequal widths if keys are shared; split where each weight ends": third,
+            "the parts have unequal widths if keys are shared; split where each weight ends": third
         }
         if name == "q":
             mistakes["a weight of `nn.Linear` has a row for each output; transpose it"] = x @ w_q
@@ -90,18 +84,16 @@ def judge_what_a_token_costs_2(answer):
     "size / bandwidth = 2 * B / flops.",
 )
 def judge_what_a_token_costs_3(answer):
-    for flops, bandwidth, size in ((1e12, 2e10, 4), (1e15, 3e12, 2)):
-        right = torch.tensor(flops * size / (2 * bandwidth))
-        problem = diagnose(
-            call_answer(answer, flops, bandwidth, size),
-            right,
-            {
-                "a text needs two operations with each weight": 2 * right,
-                "a weight has `size` bytes": right / size,
-                "that is its inverse; how many texts?": 1 / right,
-                "you multiplied by the two operations; they make arithmetic slower": 4 * right,
-            },
-        )
-        if problem:
-            return problem
-    return None
+    return diagnose_formula(
+        answer,
+        "flops, bandwidth, size",
+        [(1e12, 2e10, 4), (1e15, 3e12, 2)],
+        "flops * size / (2 * bandwidth)",
+        {
+            "flops * size / bandwidth": "a text needs two operations with each weight",
+            "flops / (2 * bandwidth)": "a weight has `size` bytes",
+            "2 * bandwidth / (flops * size)": "that is its inverse; how many texts?",
+            "2 * flops * size / bandwidth": "you multiplied by the two operations; they make "
+            "arithmetic slower",
+        },
+    )

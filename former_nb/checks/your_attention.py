@@ -5,11 +5,6 @@ import torch
 from ..attention.dot_product import attention
 from ..base.exercises import exercise
 
-__all__ = [
-    "judge_your_attention_1",
-    "judge_your_attention_2",
-]
-
 
 @exercise(
     "your_attention.1",
