@@ -74,8 +74,9 @@ def verdict(answer):
         right = check(answer.number, typed(answer.source))
     said = out.getvalue().partition("\nhint(")[0].strip()
     vague = [sentence for sentence in exercises.UNNAMED if sentence in said]
-    usual = any(sentence in said for sentence in exercises._ERRORS.values())
+    usual = "; your code raised" in said
     place = said.endswith("makes it right.") or "one small change" in said
+    place = place or "look there" in said or "a step of the right answer" in said
     place = place or "would be right" in said or "with one more it is right" in said
     place = place or "in the wrong order" in said or "the rest is right" in said
     return right, right or not vague or usual or place, said

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import NamedTuple
 
 __all__ = ["EDITS", "Place", "Edit", "RunawayError", "traced"]
-__all__ += ["small_edits", "find_place", "place_in", "place_by_right"]
+__all__ += ["small_edits", "find_place", "place_in", "place_by_right", "line_of", "short"]
 
 EDITS = 3000  # of one definition that are tried; a number, so that a verdict is the same twice
 SECONDS = 6.0  # of the processor, after which no further edit is tried, whatever an answer does
@@ -210,6 +210,15 @@ def _grouped_anew(node):
                     yield ast.parse(new, mode="eval").body
 
 
+def _formulas_for(formula):
+    "A formula of `einsum` with one of its letters in place of another."
+    letters = sorted(set(filter(str.isalpha, formula)))
+    for i, sign in enumerate(formula):
+        if sign.isalpha():
+            for letter in letters:
+                yield ast.Constant(formula[:i] + letter + formula[i + 1 :])
+
+
 def _exchanged(nodes):
     "A list, two neighbours exchanged, for each two."
     for i in range(len(nodes) - 1):
@@ -292,6 +301,10 @@ def _replacements(node, called, words) -> Iterator[ast.AST]:
     "What may stand in place of an expression. `called`: whether it is the function of a call."
     yield from _names_for(node, called, words)
     yield from _parts_of(node, called)
+    if isinstance(node, ast.Slice):
+        yield from (ast.Name(name, ast.Load()) for name in sorted(words.known - words.called))
+    if isinstance(node, ast.Constant) and "->" in str(node.value):
+        yield from _formulas_for(node.value)
     if called or isinstance(node, ast.Slice):
         return
     yield from _signs_for(node)
@@ -490,9 +503,11 @@ def _made(edit):
 def small_edits(
     tree: ast.AST,  # a reader's definition; changed while an edit is out, and then as before
     right: ast.AST | None = None,  # the right one, where there is one
+    first: ast.stmt | None = None,  # the line whose edits come first
 ) -> Iterator[Edit]:  # the one that is in the tree
     "Put one edit into the tree after another, the likeliest first."
-    for edit in _listed(tree, right or ast.Module([], [])):
+    edits = _listed(tree, right or ast.Module([], []))
+    for edit in sorted(edits, key=lambda edit: edit.statement is not first):
         with _made(edit):
             yield edit
 
@@ -554,16 +569,17 @@ def place_in(
     is_right: Callable[[ast.AST], bool],  # whether an edited definition answers all questions
     most: int = EDITS,  # edits that are tried
     seconds: float = SECONDS,  # of the processor, after which no further edit is tried
+    first: ast.stmt | None = None,  # the line whose edits come first
 ) -> Place | None:  # None if no small edit was found in time
     "The first small edit that makes a definition right, as a place."
     end = time.process_time() + seconds
-    edits = islice(small_edits(tree, right), most)
+    edits = islice(small_edits(tree, right, first), most)
     for edit in edits:
         if time.process_time() > end:
             return None
         if not is_right(tree):
             continue
-        where = _line_of(edit, lines)
+        where = line_of(edit.statement, lines)
         told = edit.old is not None and not edit.moved and not edit.lines
         if told and right is None and _another(edits, edit, tree, is_right, end):
             return Place(where, IN_LINE)
@@ -754,7 +770,7 @@ def place_by_right(
         tries = ((edit,) for edit in islice(kind(tree, right), most))
         if found := _first_that_mends(tries, tree, is_right, end):
             (edit,) = found
-            return _told(edit, _line_of(edit, lines))
+            return _told(edit, line_of(edit.statement, lines))
     if _size(tree) > SHORT:
         return None
     if found := _first_that_mends(islice(_pairs(tree, right, 60), most), tree, is_right, end):
@@ -788,13 +804,19 @@ def _first_that_mends(tries, tree, is_right, end):
     return None
 
 
-def _line_of(edit, lines):
-    "The line of an edit, as sentences name it."
-    line = edit.statement.lineno
-    return f"line {line}, `{lines[line - 1].strip()}`"
+def line_of(
+    line: ast.stmt,
+    lines: list[str],  # of the source that it is from
+) -> str:
+    "A line, as sentences name it."
+    return f"line {line.lineno}, `{lines[line.lineno - 1].strip()}`"
 
 
-def _short(node, longest=60):
+def short(
+    node: ast.AST,
+    longest: int = 60,  # characters
+) -> str:
+    "The source of a piece, or the beginning of it."
     text = ast.unparse(node)
     return text if len(text) <= longest else text[:longest] + "…"
 
@@ -805,7 +827,7 @@ def _told(edit, where):
         name = edit.statement.targets[0].id
         return Place(where, f"`{name}` gets wrong values there, and the rest is right")
     if edit.moved == PIECE:
-        return Place(where, f"`{_short(edit.old)}` is wrong there, and the rest is right")
+        return Place(where, f"`{short(edit.old)}` is wrong there, and the rest is right")
     if edit.old is None:
         return Place(f"before {where}", "a line is missing here; with one more it is right")
     if edit.moved:
@@ -817,8 +839,8 @@ def _told(edit, where):
 
 def _told_of_two(first, second, lines):
     "A place, of two edits that are right together."
-    b = f"`{_short(second.old)}`"
+    b = f"`{short(second.old)}`"
     if first.statement is not second.statement:
         b += f" in line {second.statement.lineno}"
-    said = f"`{_short(first.old)}` is wrong there, and {b}; one small change of each makes it right"
-    return Place(_line_of(first, lines), said)
+    said = f"`{short(first.old)}` is wrong there, and {b}; one small change of each makes it right"
+    return Place(line_of(first.statement, lines), said)

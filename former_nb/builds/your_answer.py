@@ -18,20 +18,22 @@ import time
 import warnings
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from ..base.exercises import COMPARED, as_number
 from ..base.source import functions_of, parse, written_at
 from .search import Place, RunawayError, place_by_right, place_in, traced
+from .values import NOTE, Notes, first_leaving
 
 __all__ = ["find_mistake", "right_answer"]
 
 EDITS = 1500  # that are tried; a number, so that a verdict is the same twice
 SECONDS = 3.0  # of the processor, after which the search ends
+ENOUGH = 1.0  # of them where it is known already in which line values leave the right ones
 PATIENCE = 3  # times as long it may take by the clock, on a machine that is busy
-STEPS = 50_000  # of Python that an edited answer may take, all its calls by the judge together
+STEPS = 150_000  # of Python that an edited answer may take, all its calls by the judge together
 LARGEST = 1_000_000  # elements of what an edited answer may keep
 MEMORY = 8 * 2**30  # bytes of data that the copy of the process may have
 SEEDS = (0, 1000, 2000)  # added to those of the judge; an edit must be right for all of them
@@ -125,37 +127,50 @@ def _other_seeds(more):
         torch.manual_seed, torch.Generator = seed, generator
 
 
-def _first_comparison(judge, answer):
-    """What an edited answer must give the judge first of all, as a function of it.
+class Call(NamedTuple):
+    "One call of an answer by its judge."
 
-    A judge computes what each mistake would give, and that takes most of its time.
-    """
+    inputs: tuple
+    options: dict
+    result: Any
+
+
+def _calls(judge, answer):
+    "The calls by which a judge finds out that an answer is wrong. An answer that raises ends them."
     calls = []
-    if not isinstance(answer, FunctionType):
-        return callable
 
     @functools.wraps(answer)
     def noted(*inputs, **options):
-        before = copy.deepcopy(inputs)
-        calls.append((before, options, answer(*inputs, **options)))
-        return calls[-1][-1]
+        call = Call(copy.deepcopy(inputs), options, None)
+        calls.append(call)
+        result = answer(*inputs, **options)
+        calls[-1] = call._replace(result=result)
+        return result
 
     COMPARED.clear()
     with contextlib.suppress(Exception, SystemExit):
         judge(noted)
+    return calls
+
+
+def _first_comparison(calls):
+    """What an edited answer must give the judge first of all, as a function of it.
+
+    A judge computes what each mistake would give, and that takes most of its time.
+    """
     for given, right in COMPARED[:1]:
-        for inputs, options, result in calls:
-            parts = result if isinstance(result, tuple) else (result,)
+        for call in calls:
+            parts = call.result if isinstance(call.result, tuple) else (call.result,)
             for place, part in enumerate(parts):
                 if part is given:
-                    return functools.partial(_agrees, inputs, options, result, place, right)
+                    return functools.partial(_agrees, call, place, right)
     return callable  # as each of them is
 
 
-def _agrees(inputs, options, like, place, right, answer):
+def _agrees(call, place, right, answer):
     "Whether an answer gives, for these inputs, what is right; of several results one is compared."
-    result = answer(*copy.deepcopy(inputs), **options)
-    return same(result[place] if isinstance(like, tuple) else result, right)
+    result = answer(*copy.deepcopy(call.inputs), **call.options)
+    return same(result[place] if isinstance(call.result, tuple) else result, right)
 
 
 @functools.lru_cache(1)
@@ -172,10 +187,39 @@ def right_answer(
     return _right_answers().get("answer_" + number.replace(".", "_"))
 
 
+def _leaving(calls, source, right):
+    "Where the values of an answer leave those of the right one, for the first input that shows it."
+    from . import right_answers
+
+    def noting(definition, function, notes):
+        noted = Notes(definition, notes)
+        defined = _defined(noted.tree, function)
+        defined.__globals__[NOTE] = noted.note
+        return defined
+
+    ours, theirs = [], []
+    right_one = noting(right, getattr(right_answers, right.name), ours)
+    steps = noting(_right_answers()["attention_in_steps"], right_answers.attention_in_steps, ours)
+    right_one.__globals__["attention"] = steps
+    answer = noting(source.node, source.function, theirs)
+    for call in calls:
+        for function, notes in ((right_one, ours), (answer, theirs)):
+            notes.clear()
+            torch.manual_seed(0)
+            with contextlib.suppress(Exception, RunawayError, SystemExit):
+                with _bounded(source.function.__globals__.get("__name__")):
+                    function(*copy.deepcopy(call.inputs), **call.options)
+        if found := first_leaving(source.node, theirs, ours):
+            return found
+    return None
+
+
 def _search(judge, answer, source, right, seeds, most, seconds, alike):
+    "Places that can be told of an answer. The last one says most."
     tree, lines, function = source
     of_reader = function.__globals__.get("__name__")
-    may_be_right = _first_comparison(judge, answer)
+    calls = _calls(judge, answer) if isinstance(answer, FunctionType) else []
+    may_be_right = _first_comparison(calls)
 
     def is_right(edited):
         COMPARED.clear()
@@ -194,12 +238,20 @@ def _search(judge, answer, source, right, seeds, most, seconds, alike):
         except (Exception, RunawayError, SystemExit):  # noqa: BLE001, most edits make no sense
             return False
 
+    leaving = None
+    if alike is not None and isinstance(tree, ast.FunctionDef):
+        with contextlib.suppress(Exception, RunawayError, SystemExit):
+            leaving = _leaving(calls, source, alike)
+    if leaving:
+        yield leaving.place(lines)
+        seconds = min(seconds, ENOUGH)
     begin = time.process_time()
-    place = place_in(tree, lines, right, is_right, most, seconds)
+    place = place_in(tree, lines, right, is_right, most, seconds, leaving and leaving.line)
     left = seconds - (time.process_time() - begin)
     if place is None and alike is not None and isinstance(tree, ast.FunctionDef) and left > 0:
         place = place_by_right(tree, lines, alike, is_right, seconds=left)
-    return place
+    if place:
+        yield place
 
 
 def find_mistake(
@@ -220,14 +272,17 @@ def find_mistake(
     options = (judge, answer, source, known and known.node, seeds, most, seconds, alike)
     if hasattr(os, "fork") and sys.platform == "linux":
         return _in_a_copy(seconds, *options)
+    place = None
     with torch.random.fork_rng(devices=[]):
-        return _quietly(*options)
+        for place in _quietly(*options):
+            pass
+    return place
 
 
 def _quietly(*options):
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
-        return _search(*options)
+        yield from _search(*options)
 
 
 def _in_a_copy(seconds, *options):
@@ -244,16 +299,21 @@ def _in_a_copy(seconds, *options):
             os.close(come)
             _limit_memory()
             torch.set_num_threads(1)
-            place = _quietly(*options)
-            os.write(go, json.dumps(place).encode()[:4096])
+            for place in _quietly(*options):
+                os.write(go, json.dumps(place).encode() + b"\n")
         finally:
             os._exit(0)
     os.close(go)
     try:
-        ready, _, _ = select.select([come], [], [], PATIENCE * seconds)
-        said = os.read(come, 4096) if ready else b""
-        found = json.loads(said) if said else None
-        return found and Place(*found)
+        end = time.monotonic() + PATIENCE * seconds
+        places = []
+        while select.select([come], [], [], max(end - time.monotonic(), 0))[0]:
+            said = os.read(come, 65536)
+            if not said:
+                break
+            places += [Place(*json.loads(line)) for line in said.splitlines()]
+            end = time.monotonic() + PATIENCE * min(seconds, ENOUGH)
+        return places[-1] if places else None
     finally:
         os.close(come)
         with contextlib.suppress(ProcessLookupError):

@@ -184,9 +184,12 @@ def judge_11_2(answer):
     "The sum of t(t+1)/2 is n(n+1)(n+2)/6, that of t is n(n+1)/2.",
 )
 def judge_11_3(answer):
-    for n in (7, 100, 1):
+    for n in (7, 100, 12, 1):
         right = torch.tensor((n + 2) / 3, dtype=torch.float64)
-        known = {
+        known = {}
+        if n == 12:
+            known["rounded down, and it's no whole number; divide by `/`, not `//`"] = (n + 2) // 3
+        known |= {
             "you counted pairs that the mask forbids; of t queries the first sees one key only": (
                 2 * n + 1
             )
