@@ -77,6 +77,7 @@ def verdict(answer):
     usual = "; your code raised" in said
     place = said.endswith("makes it right.") or "one small change" in said
     place = place or "look there" in said or "a step of the right answer" in said
+    place = place or "a part of the right result" in said
     place = place or "would be right" in said or "with one more it is right" in said
     place = place or "in the wrong order" in said or "the rest is right" in said
     return right, right or not vague or usual or place, said

@@ -412,7 +412,7 @@ _ERRORS = {  # words of a message -> the usual mistake behind it
     "too many values to unpack": "there are more values than names on the left",
     "same dtype": "one tensor has another type of numbers; `.to(x.dtype)` makes them alike",
     "cannot be converted to Scalar": "one number is wanted, and that tensor has several",
-    "only one element tensors can be converted": "one number is wanted, and that tensor has several",
+    "only one element tensors can": "one number is wanted, and that tensor has several",
     "object is not callable": "what stands before the brackets is no function; an element is taken "
     "with `[…]`",
     "object is not iterable": "there is nothing in it to go through; for so many rounds write "

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import NamedTuple
 
 __all__ = ["EDITS", "Place", "Edit", "RunawayError", "traced"]
-__all__ += ["small_edits", "find_place", "place_in", "place_by_right", "line_of", "short"]
+__all__ += ["small_edits", "find_place", "place_in", "line_of", "short"]
 
 EDITS = 3000  # of one definition that are tried; a number, so that a verdict is the same twice
 SECONDS = 6.0  # of the processor, after which no further edit is tried, whatever an answer does
@@ -39,8 +39,6 @@ ALIKE = [  # names that are taken for one another
 ]
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult, ast.FloorDiv)
 AGAIN = 60  # edits of a statement that are tried when one is right already
-SHORT = 120  # nodes of a definition in which two edits are made at once
-VALUE, PIECE = "value", "piece"  # what the right answer's takes the place of
 IN_LINE = "one small change in this line makes it right"
 AFTER = "this line and the next are in the wrong order"
 INSIDE = "it would be right inside the loop"
@@ -621,189 +619,6 @@ def _wrong_piece(edit):
     return f"{piece} is wrong there; one small change makes it right"
 
 
-# ---------------------------------------------------------------- with the right answer
-
-
-def _inlined(right):
-    """The expressions that a right function computes, of nothing but its arguments, and its result.
-
-    A name is followed as far as it gets its value once, in a line of its own. What a loop changes
-    stands for nothing.
-    """
-    values = {}
-    changed = Counter(
-        n.id for n in ast.walk(right) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    )
-
-    class Follow(ast.NodeTransformer):
-        def visit_Name(self, node):
-            return copy.deepcopy(values.get(node.id, node))
-
-    def follow(node):
-        return Follow().visit(copy.deepcopy(node))
-
-    results, whole = [], None
-    for line in right.body:
-        if isinstance(line, ast.Return) and line.value is not None:
-            whole = follow(line.value)
-            results += [n for n in ast.walk(whole) if isinstance(n, ast.expr)]
-        if not isinstance(line, ast.Assign) or len(line.targets) != 1:
-            continue
-        target, value = line.targets[0], follow(line.value)
-        results += [n for n in ast.walk(value) if isinstance(n, ast.expr)]
-        if isinstance(target, ast.Tuple):
-            same = isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts)
-            for i, name in enumerate(target.elts):
-                part = ast.Subscript(value, ast.Constant(i), ast.Load())
-                if isinstance(name, ast.Name) and changed[name.id] == 1:
-                    values[name.id] = value.elts[i] if same else part
-        elif isinstance(target, ast.Name) and changed[target.id] == 1:
-            values[target.id] = value
-    local = set(changed)
-    found = {}
-    for node in results:
-        simple = isinstance(node, (ast.Name, ast.Constant, ast.Slice, ast.Starred))
-        if not simple and not local & _names(node):
-            found.setdefault(ast.dump(node), node)
-    return list(found.values()), whole
-
-
-def _whole_parts(value):
-    "What a function returns, and the parts of it, where it is a tuple."
-    return [value, *value.elts] if isinstance(value, ast.Tuple) else [value]
-
-
-def _called_alike(tree, right):
-    "The right definition with the reader's names for its arguments; None if it has others."
-    theirs = [argument.arg for argument in tree.args.args]
-    ours = [argument.arg for argument in right.args.args]
-    if len(theirs) != len(ours):
-        return None
-    names = dict(zip(ours, theirs))
-    for name in _stored(right) - set(ours):  # a name that the reader's argument has now
-        if name in theirs:
-            names[name] = f"{name}_"
-    right = copy.deepcopy(right)
-    for node in ast.walk(right):
-        if isinstance(node, ast.Name):
-            node.id = names.get(node.id, node.id)
-        if isinstance(node, ast.arg):
-            node.arg = names.get(node.arg, node.arg)
-    return right
-
-
-def _edits_by_the_right(tree, right) -> list[Edit]:
-    "Those of `_unsorted_by_the_right`, the likeliest first."
-    return sorted(_unsorted_by_the_right(tree, right), key=lambda edit: edit.price)
-
-
-def _unsorted_by_the_right(tree, right) -> Iterator[Edit]:
-    """What a line computes, or a piece of one, as the right answer computes it from its arguments.
-
-    A whole result is left alone: that it is wrong is known.
-    """
-    pieces, whole = _inlined(right)
-    results = {ast.dump(part) for part in _whole_parts(whole)} if whole is not None else set()
-    pieces = [piece for piece in pieces if ast.dump(piece) not in results]
-    for number, line in enumerate(n for n in ast.walk(tree) if isinstance(n, ast.stmt)):
-        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
-            for piece in pieces:
-                if _size(piece) > 2 and ast.dump(piece) != ast.dump(line.value):
-                    put = (line, "value", piece)
-                    yield Edit(number / 100, line, line, (put,), moved=VALUE)
-    for line in ast.walk(tree):
-        if not isinstance(line, (ast.Assign, ast.Return, ast.AugAssign)) or line.value is None:
-            continue
-        left_alone = _whole_parts(line.value) if isinstance(line, ast.Return) else [line.value]
-        for parent in ast.walk(line.value):
-            for field, value in ast.iter_fields(parent):
-                values = value if isinstance(value, list) else [value]
-                for index, node in enumerate(values):
-                    if not isinstance(node, ast.expr) or node in left_alone or field == "func":
-                        continue
-                    if isinstance(node, ast.Constant) or isinstance(parent, ast.Slice):
-                        continue
-                    for piece in pieces:
-                        at = index if isinstance(value, list) else None
-                        put = _put(parent, field, at, piece)
-                        far = abs(_size(piece) - _size(node)) / 100 + (_head(piece) != _head(node))
-                        yield Edit(1 + far, line, node, (put,), piece, moved=PIECE)
-
-
-def _pairs(tree, right, most) -> Iterator[tuple[Edit, Edit]]:
-    "Two edits of different pieces, of those that bring a definition nearest to the right one."
-    edits = sorted(_edits_of_expressions(tree, right), key=lambda edit: edit.price)[:most]
-    pairs = [(a, b) for i, a in enumerate(edits) for b in edits[i + 1 :]]
-    for a, b in sorted(pairs, key=lambda pair: pair[0].price + pair[1].price):
-        if _apart(a, b):
-            yield a, b
-
-
-def _apart(a, b):
-    "Whether neither of two edits is in what the other takes out, or changes the same field."
-    if {(id(p), f) for p, f, _ in a.fields} & {(id(p), f) for p, f, _ in b.fields}:
-        return False
-    return not any(x is b.old for x in ast.walk(a.old)) and not any(
-        x is a.old for x in ast.walk(b.old)
-    )
-
-
-def place_by_right(
-    tree: ast.AST,  # a reader's definition, that no small edit mends
-    lines: list[str],  # of the source that it is from
-    right: ast.AST,  # the right one
-    is_right: Callable[[ast.AST], bool],  # whether an edited definition answers all questions
-    most: int = 600,  # edits that are tried of each kind
-    seconds: float = SECONDS,  # of the processor, after which no further edit is tried
-) -> Place | None:  # None if nothing was found in time
-    """Where a definition leaves the right one.
-
-    A small edit towards the right definition comes first, then a line or a piece that holds
-    something else than the right one has, and at last two small edits at once.
-    """
-    right = _called_alike(tree, right)
-    if right is None:
-        return None
-    end = time.process_time() + seconds
-    kinds = [_towards_the_right, _edits_by_the_right]
-    for kind in kinds:
-        tries = ((edit,) for edit in islice(kind(tree, right), most))
-        if found := _first_that_mends(tries, tree, is_right, end):
-            (edit,) = found
-            return _told(edit, line_of(edit.statement, lines))
-    if _size(tree) > SHORT:
-        return None
-    if found := _first_that_mends(islice(_pairs(tree, right, 60), most), tree, is_right, end):
-        return _told_of_two(*found, lines)
-    return None
-
-
-def _towards_the_right(tree, right) -> Iterator[Edit]:
-    "The small edits, but for those that put in a whole result of the right definition."
-    results = {
-        ast.dump(part)
-        for line in ast.walk(right)
-        if isinstance(line, ast.Return) and line.value
-        for part in _whole_parts(line.value)
-    }
-    for edit in _listed(tree, right):
-        if edit.new is None or ast.dump(edit.new) not in results:
-            yield edit
-
-
-def _first_that_mends(tries, tree, is_right, end):
-    "The first edits that together make a definition right; None if none do, or not in time."
-    for edits in tries:
-        if time.process_time() > end:
-            return None
-        with contextlib.ExitStack() as made:
-            for edit in edits:
-                made.enter_context(_made(edit))
-            if is_right(tree):
-                return edits
-    return None
-
-
 def line_of(
     line: ast.stmt,
     lines: list[str],  # of the source that it is from
@@ -823,11 +638,6 @@ def short(
 
 def _told(edit, where):
     "A place, of an edit that is right."
-    if edit.moved == VALUE:
-        name = edit.statement.targets[0].id
-        return Place(where, f"`{name}` gets wrong values there, and the rest is right")
-    if edit.moved == PIECE:
-        return Place(where, f"`{short(edit.old)}` is wrong there, and the rest is right")
     if edit.old is None:
         return Place(f"before {where}", "a line is missing here; with one more it is right")
     if edit.moved:
@@ -835,12 +645,3 @@ def _told(edit, where):
     if edit.lines:
         return Place(where, _wrong_piece(edit) + f", and the same in line {edit.lines[0]}")
     return Place(where, _wrong_piece(edit))
-
-
-def _told_of_two(first, second, lines):
-    "A place, of two edits that are right together."
-    b = f"`{short(second.old)}`"
-    if first.statement is not second.statement:
-        b += f" in line {second.statement.lineno}"
-    said = f"`{short(first.old)}` is wrong there, and {b}; one small change of each makes it right"
-    return Place(line_of(first.statement, lines), said)

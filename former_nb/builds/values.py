@@ -9,17 +9,18 @@ look. So a right line that goes another way is not blamed.
 import ast
 import copy
 import math
-from collections.abc import Callable
 from itertools import permutations, product
 from typing import Any, NamedTuple
 
 from .search import Place, line_of, short
 
-__all__ = ["NOTE", "Leaving", "Notes", "first_leaving"]
+__all__ = ["NOTE", "PART", "Leaving", "Notes", "first_leaving"]
 
 NOTE = "_note_"  # the function that an expression gives its value to
 RESULT = "return"  # the name under which it is noted
 UNKNOWN = "unknown"
+STEP = "is no more than a step of the right answer, or a part of it"
+PART = "is a part of the right result, and the rest is missing"
 TEXT = ("text",)  # the shape of what has no numbers
 MOST = 4000  # values that are noted of one answer
 LARGEST = 5000  # numbers of one value
@@ -49,20 +50,20 @@ class Leaving(NamedTuple):
 
     line: ast.stmt
     piece: ast.expr  # that makes the first unknown value there
+    how: str  # what is said of the piece
     unsure: list  # names used there whose values tell nothing, such as a width or a function
 
     def place(self, lines: list[str]) -> Place:
         "What is told about it. A right line may go another way, so this blames none but the last."
         piece = f"`{short(self.piece)}`"
-        if isinstance(self.piece, ast.Name):
-            what = f"{piece} is no more than a step of the right answer, or a part of it"
-        else:
-            what = (
-                f"what it begins with agrees with the right answer, and {piece} doesn't; look there"
-            )
-            what += "".join(f", at `{name}`" for name in self.unsure)
-            if not isinstance(self.line, ast.Return):
-                what += " and further down"
+        what = (
+            f"what it begins with agrees with the right answer, and {piece} {self.how}; look there"
+        )
+        what += "".join(f", at `{name}`" for name in self.unsure)
+        if not isinstance(self.line, ast.Return):
+            what += " and further down"
+        if self.how in (STEP, PART):
+            what = f"{piece} {self.how}"
         return Place(line_of(self.line, lines), what)
 
 
@@ -94,11 +95,11 @@ def _flat(thing):
 def value_of(thing):
     "A thing as a `Value`; None if it tells nothing."
     if isinstance(thing, dict) and not _is_count(thing):
-        thing = [_flat(part) for part in thing.values()]
-        if None in thing:
-            return None
-        thing = [number for _, numbers in thing for number in numbers]
+        thing = list(thing.values())
     flat = _flat(thing)
+    if flat is None and type(thing) in (list, tuple) and all(map(_flat, thing)):
+        numbers = [number for part in thing for number in _flat(part)[1]]
+        flat = (len(numbers),), numbers  # of tables of different shapes
     if flat is None:
         if not isinstance(thing, (str, list, tuple, dict)):
             return None
@@ -184,11 +185,9 @@ class _Known:
     def __init__(self, values):
         self.found = {}  # by what all orders of the same numbers have in common
         self.left = ALL
+        values = [*values, *(other for value in values for other in _derived(value))]
         for value in values:
             self.add(value)
-        for value in values:
-            for other in _derived(value):
-                self.add(other)
         for value in values:
             for part in _parts(value):
                 self.add(part)
@@ -257,8 +256,8 @@ class Notes(ast.NodeTransformer):
 
     def note(self, number: int, thing: Any) -> Any:
         "What a call of `NOTE` does: it gives back what it is given."
-        if len(self.notes) < MOST:
-            line, node, name = self.asked[number]
+        line, node, name = self.asked[number]
+        if len(self.notes) < MOST or name == RESULT:
             self.notes.append(Note(line, node, name, value_of(thing)))
             if type(thing) is list and isinstance(line, ast.FunctionDef):
                 self.notes += [Note(line, None, "", value_of(part)) for part in thing[:10]]
@@ -329,6 +328,13 @@ def _names(tree):
     return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
 
 
+def _names_but_indices(node):
+    if isinstance(node, ast.Subscript):
+        return _names_but_indices(node.value)
+    parts = [_names_but_indices(part) for part in ast.iter_child_nodes(node)]
+    return ({node.id} if isinstance(node, ast.Name) else set()).union(*parts)
+
+
 def _made_of(tree):
     "For each name, itself and those whose values depend on it."
     made = {}
@@ -360,29 +366,44 @@ def first_leaving(
     right: list[Note],  # what the right one noted for the same input
 ) -> Leaving | None:  # None where no line can be told
     "The line, and the piece of it, where values leave those of the right answer."
-    result = next((note.value for note in reversed(right) if note.name == RESULT), None)
+    if not any(note.name == RESULT for note in right):
+        return None
+    result = _result(right)
+    came = _result(given)
+    if came == result or (came and result and _same(came, result, exactly=True)):
+        return None
     known = _Known([note.value for note in right if note.value is not None])
     places = [note.value and known.place(note.value) for note in given]  # None: tells nothing
     made_of = _made_of(tree)
     returns = [line for line in _lines_within(tree) if isinstance(line, ast.Return)]
     ends = set().union(*map(_names, returns))
     for i, note in enumerate(given):
-        line = note.line
-        if note.node is not None or isinstance(line, ast.FunctionDef):
+        if note.node is not None or isinstance(note.line, ast.FunctionDef):
             continue
-        if line in returns:
-            right_result = note.value and result and _same(note.value, result, exactly=True)
-            if note.value == result or right_result:
-                return None
-            return _leaving(tree, given, places, i)
+        if note.line in returns:
+            leaving = _leaving(tree, given, places, i)
+            if leaving and leaving.how == STEP and _is_part(note.value, result):
+                return leaving._replace(how=PART)
+            return leaving
         if places[i] != UNKNOWN or _whole(note.value):
             continue
-        reached = set().union(*[made_of.get(name, {name}) for name in _changed(line)])
-        if note.name != RESULT and not reached & ends:
-            continue
-        if not _comes_back(given, places, i, reached):
+        reached = set().union(*[made_of.get(name, {name}) for name in _changed(note.line)])
+        on_the_way = note.name == RESULT or reached & ends  # RESULT: of a function inside
+        if on_the_way and not _comes_back(given, places, i, reached):
             return _leaving(tree, given, places, i)
     return None
+
+
+def _result(notes):
+    "What was returned at last."
+    return next((note.value for note in reversed(notes) if note.name == RESULT), None)
+
+
+def _is_part(value, whole):
+    "Whether a value is a row, a column or another part of a table."
+    parts = list(_parts(whole)) if value and whole else []
+    parts += [smaller for part in parts for smaller in _parts(part)]
+    return any(_same(value, part) for part in parts)
 
 
 def _whole(value):
@@ -394,7 +415,7 @@ def _comes_back(given, places, i, reached):
     "Whether a later value that depends on these names is a known one that wasn't there before."
     met = set(places[:i])
     for note, place in zip(given[i + 1 :], places[i + 1 :]):
-        uses = {note.name} if note.node is None else _names(note.node)
+        uses = {note.name} if note.node is None else _names_but_indices(note.node)
         if place and place != UNKNOWN and place not in met and uses & reached:
             return True
     return False
@@ -404,30 +425,49 @@ def _leaving(tree, given, places, i):
     "The smallest expression of a line that makes an unknown value, and what else it may be."
     line = given[i].line
     at = {}  # where the last note of each expression of the line is
-    agreeing = {argument.arg for argument in tree.args.args}
+    agreeing = set()
     for j, note in enumerate(given[: i + 1]):
         if note.node is not None and note.line is line:
             at[id(note.node)] = j
-        elif note.name and places[j] not in (None, UNKNOWN):
+        elif note.name and places[j] in (None, UNKNOWN):
+            agreeing.discard(note.name)
+        elif note.name and not _changes_a_part(note.line):
             agreeing.add(note.name)
     piece = line.value
-    while True:
-        unknown = [n for n in _noted_in(piece, at) if places[at[id(n)]] == UNKNOWN]
-        if len(unknown) != 1:
+    how = "doesn't"
+    if isinstance(line, ast.Expr):
+        piece = line.value.func.value
+        how = "doesn't any more behind it"
+    elif isinstance(line, ast.AugAssign) and places[at.get(id(piece), 0)] != UNKNOWN:
+        piece = line.target
+        how = "doesn't any more behind it"
+    elif isinstance(piece, ast.Name) and piece.id in agreeing:
+        how = STEP
+    while how == "doesn't":
+        parts = [given[at[id(n)]] for n in _noted_in(piece, at) if places[at[id(n)]] == UNKNOWN]
+        parts = [note.node for note in parts if not _whole(note.value)]
+        if len(parts) != 1:
             break
-        (piece,) = unknown
+        (piece,) = parts
+    if line is tree.body[0] and piece is line.value:
+        return None  # which says nothing
+    agreeing |= {argument.arg for argument in tree.args.args}
     used = _names(line.value)
-    parts = [n for n in ast.walk(line.value) if id(n) in at and n is not piece]
-    if not agreeing & used and not any(places[at[id(n)]] not in (None, UNKNOWN) for n in parts):
-        return None
-    made = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not _loads(n)}
-    made |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n is not tree}
-    inside = {n.id for n in ast.walk(line.value) if isinstance(n, ast.Name) and not _loads(n)}
-    return Leaving(line, piece, sorted(used & made - agreeing - inside))
+    names = [n for n in ast.walk(tree) if isinstance(n, ast.Name)]
+    made = {n.id for n in names if isinstance(n.ctx, ast.Store)}
+    made |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+    inside = _names_made_in(line.value)
+    return Leaving(line, piece, how, sorted(used & made - agreeing - inside - _names(piece)))
 
 
-def _loads(name):
-    return isinstance(name.ctx, ast.Load)
+def _changes_a_part(line):
+    return isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Subscript)
+
+
+def _names_made_in(node):
+    "Names of comprehensions."
+    names = [n for n in ast.walk(node) if isinstance(n, ast.Name)]
+    return {n.id for n in names if isinstance(n.ctx, ast.Store)}
 
 
 def _noted_in(node, at):

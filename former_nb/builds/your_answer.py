@@ -24,8 +24,8 @@ import torch
 
 from ..base.exercises import COMPARED, as_number
 from ..base.source import functions_of, parse, written_at
-from .search import Place, RunawayError, place_by_right, place_in, traced
-from .values import NOTE, Notes, first_leaving
+from .search import Place, RunawayError, place_in, traced
+from .values import NOTE, PART, Notes, first_leaving
 
 __all__ = ["find_mistake", "right_answer"]
 
@@ -130,7 +130,8 @@ def _other_seeds(more):
 class Call(NamedTuple):
     "One call of an answer by its judge."
 
-    inputs: tuple
+    inputs: tuple  # copies, as they were before
+    own: tuple  # the same, as the answer got them
     options: dict
     result: Any
 
@@ -141,7 +142,7 @@ def _calls(judge, answer):
 
     @functools.wraps(answer)
     def noted(*inputs, **options):
-        call = Call(copy.deepcopy(inputs), options, None)
+        call = Call(copy.deepcopy(inputs), inputs, options, None)
         calls.append(call)
         result = answer(*inputs, **options)
         calls[-1] = call._replace(result=result)
@@ -202,13 +203,19 @@ def _leaving(calls, source, right):
     steps = noting(_right_answers()["attention_in_steps"], right_answers.attention_in_steps, ours)
     right_one.__globals__["attention"] = steps
     answer = noting(source.node, source.function, theirs)
+    kept = {}  # dictionaries in which an answer keeps something from call to call
     for call in calls:
-        for function, notes in ((right_one, ours), (answer, theirs)):
+        inputs = copy.deepcopy(call.inputs)
+        for i, own in enumerate(call.own):
+            if type(own) is dict:
+                inputs = (*inputs[:i], kept.setdefault(id(own), inputs[i]), *inputs[i + 1 :])
+        runs = ((right_one, ours, inputs), (answer, theirs, copy.deepcopy(call.inputs)))
+        for function, notes, arguments in runs:
             notes.clear()
             torch.manual_seed(0)
             with contextlib.suppress(Exception, RunawayError, SystemExit):
                 with _bounded(source.function.__globals__.get("__name__")):
-                    function(*copy.deepcopy(call.inputs), **call.options)
+                    function(*arguments, **call.options)
         if found := first_leaving(source.node, theirs, ours):
             return found
     return None
@@ -244,12 +251,10 @@ def _search(judge, answer, source, right, seeds, most, seconds, alike):
             leaving = _leaving(calls, source, alike)
     if leaving:
         yield leaving.place(lines)
+        if leaving.how == PART:  # an edit would be right by chance
+            return
         seconds = min(seconds, ENOUGH)
-    begin = time.process_time()
     place = place_in(tree, lines, right, is_right, most, seconds, leaving and leaving.line)
-    left = seconds - (time.process_time() - begin)
-    if place is None and alike is not None and isinstance(tree, ast.FunctionDef) and left > 0:
-        place = place_by_right(tree, lines, alike, is_right, seconds=left)
     if place:
         yield place
 
@@ -272,11 +277,9 @@ def find_mistake(
     options = (judge, answer, source, known and known.node, seeds, most, seconds, alike)
     if hasattr(os, "fork") and sys.platform == "linux":
         return _in_a_copy(seconds, *options)
-    place = None
     with torch.random.fork_rng(devices=[]):
-        for place in _quietly(*options):
-            pass
-    return place
+        places = list(_quietly(*options))
+    return places[-1] if places else None
 
 
 def _quietly(*options):
@@ -312,7 +315,6 @@ def _in_a_copy(seconds, *options):
             if not said:
                 break
             places += [Place(*json.loads(line)) for line in said.splitlines()]
-            end = time.monotonic() + PATIENCE * min(seconds, ENOUGH)
         return places[-1] if places else None
     finally:
         os.close(come)
