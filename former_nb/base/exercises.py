@@ -148,6 +148,8 @@ def _general(answer, right):
         return "True and False are exchanged"
     if right.ndim > 1 and right.mT.shape == right.shape and _same(answer, right.mT):
         return "rows and columns are exchanged"
+    if not a.any():
+        return "your numbers are all 0"
     if len(b.unique()) > 2:
         factor = (a @ b) / (b @ b)
         if _same(a, factor * b):
@@ -444,8 +446,8 @@ def usual_mistake(
         where = f", or write `torch.{error.name}`" if hasattr(torch, error.name or "") else ""
         return f"nothing is called `{error.name}` here; give it a value first, or import it{where}"
     if isinstance(error, AttributeError) and error.name:
-        tensors = "" if isinstance(error.obj, torch.Tensor) else "; a tensor has"
-        of_tensors = tensors if hasattr(torch.Tensor, error.name) else ""
+        plain = isinstance(error.obj, (int, float, list, tuple, type(None)))
+        of_tensors = "; a tensor has" if plain and hasattr(torch.Tensor, error.name) else ""
         return f"a value of type {type(error.obj).__name__} has no `{error.name}`{of_tensors}"
     if isinstance(error, KeyError):
         return "the dictionary has no such key yet; ask `if key in …`, or use `.get(key, 0)`"

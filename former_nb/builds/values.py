@@ -387,6 +387,8 @@ def first_leaving(
             return leaving
         if places[i] != UNKNOWN or _whole(note.value):
             continue
+        if isinstance(note.line, ast.Expr) and note.value.shape != TEXT:
+            continue  # a list that isn't complete yet
         reached = set().union(*[made_of.get(name, {name}) for name in _changed(note.line)])
         on_the_way = note.name == RESULT or reached & ends  # RESULT: of a function inside
         if on_the_way and not _comes_back(given, places, i, reached):
@@ -433,6 +435,11 @@ def _leaving(tree, given, places, i):
             agreeing.discard(note.name)
         elif note.name and not _changes_a_part(note.line):
             agreeing.add(note.name)
+    names = [n for n in ast.walk(tree) if isinstance(n, ast.Name)]
+    made = {n.id for n in names if isinstance(n.ctx, ast.Store)}
+    made |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+    agreeing |= {argument.arg for argument in tree.args.args}
+    agreeing |= {n.id for n in names} - made  # what Python and PyTorch have
     piece = line.value
     how = "doesn't"
     if isinstance(line, ast.Expr):
@@ -446,18 +453,21 @@ def _leaving(tree, given, places, i):
     while how == "doesn't":
         parts = [given[at[id(n)]] for n in _noted_in(piece, at) if places[at[id(n)]] == UNKNOWN]
         parts = [note.node for note in parts if not _whole(note.value)]
-        if len(parts) != 1:
+        if len(parts) != 1 or not _alone(parts[0], piece, at, places, agreeing):
             break
         (piece,) = parts
     if line is tree.body[0] and piece is line.value:
         return None  # which says nothing
-    agreeing |= {argument.arg for argument in tree.args.args}
     used = _names(line.value)
-    names = [n for n in ast.walk(tree) if isinstance(n, ast.Name)]
-    made = {n.id for n in names if isinstance(n.ctx, ast.Store)}
-    made |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
     inside = _names_made_in(line.value)
     return Leaving(line, piece, how, sorted(used & made - agreeing - inside - _names(piece)))
+
+
+def _alone(part, piece, at, places, agreeing):
+    "Whether all that a piece is made of agrees, but for one part."
+    others = [n for n in _noted_in(piece, at) if n is not part]
+    names = _names(piece) - _names(part) - {n for other in others for n in _names(other)}
+    return all(places[at[id(n)]] for n in others) and names <= agreeing
 
 
 def _changes_a_part(line):
