@@ -41,12 +41,16 @@ OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult, ast.FloorDiv)
 AGAIN = 60  # edits of a statement that are tried when one is right already
 IN_LINE = "one small change in this line makes it right"
 AFTER = "this line and the next are in the wrong order"
-INSIDE = "it would be right inside the loop"
-ALL_INSIDE = {
+INSIDE = {  # for so many lines
+    1: "it would be right inside the loop",
     2: "this line and the next would be right inside the loop",
     3: "this line and the next two would be right inside the loop",
 }
-BOTH_BEHIND = "this line and the next would be right behind the loop"
+BEHIND = {
+    1: "it would be right behind the loop",
+    2: "this line and the next would be right behind the loop",
+}
+LOOPS = (ast.For, ast.While)
 ORDINALS = ("first", "second", "third", "fourth")
 LOGIC = (ast.BitAnd, ast.BitOr)
 REDUCING = {"sum", "mean", "prod", "amax", "amin", "logsumexp", "any", "all"}
@@ -135,17 +139,24 @@ def _words(tree, right):
     )
 
 
+def _alike(name):
+    "The names that are taken for one, and itself, if there are such."
+    return set().union(*[group for group in ALIKE if name in group])
+
+
 def _names_for(node, called, words):
     "Other names, methods and values that may stand in place of one."
     load = ast.Load()
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-        alike = {name for group in ALIKE if node.id in group for name in group} if called else set()
-        for name in sorted((words.known & words.called if called else words.known) | alike):
+        names = words.known
+        if called:
+            names = (words.known & words.called) | _alike(node.id)
+        for name in sorted(names):
             yield ast.Name(name, load)
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
         of_self = isinstance(node.value, ast.Name) and node.value.id == "self"
-        others = set(words.own) if of_self else set()
-        for name in sorted(others.union(*(group for group in ALIKE if node.attr in group))):
+        others = words.own if of_self else set()
+        for name in sorted(others | _alike(node.attr)):
             yield ast.Attribute(copy.deepcopy(node.value), name, load)
     if isinstance(node, ast.Constant):
         kind = type(node.value)
@@ -179,8 +190,9 @@ def _parts_of(node, called):
         yield from [_index(*elements) for elements in _exchanged(node.elts)] + more + less
     if isinstance(node, ast.Slice):
         last = ast.UnaryOp(ast.USub(), ast.Constant(1))
-        begins, ends = (None, ast.Constant(1), node.lower), (None, last, node.upper)
-        yield from (ast.Slice(begin, end, node.step) for begin in begins for end in ends)
+        for begin in (None, ast.Constant(1), node.lower):
+            for end in (None, last, node.upper):
+                yield ast.Slice(begin, end, node.step)
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute):
             yield node.func.value  # without the call
@@ -398,54 +410,61 @@ def _edits_of_expressions(tree, right) -> Iterator[Edit]:
 
 
 def _edits_of_lines(tree, right) -> Iterator[Edit]:
-    "A line too much, two exchanged, the last of a loop behind it, one that is missing."
-    known = _stored(tree) | {n for n in _names(right) if n not in _stored(right)}
-    missing = [n for n in ast.walk(right) if isinstance(n, ast.Expr)]
-    missing = [n for n in missing if not (_stored(right) - known) & _names(n)]
+    "A line too much, two exchanged, one inside or outside of a loop, one that is missing."
+    made = _stored(right) - _words(tree, right).known  # names that the reader doesn't have
+    calls = [n for n in ast.walk(right) if isinstance(n, ast.Expr)]
+    missing = [n for n in calls if not made & _names(n)]
     for parent in ast.walk(tree):
         block = getattr(parent, "body", None)
         if not isinstance(block, list):
             continue
         for i, line in enumerate(block):
+            before = block[:i]
             behind = block[i + 1 :]
-            if len(block) > 1:
-                fields = ((parent, "body", [*block[:i], *behind]),)
-                yield Edit(1.5, line, line, fields, moved="without this line it would be right")
-            if behind and not isinstance(parent, ast.ClassDef):
-                both = [*block[:i], behind[0], line, *behind[1:]]
-                yield Edit(1.4, line, line, ((parent, "body", both),), moved=AFTER)
-            if isinstance(line, ast.AugAssign):
-                for new in _other_sums(line):
-                    yield Edit(0.5, line, line, ((parent, "body", [*block[:i], new, *behind]),))
-            if isinstance(line, (ast.For, ast.While)) and len(line.body) > 1:
-                last = line.body[-1]
-                out = ((line, "body", line.body[:-1]), _put_behind(parent, i, last))
-                yield Edit(1.3, last, last, out, moved="it would be right behind the loop")
-            if behind and isinstance(behind[0], (ast.For, ast.While)):
-                begins_it = (behind[0], "body", [line, *behind[0].body])
-                left = (parent, "body", [*block[:i], *behind])
-                yield Edit(1.3, line, line, (begins_it, left), moved=INSIDE)
-            if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
-                added = ast.AugAssign(line.targets[0], ast.Add(), line.value)
-                yield Edit(0.6, line, line, ((parent, "body", [*block[:i], added, *behind]),))
-            if isinstance(line, (ast.For, ast.While)) and behind and len(behind) > 1:
-                inside = (line, "body", [*line.body, behind[0]])
-                left = (parent, "body", [*block[: i + 1], *behind[1:]])
-                yield Edit(1.3, behind[0], behind[0], (inside, left), moved=INSIDE)
-                for several in (2, 3):
-                    if len(behind) > several:
-                        lines = behind[:several]
-                        inside = (line, "body", [*line.body, *lines])
-                        left = (parent, "body", [*block[: i + 1], *behind[several:]])
-                        yield Edit(
-                            1.35, lines[0], lines[0], (inside, left), moved=ALL_INSIDE[several]
-                        )
-            if isinstance(line, (ast.For, ast.While)) and len(line.body) > 2:
-                out = ((line, "body", line.body[:-2]), _put_behind(parent, i, *line.body[-2:]))
-                yield Edit(1.35, line.body[-2], line.body[-2], out, moved=BOTH_BEHIND)
-            for new in missing if isinstance(parent, (ast.FunctionDef, ast.For, ast.If)) else ():
-                with_it = (parent, "body", [*block[:i], new, *block[i:]])
-                yield Edit(0.5, line, None, (with_it,))
+            for price, lines, moved in _other_lines(line, behind, parent):
+                put = (parent, "body", [*before, *lines])
+                yield Edit(price, line, line, (put,), moved=moved)
+            if behind and isinstance(behind[0], LOOPS):
+                inside = (behind[0], "body", [line, *behind[0].body])
+                left = (parent, "body", [*before, *behind])
+                yield Edit(1.3, line, line, (inside, left), moved=INSIDE[1])
+            if isinstance(line, LOOPS):
+                yield from _edits_of_a_loop(parent, i)
+            if isinstance(parent, (ast.FunctionDef, ast.For, ast.If)):
+                for new in missing:
+                    put = (parent, "body", [*before, new, *block[i:]])
+                    yield Edit(0.5, line, None, (put,))
+
+
+def _other_lines(line, behind, parent):
+    "(price, lines, what is wrong) of what may stand for a line and those behind it."
+    if behind or parent.body[0] is not line:
+        yield 1.5, behind, "without this line it would be right"
+    if behind and not isinstance(parent, ast.ClassDef):
+        yield 1.4, [behind[0], line, *behind[1:]], AFTER
+    if isinstance(line, ast.AugAssign):
+        for new in _other_sums(line):
+            yield 0.5, [new, *behind], ""
+    if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
+        yield 0.6, [ast.AugAssign(line.targets[0], ast.Add(), line.value), *behind], ""
+
+
+def _edits_of_a_loop(parent, index):
+    "The last lines of a loop behind it, or the next ones inside."
+    before = parent.body[:index]
+    loop = parent.body[index]
+    behind = parent.body[index + 1 :]
+    for n, moved in BEHIND.items():
+        if len(loop.body) > n:
+            inside = loop.body[:-n]
+            out = loop.body[-n:]
+            fields = (loop, "body", inside), (parent, "body", [*before, loop, *out, *behind])
+            yield Edit(1.25 + n / 20, out[0], out[0], fields, moved=moved)
+    for n, moved in INSIDE.items():
+        if len(behind) > n:
+            inside = [*loop.body, *behind[:n]]
+            fields = (loop, "body", inside), (parent, "body", [*before, loop, *behind[n:]])
+            yield Edit(1.25 + n / 20, behind[0], behind[0], fields, moved=moved)
 
 
 def _other_sums(line):
@@ -474,11 +493,6 @@ def _made_twice(edits) -> Iterator[Edit]:
             yield first._replace(
                 price=first.price + 0.15, fields=fields, lines=tuple(sorted(lines))
             )
-
-
-def _put_behind(parent, index, *lines):
-    body = parent.body
-    return parent, "body", [*body[: index + 1], *lines, *body[index + 1 :]]
 
 
 def _listed(tree, right) -> list[Edit]:
