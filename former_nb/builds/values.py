@@ -460,7 +460,8 @@ def _leaving(tree, given, places, i):
         return None  # which says nothing
     used = _names(line.value)
     inside = _names_made_in(line.value)
-    return Leaving(line, piece, how, sorted(used & made - agreeing - inside - _names(piece)))
+    itself = {piece.id} if isinstance(piece, ast.Name) else set()
+    return Leaving(line, piece, how, sorted(used & made - agreeing - inside - itself))
 
 
 def _alone(part, piece, at, places, agreeing):

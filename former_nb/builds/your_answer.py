@@ -253,7 +253,8 @@ def _search(judge, answer, source, right, seeds, most, seconds, alike):
         yield leaving.place(lines)
         if leaving.how == PART:  # an edit would be right by chance
             return
-        seconds = min(seconds, ENOUGH)
+        if not leaving.unsure:
+            seconds = min(seconds, ENOUGH)
     place = place_in(tree, lines, right, is_right, most, seconds, leaving and leaving.line)
     if place:
         yield place
