@@ -246,6 +246,7 @@ def _search(judge, answer, source, right, seeds, most, seconds, alike):
             return False
 
     leaving = None
+    first = None  # the line whose edits come first
     if alike is not None and isinstance(tree, ast.FunctionDef):
         with contextlib.suppress(Exception, RunawayError, SystemExit):
             leaving = _leaving(calls, source, alike)
@@ -255,7 +256,8 @@ def _search(judge, answer, source, right, seeds, most, seconds, alike):
             return
         if not leaving.unsure:
             seconds = min(seconds, ENOUGH)
-    place = place_in(tree, lines, right, is_right, most, seconds, leaving and leaving.line)
+            first = leaving.line
+    place = place_in(tree, lines, right, is_right, most, seconds, first)
     if place:
         yield place
 
