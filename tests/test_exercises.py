@@ -442,6 +442,7 @@ def test_a_mistake_that_no_judge_foresaw_is_found_in_its_line(
     number, source, where, piece, capsys, monkeypatch
 ):
     monkeypatch.setattr(your_answer, "SECONDS", 60.0)  # so that no machine is too slow for it
+    monkeypatch.setattr(your_answer, "ENOUGH", 60.0)
     said = []
     for _ in range(2):
         assert not check(number, typed(source))

@@ -30,6 +30,18 @@ NAMES |= dict(BOS=BOS, IGNORE=IGNORE, PAD=PAD, cross_entropy=cross_entropy, pair
 NAMES |= dict(merge=merge, count_runs=count_runs, token_loss=token_loss, eval_mode=eval_mode)
 
 
+PLACES = [  # words of a sentence that names a line or a piece of it
+    "makes it right",
+    "one small change",
+    "would be right",
+    "with one more it is right",
+    "in the wrong order",
+    "look there",
+    "a step of the right answer",
+    "a part of the right result",
+]
+
+
 class Answer(NamedTuple):
     number: str  # of the exercise
     kind: str  # 'right' or 'wrong'
@@ -67,15 +79,14 @@ def typed(source, name="<typed>"):
 def verdict(answer):
     """Whether an answer is right, whether its mistake is named, and what was said.
 
-    Named are a sentence of the judge, a place that the search found, and the usual mistake behind
-    an error. The numbers' difference, a shape or an error alone name nothing.
+    Named are a sentence of the judge, a line where an edit makes it right or where the values leave
+    those of the right answer, and the usual mistake behind an error. The numbers' difference, a
+    shape or an error alone name nothing.
     """
     with contextlib.redirect_stdout(io.StringIO()) as out:
         right = check(answer.number, typed(answer.source))
     said = out.getvalue().partition("\nhint(")[0].strip()
     vague = [sentence for sentence in exercises.UNNAMED if sentence in said]
-    usual = any(sentence in said for sentence in exercises._ERRORS.values())
-    place = said.endswith("makes it right.") or "one small change" in said
-    place = place or "would be right" in said or "with one more it is right" in said
-    place = place or "in the wrong order" in said or "the rest is right" in said
+    usual = "; your code raised" in said
+    place = any(words in said for words in PLACES)
     return right, right or not vague or usual or place, said

@@ -87,6 +87,7 @@ MODULES = (  # of the course, for these pages
     "builds/right_file.py",
     "builds/search.py",
     "builds/steps*.py",
+    "builds/values.py",
     "builds/your_*.py",
     "checks/__init__.py",
     "checks/exercises.py",

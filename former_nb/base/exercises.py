@@ -152,6 +152,8 @@ def _general(answer, right):
         return "True and False are exchanged"
     if right.ndim > 1 and right.mT.shape == right.shape and _same(answer, right.mT):
         return "rows and columns are exchanged"
+    if not a.any():
+        return "your numbers are all 0"
     if len(b.unique()) > 2:
         factor = (a @ b) / (b @ b)
         if _same(a, factor * b):
@@ -428,6 +430,8 @@ _ERRORS = {  # words of a message -> the usual mistake behind it
     "expected sequence of length": "the rows have different lengths; fill them up first",
     "expects each tensor to be equal size": "the tensors have different "
     "lengths; fill them up first",
+    "but got NoneType": "one of them is None, which `.get` gives for a key that isn't there yet; "
+    "ask for that first",
     "expected Tensor as element 0": "those are lists, not tensors; make a tensor of each first",
     "must have same number of dimensions": "you joined tensors of which one has an axis more than "
     "the other; `keepdim=True` keeps the axis, and `[:, None]` adds one",
@@ -453,11 +457,33 @@ _ERRORS = {  # words of a message -> the usual mistake behind it
     "list index out of range": "an index runs past the end of the list; the last place is len - 1",
     "unhashable type: 'list'": "a list can't be counted or be a key; make a tuple of it",
     "max() arg is an empty sequence": "nothing is left to choose from; stop before that",
-    "mat1 and mat2 shapes": "the last axis isn't d_model wide, as a linear layer wants it; project "
-    "before you split, and merge before `w_o`",
+    "mat1 and mat2 shapes": "in a product the last axis of the first must be as long as the one "
+    "before the last of the second, and a linear layer wants d_model numbers; compare the shapes",
     "expanded size of the tensor": "what you write in is longer or shorter than its place",
     "cannot be broadcast to indexing": "what you write in has more or fewer numbers than its place",
     "for +: 'int' and 'dict'": "dictionaries can't be added; go through their names",
+    "Dimension out of range": "the tensor has fewer axes than that; print its `.shape`",
+    "too many indices for tensor": "the tensor has fewer axes than that; print its `.shape`",
+    "got float": "`/` makes a float even of whole numbers; for a size or an index take `//`",
+    "'float' object cannot be interpreted as an integer": "`/` makes a float even of whole "
+    "numbers; for a size or an index take `//`",
+    "is invalid for input of size": "the sizes must multiply to as many numbers as there are; -1 "
+    "stands for what is left",
+    "not enough values to unpack": "there are fewer values than names on the left",
+    "too many values to unpack": "there are more values than names on the left",
+    "same dtype": "one tensor has another type of numbers; `.to(x.dtype)` makes them alike",
+    "cannot be converted to Scalar": "one number is wanted, and that tensor has several",
+    "only one element tensors can": "one number is wanted, and that tensor has several",
+    "object is not callable": "what stands before the brackets is no function; an element is taken "
+    "with `[…]`",
+    "object is not iterable": "there is nothing in it to go through; for so many rounds write "
+    "`range(…)`",
+    "object is not subscriptable": "there is nothing in it to pick from with `[…]`",
+    "required positional argument": "the function wants more arguments than you gave it",
+    "unexpected keyword argument": "the function has no argument of that name",
+    "were given": "the function takes fewer arguments than you gave it",
+    "must match the existing size": "`expand` only repeats axes of size 1",
+    "division by zero": "what you divide by may be 0 here",
 }
 _MISFIT = (  # for two shapes that do not broadcast
     "two shapes don't fit; they are compared from the last axis on, and `keepdim=True` or "
@@ -473,6 +499,15 @@ def usual_mistake(
     for words, sentence in _ERRORS.items():
         if words in message:
             return sentence
+    if isinstance(error, UnboundLocalError):
+        return f"`{error.name or 'it'}` has no value there yet; give it one before, in every case"
+    if isinstance(error, NameError):
+        where = f", or write `torch.{error.name}`" if hasattr(torch, error.name or "") else ""
+        return f"nothing is called `{error.name}` here; give it a value first, or import it{where}"
+    if isinstance(error, AttributeError) and error.name:
+        plain = isinstance(error.obj, (int, float, list, tuple, type(None)))
+        of_tensors = "; a tensor has" if plain and hasattr(torch.Tensor, error.name) else ""
+        return f"a value of type {type(error.obj).__name__} has no `{error.name}`{of_tensors}"
     if isinstance(error, KeyError):
         return "the dictionary has no such key yet; ask `if key in …`, or use `.get(key, 0)`"
     if "must match the size of tensor b" in message:

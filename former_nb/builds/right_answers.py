@@ -22,6 +22,17 @@ from ..inspection.translation import count_runs
 from ..training.losses import token_loss
 
 
+def attention_in_steps(q, k, v, mask=None, is_causal=False):
+    products = q @ k.mT
+    scores = products / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    if is_causal:
+        scores = scores.masked_fill(~causal_mask(q.shape[-2]), -torch.inf)
+    weights = scores.softmax(dim=-1)
+    return weights @ v
+
+
 def answer_01_1(x):
     scores = torch.bmm(x, x.transpose(1, 2))
     weights = scores.softmax(dim=2)

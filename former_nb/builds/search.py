@@ -18,7 +18,7 @@ from itertools import islice
 from typing import NamedTuple
 
 __all__ = ["EDITS", "Place", "Edit", "RunawayError", "traced"]
-__all__ += ["small_edits", "find_place", "place_in", "place_by_right"]
+__all__ += ["small_edits", "find_place", "place_in", "line_of", "short"]
 
 EDITS = 3000  # of one definition that are tried; a number, so that a verdict is the same twice
 SECONDS = 6.0  # of the processor, after which no further edit is tried, whatever an answer does
@@ -39,16 +39,18 @@ ALIKE = [  # names that are taken for one another
 ]
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult, ast.FloorDiv)
 AGAIN = 60  # edits of a statement that are tried when one is right already
-SHORT = 120  # nodes of a definition in which two edits are made at once
-VALUE, PIECE = "value", "piece"  # what the right answer's takes the place of
 IN_LINE = "one small change in this line makes it right"
 AFTER = "this line and the next are in the wrong order"
-INSIDE = "it would be right inside the loop"
-ALL_INSIDE = {
+INSIDE = {  # for so many lines
+    1: "it would be right inside the loop",
     2: "this line and the next would be right inside the loop",
     3: "this line and the next two would be right inside the loop",
 }
-BOTH_BEHIND = "this line and the next would be right behind the loop"
+BEHIND = {
+    1: "it would be right behind the loop",
+    2: "this line and the next would be right behind the loop",
+}
+LOOPS = (ast.For, ast.While)
 ORDINALS = ("first", "second", "third", "fourth")
 LOGIC = (ast.BitAnd, ast.BitOr)
 REDUCING = {"sum", "mean", "prod", "amax", "amin", "logsumexp", "any", "all"}
@@ -137,17 +139,24 @@ def _words(tree, right):
     )
 
 
+def _alike(name):
+    "The names that are taken for one, and itself, if there are such."
+    return set().union(*[group for group in ALIKE if name in group])
+
+
 def _names_for(node, called, words):
     "Other names, methods and values that may stand in place of one."
     load = ast.Load()
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-        alike = {name for group in ALIKE if node.id in group for name in group} if called else set()
-        for name in sorted((words.known & words.called if called else words.known) | alike):
+        names = words.known
+        if called:
+            names = (words.known & words.called) | _alike(node.id)
+        for name in sorted(names):
             yield ast.Name(name, load)
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
         of_self = isinstance(node.value, ast.Name) and node.value.id == "self"
-        others = set(words.own) if of_self else set()
-        for name in sorted(others.union(*(group for group in ALIKE if node.attr in group))):
+        others = words.own if of_self else set()
+        for name in sorted(others | _alike(node.attr)):
             yield ast.Attribute(copy.deepcopy(node.value), name, load)
     if isinstance(node, ast.Constant):
         kind = type(node.value)
@@ -181,8 +190,9 @@ def _parts_of(node, called):
         yield from [_index(*elements) for elements in _exchanged(node.elts)] + more + less
     if isinstance(node, ast.Slice):
         last = ast.UnaryOp(ast.USub(), ast.Constant(1))
-        begins, ends = (None, ast.Constant(1), node.lower), (None, last, node.upper)
-        yield from (ast.Slice(begin, end, node.step) for begin in begins for end in ends)
+        for begin in (None, ast.Constant(1), node.lower):
+            for end in (None, last, node.upper):
+                yield ast.Slice(begin, end, node.step)
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute):
             yield node.func.value  # without the call
@@ -208,6 +218,15 @@ def _grouped_anew(node):
             for new in (f"({before}) {text[i + 1]} {behind}", f"{before} {text[i + 1]} ({behind})"):
                 with contextlib.suppress(SyntaxError):  # of a text with such signs in it
                     yield ast.parse(new, mode="eval").body
+
+
+def _formulas_for(formula):
+    "A formula of `einsum` with one of its letters in place of another."
+    letters = sorted(set(filter(str.isalpha, formula)))
+    for i, sign in enumerate(formula):
+        if sign.isalpha():
+            for letter in letters:
+                yield ast.Constant(formula[:i] + letter + formula[i + 1 :])
 
 
 def _exchanged(nodes):
@@ -292,6 +311,10 @@ def _replacements(node, called, words) -> Iterator[ast.AST]:
     "What may stand in place of an expression. `called`: whether it is the function of a call."
     yield from _names_for(node, called, words)
     yield from _parts_of(node, called)
+    if isinstance(node, ast.Slice):
+        yield from (ast.Name(name, ast.Load()) for name in sorted(words.known - words.called))
+    if isinstance(node, ast.Constant) and "->" in str(node.value):
+        yield from _formulas_for(node.value)
     if called or isinstance(node, ast.Slice):
         return
     yield from _signs_for(node)
@@ -387,54 +410,61 @@ def _edits_of_expressions(tree, right) -> Iterator[Edit]:
 
 
 def _edits_of_lines(tree, right) -> Iterator[Edit]:
-    "A line too much, two exchanged, the last of a loop behind it, one that is missing."
-    known = _stored(tree) | {n for n in _names(right) if n not in _stored(right)}
-    missing = [n for n in ast.walk(right) if isinstance(n, ast.Expr)]
-    missing = [n for n in missing if not (_stored(right) - known) & _names(n)]
+    "A line too much, two exchanged, one inside or outside of a loop, one that is missing."
+    made = _stored(right) - _words(tree, right).known  # names that the reader doesn't have
+    calls = [n for n in ast.walk(right) if isinstance(n, ast.Expr)]
+    missing = [n for n in calls if not made & _names(n)]
     for parent in ast.walk(tree):
         block = getattr(parent, "body", None)
         if not isinstance(block, list):
             continue
         for i, line in enumerate(block):
+            before = block[:i]
             behind = block[i + 1 :]
-            if len(block) > 1:
-                fields = ((parent, "body", [*block[:i], *behind]),)
-                yield Edit(1.5, line, line, fields, moved="without this line it would be right")
-            if behind and not isinstance(parent, ast.ClassDef):
-                both = [*block[:i], behind[0], line, *behind[1:]]
-                yield Edit(1.4, line, line, ((parent, "body", both),), moved=AFTER)
-            if isinstance(line, ast.AugAssign):
-                for new in _other_sums(line):
-                    yield Edit(0.5, line, line, ((parent, "body", [*block[:i], new, *behind]),))
-            if isinstance(line, (ast.For, ast.While)) and len(line.body) > 1:
-                last = line.body[-1]
-                out = ((line, "body", line.body[:-1]), _put_behind(parent, i, last))
-                yield Edit(1.3, last, last, out, moved="it would be right behind the loop")
-            if behind and isinstance(behind[0], (ast.For, ast.While)):
-                begins_it = (behind[0], "body", [line, *behind[0].body])
-                left = (parent, "body", [*block[:i], *behind])
-                yield Edit(1.3, line, line, (begins_it, left), moved=INSIDE)
-            if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
-                added = ast.AugAssign(line.targets[0], ast.Add(), line.value)
-                yield Edit(0.6, line, line, ((parent, "body", [*block[:i], added, *behind]),))
-            if isinstance(line, (ast.For, ast.While)) and behind and len(behind) > 1:
-                inside = (line, "body", [*line.body, behind[0]])
-                left = (parent, "body", [*block[: i + 1], *behind[1:]])
-                yield Edit(1.3, behind[0], behind[0], (inside, left), moved=INSIDE)
-                for several in (2, 3):
-                    if len(behind) > several:
-                        lines = behind[:several]
-                        inside = (line, "body", [*line.body, *lines])
-                        left = (parent, "body", [*block[: i + 1], *behind[several:]])
-                        yield Edit(
-                            1.35, lines[0], lines[0], (inside, left), moved=ALL_INSIDE[several]
-                        )
-            if isinstance(line, (ast.For, ast.While)) and len(line.body) > 2:
-                out = ((line, "body", line.body[:-2]), _put_behind(parent, i, *line.body[-2:]))
-                yield Edit(1.35, line.body[-2], line.body[-2], out, moved=BOTH_BEHIND)
-            for new in missing if isinstance(parent, (ast.FunctionDef, ast.For, ast.If)) else ():
-                with_it = (parent, "body", [*block[:i], new, *block[i:]])
-                yield Edit(0.5, line, None, (with_it,))
+            for price, lines, moved in _other_lines(line, behind, parent):
+                put = (parent, "body", [*before, *lines])
+                yield Edit(price, line, line, (put,), moved=moved)
+            if behind and isinstance(behind[0], LOOPS):
+                inside = (behind[0], "body", [line, *behind[0].body])
+                left = (parent, "body", [*before, *behind])
+                yield Edit(1.3, line, line, (inside, left), moved=INSIDE[1])
+            if isinstance(line, LOOPS):
+                yield from _edits_of_a_loop(parent, i)
+            if isinstance(parent, (ast.FunctionDef, ast.For, ast.If)):
+                for new in missing:
+                    put = (parent, "body", [*before, new, *block[i:]])
+                    yield Edit(0.5, line, None, (put,))
+
+
+def _other_lines(line, behind, parent):
+    "(price, lines, what is wrong) of what may stand for a line and those behind it."
+    if behind or parent.body[0] is not line:
+        yield 1.5, behind, "without this line it would be right"
+    if behind and not isinstance(parent, ast.ClassDef):
+        yield 1.4, [behind[0], line, *behind[1:]], AFTER
+    if isinstance(line, ast.AugAssign):
+        for new in _other_sums(line):
+            yield 0.5, [new, *behind], ""
+    if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
+        yield 0.6, [ast.AugAssign(line.targets[0], ast.Add(), line.value), *behind], ""
+
+
+def _edits_of_a_loop(parent, index):
+    "The last lines of a loop behind it, or the next ones inside."
+    before = parent.body[:index]
+    loop = parent.body[index]
+    behind = parent.body[index + 1 :]
+    for n, moved in BEHIND.items():
+        if len(loop.body) > n:
+            inside = loop.body[:-n]
+            out = loop.body[-n:]
+            fields = (loop, "body", inside), (parent, "body", [*before, loop, *out, *behind])
+            yield Edit(1.25 + n / 20, out[0], out[0], fields, moved=moved)
+    for n, moved in INSIDE.items():
+        if len(behind) > n:
+            inside = [*loop.body, *behind[:n]]
+            fields = (loop, "body", inside), (parent, "body", [*before, loop, *behind[n:]])
+            yield Edit(1.25 + n / 20, behind[0], behind[0], fields, moved=moved)
 
 
 def _other_sums(line):
@@ -465,11 +495,6 @@ def _made_twice(edits) -> Iterator[Edit]:
             )
 
 
-def _put_behind(parent, index, *lines):
-    body = parent.body
-    return parent, "body", [*body[: index + 1], *lines, *body[index + 1 :]]
-
-
 def _listed(tree, right) -> list[Edit]:
     "All edits of a definition, the likeliest first."
     pieces = list(_edits_of_expressions(tree, right))
@@ -490,9 +515,11 @@ def _made(edit):
 def small_edits(
     tree: ast.AST,  # a reader's definition; changed while an edit is out, and then as before
     right: ast.AST | None = None,  # the right one, where there is one
+    first: ast.stmt | None = None,  # the line whose edits come first
 ) -> Iterator[Edit]:  # the one that is in the tree
     "Put one edit into the tree after another, the likeliest first."
-    for edit in _listed(tree, right or ast.Module([], [])):
+    edits = _listed(tree, right or ast.Module([], []))
+    for edit in sorted(edits, key=lambda edit: edit.statement is not first):
         with _made(edit):
             yield edit
 
@@ -554,16 +581,17 @@ def place_in(
     is_right: Callable[[ast.AST], bool],  # whether an edited definition answers all questions
     most: int = EDITS,  # edits that are tried
     seconds: float = SECONDS,  # of the processor, after which no further edit is tried
+    first: ast.stmt | None = None,  # the line whose edits come first
 ) -> Place | None:  # None if no small edit was found in time
     "The first small edit that makes a definition right, as a place."
     end = time.process_time() + seconds
-    edits = islice(small_edits(tree, right), most)
+    edits = islice(small_edits(tree, right, first), most)
     for edit in edits:
         if time.process_time() > end:
             return None
         if not is_right(tree):
             continue
-        where = _line_of(edit, lines)
+        where = line_of(edit.statement, lines)
         told = edit.old is not None and not edit.moved and not edit.lines
         if told and right is None and _another(edits, edit, tree, is_right, end):
             return Place(where, IN_LINE)
@@ -605,207 +633,25 @@ def _wrong_piece(edit):
     return f"{piece} is wrong there; one small change makes it right"
 
 
-# ---------------------------------------------------------------- with the right answer
-
-
-def _inlined(right):
-    """The expressions that a right function computes, of nothing but its arguments, and its result.
-
-    A name is followed as far as it gets its value once, in a line of its own. What a loop changes
-    stands for nothing.
-    """
-    values = {}
-    changed = Counter(
-        n.id for n in ast.walk(right) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    )
-
-    class Follow(ast.NodeTransformer):
-        def visit_Name(self, node):
-            return copy.deepcopy(values.get(node.id, node))
-
-    def follow(node):
-        return Follow().visit(copy.deepcopy(node))
-
-    results, whole = [], None
-    for line in right.body:
-        if isinstance(line, ast.Return) and line.value is not None:
-            whole = follow(line.value)
-            results += [n for n in ast.walk(whole) if isinstance(n, ast.expr)]
-        if not isinstance(line, ast.Assign) or len(line.targets) != 1:
-            continue
-        target, value = line.targets[0], follow(line.value)
-        results += [n for n in ast.walk(value) if isinstance(n, ast.expr)]
-        if isinstance(target, ast.Tuple):
-            same = isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts)
-            for i, name in enumerate(target.elts):
-                part = ast.Subscript(value, ast.Constant(i), ast.Load())
-                if isinstance(name, ast.Name) and changed[name.id] == 1:
-                    values[name.id] = value.elts[i] if same else part
-        elif isinstance(target, ast.Name) and changed[target.id] == 1:
-            values[target.id] = value
-    local = set(changed)
-    found = {}
-    for node in results:
-        simple = isinstance(node, (ast.Name, ast.Constant, ast.Slice, ast.Starred))
-        if not simple and not local & _names(node):
-            found.setdefault(ast.dump(node), node)
-    return list(found.values()), whole
-
-
-def _whole_parts(value):
-    "What a function returns, and the parts of it, where it is a tuple."
-    return [value, *value.elts] if isinstance(value, ast.Tuple) else [value]
-
-
-def _called_alike(tree, right):
-    "The right definition with the reader's names for its arguments; None if it has others."
-    theirs = [argument.arg for argument in tree.args.args]
-    ours = [argument.arg for argument in right.args.args]
-    if len(theirs) != len(ours):
-        return None
-    names = dict(zip(ours, theirs))
-    for name in _stored(right) - set(ours):  # a name that the reader's argument has now
-        if name in theirs:
-            names[name] = f"{name}_"
-    right = copy.deepcopy(right)
-    for node in ast.walk(right):
-        if isinstance(node, ast.Name):
-            node.id = names.get(node.id, node.id)
-        if isinstance(node, ast.arg):
-            node.arg = names.get(node.arg, node.arg)
-    return right
-
-
-def _edits_by_the_right(tree, right) -> list[Edit]:
-    "Those of `_unsorted_by_the_right`, the likeliest first."
-    return sorted(_unsorted_by_the_right(tree, right), key=lambda edit: edit.price)
-
-
-def _unsorted_by_the_right(tree, right) -> Iterator[Edit]:
-    """What a line computes, or a piece of one, as the right answer computes it from its arguments.
-
-    A whole result is left alone: that it is wrong is known.
-    """
-    pieces, whole = _inlined(right)
-    results = {ast.dump(part) for part in _whole_parts(whole)} if whole is not None else set()
-    pieces = [piece for piece in pieces if ast.dump(piece) not in results]
-    for number, line in enumerate(n for n in ast.walk(tree) if isinstance(n, ast.stmt)):
-        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
-            for piece in pieces:
-                if _size(piece) > 2 and ast.dump(piece) != ast.dump(line.value):
-                    put = (line, "value", piece)
-                    yield Edit(number / 100, line, line, (put,), moved=VALUE)
-    for line in ast.walk(tree):
-        if not isinstance(line, (ast.Assign, ast.Return, ast.AugAssign)) or line.value is None:
-            continue
-        left_alone = _whole_parts(line.value) if isinstance(line, ast.Return) else [line.value]
-        for parent in ast.walk(line.value):
-            for field, value in ast.iter_fields(parent):
-                values = value if isinstance(value, list) else [value]
-                for index, node in enumerate(values):
-                    if not isinstance(node, ast.expr) or node in left_alone or field == "func":
-                        continue
-                    if isinstance(node, ast.Constant) or isinstance(parent, ast.Slice):
-                        continue
-                    for piece in pieces:
-                        at = index if isinstance(value, list) else None
-                        put = _put(parent, field, at, piece)
-                        far = abs(_size(piece) - _size(node)) / 100 + (_head(piece) != _head(node))
-                        yield Edit(1 + far, line, node, (put,), piece, moved=PIECE)
-
-
-def _pairs(tree, right, most) -> Iterator[tuple[Edit, Edit]]:
-    "Two edits of different pieces, of those that bring a definition nearest to the right one."
-    edits = sorted(_edits_of_expressions(tree, right), key=lambda edit: edit.price)[:most]
-    pairs = [(a, b) for i, a in enumerate(edits) for b in edits[i + 1 :]]
-    for a, b in sorted(pairs, key=lambda pair: pair[0].price + pair[1].price):
-        if _apart(a, b):
-            yield a, b
-
-
-def _apart(a, b):
-    "Whether neither of two edits is in what the other takes out, or changes the same field."
-    if {(id(p), f) for p, f, _ in a.fields} & {(id(p), f) for p, f, _ in b.fields}:
-        return False
-    return not any(x is b.old for x in ast.walk(a.old)) and not any(
-        x is a.old for x in ast.walk(b.old)
-    )
-
-
-def place_by_right(
-    tree: ast.AST,  # a reader's definition, that no small edit mends
+def line_of(
+    line: ast.stmt,
     lines: list[str],  # of the source that it is from
-    right: ast.AST,  # the right one
-    is_right: Callable[[ast.AST], bool],  # whether an edited definition answers all questions
-    most: int = 600,  # edits that are tried of each kind
-    seconds: float = SECONDS,  # of the processor, after which no further edit is tried
-) -> Place | None:  # None if nothing was found in time
-    """Where a definition leaves the right one.
-
-    A small edit towards the right definition comes first, then a line or a piece that holds
-    something else than the right one has, and at last two small edits at once.
-    """
-    right = _called_alike(tree, right)
-    if right is None:
-        return None
-    end = time.process_time() + seconds
-    kinds = [_towards_the_right, _edits_by_the_right]
-    for kind in kinds:
-        tries = ((edit,) for edit in islice(kind(tree, right), most))
-        if found := _first_that_mends(tries, tree, is_right, end):
-            (edit,) = found
-            return _told(edit, _line_of(edit, lines))
-    if _size(tree) > SHORT:
-        return None
-    if found := _first_that_mends(islice(_pairs(tree, right, 60), most), tree, is_right, end):
-        return _told_of_two(*found, lines)
-    return None
+) -> str:
+    "A line, as sentences name it."
+    return f"line {line.lineno}, `{lines[line.lineno - 1].strip()}`"
 
 
-def _towards_the_right(tree, right) -> Iterator[Edit]:
-    "The small edits, but for those that put in a whole result of the right definition."
-    results = {
-        ast.dump(part)
-        for line in ast.walk(right)
-        if isinstance(line, ast.Return) and line.value
-        for part in _whole_parts(line.value)
-    }
-    for edit in _listed(tree, right):
-        if edit.new is None or ast.dump(edit.new) not in results:
-            yield edit
-
-
-def _first_that_mends(tries, tree, is_right, end):
-    "The first edits that together make a definition right; None if none do, or not in time."
-    for edits in tries:
-        if time.process_time() > end:
-            return None
-        with contextlib.ExitStack() as made:
-            for edit in edits:
-                made.enter_context(_made(edit))
-            if is_right(tree):
-                return edits
-    return None
-
-
-def _line_of(edit, lines):
-    "The line of an edit, as sentences name it."
-    line = edit.statement.lineno
-    return f"line {line}, `{lines[line - 1].strip()}`"
-
-
-def _short(node, longest=60):
+def short(
+    node: ast.AST,
+    longest: int = 60,  # characters
+) -> str:
+    "The source of a piece, or the beginning of it."
     text = ast.unparse(node)
     return text if len(text) <= longest else text[:longest] + "…"
 
 
 def _told(edit, where):
     "A place, of an edit that is right."
-    if edit.moved == VALUE:
-        name = edit.statement.targets[0].id
-        return Place(where, f"`{name}` gets wrong values there, and the rest is right")
-    if edit.moved == PIECE:
-        return Place(where, f"`{_short(edit.old)}` is wrong there, and the rest is right")
     if edit.old is None:
         return Place(f"before {where}", "a line is missing here; with one more it is right")
     if edit.moved:
@@ -813,12 +659,3 @@ def _told(edit, where):
     if edit.lines:
         return Place(where, _wrong_piece(edit) + f", and the same in line {edit.lines[0]}")
     return Place(where, _wrong_piece(edit))
-
-
-def _told_of_two(first, second, lines):
-    "A place, of two edits that are right together."
-    b = f"`{_short(second.old)}`"
-    if first.statement is not second.statement:
-        b += f" in line {second.statement.lineno}"
-    said = f"`{_short(first.old)}` is wrong there, and {b}; one small change of each makes it right"
-    return Place(_line_of(first, lines), said)

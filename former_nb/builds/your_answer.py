@@ -18,20 +18,22 @@ import time
 import warnings
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from ..base.exercises import COMPARED, as_number
 from ..base.source import functions_of, parse, written_at
-from .search import Place, RunawayError, place_by_right, place_in, traced
+from .search import Place, RunawayError, place_in, traced
+from .values import NOTE, PART, Notes, first_leaving
 
 __all__ = ["find_mistake", "right_answer"]
 
 EDITS = 1500  # that are tried; a number, so that a verdict is the same twice
 SECONDS = 3.0  # of the processor, after which the search ends
+ENOUGH = 1.0  # of them where it is known already in which line values leave the right ones
 PATIENCE = 3  # times as long it may take by the clock, on a machine that is busy
-STEPS = 50_000  # of Python that an edited answer may take, all its calls by the judge together
+STEPS = 150_000  # of Python that an edited answer may take, all its calls by the judge together
 LARGEST = 1_000_000  # elements of what an edited answer may keep
 MEMORY = 8 * 2**30  # bytes of data that the copy of the process may have
 SEEDS = (0, 1000, 2000)  # added to those of the judge; an edit must be right for all of them
@@ -125,37 +127,51 @@ def _other_seeds(more):
         torch.manual_seed, torch.Generator = seed, generator
 
 
-def _first_comparison(judge, answer):
-    """What an edited answer must give the judge first of all, as a function of it.
+class Call(NamedTuple):
+    "One call of an answer by its judge."
 
-    A judge computes what each mistake would give, and that takes most of its time.
-    """
+    inputs: tuple  # copies, as they were before
+    own: tuple  # the same, as the answer got them
+    options: dict
+    result: Any
+
+
+def _calls(judge, answer):
+    "The calls by which a judge finds out that an answer is wrong. An answer that raises ends them."
     calls = []
-    if not isinstance(answer, FunctionType):
-        return callable
 
     @functools.wraps(answer)
     def noted(*inputs, **options):
-        before = copy.deepcopy(inputs)
-        calls.append((before, options, answer(*inputs, **options)))
-        return calls[-1][-1]
+        call = Call(copy.deepcopy(inputs), inputs, options, None)
+        calls.append(call)
+        result = answer(*inputs, **options)
+        calls[-1] = call._replace(result=result)
+        return result
 
     COMPARED.clear()
     with contextlib.suppress(Exception, SystemExit):
         judge(noted)
+    return calls
+
+
+def _first_comparison(calls):
+    """What an edited answer must give the judge first of all, as a function of it.
+
+    A judge computes what each mistake would give, and that takes most of its time.
+    """
     for given, right in COMPARED[:1]:
-        for inputs, options, result in calls:
-            parts = result if isinstance(result, tuple) else (result,)
+        for call in calls:
+            parts = call.result if isinstance(call.result, tuple) else (call.result,)
             for place, part in enumerate(parts):
                 if part is given:
-                    return functools.partial(_agrees, inputs, options, result, place, right)
+                    return functools.partial(_agrees, call, place, right)
     return callable  # as each of them is
 
 
-def _agrees(inputs, options, like, place, right, answer):
+def _agrees(call, place, right, answer):
     "Whether an answer gives, for these inputs, what is right; of several results one is compared."
-    result = answer(*copy.deepcopy(inputs), **options)
-    return same(result[place] if isinstance(like, tuple) else result, right)
+    result = answer(*copy.deepcopy(call.inputs), **call.options)
+    return same(result[place] if isinstance(call.result, tuple) else result, right)
 
 
 @functools.lru_cache(1)
@@ -172,10 +188,45 @@ def right_answer(
     return _right_answers().get("answer_" + number.replace(".", "_"))
 
 
+def _leaving(calls, source, right):
+    "Where the values of an answer leave those of the right one, for the first input that shows it."
+    from . import right_answers
+
+    def noting(definition, function, notes):
+        noted = Notes(definition, notes)
+        defined = _defined(noted.tree, function)
+        defined.__globals__[NOTE] = noted.note
+        return defined
+
+    ours, theirs = [], []
+    right_one = noting(right, getattr(right_answers, right.name), ours)
+    steps = noting(_right_answers()["attention_in_steps"], right_answers.attention_in_steps, ours)
+    right_one.__globals__["attention"] = steps
+    answer = noting(source.node, source.function, theirs)
+    kept = {}  # dictionaries in which an answer keeps something from call to call
+    for call in calls:
+        inputs = copy.deepcopy(call.inputs)
+        for i, own in enumerate(call.own):
+            if type(own) is dict:
+                inputs = (*inputs[:i], kept.setdefault(id(own), inputs[i]), *inputs[i + 1 :])
+        runs = ((right_one, ours, inputs), (answer, theirs, copy.deepcopy(call.inputs)))
+        for function, notes, arguments in runs:
+            notes.clear()
+            torch.manual_seed(0)
+            with contextlib.suppress(Exception, RunawayError, SystemExit):
+                with _bounded(source.function.__globals__.get("__name__")):
+                    function(*arguments, **call.options)
+        if found := first_leaving(source.node, theirs, ours):
+            return found
+    return None
+
+
 def _search(judge, answer, source, right, seeds, most, seconds, alike):
+    "Places that can be told of an answer. The last one says most."
     tree, lines, function = source
     of_reader = function.__globals__.get("__name__")
-    may_be_right = _first_comparison(judge, answer)
+    calls = _calls(judge, answer) if isinstance(answer, FunctionType) else []
+    may_be_right = _first_comparison(calls)
 
     def is_right(edited):
         COMPARED.clear()
@@ -194,12 +245,21 @@ def _search(judge, answer, source, right, seeds, most, seconds, alike):
         except (Exception, RunawayError, SystemExit):  # noqa: BLE001, most edits make no sense
             return False
 
-    begin = time.process_time()
-    place = place_in(tree, lines, right, is_right, most, seconds)
-    left = seconds - (time.process_time() - begin)
-    if place is None and alike is not None and isinstance(tree, ast.FunctionDef) and left > 0:
-        place = place_by_right(tree, lines, alike, is_right, seconds=left)
-    return place
+    leaving = None
+    first = None  # the line whose edits come first
+    if alike is not None and isinstance(tree, ast.FunctionDef):
+        with contextlib.suppress(Exception, RunawayError, SystemExit):
+            leaving = _leaving(calls, source, alike)
+    if leaving:
+        yield leaving.place(lines)
+        if leaving.how == PART:  # an edit would be right by chance
+            return
+        if not leaving.unsure:
+            seconds = min(seconds, ENOUGH)
+            first = leaving.line
+    place = place_in(tree, lines, right, is_right, most, seconds, first)
+    if place:
+        yield place
 
 
 def find_mistake(
@@ -221,13 +281,14 @@ def find_mistake(
     if hasattr(os, "fork") and sys.platform == "linux":
         return _in_a_copy(seconds, *options)
     with torch.random.fork_rng(devices=[]):
-        return _quietly(*options)
+        places = list(_quietly(*options))
+    return places[-1] if places else None
 
 
 def _quietly(*options):
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
-        return _search(*options)
+        yield from _search(*options)
 
 
 def _in_a_copy(seconds, *options):
@@ -244,16 +305,20 @@ def _in_a_copy(seconds, *options):
             os.close(come)
             _limit_memory()
             torch.set_num_threads(1)
-            place = _quietly(*options)
-            os.write(go, json.dumps(place).encode()[:4096])
+            for place in _quietly(*options):
+                os.write(go, json.dumps(place).encode() + b"\n")
         finally:
             os._exit(0)
     os.close(go)
     try:
-        ready, _, _ = select.select([come], [], [], PATIENCE * seconds)
-        said = os.read(come, 4096) if ready else b""
-        found = json.loads(said) if said else None
-        return found and Place(*found)
+        end = time.monotonic() + PATIENCE * seconds
+        places = []
+        while select.select([come], [], [], max(end - time.monotonic(), 0))[0]:
+            said = os.read(come, 65536)
+            if not said:
+                break
+            places += [Place(*json.loads(line)) for line in said.splitlines()]
+        return places[-1] if places else None
     finally:
         os.close(come)
         with contextlib.suppress(ProcessLookupError):

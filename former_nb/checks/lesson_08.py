@@ -47,6 +47,10 @@ class _Noted(torch.optim.SGD):
         super().__init__(*args, **options)
         self.cleared, self.stepped = [], []
 
+    def __setstate__(self, state):  # of a copy
+        super().__setstate__(state)
+        self.cleared, self.stepped = [], []
+
     def _has_gradient(self):
         weights = [p for group in self.param_groups for p in group["params"]]
         return any(p.grad is not None and bool(p.grad.any()) for p in weights)
@@ -68,8 +72,8 @@ def _unmoved(optimizer):
         return None
     if any(optimizer.cleared):
         return (
-            "`zero_grad` comes after `backward` and throws the new gradient away, so the step "
-            "moves nothing; clear the old one before `backward`"
+            "`zero_grad` comes between `backward` and the step and throws the gradient away, so "
+            "the step moves nothing; the order is `zero_grad`, `backward`, `step`"
         )
     return "there is no gradient at the step, so the weights did not move; call `loss.backward()`"
 

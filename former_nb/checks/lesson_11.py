@@ -182,9 +182,10 @@ def judge_11_3(answer):
     return diagnose_formula(
         answer,
         "n",
-        [(7,), (100,), (1,)],
+        [(7,), (100,), (12,), (1,)],
         "(n + 2) / 3",
         {
+            "(n + 2) // 3": "rounded down, and it's no whole number; divide by `/`, not `//`",
             "(2 * n + 1) / 3": "you counted pairs that the mask forbids; of t queries the first "
             "sees one key only",
             "(n + 1) / 2": "that is the ratio of visits, and of the pairs of the last step; count "
