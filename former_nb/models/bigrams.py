@@ -2,8 +2,8 @@
 
 `BigramClassifier` adds a vector for each pair to the embedding, where attention reads it.
 `WideClassifier` also adds up a number for each token and each pair, past the attention, as a linear
-model does. Reviews show why: a linear model of words and pairs is better there than a Transformer,
-and both together are better than either. Cheng et al. (2016) call the two parts wide and deep.
+model does. On reviews a linear model of words and pairs is better than a Transformer, and the sum
+of both lies between them. Cheng et al. (2016) call the two parts wide and deep.
 """
 
 import torch
