@@ -25,6 +25,7 @@ from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder, collate_pairs
 from former_nb.models.generator import LanguageModel
+from former_nb.training import muon
 from former_nb.training.losses import evaluate, exact_match
 from former_nb.training.training import fit
 from former_nb.training.training_config import TrainingConfig
@@ -86,6 +87,7 @@ def count(seen, work):
 
 def see_training(kind, which):
     torch.manual_seed(0)
+    muon.fast_precision = lambda device: torch.float32  # on purpose, devices differ in it
     model, batches = MODELS[which]()
     twin = copy.deepcopy(model)
 

@@ -502,7 +502,8 @@ def usual_mistake(
     if isinstance(error, UnboundLocalError):
         return f"`{error.name or 'it'}` has no value there yet; give it one before, in every case"
     if isinstance(error, NameError):
-        where = f", or write `torch.{error.name}`" if hasattr(torch, error.name or "") else ""
+        in_torch = callable(getattr(torch, error.name or "", None))
+        where = f", or write `torch.{error.name}`" if in_torch else ""
         return f"nothing is called `{error.name}` here; give it a value first, or import it{where}"
     if isinstance(error, AttributeError) and error.name:
         plain = isinstance(error.obj, (int, float, list, tuple, type(None)))
