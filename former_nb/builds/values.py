@@ -427,41 +427,55 @@ def _leaving(tree, given, places, i):
     "The smallest expression of a line that makes an unknown value, and what else it may be."
     line = given[i].line
     at = {}  # where the last note of each expression of the line is
-    agreeing = set()
     for j, note in enumerate(given[: i + 1]):
         if note.node is not None and note.line is line:
             at[id(note.node)] = j
-        elif note.name and places[j] in (None, UNKNOWN):
-            agreeing.discard(note.name)
-        elif note.name and not _changes_a_part(note.line):
-            agreeing.add(note.name)
     names = [n for n in ast.walk(tree) if isinstance(n, ast.Name)]
     made = {n.id for n in names if isinstance(n.ctx, ast.Store)}
     made |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+    agreeing = _agreeing(given[: i + 1], places)
     agreeing |= {argument.arg for argument in tree.args.args}
     agreeing |= {n.id for n in names} - made  # what Python and PyTorch have
+    unknown_before = places[at.get(id(line.value), 0)] == UNKNOWN
     piece = line.value
     how = "doesn't"
     if isinstance(line, ast.Expr):
         piece = line.value.func.value
         how = "doesn't any more behind it"
-    elif isinstance(line, ast.AugAssign) and places[at.get(id(piece), 0)] != UNKNOWN:
+    elif isinstance(line, ast.AugAssign) and not unknown_before:
         piece = line.target
         how = "doesn't any more behind it"
     elif isinstance(piece, ast.Name) and piece.id in agreeing:
         how = STEP
-    while how == "doesn't":
-        parts = [given[at[id(n)]] for n in _noted_in(piece, at) if places[at[id(n)]] == UNKNOWN]
-        parts = [note.node for note in parts if not _whole(note.value)]
-        if len(parts) != 1 or not _alone(parts[0], piece, at, places, agreeing):
-            break
-        (piece,) = parts
+    else:
+        piece = _smallest_unknown(piece, given, places, at, agreeing)
     if line is tree.body[0] and piece is line.value:
         return None  # which says nothing
     used = _names(line.value)
     inside = _names_made_in(line.value)
     itself = {piece.id} if isinstance(piece, ast.Name) else set()
     return Leaving(line, piece, how, sorted(used & made - agreeing - inside - itself))
+
+
+def _agreeing(given, places):
+    "The names whose last value is one of the right answer's."
+    agreeing = set()
+    for note, place in zip(given, places):
+        if note.name and place in (None, UNKNOWN):
+            agreeing.discard(note.name)
+        elif note.name and not _changes_a_part(note.line):
+            agreeing.add(note.name)
+    return agreeing
+
+
+def _smallest_unknown(piece, given, places, at, agreeing):
+    "From a piece to the one part of it that makes an unknown value, as long as there is just one."
+    while True:
+        parts = [given[at[id(n)]] for n in _noted_in(piece, at) if places[at[id(n)]] == UNKNOWN]
+        parts = [note.node for note in parts if not _whole(note.value)]
+        if len(parts) != 1 or not _alone(parts[0], piece, at, places, agreeing):
+            return piece
+        (piece,) = parts
 
 
 def _alone(part, piece, at, places, agreeing):

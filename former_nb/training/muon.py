@@ -3,7 +3,7 @@
 The page about optimization shows what Muon does: it sets the singular values of a matrix's step to
 about one, by five rounds of products of matrices. `torch.optim.Muon` computes these products in
 bf16. GPUs and some CPUs have units for that. On a CPU without them PyTorch takes some fifteen times
-as long as in float32, and a whole step of a small model five times. Here the products are in
+as long as in float32, and a whole step of a small model four times. Here the products are in
 float32 on such a device, and matrices of one shape are multiplied together. Everything else, its
 settings and what a checkpoint keeps of it, is as in PyTorch's class.
 """
