@@ -42,14 +42,15 @@ from former_nb.data.long_text_data import (
     long_text_data,
 )
 from former_nb.data.long_texts import TextWindows, bits_per_character, text_windows
-from former_nb.data.text import BOS, EOS, IGNORE, SPECIALS, UNK, CharTokenizer
+from former_nb.data.text import BOS, EOS, IGNORE, SPECIALS, UNK, CharTokenizer, encode_texts
 from former_nb.data.tokenization import SubwordTokenizer, load_tokenizer
 from former_nb.inspection.leaks import assert_no_leak, assert_no_noise_leak
-from former_nb.inspection.ngrams import NGram
+from former_nb.inspection.ngrams import NGram, best_share, mix_nats
 from former_nb.inspection.viewer import plot_heads, view
 from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.models.generator import LanguageModel
 from former_nb.saving.saving import load_model, save_model
+from former_nb.tasks.names import name_losses
 from former_nb.training.losses import evaluate, token_loss, total_loss
 from former_nb.training.resuming import _all_rows
 from former_nb.training.training_config import TrainingConfig
@@ -131,6 +132,40 @@ def test_a_longer_context_helps_where_there_is_one():
     learn, judge = ([[BOS, *tokenizer.encode(part)]] for part in split(text, seed=None))
     nats = [NGram(learn, n, tokenizer.vocab_size - 4).nats(judge) for n in (1, 2, 3)]
     assert nats == sorted(nats, reverse=True) and nats[0] - nats[-1] > 0.5
+
+
+@many
+@given(st.lists(st.tuples(st.floats(1e-6, 1), st.floats(1e-6, 1)), min_size=1, max_size=20))
+def test_a_mixture_of_two_models_is_between_their_probabilities(pairs):
+    first, second = zip(*pairs)
+    alone = [mix_nats(first, second, share) for share in (1.0, 0.0)]
+    for cost, probabilities in zip(alone, (first, second)):
+        assert cost == pytest.approx(-math.log(math.prod(probabilities)) / len(pairs))
+    share = best_share(first, second)
+    assert mix_nats(first, second, share) <= min(alone)
+    for p, q in pairs:
+        mixed = math.exp(-mix_nats([p], [q], share))
+        assert min(p, q) <= mixed * (1 + 1e-12) and mixed <= max(p, q) * (1 + 1e-12)
+
+
+def test_a_mixture_says_what_is_wrong():
+    with pytest.raises(ValueError, match="second: expected 2 numbers, got 1"):
+        mix_nats([0.5, 0.5], [0.5], 0.5)
+    with pytest.raises(ValueError, match="share: .*1.5"):
+        mix_nats([0.5], [0.5], 1.5)
+    assert 690 < mix_nats([0.0], [0.0], 0.5) < 692
+
+
+def test_the_report_on_names_costs_what_evaluate_says():
+    tokenizer = CharTokenizer.train(["abc"])
+    parts = [["ab", "abc", "cab"], ["bca", "ab"], ["cba", "b", "abca"]]
+    model = small(tokenizer.vocab_size)
+    nats = name_losses(model, tokenizer, parts)
+    rows = encode_texts(parts[2], tokenizer)
+    assert nats["transformer"] == pytest.approx(evaluate(model, make_batches(rows, 2)), rel=1e-5)
+    counts = NGram(encode_texts(parts[0], tokenizer), 6, tokenizer.vocab_size - 3)
+    assert nats["Kneser–Ney 6-gram"] == pytest.approx(counts.nats(rows))
+    assert list(nats)[-1].startswith("mixture, ")
 
 
 ROWS = [[0, 1, 2]]

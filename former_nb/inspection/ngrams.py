@@ -6,11 +6,16 @@ at the last `order - 1` tokens and asks how often each token came after them.
 
 from collections import Counter, defaultdict
 from math import log
+from statistics import fmean
 
 from ..base.guards import check_int, check_number, check_that
 
+SMALLEST = 1e-300  # a probability that rounding made 0 costs 691 nats
+
 __all__ = [
     "NGram",
+    "mix_nats",
+    "best_share",
 ]
 
 
@@ -93,16 +98,42 @@ class NGram:
                 p = (left + given * p) / counter.total()
         return p
 
+    def probabilities(
+        self,
+        rows: list[list[int]],  # sequences from BOS on
+    ) -> list[float]:  # of each token but the first of each row
+        "How likely the tokens are. Raises `ValueError` if there are none."
+        _check_rows(rows)
+        found = []
+        for row in rows:
+            for i in range(1, len(row)):
+                found.append(self.probability(row[i], self.context(row, i)))
+        return found
+
     def nats(
         self,
         rows: list[list[int]],  # sequences from BOS on
     ) -> float:  # nats per token, all but BOS counted
         "The mean surprise of the model at `rows`. Raises `ValueError` if there are none."
-        _check_rows(rows)
-        n_tokens = 0
-        nats = 0.0
-        for row in rows:
-            for i in range(1, len(row)):
-                nats -= log(self.probability(row[i], self.context(row, i)))
-                n_tokens += 1
-        return nats / n_tokens
+        return fmean(-log(p) for p in self.probabilities(rows))
+
+
+def mix_nats(
+    first: list[float],  # the probability that a model gives to each token of a text
+    second: list[float],  # the same of another model
+    share: float,  # of the first model, 0 to 1
+) -> float:  # nats per token
+    "The mean surprise of a mixture, which adds the probabilities of two models in shares."
+    check_that(len(first) == len(second) > 0, "second", f"{len(first)} numbers", len(second))
+    check_number("share", share, 0, 1)
+    mixed = [share * p + (1 - share) * q for p, q in zip(first, second)]
+    return fmean(-log(max(p, SMALLEST)) for p in mixed)
+
+
+def best_share(
+    first: list[float],  # as for `mix_nats`, on a text to choose by
+    second: list[float],
+) -> float:  # one of 0, .05, .1, …, 1
+    "The share of the first model with which the mixture is surprised least."
+    shares = [i / 20 for i in range(21)]
+    return min(shares, key=lambda share: mix_nats(first, second, share))

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..attention.dot_product import attention
 from ..base.guards import check_choice, check_int
-from ..data.text import PAD
+from ..data.text import PAD, pad_rows
 from .block import Embedding
 from .build import classifier_parts, start_embedding
 from .classifier import Classifier
@@ -150,9 +150,13 @@ class WideClassifier(BigramClassifier):
         if self.ratio.is_meta:
             return
         counts = torch.zeros(len(self.trust), self.n_classes)
-        for tokens, label in rows:
-            numbers, once = self.features(torch.tensor([tokens]))
-            counts[numbers[once], label] += 1
+        rows = sorted(rows, key=lambda row: len(row[0]))  # so that little is padding
+        for start in range(0, len(rows), 100):
+            part = rows[start : start + 100]
+            numbers, once = self.features(pad_rows([tokens for tokens, _ in part]))  # (B, 2 T)
+            labels = torch.tensor([label for _, label in part])[:, None].expand_as(numbers)
+            places = numbers[once], labels[once]
+            counts.index_put_(places, torch.ones(len(places[0])), accumulate=True)
         counts[counts.sum(dim=1) < 2] = 0
         others = counts.sum(dim=1, keepdim=True) - counts + 1
         counts = counts + 1

@@ -80,22 +80,47 @@ def can_begin(beginning: str, model, tokenizer) -> bool:
 def name_losses(
     model,  # a `LanguageModel`
     tokenizer,  # its `CharTokenizer`
-    parts: list[list[str]],  # of names: the first was learned from, the third was held out
+    parts: list[list[str]],  # of names: learned from, chosen by, held out
 ) -> dict[str, float]:
-    "Nats per character on held-out names, of the model and of two that count."
-    from ..data.batches import make_batches
+    "Nats per character on held-out names: of the model, of two that count, and of a mixture."
     from ..data.text import encode_texts
-    from ..inspection.ngrams import NGram
-    from ..training.losses import evaluate
+    from ..inspection.ngrams import NGram, best_share, mix_nats
 
-    train = encode_texts(parts[0], tokenizer)
-    test = encode_texts(parts[2], tokenizer)
+    train, valid, test = [encode_texts(part, tokenizer) for part in parts]
     choices = tokenizer.vocab_size - 3  # padding, beginning and unknown never follow
+    counts = NGram(train, 6, choices)
+    share = best_share(token_probabilities(model, valid), counts.probabilities(valid))
+    read = token_probabilities(model, test)
+    counted = counts.probabilities(test)
     return {
-        "transformer": evaluate(model, progress(make_batches(test, 512), "batch")),
+        "transformer": mix_nats(read, counted, 1.0),
         "bigram": NGram(train, 2, choices).nats(test),
-        "Kneser–Ney 6-gram": NGram(train, 6, choices).nats(test),
+        "Kneser–Ney 6-gram": mix_nats(read, counted, 0.0),
+        f"mixture, {share:.0%} transformer and {1 - share:.0%} 6-gram": mix_nats(
+            read, counted, share
+        ),
     }
+
+
+def token_probabilities(
+    model,  # a `LanguageModel`
+    rows: list[list[int]],  # from BOS on
+) -> list[float]:  # of each token but the first of each row
+    "How likely the model finds the tokens, each after those before it."
+    import torch
+
+    from ..base.core import eval_mode
+    from ..data.batches import make_batches
+    from ..data.text import IGNORE
+    from ..training.losses import find_device
+
+    found: list[float] = []
+    with eval_mode(model), torch.no_grad():
+        for inputs, targets in progress(make_batches(rows, 512), "batch"):
+            p = model(inputs.to(find_device(model))).softmax(dim=-1).cpu()  # (B, T, V)
+            there = targets != IGNORE
+            found += p[there].gather(1, targets[there, None])[:, 0].tolist()
+    return found
 
 
 def new_names(
