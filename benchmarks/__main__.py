@@ -34,12 +34,12 @@ import former_nb
 from former_nb.base.core import pick_device, set_seed
 from former_nb.training.speed import Limits, interleave, measure_limits, seconds
 
-from . import chart, peers, profile, start, timing
+from . import chart, peers, processes, profile, start, timing
 from .workloads import WORKLOADS
 
 RESULTS = Path(__file__).parent / "results"
 INDEX = Path(__file__).parents[1] / "nbs" / "index.ipynb"
-NAMES = [*WORKLOADS, *start.NAMES]
+NAMES = [*WORKLOADS, *start.NAMES, *processes.NAMES]
 PACKAGES = "torch", "transformers", "x-transformers", "litgpt"
 
 
@@ -47,6 +47,8 @@ def measure(name, args, device, limits):
     "All that is found out about one workload; `limits` of the machine are measured once."
     if name in start.NAMES:
         return start.measure(name, args.seconds)
+    if name in processes.NAMES:
+        return processes.measure(name, args.seconds)
     set_seed(0)
     work = WORKLOADS[name](device)
     runs = {"ours": work.runs["ours"], "ours again": work.runs["ours"]} | work.runs
@@ -213,7 +215,7 @@ def print_profiles(chosen, threads):
     torch.set_num_threads(threads)
     device = pick_device()
     for name in chosen:
-        if name in start.NAMES:
+        if name in start.NAMES + processes.NAMES:
             continue  # processes of their own
         set_seed(0)
         for who, run in peers.that_run(WORKLOADS[name](device).runs).items():

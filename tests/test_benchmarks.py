@@ -1,13 +1,14 @@
 """The benchmarks name what is left out, and keep what they have measured."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 import torch
 
 import benchmarks.__main__ as command
-from benchmarks import chart, growth, peers, profile, start, timing, workloads
+from benchmarks import chart, growth, peers, processes, profile, start, timing, workloads
 from benchmarks.__main__ import main
 from former_nb.data.data_sets import load_translations
 from former_nb.data.text import PAD
@@ -214,7 +215,8 @@ def test_each_file_of_medians_only_says_so():
 def test_an_unknown_name_is_told_the_known_ones(capsys):
     with pytest.raises(SystemExit, match="nonsense"):
         main(["nonsense"])
-    assert capsys.readouterr().out.split() == [*workloads.WORKLOADS, *start.NAMES]
+    names = [*workloads.WORKLOADS, *start.NAMES, *processes.NAMES]
+    assert capsys.readouterr().out.split() == names
 
 
 def test_saved_models_load_and_say_a_token_in_a_fresh_process(monkeypatch, tmp_path):
@@ -224,6 +226,24 @@ def test_saved_models_load_and_say_a_token_in_a_fresh_process(monkeypatch, tmp_p
         start.run(code)
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         start.run("1 / 0")
+
+
+def test_steps_of_two_processes_take_turns_with_those_of_one(monkeypatch, tmp_path):
+    tiny = dict(d_model=16, n_heads=2, n_layers=1, d_ff=16, max_len=8)
+    assert len(processes.time_steps(tmp_path, 2, 4, tiny, 0.02)) == 4
+    with pytest.raises(RuntimeError, match="n_heads"):
+        processes.time_steps(tmp_path, 2, 1, tiny | {"n_heads": 3}, None)
+
+    def pretend(folder, n, steps, *how):
+        return [6.0 / n] * steps
+
+    monkeypatch.setattr(processes, "time_steps", pretend)
+    monkeypatch.setattr(processes.os, "cpu_count", lambda: 2)
+    found = processes.measure("two_processes/0.8M/Muon", 0)
+    assert found["ratio"] == {"one process": [0.5] * 3}
+    monkeypatch.setattr(processes.os, "cpu_count", lambda: 1)
+    with pytest.raises(ValueError, match="two cores"):
+        processes.measure("two_processes/0.8M/Muon", 0)
 
 
 def test_memory_is_measured_in_a_process_of_its_own(monkeypatch, capsys):
