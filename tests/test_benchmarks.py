@@ -1,7 +1,6 @@
 """The benchmarks name what is left out, and keep what they have measured."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest

@@ -5,39 +5,53 @@ from functools import cache
 
 import torch
 
-from ..base.exercises import diagnose, diagnose_each, exercise, explain_error, unnamed
+from ..base.exercises import diagnose, diagnose_each, edited, exercise, explain_error, unnamed
 from ..data.text import IGNORE
 from ..training.losses import token_loss
 
 
-def _train(
-    model,
-    batches,
-    optimizer,
-    order="zero backward step",
-    reduction="mean",
-    ignored=True,
-    as_pads=False,
-    softmax=False,
-    reshaped=False,
-    last=False,
-):
-    "A training loop; another order or loss makes a likely mistake."
+def train(model, batches, optimizer):
+    "A step for each batch."
     losses = []
     for inputs, targets in batches:
-        wanted = targets.clamp(min=0) if as_pads else targets  # token 0 in place of IGNORE
-        logits = model(inputs).softmax(-1) if softmax else model(inputs)
-        if reshaped:  # (B, V, T) as `cross_entropy` wants it, but by cutting the numbers anew
-            logits = logits.reshape(logits.shape[0], logits.shape[2], -1).mT
-        if last:
-            logits, wanted = logits[:, -1:], wanted[:, -1:]
-        loss = token_loss(logits, wanted, reduction)
-        if not ignored:
-            loss = loss * (targets != IGNORE).sum() / targets.numel()
-        for part in order.split():
-            {"zero": optimizer.zero_grad, "backward": loss.backward, "step": optimizer.step}[part]()
+        loss = token_loss(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
         losses.append(loss.item())
     return losses
+
+
+_TRAIN_MISTAKES = edited(
+    train,
+    {
+        "optimizer.zero_grad() -> pass": "old gradients are added to the new ones; clear them in "
+        "each step",
+        "optimizer.step() -> pass; optimizer.zero_grad() -> optimizer.step(); loss.backward() -> "
+        "optimizer.zero_grad()\n        loss.backward()": "the step came before its gradient; call "
+        "backward first",
+        "targets) -> targets, 'sum')": "that is the sum over the targets; a loss is their mean",
+        "targets) -> targets) * (targets != IGNORE).double().mean()": "positions with IGNORE are "
+        "counted in the mean",
+        "targets) -> targets.clamp(min=0))": "positions with IGNORE are learned as if they were "
+        "token 0; leave IGNORE in the targets",
+        "model(inputs) -> model(inputs).softmax(-1)": "the loss takes logits; you made "
+        "probabilities of them first",
+        "model(inputs) -> model(inputs).reshape(len(inputs), -1, inputs.shape[1]).mT": "`reshape` "
+        "to (B, V, T) mixes positions with tokens; `logits.mT` exchanges the axes",
+        "model(inputs), targets) -> model(inputs)[:, -1:], targets[:, -1:])": "only the last "
+        "position of each row is learned from; all that have a target count",
+        "optimizer.step() -> optimizer.step()\n        optimizer.step()": "two steps were taken "
+        "for each gradient",
+    },
+)
+_LOSSES_AFTERWARDS = edited(
+    train,
+    {
+        "loss.item() -> token_loss(model(inputs), targets).item()": "those are the losses after "
+        "each step; keep the loss that gave the gradient",
+    },
+)
 
 
 class _Noted(torch.optim.SGD):
@@ -111,53 +125,17 @@ def judge_08_1(answer):
         return why
     if len(optimizer.stepped) == 1 and len(losses) == 5:
         return "one step was taken for all five batches; each batch needs its own, in the loop"
-    mistakes = {
-        "old gradients are added to the new ones; clear them in each step": {
-            "order": "backward step"
-        },
-        "the step came before its gradient; call backward first": {"order": "step zero backward"},
-        "that is the sum over the targets; a loss is their mean": {"reduction": "sum"},
-        "positions with IGNORE are counted in the mean": {"ignored": False},
-        "positions with IGNORE are learned as if they were token 0; leave IGNORE in the targets": {
-            "as_pads": True
-        },
-        "the loss takes logits; you made probabilities of them first": {"softmax": True},
-        "`reshape` to (B, V, T) mixes positions with tokens; `logits.mT` exchanges the axes": {
-            "reshaped": True
-        },
-        "only the last position of each row is learned from; all that have a target count": {
-            "last": True
-        },
-        "two steps were taken for each gradient": {"order": "zero backward step step"},
-    }
-    found = {}
-    for sentence, kwargs in mistakes.items():
-        found[sentence] = _after_training(lambda *args, kwargs=kwargs: _train(*args, **kwargs))[1]
-    problem = diagnose(weights, _after_training(_train)[1], found)
+    right, right_weights, _ = _after_training(train)
+    wrong = {said: _after_training(loop)[1] for said, loop in _TRAIN_MISTAKES.items()}
+    problem = diagnose(weights, right_weights, wrong)
     if problem:
         return problem
     if len(losses) != 5:
         return f"expected a loss for each of the 5 batches, got {len(losses)}"
-    right = torch.tensor(_after_training(_train)[0])
-    return diagnose(
-        [float(loss) for loss in losses],
-        right,
-        {
-            "those are the losses after each step; keep the loss that gave the gradient": (
-                _after_training(_losses_afterwards)[0]
-            ),
-            "those are sums over all batches so far; keep each batch's own loss": right.cumsum(0),
-        },
-    )
-
-
-def _losses_afterwards(model, batches, optimizer):
-    "The right weights, but each loss is computed again when the step is done."
-    losses = []
-    for batch in batches:
-        _train(model, [batch], optimizer)
-        losses.append(token_loss(model(batch[0]), batch[1]).item())
-    return losses
+    right = torch.tensor(right)
+    wrong = {said: _after_training(loop)[0] for said, loop in _LOSSES_AFTERWARDS.items()}
+    sums = "those are sums over all batches so far; keep each batch's own loss"
+    return diagnose([float(loss) for loss in losses], right, wrong | {sums: right.cumsum(0)})
 
 
 @exercise(

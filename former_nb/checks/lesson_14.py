@@ -8,7 +8,7 @@ from torch import nn
 from ..attention.masks import padding_mask
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import SinusoidalPositions
-from ..base.exercises import diagnose, diagnose_formula, exercise, explain_error
+from ..base.exercises import diagnose, diagnose_formula, edited, exercise, explain_error
 from ..data.text import BOS, EOS, PAD
 from ..models.block import Embedding, FeedForward, Stack, make_block
 from ..models.encoder_decoder import CrossAttention, Decoder, DecoderBlock, EncoderDecoder
@@ -40,38 +40,51 @@ def _writer(seed=188):  # one of a few where each mistake gives tokens of its ow
         return _made(first).eval(), torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, PAD, PAD]])
 
 
-@torch.no_grad()
-def _greedy(
-    model,
-    src,
-    steps,
-    begin=BOS,
-    masked=True,
-    at=-1,
-    read=None,
-    pick="argmax",
-    alike=False,
-    averaged=False,
-    in_front=False,
-):
-    "Greedy decoding, and what becomes of it with one mistake."
-    memory, mask = model.encode(src), padding_mask(src) if masked else None
-    tokens = src[:, :1] if begin is None else src.new_full((len(src), 1), begin)
+def write_greedily(model, src, steps):
+    "The likeliest token at each step."
+    memory = model.encode(src)
+    tokens = src.new_full((len(src), 1), BOS)
     for _ in range(steps):
-        logits = model.decode(tokens if read is None else tokens[:, -read:], memory, mask)
-        logits = logits[:, at:][:, 0]  # of the first position if there is but one
-        logits = logits.mean(0, keepdim=True).expand_as(logits) if averaged else logits
-        best = getattr(logits, pick)(dim=-1, keepdim=True)
-        best = best[:1].expand(len(src), 1) if alike else best
-        tokens = torch.cat([best, tokens] if in_front else [tokens, best], dim=1)
+        logits = model.decode(tokens, memory, padding_mask(src))[:, -1]
+        best = logits.argmax(dim=-1, keepdim=True)
+        tokens = torch.cat([tokens, best], dim=1)
     return tokens
+
+
+_GREEDY_MISTAKES = edited(
+    write_greedily,
+    {
+        "return tokens -> return tokens[:, 1:]": "BOS is missing at the beginning of each row",
+        "range(steps) -> range(steps + 1)": "that is one token too many",
+        "range(steps) -> range(steps - 1)": "that is one token short; each step adds one",
+        "padding_mask(src) -> None": "cross-attention read the pads; give `decode` the padding "
+        "mask of the source",
+        "[:, -1] -> [:, 0]": "those are the logits of the first position; the next token is said "
+        "at the last",
+        "[:, -1] -> [:, -2:][:, 0]": "those are the logits of the last position but one; the "
+        "last says the next token",
+        "decode(tokens -> decode(tokens[:, -1:]": "the decoder read only the newest token; without "
+        "a cache it needs all of them",
+        "BOS -> EOS": "each row began with EOS, 2; it begins with BOS, 1",
+        "src.new_full((len(src), 1), BOS) -> src[:, :1]": "each row began with the first token of "
+        "its source; it begins with BOS",
+        "BOS -> PAD": "each row began with PAD; it begins with BOS",
+        "argmax -> argmin": "that is the least likely token at each step",
+        "keepdim=True) -> keepdim=True)[:1].expand(len(src), 1)": "each row gets the token of the "
+        "first row; take one for each",
+        "[:, -1] -> [:, -1].mean(0, keepdim=True).expand(len(src), -1)": "each row gets the token "
+        "that all rows together find likeliest; take one for each",
+        "[tokens, best] -> [best, tokens]": "new tokens are put in front of the others; append "
+        "them, `[tokens, new]`",
+    },
+)
 
 
 @torch.no_grad()
 def _judge_ends(answer):
     "Two rows of which the first writes `<eos>` early. What follows it there is nobody's business."
     (model, src), steps = _writer(273), 6
-    right = _greedy(model, src, steps)
+    right = write_greedily(model, src, steps)
     ended = right[0].tolist().index(EOS) + 1
     given = answer(model, src, steps)
     if isinstance(given, torch.Tensor) and given.shape == right.shape:
@@ -108,41 +121,11 @@ def judge_14_1(answer):
         return "your function returned nothing; end it with `return tokens`"
     if isinstance(given, torch.Tensor) and given.is_floating_point() and given.ndim == 3:
         return "those are logits; append the likeliest token, and ask again"
-    right = _greedy(model, src, steps)
+    with torch.no_grad():
+        right = write_greedily(model, src, steps)
+        mistakes = {said: write(model, src, steps) for said, write in _GREEDY_MISTAKES.items()}
     if diagnose(given, right) is None:
         return _judge_ends(answer)
-    mistakes = {
-        "BOS is missing at the beginning of each row": right[:, 1:],
-        "that is one token too many": _greedy(model, src, steps + 1),
-        "that is one token short; each step adds one": right[:, :-1],
-        "cross-attention read the pads; give `decode` the padding mask of the source": _greedy(
-            model, src, steps, masked=False
-        ),
-        "those are the logits of the first position; the next token is said at the last": _greedy(
-            model, src, steps, at=0
-        ),
-        "those are the logits of the last position but one; the last says the next token": _greedy(
-            model, src, steps, at=-2
-        ),
-        "the decoder read only the newest token; without a cache it needs all of them": _greedy(
-            model, src, steps, read=1
-        ),
-        "each row began with EOS, 2; it begins with BOS, 1": _greedy(model, src, steps, begin=EOS),
-        "each row began with the first token of its source; it begins with BOS": _greedy(
-            model, src, steps, begin=None
-        ),
-        "each row began with PAD; it begins with BOS": _greedy(model, src, steps, begin=PAD),
-        "that is the least likely token at each step": _greedy(model, src, steps, pick="argmin"),
-        "each row gets the token of the first row; take one for each": _greedy(
-            model, src, steps, alike=True
-        ),
-        "each row gets the token that all rows together find likeliest; take one for each": _greedy(
-            model, src, steps, averaged=True
-        ),
-        "new tokens are put in front of the others; append them, `[tokens, new]`": _greedy(
-            model, src, steps, in_front=True
-        ),
-    }
     problem = diagnose(given, right, mistakes)
     if problem not in mistakes and isinstance(given, torch.Tensor):
         again = answer(model, src, steps)

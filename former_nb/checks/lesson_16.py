@@ -262,33 +262,58 @@ def judge_16_3(answer):
     )
 
 
-def _many(hypothesis, references, together="most", length="nearest"):
-    "The right answer, and some that are not."
+def count_of_several(hypothesis, references):
+    "The counts of BLEU with several references, as an array."
     counts = []
-    c = len(hypothesis)
     for n in [1, 2, 3, 4]:
-        ours = count_runs(hypothesis, n)
-        theirs = [count_runs(reference, n) for reference in references]
-        joined = theirs[0]
-        for other in theirs[1:]:
-            joined = {
-                "most": joined | other,
-                "sum": joined + other,
-                "least": joined & other,
-                "first": joined,
-            }[together]
-        counts += [(ours & joined).total(), ours.total()]
+        runs = count_runs(hypothesis, n)
+        most = count_runs(references[0], n)
+        for reference in references[1:]:
+            most = most | count_runs(reference, n)
+        counts += [(runs & most).total(), runs.total()]
+    c = len(hypothesis)
     lengths = [len(reference) for reference in references]
-    r = {
-        "nearest": min(lengths, key=lambda r: (abs(r - c), r)),
-        "longer": min(lengths, key=lambda r: (abs(r - c), -r)),
-        "least": min(lengths),
-        "most": max(lengths),
-        "mean": sum(lengths) / len(lengths),
-        "first": lengths[0],
-        "sum": sum(lengths),
-    }[length]
-    return torch.tensor([*counts, c, r], dtype=torch.float64)
+    r = min(lengths, key=lambda length: (abs(length - c), length))
+    return np.array([*counts, c, r], dtype=float)
+
+
+_NEAREST = "min(lengths, key=lambda length: (abs(length - c), length))"
+_SEVERAL_MISTAKES = edited(
+    count_of_several,
+    {
+        "most | -> most +": "the references are added up: a run may count as often as one of them "
+        "has it, not all together",
+        "most | -> most &": "a run counts as often as the reference has it that has it *most* "
+        "often, not least",
+        f"references[1:] -> []; {_NEAREST} -> lengths[0]": "only the first reference is looked at",
+        "references[1:] -> []": "the runs are clipped by the first reference only",
+        f"{_NEAREST} -> lengths[0]": "the length is that of the first reference",
+        f"{_NEAREST} -> min(lengths)": "the length is that of the reference *nearest* in length, "
+        "not of the shortest",
+        f"{_NEAREST} -> max(lengths)": "the length is that of the reference *nearest* in length, "
+        "not of the longest",
+        f"{_NEAREST} -> sum(lengths) / len(lengths)": "the length is that of one reference, not "
+        "the mean",
+        f"{_NEAREST} -> sum(lengths)": "the length is that of one reference, not of all together",
+        "(abs(length - c), length) -> (abs(length - c), -length)": "of two lengths equally near "
+        "the shorter counts",
+        "[*counts, c, r] -> [*counts, r, c]": "the last two numbers are exchanged: the "
+        "translation's length comes first",
+        "[*counts, c, r] -> [*counts[::2], *counts[1::2], c, r]": "shared runs and all runs "
+        "alternate, as in `bleu_counts`",
+        "[*counts, c, r] -> counts": "the two lengths at the end are missing",
+        "(runs & most).total() -> 0": "no run is shared in yours; `&` with an empty Counter leaves "
+        "nothing, take `|`",
+        ", runs.total()] -> , len(runs)]": "all runs of the translation count, also one that comes "
+        "again",
+        "[(runs & most).total(), runs.total()] -> [runs.total(), (runs & most).total()]": "shared "
+        "runs come first, then all runs",
+        "[(runs & most).total(), runs.total()] -> [runs.total(), (runs & most).total()]; "
+        "[*counts, c, r] -> [*counts, r, c]": "shared runs come first, then all runs; and at the "
+        "end the translation's length",
+        "[1, 2, 3, 4] -> [1, 2, 3]": "runs of one to four words are counted; yours end at three",
+    },
+)
 
 
 @exercise(
@@ -324,75 +349,33 @@ def judge_16_4(answer):
             return explain_error(
                 error, {"unhashable": "`bleu_counts` takes one reference, and here are several"}
             )
-        one = [_many(words, [other]) for other in others]
-        alone = _many(words, others)  # with the shared runs of each reference on its own
-        added = _many(words, others)
+        right = count_of_several(words, others)
+        one = [count_of_several(words, [other]) for other in others]
+        alone, added = right.copy(), right.copy()  # with each reference's own shared runs
         for i in (0, 2, 4, 6):
             alone[i] = max(counts[i] for counts in one)
             added[i] = sum(counts[i] for counts in one)
-        joined = _many(words, [sum(others, [])])
-        nearest = _many(words, [min(others, key=lambda r: (abs(len(r) - len(words)), len(r)))])
-        problem = diagnose(
-            np.asarray(given, dtype=float),
-            _many(words, others),
-            {
-                "the references are added up: a run may count as often as one "
-                "of them has it, not all together": _many(words, others, "sum"),
-                "a run counts as often as the reference has it that "
-                "has it *most* often, not least": _many(words, others, "least"),
-                "only the first reference is looked at": _many(words, others, "first", "first"),
-                "the runs are clipped by the first reference only": _many(words, others, "first"),
-                "the length is that of the first reference": _many(words, others, length="first"),
-                "the length is that of the reference *nearest* in "
-                "length, not of the shortest": _many(words, others, length="least"),
-                "the length is that of the reference *nearest* in "
-                "length, not of the longest": _many(words, others, length="most"),
-                "the length is that of one reference, not the mean": _many(
-                    words, others, length="mean"
-                ),
-                "the shared runs are those of the best single reference; each run may come from "
-                "another": alone,
-                "the shared runs of all references are added; a run counts once": added,
-                "the counts of all references are added up": sum(one),
-                "the counts of all references are averaged": sum(one) / len(one),
-                "each count is the largest of all references; that holds for no run by itself": (
-                    torch.stack(one).max(0).values
-                ),
-                "the references are one long text in yours; they are several": joined,
-                "only one reference is looked at, here the last; runs may come from all": one[-1],
-                "only the nearest reference is looked at; the runs may come from all": nearest,
-                "the length is that of one reference, not of all together": _many(
-                    words, others, length="sum"
-                ),
-                "the last two numbers are exchanged: the translation's length comes first": (
-                    _many(words, others)[[0, 1, 2, 3, 4, 5, 6, 7, 9, 8]]
-                ),
-                "shared runs and all runs alternate, as in `bleu_counts`": _many(words, others)[
-                    [0, 2, 4, 6, 1, 3, 5, 7, 8, 9]
-                ],
-                "the two lengths at the end are missing": _many(words, others)[:8],
-                "no run is shared in yours; `&` with an empty Counter leaves nothing, take `|`": (
-                    _many(words, others) * torch.tensor([0, 1] * 4 + [1, 1])
-                ),
-                "all runs of the translation count, also one that comes again": [
-                    len(count_runs(words, i // 2 + 1)) if i in (1, 3, 5, 7) else n
-                    for i, n in enumerate(_many(words, others).tolist())
-                ],
-                "shared runs come first, then all runs": _many(words, others)[
-                    [1, 0, 3, 2, 5, 4, 7, 6, 8, 9]
-                ],
-                "shared runs come first, then all runs; and at the end the translation's length": (
-                    _many(words, others)[[1, 0, 3, 2, 5, 4, 7, 6, 9, 8]]
-                ),
-                "runs of one to four words are counted; yours end at three": _many(words, others)[
-                    [0, 1, 2, 3, 4, 5, 8, 9]
-                ],
-                "each reference has a row in yours; join their counts with `|`": torch.stack(one),
-                "of two lengths equally near the shorter counts": _many(
-                    words, others, length="longer"
-                ),
-            },
-        )
+        nearest = min(others, key=lambda other: (abs(len(other) - len(words)), len(other)))
+        wrong = {said: count(words, others) for said, count in _SEVERAL_MISTAKES.items()}
+        wrong |= {
+            "the shared runs are those of the best single reference; each run may come from "
+            "another": alone,
+            "the shared runs of all references are added; a run counts once": added,
+            "the counts of all references are added up": sum(one),
+            "the counts of all references are averaged": sum(one) / len(one),
+            "each count is the largest of all references; that holds for no run by itself": (
+                np.max(one, axis=0)
+            ),
+            "the references are one long text in yours; they are several": count_of_several(
+                words, [sum(others, [])]
+            ),
+            "only one reference is looked at, here the last; runs may come from all": one[-1],
+            "only the nearest reference is looked at; the runs may come from all": count_of_several(
+                words, [nearest]
+            ),
+            "each reference has a row in yours; join their counts with `|`": np.stack(one),
+        }
+        problem = diagnose(np.asarray(given, dtype=float), right, wrong)
         if problem:
             return problem
 
