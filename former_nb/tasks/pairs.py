@@ -4,11 +4,10 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..base.ranges import ONE_OR_MORE, SHARE, at_least
+from ..base.ranges import ONE_OR_MORE, at_least
 from .base import Data, FileName, Say, Task, progress
 
 PENALTIES = (0.6, 1.0, 1.4)  # of length, one of which is chosen
-COPIES = 8  # of each pair in an epoch, where subwords are cut differently
 
 
 @dataclass
@@ -25,7 +24,6 @@ class Pairs(Task):
     vocabulary: int = 5000  # subwords, of both languages together
     longest: int = 100  # pairs with more tokens are left out
     batch_tokens: int = 2500  # tokens per step, all processes together
-    subword_dropout: float = 0.0  # probability that a merge is left out in training
     average: int = 5  # the last so many saved weights are averaged
     d_model: int = 160
     n_heads: int = 5
@@ -40,7 +38,6 @@ class Pairs(Task):
         "vocabulary": at_least(260),  # a token for each byte, and the special ones
         "longest": at_least(4),
         "batch_tokens": ONE_OR_MORE,
-        "subword_dropout": SHARE,
         "average": ONE_OR_MORE,
     }
 
@@ -68,10 +65,6 @@ class Pairs(Task):
         left_out = len(parts[0]) - len(train)
         if left_out:
             source += f"; {left_out:,} left out, empty or of more than {self.longest - 2} tokens"
-        if self.subword_dropout:
-            train = cut_differently(
-                parts[0], tokenizer, self.longest, self.subword_dropout, self.seed
-            )
         batches = dict(
             max_tokens=max(self.batch_tokens, self.longest + 1),
             collate=collate_pairs,
@@ -161,27 +154,6 @@ class Translate(Pairs):
             return hold_out(pairs, self.seed), source
         check_that(all(valid), "val_src, val_tgt", "both or neither", valid)
         return [pairs, read_pairs(*valid)], source
-
-
-def cut_differently(
-    pairs: list[tuple[str, str]],
-    tokenizer,  # a `SubwordTokenizer`
-    longest: int,  # tokens; copies with more are left out, as `pair_rows` does
-    dropout: float,  # as for `SubwordDropout`
-    seed: int,
-) -> list[tuple[list[int], list[int]]]:  # rows for `collate_pairs`
-    "Each pair several times, in other subwords each time."
-    from ..data.subword_dropout import SubwordDropout
-
-    cutter = SubwordDropout(tokenizer, dropout, seed)
-    rows = []
-    for _ in progress(range(COPIES), "copy of the pairs"):
-        sources = cutter.encode_texts([source for source, _ in pairs])
-        targets = cutter.encode_texts([target for _, target in pairs])
-        for source, target in zip(sources, targets):
-            if 2 < len(source) <= longest and 2 < len(target) <= longest + 1:
-                rows.append((source, target))
-    return rows
 
 
 def hold_out(pairs: list[tuple[str, str]], seed: int) -> list[list[tuple[str, str]]]:
