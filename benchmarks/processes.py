@@ -48,7 +48,7 @@ fit(model, batches, batches, config, callbacks=[clock], progress=False, device="
 if os.environ.get("RANK", "0") == "0":
     print(json.dumps(clock.seconds))
 """
-WARM_UP = 3  # steps that are not counted
+WARM_UP, STEPS, ROUNDS = 2, 3, 3  # steps that aren't counted, steps that are, and how often
 
 
 def time_steps(folder: Path, n: int, steps: int, sizes: dict, muon_lr: float | None) -> list[float]:
@@ -76,7 +76,8 @@ def measure(name: str, budget: float) -> dict:
     found: dict[str, list[float]] = {"ours": [], "one process": []}
     begin = time.perf_counter()
     with TemporaryDirectory() as folder:
-        while len(found["ours"]) < 3 * 5 or time.perf_counter() - begin < budget:
+        while len(found["ours"]) < ROUNDS * STEPS or time.perf_counter() - begin < budget:
             for n, who in enumerate(["one process", "ours"], start=1):
-                found[who] += time_steps(Path(folder), n, 5, SIZES[size], OPTIMIZERS[optimizer])
+                how = SIZES[size], OPTIMIZERS[optimizer]
+                found[who] += time_steps(Path(folder), n, STEPS, *how)
     return timing.summary(found) | {"limit": None}

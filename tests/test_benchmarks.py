@@ -307,7 +307,8 @@ def test_a_profile_gives_each_kind_of_operation_its_share():
     a, b = torch.randn(300, 300), torch.randn(300, 300)
     found = profile.shares(lambda: a @ b, CPU)
     assert sum(found.values()) == pytest.approx(1)
-    assert next(iter(found)) == "matrix products"  # 54 million operations beside a few calls
+    operations = [kind for kind in found if not kind.startswith("Python")]  # waits for a busy core
+    assert operations[0] == "matrix products"  # 54 million operations beside a few calls
     assert "matrix products" in profile.say("work", "ours", found)
 
 

@@ -263,7 +263,7 @@ def judge_16_3(answer):
 
 
 def count_of_several(hypothesis, references):
-    "The counts of BLEU with several references, as an array."
+    "The counts of BLEU with several references."
     counts = []
     for n in [1, 2, 3, 4]:
         runs = count_runs(hypothesis, n)
@@ -274,7 +274,7 @@ def count_of_several(hypothesis, references):
     c = len(hypothesis)
     lengths = [len(reference) for reference in references]
     r = min(lengths, key=lambda length: (abs(length - c), length))
-    return np.array([*counts, c, r], dtype=float)
+    return torch.tensor([*counts, c, r], dtype=torch.float64)
 
 
 _NEAREST = "min(lengths, key=lambda length: (abs(length - c), length))"
@@ -351,7 +351,7 @@ def judge_16_4(answer):
             )
         right = count_of_several(words, others)
         one = [count_of_several(words, [other]) for other in others]
-        alone, added = right.copy(), right.copy()  # with each reference's own shared runs
+        alone, added = right.clone(), right.clone()  # with each reference's own shared runs
         for i in (0, 2, 4, 6):
             alone[i] = max(counts[i] for counts in one)
             added[i] = sum(counts[i] for counts in one)
@@ -364,7 +364,7 @@ def judge_16_4(answer):
             "the counts of all references are added up": sum(one),
             "the counts of all references are averaged": sum(one) / len(one),
             "each count is the largest of all references; that holds for no run by itself": (
-                np.max(one, axis=0)
+                torch.stack(one).max(0).values
             ),
             "the references are one long text in yours; they are several": count_of_several(
                 words, [sum(others, [])]
@@ -373,7 +373,7 @@ def judge_16_4(answer):
             "only the nearest reference is looked at; the runs may come from all": count_of_several(
                 words, [nearest]
             ),
-            "each reference has a row in yours; join their counts with `|`": np.stack(one),
+            "each reference has a row in yours; join their counts with `|`": torch.stack(one),
         }
         problem = diagnose(np.asarray(given, dtype=float), right, wrong)
         if problem:
