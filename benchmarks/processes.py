@@ -71,6 +71,7 @@ def time_steps(folder: Path, n: int, steps: int, sizes: dict, muon_lr: float | N
 def measure(name: str, budget: float) -> dict:
     "Seconds of steps on two processes and on one, which take turns, at least three times."
     _, size, optimizer = name.split("/")
+    how = SIZES[size], OPTIMIZERS[optimizer]
     if (os.cpu_count() or 1) < 2:
         raise ValueError("two processes need two cores")
     found: dict[str, list[float]] = {"ours": [], "one process": []}
@@ -78,6 +79,5 @@ def measure(name: str, budget: float) -> dict:
     with TemporaryDirectory() as folder:
         while len(found["ours"]) < ROUNDS * STEPS or time.perf_counter() - begin < budget:
             for n, who in enumerate(["one process", "ours"], start=1):
-                how = SIZES[size], OPTIMIZERS[optimizer]
                 found[who] += time_steps(Path(folder), n, STEPS, *how)
     return timing.summary(found) | {"limit": None}
