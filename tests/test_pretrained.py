@@ -710,7 +710,8 @@ load_model("names")
 before = peak()
 model = from_hugging_face(sys.argv[1])
 size = sum(4 * p.numel() for p in model.parameters())
-assert peak() - before < 1.2 * size, (peak() - before) / size
+# A second copy would make 2. What is imported on the way took up to .25 of it.
+assert peak() - before < 1.6 * size, (peak() - before) / size
 assert "torch._dynamo" not in sys.modules
 assert all(p.untyped_storage().nbytes() == p.nbytes for p in model.parameters())
 """
