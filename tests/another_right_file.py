@@ -492,9 +492,9 @@ def train_bpe(words, n_merges):
         for word, row in pieces.items():
             for left, right in zip(row[:-1], row[1:]):
                 counts[left, right] += words[word]
-        if not counts:
+        most = max(counts.values(), default=0)
+        if most < 2:
             break
-        most = max(counts.values())
         merges.append(max(pair for pair, count in counts.items() if count == most))
         for word in pieces:
             pieces[word] = merge(pieces[word], merges[-1])

@@ -37,7 +37,6 @@ from former_nb.data.data_sets import SOURCES, Source, python_prose, split
 from former_nb.data.long_text_data import (
     LONG_TEXTS,
     TextFile,
-    encode_bytes,
     load_long_text,
     long_text_data,
 )
@@ -389,22 +388,26 @@ def test_more_context_costs_less():
 # ---- long texts
 
 
+def rows_in_one(text):
+    "The tokens of all parts of a text, and the numbers of its tokenizer."
+    data = long_text_data(text, 4)
+    return torch.cat(data.rows), data.tokenizer
+
+
 @many
-@given(st.text(max_size=30, alphabet=st.characters(codec="utf-8")))
+@given(st.text(min_size=1, max_size=30, alphabet=st.characters(codec="utf-8")))
 def test_bytes_are_the_subwords_of_no_pairs(text):
-    tokenizer = SubwordTokenizer([])
-    text = tokenizer.normalise(text)
-    ids = encode_bytes(text.encode())
+    text = SubwordTokenizer([]).normalise(text) * 50
+    ids, tokenizer = rows_in_one(text.encode())
     assert ids.dtype == torch.int16 and ids.tolist() == tokenizer.encode(text)
     assert tokenizer.decode(ids) == text
 
 
 def test_every_byte_has_a_number_of_its_own():
-    ids = encode_bytes(bytes(range(256)))
+    ids, _ = rows_in_one(bytes(range(256)))
     assert sorted(ids.tolist()) == list(range(len(SPECIALS), 260))
-    assert encode_bytes(b"").tolist() == []
-    assert torch.equal(encode_bytes(bytearray(b"a")), encode_bytes(b"a"))
-    refuses(lambda: encode_bytes("a"), TypeError, "content", "str")
+    again, _ = rows_in_one(bytes(range(256)) * 2)
+    assert torch.equal(again, ids.repeat(2))
 
 
 def test_data_of_a_long_text(tmp_path):
@@ -426,7 +429,7 @@ def test_data_of_a_long_text(tmp_path):
     )
 
     three = long_text_data(text.encode(), 16, shares=(0.8, 0.1, 0.1))
-    assert torch.equal(torch.cat(three.rows), encode_bytes(text.encode()))
+    assert torch.cat(three.rows).tolist() == SubwordTokenizer([]).encode(text)
     assert three.held_out().ids.tolist() == three.rows[2].tolist()
     three.tokenizer.save(tmp_path)
     assert load_tokenizer(tmp_path).decode(torch.cat(three.rows)) == text
@@ -435,12 +438,6 @@ def test_data_of_a_long_text(tmp_path):
     refuses(lambda: long_text_data([text] * 90, 4), TypeError, "text", "list")
     refuses(lambda: long_text_data(text, 16, max_valid_tokens=5), ValueError, "ids", "5")
     refuses(lambda: long_text_data(text, 16, shares=(0.5, 0.1)), ValueError, "shares", "(0.5, 0.1)")
-
-
-def rows_in_one(text):
-    "The tokens of all parts of a text, and the numbers of its tokenizer."
-    data = long_text_data(text, 4)
-    return torch.cat(data.rows), data.tokenizer
 
 
 def test_long_texts_are_encoded_in_blocks(tmp_path, monkeypatch):
@@ -452,8 +449,8 @@ def test_long_texts_are_encoded_in_blocks(tmp_path, monkeypatch):
         assert ids.dtype == kind and ids.tolist() == tokenizer.encode(text)
         assert tokenizer.alphabet == "".join(sorted(set(text)))
     content = bytes(random.Random(0).choices(range(256), k=999))
-    assert torch.equal(rows_in_one(content)[0], encode_bytes(content))
-    assert encode_bytes(content).tolist() == [encode_bytes(bytes([b])).item() for b in content]
+    of_each = dict(enumerate(rows_in_one(bytes(range(256)))[0].tolist()))
+    assert rows_in_one(content)[0].tolist() == [of_each[byte] for byte in content]
 
 
 def test_another_spelling_is_read_as_the_first():

@@ -1,4 +1,4 @@
-"""`check("mine.py")`: the right file, another right file, 287 mistakes by name, and mistakes that
+"""`check("mine.py")`: the right file, another right file, 288 mistakes by name, and mistakes that
 nobody foresaw; files that don't end, print or are no files; the command line."""
 
 import ast

@@ -527,7 +527,7 @@ def train_bpe(words, n_merges):  # a Counter of words
         for word, row in rows.items():
             for pair in zip(row, row[1:]):
                 pairs[pair] += words[word]
-        if not pairs:
+        if max(pairs.values(), default=0) < 2:
             break
         best = max(pairs, key=lambda pair: (pairs[pair], pair))
         rows = {word: merge(row, best) for word, row in rows.items()}

@@ -443,9 +443,14 @@ def merge(answer, right, draw):
         "the pair has to be merged in all words before pairs are counted again",
     ),
     (
-        "        if not pairs:\n            break\n",
-        "        if len(pairs) < 2:\n            break\n",
-        "go on as long as there is a pair",
+        "if max(pairs.values(), default=0) < 2:",
+        "if not pairs:",
+        "stop if no pair occurs twice",
+    ),
+    (
+        "if max(pairs.values(), default=0) < 2:",
+        "if len(pairs) < 2:",
+        "go on as long as a pair occurs twice",
     ),
     (
         "merges.append(best)",
@@ -459,6 +464,7 @@ def train_bpe(answer, right, draw):
     yield "four words, 10 merges", lambda: answer(Counter(words), 10)
     yield "one merge", lambda: answer(Counter(words), 1)
     yield "more merges than pairs", lambda: answer(Counter(dict(ab=3, cab=1)), 50)
+    yield "one pair that occurs twice", lambda: answer(Counter(dict(ab=2)), 50)
     yield "pairs that are equally frequent", lambda: answer(Counter(dict(xy=2, ab=2, mn=2)), 2)
     yield "no word", lambda: answer(Counter(), 3)
 

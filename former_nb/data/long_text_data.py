@@ -133,23 +133,8 @@ class TextFile:
 # ---- tokens
 
 
-def encode_bytes(
-    content: bytes,  # text or not
-) -> torch.Tensor:  # (N,) int16: the tokens of `SubwordTokenizer([])`
-    """One number per byte, above the four special tokens.
-
-    Texts with a large alphabet are read as bytes. A subword tokenizer that has learned no pairs
-    gives the same numbers, so it is saved and loaded like any other. A list of 100 million Python
-    numbers would take 800 MB; with two bytes for each token, 200 MB are enough.
-    """
-    check_type("content", content, (bytes, bytearray))
-    row = torch.empty(len(content), dtype=torch.int16)
-    _fill(row, _byte_tokens(_cut_blocks(content)))
-    return row
-
-
 def _byte_tokens(blocks):
-    "Tokens of blocks of bytes, as arrays."
+    "Tokens of blocks of bytes, as arrays: those of `SubwordTokenizer([])`, two bytes each."
     for block in blocks:
         yield _BYTE_TOKENS[np.frombuffer(block, np.uint8)]
 

@@ -45,7 +45,7 @@ def next_tokens(
         if cache is None:
             logits = model(tokens)[:, -1]  # (B, vocab_size)
         else:
-            positions = torch.arange(start, T, device="cpu")  # where a look costs no wait
+            positions = torch.arange(start, T, device="cpu")  # to be checked without a wait
             logits = model(tokens[:, start:], cache, positions)[:, -1]
             start = T
         new = pick(logits)  # (B,)

@@ -282,7 +282,7 @@ class DecoderBlock(Block):
         attend_memory=attention,  # the same for the memory
     ) -> torch.Tensor:  # (B, T, d_model)
         "Attend to what was written, then to the memory, then run the network."
-        x = x + self.dropout(self.attention(self.norm_attention(x), None, True, attend))  # causal
+        x = x + self.dropout(self.attention(self.norm_attention(x), is_causal=True, attend=attend))
         asked = self.cross(self.norm_cross(x), memory, memory_mask, attend=attend_memory)
         x = x + self.dropout(asked)
         return x + self.dropout(self.ff(self.norm_ff(x)))

@@ -9,9 +9,7 @@ VOCAB = SPECIALS + LETTERS
 FRAMED = 0
 rows = [["<bos>", *name, "<eos>"] for name in NAMES]
 T = max(map(len, rows)) - 1
-filled = [row + ["<pad>"] * (T + 1 - len(row)) for row in rows]
-ids = [[VOCAB.index(token) for token in row] for row in filled]
-inputs, targets = filled[FRAMED][:-1], filled[FRAMED][1:]
+ids = [[VOCAB.index(token) for token in row] for row in rows]
 inputs = rows[FRAMED][:-1] + ["<pad>"] * (T + 1 - len(rows[FRAMED]))
 targets = rows[FRAMED][1:] + [None] * (T + 1 - len(rows[FRAMED]))
 counted = sum(t is not None for t in targets)
@@ -23,12 +21,12 @@ def short(token):
 
 d = Drawing(
     "07_text",
-    "Text as numbers: characters become ids, rows are padded, targets are inputs shifted by one",
+    "Text as numbers: characters become ids, inputs are padded, targets are inputs shifted by one",
     f"The names {', '.join(NAMES)} have {len(LETTERS)} different letters; with four special "
     f"tokens the vocabulary has {len(VOCAB)} entries, pad 0, bos 1, eos 2, unk 3, {LETTERS[0]} 4 "
     "and so on. "
-    "Each name becomes a row of ids from bos to eos; shorter rows are filled with pads to "
-    f"{T + 1}. For the framed name, {NAMES[FRAMED]}, the inputs are "
+    f"Each name becomes a row of ids from bos to eos, the longest of {T + 1}. For the framed "
+    f"name, {NAMES[FRAMED]}, the inputs are the row without its end, filled with pads to {T}, "
     f"{' '.join(map(short, inputs))}; "
     "the targets are the same row shifted by one, "
     f"{' '.join(short(t) if t else 'ignored' for t in targets)}. The {T - counted} last targets "
@@ -46,7 +44,7 @@ for j in range(len(VOCAB)):
     d.text(16 + (j + 0.5) * W, 74, str(j), "num", "middle")
 # rows
 d.text(16, 114, "rows", "name")
-d.text(66, 114, "bos + characters + eos, filled with pads", room=334)
+d.text(66, 114, "bos + characters + eos", room=334)
 C, LEFT = 42, 84
 d.rows(LEFT - 12, 126, NAMES, 24, strong=FRAMED)
 
@@ -68,14 +66,14 @@ def row(top, tokens, numbers=None, hue="n"):
         )
 
 
-for i, (tokens, numbers) in enumerate(zip(filled, ids)):
+for i, (tokens, numbers) in enumerate(zip(rows, ids)):
     row(126 + 24 * i, tokens, numbers)
-d.frame(LEFT, 126 + 24 * FRAMED, (T + 1) * C, 24)
-d.text(LEFT, 216, f"(B, T + 1) = ({len(rows)}, {T + 1}), whole numbers")
+d.frame(LEFT, 126 + 24 * FRAMED, len(rows[FRAMED]) * C, 24)
+d.text(LEFT, 216, f"{len(rows)} lists, the longest of T + 1 = {T + 1}")
 # inputs over targets
 d.arrow("M340 204v34")
 d.text(16, 262, "inputs", "name")
-d.text(92, 262, "the row without its end", room=300)
+d.text(92, 262, "the row without its end, filled with pads", room=300)
 row(274, inputs)
 for j, (_, b) in enumerate(zip(inputs, targets)):
     if b is not None:
