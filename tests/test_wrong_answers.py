@@ -22,13 +22,14 @@ PARTS = {  # of the wrong answers: the share that has to be named
     "fourth": 0.95,
     "fifth": 0.97,
     "fresh": 0.95,  # and on these never
+    "another class": 0.97,  # nor on these
 }
 
 
 def part(answer):
     "Which part a wrong answer belongs to."
     if answer.section:
-        return ["harder", "fourth", "fifth", "fresh"][answer.section - 1]
+        return ["harder", "fourth", "fifth", "fresh", "another class"][answer.section - 1]
     return "shown" if answer.place % 2 else "kept back"
 
 

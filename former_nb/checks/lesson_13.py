@@ -6,9 +6,9 @@ import torch
 
 from ..attention.dot_product import attention
 from ..attention.masks import causal_mask, padding_mask
+from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import call_answer, diagnose, edited, exercise, explain_error, unnamed
 from ..data.text import BOS, PAD
-from ..models.encoder_decoder import CrossAttention
 
 
 def attend_across(layer, x, memory):
@@ -72,13 +72,13 @@ def judge_13_1(
     "Judge cross-attention with three heads, for texts of the same length and of two lengths."
     with torch.random.fork_rng(devices=[]), torch.no_grad(), torch.device("cpu"):
         torch.manual_seed(3)
-        layer = CrossAttention(12, 3).eval()
+        layer = MultiHeadAttention(12, 3).eval()
         x = 2 * torch.randn(2, 5, 12)
         for S in (5, 3):
             memory = 2 * torch.randn(2, S, 12)
             try:
                 given = call_answer(answer, layer, x, memory)
-            except (RuntimeError, TypeError) as error:
+            except (RuntimeError, TypeError, ValueError) as error:
                 return explain_error(error, _UNFIT)
             if isinstance(given, torch.Tensor) and given.ndim == 4:
                 return "the heads are still apart; `layer.merge` joins them, before `w_o`"
@@ -88,14 +88,15 @@ def judge_13_1(
                     wrong[sentence] = mistake(layer, x, memory)
                 except (ValueError, RuntimeError):  # two lengths do not fit together
                     continue
-            problem = diagnose(given, layer(x, memory), wrong)
+            problem = diagnose(given, attend_across(layer, x, memory), wrong)
             if problem:
                 return problem
     return None
 
 
 _UNFIT = {
-    "'memory'": "you called the layer as self-attention; keys and values need the memory",
+    "mask: expected a boolean": "the layer's own `forward` knows no memory; project with `w_q`, "
+    "`w_k` and `w_v`, and end with `w_o`",
     "mat1 and mat2": "a linear layer is d_model wide; project before you split, and merge before "
     "`w_o`",
     "batch2": "scores need the keys transposed, `k.mT`; `attention` does it for you",
