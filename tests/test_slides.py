@@ -254,7 +254,7 @@ class TestBrowser:
         assert show(browser, LESSONS[3], "?print-pdf")[1:] == ([], [])
         pages = "css selector", ".pdf-page"
         count = len(soup(f"slides/{LESSONS[3]}.html").select(".slide"))
-        WebDriverWait(browser, 30).until(lambda b: len(b.find_elements(*pages)) == count)
+        WebDriverWait(browser, 120).until(lambda b: len(b.find_elements(*pages)) == count)
 
     def test_the_speaker_sees_notes_with_formulas(self, browser):
         resize(browser, 1280, 720)
