@@ -44,7 +44,7 @@ def make_app(**settings):
 app = make_app(
     help="Train a small Transformer, let it write, classify or translate, and look inside.",
     epilog="Three models ship: former-nb generate Jo, former-nb translate einundzwanzig, "
-    "former-nb generate --model shakespeare ROMEO:",
+    'former-nb generate --model shakespeare "ROMEO:"',
 )
 train = make_app(
     help="Learn a task, and say how well on data that was held out.",
@@ -177,8 +177,9 @@ def add_tasks(chosen: str) -> None:
             tasks[chosen] = find_task(chosen)
     for name, task in tasks.items():
         command = make_command(name, task) if name == chosen else no_command
-        example = f"Example: former-nb train {name} --out runs/mine"
-        train.command(name, help=inspect.getdoc(task), epilog=example)(command)
+        epilog = "Where you give --epochs, --steps or --minutes, the defaults of the others don't "
+        epilog += f"count. Example: former-nb train {name} --out runs/mine"
+        train.command(name, help=inspect.getdoc(task), epilog=epilog)(command)
 
 
 def no_command() -> None:
@@ -242,6 +243,8 @@ def check_command(
 
     if begin:
         begin_file(files[0])
+    elif len(files) == 1 and not files[0].exists():
+        raise ValueError(f"there is no file {files[0]}; --begin begins one, as lesson 02 does")
     if watch:
         if len(files) > 1 or csv:
             raise ValueError("watch: expected one file, and no table")
@@ -315,7 +318,7 @@ def generate_command(
     ] = None,
     min_p: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Sample among those this many times the likeliest's p."),
+        typer.Option(min=0, max=1, help="Sample among those with this share of the likeliest's p."),
     ] = None,
     repetition_penalty: Annotated[
         float, typer.Option(min=0, help="Above 1: what was written before becomes less likely.")
@@ -377,7 +380,7 @@ def generate_command(
 def classify(
     model: Annotated[
         Path | None,
-        typer.Option(help="Folder of a trained classifier; none ships with the package."),
+        typer.Option(help="Folder of a trained classifier, as none ships. Required."),
     ] = None,
     texts: Annotated[
         list[str] | None, typer.Argument(help="Texts; standard input if left out, one per line.")
@@ -425,7 +428,7 @@ def evaluate_command(
     elif folder == SHIPPED / "shakespeare":
         evaluate.evaluate_shakespeare(trained, tokenizer)
     else:
-        evaluate.evaluate_run(folder, trained, task)
+        evaluate.evaluate_run(folder, trained, tokenizer, task)
 
 
 @app.command(
@@ -506,7 +509,7 @@ def view_command(
     ] = "names",
     target: Annotated[
         list[str] | None,
-        typer.Option(help="What a translator reads as its translation, for each text; its own."),
+        typer.Option(help="The translation to look at, for each text; the model's if left out."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The page, one HTML file.")] = Path("attention.html"),
     in_browser: Annotated[

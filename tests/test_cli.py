@@ -207,6 +207,22 @@ def test_two_runs_in_one_folder_are_refused(model, names, tmp_path):
     lock.release()
 
 
+def test_a_run_that_was_stopped_is_not_begun_anew_without_a_word(model, names, tmp_path):
+    stopped = shutil.copytree(model, tmp_path / "stopped")
+    (stopped / "model.safetensors").unlink()  # before its first evaluation
+    before = contents(stopped)
+    words = ("out: ", "stopped at step", "--resume", "--overwrite")
+    refused(former(*names, "--out", stopped, *TINY), *words)
+    assert contents(stopped) == before
+    (stopped / "checkpoint.safetensors").write_bytes(b"no checkpoint")
+    refused(former(*names, "--out", stopped, *TINY), "checkpoint.safetensors", "not whole")
+    done(*names, "--out", stopped, "--overwrite", *TINY)
+    ended = shutil.copytree(model, tmp_path / "ended")
+    (ended / "checkpoint.safetensors").unlink()
+    refused(former("train", "names", "--resume", ended), "resume: ", "no checkpoint.safetensors")
+    assert contents(ended)["model.safetensors"] == contents(model)["model.safetensors"]
+
+
 def test_settings_come_from_the_task_a_file_and_the_command_line(names, tmp_path):
     file, out = tmp_path / "mine.toml", tmp_path / "out"
     file.write_text("epochs = 1\nd_model = 16\nn_heads = 2\nn_layers = 2\nmax_grad_norm = 0.5\n")
@@ -264,6 +280,8 @@ def test_what_does_not_fit_gets_one_sentence(monkeypatch, names, tmp_path):
     monkeypatch.setattr("former_nb.decoding.caches.generate", lambda *_, **__: bytes(2**62))
     refused(former("generate"), "not enough memory", "shorter")  # it has no --dry-run
     assert "ZeroDivisionError" in fails(ZeroDivisionError()).stderr  # a mistake of ours stays one
+    broken = RuntimeError("CUDA error: an illegal memory access was encountered")
+    assert "illegal memory access" in fails(broken).stderr  # nor is this a lack of memory
 
 
 def test_what_is_refused_leaves_the_run_that_is_there(model, names, tmp_path, monkeypatch):
@@ -485,6 +503,20 @@ def test_a_model_is_measured_again_on_what_its_run_held_out(model, names, tmp_pa
     moved = shutil.copytree(model, tmp_path / "moved")
     (moved / "training.json").write_text(json.dumps(report | {"data": "others"}))
     refused(former("evaluate", "--model", moved), "data", "others")
+
+
+def test_a_model_is_not_measured_on_data_that_have_changed(own, tmp_path):
+    file = tmp_path / "names"
+    text = Path(own["names"]["file"]).read_text(encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
+    out = tmp_path / "out"
+    done("train", "names", "--file", file, "--out", out, *TINY)
+    file.write_text(f"{text}Ona\n", encoding="utf-8")
+    refused(former("evaluate", "--model", out), "data: ", "as in training")
+    first, *rest = text.splitlines()
+    same_number = "\n".join([f"{first}+", *rest])  # as many names, and a new character
+    file.write_text(same_number, encoding="utf-8")
+    refused(former("evaluate", "--model", out), "data: ", "another tokenizer")
 
 
 def test_a_classifier_that_was_hardly_judged_says_so(own, tmp_path):

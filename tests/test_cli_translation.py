@@ -9,12 +9,12 @@ import shutil
 import pytest
 import sacrebleu
 import torch
-from cli_tools import SMALL, done, former, process, refused
+from cli_tools import SMALL, contents, done, former, process, refused
 
 from former_nb.data.toy_data import number_pairs
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.saving.saving import load_model, save_model
-from former_nb.tasks.pairs import hold_out
+from former_nb.tasks.pairs import PairData, Translate, hold_out, keep_state
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,28 @@ def test_training_says_how_good_it_is(numbers):
     assert found["judged_on"].startswith("6 held-out sentences")
     card = (folder / "model" / "README.md").read_text(encoding="utf-8")
     assert str(folder) not in card and 'src = "a.de"' in card and "signature" in card
+
+
+def test_a_run_that_has_ended_gives_the_same_model_again(numbers, tmp_path):
+    again = shutil.copytree(numbers[0] / "model", tmp_path / "again")
+    kept = sorted(file.name for file in again.glob("last-*"))
+    assert kept == ["last-000001.safetensors", "last-000002.safetensors"]
+    before = contents(again)
+    done("train", "translate", "--resume", again, "--device", "cpu")
+    after = contents(again)
+    assert all(after[name] == before[name] for name in ("model.safetensors", *kept))
+    scores = [json.loads(found["training.json"])["scores"] for found in (before, after)]
+    assert scores[0] == scores[1]
+
+
+def test_the_last_weights_are_kept_once_each(tmp_path):
+    states: list[dict] = []
+    for number in (1, 2, 2, 3, 4):  # the second step is done again
+        states = keep_state(tmp_path, states, {"w": torch.full((2,), float(number))}, 3)
+    assert [state["w"][0].item() for state in states] == [2, 3, 4]
+    data = PairData("", [], [], [], None, 1)
+    Translate().resume(tmp_path, data)
+    assert [state["w"][0].item() for state in data.states] == [2, 3, 4]
 
 
 def test_order_notes_and_empty_lines(fixed, tmp_path):

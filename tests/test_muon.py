@@ -1,6 +1,8 @@
 """Muon: what PyTorch's does, in a precision that the device has units for."""
 
 import copy
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ from torch.testing import assert_close
 
 from former_nb.training import muon
 from former_nb.training.muon import Muon, fast_precision, newton_schulz
-from former_nb.training.optimization import make_optimizers
+from former_nb.training.optimization import make_optimizers, with_precision
 
 SHAPES = [(6, 4), (4, 6), (5, 5), (6, 4), (1, 3)]
 SETTINGS = {
@@ -142,6 +144,24 @@ def test_the_precision_is_one_that_the_device_has_units_for(monkeypatch):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: has_units)
         assert fast_precision(cpu) == fast_precision(cuda) == expected
     assert fast_precision(torch.device("mps")) == torch.float32
+
+
+def test_auto_is_float32_on_a_gpu_that_imitates_bf16(monkeypatch):
+    class Layer(nn.Module):  # says that its weights are on a GPU
+        def parameters(self, recurse=True):
+            yield SimpleNamespace(device=torch.device("cuda"))
+
+    asked = []
+
+    def autocast(*_, enabled):
+        asked.append(enabled)
+        return nullcontext()
+
+    monkeypatch.setattr(torch, "autocast", autocast)
+    imitates = lambda including_emulation=True: including_emulation
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", imitates)
+    with_precision(lambda model, batch: 0.0, "auto")(Layer(), None)
+    assert asked == [False]
 
 
 def test_without_units_no_product_is_in_bf16(float32):

@@ -259,6 +259,8 @@ def test_a_model_of_ours_is_one_of_theirs(changes, tmp_path):
     torch.manual_seed(1)
     ours = LanguageModel.from_config(make_config(OURS | changes)).eval()
     to_hugging_face(ours, tmp_path, eos_token_id=2)
+    lost = {"weight_map": {"transformer.wte.weight": "model-00001-of-00001.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(lost))  # of an older model
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     with torch.no_grad():
         assert_close(theirs(TOKENS).logits, ours(TOKENS), **NEAR)

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from former_nb import same
 from former_nb.attention.dot_product import attention
 from former_nb.cli import app
+from former_nb.commands.comparing import draw_tokens
 from former_nb.decoding.caches import KVCache
 from former_nb.decoding.decode_step import DecodeStep, Int8Product
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
+from former_nb.models.encoder_decoder import EncoderDecoder, make_model
 from former_nb.models.generator import LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face
 from former_nb.saving.saving import load_model, save_model
@@ -494,6 +495,13 @@ def test_what_is_given_stays_as_it_was():
 def test_what_is_refused(arguments, sentence):
     with pytest.raises((TypeError, ValueError), match=sentence):
         same(*arguments)
+
+
+def test_the_tokens_fit_both_vocabularies_of_a_translator():
+    sizes = dict(d_model=8, n_heads=2, n_layers=1, d_ff=8)
+    model = make_model(90, 20, max_len=9, **sizes)
+    tokens = draw_tokens([model])
+    assert tokens.shape[1] == 9 and tokens.max() < 20
 
 
 # ---- in the terminal

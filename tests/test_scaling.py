@@ -338,32 +338,35 @@ STAND_INS = {  # what a cluster has, on one host with two "machines"
 
 @processes
 @pytest.mark.skipif(not shutil.which("bash"), reason="the script is for bash")
-def test_the_script_for_a_cluster_starts_all_machines(script, curve, tmp_path):
+def test_the_script_for_a_cluster_starts_all_machines(tmp_path):
     cells = json.loads(PAGE.read_text(encoding="utf-8"))["cells"]
-    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    [text] = re.findall(r"^```sh\n(#!/bin/bash\n.*?)^```", text, re.M | re.S)
-    text = text.replace("29500", str(free_port())).replace("OMP_NUM_THREADS=8", "OMP_NUM_THREADS=1")
-    (tmp_path / "train.sh").write_text(text)
+    text = "\n".join("".join(cell["source"]) for cell in cells)
+    [train_py] = re.findall(r'^SCRIPT = """\n(.*?)^"""', text, re.M | re.S)
+    [train_sh] = re.findall(r"^```sh\n(#!/bin/bash\n.*?)^```", text, re.M | re.S)
+    train_sh = train_sh.replace("29500", str(free_port()))
+    train_sh = train_sh.replace("OMP_NUM_THREADS=8", "OMP_NUM_THREADS=1")
+    (tmp_path / "train.py").write_text(train_py)
+    (tmp_path / "train.sh").write_text(train_sh)
     for name, content in STAND_INS.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{content}\n")
         (tmp_path / name).chmod(0o755)
-    words = [str(script), str(tmp_path), json.dumps([{"name": "plain", "save": True}])]
-    run_it = (
-        f"import runpy, sys\nsys.argv = {words!r}\nrunpy.run_path({words[0]!r}, None, '__main__')"
-    )
-    (tmp_path / "train.py").write_text(run_it)
     slurm = dict(NNODES=2, GPUS_ON_NODE=1, CPUS_PER_TASK=1, JOB_ID=7, JOB_NODELIST="both")
     env = os.environ | {f"SLURM_{name}": str(value) for name, value in slurm.items()}
-    env["PATH"] = f"{tmp_path}:{env['PATH']}"
-    done = subprocess.run(
-        ["bash", "train.sh"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300
+    env |= {"PATH": f"{tmp_path}:{env['PATH']}", "FORMER_NB_DEVICE": "cpu"}
+    for command in (["bash", "train.sh"], [sys.executable, "train.py", "alone"]):
+        done = subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+    both, alone = (
+        json.loads((tmp_path / folder / "history.json").read_text()) for folder in ("run", "alone")
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    first, second = run(folder=tmp_path)
-    assert first == second and apart(first["plain"], curve) < NEAR
-    held = [json.loads((tmp_path / f"held-{rank}.json").read_text())[0] for rank in range(2)]
-    weights = load_model(tmp_path / "plain").model.parameters()
-    assert sum(held) == sum(p.numel() for p in weights)  # each weight is in one of the two
+    assert both["step"] == alone["step"]
+    assert all(abs(both["valid"][i] - alone["valid"][i]) < 1e-5 for i in alone["valid"])
+    half, whole = (
+        json.loads((tmp_path / folder / "bytes.json").read_text()) for folder in ("run", "alone")
+    )
+    assert all(0.5 <= part / all_of_it < 0.51 for part, all_of_it in zip(half, whole))
 
 
 # ---------------------------------------------------------------- another number of processes
@@ -525,6 +528,22 @@ def test_processes_that_do_not_know_of_each_other_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")  # as a launcher sets it, without the rest
     with pytest.raises(ValueError, match="2 processes were launched, of which only 1"):
         start_processes("cpu")
+
+
+def test_the_variable_for_the_device_counts_for_several_processes(monkeypatch):
+    asked = []
+
+    def one_of_two(**how):
+        asked.append(how["cpu"])
+        return SimpleNamespace(num_processes=2, device=torch.device("cpu"))
+
+    monkeypatch.setattr("former_nb.training.processes.Accelerator", one_of_two)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for device in ("cpu", "cuda"):
+        monkeypatch.setenv("FORMER_NB_DEVICE", device)
+        start_processes()
+    assert asked == [True, False]
 
 
 COUNT = """

@@ -16,10 +16,10 @@ from process_tools import OFFLINE
 
 from former_nb.base.files import read_json
 from former_nb.base.ranges import MODEL, TRAINING, Range
-from former_nb.cli import OWN_TASK, setting_options
+from former_nb.cli import OWN_TASK, run_options, setting_options
 from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.tasks import TASKS, Task, find_task
-from former_nb.tasks.base import choose, comments, list_settings
+from former_nb.tasks.base import RUN_OPTIONS, choose, comments, list_settings
 from former_nb.tasks.toy import Copy
 from former_nb.training.optimization import SCHEDULES
 from former_nb.training.training_config import TrainingConfig
@@ -131,8 +131,23 @@ def test_what_is_wrong_with_the_settings_of_a_file_is_one_sentence(addition, tmp
     refused(former("train", tmp_path / "none.py", "--dry-run"), "task: ", "none.py", "names")
     addition.write_text("x = 1\n")
     refused(former("train", addition, "--help"), "task: expected one dataclass", "[]")
+    for line, words in {
+        "limit: list[int] = ()": ("limit: expected an int, float, str or bool", "list[int]"),
+        "limit: complex = 20": ("limit: expected an int, float, str or bool", "complex"),
+        "out: int = 20": ("task: expected another name for a setting", "'out'"),
+    }.items():
+        addition.write_text(ADDITION.replace("limit: int = 20", line), encoding="utf-8")
+        refused(former("train", addition, "--help"), *words)
     addition.write_text(ADDITION.replace("@dataclass(frozen=True)\n", ""), encoding="utf-8")
     refused(former("train", addition, "--help"), "task: expected one dataclass", "Addition")
+
+
+@pytest.mark.parametrize("found", ["None", '{"nats": data}', "[loss]"])
+def test_a_report_that_is_no_dict_for_json_is_named(addition, tmp_path, found):
+    text = ADDITION.replace('return {"nats": loss}', f"return {found}")
+    addition.write_text(text, encoding="utf-8")
+    words = ["train", addition, "--steps", 2, "--out", tmp_path / "out", *TINY]
+    refused(former(*words), "report: expected ")
 
 
 UNREADABLE = {
@@ -172,7 +187,8 @@ def test_new_writes_a_task_that_trains_and_never_over_a_file(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    "name", ["Vowels", "a.b", "../a", "my-task", "", "class", "names", "torch"]
+    "name",
+    ["Vowels", "a.b", "../a", "my-task", "", "class", "names", "torch", "data", "none"],
 )
 def test_new_refuses_a_name_that_its_file_cannot_have(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
@@ -281,6 +297,10 @@ def test_help_says_of_each_setting_what_it_may_be(task):
             assert f"one of {', '.join(rule)}" in help, name
     common = {name for name in MODEL | TRAINING if name in list_settings(TASKS[task])}
     assert common == {field.name for field in fields(Task)}
+
+
+def test_no_setting_is_called_as_what_each_run_has():
+    assert set(run_options("copy")) == RUN_OPTIONS
 
 
 def test_help_prints_the_ranges():

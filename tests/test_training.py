@@ -627,6 +627,16 @@ def test_a_second_run_is_refused_while_the_first_lives(tmp_path):
     lock_folder(tmp_path / "b").release()
 
 
+def test_a_checkpoint_that_is_used_twice_leaves_the_lock_of_another_run(tmp_path):
+    used = Checkpoint(tmp_path, resume=True)
+    run(TrainingConfig(epochs=1), callbacks=[used])
+    lock = lock_folder(tmp_path)  # another run, meanwhile
+    for _ in range(2):
+        with pytest.raises(ValueError, match="^folder: another run is training in"):
+            run(TrainingConfig(epochs=1), callbacks=[used])
+    lock.release()
+
+
 @pytest.mark.skipif(os.name != "posix", reason="limits the size of files")
 def test_a_disk_that_fills_up_keeps_the_checkpoint_from_before(tmp_path):
     import resource
@@ -1051,6 +1061,22 @@ def test_callbacks_see_every_moment_and_the_end_also_after_an_error():
     with pytest.raises(Stop):
         run(TrainingConfig(epochs=1), stop_at_call(model(), 2), callbacks=[Moments()])
     assert seen == [("on_start", 0), ("on_step_end", 1), ("on_end", 1)]
+
+
+def test_each_callback_hears_of_the_end_though_one_fails():
+    heard = []
+
+    class Fails(Callback):
+        def on_end(self, run):
+            raise OSError("the disk is full")
+
+    class Hears(Callback):
+        def on_end(self, run):
+            heard.append(run.step)
+
+    with pytest.raises(OSError, match="full"):
+        run(TrainingConfig(epochs=1), callbacks=[Hears(), Fails(), Hears()])
+    assert heard == [5, 5]
 
 
 @pytest.mark.parametrize("progress", [True, False])

@@ -73,9 +73,11 @@ def load_one(argument: str, name: str):
 
 def sizes(model) -> tuple[int, int] | None:  # of the vocabulary and of the longest text, or None
     "What a model reads, by its configuration or its first embedding."
-    config = getattr(model, "config", None)
-    if hasattr(config, "vocab_size"):
-        return config.vocab_size, getattr(config, "max_len", LENGTH)
+    configs = [getattr(model, name, None) for name in ("config", "tgt_config")]
+    configs = [config for config in configs if hasattr(config, "vocab_size")]
+    if configs:
+        lengths = [getattr(config, "max_len", LENGTH) for config in configs]
+        return min(config.vocab_size for config in configs), min(lengths)
     parts = model.modules() if isinstance(model, nn.Module) else ()
     tables = [part for part in parts if isinstance(part, nn.Embedding)]
     return (tables[0].num_embeddings, LENGTH) if tables else None

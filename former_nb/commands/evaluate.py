@@ -63,6 +63,7 @@ def evaluate_shakespeare(model, tokenizer) -> None:
 def evaluate_run(
     folder: Path,
     model,
+    tokenizer,
     file: Path | None,  # of a task that is none of ours
 ) -> None:
     "Repeat the report of a run. Raises `ValueError` where other data are found than at its end."
@@ -75,9 +76,12 @@ def evaluate_run(
     else:  # a folder may come from anywhere: it makes us run no file
         raise ValueError(f"task: expected the file {name!r}, of which {str(folder)!r} holds a run")
     data = task.load_data()
-    before = read_report(folder).get("data")
-    if before not in (None, data.source):
-        raise ValueError(f"data: expected {before}, as in training, got {data.source}")
+    known = read_report(folder)
+    for name, found in {"data": data.source, "parts": data.sizes}.items():
+        if known.get(name) not in (None, found):
+            raise ValueError(f"data: expected {known[name]}, as in training, got {found}")
+    if data.tokenizer.to_dict() != tokenizer.to_dict():
+        raise ValueError("data: expected those of the training; these give another tokenizer")
     device = next(model.parameters()).device
     echo(f"{data.source}: {data.sizes}, on {device.type}")
     task.report(model, data, folder, echo)

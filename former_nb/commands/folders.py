@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.files import find_model, read_json
-from ..tasks.base import Task, list_settings
+from ..tasks.base import KEPT, Task, list_settings
 from .terminal import waiting
 
 RUN = "run.json"  # the task and the settings of a run, beside its checkpoint
@@ -31,11 +31,13 @@ class Device(str, Enum):
     mps = "mps"
 
 
-def prepare_folder(
-    out: Path,  # made if it is missing
-    overwrite: bool,  # allow that a model is there; it stays until there is a better one
+def check_free(
+    out: Path,
+    overwrite: bool,  # allow that a model or a run is there; a model stays until a better one comes
 ) -> None:
-    "Make sure that a new model can be written into `out`. Raises `ValueError` if not."
+    "Raise `ValueError` unless a new run may begin in the folder `out`."
+    from ..base.checkpoints import stopped_at
+
     if out == Path():
         raise ValueError("out: expected a folder for the model alone, got the current one")
     try:
@@ -44,26 +46,29 @@ def prepare_folder(
         if (out / "model.safetensors").exists() and not overwrite:
             use = "choose another folder, or replace it with --overwrite"
             raise ValueError(f"out: {str(out)!r} holds a model already; {use}")
-        out.mkdir(parents=True, exist_ok=True)
+        if not overwrite and (step := stopped_at(out)):
+            use = "go on with --resume, choose another folder, or begin anew with --overwrite"
+            raise ValueError(f"out: {str(out)!r} holds a run, stopped at step {step:,}; {use}")
     except OSError as error:
-        raise ValueError(f"out: {str(out)!r} cannot be written: {error.strerror}") from None
+        raise ValueError(f"out: {str(out)!r} cannot be read: {error.strerror}") from None
 
 
 def claim_folder(
-    out: Path,
+    out: Path,  # made if it is missing
     name: str,  # of the task, or its file
     task: Task,
-    overwrite: bool,  # as for `prepare_folder`
+    overwrite: bool,  # as for `check_free`
 ) -> None:
-    """Prepare the folder of a new run and note task and settings, so that `--resume` needs to be
+    """Take the folder of a new run and note task and settings, so that `--resume` needs to be
     told nothing. Raises `ValueError` where another run lives."""
     from ..base.checkpoints import CHECKPOINT, atomic_write
     from ..training.resuming import lock_folder, release_folder
 
-    prepare_folder(out, overwrite)
+    check_free(out, overwrite)
     lock = lock_folder(out)
     try:
-        (out / CHECKPOINT).unlink(missing_ok=True)  # of the run that is overwritten
+        for file in [out / CHECKPOINT, *out.glob(KEPT)]:  # of the run that is overwritten
+            file.unlink(missing_ok=True)
         note = {"task": Path(name).name, "settings": task.settings()}
         text = json.dumps(note, indent=2, ensure_ascii=False)
         with atomic_write(out) as folder:
@@ -117,7 +122,12 @@ def recall_run(
     asked: dict[str, Any],  # settings that were given again
 ) -> Task:
     "What a run was started with. Raises `ValueError` if there is none, or if it was another."
+    from ..base.checkpoints import CHECKPOINT
+
     task = restore(folder, "resume", Path(name).name, kind)
+    if (folder / "model.safetensors").exists() and not (folder / CHECKPOINT).exists():
+        use = "to begin anew, leave --resume out and say --overwrite"
+        raise ValueError(f"resume: {str(folder)!r} has a model, but no {CHECKPOINT}; {use}")
     settings = task.settings()
     for key, value in asked.items():
         if key == "muon_lr" and value == 0:

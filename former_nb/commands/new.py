@@ -1,5 +1,6 @@
 """`former-nb new`: a file with a task of one's own, ready to be trained and then changed."""
 
+import ast
 import re
 import sys
 from importlib.util import find_spec
@@ -25,7 +26,22 @@ def check_name(name: str, folder: Path) -> str:
     if stem in sys.stdlib_module_names or find_spec(stem):
         hidden = f"{stem}.py would hide the Python module {stem!r}"
         raise ValueError(f"name: expected one that no module has, got {stem!r}; {hidden}")
+    kind = class_name(stem)
+    if iskeyword(kind) or kind in imported_names():
+        raise ValueError(f"name: expected another one, got {stem!r}; {kind} has a meaning already")
     return stem
+
+
+def imported_names() -> set[str]:
+    "What the example imports, and what a class must not hide."
+    tree = ast.parse(EXAMPLE.read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {alias.name for node in imports for alias in node.names}
+
+
+def class_name(stem: str) -> str:
+    "'my_task' becomes 'MyTask'."
+    return "".join(word.capitalize() for word in stem.split("_"))
 
 
 def write_task(
@@ -35,8 +51,8 @@ def write_task(
     "Write the example as a task of this name. Raises `ValueError` for a bad name or a file there."
     stem = check_name(name, folder)
     file = folder / f"{stem}.py"
-    kind = "".join(word.capitalize() for word in stem.split("_"))
-    text = EXAMPLE.read_text(encoding="utf-8").replace("class Example(", f"class {kind}(")
+    text = EXAMPLE.read_text(encoding="utf-8")
+    text = text.replace("class Example(", f"class {class_name(stem)}(")
     with open(file, "x", encoding="utf-8", newline="\n") as new:  # never over another
         new.write(text)
     return file

@@ -22,6 +22,7 @@ LESS_TRAINING = (
     "--dry-run says what a run needs, smaller sizes or "
     "--gradient-accumulation-steps and --activation-checkpointing lower it"
 )
+NO_MEMORY = re.compile("out of memory|allocate memory|not enough memory", re.I)  # of PyTorch
 JOINERS = "\n\t\u200c\u200d"  # signs without a shape that belong to a text
 
 
@@ -143,7 +144,7 @@ def one_sentence(
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and "memory" not in str(error):
+            if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
                 raise
             less = LESS_TRAINING if training else "fewer or shorter texts need less"
             remark(f"Error: there is not enough memory; {less}")
@@ -158,7 +159,7 @@ def one_sentence(
             raise typer.Exit(2) from None
         except KeyboardInterrupt as stop:
             number = stop.args[0] if isinstance(stop, Stopped) else signal.SIGINT
-            saved = " What was saved is whole and can be used; --resume goes on from there."
+            saved = " What was saved is whole and can be used; --resume goes on from a checkpoint."
             remark(f"Stopped.{saved if training else ''}")
             raise typer.Exit(128 + number) from None
 

@@ -17,6 +17,7 @@ else:
 
 from ..base.checkpoints import atomic_write
 from ..base.core import keep_memory, set_seed
+from ..base.ranges import check_that
 from ..base.traffic import short_number
 from ..inspection.describe import describe
 from ..tasks.base import Task, choose, list_settings, toml_lines
@@ -24,8 +25,9 @@ from ..training.callbacks import Callback, SaveBest, TensorBoard
 from ..training.costs import training_cost
 from ..training.processes import start_processes
 from ..training.resuming import Checkpoint
+from ..training.sharding import gather_model
 from ..training.training import fit
-from .folders import claim_folder, recall_run
+from .folders import check_free, claim_folder, recall_run
 from .terminal import echo, full_disk
 
 SMALL = 500_000  # parameters; below that steps are short, and many threads wait for each other
@@ -77,6 +79,8 @@ def start(
         dry_run(chosen)
         return
     out = out or resume or Path("runs", Path(name).stem)
+    if not resume:
+        check_free(out, overwrite)
     with full_disk("out", out):
         run_task(name, chosen, out, resume is not None, overwrite, **options)
 
@@ -165,7 +169,9 @@ def run_task(
     callbacks = [Checkpoint(out, save_every, resume), precision, SaveBest(save)]
     if tensorboard:
         callbacks.append(TensorBoard(out))
-    if first and not resume:
+    if resume:
+        task.resume(out, data)
+    elif first:
         claim_folder(out, name, task, overwrite)
     accelerator.wait_for_everyone()
     parameters = sum(p.numel() for p in model.parameters())
@@ -177,6 +183,7 @@ def run_task(
     begin = "Going on with" if resume else "Training"
     say(f"{begin} {parameters:,} parameters on {place}, {out}")
     history = fit(model, data.train, data.valid, config, callbacks=callbacks, device=device)
+    model = gather_model(model)  # every process gives its part of the weights
     if first:
         about = {
             "data": data.source,
@@ -186,7 +193,7 @@ def run_task(
             "precision": precision.about,
             "minutes": say_time(history, say),
         }
-        about.update(task.report(model, data, out, say))
+        about.update(check_report(task.report(model.to(where), data, out, say)))
         write_report(out, name, task, history, about)
 
 
@@ -203,6 +210,16 @@ class SayPrecision(Callback):
         self.about = run.why_precision or names.get(run.precision, run.precision)
         if run.config.precision == "auto" and run.precision != "auto":
             self.say(f"Computing in {self.about}")
+
+
+def check_report(found) -> dict:
+    "What a report returned. Raises `ValueError` unless it is a dict that JSON can hold."
+    try:
+        json.dumps(found)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"report: expected numbers and text for JSON: {error}") from None
+    check_that(isinstance(found, dict), "report", "a dict, such as {'right': 0.5}", found)
+    return found
 
 
 def say_time(history, say) -> float:

@@ -381,8 +381,11 @@ class Source(NamedTuple):
 
 
 def _listed_files(folder):
-    "Which file an index names for each tensor, or None, and the names of all files."
-    if not (folder / INDEX).exists():
+    """Which file an index names for each tensor, or None, and the names of all files.
+
+    Where there is one file with all weights, it counts, as for Transformers.
+    """
+    if (folder / WEIGHTS).exists() or not (folder / INDEX).exists():
         return None, [WEIGHTS]
     listed = read_json("source", folder / INDEX).get("weight_map")
     check_that(isinstance(listed, dict), "source", f"a weight_map in {INDEX}", listed)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from ..base.ranges import (
     MODEL,
@@ -29,6 +29,18 @@ from ..base.ranges import (
 
 ENDS = ("epochs", "steps", "minutes")
 PART_WORDS = ("to learn from", "to choose by", "held out")
+RUN_OPTIONS = {  # of the command line, so that no setting can be called so
+    "out",
+    "resume",
+    "config",
+    "device",
+    "threads",
+    "save_every",
+    "tensorboard",
+    "overwrite",
+    "dry_run",
+}
+KEPT = "last-*.safetensors"  # what a task keeps in the folder of a run besides its model
 KINDS = {int: WHOLE, float: NUMBER, str: "text", bool: "true or false"}
 FileName = Annotated[str, "made absolute, so that a run may go on from another folder"]
 Say = Callable[[str], None]  # prints a line, in the first process only
@@ -71,12 +83,12 @@ class Task(ABC):
     d_ff: int | None = None  # units of a network; 4 times d_model, two thirds of it for swiglu
     dropout: float = 0.1  # share of numbers that are set to 0 in training
     positions: str = "learned"  # how attention knows the order
-    n_kv_heads: int | None = None  # heads of keys and values; divides n_heads, None is n_heads
+    n_kv_heads: int | None = None  # heads of keys and values; divides n_heads; by default equal
     activation: str = "gelu"  # between the layers of the feed-forward network
     norm: str = "layer"  # LayerNorm, or RMSNorm for 'rms'
     norm_first: bool = True  # pre-norm, or post-norm
     epochs: int | None = None  # times through the data; 10 where nothing else ends the run
-    steps: int | None = None  # optimizer steps, in place of epochs
+    steps: int | None = None  # optimizer steps, in place of epochs and minutes
     minutes: float | None = None  # no step begins after so long; the rate has fallen by then
     lr: float = 3e-3  # peak rate of AdamW
     muon_lr: float | None = 0.02  # peak rate of Muon, for linear layers; 0 leaves all to AdamW
@@ -85,10 +97,10 @@ class Task(ABC):
     warmup: float = 0.05  # share of the run spent rising
     max_grad_norm: float = 1.0  # to which a larger gradient is clipped
     label_smoothing: float = 0.0  # share of each target that is spread over all tokens
-    pad: int | None = 0  # the token that gets none of it; None where every class can be right
+    pad: int | None = 0  # the token that gets no share of label smoothing
     gradient_accumulation_steps: int = 1  # parts each batch is cut into, to need less memory
     activation_checkpointing: bool = False  # keep a block's input only, compute the rest twice
-    eval_every: int | None = None  # steps between two evaluations; None evaluates after each epoch
+    eval_every: int | None = None  # steps between two evaluations; by default one after each epoch
     patience: int | None = None  # stop after so many evaluations without a new best
     precision: str = "auto"  # 'no' (float32), 'bf16', or 'auto': bf16 where it pays
     compile: bool = False  # let torch.compile build the model's kernels
@@ -125,6 +137,9 @@ class Task(ABC):
         from ..saving.saving import save_model
 
         save_model(folder, model, data.tokenizer, data.labels)
+
+    def resume(self, folder: Path, data: Data) -> None:  # noqa: B027, most tasks keep nothing
+        "Read what `save` kept besides the model, where a run goes on."
 
     def model_config(self, data: Data):  # a `TransformerConfig`
         "The sizes of the model. Raises `TypeError` or `ValueError`, naming the setting."
@@ -179,7 +194,11 @@ def list_settings(task: type[Task]) -> dict[str, Setting]:
     for field in sorted(fields(task), key=lambda field: field.name in common):
         annotation = types[field.name]
         is_file = annotation == FileName
-        alternatives = (str,) if is_file else get_args(annotation) or (annotation,)
+        alternatives = (str,) if is_file else alternatives_of(annotation)
+        allowed = "an int, float, str or bool, for an option can be nothing else"
+        check_that(alternatives[0] in KINDS, field.name, allowed, annotation)
+        free = field.name not in RUN_OPTIONS
+        check_that(free, "task", "another name for a setting, as each run has it", field.name)
         settings[field.name] = Setting(
             kind=alternatives[0],
             optional=NoneType in alternatives,
@@ -189,6 +208,13 @@ def list_settings(task: type[Task]) -> dict[str, Setting]:
             is_file=is_file,
         )
     return settings
+
+
+def alternatives_of(annotation) -> tuple[type, ...]:
+    "The types of which a setting may be: two of `int | None`, one of `int`."
+    if get_origin(annotation) in (UnionType, Union):
+        return get_args(annotation)
+    return (annotation,)
 
 
 def _range(task, name, kind):

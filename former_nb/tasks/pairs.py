@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..base.ranges import ONE_OR_MORE, at_least
-from .base import Data, FileName, Say, Task, progress
+from .base import KEPT, Data, FileName, Say, Task, progress
 
 PENALTIES = (0.6, 1.0, 1.4)  # of length, one of which is chosen
 
@@ -86,16 +86,28 @@ class Pairs(Task):
 
     def save(self, folder: Path, model, data: PairData) -> None:
         "Write the model, and keep its weights: the last are averaged in the end."
+        from ..training.sharding import gather_tensors
+
         super().save(folder, model, data)
-        state = {name: t.detach().cpu().clone() for name, t in model.state_dict().items()}
-        data.states = [*data.states, state][-self.average :]
+        state = gather_tensors(model.state_dict())  # where they are cut, each process gives a part
+        if state is not None:
+            state = {name: t.detach().cpu().clone() for name, t in state.items()}
+            data.states = keep_state(folder, data.states, state, self.average)
+
+    def resume(self, folder: Path, data: PairData) -> None:
+        "Read the last weights of a run that goes on."
+        from ..base.checkpoints import read_tensors
+
+        for file in sorted(folder.glob(KEPT)):
+            state, _ = read_tensors("resume", file)
+            data.states.append(state)
 
     def report(self, model, data: PairData, folder: Path, say: Say) -> dict:
         "BLEU and chrF on held-out sentences, greedy and by beam search, and ten to read."
         valid = data.parts[1][:1000]
         if data.states:  # of a run that has just ended
             average_if_better(model, data, valid, say)
-            self.save(folder, model, data)
+            super().save(folder, model, data)
         penalty = choose_penalty(model, data.tokenizer, valid, say)
         test = data.parts[-1]
         part = f"{len(test):,} held-out sentences, read once"
@@ -183,6 +195,26 @@ def bleu(model, tokenizer, pairs, **search) -> float:
     "The BLEU of the model's translations."
     _, table = translate_and_score(model, tokenizer, pairs, **search)
     return table["score"]["BLEU"]
+
+
+def keep_state(
+    folder: Path,
+    states: list[dict],  # those that are kept
+    state: dict,  # the newest, on the CPU
+    most: int,  # how many are kept
+) -> list[dict]:
+    "Keep weights in the folder, too, a file for each, so that a run can go on."
+    from ..base.checkpoints import atomic_write, write_tensors
+
+    if states and all(t.equal(states[-1][name]) for name, t in state.items()):
+        return states  # the run was stopped after them and has done its last steps again
+    files = sorted(folder.glob(KEPT))
+    number = int(files[-1].stem.removeprefix("last-")) + 1 if files else 1
+    with atomic_write(folder) as temporary:
+        write_tensors(temporary / f"last-{number:06}.safetensors", state, "{}")
+    for file in files[: max(0, len(files) + 1 - most)]:
+        file.unlink()
+    return [*states, state][-most:]
 
 
 def average_if_better(model, data: PairData, pairs, say: Say) -> None:

@@ -206,7 +206,7 @@ def with_precision(
         device = find_device(model)
         bf16 = precision == "bf16"
         if precision == "auto" and device.type == "cuda":
-            bf16 = torch.cuda.is_bf16_supported()
+            bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             return loss(model, batch)
 

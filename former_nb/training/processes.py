@@ -53,7 +53,7 @@ def start_processes(
     for kind in ("DEEPSPEED", "MEGATRON_LM"):
         if os.environ.get(f"ACCELERATE_USE_{kind}", "false").lower() == "true":
             raise ValueError(f"processes: expected FSDP or whole models; cannot run under {kind}")
-    on_cpu = launched > 1 and (device == "cpu" or not torch.cuda.is_available())
+    on_cpu = launched > 1 and alone_on.type != "cuda"
     once = GradientAccumulationPlugin(num_steps=1)  # fit cuts batches and casts by itself
     fsdp = os.environ.pop("ACCELERATE_USE_FSDP", "false")  # `shard_model` does what it asks for
     accelerator = Accelerator(

@@ -249,3 +249,4 @@ class Checkpoint(Callback):
         "Let others into the folder."
         if self.lock is not None:
             release_folder(self.lock)
+            self.lock = None

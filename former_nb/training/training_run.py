@@ -7,7 +7,7 @@ rate, its seed, what the loss is wrapped in, when `valid` is read, and which wei
 import math
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -201,10 +201,12 @@ class Run:
             explain_lost_process(error, self.accelerator.num_processes)
             raise
         finally:
-            if self.best is not None:
-                self.model.load_state_dict(self.best)
-            checkpoint_blocks(self.model, False)
-            self.tell("on_end")
+            with ExitStack() as ends:  # of which all are done, the last one first
+                for callback in reversed(self.callbacks):
+                    ends.callback(callback.on_end, self)
+                ends.callback(checkpoint_blocks, self.model, False)
+                if self.best is not None:
+                    ends.callback(self.model.load_state_dict, self.best)
 
     def settle_precision(self) -> None:
         """Decide what 'auto' means on a CPU, once. A run that goes on keeps what it began with.
