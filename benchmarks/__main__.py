@@ -1,11 +1,12 @@
 """Time our modules beside what you would use instead.
 
-python -m benchmarks                        every workload: some ten minutes on a CPU
+python -m benchmarks                        every workload: a quarter of an hour on a CPU
 python -m benchmarks attention/512 generate   those whose names begin so
 python -m benchmarks --threads 1 2          all of it with one thread, then with two
 python -m benchmarks --profile write        where the time of each contender goes
 python -m benchmarks --table                what was measured, as a table in Markdown
-python -m benchmarks --readme               write what README.md shows of it into nbs/index.ipynb
+python -m benchmarks --readme               write what README.md shows of it into nbs/index.ipynb,
+                                            and what was reached into benchmarks/README.md
 
 Contenders take turns in one run. Ours runs twice, and "ours again" shows how far chance alone moves
 a ratio. Below 1 ours is faster. A peer that is not installed, or is of a version that does not fit,
@@ -159,7 +160,7 @@ def parse(argv):
     p.add_argument("names", nargs="*", help="beginnings of names of workloads; all if left out")
     p.add_argument("--list", action="store_true", help="print the names and stop")
     p.add_argument("--table", action="store_true", help="print what was measured and stop")
-    p.add_argument("--readme", action="store_true", help="write README's table and stop")
+    p.add_argument("--readme", action="store_true", help="write README's tables and stop")
     p.add_argument("--profile", action="store_true", help="print where the time goes and stop")
     p.add_argument("--memory", action="store_true", help="and peak memory of all: slow")
     p.add_argument(
@@ -182,7 +183,12 @@ def main(argv=None):
     args = parse(argv)
     if args.table or args.readme:
         several = [json.loads(file.read_text()) for file in sorted(args.out.glob("*.json"))]
-        sys.exit(write_readme(several) if args.readme else print(chart.table(several)))
+        if args.readme:
+            write_readme(several)
+            write_aims(several)
+        else:
+            print(chart.table(several))
+        return
     chosen = [n for n in NAMES if n.startswith(tuple(args.names)) or not args.names]
     if args.list or not chosen:
         print("\n".join(NAMES))
@@ -208,6 +214,13 @@ def write_readme(several, index=INDEX):
     text = json.dumps(page, indent=1, ensure_ascii=False) + "\n"
     index.write_text(text, encoding="utf-8", newline="\n")
     print(f"{index.name} has the table; python tools/readme.py writes README.md")
+
+
+def write_aims(several, page=Path(__file__).with_name("README.md")):
+    "Put what was aimed at and reached in the place of the table that README.md here has."
+    text = page.read_text(encoding="utf-8")
+    text = chart.AIMS_TABLE.sub(lambda found: chart.aims(several), text)
+    page.write_text(text, encoding="utf-8", newline="\n")
 
 
 def print_profiles(chosen, threads):

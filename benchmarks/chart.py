@@ -10,6 +10,24 @@ README = {  # what README.md calls a workload -> the workload and the peer
     "write 16 texts, 10.8 M": ("write/10.8M/16", "Hugging Face GPT-2"),
     "translate with 4 beams": ("translate/4", "Hugging Face BART"),
 }
+AIMS = [  # in words, the workload, the peer, the share of PyTorch's kernels in ours, the aim
+    ("train 10.8 M, float32", "train_generator/10.8M/float32", "Hugging Face GPT-2", 0.93, 0.85),
+    ("train 10.8 M, bf16", "train_generator/10.8M/bfloat16", "Hugging Face GPT-2", 0.84, 0.70),
+    ("train 10.8 M, bf16", "train_generator/10.8M/bfloat16", "nn.TransformerEncoder", 0.84, 0.95),
+    ("train a translator", "train_translator/buckets", "Hugging Face BART", 0.90, 0.80),
+    ("train a translator", "train_translator/buckets", "Hugging Face Marian", 0.90, 0.80),
+    ("train a classifier", "train_classifier", "BERT, our buckets", 0.91, 0.95),
+    ("train a classifier", "train_classifier", "Hugging Face BERT", 0.91, 0.75),
+    ("write 1 text, .8 M", "write/0.8M/1", "Hugging Face GPT-2", 0.33, 0.45),
+    ("write 16 texts, .8 M", "write/0.8M/16", "Hugging Face GPT-2", 0.67, 0.60),
+    ("write 1 text, 10.8 M", "write/10.8M/1", "Hugging Face GPT-2", 0.80, 0.70),
+    ("write 16 texts, 10.8 M", "write/10.8M/16", "Hugging Face GPT-2", 0.90, 0.75),
+    ("translate, greedy", "translate/1", "Hugging Face BART", 0.84, 0.80),
+    ("translate, 4 beams", "translate/4", "Hugging Face BART", 0.82, 0.60),
+    ("translate, 4 beams", "translate/4", "Hugging Face Marian", 0.82, 0.60),
+]
+AIMS_HEAD = "| work | rival | ratio | share of kernels | no lower than | aim | reached on |\n"
+AIMS_TABLE = re.compile(re.escape(AIMS_HEAD) + r"(?:\|.*\n)+")
 README_HEAD = "| | rival | CPU, one thread | H100 |\n"
 README_TABLE = re.compile(re.escape(README_HEAD) + r"(?:\|.*\n)+")
 
@@ -84,24 +102,51 @@ def median(ratio: list[float]) -> float:
     return ratio[len(ratio) // 2]
 
 
-def span(several: list[dict], name: str, who: str) -> str:
-    "The median of a ratio; from the least to the largest where several machines measured it."
+def medians(several: list[dict], name: str, who: str) -> list[float]:
+    "The median of a ratio on each machine that measured it, the least first."
     ratios = [run["workloads"][name]["ratio"] for run in several if name in run["workloads"]]
-    medians = sorted(median(ratio[who]) for ratio in ratios if who in ratio)
-    if not medians:
+    return sorted(median(ratio[who]) for ratio in ratios if who in ratio)
+
+
+def span(numbers: list[float]) -> str:
+    "From the first to the last, with two digits."
+    if not numbers:
         return "–"
-    ends = (f"{median:.2f}".lstrip("0") for median in (medians[0], medians[-1]))
+    ends = (f"{number:.2f}".lstrip("0") for number in (numbers[0], numbers[-1]))
     return "–".join(dict.fromkeys(ends))  # one number where both are alike
+
+
+def one_thread_on_cpus(several: list[dict]) -> list[dict]:
+    "The runs that README's column of CPUs tells of."
+    return [run for run in several if run["threads"] == 1 and run["device"].startswith("cpu")]
+
+
+def aims(several: list[dict]) -> str:
+    """What was aimed at and what was reached, on CPUs with one thread.
+
+    If all but PyTorch's own kernels cost nothing, a ratio would fall to itself times their share.
+    """
+    lines = [AIMS_HEAD, "|---|---|---|---|---|---|---|\n"]
+    for words, name, who, share, aim in AIMS:
+        found = medians(one_thread_on_cpus(several), name, who)
+        least = [ratio * share for ratio in found]
+        n = sum(round(ratio, 2) <= aim for ratio in found)
+        reached = f"{n} of {len(found)}"
+        if found and round(least[0], 2) > aim:
+            reached = "out of reach"
+        cells = [words, who, span(found), f"{share:.0%}", span(least), span([aim]), reached]
+        lines.append(f"| {' | '.join(cells)} |\n")
+    return "".join(lines)
 
 
 def readme(several: list[dict]) -> str:
     "The table of README.md. What nobody has measured has no row."
     single = [run for run in several if run["threads"] == 1]
-    cpus = [run for run in single if run["device"].startswith("cpu")]
+    cpus = one_thread_on_cpus(several)
     gpus = [run for run in single if "H100" in run["device"]]
     lines = [README_HEAD, "|---|---|---|---|\n"]
     for words, (name, who) in README.items():
-        cells = [span(runs, name, who) for runs in (cpus, gpus)]
+        cells = [span(medians(runs, name, who)) for runs in (cpus, gpus)]
         if set(cells) != {"–"}:
             lines.append(f"| {words} | {who} | {cells[0]} | {cells[1]} |\n")
     return "".join(lines)

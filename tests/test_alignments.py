@@ -116,6 +116,25 @@ def test_alignments_are_the_largest_mean_weights_while_a_word_is_written(layer):
     assert found == list(enumerate(mean.argmax(-1).tolist()))
 
 
+def test_a_text_begins_and_ends_as_its_tokenizer_says():
+    "As those of BART and Marian: two tokens begin a translation, and none a source."
+    tokenizer = CharTokenizer(TOKENIZER.alphabet)
+    tokenizer.before, tokenizer.start = (), (0, 2)
+    model = translator().eval()
+    src = torch.tensor([[*tokenizer.encode("zwei"), 2]])
+    tgt = torch.tensor([[0, 2, *tokenizer.encode("two")]])
+    with record_attention(model) as weights, torch.no_grad():
+        model(src, tgt)
+    cross = weights["decoder.blocks.0.cross"][0]  # (h, T, S)
+    found = record_translation(model, tokenizer, "zwei", "two")
+    part = found[(found["kind"] == "cross") & (found["layer"] == 1)]
+    assert np.allclose(part["weight"].values.reshape(cross.shape), cross, atol=1e-6)
+    assert list(part["query"].unique()) == ["<pad>", "<eos>", *"two"]
+    assert list(part["key"].unique()) == [*"zwei", "<eos>"]
+    best = cross.mean(0)[1:-1, :-1].argmax(-1)  # of the rows that write t, w and o
+    assert align_translation(model, tokenizer, "zwei", "two", 1) == list(enumerate(best.tolist()))
+
+
 def test_the_decoder_may_be_deeper_and_longer_than_the_encoder():
     sizes = dict(d_model=24, n_heads=3, d_ff=48, positions="rotary")
     config = lambda most, n: TransformerConfig(TOKENIZER.vocab_size, most, n_layers=n, **sizes)

@@ -15,6 +15,13 @@ from former_nb.attention.mask_patterns import masked_attention
 from former_nb.attention.masks import padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.relative_positions import ALiBi, Rotary
+from former_nb.attention.since_llama import (
+    GatedAttention,
+    LatentAttention,
+    PartialRotary,
+    Sink,
+    WrappedAttention,
+)
 from former_nb.base.core import set_seed
 from former_nb.decoding.caches import KVCache, LayerCache
 from former_nb.inspection.ablation import (
@@ -209,6 +216,46 @@ def test_a_recorder_stands_inside_of_positions_masks_and_a_cache():
         wanted = attention_weights(*turned, is_causal=True)[:, :, t : t + 1, : t + 1]
         assert_close(seen.pop(), wanted)
     assert not seen
+
+
+def weights_of(layer, x, **how):
+    "The weights of the only layer of attention, and the table of the first text."
+    with record_attention(layer) as weights, torch.no_grad():
+        layer(x, is_causal=True, **how)
+    [w] = weights.values()
+    first = {name: w[:1] for name, w in weights.items()}
+    return w, attention_table(layer, first, [str(i) for i in range(x.shape[1])])
+
+
+def test_gates_change_no_weights_inside_of_positions_and_a_cache():
+    set_seed(0)
+    layer, x = MultiHeadAttention(24, 4), torch.randn(2, 5, 24)
+    gated = GatedAttention(layer)
+    for positions in (Rotary(6, 9), ALiBi(4)):
+        for inner in (lambda: attention, LayerCache):
+            plain, _ = weights_of(layer, x, attend=partial(positions, inner()))
+            found, _ = weights_of(gated, x, attend=partial(positions, inner()))
+            assert_close(found, plain)
+
+
+def test_features_that_only_turn_belong_to_no_head_of_their_own():
+    layer, x = LatentAttention(24, 4, 10, 2), torch.randn(2, 5, 24)
+    assert [found.n_heads for found in find_attention(layer)] == [4]
+    _, table = weights_of(layer, x, attend=partial(PartialRotary(12, 2, 9), attention))
+    assert set(table["head"]) == {1, 2, 3, 4}
+
+
+def test_a_sink_has_no_column_and_takes_its_weight_with_it():
+    set_seed(0)
+    layer, x, sink = MultiHeadAttention(24, 4), torch.randn(1, 5, 24), Sink(4)
+    wrapped = WrappedAttention(layer, sink)
+    inside = partial(Rotary(6, 9), LayerCache(attend=partial(sink, attention)))
+    for found, table in (weights_of(wrapped, x), weights_of(layer, x, attend=inside)):
+        assert found.shape == (1, 4, 5, 5) and len(table) == 4 * 5 * 5
+        assert (found.sum(-1) < 0.99).all()
+    plain, _ = weights_of(layer, x)
+    found, _ = weights_of(wrapped, x)
+    assert_close(found / found.sum(-1, keepdim=True), plain)
 
 
 def test_another_function_is_recorded():

@@ -212,9 +212,15 @@ def rotary(layer, few):
 
 def distance_bias(layer):
     four = [n(2, 4, 5, 4)] * 3
+    five = attention, *[n(2, 3, 5, 4)] * 3, None, False
+    none = attention, *[n(2, 3, 0, 4)] * 3, None, False
+    gap = ValueError, "positions"
     return [
         *heads_with_places(layer),
         ("heads", lambda: layer(attention, *four), ValueError, "q", "(2, 4"),
+        ("a gap", lambda: layer(*five, torch.tensor([0, 1, 2, 4, 5])), *gap, "4"),
+        ("not in order", lambda: layer(*five, torch.tensor([0, 2, 1, 3, 4])), *gap, "2, 1"),
+        ("no position", lambda: layer(*none, torch.arange(0)), *gap),
         ("T = 0 after others", lambda: layer.bias(0, 4), shape(1, 3, 0, 4)),
         ("S = 0", lambda: layer.bias(0, 0), shape(1, 3, 0, 0)),
     ]

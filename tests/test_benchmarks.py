@@ -52,8 +52,29 @@ def test_the_readme_tells_what_was_measured():
     assert table == chart.readme(results()) and table.count("\n") > 3
 
 
+def test_the_page_of_the_benchmarks_tells_what_was_reached(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_bytes((ROOT / "benchmarks" / "README.md").read_bytes())
+    command.write_aims(results(), page)
+    assert page.read_bytes() == (ROOT / "benchmarks" / "README.md").read_bytes()
+    assert len(chart.AIMS_TABLE.findall(page.read_text(encoding="utf-8"))) == 1
+
+
+def test_an_aim_is_reached_by_rounded_medians_or_out_of_reach(monkeypatch):
+    known = [("a", "one", "peer", 0.5, 0.8), ("b", "some", "peer", 0.9, 0.5)]
+    monkeypatch.setattr(chart, "AIMS", known)
+    several = [run_of("cpu, a", one=0.804, some=0.6), run_of("cpu, b", one=0.9)]
+    several += [run_of("NVIDIA H100", one=0.1), run_of("cpu, a", one=0.1) | {"threads": 2}]
+    rows = [
+        "| a | peer | .80–.90 | 50% | .40–.45 | .80 | 1 of 2 |",
+        "| b | peer | .60 | 90% | .54 | .50 | out of reach |",
+    ]
+    assert chart.aims(several).splitlines()[2:] == rows
+
+
 def test_no_result_is_of_a_workload_that_is_no_more():
     assert {name for run in results() for name in run["workloads"]} <= {*command.NAMES}
+    assert {name for _, name, *_ in chart.AIMS} <= {*command.NAMES}
     assert {name for name, _ in chart.README.values()} <= {*command.NAMES}
 
 
@@ -202,7 +223,7 @@ def test_a_run_of_medians_only_has_a_number_in_the_table_and_widens_a_range():
         for n, r in enumerate((quartiles, only))
     ]
     assert "| work | theirs | 0.57 (0.50–0.60) | 0.76 |" in chart.table(several)
-    assert chart.span(several, "work", "theirs") == ".57–.76"
+    assert chart.span(chart.medians(several, "work", "theirs")) == ".57–.76"
 
 
 def test_each_file_of_medians_only_says_so():

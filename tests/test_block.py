@@ -28,6 +28,7 @@ from former_nb.attention.dot_product import attention
 from former_nb.attention.mask_patterns import masked_attention
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.base.ranges import MODEL
 from former_nb.inspection.leaks import assert_no_leak
 from former_nb.models.block import Block, FeedForward, Stack, make_block
 from former_nb.models.build import (
@@ -37,7 +38,7 @@ from former_nb.models.build import (
     build_embedding,
     build_stack,
 )
-from former_nb.models.config import ACTIVATIONS, NORMS
+from former_nb.models.config import ACTIVATIONS
 from former_nb.models.encoder_decoder import DecoderBlock
 from former_nb.models.stack import PostNormBlock, PostNormDecoderBlock
 from former_nb.models.two_stacks import block_from_torch
@@ -237,7 +238,7 @@ VARIANTS = [  # norm first, norm, activation, cross: a spread of the 24 that the
     (False, "layer", "swiglu", False),
 ]
 if LONG:
-    VARIANTS = list(product((True, False), NORMS, ACTIVATIONS, (False, True)))
+    VARIANTS = list(product((True, False), MODEL["norm"], ACTIVATIONS, (False, True)))
 
 
 def variant(norm_first, norm, activation, **more):

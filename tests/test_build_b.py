@@ -405,6 +405,7 @@ WRONG = [  # what is replaced and by what, the test that finds it, and words of 
     # attention
     ([SCALE, "1"], 3, "not divided by"),
     ([SCALE, "self.d_k"], 3, "divide by head_dim; it's the root"),
+    ([SCALE, "(self.d_k * 0.5)"], 7, "divide by head_dim / 2; it's the root"),
     ([SCALE, "(self.d_k * self.n_heads) ** 0.5"], 3, "√hidden_size"),
     ([SCALE, "x.shape[-1] ** 0.5"], 3, "√hidden_size"),
     ([SCALE, "(x.shape[-1] / self.n_heads) ** 0.5"], 7, "config.json names head_dim"),

@@ -156,6 +156,7 @@ MISTAKES = [  # what is replaced, by what, the test that finds it, and words of 
     # attention_weights
     (SCALE, "q @ k.mT", 1, "not divided by √d_k"),
     (SCALE, "q @ k.mT / q.shape[-1]", 1, "you divide by d_k; it's the root"),
+    (SCALE, "q @ k.mT / (q.shape[-1] / 2)", 1, "you divide by d_k / 2; it's the root"),
     (SCALE, "q @ k.mT / (q.shape[1] * q.shape[-1]) ** 0.5", 1, "you divide by √d_model"),
     (SCALE, "q @ k.mT * q.shape[-1] ** 0.5", 1, "you multiply by √d_k"),
     (SCALE, "q @ k.mT / k.shape[-2] ** 0.5", 1, "the root of the number of keys"),
@@ -477,7 +478,7 @@ MISTAKES = [  # what is replaced, by what, the test that finds it, and words of 
     (EMBED, "self.tokens(tokens) + self.positions[1 : tokens.shape[1] + 1]", 11, "start at 1"),
     (EMBED, "self.tokens(tokens) + self.positions[0]", 11, "the position of the first"),
     (EMBED, EMBED.replace(" + ", " * "), 11, "the positions are multiplied"),
-    (EMBED, "self.tokens(tokens) * 12**0.5 + self.positions[: tokens.shape[1]]", 11, "by √d_model"),
+    (EMBED, "self.tokens(tokens) * 24**0.5 + self.positions[: tokens.shape[1]]", 11, "by √d_model"),
     (
         "nn.Parameter(torch.randn(max_len, d_model) * 0.02)",
         "torch.randn(max_len, d_model)",
@@ -837,6 +838,30 @@ def test_a_loss_is_better_if_it_is_lower():
     assert "the baseline has 0.8" in asked(report)[6]
 
 
+@pytest.mark.parametrize(
+    "headline",
+    [
+        "-1.2 ± 0.05 over 3 seeds; the bigrams have -2.0",
+        "−1.20±0.05 (3 seeds, −2 for bigrams)",
+        "-1.2 +- 5e-2, three seeds; bigrams: -2.0e0",
+    ],
+)
+def test_scores_may_be_negative(headline):
+    report = good_report() | {"headline": headline, "mean": -1.2, "spread": 0.05}
+    report |= {"test": [-1.25, -1.2, -1.15], "baseline": {"name": "bigrams", "test": -2.0}}
+    assert asked(report) == [None] * 8
+    turned = asked(report | {"headline": headline[1:]})[7]
+    assert turned.startswith("the headline begins with 1.2")
+
+
+def test_a_number_of_a_headline_may_have_an_exponent_and_a_dash_joins_a_range():
+    text = "0.91-0.95, 1e-4 and -2.5E+3 of GPT-2, 91 %-93 %, 3–5, .5"
+    wanted = ["0.91", "0.95", "1e-4", "-2.5E+3", "2", "91", "93", "3", "5", ".5"]
+    assert build_c.NUMBER.findall(text) == wanted
+    assert build_c._says("1e-4", 0.00012) and not build_c._says("1e-4", 0.0002)
+    assert build_c._says("1.5e3", 1540) and not build_c._says("1.5e3", 1560)
+
+
 def leaky(first, second, change=lambda row: row):
     parts = good_report()["parts"]
     parts[second] = parts[second] + [change(row) for row in parts[first][:7]]
@@ -952,6 +977,19 @@ def test_rows_are_the_same_if_their_inputs_are():
     assert build_c.row_key(([1, 2, 3], [4])) == build_c.row_key([1, 2, 3]) == (1, 2, 3)
     assert build_c.row_key(torch.tensor([1, 2, 3])) == (1, 2, 3)
     assert build_c.row_key([5, 6]) == (5, 6) != build_c.row_key([5, 7])
+    assert build_c.row_key(["good", "film"]) != build_c.row_key(["good", "cast"])  # tokens
+    assert build_c.row_key(["A good film", "+"]) == build_c.row_key(["a good film", "-"])
+    assert build_c.row_key(["good", 1]) == build_c.row_key(("good", 0)) == "good"
+
+
+def test_two_tokens_are_no_text_with_its_label():
+    report = good_report()
+    words = [[f"word{i % 9}", f"word{i}"] for i in range(270)]
+    parts = {"train": words[:90], "valid": words[90:150], "test": words[150:]}
+    assert asked(report | {"parts": parts}) == [None] * 8
+    ends = [[f"word{i}", "good" if i < 250 else "bad"] for i in range(270)]
+    parts = {"train": ends[:90], "valid": ends[90:150], "test": ends[150:]}
+    assert asked(report | {"parts": parts}) == [None] * 8
 
 
 @pytest.mark.parametrize("number", ["D", "a", "AB"])

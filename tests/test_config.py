@@ -30,7 +30,6 @@ from former_nb.models.build import (
 from former_nb.models.config import (
     ACTIVATIONS,
     BIASES,
-    NORMS,
     POSITIONS,
     TransformerConfig,
 )
@@ -67,7 +66,7 @@ def configs(draw):
         positions=draw(st.sampled_from(list(POSITIONS))),
         n_kv_heads=draw(st.sampled_from([None, g])),
         activation=draw(st.sampled_from(list(ACTIVATIONS))),
-        norm=draw(st.sampled_from(list(NORMS))),
+        norm=draw(st.sampled_from(MODEL["norm"])),
         norm_first=draw(st.booleans()),
         d_k=draw(st.sampled_from([None, 6])),
         bias=draw(st.sampled_from(list(BIASES))),
@@ -189,7 +188,7 @@ def test_gelu_is_the_exact_one_and_norms_have_the_eps_of_pytorchs_layers():
     x = torch.linspace(-3, 3, 13)
     assert_close(FUNCTIONS["gelu"](x), x * torch.special.ndtr(x))
     assert_close(FUNCTIONS["relu"](x), F.relu(x))
-    assert {build_norm(replace(CONFIG, norm=norm)).eps for norm in NORMS} == {1e-5}
+    assert {build_norm(replace(CONFIG, norm=norm)).eps for norm in MODEL["norm"]} == {1e-5}
 
 
 @pytest.mark.parametrize("cross", [False, True])
@@ -250,7 +249,7 @@ def test_heads_have_the_number_and_the_width_asked_for():
 
 
 def test_a_norm_has_the_eps_asked_for():
-    for norm in NORMS:
+    for norm in MODEL["norm"]:
         stack = build_stack(replace(HUB, norm=norm, norm_eps=1e-3))
         assert {m.eps for m in stack.modules() if hasattr(m, "eps")} == {1e-3}
 

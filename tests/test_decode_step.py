@@ -10,8 +10,10 @@ from torch.testing import assert_close
 
 from former_nb.attention.dot_product import attention
 from former_nb.attention.masks import padding_mask
+from former_nb.attention.relative_positions import ALiBi, RelativeBias
 from former_nb.attention.since_llama import QKNorm, WrappedAttention
 from former_nb.data.text import PAD
+from former_nb.decoding import decode_step
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate, stream
 from former_nb.decoding.decode_step import (
@@ -24,6 +26,7 @@ from former_nb.decoding.decode_step import (
 from former_nb.decoding.known_parts import unknown_part
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.bart import BartEncoderDecoder
+from former_nb.models.block import Embedding, Stack, make_block
 from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder, make_model
 from former_nb.models.fine_tuning import add_low_rank
@@ -104,6 +107,24 @@ def test_the_decoder_of_lesson_12():
     model = loud(modern_decoder(30, 40, 32, 4, 2, 3, 48))
     check_equal(model, KVCache(3))
     check_equal(model, StaticCache(3, 40))
+
+
+@pytest.mark.parametrize("positions", [ALiBi(4), RelativeBias(4, 8), None])
+def test_a_model_of_parts_that_reads_any_length(positions):
+    blocks = [make_block(32, 4, 48) for _ in range(3)]
+    model = loud(LanguageModel(Embedding(30, 32), Stack(blocks, torch.nn.LayerNorm(32), positions)))
+    step = as_decode_step(model, 100)
+    assert isinstance(step, DecodeStep)
+    check_equal(model, KVCache(3), step)
+    check_equal(model, step.static_cache(40), DecodeStep(model))
+    refuses(lambda: step.static_cache(), TypeError, "size", "None")
+
+
+def test_a_bias_by_distance_grows_with_the_text(monkeypatch):
+    monkeypatch.setattr(decode_step, "SHORT", 4)
+    model = language_model(positions="alibi")
+    check_equal(model, KVCache(3))
+    check_equal(model, DecodeStep(model).static_cache())
 
 
 @pytest.mark.parametrize("kind", ["plain", "paper", "bart", *POSITIONS])
@@ -333,6 +354,7 @@ def test_bad_arguments():
     refuses(lambda: DecodeStep(model, compiled="yes"), ValueError, "compiled", "yes")
     refuses(lambda: DecodeStep(model, watch=None), ValueError, "watch", "None")
     refuses(lambda: StaticCache(0, 3), ValueError, "n_layers", "0")
+    refuses(lambda: DecodeStep(model).static_cache(41), ValueError, "size", "41")
     refuses(lambda: DecodeStep(model.to("meta"), Int8Product), ValueError, "product", "meta")
 
 

@@ -25,6 +25,7 @@ from torch.testing import assert_close
 import former_nb
 from former_nb.attention.dot_product import attention
 from former_nb.attention.mask_patterns import masked_attention, sliding_window_mask
+from former_nb.attention.relative_positions import ALiBi
 from former_nb.base.core import eval_mode
 from former_nb.data.text import BOS, EOS, PAD, UNK, CharTokenizer
 from former_nb.data.tokenization import SubwordTokenizer
@@ -59,7 +60,10 @@ from former_nb.decoding.sampling import (
     with_top_p,
     without_tokens,
 )
+from former_nb.models.block import Embedding, Stack, make_block
+from former_nb.models.classifier import Classifier
 from former_nb.models.config import POSITIONS, TransformerConfig
+from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.generator import LanguageModel
 
 LONG = "FORMER_NB_CASES" in os.environ
@@ -568,6 +572,8 @@ def test_wrappers_name_a_setting_that_nothing_can_be_drawn_with():
     ):
         for value in values:
             refuses(lambda: wrapper(greedy, value), ValueError, name, str(value))
+    apply = partial(apply_repetition_penalty, torch.zeros(1, 3), torch.tensor([[1]]))
+    refuses(lambda: apply(0), ValueError, "penalty", "0")
 
 
 # ---- many texts of one model at the same time
@@ -753,6 +759,65 @@ def test_prompts_that_can_be_read_once_and_small_integers():
     tokens = torch.tensor([[5, 6]])
     found = caches.generate(wide, tokens.to(torch.uint8), **how)
     assert found.tolist() == caches.generate(wide, tokens, **how).tolist()  # also above 255
+
+
+class Elsewhere(torch.Tensor):
+    "Says that it lies on another device, since there may be one only."
+
+    device = torch.device("meta")
+
+
+def test_a_function_is_called_where_the_prompts_are():
+    class Called(Exception):
+        pass
+
+    def model(tokens):
+        raise Called(tokens.device.type)
+
+    prompts = torch.tensor([[5, 6]]).as_subclass(Elsewhere)
+    for call in (
+        lambda: next(caches.stream(model, prompts, 3)),
+        lambda: caches.generate(model, prompts, 3),
+        lambda: beam_search(model, prompts, 2, 3),
+    ):
+        with pytest.raises(Called, match="meta"):
+            call()
+
+
+def without_positions(alibi=False):
+    "A model of parts, which reads texts of any length."
+    torch.manual_seed(0)
+    blocks = [make_block(12, 3, 16) for _ in range(2)]
+    stack = Stack(blocks, torch.nn.LayerNorm(12), ALiBi(3) if alibi else None)
+    return LanguageModel(Embedding(23, 12), stack).eval()
+
+
+@pytest.mark.parametrize("alibi", [True, False])
+def test_texts_of_any_length_end_where_one_says(alibi):
+    model = without_positions(alibi)
+    for write in (caches.generate, caches.stream):
+        refuses(lambda: write(model, CAN), TypeError, "max_new_tokens", "None")
+    assert [len(row) for row in caches.generate(model, CAN, 30)] == [len(row) + 30 for row in CAN]
+
+
+def other_kinds():
+    "Models that don't write on, and what says so: with a configuration, and made by hand."
+    config = TransformerConfig(23, 24, d_model=16, n_heads=4, n_layers=1, d_ff=24)
+    two, three = EncoderDecoder.from_config(config), Classifier.from_config(config, 3)
+    bare = EncoderDecoder(two.src_embed, two.encoder, two.decoder)
+    yield from ((two, "translate"), (bare, "translate"), (three, "predict"))
+
+
+@pytest.mark.parametrize(("model", "instead"), list(other_kinds()))
+def test_what_translates_or_judges_is_sent_elsewhere(model, instead):
+    for call in (
+        lambda: caches.generate(model, CAN, 3),
+        lambda: caches.generate(model, "abc", 3, tokenizer=LETTERS),
+        lambda: caches.stream(model, CAN, 3),
+        lambda: beam_search(model, [5, 6], 2, 3),
+    ):
+        with pytest.raises(TypeError, match=f"model: expected .*{instead}.*{type(model).__name__}"):
+            call()
 
 
 BAD_CALLS = [
@@ -997,6 +1062,11 @@ def test_two_conventions_rank_differently():
     assert length_score(*a, 2, "gnmt") < length_score(*b, 2, "gnmt")
 
 
+def test_a_model_with_any_configuration_can_be_searched():
+    for model in (WithOwnConfig(), WithOwnConfig().forward):
+        assert beam_search(model, [5], 1, 3)[0][0] == [5, 6, 7, 8]
+
+
 def test_any_callable_can_be_searched():
     table = torch.randn(9, 9, generator=torch.Generator().manual_seed(0))
     plain, how = table.clone(), dict(use_cache=False, num_return_sequences=3)
@@ -1035,7 +1105,7 @@ BAD_BEAMS = [
     (dict(length_penalty=NAN), ValueError, "length_penalty", "nan"),
     (dict(prompts=[5, 99]), ValueError, "prompts[0]", "99"),
     (dict(prompts=iter([[5, 6], [7, 8]])), TypeError, "prompts", "iterator"),
-    (dict(prompts=[[5], [5, 6]]), ValueError, ""),  # PyTorch's own sentence
+    (dict(prompts=[[5], [5, 6]]), ValueError, "prompts", "[1, 2]"),
     (dict(eos_token_ids=99), ValueError, "eos_token_ids", "99"),
     (dict(suppress_tokens=["a"]), ValueError, "suppress_tokens", "a"),
     (dict(cache=used_cache()), ValueError, "cache", "one with 3 tokens"),

@@ -38,6 +38,7 @@ from former_nb.models.encoder_decoder import (
     collate_pairs,
     make_model,
 )
+from former_nb.models.hub_config import HubConfig
 from former_nb.models.two_stacks import attend_beams, transformer_from_torch
 from former_nb.training.losses import exact_match, token_loss
 from former_nb.training.optimization import make_optimizers
@@ -481,6 +482,14 @@ def test_targets_stand_one_place_before_what_is_read():
     assert targets.tolist() == [[6, 7, EOS], [11, EOS, IGNORE]]
 
 
+def test_short_rows_are_filled_with_the_padding_of_the_model():
+    rows = [([4, 2], [9, 5, 2]), ([0, 4, 2], [9, 6, 7, 2])]
+    (src, tgt), targets = collate_pairs(rows, pad=9)
+    assert src.tolist() == [[4, 2, 9], [0, 4, 2]]
+    assert tgt.tolist() == [[9, 5, 9], [9, 6, 7]]
+    assert targets.tolist() == [[5, 2, IGNORE], [6, 7, 2]]
+
+
 @pytest.mark.parametrize("tied", [True, False])
 def test_fit_learns_and_what_it_keeps_says_the_same(tmp_path, tied):
     rng = random.Random(0)
@@ -516,6 +525,7 @@ MEMORY = MODEL.encode(SRC).detach()
 
 KEPT = MODEL.decoder.project(MEMORY)
 NARROW = TransformerConfig(19, 16, d_model=8, n_heads=2, n_layers=1, d_ff=8)
+BART = BartEncoderDecoder(HubConfig(19, 16, d_model=8, n_heads=2, n_layers=1, pad_token_id=1))
 
 
 NEXT = torch.tensor([1])
@@ -599,6 +609,7 @@ TABLE = {
     ],
     "greedy_decode": [
         ("a layer", lambda: greedy(model=nn.Linear(2, 2)), TypeError, "model", "Linear"),
+        ("other special tokens", lambda: greedy(model=BART), ValueError, "model", "1"),
         ("below zero", lambda: greedy(n=-1), ValueError, "max_new_tokens", "-1"),
         ("too high", lambda: greedy(SRC + 10), ValueError, "src"),
         ("nothing to write", lambda: greedy(n=0), lambda rows: rows == [[BOS], [BOS]]),

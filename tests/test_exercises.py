@@ -18,6 +18,7 @@ from inspect import signature
 from pathlib import Path
 from textwrap import dedent
 
+import numpy as np
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
@@ -189,6 +190,75 @@ def test_an_answer_that_changes_what_it_is_given_is_refused_whatever_its_judge_a
     assert judge(sorted) is None and judge(lambda row: sorted(row)) is None
     assert judge(sorted_in_place).endswith("number 1 in place; make a new list instead")
     assert judge(lambda row: row) == "the order"
+
+
+NOTHING = "your function returned nothing; end it with `return` and the result"
+DOTS = "the three dots are still there; put your lines in their place"
+WITHOUT_RETURN = ["07.1", "10.3", "16.4", "attention_maps.6", "batches.3", "fine_tuning.2"]
+WITHOUT_RETURN += ["fine_tuning.3", "leaks.2", "long_texts.3", "optimization.2"]
+WITHOUT_RETURN += ["relative_positions.3", "translation_ablations.3", "your_attention.2"]
+VALUES_LEFT_OPEN = ["11.2", "batches.1", "optimization.1", "relative_positions.1"]
+VALUES_LEFT_OPEN += ["relative_positions.4", "sampling.1"]
+
+
+@pytest.mark.parametrize("number", WITHOUT_RETURN)
+def test_a_function_that_returns_nothing_is_told_so(number):
+    assert EXERCISES[number].judge(lambda *_, **__: None) == NOTHING
+    assert EXERCISES[number].judge(lambda *_, **__: ...) == DOTS
+
+
+@pytest.mark.parametrize("number", VALUES_LEFT_OPEN)
+def test_a_value_that_is_still_open_is_told_so(number):
+    assert EXERCISES[number].judge(None) == NOTHING and EXERCISES[number].judge(...) == DOTS
+
+
+def test_a_judge_has_words_of_its_own_for_an_answer_that_is_open(judged_by):
+    judge = judged_by(lambda answer: "returned nothing; return y" if answer() is None else None)
+    assert judge(lambda: None) == "returned nothing; return y" and judge(lambda: 1) is None
+    judge = judged_by(lambda answer: None if answer == 2 else f"expected 2, got {answer}")
+    assert judge(None) == "expected 2, got None" and judge(...) == DOTS
+
+    at_work = exercises.exercise("00.0", returns=False)  # asked for is what it does
+    assert at_work(lambda answer: answer() or "no file")(lambda: None) == "no file"
+
+    def of_a_file(answer):
+        raise exercises.MistakeError("expected a file, got NoneType")
+
+    with pytest.raises(exercises.MistakeError):
+        judged_by(of_a_file)(None)
+    with pytest.raises(TypeError, match="not callable"):  # `check` says: expected a function
+        judged_by(lambda answer: answer(1))(None)
+    with pytest.raises(ZeroDivisionError):
+        judged_by(lambda answer: answer(1))(lambda x: x / 0)
+
+
+def test_a_mean_is_not_the_sum_divided_by_three():
+    said = EXERCISES["00.2"].judge(lambda x: x - x.sum(1, keepdim=True) / 3)
+    assert said.startswith("you divided by 3; a row has four numbers here")
+
+
+@pytest.mark.parametrize("number", [torch.tensor, np.float32, str, float])
+def test_numbers_of_any_type_are_four_numbers(number, capsys):
+    assert check("13.3", [number(1.04), 0, 0, number(2.08)])
+    assert not check("13.3", [number(1.04), 0, 0, None])
+    assert "expected four numbers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_capped_attention_may_have_another_type_and_divides_by_the_root(dtype):
+    def capped(divisor):
+        def answer(q, k, v, mask, is_causal, softcap):
+            scores = (q @ k.mT).to(dtype) / divisor(q.shape[-1])
+            if is_causal:
+                mask = torch.ones(5, 5, dtype=torch.bool).tril()
+            scores = softcap * torch.tanh(scores / softcap)
+            return scores.masked_fill(~mask, -torch.inf).softmax(-1) @ v.to(dtype)
+
+        return answer
+
+    judge = EXERCISES["your_attention.2"].judge
+    assert judge(capped(lambda d_k: d_k**0.5)) is None
+    assert judge(capped(lambda d_k: d_k / 2)) is not None
 
 
 def test_weights_are_there_to_be_changed(judged_by):

@@ -16,6 +16,7 @@ from former_nb.models.bert import BertClassifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.fine_tuning import add_low_rank, merge_low_rank
 from former_nb.models.generator import LanguageModel
+from former_nb.models.hub_config import HubConfig
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training.callbacks import SaveBest
@@ -104,6 +105,19 @@ def test_what_is_saved_before_the_merge_is_merged_and_the_model_stays_as_it_is(t
     fit(model, [(rows, rows)], [(rows, rows)], plan, callbacks=[best], progress=False, device="cpu")
     assert sum(p.requires_grad for p in model.parameters()) == 2 * 6 * 2  # it can go on
     assert_close(load_model(tmp_path / "best").model(rows), model.eval()(rows), rtol=0, atol=0)
+
+
+def test_a_difference_on_a_tied_head_makes_two_weights_which_a_configuration_must_say(tmp_path):
+    model = LanguageModel.from_config(TransformerConfig(**SIZES)).eval()
+    add_low_rank(model, 3, ("head",))
+    torch.nn.init.normal_(model.head.parametrizations.weight[0].b)
+    save = lambda: model.save_pretrained(tmp_path / "tied")
+    refuses(save, ValueError, "model.config", "two that differ")
+    assert not (tmp_path / "tied").exists()
+    model.config = HubConfig(**SIZES, tied_head=False)
+    model.save_pretrained(tmp_path / "apart")
+    again = LanguageModel.from_pretrained(tmp_path / "apart")
+    assert_close(again(TOKENS), model(TOKENS), rtol=0, atol=0)
 
 
 # ---- resumed

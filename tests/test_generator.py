@@ -155,6 +155,10 @@ def test_a_mixture_says_what_is_wrong():
     assert 690 < mix_nats([0.0], [0.0], 0.5) < 692
 
 
+def test_without_a_discount_a_text_that_was_never_seen_has_a_cost():
+    assert 690 < NGram([[0, 1, 2]], 2, 3, discount=0).nats([[0, 3]]) < 692
+
+
 def test_the_report_on_names_costs_what_evaluate_says():
     tokenizer = CharTokenizer.train(["abc"])
     parts = [["ab", "abc", "cab"], ["bca", "ab"], ["cba", "b", "abca"]]
@@ -310,6 +314,15 @@ def test_reading_changes_no_random_numbers():
     random.seed(3)
     read(text_windows(torch.arange(10, 75), 8, 4, shuffle=True))
     assert torch.equal(torch.rand(3), want[0]) and random.random() == want[1]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_windows_are_the_same_where_tensors_are_made_on_a_device(shuffle):
+    read_all = lambda: read(text_windows(list(range(10, 75)), 8, 4, shuffle=shuffle))
+    expected = read_all()[:2]
+    with torch.device("meta"):
+        found = read_all()[:2]
+    assert_close(found, expected, rtol=0, atol=0)
 
 
 def test_all_kinds_of_rows_are_one(tmp_path):

@@ -100,6 +100,19 @@ def no_tensor(tensors):
     return {name: t for name, t in tensors.items() if name != "stack.norm.weight"}
 
 
+TIED = ("embed.tokens.weight", "head.weight")
+
+
+def with_both(factor):
+    "A tensor for each name of one weight, the second times a factor."
+
+    def change(tensors):
+        [t] = [tensors[name] for name in TIED if name in tensors]
+        return tensors | {TIED[0]: t, TIED[1]: factor * t}
+
+    return change
+
+
 FORGED = {
     "facts in a list": (lambda f: tie(f, [1, 2]), ["a JSON object"]),
     "facts that are a word": (lambda f: tie(f, '"abc"'), ["a JSON object"]),
@@ -134,6 +147,10 @@ FORGED = {
     "complex numbers": (cast(torch.complex64), ["stack.norm.weight", "torch.complex64"]),
     "booleans": (cast(torch.bool), ["stack.norm.weight", "torch.bool"]),
     "a tensor too few": (lambda f: tie(f, change=no_tensor), ["also stack.norm.weight"]),
+    "two tensors for one weight": (
+        lambda f: tie(f, change=with_both(2.0)),
+        ["one weight for", *TIED, "two that differ"],
+    ),
     "a tensor too many": (
         lambda f: tie(f, change=lambda t: t | {"more": torch.ones(1)}),
         ["only tensors of this model", "'more'"],
@@ -192,6 +209,14 @@ def test_a_second_configuration_is_read_as_strictly_as_the_first(tmp_path):
     refuses(call, ValueError, "model", "'n_wings'")
 
 
+def test_a_weight_that_is_there_twice_is_read(own):
+    before = load_model(own).model.state_dict()
+    tie(own, change=with_both(1.0))
+    model = load_model(own).model
+    assert model.head.weight is model.embed.tokens.weight
+    assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+
+
 def test_weights_of_half_precision_are_read(own):
     model = load_model(own).model
     tie(own, change=lambda tensors: {n: t.half() for n, t in tensors.items()})
@@ -232,6 +257,8 @@ def test_what_is_no_file_is_refused_before_it_is_read(own, theirs, name, kind):
 @pytest.mark.parametrize("name", ["model.safetensors.index.json", "generation_config.json"])
 def test_the_same_for_files_that_only_theirs_has(theirs, name, kind):
     (theirs / name).unlink(missing_ok=True)
+    if "index" in name:  # it counts where the weights are in several files
+        (theirs / WEIGHTS).unlink()
     SPECIAL[kind](theirs / name)
     refused(former("generate", "--model", theirs), "Error: model: ", name, "no regular file")
 
@@ -298,7 +325,7 @@ FOLDERS = {
     "labels that are a list": (lambda f: change_config(f, id2label=["a", "b"]), None),
     "ends that are an object": (lambda f: change_config(f, eos_token_id={"a": 1}), ["tokenizer"]),
     "an index without end": (
-        lambda f: (f / "model.safetensors.index.json").write_text(DEEP),
+        lambda f: (f / WEIGHTS).rename(f / "model.safetensors.index.json").write_text(DEEP),
         ["index.json", "expected JSON"],
     ),
     "generation without end": (

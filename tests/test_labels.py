@@ -181,6 +181,13 @@ def test_a_table_of_words_that_pandas_takes_for_nothing(tmp_path):
     assert read_labeled_csv(file) == (["NA", "1"], ["null", "0"])
 
 
+def test_a_cell_with_nothing_in_it_is_a_text(tmp_path):
+    long = "a" * 200_000
+    file = written(tmp_path, f'label,text\r\nx,\r\n \r\ny,""\r\nx,"{long}\r\nb"\r\n')
+    texts, labels = read_labeled_csv(file)
+    assert texts == ["", "", f"{long}\nb"] and labels == ["x", "y", "x"]
+
+
 @pytest.mark.parametrize(
     "content, why",
     [
@@ -191,6 +198,8 @@ def test_a_table_of_words_that_pandas_takes_for_nothing(tmp_path):
         ("text,label\na,x\nb, \n", "row 2"),
         ('text,label\na,x\n"b\nc",y\nd, e,x\n', "Expected 2 fields"),
         ("text,label\na\n", "row 1"),
+        ("label,text\nx,a\ny\n", "expected at least 2 cells in row 2, got ['y']"),
+        ("label,id,text\nx,1,a\n\ny,2,\nx,3\n", "at least 3 cells in row 3"),
         ('text,label\n"a,x\nb,y\n', "is not CSV"),
         ("", "empty file"),
         ("text,label\nné,x\n".encode("latin-1"), "UTF-8"),

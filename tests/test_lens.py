@@ -8,6 +8,7 @@ from test_attention_maps import PADDED, hooks, ours
 from torch import nn
 from torch.testing import assert_close
 
+from former_nb.attention.since_llama import GatedAttention, QKNorm, WrappedAttention
 from former_nb.base.core import eval_mode
 from former_nb.inspection import lens
 from former_nb.inspection.ablation import ablate_heads, find_heads
@@ -23,6 +24,8 @@ from former_nb.inspection.lens import (
     scale_part,
 )
 from former_nb.models.bart import BartEncoderDecoder
+from former_nb.models.bert import BertClassifier
+from former_nb.models.bigrams import BigramClassifier, WideClassifier
 from former_nb.models.classifier import Classifier
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.generator import LanguageModel
@@ -51,11 +54,21 @@ def bart():
     return BartEncoderDecoder(HubConfig(11, 12, **SIZES, logits_bias=True), tied=False).eval()
 
 
+def gated():
+    "With a gate in each block, and a norm around that."
+    model = ours(LanguageModel, positions="rotary")
+    for block in model.stack.blocks:
+        block.attention = WrappedAttention(GatedAttention(block.attention), QKNorm(6))
+    return model.eval()
+
+
 SIDES = PADDED, PADDED[:, :4]
 MODELS = {
     "language model": lambda: (ours(LanguageModel), PADDED[:, :4]),
     "llama": lambda: (llama(), PADDED[:, :4]),
+    "gated": lambda: (gated(), PADDED[:, :4]),
     "classifier": lambda: (ours(Classifier), PADDED),
+    "bigrams": lambda: (BigramClassifier(LM.config, 3, n_bigrams=50).eval(), PADDED),
     "translator": lambda: (ours(EncoderDecoder), *SIDES),
     "translator, rms": lambda: (ours(EncoderDecoder, norm="rms", positions="alibi"), *SIDES),
     "bart": lambda: (bart(), *SIDES),
@@ -196,6 +209,8 @@ TOKENS = PADDED[:, :4]
 LINEAR = nn.Linear(2, 2)
 NO_MODEL = TypeError, "model", "Linear"
 POST_NORM = ValueError, "model", "post-norm"
+WIDE, BERT = (kind(LM.config, 3) for kind in (WideClassifier, BertClassifier))  # other heads
+CLASSES = torch.tensor([0, 1])
 
 
 def edited(edits):
@@ -210,7 +225,11 @@ BAD = {
     ],
     "find_parts": [("post-norm", lambda: find_parts(POST), *POST_NORM)],
     "read_writes": [("post-norm", lambda: read_writes(POST, TOKENS), *POST_NORM)],
-    "logit_lens": [("post-norm", lambda: logit_lens(POST, TOKENS), *POST_NORM)],
+    "logit_lens": [
+        ("post-norm", lambda: logit_lens(POST, TOKENS), *POST_NORM),
+        ("a linear part", lambda: logit_lens(WIDE, PADDED), ValueError, "model", "Wide"),
+        ("the first token's head", lambda: logit_lens(BERT, PADDED), ValueError, "model", "Bert"),
+    ],
     "scale_part": [
         (
             "another width",
@@ -221,6 +240,13 @@ BAD = {
     ],
     "attribute_logits": [
         ("post-norm", lambda: attribute_logits(POST, TOKENS, tokens=TOKENS), *POST_NORM),
+        (
+            "a linear part",
+            lambda: attribute_logits(WIDE, PADDED, tokens=CLASSES),
+            ValueError,
+            "model",
+            "Wide",
+        ),
         (
             "a row less",
             lambda: attribute_logits(LM, TOKENS, tokens=TOKENS[:1]),

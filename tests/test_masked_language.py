@@ -199,6 +199,16 @@ def test_noise_stays_noise(kind, n_bigrams):
     assert sum(losses[-30:]) / 30 > math.log(26) - 0.03
 
 
+def test_another_vocabulary_has_its_own_mask_and_its_own_special_tokens():
+    first, last, mask = 30, 31, 32
+    rows = [[first, 4, 1, 3, 8, last], [first, 5, last]]
+    special = {first: "[CLS]", last: "[SEP]", mask: "[MASK]"}  # as `names` of a tokenizer
+    (tokens, positions), answers = mask_tokens(rows, 9, 0.9, mask, special)
+    assert tokens.tolist() == [[first, *[mask] * 4, last], [first, mask, last, PAD, PAD, PAD]]
+    whole = put_back(tokens, positions, answers)
+    assert whole.tolist() == [rows[0], [*rows[1], PAD, PAD, PAD]]
+
+
 def test_what_is_learned_stays_in_the_encoder_and_a_run_repeats_itself():
     rows = [[BOS, *range(start, start + 10), EOS] for start in range(4, 30)]
     hide = lambda some: mask_tokens(some, 12, 0.2)

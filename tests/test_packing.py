@@ -16,6 +16,7 @@ from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.generator import LanguageModel
+from former_nb.models.masked_language import MaskedLanguageModel
 from former_nb.models.packing import decode_packed, encode_packed, packed, row_lengths
 from former_nb.training.losses import token_loss, total_loss
 
@@ -196,6 +197,17 @@ def test_a_classifier_and_a_generator_can_be_wrapped_too():
         logits = writer(tokens)
     assert_close(found, reader(tokens))
     assert_close(logits, writer(tokens)[targets != IGNORE])
+
+
+def test_a_model_without_a_head_can_be_wrapped_and_is_as_before_afterwards():
+    encoder = Classifier.from_config(TransformerConfig(10, 8, **SIZES), 2)
+    model = MaskedLanguageModel(encoder).double()
+    tokens = torch.tensor([[5, 6, PAD, PAD], [7, 8, 9, 4], [6, PAD, PAD, PAD]])
+    positions = torch.tensor([[1], [3], [0]])
+    with packed(model):
+        found = model(tokens, positions)
+    assert "forward" not in vars(encoder.stack)
+    assert_close(found, model(tokens, positions))
 
 
 @pytest.mark.parametrize("side", ["left", "middle"])

@@ -7,10 +7,12 @@ import torch
 import torch.nn.functional as F
 from refusals import every_row, refuses
 from torch import nn
+from torch.nn.utils import prune
 from torch.testing import assert_close
 
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import LearnedPositions, Rotary
+from former_nb.attention.relative_positions import ScaledRotary
 from former_nb.data.text import CharTokenizer
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate
@@ -27,7 +29,7 @@ from former_nb.models.encoder_decoder import (
     EncoderDecoder,
 )
 from former_nb.models.generator import LanguageModel
-from former_nb.models.hub_config import HubConfig
+from former_nb.models.hub_config import EmbedNorm, HubConfig
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.saving.saving import load_model, save_model
 
@@ -139,6 +141,113 @@ def test_a_head_of_its_own_is_not_saved_as_a_tied_one(tmp_path):
     assert logits(LanguageModel.from_pretrained(tmp_path)).equal(logits(model.eval()))
 
 
+# ---- made from a configuration, and changed afterwards
+
+
+def half(frequency):
+    return frequency / 2
+
+
+def own_head(model):
+    model.head = nn.Linear(16, V, bias=False)
+
+
+def own_tokens(model):
+    model.src_embed.tokens = nn.Embedding(V, 16)
+
+
+def slower(model):
+    model.stack.positions = ScaledRotary(8, 12, 1e4, half)
+
+
+def another_base(model):
+    model.stack.positions = Rotary(8, 12, 500.0)
+
+
+def without_positions(model):
+    model.stack.positions = None
+
+
+def another_activation(model):
+    model.stack.blocks[1].ff.activation = F.silu
+
+
+def another_eps(model):
+    model.stack.norm.eps = 0.5
+
+
+ROTARY = replace(CONFIG, positions="rotary")
+LOST = {  # what no file says -> words of the sentence
+    own_head: ("one weight for embed.tokens.weight and head.weight", "tied_head=False"),
+    own_tokens: ("one weight for src_embed.tokens.weight and tgt_embed.tokens.weight",),
+    slower: ("positions.Rotary for the class of stack.positions", "ScaledRotary"),
+    another_base: ("for stack.positions.frequency",),
+    without_positions: ("for the class of stack.positions", "nothing"),
+    another_activation: ("gelu", "for stack.blocks.1.ff.activation", "silu"),
+    another_eps: ("1e-05 for stack.norm.eps", "0.5"),
+}
+
+
+@pytest.mark.parametrize("change", LOST, ids=lambda change: change.__name__)
+def test_a_change_that_no_file_says_is_refused_before_a_file_is_written(change, tmp_path):
+    model = (EncoderDecoder if change is own_tokens else LanguageModel).from_config(ROTARY)
+    change(model)
+    with pytest.raises(ValueError, match="^model.config: expected .*, got ") as error:
+        model.save_pretrained(tmp_path / "never")
+    assert all(words in str(error.value) for words in LOST[change]), str(error.value)
+    assert not (tmp_path / "never").exists()
+
+
+def more_dropout(model):
+    model.stack.blocks[0].dropout.p = 0.5
+
+
+def more_positions(model):
+    model.stack.positions = Rotary(8, 30)
+
+
+def a_block_less(model):
+    del model.stack.blocks[1]
+    model.config = replace(ROTARY, n_layers=1)
+
+
+def tied_again(model):
+    own_head(model)
+    model.head.weight = model.embed.tokens.weight
+
+
+def a_copy(model):
+    own_head(model)
+    model.head.load_state_dict(model.embed.tokens.state_dict())
+
+
+def a_head_that_is_said(model):
+    own_head(model)
+    model.config = HubConfig(**asdict(ROTARY) | dict(tied_head=False))
+
+
+KEPT = [more_dropout, more_positions, a_block_less, tied_again, a_copy, a_head_that_is_said]
+
+
+@pytest.mark.parametrize("change", KEPT, ids=lambda change: change.__name__)
+def test_a_change_that_alters_no_answer_or_is_said_is_saved(change, tmp_path):
+    model = loud(LanguageModel.from_config(ROTARY))
+    change(model)
+    model.save_pretrained(tmp_path)
+    assert logits(LanguageModel.from_pretrained(tmp_path)).equal(logits(model.eval()))
+
+
+def test_weights_of_other_names_are_saved_and_refused_when_they_are_loaded(tmp_path):
+    model = LanguageModel.from_config(ROTARY)
+    prune.l1_unstructured(model.stack.blocks[0].ff.w_in, "weight", 0.5)
+    model.save_pretrained(tmp_path)
+    load = lambda: LanguageModel.from_pretrained(tmp_path)
+    refuses(load, ValueError, "model", "stack.blocks.0.ff.w_in.weight_mask")
+
+
+# ---- they write
+
+
 @pytest.mark.parametrize("name", ["language model", "Llama"])
 def test_it_writes_without_a_configuration(name):
     make, config = MADE[name]
@@ -168,6 +277,11 @@ def test_sizes_are_read_from_the_parts():
     assert (sizes.vocab_size, sizes.n_layers, sizes.max_len) == (V, 2, 12)
     sizes = sizes_of(LanguageModel(Embedding(V, 16), stack(Rotary(8, 30))))
     assert (sizes.max_len, sizes.positions) == (30, "rotary")
+    scaled = LanguageModel(Embedding(V, 16), stack(ScaledRotary(8, 30, 1e4, half)))
+    assert (sizes_of(scaled).max_len, sizes_of(scaled).positions) == (30, "rotary")
+    normed = Embedding(V, 16, EmbedNorm(LearnedPositions(9, 16), nn.LayerNorm(16)))
+    sizes = sizes_of(LanguageModel(normed, stack()))
+    assert (sizes.max_len, sizes.positions) == (9, "learned")
     assert sizes_of(LanguageModel(Embedding(V, 16), stack())).max_len > 10**9
     refuses(lambda: sizes_of(nn.Linear(2, 2)), TypeError, "model")
 

@@ -160,6 +160,14 @@ def test_what_just_fits_the_model_is_learned_from():
     assert pair_rows(pairs, TOKENIZER, 6) == [(a[0], a[1])]  # the last token is never read
 
 
+def test_a_target_begins_as_the_decoder_of_its_model_does():
+    tokenizer = CharTokenizer("ab")
+    tokenizer.before, tokenizer.start = (), (0,)  # as Marian's
+    a, b = 4, 5
+    found = pair_rows([("a", "b"), ("ab", "bab"), ("", "a"), ("a", "")], tokenizer, 4)
+    assert found == [([a, 2], [0, b, 2]), ([a, b, 2], [0, b, a, b, 2])]
+
+
 OTHER = CharTokenizer("ab")
 SAY = lambda *args, **how: translate(translator(), TOKENIZER, *args, **how)
 STREAM = lambda lines: stream_translations(translator(), TOKENIZER, lines)

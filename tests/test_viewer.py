@@ -35,6 +35,7 @@ from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.generator import LanguageModel
+from former_nb.models.modern_decoder import modern_decoder
 from former_nb.saving.saving import load_model
 
 TRICKY = [
@@ -163,6 +164,19 @@ def test_each_side_of_a_translator_has_a_length_and_a_vocabulary():
     view(model.eval(), (ids + 10, ids))
     refuses(lambda: view(model, (ids, ids + 10)), ValueError, "inputs", "17")
     refuses(lambda: view(model, (ids, ids.repeat(1, 2))), ValueError, "inputs")
+
+
+def test_models_that_were_made_by_hand_are_shown():
+    tokenizer, ids = CharTokenizer("abcdefg"), torch.tensor([[5, 7, 2]])
+    model = modern_decoder(11, 6, 12, 3, 1, 2, 16).eval()
+    [panel] = data(view(model, "abba", tokenizer))["panels"]
+    assert panel["texts"][0] == ["<bos>", *"abba"] and len(heads(panel)) == 6
+    refuses(lambda: view(model, ids.repeat(1, 3)), ValueError, "inputs", "9")
+    refuses(lambda: view(model, ids + 4), ValueError, "inputs", "11")
+    made = ours(EncoderDecoder)
+    two = EncoderDecoder(made.src_embed, made.encoder, made.decoder).eval()
+    [panel] = data(view(two, (ids, ids[:, :2])))["panels"]
+    assert panel["texts"] == [["5", "7", "2"], ["5", "7"]]
 
 
 def small(n):

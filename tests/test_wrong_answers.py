@@ -53,6 +53,39 @@ def test_a_mistake_that_no_judge_was_made_with_is_named(name, monkeypatch):
     assert len(vague) <= (1 - PARTS[name]) * len(wrong), "\n".join(vague)
 
 
+REVIEWED = {  # what a review found wrong about a judge, and what it says now
+    "02.1 wrong: divided by half of d_k": "you divided by d_k / 2",
+    "02.1 wrong: divided by the width of the values": "you divided by d_v",
+    "03.1 wrong: divided by half of d_k": "you divided by d_k / 2",
+    "03.3 wrong: an array of zeros": "your numbers are all 0",
+    "06.3 wrong: x is changed in place": "your function changes its argument number 2 in place",
+    "07.1 wrong: the targets stay a list": "expected two tensors, got list for the targets",
+    "08.1 wrong: the last loss alone is returned": "one loss came back; append",
+    "08.1 wrong: the mean of the losses is returned": "one loss came back; append",
+    "08.4 wrong: tensors are the keys, and the shares are right": "a tensor is a key of its own",
+    "09.1 wrong: divided by 0, in float64": "a row of padding alone gives NaN",
+    "09.3 wrong: not divided by the sum, in float64": "the rows do not sum to one",
+    "10.3 wrong: nothing is returned": "your function returned nothing; end it with `return`",
+    "11.1 wrong: divided by half of d_k": "you divided by d_k / 2",
+    "11.1 wrong: the first step gives back its query": "at the first step the newest token meets",
+    "13.1 wrong: divided by half of d_k": "you divided by d_k / 2",
+    "15.2 wrong: pieces with their counts": "the counts came along",
+    "16.1 wrong: the runs themselves": "those are the runs; return how many there are",
+    "16.1 wrong: a set of runs, and a number": "those are the runs; return how many there are",
+    "16.2 wrong: divided by 3": "'w' is divided by 3; there may be any number of states",
+    "16.2 wrong: the counts of all states are kept": "`count` holds a whole number; keep that of",
+    "16.2 wrong: the count has become an int": "`count` is int; keep the tensor of the first",
+    "16.4 wrong: nothing is returned": "your function returned nothing; end it with `return`",
+}
+
+
+@pytest.mark.parametrize("name", REVIEWED)
+def test_what_a_review_found_is_named(name):
+    (answer,) = [answer for answer in answers() if str(answer) == name]
+    right, _, said = verdict(answer)
+    assert not right and REVIEWED[name] in said, said
+
+
 NUMBERS = sorted({answer.number for answer in answers()})
 
 

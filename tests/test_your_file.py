@@ -1,4 +1,4 @@
-"""`check("mine.py")`: the right file, another right file, 288 mistakes by name, and mistakes that
+"""`check("mine.py")`: the right file, another right file, 308 mistakes by name, and mistakes that
 nobody foresaw; files that don't end, print or are no files; the command line."""
 
 import ast
@@ -101,6 +101,32 @@ OTHER_WAYS = {  # right answers in another form: the step, what stands there, wh
         "def forward(self, x, **how):\n"
         "        x = x + self.dropout(self.attention(self.norm_attention(x), **how))",
     ),
+    "an attend without defaults": (
+        "rotary",
+        "def attend_rotated(q, k, v, mask=None, is_causal=False):",
+        "def attend_rotated(q, k, v, mask, is_causal):",
+    ),
+    "a cache without defaults": (
+        "LayerCache",
+        "def __call__(self, q, k, v, mask=None, is_causal=False):",
+        "def __call__(self, q, k, v, mask, is_causal):",
+    ),
+    "a mean that is a tensor": (
+        "evaluate",
+        "return total / count",
+        "return torch.tensor(total / count)",
+    ),
+    "a slower AdamW": ("fit", "weight_decay=0.1)", "weight_decay=0.1, foreach=False)"),
+    "torch.dropout": (
+        "make_block",
+        "    def forward(self, x, mask=None, is_causal=False, attend=attention):\n"
+        "        x = x + self.dropout(self.attention(self.norm_attention(x), mask, is_causal, "
+        "attend))\n        return x + self.dropout(self.ff(self.norm_ff(x)))",
+        "    def drop(self, x):\n        return torch.dropout(x, self.dropout.p, self.training)\n\n"
+        "    def forward(self, x, mask=None, is_causal=False, attend=attention):\n"
+        "        y = self.attention(self.norm_attention(x), mask, is_causal, attend)\n"
+        "        x = x + self.drop(y)\n        return x + self.drop(self.ff(self.norm_ff(x)))",
+    ),
     "no attend is attention": (
         "Stack",
         "is_causal=False, attend=attention):  # or a list, one a block",
@@ -118,6 +144,90 @@ def test_a_right_answer_in_another_form_is_right(name, old, new):
             "letters[n] for n in tokens", "letters[n] for n in tokens if n > EOS"
         )
     assert said(module_of(source), name) is None
+
+
+@pytest.mark.parametrize("seed", [1, 6, 9, 10])
+def test_a_token_may_be_drawn_by_python(seed):
+    old = "return torch.multinomial(logits.softmax(dim=-1), 1)[:, 0]"
+    assert RIGHT.count(old) == 1
+    new = (
+        "rows = logits.softmax(dim=-1).tolist()\n"
+        "    return torch.tensor([DRAW.choices(range(len(row)), row)[0] for row in rows])"
+    )
+    source = f"import random\n\nDRAW = random.Random({seed})\n" + RIGHT.replace(old, new)
+    assert said(module_of(source), "sample") is None
+
+
+def test_a_folder_is_a_path():
+    source = RIGHT.replace("Path(folder) / ", "folder / ")
+    assert source.count("(folder / ") == 2
+    assert said(module_of(source), "load_llama") is None
+
+
+def test_fit_may_take_the_rate_of_lesson_08():
+    old, new = OTHER_WAYS["a warm-up in whole steps, as in lesson 08"][1:]
+    assert said(module_of(RIGHT.replace(old, new)), "fit") is None
+
+
+BLOCK = "self.attention(self.norm_attention(x), None, True, attend)"
+ONCE_RIGHT = [  # mistakes that no question found before: the step, the mistake, words that name it
+    ("attention_weights", ("math.sqrt(q.shape[-1])", "(q.shape[-1] / 2)"), "the root of d_k"),
+    ("fit", (", betas=(0.9, 0.95), weight_decay=0.1", ""), "yours has its defaults"),
+    (
+        "fit",
+        (
+            "AdamW(model.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=0.1",
+            "Adam(model.parameters(), lr=lr",
+        ),
+        "yours is Adam",
+    ),
+    (
+        "fit",
+        ("rate(step, n_steps, lr)", "lr * min(1, (step + 1) / (0.05 * n_steps))"),
+        "never falls",
+    ),
+    ("DecoderBlock", ("norm_attention, norm_ff, dropout)", "norm_attention, norm_ff)"), "super()"),
+    ("DecoderBlock", (f"self.dropout({BLOCK})", BLOCK), "what attention writes"),
+    ("bleu", ("min(matches[n] for n in range(1, longest + 1)) == 0", "matches[1] == 0"), "no run"),
+    ("train_bpe", ("in zip(row, row[1:])", "in set(zip(row, row[1:]))"), "counts twice"),
+    (
+        "merge",
+        ("(merged[-1], piece) == pair", 'merged[-1] + piece == "".join(pair)'),
+        "not their text",
+    ),
+    (
+        "beam_search",
+        ("beams[0][1] / max_len < best_score:", "best_score > -math.inf:"),
+        "stops at the first finished row",
+    ),
+    (
+        "beam_search",
+        ("max_len - 1):\n        tokens", "max_len - 2):\n        tokens"),
+        "max_len tokens",
+    ),
+    ("beam_search", ("n_beams=4", "n_beams=3"), "four beams"),
+]
+
+
+@pytest.mark.parametrize("name, edit, words", ONCE_RIGHT, ids=str)
+def test_a_mistake_that_passed_once_is_named(name, edit, words):
+    assert RIGHT.count(edit[0]) == 1
+    assert words in said(module_of(RIGHT.replace(*edit)), name)
+
+
+def test_an_argument_too_many_is_not_said_to_be_the_callers_fault():
+    old, new = OTHER_WAYS["an attend without defaults"][1:]
+    source = RIGHT.replace(old, new.replace("is_causal)", "is_causal, more)"))
+    words = "around attention: a function was called with fewer arguments than it wants"
+    assert said(module_of(source), "rotary").startswith(words)
+
+
+def test_numbers_that_differ_too_little_for_a_reason_are_both_told():
+    old, new = OTHER_WAYS["a warm-up in whole steps, as in lesson 08"][1:]
+    source = RIGHT.replace(old, new.replace("/ (n_steps - rise)", "/ (n_steps - 1 - rise)"))
+    assert "100 steps: part 4: got 1, which is too large" in said(module_of(source), "rate")
+    wanted = 0.0001
+    assert steps._difference(wanted + 2e-6, wanted) == "expected 0.0001, got 0.000102"
 
 
 def test_a_name_that_nothing_defines_is_told_as_python_tells_it(tmp_path):
@@ -186,9 +296,11 @@ def test_a_layer_beside_a_right_attention_is_wrong_by_itself(name, mistake):
 
 def test_of_a_file_with_a_wrong_attention_attention_alone_is_wrong(tmp_path):
     "Whatever else is asked waits, and the lesson is told so."
-    for number, wrong in enumerate(["itself hidden", "raises"]):
+    wrong = [WRONG_ATTENTION["itself hidden"], WRONG_ATTENTION["raises"]]
+    wrong.append((SCORES, "q @ k.mT / (q.shape[-1] * 0.5)"))  # the same where d_k is 4
+    for number, edit in enumerate(wrong):
         file = tmp_path / f"mine{number}.py"
-        file.write_text(RIGHT.replace(*WRONG_ATTENTION[wrong]), encoding="utf-8")
+        file.write_text(RIGHT.replace(*edit), encoding="utf-8")
         verdicts = judge_file(file)
         [name] = [v.name for v in verdicts if v.wrong]
         assert name.startswith("attention")

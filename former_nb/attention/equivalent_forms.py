@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from .dot_product import attention, masked_softmax
 from .kernels import full_mask, repeat_kv
 from ..base.guards import check_attention, check_int, check_that
-from ..base.traffic import Traffic, attention_flops
+from ..base.traffic import ATTENTION_KERNELS, Traffic
 
 # %% ../../nbs/deeper/03_attention_variants.ipynb #ad02class
 class AdditiveAttention(nn.Module):
@@ -119,11 +119,8 @@ _EXTRA_FLOPS: dict = {  # operation -> what counts its FLOPs, for what PyTorch d
     _aten.sum: _numbers,
     _aten.dot: _inner_products,
     _aten.mv: _inner_products,
+    **ATTENTION_KERNELS,
 }
-_KERNELS = "flash_attention_for_cpu", "attention_math_for_mps"  # PyTorch counts those of CUDA
-for _kernel in _KERNELS:
-    if hasattr(_aten, f"_scaled_dot_product_{_kernel}"):
-        _EXTRA_FLOPS[getattr(_aten, f"_scaled_dot_product_{_kernel}")] = attention_flops
 
 # %% ../../nbs/deeper/03_attention_variants.ipynb #7501c9fc
 class Cost(NamedTuple):

@@ -16,6 +16,7 @@ from former_nb.base.guards import (
     check_over,
     check_positions,
     check_self_attention,
+    check_that,
 )
 
 # %% ../../nbs/deeper/05_relative_positions.ipynb #r05scaled
@@ -91,6 +92,8 @@ class DistanceBias(nn.Module):
         S = T
         if positions is not None:
             check_positions(positions, T, axes="T")
+            in_a_row = T == 1 or (T > 1 and bool(positions.diff().eq(1).all()))
+            check_that(in_a_row, "positions", "one token or more, in a row", positions)
             S = int(positions[-1]) + 1  # with those that a cache has kept
         check_over("mask", mask, (*q.shape[:3], S))
         bias = self.bias(T, S, q.device).to(q.dtype)

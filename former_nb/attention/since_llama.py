@@ -124,6 +124,10 @@ class Sink(nn.Module):
         return attend(q, k, v, numbers, is_causal)
 
 # %% ../../nbs/deeper/12_since_llama.ipynb #a12gate1
+def _gated(attend, gate, q, k, v, mask, is_causal):  # gate (B, h, T, d_k), the rest as `attention`
+    return gate * attend(q, k, v, mask, is_causal)
+
+
 class GatedAttention(nn.Module):
     "A layer of attention whose heads are multiplied by gates that each token computes."
 
@@ -147,11 +151,7 @@ class GatedAttention(nn.Module):
         "Attend, and let the gates decide how much of each head is passed on."
         check_tensor("x", x, "B T d_model", d_model=self.w_gate.in_features)
         gate = self.layer.split(self.w_gate(x)).sigmoid()  # (B, h, T, d_k)
-
-        def gated(q, k, v, mask, is_causal):
-            return gate * attend(q, k, v, mask, is_causal)
-
-        return self.layer(x, mask, is_causal, gated)
+        return self.layer(x, mask, is_causal, partial(_gated, attend, gate))
 
 # %% ../../nbs/deeper/12_since_llama.ipynb #a12mla3
 class PartialRotary(Rotary):

@@ -49,25 +49,53 @@ def exercise(
     number: str,  # lesson and place, such as '03.2'
     *hints: str,  # from gentle to plain
     right: Callable | None = None,  # the right answer, where the judge is made of it
+    returns: bool = True,  # whether a function that is asked for returns something
 ):  # a decorator for the judging function
     """List the decorated function as the judge of exercise `number`.
 
     It looks at an answer and returns `None`, or a sentence that says what is wrong. Whatever it
-    asks, a function must not change the tensors and lists that it is given.
+    asks, a function must not change the tensors and lists that it is given, and an answer that is
+    left open, or a function that returns nothing, is told so.
     """
 
     def register(judge):
         @functools.wraps(judge)
         def careful(answer):
-            if not isinstance(answer, FunctionType):
-                return judge(answer)
-            changed = []
-            return judge(_watched(answer, changed)) or next(iter(changed), None)
+            is_function, changed = isinstance(answer, FunctionType), []
+            first = [] if is_function else [answer]
+            noted = first if returns else []
+            try:
+                problem = judge(_watched(answer, changed, noted) if is_function else answer)
+            except MistakeError:
+                raise
+            except Exception as error:
+                said = _said_of_open(first)
+                wants_function = not is_function and str(error).endswith("not callable")
+                if said is None or wants_function:
+                    raise
+                return said
+            if problem is None:
+                return next(iter(changed), None)
+            if answer is None or any(words in problem for words in OPEN_WORDS):
+                return problem  # in the judge's own words
+            return _said_of_open(first) or problem
 
         EXERCISES[number] = Exercise(careful, hints, right)
         return careful
 
     return register
+
+
+OPEN_WORDS = ("returned nothing", "nothing came back", "three dots")  # a judge may have its own
+
+
+def _said_of_open(first):
+    "What to say if the first result, or the value that was handed in, is nothing or three dots."
+    if first and first[0] is None:
+        return "your function returned nothing; end it with `return` and the result"
+    if first and first[0] is ...:
+        return "the three dots are still there; put your lines in their place"
+    return None
 
 
 UNNAMED: list[str] = []  # what was said about the last answer without naming its mistake
@@ -209,10 +237,8 @@ def diagnose(
     right = torch.as_tensor(right).detach().cpu()
     if len(COMPARED) < KEPT:
         COMPARED.append((answer, right))
-    if answer is None:
-        return "your function returned nothing; end it with `return` and the result"
-    if answer is ...:
-        return "the three dots are still there; put your lines in their place"
+    if said := _said_of_open([answer]):
+        return said
     answer = as_number(answer)
     if isinstance(answer, str):
         return f"expected a tensor or a number, got the text {answer!r}"
@@ -340,13 +366,15 @@ def _plain(value):
     )
 
 
-def _watched(answer, changed):
-    "The function `answer`, which notes in `changed` what it does to its arguments."
+def _watched(answer, changed, first):
+    "The function `answer`; noted are what it does to its arguments, and its first result."
 
     @functools.wraps(answer)
     def watched(*inputs, **options):
         before = [_snapshot(value) for value in inputs]
         result = answer(*inputs, **options)
+        if not first:
+            first.append(result)
         for i, (kept, value) in enumerate(zip(before, inputs), start=1):
             if kept is None:
                 continue
@@ -479,9 +507,9 @@ _ERRORS = {  # words of a message -> the usual mistake behind it
     "object is not iterable": "there is nothing in it to go through; for so many rounds write "
     "`range(…)`",
     "object is not subscriptable": "there is nothing in it to pick from with `[…]`",
-    "required positional argument": "the function wants more arguments than you gave it",
+    "required positional argument": "a function was called with fewer arguments than it wants",
     "unexpected keyword argument": "the function has no argument of that name",
-    "were given": "the function takes fewer arguments than you gave it",
+    "were given": "a function was called with more arguments than it takes",
     "must match the existing size": "`expand` only repeats axes of size 1",
     "division by zero": "what you divide by may be 0 here",
 }

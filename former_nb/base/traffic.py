@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 __all__ = [
-    "attention_flops",
+    "ATTENTION_KERNELS",
     "count_flops",
     "short_number",
     "Traffic",
@@ -33,15 +33,27 @@ def _attention_backward_flops(grad, q, k, v, *args, **kwargs):
     return 2 * q[:-1].numel() * k[-2] * products
 
 
-_CPU_KERNEL = {  # PyTorch counts those of GPUs itself
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_flops,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward_flops,
-}
+def _attention_kernels():
+    "Operation -> what counts its FLOPs."
+    aten = torch.ops.aten
+    counted = {
+        "flash_attention_for_cpu": attention_flops,
+        "flash_attention_for_cpu_backward": _attention_backward_flops,
+        "attention_math_for_mps": attention_flops,
+    }
+    kernels = {}
+    for name, count in counted.items():
+        if hasattr(aten, f"_scaled_dot_product_{name}"):  # each version of PyTorch has its own
+            kernels[getattr(aten, f"_scaled_dot_product_{name}")] = count
+    return kernels
+
+
+ATTENTION_KERNELS: dict = _attention_kernels()  # PyTorch counts those of CUDA itself
 
 
 def count_flops() -> FlopCounterMode:  # a context; `get_total_flops()` says how many so far
     "PyTorch's counter without its record of modules, which keeps what backward computes again."
-    counter: Any = FlopCounterMode(display=False, custom_mapping=_CPU_KERNEL)
+    counter: Any = FlopCounterMode(display=False, custom_mapping=ATTENTION_KERNELS)
     counter.mod_tracker = nullcontext()
     counter.mod_tracker.parents = {"Global"}
     return counter

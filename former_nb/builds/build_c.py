@@ -101,6 +101,16 @@ def _sign(report):
     return 1 if report.get("higher_is_better", True) else -1
 
 
+def _is_pair(row):
+    "Whether a row is an input with its target or label, not a list of two tokens."
+    if not isinstance(row, (list, tuple)) or len(row) != 2:
+        return False
+    first, second = row
+    if isinstance(first, str) and isinstance(row, list) and isinstance(second, str):
+        return len(first.split()) > 1  # a token is one word
+    return isinstance(first, (str, list, tuple))
+
+
 def row_key(
     row,  # a text, a list of tokens, or a pair (input, target)
 ):  # what makes it the same row as another
@@ -109,9 +119,9 @@ def row_key(
         return " ".join(row.casefold().split())
     if hasattr(row, "tolist"):
         row = row.tolist()
+    if _is_pair(row):
+        return row_key(row[0])
     if isinstance(row, (list, tuple)):
-        if len(row) == 2 and isinstance(row[0], (str, list, tuple)):
-            return row_key(row[0])
         return tuple(row_key(value) for value in row)
     return row
 
@@ -281,7 +291,10 @@ def _majority(parts):
     "The most frequent label of the training part and its share of the test part, if it has labels."
     rows = [*parts["train"], *parts["test"]]
     labeled = all(
-        isinstance(row, (list, tuple)) and len(row) == 2 and isinstance(row[1], (str, int))
+        isinstance(row, (list, tuple))
+        and len(row) == 2
+        and isinstance(row[1], (str, int))
+        and (_is_pair(row) or not isinstance(row[0], str))
         for row in rows
     )
     if not labeled or len({row[1] for row in rows}) > 20:
@@ -319,14 +332,16 @@ def judge_baseline(report):
     return None
 
 
-NUMBER = re.compile(r"\d+(?:[.,]\d+)?|[.]\d+")
+SIGN = r"(?:(?<![\w.%)/+±])[-−])?"  # where it doesn't join a range, as in 3-5
+NUMBER = re.compile(SIGN + r"(?:\d+(?:[.,]\d+)?|[.]\d+)(?:[eE][-+−]?\d{1,2})?")
 
 
 def _says(text, number):
     "Is this text a number, rounded, or the same in percent?"
-    text = text.replace(",", ".")
-    digits = len(text.partition(".")[2])
-    room = 0.5 * 10**-digits + 1e-9
+    text = text.replace(",", ".").replace("−", "-").lower()
+    mantissa, _, exponent = text.partition("e")
+    digits = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    room = 0.5 * 10.0**-digits + 1e-9
     return any(abs(float(text) - factor * number) <= room for factor in (1, 100))
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "gradients",
     "see_less",
     "ask_layer",
+    "ask_dropout",
     "what_counts",
     "made",
     "dropped",
@@ -89,6 +90,36 @@ def dropped(part, *inputs):
     return [changes, still, round(share, 1)]
 
 
+class Writes(nn.Module):
+    "A part of a block that writes the same number everywhere."
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def forward(self, x, *further, **options):
+        return torch.full_like(x, self.number)
+
+
+def ask_dropout(
+    answer,  # the class of a block: its parts, as many norms, and dropout
+    parts,  # in words
+    *memory,  # what is read besides x
+):
+    "Does dropout fall on what each part writes, and never on the stream?"
+
+    def drops(numbers, stream):
+        written = [Writes(number) for number in numbers]
+        norms = [nn.Identity() for _ in parts]
+        x = torch.full((4, 50, D), stream)
+        return dropped(answer(*written, *norms, 0.5), x, *memory)
+
+    for part in parts:
+        numbers = [float(other == part) for other in parts]
+        yield f"dropout on {part}", lambda: drops(numbers, 0.0)
+    yield "no dropout on the stream", lambda: drops([0.0] * len(parts), 1.0)
+
+
 def dropouts(model, *inputs):
     "With which probabilities a model drops numbers while it trains, call by call."
     found = []
@@ -98,11 +129,15 @@ def dropouts(model, *inputs):
         found.extend([p] * (training and p > 0))
         return plain(x, p, training, inplace)
 
-    nn.functional.dropout = watch
+    places = [nn.functional, torch] if "dropout" in vars(torch) else [nn.functional]
+    before = [place.dropout for place in places]
+    for place in places:
+        place.dropout = watch
     try:
         model.train()(*inputs)
     finally:
-        nn.functional.dropout = plain
+        for place, function in zip(places, before):
+            place.dropout = function
     return found
 
 

@@ -524,6 +524,7 @@ def _difference(value, wanted):
             if not equal(a, b):
                 return f"part {number}: {_difference(a, b)}"
     if isinstance(wanted, float) and isinstance(value, (int, float)):
-        return diagnose(value, torch.tensor(wanted, dtype=torch.float64)) or "another number"
+        plain = f"expected {wanted:.6g}, got {value:.6g}"
+        return diagnose(value, torch.tensor(wanted, dtype=torch.float64)) or plain
     came = clean_message(repr(value), 80)
     return f"expected {clean_message(repr(wanted), 80)}, got {came}"

@@ -9,6 +9,7 @@ from .questions import (
     D,
     H,
     V,
+    ask_dropout,
     ask_layer,
     dropouts,
     dropped,
@@ -23,17 +24,20 @@ from .steps import NOT_WRITTEN, same_weights, step, unchanged
 # ---------------------------------------------------------------- 02, 04 · attention, with masks
 
 
+D_K, D_V = 7, 5  # the width of a key, whose root isn't its half, and of a value
+
+
 def inputs(draw, values, shape, T, S):
     "q, k and, for `attention`, v."
-    q, k, v = draw.numbers(*shape, T, 4), draw.numbers(*shape, S, 4), draw.numbers(*shape, S, 5)
-    return (q, k, v) if values else (q, k)
+    q, k = draw.numbers(*shape, T, D_K), draw.numbers(*shape, S, D_K)
+    return (q, k, draw.numbers(*shape, S, D_V)) if values else (q, k)
 
 
 def ask_attention(answer, draw, values):
     "Questions for `attention_weights` and `attention` without masks."
     for shape, T, S in [((), 3, 3), ((2,), 4, 6), ((2, 3), 5, 5), ((2, 2), 1, 4)]:
         given = inputs(draw, values, shape, T, S)
-        said = f"q {(*shape, T, 4)}, k {(*shape, S, 4)}"
+        said = f"q {(*shape, T, D_K)}, k {(*shape, S, D_K)}"
         yield said, lambda: unchanged(answer, *given)
         yield f"{said}, large scores", lambda: unchanged(answer, *(30 * t for t in given))
         yield f"{said}, float64", lambda: unchanged(answer, *(t.double() for t in given))
@@ -49,7 +53,7 @@ def ask_masks(answer, draw, values):
     "Questions with masks."
     for shape, T, S in [((), 3, 3), ((2,), 4, 6), ((2, 3), 5, 5), ((2, 2), 1, 4)]:
         given = inputs(draw, values, shape, T, S)
-        said = f"q {(*shape, T, 4)}, k {(*shape, S, 4)}"
+        said = f"q {(*shape, T, D_K)}, k {(*shape, S, D_K)}"
         yield f"{said}, is_causal=True", lambda: unchanged(answer, *given, is_causal=True)
         mask = draw.mask(T, S)
         mask[..., 0] = True
@@ -78,6 +82,11 @@ def ask_masks(answer, draw, values):
     "02",
     ("/ math.sqrt(q.shape[-1])", "", "the scores aren't divided by the root of d_k"),
     ("/ math.sqrt(q.shape[-1])", "/ q.shape[-1]", "divide by the root of d_k, not by d_k"),
+    (
+        "/ math.sqrt(q.shape[-1])",
+        "/ (q.shape[-1] * 0.5)",
+        "divide by the root of d_k, d_k ** 0.5; yours is its half",
+    ),
     (
         "/ math.sqrt(q.shape[-1])",
         "/ math.sqrt(k.shape[-2])",
@@ -438,9 +447,9 @@ def rotary(answer, right, draw):
         (see_less, "around another attend"),
     ]:
         turned = answer(attend, at)
-        yield said, lambda: unchanged(turned, q, k, v)
+        yield said, lambda: unchanged(turned, q, k, v, None, False)
         yield f"{said}, a mask and is_causal", lambda: unchanged(turned, q, k, v, mask, True)
-        yield f"{said}, base 20", lambda: answer(attend, at, 20.0)(q, k, v, mask)
+        yield f"{said}, base 20", lambda: answer(attend, at, 20.0)(q, k, v, mask, False)
 
 
 # ---------------------------------------------------------------- 06 · the block
@@ -557,36 +566,7 @@ def Block(answer, right, draw):
     mask[..., 0] = True
     x = draw.numbers(2, 5, D)
     yield from ask_layer(block, x, mask, right.attention)
-    silent = nn.Identity()
-
-    class Nothing(nn.Module):
-        "Attention that writes ones."
-
-        def forward(self, x, mask=None, is_causal=False, attend=None):
-            return torch.ones_like(x)
-
-    class Ones(nn.Module):
-        def forward(self, x):
-            return torch.ones_like(x)
-
-    class Zeros(nn.Module):
-        def forward(self, x, *further, **options):
-            return torch.zeros_like(x)
-
-    zeros = torch.zeros(4, 50, D)
-    yield (
-        "dropout on attention",
-        lambda: dropped(answer(Nothing(), Zeros(), silent, silent, 0.5), zeros),
-    )
-    yield (
-        "dropout on the network",
-        lambda: dropped(answer(Zeros(), Ones(), silent, silent, 0.5), zeros),
-    )
-    ones = torch.ones(4, 50, D)
-    yield (
-        "no dropout on the stream",
-        lambda: dropped(answer(Zeros(), Zeros(), silent, silent, 0.5), ones),
-    )
+    yield from ask_dropout(answer, ["attention", "the network"])
 
 
 @step(

@@ -65,7 +65,7 @@ def LayerCache(answer, right, draw):
                 parts = []
                 for first, end in zip(cuts, cuts[1:]):
                     given = [piece(t, first, end).clone() for t in (q, k, v)]
-                    parts.append(cache(*given, is_causal=True))
+                    parts.append(cache(*given, None, True))
                 return parts
 
             yield f"{said}pieces of {[b - a for a, b in zip(cuts, cuts[1:])]}", answers
@@ -83,8 +83,8 @@ def LayerCache(answer, right, draw):
 
     def apart():
         one, other = answer(), answer()
-        one(*(piece(t, 0, 3) for t in (q, k, v)), is_causal=True)
-        return other(*(piece(t, 3, 5) for t in (q, k, v)), is_causal=True)
+        one(*(piece(t, 0, 3) for t in (q, k, v)), None, True)
+        return other(*(piece(t, 3, 5) for t in (q, k, v)), None, True)
 
     yield "two caches", apart
 
@@ -141,9 +141,14 @@ def greedy(answer, right, draw):
 def sample(answer, right, draw):
     def shares():
         torch.manual_seed(0)
-        logits = torch.tensor([[0.0, 1.0, 2.0, -1.0], [3.0, 0.0, 0.0, 0.0]])
+        logits = torch.tensor([[0.0, 0.0, 2.5, 0.0], [0.0, 2.5, 0.0, 0.0]])
         drawn = answer(logits.repeat_interleave(4000, dim=0)).view(2, 4000)
-        return [[round(4 * (row == n).float().mean().item()) for n in range(4)] for row in drawn]
+        given = [[(row == n).float().mean().item() for n in range(4)] for row in drawn]
+        pairs = zip(sum(given, []), logits.softmax(dim=-1).flatten().tolist())
+        near = all(abs(share - p) < 0.03 for share, p in pairs)  # more than four standard errors
+        quarters = [[round(4 * share) for share in row] for row in given]  # far from any half
+        draws = len(set(drawn.flatten().tolist())) > 2  # more than the likeliest of each row
+        return ["as softmax(logits) says" if near else "more or less often", quarters, draws]
 
     yield "how often each token is drawn", shares
     logits = draw.numbers(5, 7)
@@ -430,7 +435,7 @@ def load_llama(answer, right, draw):
             with tempfile.TemporaryDirectory() as folder:
                 write_checkpoint(Path(folder), tie_word_embeddings=True, **changes)
                 with torch.no_grad():
-                    return answer(folder)(tokens)
+                    return answer(Path(folder))(tokens)
 
         yield said, logits
 

@@ -1,7 +1,5 @@
 """Lessons 07 to 10 in a reader's file: text, training, a classifier and a generator."""
 
-import math
-
 import torch
 from torch import nn
 
@@ -18,7 +16,7 @@ from .questions import (
     small_blocks,
     what_counts,
 )
-from .steps import equal, same_weights, step, unchanged
+from .steps import Mistake, edited_module, equal, same_weights, step, unchanged
 
 # ---------------------------------------------------------------- 07 · text
 
@@ -240,6 +238,12 @@ def train_step(answer, right, draw):
     yield "the loss", lambda: type(steps(1)[0]).__name__
 
 
+def as_number(given):
+    "A tensor without axes as the number that it holds."
+    is_one = isinstance(given, torch.Tensor) and given.ndim == 0
+    return given.item() if is_one else given
+
+
 @step(
     "08",
     (
@@ -263,8 +267,8 @@ def train_step(answer, right, draw):
 )
 def evaluate(answer, right, draw):
     batches = [batch(right), batch(right, ROWS[:2]), batch(right, [[1, 4, 4, 4, 4, 4, 8, 2]])]
-    yield "three batches", lambda: answer(Table(), batches)
-    yield "one batch", lambda: answer(Table(), batches[:1])
+    yield "three batches", lambda: as_number(answer(Table(), batches))
+    yield "one batch", lambda: as_number(answer(Table(), batches[:1]))
 
     def mode():
         model = Table()
@@ -272,6 +276,17 @@ def evaluate(answer, right, draw):
         return [any(model.modes), model.rows.weight.grad is None]
 
     yield "the mode, and no gradients", mode
+
+
+def by_whole_steps():
+    "The right file with the rate as lesson 08 writes it: the cosine begins one step later."
+    return edited_module(
+        "rate",
+        Mistake("t = (step + 1) / n_steps", "rise = round(n_steps * warmup)", ""),
+        Mistake("t < warmup", "step < rise", ""),
+        Mistake("highest * t / warmup", "highest * (step + 1) / rise", ""),
+        Mistake("(t - warmup) / (1 - warmup)", "(step - rise) / (n_steps - rise)", ""),
+    )
 
 
 @step(
@@ -303,19 +318,12 @@ def evaluate(answer, right, draw):
     ),
 )
 def rate(answer, right, draw):
-    def by_whole_steps(step, n_steps, highest, warmup=0.05):
-        "As lesson 08 writes it: the cosine begins one step later."
-        rise = round(n_steps * warmup)
-        if step < rise:
-            return highest * (step + 1) / rise
-        return highest * 0.5 * (1 + math.cos(math.pi * (step - rise) / (n_steps - rise)))
-
     def rates(steps, *options):
         given = [answer(step, *options) for step in steps]
-        either = [by_whole_steps(step, *options) for step in steps]
+        either = [by_whole_steps().rate(step, *options) for step in steps]
         return [right.rate(step, *options) for step in steps] if equal(given, either) else given
 
-    yield "100 steps", lambda: rates((0, 1, 4, 5, 6, 30, 70, 99), 100, 0.01)
+    yield "100 steps", lambda: rates((0, 1, 4, 5, 6, 30, 70, 99), 100, 1.0)
     yield "a warm-up of 0.3", lambda: rates((0, 14, 15, 40, 49), 50, 2.0, 0.3)
 
 
@@ -326,6 +334,29 @@ def rate(answer, right, draw):
         "pass",
         "the rate of a step comes from rate(step, n_steps, lr)",
     ),
+    (
+        "rate(step, n_steps, lr)",
+        "lr * min(1, (step + 1) / (0.05 * n_steps))",
+        "the rate of a step comes from rate(step, n_steps, lr); yours never falls",
+    ),
+    (
+        "rate(step, n_steps, lr)",
+        "rate(step + 1, n_steps, lr)",
+        "the first step is number 0; its rate is rate(0, n_steps, lr)",
+    ),
+    ("AdamW(", "Adam(", "AdamW is asked for; Adam puts the weight decay into the gradients"),
+    (
+        "AdamW(model.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=0.1)",
+        "Adam(model.parameters(), lr=lr)",
+        "AdamW is asked for, with betas (0.9, 0.95) and a weight decay of 0.1; yours is Adam",
+    ),
+    (
+        ", betas=(0.9, 0.95), weight_decay=0.1",
+        "",
+        "AdamW takes betas (0.9, 0.95) and a weight decay of 0.1; yours has its defaults",
+    ),
+    (", betas=(0.9, 0.95)", "", "AdamW takes betas (0.9, 0.95); yours has its defaults"),
+    (", weight_decay=0.1", "", "AdamW takes a weight decay of 0.1; yours has its default, 0.01"),
     (
         "model.load_state_dict(kept)",
         "pass",
@@ -453,6 +484,19 @@ def fit(answer, right, draw):
         return [moved[1] < 0.5 * 1e-3, moved[3] < 2.0 * 1e-3]
 
     yield "the first steps are small", rates
+
+    def weights():
+        "After 40 steps on rows that are all the same, so that their order is no matter."
+
+        def after(function):
+            model = Table()
+            function(model, [[1, 3, 4, 2]] * 8, right.next_token_batch, 40, 0.05, 8)
+            return model.rows.weight.detach().clone()
+
+        given = after(answer)
+        return after(right.fit) if equal(given, after(by_whole_steps().fit)) else given
+
+    yield "the weights after 40 steps", weights
     yield "without validation", lambda: answer(Table(), rows, right.next_token_batch, 3, 0.1, 8)
 
 

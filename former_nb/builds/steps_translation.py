@@ -11,6 +11,7 @@ from .questions import (
     D,
     H,
     V,
+    ask_dropout,
     dropouts,
     made,
     parts_of_block,
@@ -132,12 +133,39 @@ def ask_decoder(part, draw):
         "self.ff(self.norm_cross(x))",
         "the network has a norm of its own, norm_ff",
     ),
+    (
+        "norm_attention, norm_ff, dropout)",
+        "norm_attention, norm_ff)",
+        "nothing is dropped: hand dropout on to super().__init__, and drop what each part writes",
+    ),
+    (
+        "x + self.dropout(self.attention(self.norm_attention(x), None, True, attend))",
+        "x + self.attention(self.norm_attention(x), None, True, attend)",
+        "dropout on what attention writes is missing",
+    ),
+    (
+        "x + self.dropout(self.cross(self.norm_cross(x), memory, memory_mask))",
+        "x + self.cross(self.norm_cross(x), memory, memory_mask)",
+        "dropout on what cross-attention writes is missing",
+    ),
+    (
+        "return x + self.dropout(self.ff(self.norm_ff(x)))",
+        "return x + self.ff(self.norm_ff(x))",
+        "dropout on what the network writes is missing",
+    ),
+    (
+        "return x + self.dropout(self.ff(self.norm_ff(x)))",
+        "return self.dropout(x + self.ff(self.norm_ff(x)))",
+        "dropout falls on what a part writes, never on the stream",
+    ),
     after=("Block",),
 )
 def DecoderBlock(answer, right, draw):
     block = answer(*decoder_parts(right))
     same_weights(block, right.DecoderBlock(*decoder_parts(right)))
     yield from ask_decoder(block, draw)
+    parts = ["attention", "cross-attention", "the network"]
+    yield from ask_dropout(answer, parts, draw.numbers(4, 6, D))
 
 
 def decoder_blocks(right, n=2):
@@ -407,6 +435,11 @@ def translate(answer, right, draw):
         "if merged and pair in [(merged[-1], piece)] and len(merged) < 3:",
         "every place where the pair stands is merged",
     ),
+    (
+        "(merged[-1], piece) == pair",
+        'merged[-1] + piece == "".join(pair)',
+        "the pieces have to be the pair, not only spell the same; compare them, not their text",
+    ),
     after=(),
 )
 def merge(answer, right, draw):
@@ -422,11 +455,18 @@ def merge(answer, right, draw):
     for word, pair in cases:
         yield f"{list(word)} and {pair}", lambda: unchanged(answer, list(word), pair)
     yield "longer pieces", lambda: unchanged(answer, ["ab", "c", "ab", "c", "ab"], ("ab", "c"))
+    same = ["a", "bc", "ab", "c"]  # the first two only spell what the pair spells
+    yield f"{same} and ('ab', 'c')", lambda: unchanged(answer, same, ("ab", "c"))
 
 
 @step(
     "15",
     ("pairs[pair] += words[word]", "pairs[pair] += 1", "a pair counts as often as its word occurs"),
+    (
+        "for pair in zip(row, row[1:])",
+        "for pair in set(zip(row, row[1:]))",
+        "a word that has a pair twice counts twice",
+    ),
     (
         "best = max(pairs, key=lambda pair: (pairs[pair], pair))",
         "best = max(pairs, key=lambda pair: pairs[pair])",
@@ -466,6 +506,7 @@ def train_bpe(answer, right, draw):
     yield "more merges than pairs", lambda: answer(Counter(dict(ab=3, cab=1)), 50)
     yield "one pair that occurs twice", lambda: answer(Counter(dict(ab=2)), 50)
     yield "pairs that are equally frequent", lambda: answer(Counter(dict(xy=2, ab=2, mn=2)), 2)
+    yield "a pair twice in a word", lambda: answer(Counter(dict(banana=2, xy=3)), 1)
     yield "no word", lambda: answer(Counter(), 3)
 
 
@@ -496,10 +537,18 @@ def train_bpe(answer, right, draw):
         "the score of a row is the sum over all of its tokens",
     ),
     (
+        "if beams[0][1] / max_len < best_score:  # no beam can become better",
+        "if best_score > -math.inf:",
+        "the search stops at the first finished row; it ends when no beam can become better",
+    ),
+    (
         "logits.log_softmax(dim=-1)",
         "logits.softmax(dim=-1)",
         "scores are logarithms of probabilities, which are added",
     ),
+    ("range(max_len - 1)", "range(max_len - 2)", "a row may have max_len tokens, BOS counted"),
+    ("range(max_len - 1)", "range(max_len)", "max_len counts BOS, too"),
+    ("n_beams=4", "n_beams=3", "four beams are the default, n_beams=4"),
     (
         "divmod(place, scores.shape[1])",
         "(place % len(beams), place // len(beams))",
@@ -552,6 +601,16 @@ def beam_search(answer, right, draw):
     ]:
         for beams in (1, 2, 4):
             yield f"{said}, {beams} beams", lambda: answer(model, SOURCES[:1], 8, beams)
+    chain = Tree({(1, *range(4, 4 + n)): {4 + n: 6.0, 2: 0.0} for n in range(6)})
+    for longest in (7, 8, 9):  # tokens; the likely row has eight
+        yield f"a row of eight tokens, {longest} at most", lambda: answer(chain, SRC[:1], longest)
+    even = Tree({(1,): {4: 0.7, 5: 0.0}, (1, 4): {6: 0.2, 8: 0.0}, (1, 5): {7: 4.0}})
+    yield "two rows of one length, two beams", lambda: answer(even, SRC[:1], 8, 2)
+    flat = dict.fromkeys(range(3, V), 0.0)
+    fourth = Tree(
+        {(1,): {4: 1.0, 5: 0.9, 6: 0.8, 7: 0.7}, (1, 4): flat, (1, 5): flat, (1, 6): flat}
+    )
+    yield "the fourth token has the best end", lambda: answer(fourth, SOURCES[:1], 8)
 
 
 def words(*texts):
@@ -583,6 +642,11 @@ def words(*texts):
         "totals[n] += sum(theirs.values())",
         "precision is a share of the pieces that were written",
     ),
+    (
+        "min(matches[n] for n in range(1, longest + 1)) == 0",
+        "matches[1] == 0",
+        "BLEU is 0 if no run of some length is shared, though there are words in common",
+    ),
 )
 def bleu(answer, right, draw):
     reference = words("the cat sat on the mat today", "a dog barks at the small cat")
@@ -596,4 +660,6 @@ def bleu(answer, right, draw):
         lambda: answer(words("the cat sat on the mat today and then it slept"), reference[:1]),
     )
     yield "nothing in common", lambda: answer(words("x y z w v"), reference[:1])
+    snow = words("a dog runs in the snow"), words("the dog runs through deep snow")
+    yield "no run of four in common", lambda: answer(*snow)
     yield "pieces of two words", lambda: answer(near, reference, 2)

@@ -80,6 +80,7 @@ def judge_checkpoints_1(answer):
     "CHECKPOINT. Sort them by the number, not by the text.",
     "`write_checkpoint` first; then `shutil.rmtree` for every folder of "
     "`sorted(found, key=lambda p: int(p.name))[:-k]`",
+    returns=False,
 )
 def judge_checkpoints_2(answer):
     "A function of a folder, tensors, facts and k."

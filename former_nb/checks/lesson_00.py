@@ -72,7 +72,7 @@ def judge_00_1(answer):
 def judge_00_2(answer):
     "A function that takes the mean of each row from this row; rows and columns may be as many."
     cases = [
-        torch.tensor([[1.0, 2, 9], [4, 4, 1]]),
+        torch.tensor([[1.0, 2, 9, 0], [4, 4, 1, 3]]),
         torch.tensor([[1.0, 2, 9], [4, 4, 1], [0, 7, 5]]),
     ]
     square = cases[1]
@@ -103,10 +103,13 @@ def judge_00_2(answer):
             error,
             {
                 "must match the size": "one mean for each row has the shape (2,), and x here is "
-                "(2, 3); `keepdim=True` makes it (2, 1), which fits"
+                "(2, 4); `keepdim=True` makes it (2, 1), which fits"
             },
         )
-    return diagnose(given, cases[0] - cases[0].mean(1, keepdim=True))
+    wide = cases[0]
+    divided = "you divided by 3; a row has four numbers here, and its mean is their sum by 4"
+    mistakes = {divided: wide - wide.sum(1, keepdim=True) / 3}
+    return diagnose(given, wide - wide.mean(1, keepdim=True), mistakes)
 
 
 @exercise(

@@ -15,32 +15,39 @@ from ..base.exercises import call_answer, diagnose, exercise, explain_error
     "scores = q @ k.T / k.shape[-1] ** 0.5, then scores.softmax(dim=-1) @ v",
 )
 def judge_02_1(answer):
-    "Judge attention without a loop, on queries (6, 4), keys (7, 4) and values (7, 2)."
+    "Judge attention without a loop, on queries (6, 5), keys (7, 5) and values (7, 2)."
     draw = torch.Generator("cpu").manual_seed(1)
-    sizes = (6, 4), (7, 4), (7, 2)
+    sizes = (6, 5), (7, 5), (7, 2)
     q, k, v = (torch.randn(*size, generator=draw, device="cpu") for size in sizes)
-    scores = q @ k.T / 2  # √d_k = 2
+    root = 5**0.5  # √d_k
+    scores = q @ k.T / root
     weights = scores.softmax(-1)
     try:
         given = call_answer(answer, q, k, v)
     except (RuntimeError, IndexError, TypeError) as error:
         return explain_error(error, _ERRORS)
     mistakes = {
-        "the scores are not divided by √d_k": (scores * 2).softmax(-1) @ v,
+        "the scores are not divided by √d_k": (scores * root).softmax(-1) @ v,
         "you divided by √3, and 3 is the d_k of the example; take the root of k.shape[-1], here "
-        "4": (scores * 2 / 3**0.5).softmax(-1) @ v,
-        "you divided by d_k; divide by √d_k": (scores / 2).softmax(-1) @ v,
-        "you divided by d_k²; divide by √d_k": (scores / 8).softmax(-1) @ v,
-        "you divided by √d_v; the scores sum d_k products": (scores * 2**0.5).softmax(-1) @ v,
+        "5": (scores * root / 3**0.5).softmax(-1) @ v,
+        "you divided by d_k; divide by √d_k": (scores / root).softmax(-1) @ v,
+        "you divided by d_k²; divide by √d_k": (scores * root / 25).softmax(-1) @ v,
+        "you divided by d_k / 2, which is √d_k where d_k is 4; divide by the root of d_k": (
+            (scores * root / 2.5).softmax(-1) @ v
+        ),
+        "you divided by d_v, which is 2 here; divide by √d_k": (scores * root / 2).softmax(-1) @ v,
+        "you divided by √d_v; the scores sum d_k products": (
+            (scores * root / 2**0.5).softmax(-1) @ v
+        ),
         "you divided by √S, and S is the number of keys; the scores sum d_k products": (
-            (scores * 2 / 7**0.5).softmax(-1) @ v
+            (scores * root / 7**0.5).softmax(-1) @ v
         ),
         "you divided by √T, and T is the number of queries; the scores sum d_k products": (
-            (scores * 2 / 6**0.5).softmax(-1) @ v
+            (scores * root / 6**0.5).softmax(-1) @ v
         ),
-        "you multiplied by √d_k; divide by it": (scores * 4).softmax(-1) @ v,
+        "you multiplied by √d_k; divide by it": (scores * root**2).softmax(-1) @ v,
         "you divided after the softmax; divide the scores before it": (
-            (scores * 2).softmax(-1) / 2 @ v
+            (scores * root).softmax(-1) / root @ v
         ),
         "the softmax runs over the queries; each query's weights over the keys should sum to 1": (
             scores.softmax(0) @ v
@@ -48,7 +55,7 @@ def judge_02_1(answer):
         "the softmax runs twice": weights.softmax(-1) @ v,
         "the softmax is missing": scores @ v,
         "`reshape` is no transpose; k.T turns rows into columns": (
-            (q @ k.reshape(4, 7) / 2).softmax(-1) @ v
+            (q @ k.reshape(5, 7) / root).softmax(-1) @ v
         ),
         "those are the scores; a softmax and the values are still to come": scores,
         "those are the weights; multiply them by the values": weights,
@@ -59,12 +66,12 @@ def judge_02_1(answer):
 
 
 _ERRORS = {  # words of an error -> what was meant
-    "(6x4 and 7x4)": "q @ k does not fit, (T, d_k) and (S, d_k); transpose k, so that d_k meets "
+    "(6x5 and 7x5)": "q @ k does not fit, (T, d_k) and (S, d_k); transpose k, so that d_k meets "
     "d_k",
     "(7x6 and 7x2)": "your table is (S, T), keys by queries; the values need (T, S), queries by "
     "keys",
-    "(4x6 and 7x4)": "q.T @ k does not fit, (d_k, T) and (S, d_k); transpose k, not q",
-    "(6x7 and 6x4)": "the table (T, S) meets the queries; it mixes the values, `@ v`",
+    "(5x6 and 7x5)": "q.T @ k does not fit, (d_k, T) and (S, d_k); transpose k, not q",
+    "(6x7 and 6x5)": "the table (T, S) meets the queries; it mixes the values, `@ v`",
     "(7x2 and 6x7)": "the values come second: weights (T, S) @ v (S, d_v)",
     "range of [-2, 1], but got 2": "q, k and v have two axes here, 0 and 1; k.T swaps them, and "
     "the last one is dim=-1",

@@ -36,6 +36,8 @@ _MISTAKES = edited(
     {
         "d_k**0.5 -> d_model**0.5": "you divided by √d_model; divide the scores by √d_k, with d_k "
         "the width of one head",
+        "d_k**0.5 -> (d_k / 2)": "you divided by d_k / 2, which is √d_k where d_k is 4; divide by "
+        "the root of d_k",
         " / d_k**0.5 -> ": "the scores are not divided by √d_k, the width of one head",
         _SPLIT: "you split by `reshape` alone, which is no transpose; cut the last axis, then "
         "move the heads in front of the words",
@@ -80,8 +82,8 @@ def judge_03_1(
     "Judge three heads, on two sentences of five words."
     with torch.random.fork_rng(devices=[]), torch.no_grad(), torch.device("cpu"):
         torch.manual_seed(3)
-        x = 2 * torch.randn(2, 5, 12)
-        matrices = [0.3 * torch.randn(12, 12) for _ in range(4)]
+        x = 2 * torch.randn(2, 5, 24)
+        matrices = [0.2 * torch.randn(24, 24) for _ in range(4)]
         try:
             given = call_answer(answer, x, *matrices, 3)
         except Exception as error:
@@ -104,15 +106,15 @@ _HEADS = (
 )
 _WORDS = "you merged the words; move the heads behind them, `transpose(1, 2)`, and then flatten"
 _MISFITS = {  # words of an error -> what was meant
-    "sizes [3, 6] don't multiply": "there are 3 heads here, so a head has d_model / n_heads = 4 "
+    "sizes [3, 6] don't multiply": "there are 3 heads here, so a head has d_model / n_heads = 8 "
     "numbers, not 6; with -1 PyTorch works it out",
-    "(10x12 and 4x12)": "you cut rows of the matrix; head i has d_k of its columns",
-    "(10x4 and 12x12)": _ONE_HEAD,
-    "[2, 4] but got: [2, 12]": _ONE_HEAD,
-    "(30x4 and 12x12)": _HEADS,
-    "[6, 4] but got: [6, 12]": _HEADS,
-    "(6x20 and 12x12)": _WORDS,
-    "[2, 20] but got: [2, 12]": _WORDS,
+    "(10x24 and 8x24)": "you cut rows of the matrix; head i has d_k of its columns",
+    "(10x8 and 24x24)": _ONE_HEAD,
+    "[2, 8] but got: [2, 24]": _ONE_HEAD,
+    "(30x8 and 24x24)": _HEADS,
+    "[6, 8] but got: [6, 24]": _HEADS,
+    "(6x40 and 24x24)": _WORDS,
+    "[2, 40] but got: [2, 24]": _WORDS,
 }
 
 
@@ -166,8 +168,11 @@ def judge_03_3(
             given = [answer(layer, i) for i in range(3)]
         except TypeError as error:
             return explain_error(error, {"'Linear'": _NO_MATRIX})
-        if not all(isinstance(m, torch.Tensor) for m in given):
-            return diagnose(given[0], torch.zeros(12, 12))
+        for i, matrix in enumerate(given):
+            try:
+                given[i] = torch.as_tensor(matrix)
+            except (TypeError, ValueError, RuntimeError):  # it is none
+                return diagnose(matrix, torch.zeros(12, 12))
         w_q, w_k, w_v = (
             rearrange(part.weight, "(h d) m -> h m d", h=3)  # (h, d_model, d_k)
             for part in (layer.w_q, layer.w_k, layer.w_v)
@@ -243,7 +248,7 @@ def judge_03_4(
     "Judge two heads on three sentences, free, with a mask and causal."
     with torch.random.fork_rng(devices=[]), torch.no_grad(), torch.device("cpu"):
         torch.manual_seed(3)
-        q, k, v = torch.randn(3, 3, 2, 5, 4)  # each (B, h, T, d_k)
+        q, k, v = torch.randn(3, 3, 2, 5, 6)  # each (B, h, T, d_k)
         y = attention(q, k, v)
         right, batch, position, number, others = (y.clone() for _ in range(5))
         right[:, 0] = 0
@@ -261,7 +266,7 @@ def judge_03_4(
             "head 0 is taken away; it stays, and returns zeros": y[:, 1:],
             "head 0 got zeros for its queries or keys, so it takes the mean of all values; set "
             "what it returns to zero": torch.cat(
-                [v[:, :1].mean(2, True).expand(3, 1, 5, 4), y[:, 1:]], 1
+                [v[:, :1].mean(2, True).expand(3, 1, 5, 6), y[:, 1:]], 1
             ),
         }
         try:

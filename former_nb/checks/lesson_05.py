@@ -348,5 +348,5 @@ def judge_05_5(answer):
     )
     if problem is None:  # a second size, so that no number of the first can be written in
         table = sinusoid_table(12, 4)
-        problem = diagnose(table[:5] @ answer(7, 4).to(table).T, table[7:])
+        problem = diagnose(table[:5] @ torch.as_tensor(answer(7, 4)).to(table).T, table[7:])
     return problem

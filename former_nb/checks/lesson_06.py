@@ -179,7 +179,7 @@ def judge_06_3(answer):
         for norm in (block.norm_attention, block.norm_ff):
             torch.nn.init.normal_(norm.weight, 1, 0.3), torch.nn.init.normal_(norm.bias, 0, 0.3)
     with torch.no_grad():
-        answer, h = answer(block, x), block.norm_attention(x)
+        answer, h = answer(block, x.clone()), block.norm_attention(x)
         other = block.norm_ff(x)
         found, made = block.attention(h, is_causal=True), block.ff(h)
         return diagnose(

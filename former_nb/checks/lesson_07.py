@@ -60,8 +60,10 @@ def judge_07_1(answer):
     given = answer([list(row) for row in _ROWS])
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         return f"expected inputs and targets, two tensors, got {type(given).__name__}"
-    if not all(isinstance(part, torch.Tensor) for part in given):
-        return f"expected two tensors, got {type(given[0]).__name__}; `torch.tensor` makes one"
+    for name, part in zip(("inputs", "targets"), given):
+        if not isinstance(part, torch.Tensor):
+            came = f"got {type(part).__name__} for the {name}"
+            return f"expected two tensors, {came}; `torch.tensor` makes one"
     right, device = collate(_ROWS), given[0].device
     for said, wrong in _mistakes(_ROWS).items():
         if all(g.shape == w.shape and g.equal(w.to(g.device)) for g, w in zip(given, wrong)):

@@ -3,6 +3,7 @@
 import math
 from functools import cache
 
+import numpy as np
 import torch
 
 from ..base.exercises import diagnose, diagnose_each, edited, exercise, explain_error, unnamed
@@ -115,7 +116,9 @@ def judge_08_1(answer):
     losses, weights, optimizer = _after_training(answer)
     if losses is None or losses is ...:
         return "your function returned nothing; end it with `return losses`"
-    if not isinstance(losses, (list, tuple, torch.Tensor)):
+    if isinstance(losses, (torch.Tensor, np.ndarray)) and losses.ndim == 0:
+        return "one loss came back; append each batch's loss to a list"
+    if not isinstance(losses, (list, tuple, torch.Tensor, np.ndarray)):
         return f"one {type(losses).__name__} came back; append each batch's loss to a list"
     if any(isinstance(loss, torch.Tensor) and loss.requires_grad for loss in losses):
         return "each loss still holds its graph, and so all of a batch's memory; keep loss.item()"
@@ -373,13 +376,13 @@ def judge_08_4(answer):
     if any(isinstance(share, (tuple, list)) for share in got.values()):
         return "each length has one number, the share of its rows that are right"
     found = {int(n): float(share) for n, share in got.items() if int(n) > 0}
+    if any(isinstance(n, torch.Tensor) for n in got):
+        return "a tensor is a key of its own each time; take its number, `.item()`"
     like = lambda wanted: (
         found.keys() == wanted.keys() and all(abs(found[n] - wanted[n]) < 1e-6 for n in wanted)
     )
     if like({2: 3 / 4, 3: 1 / 2, 5: 0}):
         return None
-    if any(isinstance(n, torch.Tensor) for n in got):
-        return "a tensor is a key of its own each time; take its number, `.item()`"
     if like({2: 7 / 8, 3: 5 / 6, 5: 12 / 15}):
         return "these are shares of targets; a row is right only where all of its targets are"
     if like({2: 0, 3: 0, 5: 0}):

@@ -20,7 +20,8 @@ def _weigh(q, k, v):  # (B, h, T, d_k), (B, h, S, d_k), (B, h, S, d_v) -> (B, h,
 )
 def judge_11_1(answer):
     generator = torch.Generator().manual_seed(0)
-    q, k, v = torch.randn(3, 3, 2, 5, 4, generator=generator).double()  # each (B, h, T, d_k)
+    q, k, v = torch.randn(3, 3, 2, 5, 7, generator=generator).double()  # each (B, h, T, d_k)
+    root = 7**0.5  # √d_k
     cache, found = {}, []
     for t in range(5):
         newest = [x[:, :, t : t + 1].clone() for x in (q, k, v)]
@@ -32,11 +33,11 @@ def judge_11_1(answer):
             return "the cache is changed in its place; return y alone"
         if not isinstance(y, torch.Tensor):
             return "nothing came back; return y, (B, h, 1, d_k)"
-        if t and y.shape == (3, 2, t + 1, 4):
+        if t and y.shape == (3, 2, t + 1, 7):
             return "old queries were kept; the newest token asks alone, and y has one row"
-        if y.shape != (3, 2, 1, 4):
+        if y.shape != (3, 2, 1, 7):
             return (
-                f"step {t + 1} returns shape {tuple(y.shape)}, and (B, h, 1, d_k) is {(3, 2, 1, 4)}"
+                f"step {t + 1} returns shape {tuple(y.shape)}, and (B, h, 1, d_k) is {(3, 2, 1, 7)}"
             )
         found.append(y)
 
@@ -71,7 +72,10 @@ def judge_11_1(answer):
         "the newest token sees the first key only, so a mask "
         "stands in the wrong corner": from_second(lambda t, q_t: v[:, :, :1]),
         "the scores are not divided by the root of d_k": from_second(
-            lambda t, q_t: _weigh(2 * q_t, upto(k, t), upto(v, t))
+            lambda t, q_t: _weigh(root * q_t, upto(k, t), upto(v, t))
+        ),
+        "you divided by d_k / 2, which is √d_k where d_k is 4; divide by the root of d_k": (
+            from_second(lambda t, q_t: _weigh(root * q_t / 3.5, upto(k, t), upto(v, t)))
         ),
         "the newest key stands first in the cache, but the newest value last": from_second(
             lambda t, q_t: _weigh(q_t, upto(k, t).flip(2), upto(v, t))
@@ -80,6 +84,8 @@ def judge_11_1(answer):
     right = from_second(lambda t, q_t: _weigh(q_t, upto(k, t), upto(v, t)))
     if problem := diagnose(torch.cat(found, dim=2)[:, :, 1:], right, mistakes):
         return problem
+    if diagnose(found[0], v[:, :, :1]):
+        return "at the first step the newest token meets itself alone, so y is its value, v"
     if not cache:
         return "the outputs are right, but the cache is empty; keep everything in the dictionary"
 

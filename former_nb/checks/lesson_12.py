@@ -1,5 +1,6 @@
 """Judges of the exercises on the page 12_modern_decoder, and the mistakes that they know."""
 
+import copy
 from functools import partial
 
 import torch
@@ -355,7 +356,7 @@ def judge_12_3(answer):
     parts = b_v.view(2, 4)
     each = parts.repeat_interleave(3, dim=0).flatten()  # (24,)
     try:
-        given = answer(layer)
+        given = answer(copy.deepcopy(layer))  # an answer may put the vector where it belongs
     except RuntimeError as error:
         return explain_error(error, _SHORT)
     mistakes = {

@@ -209,15 +209,20 @@ def judge_15_2(
                 if not are_pairs or not _is_bpe(words, n_merges, pairs):
                     return sentence
         if any(
-            isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], tuple)
+            isinstance(pair, tuple)
+            and len(pair) == 2
+            and (isinstance(pair[0], tuple) or isinstance(pair[1], int))
             for pair in pairs
         ):
             return "the counts came along; `most_common(1)[0][0]` is the pair alone"
-        if any(isinstance(pair, tuple) and " " in "".join(pair) for pair in pairs):
+        pieces = [piece for pair in pairs if isinstance(pair, tuple) for piece in pair]
+        are_strings = all(isinstance(piece, str) for piece in pieces)
+        if are_strings and any(" " in piece for piece in pieces):
             return "a space was counted as a letter; count word by word, without joining them"
         if pairs and all(isinstance(pair, str) for pair in pairs):
             return _PIECES
-        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+        are_pairs = all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs)
+        if not are_pairs or not are_strings:
             return "expected pairs, tuples of two strings"
         if not _is_bpe(words, n_merges, pairs):
             if len(pairs) > n_merges and _is_bpe(words, len(pairs), pairs):

@@ -103,8 +103,11 @@ def judge_16_1(
         if given is None or given is ...:
             return "your function returned nothing; end it with `return` and two numbers"
         right = count_shared(*case)
-        if isinstance(given, (tuple, list)) and any(isinstance(part, dict) for part in given):
+        parts = given if isinstance(given, (tuple, list)) else [given]
+        if any(isinstance(part, dict) for part in parts):
             return "those are the counts of each run; `.total()` adds them up"
+        if any(isinstance(part, (tuple, list, set, frozenset, str)) for part in parts):
+            return "those are the runs; return how many there are"
         if right == (0, 0) and np.shape(given) == (2,) and min(given) < 0:
             return "a text shorter than `n` has no runs, and not a negative number of them"
         if np.shape(given) == () and given == right[0]:
@@ -134,7 +137,12 @@ def judge_16_1(
     "`t.is_floating_point()` tells which tensors have a mean; keep the others as they are.",
 )
 def judge_16_2(answer):
-    "Judge the mean of three states with two weights and a count."
+    "Judge the mean of three states with two weights and a count, and that of four."
+    return _judge_mean(answer, 3) or _judge_mean(answer, 4)
+
+
+def _judge_mean(answer, n_states):
+    "What is wrong with a mean of so many states, or None."
     g = torch.Generator("cpu").manual_seed(0)
     states = [
         {
@@ -142,7 +150,7 @@ def judge_16_2(answer):
             "b": torch.randn(3, generator=g, device="cpu"),
             "count": torch.tensor(7 + i, device="cpu"),
         }
-        for i in range(3)
+        for i in range(n_states)
     ]
     before = [{name: t.clone() for name, t in state.items()} for state in states]
     try:
@@ -169,7 +177,10 @@ def judge_16_2(answer):
         return "that is the last state; take the mean of all"
     if not isinstance(given, dict) or given.keys() != states[0].keys():
         return "expected a dictionary with the names of the first state"
-    if given["count"].dtype != torch.int64 or given["count"].item() != 7:
+    count = given["count"]
+    if not isinstance(count, torch.Tensor):
+        return f"`count` is {type(count).__name__}; keep the tensor of the first state"
+    if count.shape != () or count.dtype != torch.int64 or count.item() != 7:
         return "`count` holds a whole number; keep that of the first state"
     for name in ("w", "b"):
         stacked = torch.stack([state[name] for state in states])
@@ -180,11 +191,14 @@ def judge_16_2(answer):
             f"{name!r} is the median of the states": stacked.median(0).values,
             f"{name!r} has become one number; take the mean over the states only": stacked.mean(),
         }
+        for number in (2, 3):
+            if number != n_states:
+                said = f"{name!r} is divided by {number}; there may be any number of states"
+                mistakes[said] = stacked.sum(0) / number
         running = stacked[0]
         for weight in stacked[1:]:
             running = (running + weight) / 2
         mistakes |= {
-            f"{name!r} is divided by 2; there may be any number of states": stacked.sum(0) / 2,
             f"{name!r} halves the mean at each state; the last one weighs most": running,
             f"{name!r} has all states, one beside the other; take their mean": stacked,
             f"{name!r} is averaged along its own last axis; the states are axis 0": stacked.mean(

@@ -3,7 +3,7 @@
 import torch
 
 from ..attention.dot_product import attention
-from ..base.exercises import exercise
+from ..base.exercises import _same, exercise
 
 
 @exercise(
@@ -34,18 +34,18 @@ def judge_your_attention_1(answer):
 )
 def judge_your_attention_2(capped):
     generator = torch.Generator().manual_seed(0)
-    q, k, v = (3 * torch.randn(2, 3, n, 4, generator=generator) for n in (5, 5, 5))
+    q, k, v = (3 * torch.randn(2, 3, n, 6, generator=generator) for n in (5, 5, 5))
     past = torch.ones(5, 5, dtype=torch.bool).tril()
     y = capped(q, k, v, past, False, 3.0)
     if not isinstance(y, torch.Tensor) or y.shape != v.shape:
         return f"expected a tensor of shape {tuple(v.shape)}"
 
     def near(weights):
-        return torch.allclose(y, weights.softmax(dim=-1) @ v, atol=1e-4)
+        return _same(y, weights.softmax(dim=-1) @ v)
 
-    scores = q @ k.mT / 2
+    scores = q @ k.mT / 6**0.5
     cap = 3 * torch.tanh(scores / 3)
-    if torch.allclose(y, attention(q, k, v, past), atol=1e-4):
+    if _same(y, attention(q, k, v, past)):
         return "the scores are not capped yet"
     if near(3 * torch.tanh(scores.masked_fill(~past, float("-inf")) / 3)):
         return "the cap comes before the mask, or it makes -inf a score of -softcap"
@@ -60,5 +60,5 @@ def judge_your_attention_2(capped):
     if not near(cap.masked_fill(~past, float("-inf"))):
         return "the result differs; compute scores, cap, mask, softmax in this order"
     causal = capped(q, k, v, None, True, 3.0)
-    if not torch.allclose(causal, y, atol=1e-4):
+    if not _same(causal, y):
         return "with is_causal and no mask, a query may attend to no later key"

@@ -46,10 +46,10 @@ class TextWindows:
     def starts(self) -> torch.Tensor:  # (windows,)
         "The position of the first target of each window of this epoch."
         if not self.shuffle:
-            return torch.arange(self.n_windows) * (self.length - self.context)
+            return torch.arange(self.n_windows, device="cpu") * (self.length - self.context)
         rng = random.Random(f"{self.seed} {self.epoch}")
         generator = torch.Generator().manual_seed(rng.getrandbits(32))
-        order = torch.randperm(self.n_windows, generator=generator)
+        order = torch.randperm(self.n_windows, generator=generator, device="cpu")
         return rng.randint(0, self.latest) + order * self.length
 
     def batch(
@@ -58,7 +58,7 @@ class TextWindows:
     ) -> tuple[torch.Tensor, torch.Tensor]:  # inputs, targets (B, T) int64
         "The windows that start there."
         last = len(self.ids) - 1
-        step = torch.arange(self.length)  # (T,)
+        step = torch.arange(self.length, device="cpu")  # (T,)
         at = starts[:, None] + step  # (B, T), positions of the targets
 
         def read(at):

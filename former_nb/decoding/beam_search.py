@@ -27,8 +27,13 @@ from former_nb.base.guards import (
 from ..data.text import BOS, EOS, PAD, UNK
 from .caches import KVCache
 from .decode_step import as_decode_step
-from .prompts import check_fresh, prompt_rows, stop_tokens, upload
-from ..models.build import sizes_of
+from former_nb.decoding.prompts import (
+    check_fresh,
+    prompt_rows,
+    sizes_to_write,
+    stop_tokens,
+    upload,
+)
 
 # %% ../../nbs/deeper/11_beam_search.ipynb #542035fe
 CONVENTIONS = {  # what a sum of log-probabilities is divided by, for a text of so many new tokens
@@ -185,14 +190,14 @@ def beam_search(
     eos_token_ids: int | Iterable[int] | None = EOS,  # a text that takes one is finished
     suppress_tokens: Iterable[int] = (PAD, BOS, UNK),  # tokens that are not taken
     use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
-    cache=None,  # an empty cache with `reorder`; one is made for a model that has a config
+    cache=None,  # an empty cache with `reorder`; one is made for a model of this course
     early_stop: bool = True,  # False goes on when nothing can overtake: slower, same answer
 ) -> list:  # (text, score), best first, prompt and end included; for a batch a list of such lists
     "Follow the likeliest beginnings until as many are finished and none that grows is better."
     check_type("prompts", prompts, (torch.Tensor, list, tuple))
     check_ints(num_return_sequences=num_return_sequences, max_new_tokens=max_new_tokens)
     check_int("num_beams", num_beams, num_return_sequences, most=10_000)
-    check_that(callable(model), "model", "a model or a function", model, TypeError)
+    sizes = sizes_to_write(model)  # a bare function has no layers
     reorders = cache is None or hasattr(cache, "reorder")
     check_that(reorders, "cache", "None or one with `reorder`", cache, TypeError)
     check_fresh(cache)
@@ -200,36 +205,32 @@ def beam_search(
     check_choice("early_stop", early_stop, (True, False))
     length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
 
-    vocab_size = 2**24
-    limit = 2**63
-    config = sizes_of(model) if hasattr(model, "config") else None  # a bare function has none
-    if config is not None:
-        vocab_size = config.vocab_size
-        limit = config.max_len
     first = next(iter(prompts), ())
     single = isinstance(first, Integral) or getattr(first, "ndim", 1) == 0
-    ends, never = stop_tokens(eos_token_ids, suppress_tokens, vocab_size)
+    ends, never = stop_tokens(eos_token_ids, suppress_tokens, sizes.vocab_size)
     given: Any = [prompts] if single else prompts
-    rows = prompt_rows(given, vocab_size, limit, never)
+    rows = prompt_rows(given, sizes.vocab_size, sizes.max_len, never)
+    lengths = [len(row) for row in rows]
+    check_that(len(set(lengths)) == 1, "prompts", "rows of the same length", lengths)
 
     def score(total, length):
         return total / CONVENTIONS[convention](length, length_penalty)
 
-    steps = min(max_new_tokens, limit + 1 - len(rows[0]))  # the last token is never read
+    steps = min(max_new_tokens, sizes.max_len + 1 - lengths[0])  # the last token is never read
     texts = [_Texts(row, num_beams, ends, score, steps) for row in rows]
     if not use_cache:
         cache = None
-    elif cache is None and config is not None:
-        cache = KVCache(config.n_layers)
-    device = getattr(prompts, "device", None)
+    elif cache is None and sizes.n_layers:
+        cache = KVCache(sizes.n_layers)
+    here = prompts if isinstance(prompts, torch.Tensor) else torch.empty(0)
     evaluating: Any = nullcontext()
     reader: Any = model
     if isinstance(model, nn.Module):
-        device = next(model.parameters()).device
+        here = next(model.parameters(), here)  # a model may have no weights
         evaluating = eval_mode(model)
         if isinstance(cache, KVCache):
             reader = as_decode_step(model, steps, watch=False)
-    tokens = torch.tensor(rows, dtype=torch.int64, device=device)  # (B, T)
+    tokens = torch.tensor(rows, dtype=torch.int64, device=here.device)  # (B, T)
     with evaluating:
         _search(reader, tokens, texts, never, num_return_sequences, early_stop, cache)
     best = [text.finished[:num_return_sequences] for text in texts]

@@ -16,7 +16,7 @@ from ..attention.dot_product import attention
 from ..attention.kernels import merge_masks
 from ..attention.mask_patterns import sliding_window_mask
 from ..base.core import in_eval_mode
-from ..base.guards import check_choice, check_int, check_that
+from ..base.guards import LARGEST, check_choice, check_int, check_that
 from ..data.text import pad_rows
 from ..data.tokens import TextTokenizer
 from .decode_step import DecodeStep, as_decode_step
@@ -306,6 +306,9 @@ def stream(
     if max_new_tokens is None:
         known = sizes.n_layers > 0
         check_that(known, "max_new_tokens", "a number for a model of your own", None, TypeError)
+        bounded = sizes.max_len < LARGEST
+        expected = "a number, as the model reads texts of any length"
+        check_that(bounded, "max_new_tokens", expected, None, TypeError)
         max_new_tokens = sizes.max_len
     check_int("max_new_tokens", max_new_tokens, 0)
     longest = sizes.max_len
@@ -324,7 +327,8 @@ def stream(
     if cache is None and window is not None:
         reader = partial(_read_in_window, reader, SlidingWindow(window))
     weights = model.parameters() if hasattr(model, "parameters") else iter(())
-    device = next(weights, torch.empty(0)).device
+    given = prompts if isinstance(prompts, torch.Tensor) else torch.empty(0)
+    device = next(weights, given).device  # that of the prompts if a model has no weights
     pick = _pick_in_rows(pick, rows, never, device)
     shortest = min(map(len, rows))
     start = torch.tensor([row[:shortest] for row in rows], device=device)  # (B, shortest)
@@ -379,7 +383,8 @@ def generate(
     rows = as_rows(prompts, tokenizer)
     alone = isinstance(pick, Sampling) or pick is greedy  # nothing of yours runs in between
     options.setdefault("watch", not alone)
-    columns = stream(model, rows, max_new_tokens, pick, cache, tokenizer=tokenizer, **options)
+    given = prompts if isinstance(prompts, torch.Tensor) else rows
+    columns = stream(model, given, max_new_tokens, pick, cache, tokenizer=tokenizer, **options)
     written = append_columns(rows, list(columns))
     if isinstance(prompts, torch.Tensor):
         dtype = torch.promote_types(prompts.dtype, torch.int32)

@@ -17,7 +17,7 @@ from ..attention.dot_product import attention
 from ..attention.positions import Rotary
 from ..attention.relative_positions import DistanceBias
 from ..base.core import in_eval_mode
-from ..base.guards import check_choice, check_int, check_that
+from ..base.guards import LARGEST, check_choice, check_int, check_that
 from ..models.build import sizes_of
 from ..models.encoder_decoder import DecoderBlock, EncoderDecoder
 from ..models.hub_config import EmbedNorm
@@ -167,6 +167,9 @@ class Place:
         return q, k, v
 
 
+SHORT = 1024  # tokens; for longer texts a bias by distance is made when they come
+
+
 class Places:
     "The positions that act inside attention, looked up for one token at a time."
 
@@ -183,11 +186,16 @@ class Places:
         if isinstance(positions, Rotary):
             self.cos, self.sin = self.signed(*positions.table)  # both (max_len, d_k)
         if isinstance(positions, DistanceBias):
-            self.bias = self.make_bias(max_len)
+            self.bias = self.make_bias(min(max_len, SHORT))  # it grows
 
     def signed(self, cos, sin):  # both (T, d_k / 2)
         "The table for both features of each pair, with the sign of the first one's sine."
         return torch.cat([cos, cos], dim=1), torch.cat([-sin, sin], dim=1)
+
+    def reserve(self, size):
+        "Make the bias for a cache of so many tokens, as a compiled step cannot let it grow."
+        if isinstance(self.positions, DistanceBias) and size > self.bias.shape[-1]:
+            self.bias = self.make_bias(size)
 
     def make_bias(self, n):
         "What a query adds to its scores with the n keys up to its own, (1, g, h / g, n)."
@@ -532,6 +540,7 @@ class DecodeStep:
         length = cache.length
         check_that(length < cache.size, "tokens", f"at most {cache.size} tokens", length + 1)
         cache.position.fill_(length)
+        self.places.reserve(cache.size)
         tokens = torch.empty_like(tokens, memory_format=torch.contiguous_format).copy_(tokens)
         logits = self.static_token(tokens, cache, memories)
         for layer in cache:
@@ -543,9 +552,17 @@ class DecodeStep:
         row = None if self.added is None else self.added[cache.position]  # (1, d_model)
         return self.one_token(tokens, cache, place, row, memories)
 
-    def static_cache(self) -> StaticCache:
-        "An empty cache for as many tokens as the model can read."
-        return StaticCache(len(self.blocks), self.max_len, self.device)
+    def static_cache(
+        self,
+        size: int | None = None,  # how many tokens it has room for; all that the model can read
+    ) -> StaticCache:
+        "An empty cache for a compiled step. A model that reads texts of any length needs a `size`."
+        if size is None:
+            expected = "a number, as the model reads any length: cache=step.static_cache(size)"
+            check_that(self.max_len < LARGEST, "size", expected, None, TypeError)
+            size = self.max_len
+        check_int("size", size, most=self.max_len)
+        return StaticCache(len(self.blocks), size, self.device)
 
     def parameters(self):
         "The weights of the model."

@@ -8,6 +8,7 @@ model reads. `truncate` cuts its middle out, because critics sum up at the end. 
 into pieces of one length that overlap, and `predict` averages the probabilities of all of them.
 """
 
+import csv
 import io
 import math
 import random
@@ -293,7 +294,21 @@ def read_labeled_csv(
     labels = [name.strip() for name in rows[heading.index(label)]]
     for i, name in enumerate(labels, start=1):
         check_that(bool(name), where, f"a label in row {i}, column {label!r}", "")
+    if "" in texts:
+        _refuse_short_rows(content, heading.index(text), where)
     return texts, labels
+
+
+def _refuse_short_rows(content, column, where):
+    "Raise `ValueError` for a row that ends before a column; a cell with nothing in it is a text."
+    longest = csv.field_size_limit(len(content))
+    try:
+        lines = csv.reader(io.StringIO(content))
+        rows = [row for row in lines if "".join(row).strip()]
+    finally:
+        csv.field_size_limit(longest)
+    for i, row in enumerate(rows[1:], start=1):
+        check_that(len(row) > column, where, f"at least {column + 1} cells in row {i}", row)
 
 
 def oversample(

@@ -10,7 +10,7 @@ import torch
 
 from ..attention.masks import padding_mask
 from ..base.core import eval_mode
-from ..base.guards import check_ids, check_int, check_type
+from ..base.guards import check_ids, check_int, check_that, check_type
 from ..data.text import BOS, EOS, PAD, UNK
 from .caches import KVCache
 from ..models.build import sizes_of
@@ -26,6 +26,8 @@ def greedy_decode(
 ) -> list[list[int]]:  # a row for each source, from BOS to EOS if it was reached
     "Write the likeliest token at each step. PAD, BOS and UNK are never written."
     check_type("model", model, EncoderDecoder)
+    pad = getattr(model, "pad", PAD)  # BART's special tokens have other numbers
+    check_that(pad == PAD, "model", "one whose padding is 0; `translate` takes any", pad)
     check_int("max_new_tokens", max_new_tokens, 0)
     check_ids("src", src, model.src_embed.tokens.num_embeddings)
     src = src.to(model.head.weight.device)

@@ -87,13 +87,16 @@ def check_fresh(
 def sizes_to_write(
     model,  # what came
 ) -> Any:  # as `sizes_of`; without layers for a function of yours, of which nothing is known
-    "What a loop asks of a model. `TypeError` for what can't be called."
+    "What a loop asks of a model. `TypeError` for what can't be called, or does not write on."
     check_that(callable(model), "model", "a model or a function", model, TypeError)
-    config = getattr(model, "tgt_config", None) or getattr(model, "config", None)
+    config = getattr(model, "config", None)
     stack = getattr(model, "decoder", getattr(model, "stack", None))
-    if hasattr(config, "positions") or isinstance(stack, Stack):
-        return sizes_of(model)
-    return UNKNOWN
+    if not hasattr(config, "positions") and not isinstance(stack, Stack):
+        return UNKNOWN
+    for part, function in (("tgt_embed", "translate"), ("n_classes", "predict")):
+        expected = f"a language model; for this one there is `former_nb.{function}`"
+        check_that(not hasattr(model, part), "model", expected, type(model).__name__, TypeError)
+    return sizes_of(model)
 
 
 def has_text(

@@ -14,7 +14,7 @@ from numbers import Integral
 
 import torch
 
-from ..base.guards import check_ids, check_number, check_tensor, check_that
+from ..base.guards import check_ids, check_tensor, check_that
 from former_nb.base.ranges import (
     ABOVE_0,
     NOT_BELOW_0,
@@ -200,7 +200,7 @@ def apply_repetition_penalty(
     "Divide the logits of `seen` by `penalty`, multiply negative ones (Keskar et al. 2019, 4.1)."
     sizes = check_tensor("logits", logits, "B vocab_size")
     check_ids("seen", seen, sizes["vocab_size"], B=sizes["B"])
-    check_number("penalty", penalty, 0)
+    SETTINGS["repetition_penalty"].check("penalty", penalty)
     penalty = float(penalty)
     old = logits.gather(-1, seen)  # (B, T)
     return logits.scatter(-1, seen, torch.where(old > 0, old / penalty, old * penalty))

@@ -5,7 +5,7 @@ import torch
 
 from ..base.core import eval_mode
 from ..base.guards import check_that, check_type
-from ..data.text import BOS, EOS, encode_texts
+from ..data.text import encode_texts
 from ..data.tokens import TextTokenizer
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.pretrained import check_pair
@@ -19,7 +19,7 @@ __all__ = [
 
 def _labels(row, tokenizer):
     "What each token spells."
-    return [{BOS: "<bos>", EOS: "<eos>"}.get(t) or tokenizer.decode([t]) or "<unk>" for t in row]
+    return [tokenizer.names.get(t) or tokenizer.decode([t]) or "<unk>" for t in row]
 
 
 def record_translation(
@@ -31,10 +31,11 @@ def record_translation(
     "Every attention weight of the model while it reads `source` and writes `target`."
     check_type("model", model, EncoderDecoder)
     check_pair(model, tokenizer)
-    src, tgt = encode_texts([source, target], tokenizer)
+    [src] = encode_texts([source], tokenizer)
+    tgt = [*tokenizer.start, *tokenizer.encode(target)]  # its end is written, never read
     most = model.config.max_len
     check_that(len(src) <= most, "source", f"at most {most} tokens, two at the ends", len(src))
-    tgt = tgt[:-1][: model.tgt_config.max_len]  # <eos> is written, never read
+    tgt = tgt[: model.tgt_config.max_len]
     both = [torch.tensor([row], device=model.head.weight.device) for row in (src, tgt)]
     with eval_mode(model), torch.no_grad(), record_attention(model) as weights:
         model(*both)
@@ -47,14 +48,19 @@ def align_translation(
     source: str,
     target: str,  # a translation of it, as for `record_translation`
     layer: int | None = None,  # of the decoder, from 1; one in the middle if left out
-) -> list[tuple[int, int]]:  # places (in the target, in the source), from 0, without `<bos>`
+) -> list[tuple[int, int]]:  # places (in the target, in the source), from 0, of tokens of the text
     "For each target token the source token with the largest mean weight while it is written."
     table = record_translation(model, tokenizer, source, target)
     n = model.tgt_config.n_layers
     layer = (n + 1) // 2 if layer is None else layer
     check_that(layer in range(1, n + 1), "layer", f"a whole number from 1 to {n}", layer)
     cross = table[(table["kind"] == "cross") & (table["layer"] == layer)]
-    ends = cross["key"].isin(["<bos>", "<eos>"])
-    ends |= cross["query_place"] == cross["query_place"].max()  # the last row writes <eos>
-    grid = cross[~ends].groupby(["query_place", "key_place"])["weight"].mean().unstack()
-    return [] if grid.empty else [(row, place - 1) for row, place in grid.idxmax(axis=1).items()]
+    query, key = cross["query_place"], cross["key_place"]
+    first = len(tokenizer.start) - 1  # the query that writes the first token of the target
+    before = len(tokenizer.before)
+    words = (query >= first) & (query < query.max())  # the last one writes the end
+    words &= (key >= before) & (key <= key.max() - len(tokenizer.after))
+    grid = cross[words].groupby(["query_place", "key_place"])["weight"].mean().unstack()
+    if grid.empty:
+        return []
+    return [(row - first, place - before) for row, place in grid.idxmax(axis=1).items()]

@@ -20,7 +20,6 @@ import inspect
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from functools import partial
 
 import pandas as pd
@@ -34,6 +33,7 @@ from ..base.guards import check_choice, check_int, check_that, check_type
 from ..base.traffic import count_flops
 from ..training.costs import without_numbers
 from ..training.losses import find_device
+from .products import without_fast_path
 
 __all__ = [
     "describe",
@@ -99,17 +99,6 @@ def _tensors(output):
     return tensors
 
 
-@contextmanager
-def _no_fast_path():
-    "Within `with`, PyTorch's encoders call their modules, which a fast path would go around."
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
-
-
 def _read_meter(
     model,
     bound,
@@ -143,7 +132,7 @@ def _read_meter(
         for name, module in model.named_modules():
             handles.append(module.register_forward_pre_hook(partial(begin, name), prepend=True))
             handles.append(module.register_forward_hook(partial(end, name)))
-        with eval_mode(model), torch.no_grad(), _no_fast_path():
+        with eval_mode(model), torch.no_grad(), without_fast_path():
             model(*bound.args, **bound.kwargs)
     finally:
         for handle in handles:

@@ -79,6 +79,13 @@ def read_writes(
     return writes
 
 # %% ../../nbs/deeper/16_interpretability.ipynb #lens009
+def _check_head(model):
+    "Raise `ValueError` for a classifier whose logits aren't the head's of the mean alone."
+    plain = not isinstance(model, Classifier) or type(model).forward is Classifier.forward
+    expected = "a classifier whose head reads the mean of the stream, with nothing beside it"
+    check_that(plain, "model", expected, type(model).__name__)
+
+
 @torch.no_grad()
 def logit_lens(
     model: nn.Module,  # as for `find_stack`, or one of Hugging Face's Transformers with a head
@@ -90,6 +97,7 @@ def logit_lens(
         return block_lens(model, *inputs, **named)
     check_that(not named, "named", "nothing by name for a model of this course", list(named))
     norm = find_stack(model).norm
+    _check_head(model)
     stream = torch.zeros(())
     logits = {}
     for name, written in read_writes(model, *inputs).items():
@@ -114,6 +122,12 @@ def scale_part(
     return norm.weight * part / size
 
 
+def _inner_layer(layer):  # such as a `GatedAttention` -> the layer inside, which has the heads
+    while hasattr(layer, "layer"):
+        layer = layer.layer
+    return layer
+
+
 def _head_writes(
     layer,  # attention
     z,  # what its heads give, each (B, T, d_k)
@@ -131,6 +145,7 @@ def attribute_logits(
 ) -> dict[tuple[str, int, int], torch.Tensor]:  # (kind, layer, head) -> shares, shaped as `tokens`
     "How much of a logit each head, each network, the embedding and all biases write. They add up."
     norm = find_stack(model).norm
+    _check_head(model)
     parts = find_parts(model)
     with record_heads(model) as heads:
         writes = read_writes(model, *inputs)
@@ -156,7 +171,7 @@ def attribute_logits(
         if kind in ("embedding", "network"):
             shares[kind, n, 0] = share(written)
             continue
-        layer = parts[kind, n]
+        layer = _inner_layer(parts[kind, n])
         z = [output for head, output in heads.items() if head[:2] == (kind, n)]
         for head, part in enumerate(_head_writes(layer, z), start=1):
             shares[kind, n, head] = share(part)

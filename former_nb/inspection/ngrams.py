@@ -10,7 +10,7 @@ from statistics import fmean
 
 from ..base.guards import check_int, check_number, check_that
 
-SMALLEST = 1e-300  # a probability that rounding made 0 costs 691 nats
+SMALLEST = 1e-300  # a probability of 0 costs 691 nats
 
 __all__ = [
     "NGram",
@@ -24,6 +24,11 @@ def _check_rows(rows):
     fits = isinstance(rows, (list, tuple)) and len(rows) > 0
     fits = fits and all(isinstance(row, (list, tuple)) and len(row) > 1 for row in rows)
     check_that(fits, "rows", "lists of at least two tokens", rows)
+
+
+def _mean_nats(probabilities):
+    "The mean surprise; a probability of 0 is possible without a discount."
+    return fmean(-log(max(p, SMALLEST)) for p in probabilities)
 
 
 class NGram:
@@ -115,7 +120,7 @@ class NGram:
         rows: list[list[int]],  # sequences from BOS on
     ) -> float:  # nats per token, all but BOS counted
         "The mean surprise of the model at `rows`. Raises `ValueError` if there are none."
-        return fmean(-log(p) for p in self.probabilities(rows))
+        return _mean_nats(self.probabilities(rows))
 
 
 def mix_nats(
@@ -126,8 +131,7 @@ def mix_nats(
     "The mean surprise of a mixture, which adds the probabilities of two models in shares."
     check_that(len(first) == len(second) > 0, "second", f"{len(first)} numbers", len(second))
     check_number("share", share, 0, 1)
-    mixed = [share * p + (1 - share) * q for p, q in zip(first, second)]
-    return fmean(-log(max(p, SMALLEST)) for p in mixed)
+    return _mean_nats(share * p + (1 - share) * q for p, q in zip(first, second))
 
 
 def best_share(

@@ -6,7 +6,7 @@ that read one input count as one part, so three projections q, k and v are a pac
 """
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..base.core import eval_mode
 
-__all__ = ["Part", "Traced", "trace", "run", "type_of"]
+__all__ = ["Part", "Traced", "without_fast_path", "trace", "run", "type_of"]
 
 aten = torch.ops.aten
 PRODUCTS = {  # operation -> which argument is x; the next one is the weight
@@ -172,6 +172,18 @@ class Traced:
     y: torch.Tensor  # (N, m), the output
 
 
+@contextmanager
+def without_fast_path():
+    """Within `with`, PyTorch's encoders call their modules. Their fast path goes around them and
+    makes one operation of a whole layer."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
 def trace(
     model,  # a module or a function
     inputs,  # a tuple of arguments or a dict of them
@@ -179,13 +191,8 @@ def trace(
     "Run a model as it is and keep what enters and leaves its products."
     inputs = inputs_for(model, inputs)
     tokens = tree_leaves(inputs)[0]
-    packed = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # it makes one operation of a whole layer
-    try:
-        with torch.no_grad(), Tracer(model, tokens) as tracer:
-            y = output(model, inputs)
-    finally:
-        torch.backends.mha.set_fastpath_enabled(packed)
+    with without_fast_path(), torch.no_grad(), Tracer(model, tokens) as tracer:
+        y = output(model, inputs)
     name_places(tracer.parts)
     return Traced(tracer.parts, y)
 

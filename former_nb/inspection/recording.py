@@ -42,6 +42,7 @@ from torch import nn
 
 from ..attention.dot_product import attention, attention_weights
 from ..attention.multi_head import MultiHeadAttention
+from ..attention.since_llama import Sink
 from ..base.guards import check_that, check_type
 from .your_attention import Use, attends_of
 
@@ -90,7 +91,7 @@ def _is_attention(module):
 
 def _n_heads(module):
     if _is_ours(module) and hasattr(module, "d_k"):
-        return module.w_q.out_features // module.d_k
+        return module.w_o.in_features // module.d_k  # w_q may have features that only turn
     for owner in (module, getattr(module, "config", None)):
         for name in _HEAD_COUNTS:
             count = getattr(owner, name, None)
@@ -202,16 +203,31 @@ def wrap_innermost(
     return wrap(attend)
 
 
+def _has_sink(attend):
+    "Whether a `Sink` is among the functions that are wrapped around the innermost one."
+    if isinstance(attend, partial):
+        inner = attend.args[0] if attend.args else attend.func
+        return isinstance(attend.func, Sink) or _has_sink(inner)
+    return hasattr(attend, "attend") and _has_sink(attend.attend)
+
+
 def _watch_ours(module, see):
     "Hooks on a layer of ours; `see(inputs, y, weights)` gives the y that its caller gets."
     signature = inspect.signature(module.forward)
     weights = []
 
+    def keep(w):  # (B, h, T, S)
+        weights.append(w)
+
+    def keep_words(w):  # (B, h, T, 1 + S), the first key is a sink
+        weights.append(w[..., 1:])
+
     def ask(module, args, kwargs):
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        record = partial(Recorder, weights.append)
-        bound.arguments["attend"] = wrap_innermost(bound.arguments["attend"], record)
+        attend = bound.arguments["attend"]
+        record = partial(Recorder, keep_words if _has_sink(attend) else keep)
+        bound.arguments["attend"] = wrap_innermost(attend, record)
         return bound.args, bound.kwargs
 
     def answer(module, args, y):

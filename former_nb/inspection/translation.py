@@ -12,8 +12,7 @@ import numpy as np
 import torch
 
 from ..base.guards import check_int
-from ..data.text import encode_texts
-from ..data.tokens import TextTokenizer, check_texts
+from ..data.tokens import TextTokenizer, check_texts, check_tokenizer
 
 # %% ../../nbs/16_translation.ipynb #000913aa
 def pair_rows(
@@ -23,12 +22,14 @@ def pair_rows(
 ) -> list[tuple[list[int], list[int]]]:  # rows for `collate_pairs`
     "Tokens of both sides, without pairs that have an empty side or are too long for the model."
     check_int("max_len", max_len)
-    sources = encode_texts([source for source, _ in pairs], tokenizer)
-    targets = encode_texts([target for _, target in pairs], tokenizer)
+    check_tokenizer(tokenizer)
     rows = []
-    for source, target in zip(sources, targets):  # the last token of a target is never read
-        if 2 < len(source) <= max_len and 2 < len(target) <= max_len + 1:
-            rows.append((source, target))
+    for pair in pairs:
+        source, target = [tokenizer.encode(text) for text in pair]
+        src = [*tokenizer.before, *source, *tokenizer.after]
+        tgt = [*tokenizer.start, *target, *tokenizer.after]  # its last token is never read
+        if source and target and len(src) <= max_len and len(tgt) <= max_len + 1:
+            rows.append((src, tgt))
     if not rows:
         raise ValueError(f"pairs: expected one with sides of 1 to {max_len - 2} tokens, got none")
     return rows

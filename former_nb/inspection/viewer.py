@@ -32,6 +32,7 @@ from ..base.files import check_path
 from ..base.guards import check_choice, check_that, check_type
 from ..data.tokens import TextTokenizer, both_sides
 from ..decoding.translating import translate
+from ..models.build import sizes_of
 from ..models.config import TransformerConfig
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.generator import LanguageModel
@@ -102,10 +103,11 @@ class _Adapter:
 
 
 class _OurModel(_Adapter):
-    "Our models say in their configuration what they read."
+    "Our models say in their configuration what they read, or in their parts."
 
     def limits(self, side):
-        return self.model.config.max_len, self.model.config.vocab_size
+        sizes = sizes_of(self.model)
+        return sizes.max_len, sizes.vocab_size
 
 
 class _OurLanguageModel(_OurModel):
@@ -120,6 +122,8 @@ class _OurTranslator(_OurModel):
 
     def limits(self, side):
         config = self.model.tgt_config if side == TARGET else self.model.config
+        if config is None:  # made of parts by hand
+            return None, None
         return config.max_len, config.vocab_size
 
     def add_target(self, inputs):

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
+from ..attention.positions import LearnedPositions, Positions, Rotary, SinusoidalPositions
 from ..attention.relative_positions import ALiBi, RelativeBias, ScaledRotary
 from ..base.guards import LARGEST, check_choice, check_int, check_share, check_that, check_type
 from .block import (
@@ -272,13 +272,27 @@ def sizes_of(
         )
     is_ours = isinstance(embed, Embedding) and isinstance(stack, Stack)
     check_that(is_ours, "model", "a `LanguageModel`", model, TypeError)
-    kinds = {LearnedPositions: "learned", SinusoidalPositions: "sinusoidal", Rotary: "rotary"}
-    positions = [part for part in (embed.positions, stack.positions) if type(part) in kinds]
+    added = embed.positions
+    if isinstance(added, EmbedNorm):
+        added = added.positions
+    kinds: dict[Any, str] = {  # and their heirs, such as `ScaledRotary`
+        SinusoidalPositions: "sinusoidal",
+        Positions: "learned",
+        Rotary: "rotary",
+    }
+    positions = "alibi"
+    max_len = LARGEST
+    for part in (stack.positions, added):
+        for kind, word in kinds.items():
+            if isinstance(part, kind):
+                positions = word
+                max_len = min(max_len, part.max_len)
+                break
     return SimpleNamespace(
         vocab_size=embed.tokens.num_embeddings,
         n_layers=len(stack.blocks),
-        max_len=min((part.max_len for part in positions), default=LARGEST),
-        positions=kinds[type(positions[0])] if positions else "alibi",
+        max_len=max_len,
+        positions=positions,
     )
 
 

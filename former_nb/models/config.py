@@ -22,7 +22,6 @@ __all__ = [
 ]
 
 ACTIVATIONS = MODEL["activation"]
-NORMS = MODEL["norm"]
 POSITIONS = {  # and where they act: added to the embeddings, or inside every layer of attention
     "learned": "input",
     "sinusoidal": "input",

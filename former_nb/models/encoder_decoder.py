@@ -12,7 +12,7 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids, check_parts
-from ..data.text import IGNORE, pad_rows
+from ..data.text import IGNORE, PAD, pad_rows
 from .block import Embedding, Stack
 from .config import TransformerConfig
 from .pretrained import Pretrained
@@ -20,10 +20,11 @@ from .pretrained import Pretrained
 # %% ../../nbs/13_encoder_decoder.ipynb #906c1cdd
 def collate_pairs(
     rows: list[tuple[list[int], list[int]]],  # source and target, each from BOS to EOS
+    pad: int = PAD,  # fills short rows; `model.pad` for a `BartEncoderDecoder`
 ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:  # (src (B, S), tgt (B, T)), targets
     "A batch: `tgt` is the target without its last token, `targets` without its first."
-    src = pad_rows([source for source, target in rows])
-    tgt = pad_rows([target[:-1] for source, target in rows])
+    src = pad_rows([source for source, target in rows], pad)
+    tgt = pad_rows([target[:-1] for source, target in rows], pad)
     targets = pad_rows([target[1:] for source, target in rows], IGNORE)
     return (src, tgt), targets
 

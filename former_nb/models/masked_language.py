@@ -7,13 +7,14 @@ __all__ = ['mask_tokens', 'MaskedLanguageModel']
 
 # %% ../../nbs/deeper/09_masked_language.ipynb #7041f384
 import math
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from ..base.guards import check_ids, check_int, check_that, check_type
-from ..data.text import IGNORE, SPECIALS, UNK, pad_rows
+from ..data.text import IGNORE, PAD, SPECIALS, UNK, pad_rows
 from ..data.tokens import check_rows
 from .classifier import Classifier
 
@@ -22,6 +23,8 @@ def mask_tokens(
     rows: list[list[int]],  # token numbers
     max_len: int,  # of a longer row a stretch of so many tokens, from anywhere
     share: float = 0.15,  # of a row's tokens that are hidden, rounded up; special ones never are
+    mask_token: int = UNK,  # stands where a token is hidden; BERT has one for this alone
+    special_tokens: Iterable[int] = range(len(SPECIALS)),  # for BERT, `tokenizer.names`
 ) -> tuple:  # (tokens (B, T) with UNK where hidden, positions (B, K)), answers (B, K)
     "Hide tokens at random and ask for them (Devlin et al. 2019). A missing answer is IGNORE."
     check_int("max_len", max_len)
@@ -31,7 +34,8 @@ def mask_tokens(
         start = int(torch.randint(max(1, len(row) - max_len + 1), ()))
         stretches.append(row[start : start + max_len])
     tokens = pad_rows(stretches)  # (B, T)
-    real = tokens >= len(SPECIALS)  # (B, T)
+    special = torch.tensor([PAD, *special_tokens], device=tokens.device)
+    real = torch.isin(tokens, special, invert=True)  # (B, T)
     exact = [share * (1 - 1e-12) * n for n in real.sum(-1).tolist()]  # 0.07 of 100 are 7
     n_hidden = [math.ceil(n) for n in exact]  # where floating point says 7.000000000000001
     chance = torch.rand_like(tokens, dtype=torch.float).masked_fill(~real, -1.0)  # (B, T)
@@ -40,7 +44,7 @@ def mask_tokens(
     used = order < torch.tensor(n_hidden, device=tokens.device)[:, None]  # (B, K)
     answers = tokens.gather(1, positions).masked_fill(~used, IGNORE)  # (B, K)
     hidden = torch.zeros_like(real).scatter(1, positions, used)  # (B, T)
-    return (tokens.masked_fill(hidden, UNK), positions), answers
+    return (tokens.masked_fill(hidden, mask_token), positions), answers
 
 # %% ../../nbs/deeper/09_masked_language.ipynb #67ab81a3
 class MaskedLanguageModel(nn.Module):

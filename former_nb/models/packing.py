@@ -183,13 +183,17 @@ def packed(
         return inputs if at is None else (inputs[0][at],)
 
     stacks = [part for part in model.modules() if isinstance(part, Stack)]
-    for stack in stacks:
-        around = partial(decode if isinstance(stack, Decoder) else encode, stack)
-        stack.forward = around  # type: ignore[method-assign]
-    handle = model.get_submodule("head").register_forward_pre_hook(only_wanted)
+    head = getattr(model, "head", None)  # a model that is asked for hidden tokens has none
+    handles = []
     try:
+        for stack in stacks:
+            around = partial(decode if isinstance(stack, Decoder) else encode, stack)
+            stack.forward = around  # type: ignore[method-assign]
+        if head is not None:
+            handles.append(head.register_forward_pre_hook(only_wanted))
         yield ask
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
         for stack in stacks:
-            del stack.forward
+            vars(stack).pop("forward", None)

@@ -8,7 +8,8 @@ never becomes a name there. And each class enters itself under its name, for `lo
 knows what is entered.
 
 A model that is learning differences of low rank is written as an ordinary one, with the differences
-merged.
+merged. On a head that shares its weight with the embedding, a difference makes two weights of one,
+and the model is saved where its configuration says so, by `tied_head=False` of a `HubConfig`.
 """
 
 import copy
@@ -27,6 +28,7 @@ from torch.nn.utils.parametrize import is_parametrized
 from tqdm import TqdmWarning
 
 from ..base.checkpoints import atomic_write, read_header, read_safetensors
+from ..base.core import tied_names
 from ..base.files import (
     check_keys,
     check_path,
@@ -66,6 +68,7 @@ __all__ = [
 MODEL_CLASSES: dict[str, type] = {}  # name in config.json -> class; each enters itself
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+NOT_THE_NUMBERS = (".p", ".max_len")  # of dropout and of rotary positions: no answer depends on it
 
 
 def check_memory(
@@ -189,10 +192,15 @@ class Pretrained(PyTorchModelHubMixin):
         return getattr(self, "init_args", {}).get("tgt_config") or self.config
 
     def save_pretrained(self, save_directory: str | Path, **kwargs):
-        "Write `config.json`, `model.safetensors` and, where there is none, a `README.md`."
+        """Write `config.json`, `model.safetensors` and, where there is none, a `README.md`.
+
+        Raises `ValueError` for a model of ours that was changed so that another would be loaded.
+        """
         kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
         if not hasattr(self, "init_args") and _parts_of(type(self)) is not None:
             return _made_again(self).save_pretrained(save_directory, **kwargs)
+        if hasattr(self, "init_args") and _is_made_here(type(self)):
+            _refuse_change(self)
         values = {}
         if self.config is not None:
             values.update(_as_json(self.config))
@@ -254,12 +262,24 @@ def _parts_of(cls):
     return None
 
 
-def _settings(model):
-    "What a model is apart from its weights, in words: the class of each part, and its settings."
-    settings = {}
+def _is_made_here(cls):
+    "Whether this package makes its parts; an `__init__` of somebody else's may make anything."
+    return cls.__init__.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def _classes(model):
+    "The class of each part, in words."
+    classes = {}
     for name, part in model.named_modules(remove_duplicate=False):
         kind = type(part)
-        settings[f"the class of {name or 'the model'}"] = f"{kind.__module__}.{kind.__name__}"
+        classes[f"the class of {name or 'the model'}"] = f"{kind.__module__}.{kind.__name__}"
+    return classes
+
+
+def _settings(model):
+    "What each part is apart from its class and its weights, in words."
+    settings = {}
+    for name, part in model.named_modules(remove_duplicate=False):
         for key, value in vars(part).items():
             if not key.startswith("_") and key not in ("training", "config", "init_args"):
                 settings[f"{name}.{key}"] = repr(value)
@@ -297,6 +317,7 @@ def _made_again(model):
     with torch.random.fork_rng(devices=[]), NoRandomWeights():
         again = type(model).from_config(model.config, **arguments)
     again.train(model.training)
+    _refuse_difference(_classes(model), _classes(again))
     _refuse_difference(_settings(model), _settings(again))
     _refuse_difference(_shapes(model), _shapes(again))
     weights = model.state_dict()
@@ -305,6 +326,43 @@ def _made_again(model):
         same = weight.equal(weights[name].to(weight))
         check_that(same, "model.config", f"{name} shared as in the model", "another sharing")
     return again
+
+
+def _refuse_change(model):
+    """Raise `ValueError` if a model that was made from its configuration is another one by now.
+
+    We make it once more, without memory. Weights of other names or shapes may be saved: a block
+    less, or a pruned layer. Whoever loads them is told.
+    """
+    with torch.device("meta"), ShapesOnly():
+        again = type(model).from_config(model.config, **model.init_args)
+    model = plain_weights(model)
+    _refuse_untied(model, again)
+    if _shapes(model) != _shapes(again):
+        return
+    _refuse_difference(_classes(model), _classes(again))
+    ours = _settings(model)
+    theirs = _settings(again)
+    both = [name for name in theirs if name in ours and not name.endswith(NOT_THE_NUMBERS)]
+    _refuse_difference({n: ours[n] for n in both}, {n: theirs[n] for n in both})
+
+
+def _refuse_untied(model, again):
+    "Raise `ValueError` where the second model has one weight under two names and the first two."
+    weights = dict(model.named_parameters(remove_duplicate=False))
+    for name, first in tied_names(again).items():
+        one, other = weights.get(first), weights.get(name)
+        if one is None or other is None or _same(one, other):
+            continue
+        expected = f"one weight for {first} and {name}"
+        if not hasattr(model, "tgt_embed"):
+            expected += ", or a `HubConfig` with tied_head=False"
+        raise ValueError(f"model.config: expected {expected}, got two that differ")
+
+
+def _same(one, other):
+    "Whether two tensors have the same numbers."
+    return one is other or one.equal(other.to(one))
 
 
 def read_weights_header(
@@ -394,6 +452,7 @@ def fill_model(
         fits = t.is_floating_point() == ours.is_floating_point()
         fits = fits and (t.element_size() > 1 or not t.is_floating_point())  # 8 bits need a scale
         check_that(fits, name, f"numbers as {ours.dtype}", t.dtype)
+    _refuse_copies(model, tensors)
     warn_unless_finite(tensors)
     parameters = dict(model.named_parameters(remove_duplicate=False))
     for name, t in tensors.items():
@@ -402,6 +461,16 @@ def fill_model(
             weight.data = t  # the memory that was read, not a copy of it
     model.load_state_dict(tensors, strict=False)
     return model.eval()
+
+
+def _refuse_copies(model, tensors):
+    "Raise `ValueError` where one weight of the model would get two tensors that differ."
+    tied = tied_names(model)
+    seen: dict[str, str] = {}  # first name of a weight -> the name of its tensor
+    for name, t in tensors.items():
+        before = seen.setdefault(tied.get(name, name), name)
+        expected = f"one weight for {before} and {name}, as {CONFIG} ties them"
+        check_that(_same(t, tensors[before]), WEIGHTS, expected, "two that differ")
 
 
 def warn_unless_finite(
