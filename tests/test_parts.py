@@ -32,6 +32,7 @@ from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import EmbedNorm, HubConfig
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.saving.saving import load_model, save_model
+from former_nb.training.optimization import checkpoint_blocks
 
 LETTERS = CharTokenizer("abcdefgh")
 V = LETTERS.vocab_size
@@ -105,7 +106,9 @@ def test_it_saves_with_a_configuration_and_without_one_says_so(make, config, tmp
     loaded = load_model(tmp_path / "own").model
     assert type(loaded) is type(model) and loaded.config == config
     assert logits(loaded).equal(logits(model))
+    checkpoint_blocks(model, True)  # as while it trains
     model.save_pretrained(tmp_path / "bare")
+    checkpoint_blocks(model, False)
     assert logits(type(model).from_pretrained(tmp_path / "bare")).equal(logits(model))
 
 

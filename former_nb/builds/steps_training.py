@@ -320,7 +320,8 @@ def by_whole_steps():
 def rate(answer, right, draw):
     def rates(steps, *options):
         given = [answer(step, *options) for step in steps]
-        either = [by_whole_steps().rate(step, *options) for step in steps]
+        other = by_whole_steps()
+        either = [other.rate(step, *options) for step in steps]
         return [right.rate(step, *options) for step in steps] if equal(given, either) else given
 
     yield "100 steps", lambda: rates((0, 1, 4, 5, 6, 30, 70, 99), 100, 1.0)

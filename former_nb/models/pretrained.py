@@ -277,11 +277,15 @@ def _classes(model):
 
 
 def _settings(model):
-    "What each part is apart from its class and its weights, in words."
+    """What each part is apart from its class and its weights, in words.
+
+    Its `forward` is its class's, unless something is wrapped around it for as long as a run lasts.
+    """
+    passing = ("training", "config", "init_args", "forward")
     settings = {}
     for name, part in model.named_modules(remove_duplicate=False):
         for key, value in vars(part).items():
-            if not key.startswith("_") and key not in ("training", "config", "init_args"):
+            if not key.startswith("_") and key not in passing:
                 settings[f"{name}.{key}"] = repr(value)
     return settings
 
