@@ -65,6 +65,10 @@ def claim_folder(
     from ..training.resuming import lock_folder, release_folder
 
     check_free(out, overwrite)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"out: {str(out)!r} cannot be written: {error.strerror}") from None
     lock = lock_folder(out)
     try:
         for file in [out / CHECKPOINT, *out.glob(KEPT)]:  # of the run that is overwritten

@@ -50,7 +50,7 @@ class TransformerConfig(Settings):
     d_ff: int = 256  # units between the two layers of the feed-forward network
     dropout: float = 0.1  # share of numbers that are set to 0 in training
     positions: str = "learned"  # how attention knows the order
-    n_kv_heads: int | None = None  # heads of keys and values; divides n_heads, None is n_heads
+    n_kv_heads: int | None = None  # heads of keys and values; divides n_heads; by default equal
     activation: str = "gelu"  # between the layers of the feed-forward network
     norm: str = "layer"  # LayerNorm, or RMSNorm for 'rms'
     norm_first: bool = True  # pre-norm, or post-norm

@@ -88,7 +88,7 @@ class Task(ABC):
     norm: str = "layer"  # LayerNorm, or RMSNorm for 'rms'
     norm_first: bool = True  # pre-norm, or post-norm
     epochs: int | None = None  # times through the data; 10 where nothing else ends the run
-    steps: int | None = None  # optimizer steps, in place of epochs and minutes
+    steps: int | None = None  # optimizer steps, in place of epochs
     minutes: float | None = None  # no step begins after so long; the rate has fallen by then
     lr: float = 3e-3  # peak rate of AdamW
     muon_lr: float | None = 0.02  # peak rate of Muon, for linear layers; 0 leaves all to AdamW

@@ -37,10 +37,10 @@ class TrainingConfig(Settings):
     warmup: float = 0.05  # share of the run spent rising
     max_grad_norm: float = 1.0  # to which a larger gradient is clipped
     label_smoothing: float = 0.0  # share of each target that is spread over all tokens
-    pad: int | None = PAD  # the token that gets none of it; None where every class can be right
+    pad: int | None = PAD  # the token that gets no share of label smoothing
     gradient_accumulation_steps: int = 1  # parts each batch is cut into, to need less memory
     activation_checkpointing: bool = False  # keep a block's input only, compute the rest twice
-    eval_every: int | None = None  # steps between two evaluations; None evaluates after each epoch
+    eval_every: int | None = None  # steps between two evaluations; by default one after each epoch
     patience: int | None = None  # stop after so many evaluations without a new best
     precision: str = "auto"  # 'no' (float32), 'bf16', or 'auto': bf16 where it pays
     compile: bool = False  # let torch.compile build the model's kernels
