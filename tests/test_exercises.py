@@ -74,7 +74,7 @@ def test_the_page_that_a_judge_names_asks_its_exercise_and_the_solutions_answer_
 
 @pytest.mark.parametrize("number", sorted(EXERCISES))
 def test_no_two_mistakes_of_an_exercise_give_the_same(number):
-    same = lambda a, b: exercises._same(*(torch.as_tensor(t).detach().cpu() for t in (a, b)))
+    same = lambda a, b: exercises.same_numbers(*(torch.as_tensor(t).detach().cpu() for t in (a, b)))
     for table in sentences(number)[1]:
         wrong = [(said, t) for said, t in table.items() if said]
         for (one, a), (other, b) in itertools.combinations(wrong, 2):

@@ -23,6 +23,7 @@ __all__ = [
     "diagnose",
     "diagnose_each",
     "diagnose_formula",
+    "same_numbers",
     "edited",
     "MistakeError",
     "call_answer",
@@ -61,11 +62,16 @@ def exercise(
     def register(judge):
         @functools.wraps(judge)
         def careful(answer):
-            is_function, changed = isinstance(answer, FunctionType), []
-            first = [] if is_function else [answer]
-            noted = first if returns else []
+            is_function = isinstance(answer, FunctionType)
+            changed = []  # what the function does to its arguments, in sentences
+            first = []  # its first result, or the value that was handed in
+            asked = answer
+            if is_function:
+                asked = _watched(answer, changed, first if returns else [])
+            else:
+                first.append(answer)
             try:
-                problem = judge(_watched(answer, changed, noted) if is_function else answer)
+                problem = judge(asked)
             except MistakeError:
                 raise
             except Exception as error:
@@ -117,7 +123,7 @@ def _close(a, b):
     return torch.isclose(a.double(), b.double(), rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
-def _same(a, b):
+def same_numbers(a, b):
     "Whether two tensors agree in shape and in every number."
     return a.shape == b.shape and bool(_close(a, b).all())
 
@@ -157,9 +163,9 @@ def _misshapen(answer, right):
     shapes = f"expected shape {tuple(right.shape)}, got {tuple(answer.shape)}"
     if right.ndim == 1 and answer.ndim < 2 and len(right) < 10:
         return f"{shapes}; {len(right)} numbers are asked for, not {answer.numel()}"
-    if answer.ndim > 1 and answer.mT.shape == right.shape and _same(answer.mT, right):
+    if answer.ndim > 1 and answer.mT.shape == right.shape and same_numbers(answer.mT, right):
         return f"{shapes}; rows and columns are exchanged"
-    if answer.numel() != right.numel() or not _same(answer.reshape(right.shape), right):
+    if answer.numel() != right.numel() or not same_numbers(answer.reshape(right.shape), right):
         return shapes
     if answer.squeeze().shape != right.squeeze().shape:
         return f"{shapes}; the numbers are right, but their axes are not"
@@ -178,17 +184,17 @@ def _general(answer, right):
         return _one_number(a.item(), b.item())
     if answer.dtype == right.dtype == torch.bool and torch.equal(answer, ~right):
         return "True and False are exchanged"
-    if right.ndim > 1 and right.mT.shape == right.shape and _same(answer, right.mT):
+    if right.ndim > 1 and right.mT.shape == right.shape and same_numbers(answer, right.mT):
         return "rows and columns are exchanged"
     if not a.any():
         return "your numbers are all 0"
     if len(b.unique()) > 2:
         factor = (a @ b) / (b @ b)
-        if _same(a, factor * b):
+        if same_numbers(a, factor * b):
             return f"your numbers are {factor:.3g} times the right ones"
-        if _same(a - b, (a - b).mean().expand_as(a)):
+        if same_numbers(a - b, (a - b).mean().expand_as(a)):
             return f"your numbers are the right ones plus {(a - b).mean():.3g}"
-        if _same(a.sort().values, b.sort().values):
+        if same_numbers(a.sort().values, b.sort().values):
             return "those are the right numbers in another order"
     wrong = (~_close(answer, right)).nonzero()
     if right.ndim == 1 and len(b) < 10:  # a few numbers, each with a meaning
@@ -250,10 +256,10 @@ def diagnose(
             if isinstance(part, str):
                 return f"expected numbers, got the text {part!r}; write it without quotes"
         return f"expected a tensor or a number, got {type(answer).__name__}"
-    if _same(answer, right):
+    if same_numbers(answer, right):
         return _float_ids(answer, right) if given_tensor else None
     for sentence, wrong in (mistakes or {}).items():
-        if _same(answer, torch.as_tensor(wrong).detach().cpu()):
+        if same_numbers(answer, torch.as_tensor(wrong).detach().cpu()):
             return sentence
     if answer.shape != right.shape:
         return unnamed(_misshapen(answer, right))
@@ -379,7 +385,7 @@ def _watched(answer, changed, first):
             if kept is None:
                 continue
             is_tensor = isinstance(kept, torch.Tensor)
-            if not (_same(kept, value) if is_tensor else kept == value):
+            if not (same_numbers(kept, value) if is_tensor else kept == value):
                 made = "tensor" if is_tensor else "list"
                 sentence = f"your function changes its argument number {i} in place"
                 changed.append(f"{sentence}; make a new {made} instead")
@@ -400,7 +406,7 @@ def call_answer(
     copies = [t.clone() if isinstance(t, torch.Tensor) else t for t in inputs]
     result = answer(*copies)
     for i, (before, after) in enumerate(zip(inputs, copies), start=1):
-        if isinstance(before, torch.Tensor) and not _same(before, after):
+        if isinstance(before, torch.Tensor) and not same_numbers(before, after):
             raise MistakeError(
                 f"your function changes its argument number {i} in place; make a new tensor instead"
             )

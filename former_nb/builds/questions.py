@@ -14,6 +14,7 @@ __all__ = [
     "gradients",
     "see_less",
     "ask_layer",
+    "NO_DROPOUT_ON_THE_NETWORK",
     "ask_dropout",
     "what_counts",
     "made",
@@ -88,6 +89,20 @@ def dropped(part, *inputs):
     part.eval()
     still = bool(part(*inputs).equal(part(*inputs)))
     return [changes, still, round(share, 1)]
+
+
+NO_DROPOUT_ON_THE_NETWORK = (  # mistakes of a block, as `step` takes them
+    (
+        "return x + self.dropout(self.ff(self.norm_ff(x)))",
+        "return x + self.ff(self.norm_ff(x))",
+        "dropout on what the network writes is missing",
+    ),
+    (
+        "return x + self.dropout(self.ff(self.norm_ff(x)))",
+        "return self.dropout(x + self.ff(self.norm_ff(x)))",
+        "dropout falls on what a part writes, never on the stream",
+    ),
+)
 
 
 class Writes(nn.Module):

@@ -6,6 +6,7 @@ from torch import nn
 from .questions import (
     D_FF,
     LONGEST,
+    NO_DROPOUT_ON_THE_NETWORK,
     D,
     H,
     V,
@@ -549,16 +550,7 @@ def FeedForward(answer, right, draw):
         "x = x + (self.attention(",
         "dropout on what attention writes is missing",
     ),
-    (
-        "return x + self.dropout(self.ff(self.norm_ff(x)))",
-        "return x + self.ff(self.norm_ff(x))",
-        "dropout on what the network writes is missing",
-    ),
-    (
-        "return x + self.dropout(self.ff(self.norm_ff(x)))",
-        "return self.dropout(x + self.ff(self.norm_ff(x)))",
-        "dropout falls on what a part writes, never on the stream",
-    ),
+    *NO_DROPOUT_ON_THE_NETWORK,
 )
 def Block(answer, right, draw):
     block = same_weights(answer(*parts_of_block(right)), right.Block(*parts_of_block(right)))

@@ -8,6 +8,7 @@ from torch import nn
 from .questions import (
     D_FF,
     LONGEST,
+    NO_DROPOUT_ON_THE_NETWORK,
     D,
     H,
     V,
@@ -148,16 +149,7 @@ def ask_decoder(part, draw):
         "x + self.cross(self.norm_cross(x), memory, memory_mask)",
         "dropout on what cross-attention writes is missing",
     ),
-    (
-        "return x + self.dropout(self.ff(self.norm_ff(x)))",
-        "return x + self.ff(self.norm_ff(x))",
-        "dropout on what the network writes is missing",
-    ),
-    (
-        "return x + self.dropout(self.ff(self.norm_ff(x)))",
-        "return self.dropout(x + self.ff(self.norm_ff(x)))",
-        "dropout falls on what a part writes, never on the stream",
-    ),
+    *NO_DROPOUT_ON_THE_NETWORK,
     after=("Block",),
 )
 def DecoderBlock(answer, right, draw):

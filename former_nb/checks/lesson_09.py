@@ -2,7 +2,7 @@
 
 import torch
 
-from ..base.exercises import _same, diagnose, exercise, explain_error
+from ..base.exercises import diagnose, exercise, explain_error, same_numbers
 
 
 @exercise(
@@ -73,7 +73,7 @@ def judge_09_1(answer):
         ),
     }
     shape = isinstance(got, torch.Tensor) and got.shape == right.shape
-    if shape and got[3].isnan().any() and _same(got[:3], right[:3]):
+    if shape and got[3].isnan().any() and same_numbers(got[:3], right[:3]):
         return "a row of padding alone gives NaN, 0/0; divide by at least 1"
     return diagnose(got, right, mistakes)
 
@@ -174,7 +174,7 @@ def judge_09_3(answer):
             problem
             and isinstance(got, torch.Tensor)
             and got.shape == right.shape
-            and _same(norm(got), right)
+            and same_numbers(norm(got), right)
         ):
             return "the rows do not sum to one: divide each by its sum"
         if problem is not None:
@@ -274,13 +274,13 @@ def judge_09_4(answer):
             ),
         },
     )
-    if problem and got.shape == right.shape and _same(got[:3], right[:3]):
+    if problem and got.shape == right.shape and same_numbers(got[:3], right[:3]):
         return (
             "a row without tokens must give zeros: where all scores are alike, however low, "
             "the softmax is a plain mean of the pads"
         )
     if problem is None:
         loud = torch.where(real[..., None], x, 1e4)
-        if not _same(answer(loud, real, query), right):
+        if not same_numbers(answer(loud, real, query), right):
             return "what stands at a pad must not matter, whatever it is"
     return problem

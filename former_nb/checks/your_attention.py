@@ -3,7 +3,7 @@
 import torch
 
 from ..attention.dot_product import attention
-from ..base.exercises import _same, exercise
+from ..base.exercises import exercise, same_numbers
 
 
 @exercise(
@@ -41,11 +41,11 @@ def judge_your_attention_2(capped):
         return f"expected a tensor of shape {tuple(v.shape)}"
 
     def near(weights):
-        return _same(y, weights.softmax(dim=-1) @ v)
+        return same_numbers(y, weights.softmax(dim=-1) @ v)
 
     scores = q @ k.mT / 6**0.5
     cap = 3 * torch.tanh(scores / 3)
-    if _same(y, attention(q, k, v, past)):
+    if same_numbers(y, attention(q, k, v, past)):
         return "the scores are not capped yet"
     if near(3 * torch.tanh(scores.masked_fill(~past, float("-inf")) / 3)):
         return "the cap comes before the mask, or it makes -inf a score of -softcap"
@@ -60,5 +60,5 @@ def judge_your_attention_2(capped):
     if not near(cap.masked_fill(~past, float("-inf"))):
         return "the result differs; compute scores, cap, mask, softmax in this order"
     causal = capped(q, k, v, None, True, 3.0)
-    if not _same(causal, y):
+    if not same_numbers(causal, y):
         return "with is_causal and no mask, a query may attend to no later key"
