@@ -99,6 +99,7 @@ for number, lesson in enumerate(PATH):
 LESSON[PAPER] = len(PATH) - 1
 READ = list(LESSON)
 JUDGES = ("checks.", "builds.")  # folders beside the others: what judges answers may import all
+FACE = ("lazy", "renamed")  # what each package's names go through, and imports nothing of them
 DOOR = "checks.exercises"  # to the judges; pages import `check` and `hint` from it
 BY_NAME = {  # modules that import what is named only while they run -> why
     "lazy": "a package offers names and imports none of them",
@@ -237,7 +238,7 @@ def folder_of(module):
 def may_import(module, other):
     "Whether the table of folders lets a module import another."
     here, there = folder_of(module), folder_of(other)
-    if other in ("__init__", "lazy") or module.startswith(JUDGES):
+    if other in ("__init__", *FACE) or module.startswith(JUDGES):
         return True
     if not there:
         return not here
@@ -253,7 +254,7 @@ def module_faults(lib, modules, names):
         name = module.rpartition(".")[2]
         if name == "_modidx":
             continue
-        top = "." not in module and module not in ("__init__", "lazy", "cli", "yours")
+        top = "." not in module and module not in ("__init__", *FACE, "cli", "yours")
         if top or module.partition(".")[0] not in {*LEVEL, "checks", "builds", module}:
             yield f"{LIB}/{module.replace('.', '/')}.py: is in no folder of tools/order.py"
         where, tree = module_tree(module, lib)
@@ -278,7 +279,7 @@ def folders_of(graph):
     folders = {}
     for module, others in graph.items():
         here = module.partition(".")[0]
-        there = {other.partition(".")[0] for other in others} - {here, "__init__", "lazy"}
+        there = {other.partition(".")[0] for other in others} - {here, "__init__", *FACE}
         folders.setdefault(here, set()).update(there)
     return {folder: sorted(others) for folder, others in folders.items()}
 

@@ -71,6 +71,7 @@ TAKEN += ("pyodide-lock.json",)
 MODULES = (  # of the course, for these pages
     "__init__.py",
     "lazy.py",
+    "renamed.py",
     "attention/*.py",
     "base/__init__.py",
     "base/core.py",

@@ -1,10 +1,7 @@
 """Attention as the lessons derive it, and what is put around it."""
 
-import sys
+from ..lazy import lazy_names
 
-from ..lazy import CallablePackage, lazy_names
-
-sys.modules[__name__].__class__ = CallablePackage
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {

@@ -1,0 +1,75 @@
+"""What editors and type checkers read; made by tools/stubs.py from __init__.py."""
+
+from . import base as base
+from . import data as data
+from . import decoding as decoding
+from . import inspection as inspection
+from . import models as models
+from . import saving as saving
+from . import tasks as tasks
+from . import training as training
+from . import yours as yours
+from .attention.dot_product import attention as attention
+from .attention.masks import causal_mask as causal_mask
+from .attention.masks import padding_mask as padding_mask
+from .attention.multi_head import MultiHeadAttention as MultiHeadAttention
+from .checks.exercises import check as check
+from .checks.exercises import hint as hint
+from .checks.exercises import keep as keep
+from .data.batches import make_batches as make_batches
+from .data.text import CharTokenizer as CharTokenizer
+from .data.tokenization import SubwordTokenizer as SubwordTokenizer
+from .decoding.beam_search import beam_search as beam_search
+from .decoding.caches import generate as generate
+from .decoding.caches import stream as stream
+from .decoding.labels import predict as predict
+from .decoding.sampling import Sampling as Sampling
+from .decoding.translating import translate as translate
+from .inspection.comparison import same as same
+from .inspection.leaks import assert_no_leak as assert_no_leak
+from .inspection.recording import record_attention as record_attention
+from .inspection.viewer import view as view
+from .inspection.your_attention import use_attend as use_attend
+from .models.block import Block as Block
+from .models.classifier import Classifier as Classifier
+from .models.config import TransformerConfig as TransformerConfig
+from .models.encoder_decoder import EncoderDecoder as EncoderDecoder
+from .models.generator import LanguageModel as LanguageModel
+from .saving.saving import load_model as load_model
+from .saving.saving import save_model as save_model
+from .training.training import fit as fit
+from .training.training_config import TrainingConfig as TrainingConfig
+
+__version__: str
+__all__ = [
+    "Block",
+    "CharTokenizer",
+    "Classifier",
+    "EncoderDecoder",
+    "LanguageModel",
+    "MultiHeadAttention",
+    "Sampling",
+    "SubwordTokenizer",
+    "TrainingConfig",
+    "TransformerConfig",
+    "assert_no_leak",
+    "attention",
+    "beam_search",
+    "causal_mask",
+    "check",
+    "fit",
+    "generate",
+    "hint",
+    "keep",
+    "load_model",
+    "make_batches",
+    "padding_mask",
+    "predict",
+    "record_attention",
+    "same",
+    "save_model",
+    "stream",
+    "translate",
+    "use_attend",
+    "view",
+]

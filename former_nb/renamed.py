@@ -1,0 +1,221 @@
+"""What earlier versions called otherwise, or had and no longer have: one table.
+
+Whoever imports or asks for such a name is told what to write today, where Python alone would only
+say that there is none. Add a line here whenever a public name or a module goes;
+`tests/test_renamed.py` compares each line with the package as it is.
+"""
+
+import sys
+from dis import opname
+from importlib.abc import MetaPathFinder
+
+# A module as it was called -> as it is called today, both without "former_nb.".
+MODULES = {
+    "attention_maps": "inspection.recording",
+    "baselines": "models.baselines",
+    "batches": "data.batches",
+    "beam_search": "decoding.beam_search",
+    "block": "models.block",
+    "caches": "decoding.caches",
+    "checkpoints": "saving.saving",
+    "classifier": "models.classifier",
+    "config": "models.config",
+    "core": "base.core",
+    "data_sets": "data.data_sets",
+    "encoder_decoder": "models.encoder_decoder",
+    "equivalent_forms": "attention.equivalent_forms",
+    "exercises": "checks.exercises",
+    "files": "base.files",
+    "generator": "models.generator",
+    "guards": "base.guards",
+    "labels": "decoding.labels",
+    "leaks": "inspection.leaks",
+    "long_texts": "data.long_texts",
+    "mask_formats": "attention.mask_formats",
+    "mask_patterns": "attention.mask_patterns",
+    "masked_language": "models.masked_language",
+    "masks": "attention.masks",
+    "multi_head": "attention.multi_head",
+    "noise": "inspection.leaks",
+    "number_words": "decoding.number_words",
+    "optimization": "training.optimization",
+    "positions": "attention.positions",
+    "recipes": "tasks",
+    "relative_positions": "attention.relative_positions",
+    "reports": "tasks",
+    "resuming": "training.resuming",
+    "runs": "training.runs",
+    "sampling": "decoding.sampling",
+    "scaling": "training.scaling",
+    "scores": "inspection.scores",
+    "self_attention": "attention.self_attention",
+    "settings": "tasks",
+    "stack": "models.stack",
+    "subwords": "data.subwords",
+    "text": "data.text",
+    "tokenization": "data.tokenization",
+    "toy_data": "data.toy_data",
+    "translating": "decoding.translating",
+    "translation": "inspection.translation",
+    "two_stacks": "models.two_stacks",
+    # from 0.2 to 0.3
+    "attention.additive": "attention.equivalent_forms",
+    "attention.grouped_query": "models.block",
+    "data.subword_dropout": "data.subwords",
+    "inspection.attention_maps": "inspection.recording",
+    "inspection.noise": "inspection.leaks",
+    "models.second_edition": "models.pretrained",
+}
+
+GENERATE = "from former_nb import generate; "
+GENERATE_TEXT = GENERATE + 'generate(model, ["Jo"] * 8, pick=sampling, tokenizer=tokenizer)'
+GENERATE_ROWS = GENERATE + "generate(model, rows, max_new_tokens, pick)"
+STREAM = "from former_nb import stream; "
+STREAM_TEXT = STREAM + 'stream(model, "Jo", pick=sampling, tokenizer=tokenizer)'
+STREAM_ROWS = STREAM + "stream(model, rows, max_new_tokens, pick)"
+BLOCK = "from former_nb.models import make_block; make_block(config)"
+TORCH = "from former_nb.attention.torch_layers import "
+MODERN = "from former_nb.models import modern_decoder; modern_decoder(config)"
+
+# A name as it was, without "former_nb." -> what to write today; empty where nothing replaces it.
+NAMES = {
+    "generate_text": GENERATE_TEXT,
+    "decoding.generate_text": GENERATE_TEXT,
+    "decoding.caches.generate_text": GENERATE_TEXT,
+    "decoding.generate_rows": GENERATE_ROWS,
+    "decoding.caches.generate_rows": GENERATE_ROWS,
+    "decoding.stream_text": STREAM_TEXT,
+    "decoding.caches.stream_text": STREAM_TEXT,
+    "decoding.caches.stream_rows": STREAM_ROWS,
+    "decoding.sampling.Sampler": "from former_nb import Sampling; Sampling(temperature=0.8)",
+    "decoding.sampling.sample_next": "from former_nb import Sampling; Sampling(temperature=0.8)",
+    "decoding.sampling.filter_logits": "from former_nb import Sampling; Sampling(top_k=5)",
+    "decoding.labels.gradient_times_input": "from former_nb.inspection import attribute_logits",
+    "attention.GroupedQueryAttention": "from former_nb.models import GroupedQueryAttention",
+    "attention.AttentionHead": "from former_nb.attention.dot_product import AttentionHead",
+    "attention.attention_loops": "from former_nb.attention.dot_product import attention_loops",
+    "attention.masked_softmax": "from former_nb.attention.dot_product import masked_softmax",
+    "attention.multi_head.record_attention": "from former_nb import record_attention",
+    "attention.multi_head.SeparateHeads": "from former_nb import MultiHeadAttention",
+    "attention.multi_head.WideMultiHeadAttention": "from former_nb.models import "
+    "GroupedQueryAttention; GroupedQueryAttention(d_model, n_heads, n_heads, d_k)",
+    "attention.multi_head.mha_from_torch": TORCH + "mha_from_torch",
+    "attention.multi_head.mha_to_torch": TORCH + "mha_to_torch",
+    "attention.positions.positions_of": "model(tokens, positions=cache.positions(T))",
+    "attention.relative_positions.Rotary": "from former_nb.attention import Rotary",
+    "attention.relative_positions.InterleavedRotary": "from former_nb.attention import Rotary",
+    "attention.relative_positions.rotary_layout": "",
+    "attention.equivalent_forms.multi_head_folded": "",
+    "attention.equivalent_forms.multi_head_token_by_token": "",
+    "attention.equivalent_forms.self_attention_einops": "",
+    "attention.since_llama.soft_cap": "",
+    "attention.since_llama.capped_attention": "",
+    "base.check": "from former_nb import check",
+    "base.hint": "from former_nb import hint",
+    "base.exercises.check": "from former_nb import check",
+    "base.exercises.hint": "from former_nb import hint",
+    "base.exercises.keep": "from former_nb import keep",
+    "base.exercises.begin_file": "from former_nb.checks.exercises import begin_file",
+    "base.exercises.find_exercise": "from former_nb.checks.exercises import find_exercise",
+    "base.guards.check_choice": "from former_nb.base.ranges import check_choice",
+    "base.guards.check_that": "from former_nb.base.ranges import check_that",
+    "base.guards.full_mask": "from former_nb.attention.kernels import full_mask",
+    "base.guards.masked_kernels": "from former_nb.attention.kernels import masked_kernels",
+    "base.guards.merge_masks": "from former_nb.attention.kernels import merge_masks",
+    "base.guards.repeat_kv": "from former_nb.attention.kernels import repeat_kv",
+    "data.tokenization.TextTokenizer": "from former_nb.data import TextTokenizer",
+    "data.long_text_data.encode_bytes": "",
+    "data.long_texts.perplexity": "import math; math.exp(loss)",
+    "data.subwords.bleu_counts": "from former_nb.inspection.translation import bleu_counts",
+    "data.subwords.bleu_from_counts": "from former_nb.inspection.translation import "
+    "bleu_from_counts",
+    "models.ModernBlock": BLOCK,
+    "models.ModernDecoder": MODERN,
+    "models.modern_decoder.ModernBlock": BLOCK,
+    "models.modern_decoder.ModernDecoder": MODERN,
+    "models.modern_decoder.GroupedQueryAttention": "from former_nb.models import "
+    "GroupedQueryAttention",
+    "models.modern_decoder.RMSNorm": "from former_nb.models import RMSNorm",
+    "models.modern_decoder.SwiGLU": "from former_nb.models import SwiGLU",
+    "models.config.init_weights": "from former_nb.models.initialization import init_weights",
+    "models.config.NORMS": "",
+    "models.config.swiglu": "from former_nb.models import SwiGLU",
+    "models.encoder_decoder.CrossAttention": "from former_nb.models import CrossAttention",
+    "models.encoder_decoder.Decoder": "from former_nb.models import Decoder",
+    "models.encoder_decoder.DecoderBlock": "from former_nb.models import DecoderBlock",
+    "models.pretrained.read_header": "from former_nb.base.checkpoints import read_header",
+    "models.two_stacks.CrossAttentionCache": "model.decoder.project(memory)",
+    "inspection.attention_maps.induction_scores": "",
+    "inspection.recording.view_translation": "from former_nb import view; view(model, tokenizer)",
+    "training.costs.cache_bytes": "",
+    "training.optimization.evaluate": "from former_nb.training import evaluate",
+    "training.optimization.exact_match": "from former_nb.training import exact_match",
+    "training.optimization.token_loss": "from former_nb.training import token_loss",
+    "training.optimization.train_step": "from former_nb.training import train_step",
+    "training.resuming.SaveBest": "from former_nb.training import SaveBest",
+    "training.resuming.TensorBoard": "from former_nb.training import TensorBoard",
+    "training.runs.Callback": "from former_nb.training import Callback",
+    "training.runs.ProgressBar": "from former_nb.training import ProgressBar",
+    "training.runs.Run": "from former_nb.training.training_run import Run",
+    "training.runs.TrainingConfig": "from former_nb import TrainingConfig",
+    "training.runs.plot_history": "from former_nb.training import plot_history",
+    "training.scaling.sharded_bytes": "",
+    "training.scaling.training_cost": "from former_nb.training import training_cost",
+    "training.speed.EnergyMeter": "",
+    "training.speed.StopAt": "",
+    "training.speed.Traffic": "from former_nb.base.traffic import Traffic",
+    "yours.your_path": "from former_nb.base.source import your_path",
+}
+HOMES = {name.rpartition(".")[0] for name in NAMES}  # the modules that had them
+
+
+def instead(
+    old: str,  # a module or a name of one, with its whole path
+) -> str | None:  # one sentence; None for what no version has had
+    "What to write in place of something that an earlier version of the package had."
+    path = old.partition(".")[2]
+    if path in MODULES:
+        return f"{old}: expected its name of today, got an old one; write former_nb.{MODULES[path]}"
+    if path not in NAMES:
+        return None
+    name = old.rpartition(".")[2]
+    if not NAMES[path]:
+        return f"{name}: expected a name of today, got one that is gone, and nothing replaces it"
+    return f"{name}: expected what replaced it, got an old name; write {NAMES[path]}"
+
+
+def lost_names(
+    module: str,  # its `__name__`
+) -> bool:
+    "Whether a module had names that it no longer has."
+    return module.partition(".")[2] in HOMES
+
+
+def missing(
+    module: str,  # the one that was asked
+    name: str,  # what it doesn't have
+) -> Exception | None:  # `ImportError` to `from … import …`, `AttributeError` to all else
+    "The error for a name that a module had once. None where it never had it."
+    sentence = instead(f"{module}.{name}")
+    if sentence is None:
+        return None
+    caller = sys._getframe(2)  # 1 is the `__getattr__` that calls this
+    imports = opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM"
+    return (ImportError if imports else AttributeError)(sentence, name=name)
+
+
+class OldModules(MetaPathFinder):
+    "The last that Python asks for a module: it knows what those that are gone are called today."
+
+    @staticmethod
+    def find_spec(fullname, path=None, target=None):
+        "No module is ever found here: `ModuleNotFoundError` for an old one, None for all others."
+        package, _, module = fullname.partition(".")
+        if package == __package__ and module in MODULES:
+            raise ModuleNotFoundError(instead(fullname), name=fullname)
+
+
+def listen():
+    "From now on the import of an old module says what to write."
+    if not any(finder is OldModules for finder in sys.meta_path):
+        sys.meta_path.append(OldModules)
