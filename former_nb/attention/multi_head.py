@@ -6,6 +6,8 @@
 __all__ = ['MultiHeadAttention']
 
 # %% ../../nbs/03_multi_head.ipynb #bb9d1438
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
@@ -30,10 +32,10 @@ class MultiHeadAttention(nn.Module):
         self.w_v = nn.Linear(d_model, d_model, bias=bias)
         self.w_o = nn.Linear(d_model, d_model, bias=bias)
 
-    def split(self, x):  # (B, T, h * d_k) -> (B, h, T, d_k)
+    def split(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, h * d_k) -> (B, h, T, d_k)
         return x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)
 
-    def merge(self, y):  # (B, h, T, d_k) -> (B, T, h * d_k)
+    def merge(self, y: torch.Tensor) -> torch.Tensor:  # (B, h, T, d_k) -> (B, T, h * d_k)
         return y.transpose(1, 2).flatten(2)
 
     def forward(
@@ -41,7 +43,7 @@ class MultiHeadAttention(nn.Module):
         x: torch.Tensor,  # (B, T, d_model)
         mask: torch.Tensor | None = None,  # as in `attention`
         is_causal: bool = False,  # as in `attention`
-        attend=attention,  # what the heads call: (q, k, v, mask, is_causal) -> y
+        attend: Callable = attention,  # what the heads call: (q, k, v, mask, is_causal) -> y
     ) -> torch.Tensor:  # (B, T, d_model)
         "Split into heads, attend in each, merge and mix."
         check_tensor("x", x, "B T d_model", d_model=self.w_q.in_features)

@@ -7,6 +7,8 @@ __all__ = ['Positions', 'LearnedPositions', 'sinusoid_table', 'SinusoidalPositio
            'rotate', 'Rotary']
 
 # %% ../../nbs/05_positions.ipynb #12052e71
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
@@ -130,12 +132,12 @@ class Rotary(FixedTable):
         self.frequency = rotary_frequencies(d_k, base)  # (d_k / 2,)
         self.keep_table()  # self.table, (2, max_len, d_k / 2)
 
-    def make_table(self):
+    def make_table(self) -> torch.Tensor:
         return rotary_table(torch.arange(self.max_len, device="cpu"), self.frequency)
 
     def forward(
         self,
-        attend,  # what is called with the turned queries and keys, such as `attention`
+        attend: Callable,  # what is called with the turned queries and keys, such as `attention`
         q: torch.Tensor,  # (B, h, T, d_k)
         k: torch.Tensor,  # (B, h, T, d_k); fewer heads if several queries share one
         v: torch.Tensor,  # (B, h, T, d_k)
@@ -159,7 +161,7 @@ class Rotary(FixedTable):
         cos, sin = self.rows(positions, T, B)  # each (T, d_k / 2), or (B, 1, T, d_k / 2)
         return rotate(t, cos, sin)
 
-    def rows(self, positions, T, B=1):  # of B texts of T tokens
+    def rows(self, positions: torch.Tensor | None, T: int, B: int = 1) -> tuple:
         "The cosines and sines of these positions."
         cos, sin = self.table
         if positions is None:

@@ -6,6 +6,8 @@
 __all__ = ['ScaledRotary', 'rotate_interleaved', 'DistanceBias', 'alibi_slopes', 'ALiBi', 'RelativeBias']
 
 # %% ../../nbs/deeper/05_relative_positions.ipynb #b2f57537
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
@@ -28,7 +30,7 @@ class ScaledRotary(Rotary):
         d_k: int,  # width of a head, even
         max_len: int,  # number of positions
         base: float,  # as for `Rotary`
-        scale,  # frequencies (d_k / 2,) -> those that are used
+        scale: Callable,  # frequencies (d_k / 2,) -> those that are used
     ):
         super().__init__(d_k, max_len, base)
         self.frequency = scale(self.frequency)
@@ -78,7 +80,7 @@ class DistanceBias(nn.Module):
 
     def forward(
         self,
-        attend,  # what is called with the bias in its mask, such as `attention`
+        attend: Callable,  # what is called with the bias in its mask, such as `attention`
         q: torch.Tensor,  # (B, h, T, d_k)
         k: torch.Tensor,  # (B, n_kv_heads, T, d_k)
         v: torch.Tensor,  # (B, n_kv_heads, T, d_k)

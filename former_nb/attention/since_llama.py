@@ -6,6 +6,7 @@
 __all__ = ['QKNorm', 'WrappedAttention', 'Sink', 'GatedAttention', 'PartialRotary', 'LatentAttention']
 
 # %% ../../nbs/deeper/12_since_llama.ipynb #a12imp
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -46,7 +47,7 @@ class QKNorm(nn.Module):
 
     def forward(
         self,
-        attend,  # what is called with the normed queries and keys, such as `attention`
+        attend: Callable,  # what is called with the normed queries and keys, such as `attention`
         q: torch.Tensor,  # (B, h, T, d_k)
         k: torch.Tensor,  # (B, g, S, d_k), g divides h
         v: torch.Tensor,  # (B, g, S, d_v)
@@ -76,7 +77,7 @@ class WrappedAttention(nn.Module):
         x: torch.Tensor,  # (B, T, d_model)
         mask: torch.Tensor | None = None,  # as in `attention`
         is_causal: bool = False,  # as in `attention`
-        attend=attention,  # what the wrapper calls
+        attend: Callable = attention,  # what the wrapper calls
     ) -> torch.Tensor:  # (B, T, d_model)
         "What the layer gives when it attends through the wrapper."
         return self.layer(x, mask, is_causal, partial(self.wrapper, attend))
@@ -95,7 +96,7 @@ class Sink(nn.Module):
 
     def forward(
         self,
-        attend,  # what is called with one more key, such as `attention`; no cache
+        attend: Callable,  # what is called with one more key, such as `attention`; no cache
         q: torch.Tensor,  # (B, h, T, d_k)
         k: torch.Tensor,  # (B, g, S, d_k), g divides h
         v: torch.Tensor,  # (B, g, S, d_v)
@@ -146,7 +147,7 @@ class GatedAttention(nn.Module):
         x: torch.Tensor,  # (B, T, d_model)
         mask: torch.Tensor | None = None,  # as in `attention`
         is_causal: bool = False,  # as in `attention`
-        attend=attention,  # as for `MultiHeadAttention`
+        attend: Callable = attention,  # as for `MultiHeadAttention`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Attend, and let the gates decide how much of each head is passed on."
         check_tensor("x", x, "B T d_model", d_model=self.w_gate.in_features)
@@ -207,7 +208,7 @@ class LatentAttention(nn.Module):
         self.w_v = nn.Linear(d_latent, n_heads * self.d_k, bias=False)
         self.w_o = nn.Linear(n_heads * self.d_k, d_model, bias=False)
 
-    def by_head(self, w):  # a linear layer to all heads -> its matrices, (h, d_k, d_latent)
+    def by_head(self, w: nn.Linear) -> torch.Tensor:  # its matrices, (h, d_k, d_latent)
         return w.weight.unflatten(0, (self.n_heads, self.d_k))
 
     def forward(
@@ -215,7 +216,7 @@ class LatentAttention(nn.Module):
         x: torch.Tensor,  # (B, T, d_model)
         mask: torch.Tensor | None = None,  # as in `attention`
         is_causal: bool = False,  # as in `attention`
-        attend=attention,  # sees one key and one value, (B, 1, T, ..), for all heads
+        attend: Callable = attention,  # sees one key and one value, (B, 1, T, ..), for all heads
     ) -> torch.Tensor:  # (B, T, d_model)
         "Attend to latents, with the matrices of keys and values before and after."
         check_tensor("x", x, "B T d_model", d_model=self.w_q.in_features)

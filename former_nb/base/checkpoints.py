@@ -14,6 +14,7 @@ import shutil
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def _sync(path):
 @contextmanager
 def atomic_write(
     folder: str | Path,  # made where it is missing
-):  # a temporary folder to write files into
+) -> Iterator[Path]:  # a temporary folder to write files into
     "Files written into the temporary folder appear in `folder` whole, by one rename each."
     folder = check_path("folder", folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ import os
 import platform
 import random
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, asdict
 
@@ -123,7 +124,7 @@ _EVALUATING: dict[int, list] = {}  # parts within `eval_mode`: the part, how oft
 @contextmanager
 def eval_mode(
     model: torch.nn.Module,
-):  # the model, dropout off
+) -> Iterator[torch.nn.Module]:  # the model, dropout off
     """Within `with`, the model is in eval mode; afterwards every part is as it was, also on error.
 
     Several threads may be within it at a time: the last one that leaves restores the modes.

@@ -10,6 +10,7 @@ import linecache
 import traceback
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 import torch
 
@@ -78,7 +79,7 @@ def _with_place(problem, number, chosen, answer):
 
 def check(
     number: str,  # such as '03.2', or 'A' for a build; or a file of yours, 'mine.py'
-    answer=...,  # a function or a value, as the exercise says; for build A the name of your file
+    answer: Any = ...,  # a function or a value, as the exercise says; for build A your file's name
 ) -> bool:  # whether the answer is right; of a file, whether all is right that is written
     """Judge an answer: print that it is right, or what it looks like and how to get a hint.
 

@@ -8,7 +8,7 @@ __all__ = ['BatchOrder', 'make_batches']
 # %% ../../nbs/deeper/07_batches.ipynb #0f06b491
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -84,7 +84,7 @@ class BatchOrder(Sampler):
             rng.shuffle(batches)
         return batches
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[list[int]]:
         batches = self.batches()  # not before the first: workers ask for two iterators, read one
         self.epoch += 1
         yield from batches

@@ -8,6 +8,8 @@ __all__ = ['TextWindows', 'text_windows', 'bits_per_character']
 # %% ../../nbs/deeper/10_long_texts.ipynb #9cfe4ebe
 import math
 import random
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +24,15 @@ class TextWindows:
     dataset: torch.Tensor  # all tokens of the part, for a checkpoint to know it by
     rows_digest: str  # digits of these tokens, where they are known without reading them
 
-    def __init__(self, ids, length, batch_size, shuffle, seed, context):
+    def __init__(
+        self,
+        ids: Any,  # as for `text_windows`, and so are the others
+        length: int,
+        batch_size: int,
+        shuffle: bool,
+        seed: int,
+        context: int,
+    ):
         self.ids = ids
         self.length = length
         self.batch_size = batch_size
@@ -72,7 +82,7 @@ class TextWindows:
             inputs[0, 0] = BOS
         return inputs, targets
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         starts = self.starts()
         self.epoch += 1
         for i in range(0, len(starts), self.batch_size):

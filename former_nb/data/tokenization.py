@@ -128,12 +128,12 @@ class SubwordTokenizer(TextTokenizer):
         "The text that `ids` spell."
         return self.backend.decode(self.pieces(ids))
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         "All that `from_dict` needs, fit for JSON."
         return super().to_dict() | {"merges": [f"{a} {b}" for a, b in self.merges]}
 
     @classmethod
-    def from_dict(cls, saved: dict) -> TextTokenizer:
+    def from_dict(cls, saved: dict[str, Any]) -> TextTokenizer:
         "The tokenizer that `to_dict` described."
         return super().from_dict(saved | {"merges": [pair.split(" ") for pair in saved["merges"]]})
 
@@ -244,7 +244,7 @@ class HuggingFaceTokenizer(TextTokenizer):
 
     def __init__(
         self,
-        backend: dict,  # what their tokenizer.json holds
+        backend: dict[str, Any],  # what their tokenizer.json holds
         vocab_size: int,  # of the model, which may have room for more tokens
         eos_token_ids: Sequence[int],  # tokens that end a text
         start: Sequence[int] = (),  # tokens that a translation begins with
@@ -282,8 +282,8 @@ class HuggingFaceTokenizer(TextTokenizer):
     def from_folder(
         cls,
         folder: str | Path,  # with tokenizer.json, or with vocab.json and merges.txt
-        *args,  # vocab_size and what follows it, as for the constructor
-        **kwargs,
+        *args: Any,  # vocab_size and what follows it, as for the constructor
+        **kwargs: Any,
     ) -> "HuggingFaceTokenizer":
         "Read JSON and text, no pickle. Raises `ValueError` for a tokenizer that does not fit."
         file = Path(folder, "tokenizer.json")
@@ -324,7 +324,7 @@ class HuggingFaceTokenizer(TextTokenizer):
         self.pieces(ids)  # refuses what is no token
         return self.backend.decode([int(i) for i in ids if i >= 0])
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         "All that `from_dict` needs, fit for JSON."
         return {
             "type": self.kind,

@@ -122,7 +122,7 @@ class TextTokenizer:
     after: Sequence[int] = (EOS,)  # what it ends with
     start: Sequence[int] = (BOS,)  # what a translation begins with
     names: dict[int, str] = dict(enumerate(SPECIALS))  # of the special tokens
-    stops: dict = {"eos_token_ids": EOS, "suppress_tokens": (PAD, BOS, UNK)}  # `stream`'s
+    stops: dict[str, Any] = {"eos_token_ids": EOS, "suppress_tokens": (PAD, BOS, UNK)}  # `stream`'s
 
     def __init_subclass__(cls):
         if "kind" not in vars(cls):  # an heir is of another kind
@@ -182,12 +182,12 @@ class TextTokenizer:
         check_that(largest < self.vocab_size, "ids", expected, largest)
         return [i - len(SPECIALS) for i in numbers if i >= len(SPECIALS)]
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         "All that `from_dict` needs, fit for JSON."
         return {"type": self.kind, "lowercase": self.lowercase, "strip_html": self.strip_html}
 
     @classmethod
-    def from_dict(cls, saved: dict) -> "TextTokenizer":
+    def from_dict(cls, saved: dict[str, Any]) -> "TextTokenizer":
         "The tokenizer that `to_dict` described."
         return cls(**{name: value for name, value in saved.items() if name != "type"})
 
@@ -250,12 +250,12 @@ class TokenizerPair(NamedTuple):
     source: TextTokenizer
     target: TextTokenizer
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         "All that `from_dict` needs, fit for JSON."
         return {"type": "pair", "source": self.source.to_dict(), "target": self.target.to_dict()}
 
     @classmethod
-    def from_dict(cls, saved: dict) -> "TokenizerPair":
+    def from_dict(cls, saved: dict[str, Any]) -> "TokenizerPair":
         "The pair that `to_dict` described."
         sides = []
         for name in cls._fields:

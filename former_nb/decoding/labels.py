@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from functools import partial
 from operator import index
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -240,7 +241,7 @@ def _average(model, pieces, n, max_tokens):
 
 
 def predict(
-    model,  # a `Classifier`, or a model with its `config` and `n_classes`
+    model: Any,  # a `Classifier`, or a model with its `config` and `n_classes`
     tokenizer: TextTokenizer,
     texts: list[str],  # of any length; what is no text gets no label
     labels: list[str] | None = None,  # the names of the classes; their numbers if left out

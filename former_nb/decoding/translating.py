@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -267,7 +267,7 @@ def translate(
     tokenizer: TextTokenizer | tuple,  # as for `stream_translations`
     sentences: list[str],
     num_beams: int = 5,  # as for `beam_search`; 1 is greedy
-    **kwargs,  # as for `stream_translations`
+    **kwargs: Any,  # as for `stream_translations`
 ) -> list[Translation]:  # one for each sentence, in their order
     """Translate a list of sentences. Raises as `stream_translations`.
 

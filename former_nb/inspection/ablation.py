@@ -12,7 +12,7 @@ that of the first.
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 import pandas as pd
@@ -154,7 +154,7 @@ def ablate_heads(
     model: nn.Module,
     heads: Iterable[tuple[str, int, int]],  # (kind, layer, head), layer and head from 1
     mean: bool = False,  # give the mean over the texts and places of a pass, not zeros
-):  # a context manager
+) -> AbstractContextManager[None]:
     "Within `with`, the heads tell nothing: zeros, or the same everywhere."
     return edit_heads(model, dict.fromkeys(heads, _average if mean else 0.0))
 

@@ -68,7 +68,7 @@ class Comparison:
 
     __repr__ = __str__
 
-    def beside(self, error, rounding):
+    def beside(self, error: float, rounding: float) -> str:
         "An error beside what rounding makes, in words."
         how = "rounding makes" if self.measured else "rounding is guessed as"
         return f"{error:.1e}; {how} {rounding:.1e}"
@@ -77,8 +77,8 @@ class Comparison:
 def same(
     model: Any,  # a module, or a function; the one that is believed to be right
     other: Any,
-    inputs,  # tokens (B, T), a tuple of arguments or a dict of them; two rows or more
-    other_inputs=None,  # those of the other, if it takes them in another form
+    inputs: Any,  # tokens (B, T), a tuple of arguments or a dict of them; two rows or more
+    other_inputs: Any = None,  # those of the other, if it takes them in another form
     bits: int | None = None,  # of the other's weights, if they are whole numbers, such as 8
 ) -> Comparison:  # true if both compute the same; prints as a few lines
     """Compare two models: the same within what rounding explains, or the first part that differs,

@@ -21,6 +21,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import torch
@@ -206,7 +207,7 @@ def _time(model, bound, repeats):
 
 def describe(
     model: nn.Module,  # ours, PyTorch's or Hugging Face's; left as it is
-    batch,  # its inputs: a tensor, several in a tuple, or a dict of arguments by name
+    batch: Any,  # its inputs: a tensor, several in a tuple, or a dict of arguments by name
     depth: int | None = None,  # modules within modules so deep share a row; None gives each its own
     repeats: int = 5,  # passes that are timed; 0 counts without computing, also on the meta device
 ) -> pd.DataFrame:  # index: layer; kind, output, parameters, flops, weight and activation bytes, ms

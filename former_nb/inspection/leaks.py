@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Callable
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -244,7 +244,7 @@ def assert_no_noise_leak(
     model: nn.Module,  # as for `noise_leak`, and so are the others
     loss_fn: Callable,
     vocab_size: int,
-    **kwargs,  # length, steps, batch, lr, first_id, seed
+    **kwargs: Any,  # length, steps, batch, lr, first_id, seed
 ) -> NoiseTest:
     "Raise `LeakError` below the entropy, `ValueError` so far above that it says nothing."
     test = noise_leak(model, loss_fn, vocab_size, **kwargs)

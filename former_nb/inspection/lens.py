@@ -7,9 +7,10 @@ __all__ = ['find_stack', 'find_parts', 'read_writes', 'logit_lens', 'scale_part'
            'edit_stream', 'record_stream']
 
 # %% ../../nbs/deeper/16_interpretability.ipynb #lens001
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -90,7 +91,7 @@ def _check_head(model):
 def logit_lens(
     model: nn.Module,  # as for `find_stack`, or one of Hugging Face's Transformers with a head
     *inputs: torch.Tensor,  # what the model takes
-    **named,  # what a model of Transformers takes by name
+    **named: Any,  # what a model of Transformers takes by name
 ) -> dict[tuple[str, int], torch.Tensor]:  # (kind, layer) -> logits, shaped as the model's
     "What the head would say if the stream ended after each part. The last are the model's logits."
     if is_of_transformers(model):
@@ -207,7 +208,7 @@ def find_readers(
 def edit_stream(
     model: nn.Module,  # as for `find_readers`
     edits: dict[tuple[str, int], Callable],  # (kind, layer) -> a function of (B, T, d_model)
-):  # a context manager
+) -> Iterator[None]:
     "Within `with`, the stream after a layer is what a function makes of it. Layer 0 is its start."
     readers = find_readers(model)
     check_type("edits", edits, dict)

@@ -72,7 +72,7 @@ class NGram:
             for i in range(1, len(row)):
                 self.count(row[i], self.context(row, i))
 
-    def count(self, token, context):
+    def count(self, token: int, context: tuple[int, ...]) -> None:
         "Count once for the whole context; a shorter one counts only what is new to the longer."
         for n in range(self.order - 1, -1, -1):
             counter = self.counts[n][context[len(context) - n :]]

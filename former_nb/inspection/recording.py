@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -165,7 +165,7 @@ class Recorder:
         v: torch.Tensor,  # (B, g, S, d_v)
         mask: torch.Tensor | None = None,  # as in `attention`
         is_causal: bool = False,  # as in `attention`
-        **options,  # for `attend`; the weights are those before dropout
+        **options: Any,  # for `attend`; the weights are those before dropout
     ) -> torch.Tensor:  # (B, h, T, d_v)
         "As `attention`."
         capped = options.get("softcap")
@@ -390,7 +390,7 @@ def _eager(model):
 @contextmanager
 def record_attention(
     model: nn.Module,  # ours, PyTorch's or Hugging Face's, or a part of one
-):  # a dict that fills on each forward pass: layer name -> weights (B, h, T, S), on the CPU
+) -> Iterator[dict[str, torch.Tensor]]:  # layer -> weights (B, h, T, S) of a pass, on the CPU
     "Within `with`, keep the weights of every attention layer of `model`, outside it nothing."
     layers = find_attention(model)
     hooks = Hooks()

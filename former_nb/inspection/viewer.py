@@ -407,8 +407,8 @@ class View:
 
 def view(
     model: nn.Module,  # ours, PyTorch's or Hugging Face's
-    inputs,  # a text, (source, target), ids or keyword arguments of the model; or a list of two
-    tokenizer=None,  # ours, a pair (source, target) of ours, or Hugging Face's
+    inputs: Any,  # a text, (source, target), ids or arguments by name; or a list of two
+    tokenizer: Any = None,  # ours, a pair (source, target) of ours, or Hugging Face's
     tokens: list[str] | tuple | None = None,  # labels, or (source, target); as `inputs`, of two
 ) -> View:  # shows itself in a notebook; `save` writes a file
     "What every head attends to while the model reads. Raises `ValueError` for what it cannot read."

@@ -102,6 +102,8 @@ class BertClassifier(Classifier):
 class BertMaskedLanguageModel(MaskedLanguageModel):
     "BERT, asked for hidden tokens."
 
+    encoder: BertClassifier
+
     def __init__(self, encoder: BertClassifier):  # without its head; trained in place
         check_type("encoder", encoder, BertClassifier)
         super().__init__(encoder)

@@ -6,6 +6,7 @@
 __all__ = ['FeedForward', 'Block', 'make_block', 'Stack', 'Embedding', 'RMSNorm', 'SwiGLU', 'GroupedQueryAttention', 'CrossAttention', 'DecoderBlock', 'Decoder']
 
 # %% ../../nbs/06_block.ipynb #03b906dc
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -35,7 +36,7 @@ class FeedForward(nn.Module):
         d_model: int,  # width of input and output
         d_ff: int,  # units between the two layers, usually 4 * d_model
         dropout: float = 0.0,  # probability that a unit is dropped, in training only
-        activation=F.gelu,  # a function of numbers, such as `F.relu`
+        activation: Callable = F.gelu,  # a function of numbers, such as `F.relu`
     ):
         super().__init__()
         self.w_in = nn.Linear(d_model, d_ff)
@@ -72,7 +73,7 @@ class Block(nn.Module):
         x: torch.Tensor,  # (B, T, d_model)
         mask: torch.Tensor | None = None,  # as in `attention`
         is_causal: bool = False,  # as in `attention`
-        attend=attention,  # as for `MultiHeadAttention`
+        attend: Callable = attention,  # as for `MultiHeadAttention`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Add what attention makes of the stream, then what the network makes of it."
         x = x + self.dropout(self.attention(self.norm_attention(x), mask, is_causal, attend))
@@ -115,7 +116,7 @@ class Stack(nn.Module):
         x: torch.Tensor,  # (B, T, d_model)
         mask: torch.Tensor | None = None,  # as in `attention`
         is_causal: bool = False,  # as in `attention`
-        attend=attention,  # for all blocks, or a list with one for each
+        attend: Callable | list = attention,  # for all blocks, or a list with one for each
         positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
     ) -> torch.Tensor:  # (B, T, d_model)
         "Run the blocks in order."
@@ -123,7 +124,11 @@ class Stack(nn.Module):
             x = block(x, mask, is_causal, attend_here)
         return self.norm(x)
 
-    def attend_by_block(self, attend, positions=None):
+    def attend_by_block(
+        self,
+        attend: Callable | list,  # as for `forward`
+        positions: torch.Tensor | None = None,  # as for `forward`
+    ) -> list:  # of functions
         "What each block calls: one function for all, or one of a list, and positions around it."
         n = len(self.blocks)
         functions = attend if isinstance(attend, list) else [attend] * n
@@ -230,7 +235,7 @@ class GroupedQueryAttention(MultiHeadAttention):
 class CrossAttention(MultiHeadAttention):
     "Queries come from `x`, keys and values from a `memory`."
 
-    def project(self, memory):  # (B, S, d_model) -> k and v, each (B, h, S, d_k)
+    def project(self, memory: torch.Tensor) -> tuple:  # (B, S, d_model) to k, v (B, h, S, d_k)
         return self.split(self.w_k(memory)), self.split(self.w_v(memory))
 
     def forward(
@@ -239,7 +244,7 @@ class CrossAttention(MultiHeadAttention):
         memory: torch.Tensor | tuple,  # (B, S, d_model), or what `project` made of it
         mask: torch.Tensor | None = None,  # as in `attention`
         is_causal: bool = False,  # as in `attention`
-        attend=attention,  # as for `MultiHeadAttention`
+        attend: Callable = attention,  # as for `MultiHeadAttention`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Read the memory with all heads at once."
         sizes = check_tensor("x", x, "B T d_model", d_model=self.w_q.in_features)
@@ -278,8 +283,8 @@ class DecoderBlock(Block):
         x: torch.Tensor,  # (B, T, d_model)
         memory: torch.Tensor | tuple,  # as for `CrossAttention`
         memory_mask: torch.Tensor | None = None,  # True = may attend to that token of memory
-        attend=attention,  # to the target, as for `MultiHeadAttention`
-        attend_memory=attention,  # the same for the memory
+        attend: Callable = attention,  # to the target, as for `MultiHeadAttention`
+        attend_memory: Callable = attention,  # the same for the memory
     ) -> torch.Tensor:  # (B, T, d_model)
         "Attend to what was written, then to the memory, then run the network."
         x = x + self.dropout(self.attention(self.norm_attention(x), is_causal=True, attend=attend))
@@ -300,8 +305,8 @@ class Decoder(Stack):
         x: torch.Tensor,  # (B, T, d_model)
         memory: torch.Tensor | list,  # (B, S, d_model), or what `project` made of it
         memory_mask: torch.Tensor | None = None,  # True = may attend to that token of memory
-        attend=attention,  # as for `Stack`
-        attend_memory=attention,  # as for `DecoderBlock`
+        attend: Callable | list = attention,  # as for `Stack`
+        attend_memory: Callable = attention,  # as for `DecoderBlock`
         positions: torch.Tensor | None = None,  # of the target, as for `Stack`
     ) -> torch.Tensor:  # (B, T, d_model)
         "Run the blocks in order."

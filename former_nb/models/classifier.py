@@ -6,6 +6,8 @@
 __all__ = ['pool_tokens', 'Classifier']
 
 # %% ../../nbs/09_classifier.ipynb #0044aa29
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
@@ -46,14 +48,18 @@ class Classifier(nn.Module, Pretrained):
         nn.init.zeros_(self.head.weight)  # untrained, it gives all classes the same probability
         nn.init.zeros_(self.head.bias)
 
-    def encode(self, tokens, attend=attention):  # as for `forward`; (B, T, d_model)
+    def encode(
+        self,
+        tokens: torch.Tensor,  # as for `forward`
+        attend: Callable | list = attention,  # as for `forward`
+    ) -> torch.Tensor:  # (B, T, d_model)
         "Each token's vector, after it has attended to the others."
         return self.stack(self.embed(tokens), padding_mask(tokens), attend=attend)
 
     def forward(
         self,
         tokens: torch.Tensor,  # (B, T) integers, PAD where there is no token
-        attend=attention,  # as for `Stack`
+        attend: Callable | list = attention,  # as for `Stack`
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text. Padding changes nothing."
         check_ids("tokens", tokens, self.embed.tokens.num_embeddings)

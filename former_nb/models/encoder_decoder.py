@@ -6,6 +6,9 @@
 __all__ = ['collate_pairs', 'EncoderDecoder', 'make_model']
 
 # %% ../../nbs/13_encoder_decoder.ipynb #6b309469
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -65,8 +68,8 @@ class EncoderDecoder(nn.Module, Pretrained):
         tgt: torch.Tensor,  # (B, T) integers, from BOS on; with a cache, what follows it
         memory: torch.Tensor | list,  # (B, S, d_model) from `encode`, or `decoder.project` of it
         memory_mask: torch.Tensor | None = None,  # padding_mask(src); None if nothing is padding
-        attend=attention,  # to the target, such as a `KVCache`
-        attend_memory=attention,  # to the memory
+        attend: Callable | list = attention,  # to the target, such as a `KVCache`
+        attend_memory: Callable = attention,  # to the memory
         positions: torch.Tensor | None = None,  # of the target; 0, 1, 2, … if left out
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at each position of the target."
@@ -87,7 +90,7 @@ class EncoderDecoder(nn.Module, Pretrained):
 def make_model(
     src_vocab: int,  # tokens of the source
     tgt_vocab: int | None = None,  # tokens of the target; if left out, both share a vocabulary
-    **sizes,  # of `TransformerConfig`; those of the paper's base model if left out
+    **sizes: Any,  # of `TransformerConfig`; those of the paper's base model if left out
 ) -> EncoderDecoder:
     "The paper's base model, or another size of it, for one vocabulary or two."
     paper: dict = dict(max_len=512, d_model=512, n_heads=8, n_layers=6, d_ff=2048)

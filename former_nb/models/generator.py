@@ -6,6 +6,8 @@
 __all__ = ['LanguageModel']
 
 # %% ../../nbs/10_generator.ipynb #7a7b3a37
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
@@ -37,7 +39,7 @@ class LanguageModel(nn.Module, Pretrained):
     def forward(
         self,
         tokens: torch.Tensor,  # (B, T) integers
-        attend=attention,  # as for `Stack`, such as a `KVCache`
+        attend: Callable | list = attention,  # as for `Stack`, such as a `KVCache`
         positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every position."

@@ -56,12 +56,16 @@ class MaskedLanguageModel(nn.Module):
         self.encoder = encoder
         self.bias = nn.Parameter(torch.zeros(encoder.embed.tokens.num_embeddings))
 
-    def check(self, tokens, positions):
+    def check(self, tokens: torch.Tensor, positions: torch.Tensor) -> None:
         "Raise `TypeError` or `ValueError` unless these can be read."
         sizes = check_ids("tokens", tokens, self.encoder.embed.tokens.num_embeddings)
         check_ids("positions", positions, sizes["T"], "B K", B=sizes["B"])
 
-    def answer(self, x, positions):  # (B, T, d_model), (B, K) -> logits (B, K, vocab_size)
+    def answer(
+        self,
+        x: torch.Tensor,  # (B, T, d_model)
+        positions: torch.Tensor,  # (B, K)
+    ) -> torch.Tensor:  # logits (B, K, vocab_size)
         "Compare the vectors at `positions` with every token's."
         at = positions.long()[..., None].expand(-1, -1, x.shape[-1])  # (B, K, d_model)
         return F.linear(x.gather(1, at), self.encoder.embed.tokens.weight, self.bias)

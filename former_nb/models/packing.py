@@ -1,6 +1,7 @@
 """Rows that lie end to end without pads, which the page deeper/07_batches derives."""
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -143,7 +144,7 @@ def _is_watched(stack):
 @contextmanager
 def packed(
     model: nn.Module,  # with stacks of ours
-):  # a function that takes the targets (B, T) of the next call
+) -> Iterator[Callable[[torch.Tensor], None]]:  # takes the targets (B, T) of the next call
     """Within `with`, the stacks of a model in training skip padding. If you name the targets before
     a call, a decoder also skips what comes behind the last of a row, and `model.head` gives logits
     (N, vocab_size) where there is one."""

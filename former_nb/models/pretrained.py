@@ -18,7 +18,7 @@ import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import psutil
 import torch
@@ -44,6 +44,9 @@ from .fine_tuning import merge_low_rank
 from .hub_config import HubConfig, as_hub_config, make_config
 from .initialization import NoRandomWeights
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
     from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
@@ -64,6 +67,8 @@ __all__ = [
     "check_vocabulary",
     "check_pair",
 ]
+
+Model = TypeVar("Model", bound=nn.Module)
 
 MODEL_CLASSES: dict[str, type] = {}  # name in config.json -> class; each enters itself
 CONFIG = "config.json"
@@ -127,10 +132,10 @@ class Pretrained(PyTorchModelHubMixin):
     """
 
     config: Any = None  # a `TransformerConfig`; a model that was made of parts by hand has none
-    UNSAID: ClassVar[dict] = {}  # arguments that a folder of version 0.2 doesn't name
-    init_args: dict  # what else it was made from; no attribute of one that was made by hand
+    UNSAID: ClassVar[dict[str, Any]] = {}  # arguments that a folder of version 0.2 doesn't name
+    init_args: dict[str, Any]  # what else it was made from; not there if made by hand
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         "Enter the class under its name, which stays with the package where the package has it."
         super().__init_subclass__(**kwargs)
         package = __name__.partition(".")[0]
@@ -140,7 +145,7 @@ class Pretrained(PyTorchModelHubMixin):
         if before is None or before.__module__.partition(".")[0] != package:
             MODEL_CLASSES[cls.__name__] = cls
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> "Self":
         "Note what `__init__` takes beside `config`, to be saved with it."
         model = super().__new__(cls, *args, **kwargs)
         values = [*args, *kwargs.values()]
@@ -164,9 +169,9 @@ class Pretrained(PyTorchModelHubMixin):
     def from_config(
         cls,
         config: TransformerConfig,  # sizes and choices, saved beside the weights
-        *args,  # further ones, such as n_classes of a `Classifier`
-        **kwargs,
-    ):
+        *args: Any,  # further ones, such as n_classes of a `Classifier`
+        **kwargs: Any,
+    ) -> "Self":
         "A model with new weights. Raises `ValueError` for one that this machine cannot hold."
         check_type("config", config, TransformerConfig)
         if "config" in _argument_names(cls):
@@ -191,7 +196,7 @@ class Pretrained(PyTorchModelHubMixin):
             return None
         return getattr(self, "init_args", {}).get("tgt_config") or self.config
 
-    def save_pretrained(self, save_directory: str | Path, **kwargs):
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> Any:
         """Write `config.json`, `model.safetensors` and, where there is none, a `README.md`.
 
         Raises `ValueError` for a model of ours that was changed so that another would be loaded.
@@ -226,8 +231,8 @@ class Pretrained(PyTorchModelHubMixin):
         cls,
         pretrained_model_name_or_path: str | Path,  # a folder, or a name on the hub
         revision: str | None = None,  # of a name on the hub, such as 'main'; None reads no hub
-        **hub,  # as for `hf_hub_download`, such as `token`
-    ):
+        **hub: Any,  # as for `hf_hub_download`, such as `token`
+    ) -> "Self":
         "Load from a folder or the hub, in eval mode. Raises `ValueError` for what is not whole."
         folder = check_path("model", pretrained_model_name_or_path)
         if not folder.is_dir():
@@ -401,7 +406,7 @@ def build_model(
     cls: Any,  # an heir of `Pretrained`
     saved: dict,  # what its config.json holds
     size: int,  # bytes of its weights
-) -> tuple[nn.Module, int]:  # and how many bytes the file of its weights may have
+) -> tuple[Any, int]:  # and how many bytes the file of its weights may have
     "A model before it has its weights. Raises `ValueError` or `TypeError` for what it cannot be."
     names = _saved_names(cls)
     config_names = list(HubConfig.__dataclass_fields__) if "config" in names else []
@@ -438,9 +443,9 @@ def _split_gates(tensors, state):
 
 
 def fill_model(
-    model: nn.Module,  # changed in place
+    model: Model,  # changed in place
     tensors: dict[str, torch.Tensor],  # name -> weight; tied ones under one of their names
-) -> nn.Module:
+) -> Model:
     "The model with these weights, in eval mode. Raises `ValueError` unless all of them are there."
     state = model.state_dict()
     tensors = _split_gates(tensors, state)

@@ -557,7 +557,7 @@ def _fetch(route, names, source, family):
 def to_hugging_face(
     model: nn.Module,  # LanguageModel, Classifier, MaskedLanguageModel or EncoderDecoder
     folder: str | Path,  # made where it is missing
-    **more,  # of config.json, such as eos_token_id
+    **more: Any,  # of config.json, such as eos_token_id
 ) -> None:
     "Write `config.json` and safetensors that `transformers` reads. Raises as `write_config`."
     saved = {**write_config(model), **more}

@@ -26,43 +26,43 @@ __all__ = [
 
 
 class Callback:
-    "What joins `fit` from outside: checkpoints, a tracker. Override what you need."
+    "What joins `fit` from outside, such as a tracker. Override what you need; `run` is a `Run`."
 
-    def on_start(self, run) -> None:
+    def on_start(self, run: Any) -> None:
         "Before the first step."
 
-    def on_evaluate(self, run) -> None:
+    def on_evaluate(self, run: Any) -> None:
         "After an evaluation; its row is the last of `run.history`."
 
-    def on_step_end(self, run) -> None:
+    def on_step_end(self, run: Any) -> None:
         "After each step and its evaluation, if there was one."
 
-    def on_end(self, run) -> None:
+    def on_end(self, run: Any) -> None:
         "At the end, also after an error."
 
 
 class ProgressBar(Callback):
     "A bar of steps, without an end where only the clock ends the run. The first process draws it."
 
-    def on_start(self, run) -> None:
+    def on_start(self, run: Any) -> None:
         hidden = not run.accelerator.is_main_process
         kwargs = {"total": run.steps, "initial": run.step, "unit": "step"}
         self.waiting = True  # a bar without a step would look as if nothing happened
         self.bar = tqdm(**kwargs, leave=False, disable=hidden, bar_format="first step ...")
 
-    def on_evaluate(self, run) -> None:
+    def on_evaluate(self, run: Any) -> None:
         self.on_step_end(run)
         losses = {name: run.history[-1][name] for name in ("train", "valid")}
         self.bar.set_postfix({k: f"{loss:.3f}" for k, loss in losses.items() if loss is not None})
 
-    def on_step_end(self, run) -> None:
+    def on_step_end(self, run: Any) -> None:
         self.bar.bar_format = None
         self.bar.update(run.step - self.bar.n)
         if self.waiting:
             self.bar.refresh()
         self.waiting = False
 
-    def on_end(self, run) -> None:
+    def on_end(self, run: Any) -> None:
         self.bar.close()
 
 
@@ -77,7 +77,7 @@ class SaveBest(Callback):
         check_type("save", save, Callable)
         self.save = save
 
-    def on_evaluate(self, run) -> None:
+    def on_evaluate(self, run: Any) -> None:
         if run.since_best == 0 and (run.accelerator.is_main_process or is_sharded(run.model)):
             self.save(run.model)
 
@@ -93,7 +93,7 @@ class TensorBoard(Callback):
 
         self.open = SummaryWriter
 
-    def on_evaluate(self, run) -> None:
+    def on_evaluate(self, run: Any) -> None:
         if not run.accelerator.is_main_process:
             return
         if self.writer is None:  # what a killed run wrote beyond this step is hidden
@@ -103,7 +103,7 @@ class TensorBoard(Callback):
                 self.writer.add_scalar(name, run.history[-1][name], run.step)
         self.writer.flush()
 
-    def on_end(self, run) -> None:
+    def on_end(self, run: Any) -> None:
         if self.writer is not None:
             self.writer.close()
 
@@ -111,7 +111,7 @@ class TensorBoard(Callback):
 def plot_history(
     history: pd.DataFrame,  # from `fit`
     title: str = "",
-):  # an Altair chart
+) -> Any:  # an Altair chart
     """Draw the loss on the training and the validation data against the step.
 
     The scale is logarithmic, because losses fall by the same factor again and again.

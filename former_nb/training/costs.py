@@ -10,6 +10,7 @@ import weakref
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import nn
@@ -159,7 +160,7 @@ def _one_step(model, batch, optimizers, config, saved):
 
 def training_cost(
     model: nn.Module,  # maps inputs to logits; left as it is, and may be on the meta device
-    batch,  # (inputs, targets) of one whole step; only the shapes matter, so pads cost as tokens do
+    batch: Any,  # (inputs, targets) of a whole step; only shapes matter, so pads cost as tokens do
     config: TrainingConfig = TrainingConfig(),
     processes: int = 1,  # that share the batch
 ) -> TrainingCost:

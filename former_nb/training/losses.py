@@ -1,5 +1,6 @@
 """The loss, and its mean over many batches, which the page deeper/08_optimization derives."""
 
+from collections.abc import Iterable
 from itertools import chain
 
 import torch
@@ -127,7 +128,7 @@ def total_loss(
 
 def evaluate(
     model: nn.Module,  # maps inputs to logits (..., vocab_size)
-    batches,  # of (inputs, targets)
+    batches: Iterable,  # of (inputs, targets)
 ) -> float:  # nats per target that counts
     "The mean loss of `model` over all targets. Raises `ValueError` where none counts."
     total, count = total_loss(model, batches).tolist()
@@ -139,7 +140,7 @@ def evaluate(
 @torch.no_grad()
 def exact_match(
     model: nn.Module,  # maps inputs to logits (..., vocab_size)
-    batches,  # of (inputs, targets)
+    batches: Iterable,  # of (inputs, targets)
 ) -> float:  # share of the rows that have a target, 0 to 1
     "How many rows have their likeliest token right at every target."
     device = find_device(model)

@@ -6,7 +6,8 @@
 __all__ = ['batch_loss', 'train_step', 'fit']
 
 # %% ../../nbs/08_training.ipynb #28e502db
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 import torch
@@ -20,8 +21,8 @@ from .training_run import Run
 # %% ../../nbs/08_training.ipynb #c08step
 def batch_loss(
     model: nn.Module,  # maps inputs to logits (..., vocab_size)
-    batch,  # (inputs, targets); inputs a tensor or several in a tuple
-    **kwargs,  # for `token_loss`
+    batch: tuple,  # (inputs, targets); inputs a tensor or several in a tuple
+    **kwargs: Any,  # for `token_loss`
 ) -> torch.Tensor:  # nats, a scalar; the mean over the targets that count, 0 where none does
     "What a batch costs."
     inputs, targets = batch
@@ -30,8 +31,8 @@ def batch_loss(
 
 def train_step(
     model: nn.Module,  # changed in place
-    batch,  # (inputs, targets), where the model is
-    optimizer,  # with `zero_grad` and `step`
+    batch: tuple,  # (inputs, targets), where the model is
+    optimizer: Any,  # with `zero_grad` and `step`
     loss: Callable = batch_loss,  # maps (model, batch) to a scalar with a gradient
     max_grad_norm: float = 1.0,  # a longer gradient is shortened to this; math.inf leaves it
 ) -> torch.Tensor:  # the loss before the step
@@ -47,12 +48,12 @@ def train_step(
 # %% ../../nbs/08_training.ipynb #33f57832
 def fit(
     model: nn.Module,  # maps inputs to logits (..., vocab_size); trained in place
-    train,  # batches of (inputs, targets), with a length; inputs a tensor or several in a tuple
-    valid,  # batches held out, which choose the weights that are kept; None keeps the last
+    train: Iterable,  # of (inputs, targets), with a length; inputs a tensor or several in a tuple
+    valid: Iterable | None,  # held out; they choose the weights that are kept; None keeps the last
     config: TrainingConfig = TrainingConfig(),  # noqa: B008, it is frozen
     *,
     loss: Callable = batch_loss,  # maps (model, batch) to the mean over the targets that count
-    callbacks=(),  # such as `Checkpoint` and `TensorBoard`
+    callbacks: Sequence = (),  # such as `Checkpoint` and `TensorBoard`
     device: str = "auto",  # 'auto', 'cpu', 'cuda' or 'mps'
     progress: bool = True,  # show a progress bar
 ) -> pd.DataFrame:  # a row per evaluation: step, epoch, train and valid (nats), lr, seconds
