@@ -10,6 +10,7 @@ config.read(Path(__file__).with_name("settings.ini"), encoding="utf-8")
 s = config["DEFAULT"]
 
 EXTRAS = ("bleu", "charts", "tensorboard", "course")  # what only some functions or pages need
+DATA = ["py.typed", "*.pyi", "*/*.pyi", "data/*/*", "models/*/*", "*/*.html", "*/*.toml"]
 extras = {name: s[f"{name}_requirements"].split() for name in (*EXTRAS, "dev", "site")}
 extras["all"] = [requirement for name in EXTRAS for requirement in extras[name]]
 for name in ("dev", "site"):
@@ -26,7 +27,17 @@ setup(
     url=s["git_url"],
     license="Apache-2.0 AND MIT",  # MIT: the names in former_nb/data
     packages=find_packages(include=[s["lib_path"], s["lib_path"] + ".*"]),
-    package_data={s["lib_path"]: ["py.typed", "data/*/*", "models/*/*", "*/*.html", "*/*.toml"]},
+    package_data={
+        s["lib_path"]: [
+            "py.typed",
+            "*.pyi",
+            "*/*.pyi",
+            "data/*/*",
+            "models/*/*",
+            "*/*.html",
+            "*/*.toml",
+        ]
+    },
     python_requires=">=" + s["min_python"],
     install_requires=s["requirements"].split(),
     extras_require=extras,

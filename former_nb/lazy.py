@@ -67,7 +67,7 @@ class Module(ModuleType):
         raise missing(self.__name__, name) or fault
 
 
-class CallableModule(LazyPackage):
+class CallableModule(LazyPackage, Module):
     """A module or a package that can be called as the function that has its name.
 
     `former_nb.attention` is a folder of modules, and `attention` is also what most people want from

@@ -73,9 +73,13 @@ GENERATE_ROWS = GENERATE + "generate(model, rows, max_new_tokens, pick)"
 STREAM = "from former_nb import stream; "
 STREAM_TEXT = STREAM + 'stream(model, "Jo", pick=sampling, tokenizer=tokenizer)'
 STREAM_ROWS = STREAM + "stream(model, rows, max_new_tokens, pick)"
-BLOCK = "from former_nb.models import make_block; make_block(config)"
+BLOCK = "from former_nb.models.build import build_block; build_block(config)"
+KERNELS = "from former_nb.attention.kernels import "
+TRAINING = "from former_nb.training import "
 TORCH = "from former_nb.attention.torch_layers import "
-MODERN = "from former_nb.models import modern_decoder; modern_decoder(config)"
+MODELS = "from former_nb.models import "
+MODERN = MODELS + "modern_decoder; "
+MODERN += "modern_decoder(vocab_size, max_len, d_model, n_heads, n_kv_heads, n_layers, d_ff)"
 
 # A name as it was, without "former_nb." -> what to write today; empty where nothing replaces it.
 NAMES = {
@@ -91,18 +95,17 @@ NAMES = {
     "decoding.sampling.sample_next": "from former_nb import Sampling; Sampling(temperature=0.8)",
     "decoding.sampling.filter_logits": "from former_nb import Sampling; Sampling(top_k=5)",
     "decoding.labels.gradient_times_input": "from former_nb.inspection import attribute_logits",
-    "attention.GroupedQueryAttention": "from former_nb.models import GroupedQueryAttention",
+    "attention.GroupedQueryAttention": MODELS + "GroupedQueryAttention",
     "attention.AttentionHead": "from former_nb.attention.dot_product import AttentionHead",
     "attention.attention_loops": "from former_nb.attention.dot_product import attention_loops",
     "attention.masked_softmax": "from former_nb.attention.dot_product import masked_softmax",
     "attention.multi_head.record_attention": "from former_nb import record_attention",
     "attention.multi_head.SeparateHeads": "from former_nb import MultiHeadAttention",
-    "attention.multi_head.WideMultiHeadAttention": "from former_nb.models import "
-    "GroupedQueryAttention; GroupedQueryAttention(d_model, n_heads, n_heads, d_k)",
+    "attention.multi_head.WideMultiHeadAttention": MODELS
+    + "GroupedQueryAttention; GroupedQueryAttention(d_model, n_heads, n_heads, d_k)",
     "attention.multi_head.mha_from_torch": TORCH + "mha_from_torch",
     "attention.multi_head.mha_to_torch": TORCH + "mha_to_torch",
     "attention.positions.positions_of": "model(tokens, positions=cache.positions(T))",
-    "attention.relative_positions.Rotary": "from former_nb.attention import Rotary",
     "attention.relative_positions.InterleavedRotary": "from former_nb.attention import Rotary",
     "attention.relative_positions.rotary_layout": "",
     "attention.equivalent_forms.multi_head_folded": "",
@@ -117,13 +120,10 @@ NAMES = {
     "base.exercises.keep": "from former_nb import keep",
     "base.exercises.begin_file": "from former_nb.checks.exercises import begin_file",
     "base.exercises.find_exercise": "from former_nb.checks.exercises import find_exercise",
-    "base.guards.check_choice": "from former_nb.base.ranges import check_choice",
-    "base.guards.check_that": "from former_nb.base.ranges import check_that",
-    "base.guards.full_mask": "from former_nb.attention.kernels import full_mask",
-    "base.guards.masked_kernels": "from former_nb.attention.kernels import masked_kernels",
-    "base.guards.merge_masks": "from former_nb.attention.kernels import merge_masks",
-    "base.guards.repeat_kv": "from former_nb.attention.kernels import repeat_kv",
-    "data.tokenization.TextTokenizer": "from former_nb.data import TextTokenizer",
+    "base.guards.full_mask": KERNELS + "full_mask",
+    "base.guards.masked_kernels": KERNELS + "masked_kernels",
+    "base.guards.merge_masks": KERNELS + "merge_masks",
+    "base.guards.repeat_kv": KERNELS + "repeat_kv",
     "data.long_text_data.encode_bytes": "",
     "data.long_texts.perplexity": "import math; math.exp(loss)",
     "data.subwords.bleu_counts": "from former_nb.inspection.translation import bleu_counts",
@@ -133,38 +133,28 @@ NAMES = {
     "models.ModernDecoder": MODERN,
     "models.modern_decoder.ModernBlock": BLOCK,
     "models.modern_decoder.ModernDecoder": MODERN,
-    "models.modern_decoder.GroupedQueryAttention": "from former_nb.models import "
-    "GroupedQueryAttention",
-    "models.modern_decoder.RMSNorm": "from former_nb.models import RMSNorm",
-    "models.modern_decoder.SwiGLU": "from former_nb.models import SwiGLU",
     "models.config.init_weights": "from former_nb.models.initialization import init_weights",
     "models.config.NORMS": "",
-    "models.config.swiglu": "from former_nb.models import SwiGLU",
-    "models.encoder_decoder.CrossAttention": "from former_nb.models import CrossAttention",
-    "models.encoder_decoder.Decoder": "from former_nb.models import Decoder",
-    "models.encoder_decoder.DecoderBlock": "from former_nb.models import DecoderBlock",
-    "models.pretrained.read_header": "from former_nb.base.checkpoints import read_header",
+    "models.config.swiglu": MODELS + "SwiGLU",
     "models.two_stacks.CrossAttentionCache": "model.decoder.project(memory)",
-    "inspection.attention_maps.induction_scores": "",
     "inspection.recording.view_translation": "from former_nb import view; view(model, tokenizer)",
     "training.costs.cache_bytes": "",
-    "training.optimization.evaluate": "from former_nb.training import evaluate",
-    "training.optimization.exact_match": "from former_nb.training import exact_match",
-    "training.optimization.token_loss": "from former_nb.training import token_loss",
-    "training.optimization.train_step": "from former_nb.training import train_step",
-    "training.resuming.SaveBest": "from former_nb.training import SaveBest",
-    "training.resuming.TensorBoard": "from former_nb.training import TensorBoard",
-    "training.runs.Callback": "from former_nb.training import Callback",
-    "training.runs.ProgressBar": "from former_nb.training import ProgressBar",
+    "training.optimization.evaluate": TRAINING + "evaluate",
+    "training.optimization.exact_match": TRAINING + "exact_match",
+    "training.optimization.token_loss": TRAINING + "token_loss",
+    "training.optimization.train_step": TRAINING + "train_step",
+    "training.resuming.SaveBest": TRAINING + "SaveBest",
+    "training.resuming.TensorBoard": TRAINING + "TensorBoard",
+    "training.runs.Callback": TRAINING + "Callback",
+    "training.runs.ProgressBar": TRAINING + "ProgressBar",
     "training.runs.Run": "from former_nb.training.training_run import Run",
     "training.runs.TrainingConfig": "from former_nb import TrainingConfig",
-    "training.runs.plot_history": "from former_nb.training import plot_history",
+    "training.runs.plot_history": TRAINING + "plot_history",
     "training.scaling.sharded_bytes": "",
-    "training.scaling.training_cost": "from former_nb.training import training_cost",
+    "training.scaling.training_cost": TRAINING + "training_cost",
     "training.speed.EnergyMeter": "",
     "training.speed.StopAt": "",
     "training.speed.Traffic": "from former_nb.base.traffic import Traffic",
-    "yours.your_path": "from former_nb.base.source import your_path",
 }
 HOMES = {name.rpartition(".")[0] for name in NAMES}  # the modules that had them
 

@@ -65,6 +65,7 @@ QUICK = {
     "first cells": lambda: sh("tools/first_cell.py"),
     "clean": lambda: sh("nbdev_clean"),
     "export": lambda: sh("nbdev_export"),
+    "stubs": lambda: sh("tools/stubs.py"),
     "readme": lambda: sh("tools/readme.py"),
     "no diff": no_diff,
     "lint": lambda: sh("ruff check"),

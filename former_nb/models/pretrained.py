@@ -507,7 +507,7 @@ def _can_hold(weight, t):
 class Loaded(NamedTuple):
     "What `load_model` returns."
 
-    model: nn.Module  # in eval mode
+    model: Any  # an `nn.Module` of the class that the folder names, in eval mode
     tokenizer: Any  # a `TextTokenizer`, or a `TokenizerPair` of a translator
     labels: list[str] | None  # of a classifier, in the order of their numbers
 

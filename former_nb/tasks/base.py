@@ -13,7 +13,16 @@ from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from ..base.ranges import (
     MODEL,
@@ -26,6 +35,12 @@ from ..base.ranges import (
     check_that,
     in_words,
 )
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ..models.config import TransformerConfig
+    from ..training.training_config import TrainingConfig
 
 ENDS = ("epochs", "steps", "minutes")
 PART_WORDS = ("to learn from", "to choose by", "held out")
@@ -125,14 +140,14 @@ class Task(ABC):
         "Read or make the data. Raises `ValueError`, naming the setting, where that fails."
 
     @abstractmethod
-    def make_model(self, data: Data):
+    def make_model(self, data: Data) -> "nn.Module":
         "An untrained model for these data."
 
     @abstractmethod
-    def report(self, model, data: Data, folder: Path, say: Say) -> dict:
+    def report(self, model: Any, data: Data, folder: Path, say: Say) -> dict[str, Any]:
         "Judge the model on held-out data, beside a rival. What is found, as JSON, is on its card."
 
-    def save(self, folder: Path, model, data: Data) -> None:
+    def save(self, folder: Path, model: Any, data: Data) -> None:
         "Write the model and what is needed to use it: at each evaluation with a new best."
         from ..saving.saving import save_model
 
@@ -141,14 +156,14 @@ class Task(ABC):
     def resume(self, folder: Path, data: Data) -> None:  # noqa: B027, most tasks keep nothing
         "Read what `save` kept besides the model, where a run goes on."
 
-    def model_config(self, data: Data):  # a `TransformerConfig`
+    def model_config(self, data: Data) -> "TransformerConfig":
         "The sizes of the model. Raises `TypeError` or `ValueError`, naming the setting."
         from ..models.config import TransformerConfig
 
         sizes = self._values_of(TransformerConfig)
         return TransformerConfig(data.tokenizer.vocab_size, data.max_len, **sizes)
 
-    def training_config(self):  # a `TrainingConfig`
+    def training_config(self) -> "TrainingConfig":
         "How the model is trained. Raises `ValueError`, naming the setting."
         from ..training.training_config import TrainingConfig
 

@@ -1,0 +1,113 @@
+"""Names that are gone: each says what to write today, and what it says is there."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+
+import pytest
+from refusals import refuses
+
+import former_nb
+from former_nb.lazy import Module
+from former_nb.renamed import MODULES, NAMES, instead
+
+
+def run(code):
+    exec(code, {})
+
+
+@pytest.mark.parametrize("old", MODULES)
+def test_an_old_module_says_where_it_is_today(old):
+    new = f"former_nb.{MODULES[old]}"
+    assert find_spec(new), new
+    refuses(lambda: run(f"import former_nb.{old}"), ModuleNotFoundError, f"former_nb.{old}", new)
+    with pytest.raises(ModuleNotFoundError, match=re.escape(new)):
+        run(f"from former_nb.{old} import anything")
+
+
+@pytest.mark.parametrize("old", NAMES)
+def test_an_old_name_says_what_to_write_today(old):
+    module, _, name = f"former_nb.{old}".rpartition(".")
+    assert not hasattr(import_module(module), name), f"{old} is there again"
+    refuses(lambda: run(f"from {module} import {name}"), ImportError, name, NAMES[old])
+    refuses(lambda: getattr(import_module(module), name), AttributeError, name, NAMES[old])
+
+
+def imported(tree):
+    "Name -> value, for all that the import lines of a tree import."
+    there = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            exec(ast.unparse(node), there)
+    return there
+
+
+@pytest.mark.parametrize("old", [old for old, lines in NAMES.items() if lines])
+def test_what_it_says_to_write_is_there_and_takes_these_arguments(old):
+    tree = ast.parse(NAMES[old])
+    there = imported(tree)
+    for node in ast.walk(tree):
+        function = there.get(node.func.id) if is_plain_call(node) else None
+        if function:
+            named = dict.fromkeys(keyword.arg for keyword in node.keywords)
+            inspect.signature(function).bind(*node.args, **named)
+
+
+def is_plain_call(node):
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+WHEREVER = [  # in a new Python: what may be asked for first
+    "from former_nb import generate_text",
+    "from former_nb import masks",
+    "from former_nb.decoding.caches import generate_rows",
+    "from former_nb.decoding import generate_rows",
+    "import former_nb.attention.grouped_query",
+    "from former_nb.attention.grouped_query import GroupedQueryAttention",
+    "import former_nb; former_nb.generate_text",
+    "import former_nb.decoding.caches as caches; caches.generate_rows",
+]
+
+
+def test_it_is_said_whatever_was_imported_before():
+    lines = "".join(f"    {line!r},\n" for line in WHEREVER)
+    code = f"""
+for line in [
+{lines}]:
+    try:
+        exec(line, {{}})
+    except (ImportError, AttributeError) as error:
+        assert "expected" in str(error) and "; write " in str(error), error
+    else:
+        raise AssertionError(line)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_other_names_are_missing_as_in_any_package():
+    with pytest.raises(AttributeError, match="module 'former_nb' has no attribute 'nothing'"):
+        run("import former_nb; former_nb.nothing")
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        run("from former_nb.decoding.caches import nothing")
+    with pytest.raises(ModuleNotFoundError, match="No module named 'former_nb.nothing'"):
+        run("import former_nb.nothing")
+    assert instead("former_nb.nothing") is None and find_spec("former_nb.nothing") is None
+    assert type(former_nb.decoding.caches) is Module
+    assert type(former_nb.attention.masks) is not Module  # it never had another name
+
+
+def test_a_module_with_the_name_of_its_function_is_the_function_too():
+    "Whatever was imported first, and again: the import of a module puts it in the package."
+    code = """
+from former_nb.inspection import describe
+from former_nb.inspection import describe
+import former_nb.models.modern_decoder
+from former_nb.models import modern_decoder
+assert callable(describe) and callable(modern_decoder)
+assert "batch" in str(__import__("inspect").signature(describe))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
