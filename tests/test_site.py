@@ -14,6 +14,7 @@ import posixpath
 import re
 import runpy
 import struct
+import subprocess
 import sys
 import zipfile
 from itertools import product
@@ -49,7 +50,7 @@ import course_search
 import nbdev_myst as ext
 import site_downloads
 
-v4, order = nbformat.v4, tool("order")
+v4, order, edition = nbformat.v4, tool("order"), tool("edition")
 PNG = v4.new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
 SPEC = {"title": "</script>", "data": {"values": [{"a": 1}]}, "mark": "point", "width": 400}
 SPEC |= {"encoding": {"x": {"field": "a", "type": "quantitative"}}}
@@ -125,7 +126,7 @@ def test_the_built_commit_is_this_repositorys_own_and_the_branch_without_git(tmp
     (tmp_path / "inside").mkdir()
     git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x"]
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
-        ext.subprocess.run([*git, *words], check=True)
+        subprocess.run([*git, *words], check=True)
     assert re.fullmatch("[0-9a-f]{40}", commit(tmp_path.resolve()))
     assert commit(tmp_path.resolve() / "inside") == "main"  # a copy within someone else's
 
@@ -385,18 +386,22 @@ def test_the_site_carries_the_wheel_that_the_first_cell_asks_for_and_all_noteboo
     app = SimpleNamespace(builder=SimpleNamespace(format="html"), outdir=tmp_path)
     (tmp_path / "former_nb-0.0.1-py3-none-any.whl").touch()  # of an older build
     site_downloads.write_downloads(app)
-    assert {p.name for p in tmp_path.iterdir()} == {site_downloads.WHEEL, "notebooks.zip"}
-    with zipfile.ZipFile(tmp_path / site_downloads.WHEEL) as wheel:
+    name = edition.wheel_name(edition.version_of())
+    assert {p.name for p in tmp_path.iterdir()} == {name, "notebooks.zip"}
+    with zipfile.ZipFile(tmp_path / name) as wheel:
         held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert {"former_nb/cli.py", "former_nb/commands/example.py"} <= held
     with zipfile.ZipFile(tmp_path / "notebooks.zip") as archive:
         names = archive.namelist()
     pages = [p.relative_to(ROOT / "nbs").as_posix() for p in first_cell.pages()]
     assert {f"former_nb/{page}" for page in pages} <= {*names} and len(names) > len(pages)
-    asked = f"{ext.SETTINGS['doc_host']}{ext.SETTINGS['doc_baseurl']}/{site_downloads.WHEEL}"
-    assert first_cell.WHEEL == f"former_nb[all] @ {asked}"
+    source = first_cell.cell_for(edition.places(of_the_site=True)).splitlines(keepends=True)
+    with zipfile.ZipFile(tmp_path / "notebooks.zip") as archive:
+        for page in pages:
+            held = json.loads(archive.read(f"former_nb/{page}"))["cells"]
+            assert [cell["source"] for cell in held if first_cell.is_install(cell)] == [source]
     if SITE.exists():
-        assert (SITE / site_downloads.WHEEL).exists() and (SITE / "notebooks.zip").exists()
+        assert list(SITE.glob("former_nb-*.whl")) and (SITE / "notebooks.zip").exists()
 
 
 def test_a_wheel_that_cannot_be_built_is_one_line_of_the_build(tmp_path, monkeypatch, capsys):

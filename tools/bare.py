@@ -4,7 +4,7 @@ python tools/bare.py WHEEL NOTEBOOK …
 
 Call it with the Python of an environment that has `nbclient`, `ipykernel` and PyTorch, and no
 former_nb. The notebooks run in an empty folder, one after the other: the first cell of the first
-installs this wheel in place of the site's, in those after it that cell finds it there.
+installs this wheel in place of what it asks for, in those after it that cell finds it there.
 """
 
 import sys
@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
-from first_cell import CELL, WHEEL
+from first_cell import CELL, PLACES
 from nbclient import NotebookClient
 
 
@@ -26,7 +26,7 @@ def installing(path, wheel):
         if cell.cell_type == "code":
             cell.outputs = []
     (first,) = (cell for cell in nb.cells if cell.source == CELL)
-    first.source = CELL.replace(WHEEL, f"former_nb[all] @ {wheel.as_uri()}")
+    first.source = CELL.replace(PLACES[0], f"former_nb[all] @ {wheel.as_uri()}")
     return nb, first
 
 

@@ -5,39 +5,31 @@ python tools/first_cell.py   add it where it is missing, mend it where it differ
 Run this for a new page, for a new version, and after a merge that has lost a cell. Where the
 package is found the cell does nothing. `#| hide` keeps it off the site and out of README.md,
 tests/test_pages.py out of the lines that a reader has to read, and tools/run.py out of the code
-that outputs come from.
+that outputs come from. The notebooks that the site offers get the site's own (`places`).
 """
 
 import json
 import sys
-from configparser import ConfigParser
 from pathlib import Path
 
+from edition import places
+
 ROOT = Path(__file__).resolve().parent.parent
+REASONS = ("so on Colab and Kaggle", "where that wheel is gone")
 
 
-def places(root=ROOT):
-    """What pip is asked for: the site's wheel of this edition, or else the repository.
-
-    Never a bare name: whoever registers a name on PyPI first would run their code on a reader's
-    machine.
-    """
-    config = ConfigParser(delimiters=["="], interpolation=None)
-    config.read(root / "settings.ini", encoding="utf-8")
-    known = config["DEFAULT"]
-    wheel = "{doc_host}{doc_baseurl}/{lib_name}-{version}-py3-none-any.whl".format(**known)
-    package = "{lib_name}[all]".format(**known)
-    return f"{package} @ {wheel}", package + " @ git+{git_url}@{branch}".format(**known)
+def cell_for(places):
+    "The source of the cell that asks for one place after the other."
+    lines = ["#| hide", "from importlib.util import find_spec", ""]
+    for place, reason in zip(places, REASONS):
+        last = place is places[-1]
+        lines.append(f'if not find_spec("former_nb"):  # {reason}')
+        lines.append(f'    %pip install {"-q" if last else "-qqq"} "{place}"')
+    return "\n".join(lines)
 
 
-WHEEL, BRANCH = places()
-CELL = f"""#| hide
-from importlib.util import find_spec
-
-if not find_spec("former_nb"):  # so on Colab and Kaggle
-    %pip install -qqq "{WHEEL}"
-if not find_spec("former_nb"):  # where the site has no wheel
-    %pip install -q "{BRANCH}\""""
+PLACES = places()
+CELL = cell_for(PLACES)
 
 
 def is_install(cell):
@@ -45,12 +37,18 @@ def is_install(cell):
     return cell["cell_type"] == "code" and "%pip install" in "".join(cell["source"])
 
 
-def with_cell(nb):
+def with_cell(nb, source=CELL):
     "The notebook, a dictionary as JSON gives it, with the cell second."
     cells = [cell for cell in nb["cells"] if not is_install(cell)]
     made = {"cell_type": "code", "execution_count": None, "id": "install", "outputs": []}
-    made |= {"metadata": {}, "source": CELL.splitlines(keepends=True)}
+    made |= {"metadata": {}, "source": source.splitlines(keepends=True)}
     return {**nb, "cells": [*cells[:1], made, *cells[1:]]}
+
+
+def text_with_cell(path, source=CELL):
+    "The text of a notebook's file, with the cell."
+    nb = with_cell(json.loads(path.read_text(encoding="utf-8")), source)
+    return json.dumps(nb, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
 
 
 def pages(root=ROOT):
@@ -61,10 +59,8 @@ def pages(root=ROOT):
 
 def main(root=ROOT):
     for path in pages(root):
-        old = path.read_text(encoding="utf-8")
-        nb = with_cell(json.loads(old))
-        new = json.dumps(nb, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
-        if new != old:
+        new = text_with_cell(path)
+        if new != path.read_text(encoding="utf-8"):
             path.write_text(new, encoding="utf-8", newline="\n")
             print(f"{path.relative_to(root).as_posix()}: its first cell installs the package")
     return 0

@@ -10,11 +10,9 @@ import inspect
 import json
 import posixpath
 import re
-import subprocess
 import sys
 import textwrap
 from base64 import b64encode
-from configparser import ConfigParser
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -28,20 +26,13 @@ from sphinx.errors import ExtensionError
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
+import edition
 import order
 import weekly
 from moved_pages import MOVED, where_now
 from small_torch_page import small_torch_page
 
-
-def settings():
-    """The project's metadata, as nbdev reads it."""
-    config = ConfigParser(delimiters=["="], interpolation=None)
-    config.read(ROOT / "settings.ini", encoding="utf-8")
-    return config["DEFAULT"]
-
-
-SETTINGS = settings()
+SETTINGS = edition.read_settings()
 LIB = SETTINGS["lib_name"]
 PACKAGE = ROOT / SETTINGS["lib_path"]
 NBS = ROOT / SETTINGS["nbs_path"]
@@ -562,13 +553,7 @@ def offer_to_run(app, doctree):
 @cache
 def built_commit(folder=ROOT):
     """The commit that the site is made of; the branch where there is no git."""
-    asked = ["git", "-C", str(folder), "rev-parse", "--show-toplevel", "HEAD"]
-    try:
-        said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return SETTINGS["branch"]
-    top, commit = said.splitlines()
-    return commit if Path(top).resolve() == folder else SETTINGS["branch"]
+    return edition.commit_of(folder) or SETTINGS["branch"]
 
 
 def source_of(page):
@@ -809,8 +794,9 @@ accepts is in [settings.ini]({git_url}/blob/{branch}/settings.ini)."""
 def versions_page():
     """Which versions work: the table of the last weekly run, or "not run yet"."""
     runs = weekly.read(ROOT / "docs" / "weekly.json")
-    wheel = "{lib_name}-{version}-py3-none-any.whl".format(**SETTINGS)
-    links = dict(wheel=f'<a href="../{wheel}">the wheel of {SETTINGS["version"]}</a>')
+    version = edition.version_of()
+    wheel = edition.wheel_name(version).replace("+", "%2B")
+    links = dict(wheel=f'<a href="../{wheel}">the wheel of {version}</a>')
     links |= dict(notebooks='<a href="../notebooks.zip">all notebooks</a>')
     lines = ["# Which versions work", "", VERSIONS.format(**SETTINGS), "", weekly.markdown(runs)]
     lines += ["", "This site carries {wheel} and {notebooks}, too.".format(**links)]
