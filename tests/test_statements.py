@@ -169,7 +169,7 @@ def test_the_index_gives_each_page_the_minutes_that_the_page_gives_itself():
     ):
         shown[page] = [int(number) for number in minutes.split(" \u00b7 ")]
     for page in [*order.STEPS, order.PAPER]:
-        said = re.search(r"\*\*(?:Read (\d+) \u00b7 work )?(\d+) minutes\*\*", prose(page))
+        said = re.search(r"\*\*(\d+) minutes(?: to read, (\d+) with the work)?\*\*", prose(page))
         assert shown[page] == [int(n) for n in said.groups() if n], page
     read = sum(minutes[0] for minutes in shown.values()) / 60
     work = sum(minutes[-1] for minutes in shown.values()) / 60
