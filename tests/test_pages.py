@@ -31,7 +31,7 @@ NBS = ROOT / "nbs"
 PITFALLS = 2
 LAST = ["Exercises", "Into your file", "Recap", "References"]
 IMPORTS = "What this page imports"
-MINUTES = r"\*\*Read \d+ \u00b7 work \d+ minutes\*\*"
+MINUTES = r"\*\*\d+ minutes to read, \d+ with the work\*\*"
 
 order, first_cell = tool("order"), tool("first_cell")
 PAGES = [*order.STEPS, order.PAPER]
@@ -239,7 +239,7 @@ def form_faults(nb):
     "One sentence for each way in which a lesson does not begin as lessons do."
     text = "\n\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
     if not re.search(MINUTES, text):
-        yield "says no **Read N \u00b7 work M minutes**"
+        yield "says no **N minutes to read, M with the work**"
     first = next((cell for _, cell in shown_and_run(nb) if importing(cell)), None)
     if first is not None and not is_import_fold(first):
         yield f"its imports are not folded under {IMPORTS!r}"
@@ -483,7 +483,7 @@ def test_a_page_executes_as_rendered(page, monkeypatch):
 # ---------------------------------------------------------------- do these tests see?
 
 PNG = new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
-TITLE = "# 07 \u00b7 Text\n\n> Letters into rows\n\n**Read 1 \u00b7 work 5 minutes**"
+TITLE = "# 07 \u00b7 Text\n\n> Letters into rows\n\n**1 minutes to read, 5 with the work**"
 DRAWING = "![Letters become numbers.](images/07.svg)"
 END = "## Exercises\n\n**07.2 Predict.**\n\n## Into your file\n\n## Recap\n\n## References"
 
@@ -591,8 +591,8 @@ PITFALL = "> **Pitfall: the wrong axis.** Look.\n\n"
     "spoilt, fault",
     [
         (lesson(title=TITLE.replace("07", "08")), "it begins with"),
-        (lesson(title=TITLE.replace("work", "rest")), "says no **Read N"),
-        (lesson(title=TITLE.replace("Read 1 \u00b7 work 5", "1")), "says no **Read N"),
+        (lesson(title=TITLE.replace("work", "rest")), "says no **N"),
+        (lesson(title=TITLE.replace(" to read, 5 with the work", "")), "says no **N"),
         (lesson(drawing="![A drawing.](images/none.svg)"), "no drawing"),
         (lesson(drawing="![A drawing.](https://a.org/b.svg)"), "no drawing"),
         (lesson(prose(PITFALL * 2 + PITFALL.replace("P", "\u26a0 P"))), "3 pitfalls"),
@@ -622,7 +622,7 @@ def build(tmp_path, said="A is right.", link="[here](solutions/build_a.ipynb)", 
     solution = code('assert check("A", "f.py")', outputs=[new_output("stream", text=said)])
     (tmp_path / "solutions").mkdir(exist_ok=True)
     nbformat.write(new_notebook(cells=[solution]), tmp_path / "solutions" / "build_a.ipynb")
-    head = "# Build A \u00b7 A file\n\n> From memory\n\n**Read 1 \u00b7 work 5 minutes**"
+    head = "# Build A \u00b7 A file\n\n> From memory\n\n**1 minutes to read, 5 with the work**"
     text = "\n\n".join(f"## {part}" for part in parts)
     first = code(FOLD + "from former_nb.checks.exercises import check")
     tried = code('check("A", "f.py");', outputs=[new_output("stream", text="A, not yet: no.")])
@@ -675,7 +675,7 @@ LEARN = "def learn(task):\n    fit(task)"
     ],
 )
 def test_training_that_no_sentence_announces_is_named(before, cells, faults):
-    start = [prose("# 07\n\n**Read 1 \u00b7 work 5 minutes**\n\n## First"), prose(before)]
+    start = [prose("# 07\n\n**1 minutes to read, 5 with the work**\n\n## First"), prose(before)]
     said = list(unannounced(new_notebook(cells=[*start, *map(code, cells)])))
     assert [int(fault.split()[1]) for fault in said] == faults
 

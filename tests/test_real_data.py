@@ -3,6 +3,8 @@ where the hub's cache has it; skipped elsewhere."""
 
 import json
 import os
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,25 @@ def test_reviews():
         assert all(type(text) is str and type(y) is int for text, y in rows)
     assert "25,000 and 25,000" in said and READ in said
     assert parts["train"][0][0].startswith("Story of a man who has unnatural feelings")
+
+
+@real("imdb/train.parquet", "imdb/test.parquet")
+def test_reviews_of_one_film_are_neighbours_and_123_stand_in_both_parts():
+    "What the deep dive on batches says of these reviews."
+    pytest.importorskip("pyarrow")
+    parts, _ = load_reviews()
+    train = parts["train"]
+    known = {text for text, _ in train}
+    assert sum(text in known for text, _ in parts["test"]) == 123
+    capitals = [set(re.findall(r"\b[A-Z][a-z]+\w*", text)) for text, _ in train]
+    count = Counter(word for words in capitals for word in words)
+    rare = [{word for word in words if 2 <= count[word] <= 10} for words in capitals]
+
+    def share(distance):  # of the pairs with one label that have a rare name in common
+        pairs = [i for i in range(len(rare) - distance) if train[i][1] == train[i + distance][1]]
+        return sum(bool(rare[i] & rare[i + distance]) for i in pairs) / len(pairs)
+
+    assert round(share(1), 2) == 0.15 and round(share(100), 4) == 0.0003
 
 
 @real(*(f"multi30k/{part}.{language}.gz" for part in PARTS for language in ("de", "en")))

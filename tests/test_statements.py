@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import random
 import re
 from functools import partial
 from importlib import import_module
@@ -15,6 +16,7 @@ from course_tools import tool
 
 from former_nb.attention.dot_product import attention
 from former_nb.attention.multi_head import MultiHeadAttention
+from former_nb.data.data_sets import load_names, split
 from former_nb.data.text import BOS
 from former_nb.data.toy_data import english_number, german_number
 from former_nb.models.encoder_decoder import make_model
@@ -33,7 +35,7 @@ def prose(page):
 
 
 def test_sixteen_modules_are_made_from_lessons_and_every_page_gives_its_module_its_name():
-    assert "Sixteen modules are made from lessons" in prose("index")
+    assert "Sixteen modules are generated from lessons" in prose("index")
     sources = {}
     for module in sorted((ROOT / "former_nb").rglob("*.py")):
         said = re.search(r"File to edit: [./]*nbs/(\S+)\.ipynb", module.read_text("utf-8"))
@@ -169,11 +171,11 @@ def test_the_index_gives_each_page_the_minutes_that_the_page_gives_itself():
     ):
         shown[page] = [int(number) for number in minutes.split(" \u00b7 ")]
     for page in [*order.STEPS, order.PAPER]:
-        said = re.search(r"\*\*(?:Read (\d+) \u00b7 work )?(\d+) minutes\*\*", prose(page))
+        said = re.search(r"\*\*(\d+) minutes(?: to read, (\d+) with the work)?\*\*", prose(page))
         assert shown[page] == [int(n) for n in said.groups() if n], page
     read = sum(minutes[0] for minutes in shown.values()) / 60
     work = sum(minutes[-1] for minutes in shown.values()) / 60
-    assert "Reading takes 7\u00bd hours, or 34 with all the work." in prose("index")
+    assert "Reading takes 7\u00bd hours; reading plus exercises, 34." in prose("index")
     assert round(2 * read) == 15 and round(work) == 34
 
 
@@ -204,3 +206,30 @@ def test_the_data_that_build_c_offers_are_in_the_modules_that_its_table_names():
         for i, name in enumerate(names):
             where = import_module("former_nb." + modules[min(i, len(modules) - 1)])
             assert hasattr(where, name), name
+
+
+def test_in_23_of_a_hundred_draws_a_held_out_name_brings_a_letter_that_no_training_name_has():
+    said = "a hundred times, with the seeds 0 to 99, and cut them, in 23 cases"
+    assert said in prose("deeper/07_batches")
+    names = load_names()[0]
+    found = 0
+    for seed in range(100):
+        drawn = random.Random(seed).sample(names, 200)
+        train, *held_out = split(drawn, (0.8, 0.1, 0.1), seed=seed)
+        found += bool({*"".join(name for part in held_out for name in part)} - {*"".join(train)})
+    assert found == 23
+
+
+def test_the_root_keeps_the_weights_of_an_untrained_head_spread():
+    "What other pages say of lesson 02's table is in its output."
+    [table] = [
+        output["text"]
+        for cell in nbformat.read(NBS / "02_attention.ipynb", 4).cells
+        for output in cell.get("outputs", [])
+        if "undivided" in output.get("text", "")
+    ]
+    largest = re.findall(r"d_k +64 (\w+) .* largest weight (\S+)  gradient (\S+)", table)
+    assert largest == [("undivided", "0.95", "0.32804"), ("divided", "0.29", "0.29689")]
+    assert re.search(r"d_k 1024 undivided .* gradient 0.00005\n", table)
+    assert "0.33 and 0.30" in prose("paper") and "to 0.00005 at a width of 1024" in prose("paper")
+    assert "gives 0.95 to one of ten keys" in prose("deeper/08_claims")

@@ -237,7 +237,7 @@ def write_report(
     history,  # from `fit`
     about: dict,  # what is known
 ) -> None:
-    "Write the curve, what is known, and the model's card, unless there is a card of one's own."
+    "Write the loss curve, metadata and a model card, unless the user supplied one."
     with atomic_write(out) as folder:
         history.to_csv(folder / "history.csv", index=False)
         text = json.dumps(about, indent=2, ensure_ascii=False)

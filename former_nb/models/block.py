@@ -75,7 +75,7 @@ class Block(nn.Module):
         is_causal: bool = False,  # as in `attention`
         attend: Callable = attention,  # as for `MultiHeadAttention`
     ) -> torch.Tensor:  # (B, T, d_model)
-        "Add what attention makes of the stream, then what the network makes of it."
+        "Add the attention output to the stream, then the network's output."
         x = x + self.dropout(self.attention(self.norm_attention(x), mask, is_causal, attend))
         return x + self.dropout(self.ff(self.norm_ff(x)))
 

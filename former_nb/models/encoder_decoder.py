@@ -83,7 +83,7 @@ class EncoderDecoder(nn.Module, Pretrained):
         src: torch.Tensor,  # (B, S) integers, PAD where there is no token
         tgt: torch.Tensor,  # (B, T) integers, from BOS on, without the last
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
-        "Read all, then say at each position of the target what comes next."
+        "Encode the source, then predict the next token at every target position."
         return self.decode(tgt, self.encode(src), padding_mask(src))
 
 # %% ../../nbs/13_encoder_decoder.ipynb #3eba1c8d
