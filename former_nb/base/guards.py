@@ -23,6 +23,7 @@ __all__ = [
     "check_type",
     "check_parts",
     "check_tensor",
+    "check_numbers",
     "check_ids",
     "check_positions",
     "goes_beyond",
@@ -176,6 +177,35 @@ def check_tensor(
     raise TypeError(f"{name}: expected {numbers} of {extent}, got {_came(t)}")
 
 
+def check_numbers(
+    name: str,  # what the error calls them
+    numbers: torch.Tensor,  # integers, of any shape
+    end: int,  # they are 0 to end - 1
+    besides: int | None = None,  # another number that may be there
+) -> None:
+    """Raise `ValueError` for a number outside the range.
+
+    It would stop a GPU with an unreadable error. On the CPU the values are read. On a GPU we would
+    have to wait for them, but `to_device` leaves with a tensor what it was on the CPU. Inside
+    `torch.compile` or `torch.func.vmap` there is no value to read.
+    """
+    if torch.compiler.is_compiling():
+        return
+    numbers = getattr(numbers, "on_cpu", numbers)
+    if type(numbers) is not torch.Tensor or numbers.device.type != "cpu" or not numbers.numel():
+        return
+    try:
+        if besides is not None:
+            numbers = numbers.masked_fill(numbers == besides, 0)
+        low, high = numbers.min().item(), numbers.max().item()
+    except RuntimeError:  # no value to read, as under torch.func.vmap
+        return
+    allowed = f"numbers from 0 to {end - 1}"
+    if besides is not None:
+        allowed += f", or {besides}"
+    check_that(low >= 0 and high < end, name, allowed, low if low < 0 else high)
+
+
 def check_ids(
     name: str,  # what the error calls it
     t,  # what came
@@ -183,24 +213,10 @@ def check_ids(
     axes: str = "B T",  # a word for each axis
     **sizes: int,  # of the axes that are known already
 ) -> dict[str, int]:  # the size of each axis, these and those
-    """Raise `TypeError` or `ValueError` unless `t` holds token ids, int64 or int32.
-
-    A number outside the vocabulary would stop a GPU with an unreadable error. On the CPU the values
-    are read. On a GPU we would have to wait for them, and inside `torch.compile` or
-    `torch.func.vmap` there is no value to read.
-    """
+    "Raise `TypeError` or `ValueError` unless `t` holds token ids, int64 or int32: `check_numbers`."
     kind = torch.int32 if _is(t, torch.int32) else torch.int64
     sizes = check_tensor(name, t, axes, kind, **sizes)
-    plain = type(t) is torch.Tensor and t.device.type == "cpu" and t.numel() > 0
-    if not plain or torch.compiler.is_compiling():
-        return sizes
-    try:
-        low, high = t.min().item(), t.max().item()
-    except RuntimeError:  # no value to read, as under torch.func.vmap
-        return sizes
-    wrong = low if low < 0 else high
-    fits = low >= 0 and high < vocab_size
-    check_that(fits, name, f"numbers from 0 to {vocab_size - 1}", wrong)
+    check_numbers(name, t, vocab_size)
     return sizes
 
 
