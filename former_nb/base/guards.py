@@ -195,9 +195,9 @@ def check_numbers(
     if type(numbers) is not torch.Tensor or numbers.device.type != "cpu" or not numbers.numel():
         return
     try:
-        if besides is not None:
-            numbers = numbers.masked_fill(numbers == besides, 0)
         low, high = numbers.min().item(), numbers.max().item()
+        if low == besides:
+            low = numbers.masked_fill(numbers == besides, 0).min().item()
     except RuntimeError:  # no value to read, as under torch.func.vmap
         return
     allowed = f"numbers from 0 to {end - 1}"
@@ -274,6 +274,25 @@ def check_over(
             f"{name}: expected {len(shape)} axes, because two could be (T, S) or (B, S) "
             f"where B = T = {shape[0]}, got shape {tuple(t.shape)}"
         )
+    if t.dtype != torch.bool and _only_zeros_and_ones(t):
+        raise ValueError(
+            f"{name}: expected a boolean tensor, or numbers to add to the scores, and of 0 and 1 "
+            f"`{name}.bool()` hides where they are 0, got nothing but 0 and 1"
+        )
+
+
+def _only_zeros_and_ones(t):
+    """Whether a mask of floating point numbers was meant as a boolean one: added, 0 and 1 hide
+    nothing. Zeros alone may be a bias. As in `check_numbers`, we look on the CPU only."""
+    if t.device.type != "cpu" or t.numel() == 0 or torch.compiler.is_compiling():
+        return False
+    t = t.detach()
+    try:
+        if t[(0,) * t.ndim].item() not in (0, 1):  # as the first of ALiBi's, which is soon seen
+            return False
+        return t.max().item() == 1 and bool(((t == 0) | (t == 1)).all())
+    except RuntimeError:  # no value to read, as under torch.func.vmap
+        return False
 
 
 def _fit(q, k, v):
