@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
 
 from ..base.guards import check_numbers, check_tensor, check_that
 from ..data.text import IGNORE
@@ -32,8 +31,8 @@ def check_batches(
         len(batches)
     except TypeError:
         came = type(batches).__name__
-        if isinstance(batches, DataLoader):
-            came = f"a DataLoader of {type(batches.dataset).__name__}, which has none"
+        if hasattr(batches, "dataset"):
+            came = f"a {came} of {type(batches.dataset).__name__}, which has none"
         wanted = "batches with a length, such as a list or a DataLoader (`list` counts a generator)"
         raise TypeError(f"{name}: expected {wanted}, got {came}") from None
 
