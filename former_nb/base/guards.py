@@ -121,7 +121,8 @@ def check_type(
     "Raise `TypeError` unless `value` is of this type."
     if not isinstance(value, kind):
         names = " or ".join(t.__name__ for t in (kind if isinstance(kind, tuple) else [kind]))
-        raise TypeError(f"{name}: expected {names}, got {type(value).__name__}")
+        came = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+        raise TypeError(f"{name}: expected {names}, got {came}")
 
 
 def check_parts(
@@ -336,10 +337,14 @@ def check_seam(
     mask,  # what came in the place of a mask
     attend,  # and in that of the function that a layer calls
 ) -> None:
-    "Raise `TypeError` unless the first is a tensor or None, and the second can be called."
+    """Raise `TypeError` unless the first is a tensor or None, and the second can be called, and
+    `ValueError` for three axes, as the keys of layer(x, x, x) have."""
     if not (mask is None or isinstance(mask, torch.Tensor)):
         expected = "a tensor or None, and a function by name, as in layer(x, attend=function)"
         raise TypeError(f"mask: expected {expected}, got {_came(mask)}")
+    if mask is not None and mask.ndim == 3:
+        expected = "two axes or four; queries, keys and values are all made of x, as in layer(x)"
+        raise ValueError(f"mask: expected {expected}, got shape {tuple(mask.shape)}")
     if not callable(attend):
         expected = "a function such as `attention`"
         raise TypeError(f"attend: expected {expected}, got {_came(attend)}")

@@ -259,6 +259,7 @@ def predict(
         labels = [str(i) for i in range(model.n_classes)]
     check_pair(model, tokenizer, labels)
     check_choice("strategy", strategy, STRATEGIES)
+    check_int("max_tokens", max_tokens)
     limit = model.config.max_len
     notes = []
     pieces = []  # each is its tokens and the number of its text

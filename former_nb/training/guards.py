@@ -6,7 +6,7 @@ costs next to nothing: on the CPU, also those of a tensor that `to_device` has j
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import nn
@@ -25,8 +25,13 @@ __all__ = [
 def check_batches(
     name: str,  # what the error calls them
     batches,  # what came
+    counted: bool = True,  # whether they need a length, as an epoch does
 ) -> None:
-    "Raise `TypeError` unless they have a length, which an epoch needs."
+    "Raise `TypeError` unless they can be read, and counted."
+    readable = isinstance(batches, Iterable) or hasattr(batches, "__getitem__")
+    check_that(readable, name, "batches of (inputs, targets)", type(batches).__name__, TypeError)
+    if not counted:
+        return
     try:
         len(batches)
     except TypeError:
@@ -52,6 +57,9 @@ def _in_words(batch):
     if isinstance(batch, torch.Tensor):
         came = f"a tensor of shape {tuple(batch.shape)}"
         return came, "; a single batch stands in a list, as in [(inputs, targets)]"
+    if isinstance(batch, str) or isinstance(batch, list) and {*map(type, batch)} <= {int, str}:
+        rows = "; `make_batches` makes them of rows, and `encode_texts` rows of texts"
+        return type(batch).__name__, rows
     if isinstance(batch, (tuple, list)):
         came = f"({', '.join(type(part).__name__ for part in batch)})"
         if len(batch) > 2:
@@ -67,7 +75,7 @@ def check_batch(
     """Raise `TypeError` unless a batch is a pair of inputs and targets, all of them tensors, and
     `ValueError` where it has no row, or where its inputs hold NaN."""
     pair = isinstance(batch, (tuple, list)) and len(batch) == 2
-    parts = [*_leaves(batch[0]), batch[1]] if pair else [None]
+    parts: list = [*_leaves(batch[0]), batch[1]] if pair else [None]
     if not all(isinstance(part, torch.Tensor) for part in parts):
         came, how = _in_words(batch)
         wanted = f"batches of (inputs, targets), both tensors{how}"

@@ -9,7 +9,7 @@ from torch import nn
 from ..base.core import eval_mode
 from ..base.guards import check_choice, check_share, check_type
 from ..data.text import IGNORE, PAD
-from .guards import check_batch, check_targets
+from .guards import check_batch, check_batches, check_targets
 
 __all__ = [
     "token_loss",
@@ -122,6 +122,7 @@ def total_loss(
     exact = torch.float32 if device.type == "mps" else torch.float64
     nats = torch.zeros((), dtype=exact, device=device)
     count = torch.zeros((), dtype=torch.int64, device=device)
+    check_batches("batches", batches, counted=False)
     with eval_mode(model):
         for batch in batches:
             check_batch("batches", batch)
@@ -150,6 +151,7 @@ def exact_match(
     "How many rows have their likeliest token right at every target."
     device = find_device(model)
     counted = torch.zeros(2, dtype=torch.int64, device=device)  # rows that are right, and all
+    check_batches("batches", batches, counted=False)
     with eval_mode(model):
         for batch in batches:
             check_batch("batches", batch)
