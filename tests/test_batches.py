@@ -355,7 +355,7 @@ TABLE = {
     ],
     "make_batches": [
         *of_an_order(partial(make_batches, ROWS)),
-        ("no rows", lambda: make_batches([], 2), ValueError, "lengths", "[]"),
+        ("no rows", lambda: make_batches([], 2), ValueError, "rows", "[]"),
         ("rows read once", lambda: make_batches(iter(ROWS), 2), TypeError, "rows"),
         ("numbers", lambda: make_batches([1, 2], 2), TypeError, ""),
         ("no function", lambda: make_batches(ROWS, 2, collate=0), TypeError, "collate", "int"),

@@ -559,7 +559,7 @@ TABLE = {
         ("one axis", lambda: MODEL.encode(SRC[0]), ValueError, "src", "(5,)"),
         ("too high", lambda: MODEL(SRC + 10, TGT), ValueError, "src"),
         ("below zero", lambda: MODEL(SRC, TGT - 1), ValueError, "tgt", "-1"),
-        ("too long", lambda: MODEL.encode(SRC.repeat(1, 4)), ValueError, "x", "20"),
+        ("too long", lambda: MODEL.encode(SRC.repeat(1, 4)), ValueError, "max_len"),
         ("other rows", lambda: MODEL(SRC, TGT[:1]), ValueError, "memory", "(2, 5, 16)"),
         ("width", lambda: MODEL.decode(TGT, MEMORY[..., :8]), ValueError, "memory", "(2, 5, 8)"),
         (

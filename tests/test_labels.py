@@ -240,7 +240,7 @@ BAD = [
     ("one class", lambda: label_names(["a", "a"]), ValueError, "labels"),
     ("no class", lambda: label_names([]), ValueError, "labels"),
     ("a string", lambda: label_names("ab"), TypeError, ""),
-    ("numbers", lambda: label_names([1, 2]), ValueError, "labels"),
+    ("numbers", lambda: label_names([1, 2]), TypeError, "labels"),
     ("unseen", lambda: label_rows(["a", "b"], ["x", "z"], T, XY), ValueError, "labels"),
     ("too few", lambda: label_rows(["a", "b"], ["x"], T, XY), ValueError, ""),
     ("one text", lambda: predict(M, T, "good"), TypeError, "texts"),

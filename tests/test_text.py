@@ -444,7 +444,7 @@ def used(tokenizer):
 def trained(kind, none):
     return [
         ("one string", lambda: kind.train("ona"), *TEXTS),
-        ("numbers", lambda: kind.train(["ona", 3]), *TEXT),
+        ("numbers", lambda: kind.train(["ona", 3]), *TEXTS),
         ("half", lambda: kind.train(["ona", "xx" + HALF]), *HALVES),
         ("no texts", lambda: kind.train([]), *none),
         ("empty texts", lambda: kind.train(["", ""]), *none),

@@ -293,9 +293,9 @@ def test_patience_and_what_it_waits_for_survive_an_interruption(tmp_path, at):
 
 
 def test_the_first_of_several_equal_looks_is_the_best():
-    nothing_to_learn = [(torch.ones(2, 3, dtype=torch.long), torch.full((2, 3), IGNORE))]
+    nothing_to_learn = lambda m, batch: 0 * batch_loss(m, batch)
     seen, config = [], TrainingConfig(epochs=3, weight_decay=0.0)
-    _, history = run(config, train=nothing_to_learn, on_best=seen.append)
+    _, history = run(config, loss=nothing_to_learn, on_best=seen.append)
     assert history["valid"].nunique() == 1 and len(history) == 3 and len(seen) == 1
 
 
@@ -913,7 +913,8 @@ def test_frozen_weights_stay_as_they_are(tmp_path):
 
 def test_a_batch_without_targets_is_no_mistake_but_valid_without_any_is():
     nothing = (VALID[0][0], torch.full_like(VALID[0][1], IGNORE))
-    _, history = run(TrainingConfig(epochs=1), train=[nothing, *VALID])
+    with pytest.warns(UserWarning, match="train: a batch has no target"):
+        _, history = run(TrainingConfig(epochs=1), train=[nothing, *VALID])
     assert np.isfinite(history).all(axis=None)
     refuses(lambda: run(TrainingConfig(epochs=1), valid=[nothing]), ValueError, "valid")
 
@@ -929,7 +930,7 @@ class Claims:
 
 
 def test_a_length_that_is_too_long_is_noticed_and_one_that_is_too_short_ends_the_epoch():
-    refuses(lambda: run(TrainingConfig(epochs=2), train=Claims()), ValueError, "batches", "5")
+    refuses(lambda: run(TrainingConfig(epochs=2), train=Claims()), ValueError, "train", "5")
 
     class Fewer(Claims):
         def __len__(self):
@@ -1223,7 +1224,7 @@ BAD = [
     ("no function", lambda: fit(model(), VALID, VALID, CONFIG, loss=3.0), TypeError, "loss"),
     ("empty train", lambda: fit(model(), [], VALID, CONFIG), TypeError, "train"),
     ("empty valid", lambda: fit(model(), VALID, [], CONFIG), TypeError, "valid"),
-    ("fewer than claimed", lambda: fit(model(), Empty(), VALID, CONFIG), ValueError, "batches"),
+    ("fewer than claimed", lambda: fit(model(), Empty(), VALID, CONFIG), ValueError, "train"),
     ("no settings", lambda: fit(model(), VALID, VALID, 10), TypeError, "config"),
     ("device", lambda: fit(model(), VALID, VALID, CONFIG, device="gpu"), ValueError, "device"),
     ("other shape", lambda: fit(model(), [(X, Y[:, :2])], VALID, CONFIG), ValueError, "targets"),

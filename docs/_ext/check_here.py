@@ -108,6 +108,7 @@ MODULES = (  # of the course, for these pages
     "models/initialization.py",
     "models/modern_decoder.py",
     "training/__init__.py",
+    "training/guards.py",
     "training/losses.py",
     "yours.py",
 )

@@ -48,7 +48,7 @@ class Positions(nn.Module):
         check_tensor("x", x, "B T d_model", d_model=self.d_model)
         B, T, _ = x.shape
         if positions is None:
-            check_that(T <= self.max_len, "x", f"at most max_len = {self.max_len} positions", T)
+            check_that(T <= self.max_len, "max_len", f"{T} positions or more", self.max_len)
             return x + self.table[:T]
         check_positions(positions, T, self.max_len, B=B)
         return x + self.table[positions]

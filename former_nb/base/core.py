@@ -55,7 +55,7 @@ def in_test() -> bool:  # True under nbdev's test runner
 
 
 def pick_device(
-    name: str = "auto",  # 'auto', 'cpu', 'cuda' or 'mps'
+    name: str | torch.device = "auto",  # 'auto', 'cpu', 'cuda' or 'mps'
 ) -> torch.device:  # a device that is there
     """The device called `name`. Raises `ValueError` for one that is not there.
 
@@ -67,6 +67,8 @@ def pick_device(
         available.insert(0, "mps")
     if torch.cuda.is_available():
         available.insert(0, "cuda")
+    if isinstance(name, torch.device):
+        name = str(name)
     if name == "auto":
         name = os.environ.get("FORMER_NB_DEVICE") or ("cpu" if in_test() else available[0])
     check_choice("device", name, available)

@@ -23,6 +23,7 @@ __all__ = [
     "check_type",
     "check_parts",
     "check_tensor",
+    "check_numbers",
     "check_ids",
     "check_positions",
     "goes_beyond",
@@ -120,7 +121,8 @@ def check_type(
     "Raise `TypeError` unless `value` is of this type."
     if not isinstance(value, kind):
         names = " or ".join(t.__name__ for t in (kind if isinstance(kind, tuple) else [kind]))
-        raise TypeError(f"{name}: expected {names}, got {type(value).__name__}")
+        came = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+        raise TypeError(f"{name}: expected {names}, got {came}")
 
 
 def check_parts(
@@ -176,6 +178,35 @@ def check_tensor(
     raise TypeError(f"{name}: expected {numbers} of {extent}, got {_came(t)}")
 
 
+def check_numbers(
+    name: str,  # what the error calls them
+    numbers: torch.Tensor,  # integers, of any shape
+    end: int,  # they are 0 to end - 1
+    besides: int | None = None,  # another number that may be there
+) -> None:
+    """Raise `ValueError` for a number outside the range.
+
+    It would stop a GPU with an unreadable error. On the CPU the values are read. On a GPU we would
+    have to wait for them, but `to_device` leaves with a tensor what it was on the CPU. Inside
+    `torch.compile` or `torch.func.vmap` there is no value to read.
+    """
+    if torch.compiler.is_compiling():
+        return
+    numbers = getattr(numbers, "on_cpu", numbers)
+    if type(numbers) is not torch.Tensor or numbers.device.type != "cpu" or not numbers.numel():
+        return
+    try:
+        low, high = numbers.min().item(), numbers.max().item()
+        if low == besides:
+            low = numbers.masked_fill(numbers == besides, 0).min().item()
+    except RuntimeError:  # no value to read, as under torch.func.vmap
+        return
+    allowed = f"numbers from 0 to {end - 1}"
+    if besides is not None:
+        allowed += f", or {besides}"
+    check_that(low >= 0 and high < end, name, allowed, low if low < 0 else high)
+
+
 def check_ids(
     name: str,  # what the error calls it
     t,  # what came
@@ -183,24 +214,10 @@ def check_ids(
     axes: str = "B T",  # a word for each axis
     **sizes: int,  # of the axes that are known already
 ) -> dict[str, int]:  # the size of each axis, these and those
-    """Raise `TypeError` or `ValueError` unless `t` holds token ids, int64 or int32.
-
-    A number outside the vocabulary would stop a GPU with an unreadable error. On the CPU the values
-    are read. On a GPU we would have to wait for them, and inside `torch.compile` or
-    `torch.func.vmap` there is no value to read.
-    """
+    "Raise `TypeError` or `ValueError` unless `t` holds token ids, int64 or int32: `check_numbers`."
     kind = torch.int32 if _is(t, torch.int32) else torch.int64
     sizes = check_tensor(name, t, axes, kind, **sizes)
-    plain = type(t) is torch.Tensor and t.device.type == "cpu" and t.numel() > 0
-    if not plain or torch.compiler.is_compiling():
-        return sizes
-    try:
-        low, high = t.min().item(), t.max().item()
-    except RuntimeError:  # no value to read, as under torch.func.vmap
-        return sizes
-    wrong = low if low < 0 else high
-    fits = low >= 0 and high < vocab_size
-    check_that(fits, name, f"numbers from 0 to {vocab_size - 1}", wrong)
+    check_numbers(name, t, vocab_size)
     return sizes
 
 
@@ -258,6 +275,25 @@ def check_over(
             f"{name}: expected {len(shape)} axes, because two could be (T, S) or (B, S) "
             f"where B = T = {shape[0]}, got shape {tuple(t.shape)}"
         )
+    if t.dtype != torch.bool and _only_zeros_and_ones(t):
+        raise ValueError(
+            f"{name}: expected a boolean tensor, or numbers to add to the scores, and of 0 and 1 "
+            f"`{name}.bool()` hides where they are 0, got nothing but 0 and 1"
+        )
+
+
+def _only_zeros_and_ones(t):
+    """Whether a mask of floating point numbers was meant as a boolean one: added, 0 and 1 hide
+    nothing. Zeros alone may be a bias. As in `check_numbers`, we look on the CPU only."""
+    if t.device.type != "cpu" or t.numel() == 0 or torch.compiler.is_compiling():
+        return False
+    t = t.detach()
+    try:
+        if t[(0,) * t.ndim].item() not in (0, 1):  # as the first of ALiBi's, which is soon seen
+            return False
+        return t.max().item() == 1 and bool(((t == 0) | (t == 1)).all())
+    except RuntimeError:  # no value to read, as under torch.func.vmap
+        return False
 
 
 def _fit(q, k, v):
@@ -301,10 +337,14 @@ def check_seam(
     mask,  # what came in the place of a mask
     attend,  # and in that of the function that a layer calls
 ) -> None:
-    "Raise `TypeError` unless the first is a tensor or None, and the second can be called."
+    """Raise `TypeError` unless the first is a tensor or None, and the second can be called, and
+    `ValueError` for three axes, as the keys of layer(x, x, x) have."""
     if not (mask is None or isinstance(mask, torch.Tensor)):
         expected = "a tensor or None, and a function by name, as in layer(x, attend=function)"
         raise TypeError(f"mask: expected {expected}, got {_came(mask)}")
+    if mask is not None and mask.ndim == 3:
+        expected = "two axes or four; queries, keys and values are all made of x, as in layer(x)"
+        raise ValueError(f"mask: expected {expected}, got shape {tuple(mask.shape)}")
     if not callable(attend):
         expected = "a function such as `attention`"
         raise TypeError(f"attend: expected {expected}, got {_came(attend)}")

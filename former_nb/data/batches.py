@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Sampler
 
 from ..base.guards import check_choice, check_int, check_that, check_type
 from .text import collate
+from .tokens import lengths_of
 
 # %% ../../nbs/deeper/07_batches.ipynb #cb1294e5
 class BatchOrder(Sampler):
@@ -107,9 +108,7 @@ def make_batches(
     "Batches of `rows`, padded to the longest of each batch; shuffled anew each epoch if asked."
     check_type("collate", collate, Callable)
     check_type("length", length, Callable)
-    sequence = hasattr(rows, "__len__") and hasattr(rows, "__getitem__")
-    check_that(sequence, "rows", "a sequence", rows, TypeError)
-    lengths = [length(rows[i]) for i in range(len(rows))]
+    lengths = lengths_of(rows, length)
     order = BatchOrder(lengths, batch_size, max_tokens, shuffle, by_length, seed)
     generator = torch.Generator(torch.get_default_device())  # torch's own numbers stay as they are
     given: Any = rows  # a `Dataset` or any other sequence

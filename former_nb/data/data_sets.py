@@ -38,7 +38,9 @@ import platform
 import random
 import re
 import tarfile
+import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -60,6 +62,8 @@ __all__ = [
     "load_reviews",
     "load_translations",
     "split",
+    "check_unseen",
+    "compare_parts",
 ]
 
 
@@ -310,3 +314,42 @@ def split(
             for key in keys:
                 part += members[key]
     return parts
+
+
+PARTS = ("training part", "validation part", "test part")
+NOTED = 0.01  # share of a part's characters from which on there is a note
+REFUSED = 0.1  # from which on a model of characters isn't judged on it
+
+
+def check_unseen(
+    name: str,  # what an error or a note calls the text
+    part: str,  # 'validation part' or 'test part'
+    share: float,  # of its characters that the training part hasn't
+    examples: str,  # such characters
+    refuse: bool,  # because they are unknown to the model
+) -> None:
+    """A note where a part has many characters that the training part hasn't. `ValueError` where
+    they are so many that a loss would say more about them than about the model."""
+    what = f"{share:.0%} are characters that the training part hasn't, such as {examples!r}"
+    if refuse and share >= REFUSED:
+        wanted = "parts of one kind of text (mix it before it is cut, or give more of it)"
+        raise ValueError(f"{name}: expected {wanted}, got a {part} of which {what}")
+    if share >= NOTED:
+        effect = "each counts as unknown" if refuse else "nothing was learned about them"
+        warnings.warn(f"{name}: of the {part}, {what}; {effect}", stacklevel=4)
+
+
+def compare_parts(
+    name: str,  # what an error or a note calls the texts
+    parts: list[list[str]],  # to learn from, to choose by, held out
+    refuse: bool,  # whether characters that weren't learned are unknown to the model
+) -> None:
+    "`check_unseen` for the characters of texts."
+    known = set().union(*parts[0])
+    for part, texts in zip(PARTS[1:], parts[1:]):
+        unseen: Counter[str] = Counter()
+        for text in texts:
+            if new := set(text) - known:
+                unseen.update(c for c in text if c in new)
+        share = unseen.total() / max(sum(map(len, texts)), 1)
+        check_unseen(name, part, share, "".join(unseen)[:10], refuse)

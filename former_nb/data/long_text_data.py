@@ -20,7 +20,7 @@ import torch
 
 from ..base.files import check_path, read_text, text_blocks
 from ..base.guards import check_that, check_type
-from .data_sets import load_enwik8, load_shakespeare, split
+from .data_sets import PARTS, check_unseen, load_enwik8, load_shakespeare, split
 from .kept_tokens import (
     fits_memory,
     keep_facts,
@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 BLOCK = 2**20  # characters or bytes that are encoded at a time
+LOOKED_AT = 5_000_000  # characters of a part that are compared with those that were learned
 LARGE_FILE = 2**26  # bytes of a file that is no longer held as one string
 CODE_POINTS = 0x110000  # that Unicode has
 
@@ -198,13 +199,20 @@ def _blocks(text):
     return text.blocks() if isinstance(text, TextFile) else _cut_blocks(text)
 
 
-def _alphabet(text, n):
-    "The characters among the first n of a text, sorted."
+def _first(text):
+    "Where each character of a text comes first."
     if isinstance(text, TextFile):
-        first = text.first
-    else:
-        first, _ = _first_positions(_cut_blocks(text))
-    return "".join(sorted(character for character, i in first.items() if i < n))
+        return text.first
+    return _first_positions(_cut_blocks(text))[0]
+
+
+def _compare(name, rows, parts, first):
+    "`check_unseen` for the beginning of each part of a text."
+    for words, row, part in zip(PARTS[1:], rows[1:], parts[1:]):
+        seen = row[:LOOKED_AT]
+        share = int((seen == UNK).sum()) / len(seen)
+        new = [c for c, i in first.items() if part.start <= i < part.stop]
+        check_unseen(name, words, share, "".join(sorted(new))[:10], refuse=True)
 
 
 def _encode(text, tokenizer, parts):
@@ -269,8 +277,11 @@ def long_text_data(
             text = "".join(normal)
             ends = [0, *accumulate(map(len, normal))]
             parts = [range(a, b) for a, b in zip(ends, ends[1:])]
-        tokenizer = CharTokenizer(_alphabet(text, len(parts[0])))
+        first = _first(text)
+        alphabet = sorted(character for character, i in first.items() if i < len(parts[0]))
+        tokenizer = CharTokenizer("".join(alphabet))
         rows, sums = _encode(text, tokenizer, parts)
+        _compare("file" if isinstance(text, TextFile) else "text", rows, parts, first)
     for row in rows:
         text_windows(row, length)  # raises `ValueError` for a part that is shorter than a window
     train = text_windows(rows[0], length, batch_size, shuffle=True, seed=seed)

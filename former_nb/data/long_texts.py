@@ -16,6 +16,7 @@ import torch
 
 from ..base.guards import check_ints, check_that, check_type
 from .text import BOS, IGNORE, PAD
+from .tokens import long_row
 
 # %% ../../nbs/deeper/10_long_texts.ipynb #f7240c21
 class TextWindows:
@@ -107,9 +108,7 @@ def text_windows(
     check_type("shuffle", shuffle, bool)
     most = 0 if shuffle else length - 1
     check_that(context <= most, "context", f"at most {most} tokens", context)
-    row = ids.cpu().numpy() if isinstance(ids, torch.Tensor) else np.asarray(ids)
-    fits = row.ndim == 1 and len(row) >= length and row.dtype.kind in "iu"
-    check_that(fits, "ids", f"one row of {length} whole numbers or more", (row.dtype, row.shape))
+    row = long_row(ids, length)
     return TextWindows(row, length, batch_size, shuffle, seed, context)
 
 # %% ../../nbs/deeper/10_long_texts.ipynb #2925d9e8

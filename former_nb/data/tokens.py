@@ -20,11 +20,13 @@ applies them, and `save` writes them down.
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from ..base.guards import check_int, check_tensor, check_that, check_type
@@ -39,6 +41,8 @@ __all__ = [
     "normalise",
     "check_texts",
     "check_alphabet",
+    "lengths_of",
+    "long_row",
     "check_rows",
     "TextTokenizer",
     "check_tokenizer",
@@ -77,13 +81,19 @@ def normalise(
 def check_texts(
     texts: Iterable[str],  # of any kind
     *tokenizers: "TextTokenizer",  # none, or the one that is to read them
+    name: str = "texts",  # what an error calls them
+    any_kind: bool = False,  # leave what is no string to the caller
 ) -> list[str]:
     "`texts` as a list. `TypeError` for one string, which Python takes for a list of letters."
     for tokenizer in tokenizers:
         check_tokenizer(tokenizer)
     several = isinstance(texts, Iterable) and not isinstance(texts, (str, bytes))
-    check_that(several, "texts", "a list of strings", texts, TypeError)
-    return list(texts)
+    check_that(several, name, "a list of strings", texts, TypeError)
+    given = list(texts)
+    for i, text in enumerate(given, start=1):
+        known = any_kind or isinstance(text, str)
+        check_that(known, f"{name}: row {i}", "a string", text, TypeError)
+    return given
 
 
 def check_alphabet(
@@ -97,6 +107,56 @@ def check_alphabet(
     check_that(not changed, "alphabet", "characters that `normalise` leaves as they are", changed)
 
 
+def lengths_of(
+    rows,  # a sequence of rows, or a data set of them
+    length: Callable,  # how many tokens a row has
+) -> list[int]:
+    "The length of each row. `TypeError` for rows that can't be counted, `ValueError` for none."
+    columns = isinstance(rows, Mapping) or hasattr(rows, "columns")
+    counted = hasattr(rows, "__len__") and hasattr(rows, "__getitem__") and not columns
+    wanted = "a list of rows, or a data set that counts them"
+    check_that(counted, "rows", wanted, type(rows).__name__ if columns else rows, TypeError)
+    check_that(len(rows) > 0, "rows", "at least one row", rows)
+    lengths = []
+    for i in range(len(rows)):
+        row = rows[i]
+        known = length is not len or hasattr(row, "__len__") and getattr(row, "ndim", 1) > 0
+        check_that(known, f"rows: row {i + 1}", "a row of tokens", row, TypeError)
+        lengths.append(length(row))
+    return lengths
+
+
+def long_row(
+    ids,  # a list, a tensor or a NumPy array, mapped or not
+    least: int,  # tokens
+) -> np.ndarray:  # (N,)
+    "One long row of tokens. `ValueError` for another shape, other numbers, or fewer of them."
+    row: Any = None
+    with suppress(ValueError):  # of rows of different lengths
+        row = ids.cpu().numpy() if isinstance(ids, torch.Tensor) else np.asarray(ids)
+    fits = row is not None and row.ndim == 1 and len(row) >= least and row.dtype.kind in "iu"
+    wanted = f"one row of {least} whole numbers or more, as `tokenizer.encode(text)` gives"
+    came = "rows of different lengths" if row is None else (row.dtype, row.shape)
+    check_that(fits, "ids", wanted, came)
+    return row
+
+
+def _no_rows(rows):
+    "The error for what are no rows of whole numbers, with what to do about the first."
+    how = ""
+    first = next(iter(rows), None) if isinstance(rows, Iterable) else None
+    if isinstance(first, str):
+        how = ", as `encode_texts` makes them of texts"
+    elif isinstance(first, Mapping):
+        how = ", as row['input_ids'] of a dictionary may be"
+    elif isinstance(first, (tuple, list)) and any(type(part) is not int for part in first):
+        how = (
+            " without targets, which `collate` makes by shifting them (`label_batches` takes "
+            "labels, and `collate=collate_pairs` translations)"
+        )
+    return TypeError(f"rows: expected rows of whole numbers{how}, got {rows!r:.80}")
+
+
 def check_rows(
     rows: Iterable,  # lists, arrays or tensors of different lengths
     value: int = PAD,  # what fills the short ones
@@ -106,8 +166,10 @@ def check_rows(
     try:
         tensors = [row if isinstance(row, torch.Tensor) else torch.tensor(row) for row in rows]
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise TypeError(f"rows: expected rows of whole numbers, got {rows!r:.80}") from None
+        raise _no_rows(rows) from None
     for row in tensors:
+        if row.ndim != 1:
+            raise _no_rows(rows)
         check_tensor("rows", row if row.numel() else row.long(), "T", int)
     return tensors
 
@@ -176,7 +238,10 @@ class TextTokenizer:
         "The tokens among `ids` that spell text."
         if isinstance(ids, torch.Tensor):
             ids = ids.tolist()
-        numbers = [index(i) for i in ids]
+        try:
+            numbers = [index(i) for i in ids]
+        except TypeError:
+            raise TypeError(f"ids: expected one row of whole numbers, got {ids!r:.80}") from None
         largest = max(numbers, default=0)
         expected = f"numbers below vocab_size = {self.vocab_size}"
         check_that(largest < self.vocab_size, "ids", expected, largest)

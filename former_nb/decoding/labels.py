@@ -53,9 +53,8 @@ def label_names(
     labels: list[str],  # of the training texts
 ) -> list[str]:  # each once, sorted; its index is its number
     "The classes there are. Raises `ValueError` for fewer than two: nothing could be learned."
-    names = sorted(set(check_texts(labels)))
-    fits = len(names) > 1 and isinstance(names[0], str)
-    check_that(fits, "labels", "at least two different strings", names)
+    names = sorted(set(check_texts(labels, name="labels")))
+    check_that(len(names) > 1, "labels", "at least two different strings", names)
     return names
 
 
@@ -66,11 +65,13 @@ def label_rows(
     names: list[str],  # from `label_names`
 ) -> list[tuple[list[int], int]]:  # rows for `collate_labels`
     "Tokens and class numbers. Raises `ValueError` for a label that is none of `names`."
-    numbers = {name: i for i, name in enumerate(names)}
+    rows = encode_texts(texts, tokenizer)
+    numbers = {name: i for i, name in enumerate(check_texts(names, name="names"))}
+    labels = check_texts(labels, name="labels")
+    check_that(len(labels) == len(rows), "labels", f"one for each of {len(rows)} texts", labels)
     for i, label in enumerate(labels, start=1):
         check_that(label in numbers, f"labels: row {i}", f"one of {names}", label)
-    rows = encode_texts(texts, tokenizer)
-    return [(row, numbers[label]) for row, label in zip(rows, labels, strict=True)]
+    return [(row, numbers[label]) for row, label in zip(rows, labels)]
 
 
 STRATEGIES = ("windows", "head", "head_tail")
@@ -120,7 +121,11 @@ def collate_labels(
     """A batch of texts with their labels. Tokens are left out before a row is cut, so that over the
     epochs all of a long text comes up."""
     check_share("word_dropout", word_dropout)
-    labels = torch.tensor([index(label) for _, label in rows], dtype=torch.int64)
+    try:
+        labels = torch.tensor([index(label) for _, label in rows], dtype=torch.int64)
+    except (TypeError, ValueError):
+        wanted = "pairs of tokens and the number of a class, as `label_rows` makes them"
+        raise TypeError(f"rows: expected {wanted}, got {rows!r:.80}") from None
     texts = [row for row, _ in rows]
     if word_dropout:
         texts = [_drop_tokens(row, word_dropout) for row in texts]
@@ -255,10 +260,11 @@ def predict(
         labels = [str(i) for i in range(model.n_classes)]
     check_pair(model, tokenizer, labels)
     check_choice("strategy", strategy, STRATEGIES)
+    check_int("max_tokens", max_tokens)
     limit = model.config.max_len
     notes = []
     pieces = []  # each is its tokens and the number of its text
-    for i, (row, note) in enumerate(_encode(check_texts(texts), tokenizer)):
+    for i, (row, note) in enumerate(_encode(check_texts(texts, any_kind=True), tokenizer)):
         notes.append(note)
         if row is not None:
             pieces += [(piece, i) for piece in _cut(row, limit, strategy)]

@@ -25,7 +25,7 @@ __all__ = [
 def _check_parallel(**texts):
     "Raise `TypeError` or `ValueError` unless all are lists of as many strings, one or more."
     for name, column in texts.items():
-        strings = all(isinstance(text, str) for text in check_texts(column))
+        strings = all(isinstance(text, str) for text in check_texts(column, any_kind=True))
         check_that(strings, name, "a list of strings", column, TypeError)
     sizes = [len(column) for column in texts.values()]
     whole = len(set(sizes)) == 1 and sizes[0] > 0

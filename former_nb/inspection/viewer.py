@@ -165,7 +165,9 @@ def _adapt(model, tokenizer):
 def _make_sides(adapter, inputs):
     "Tensors for the sides of a model, from a text, ids, or a tuple of either."
     sides = [inputs] if isinstance(inputs, (str, torch.Tensor)) else inputs
-    check_type("inputs", sides, (list, tuple))
+    expected = "a text, tokens (B, T), or a tuple of them"
+    several = isinstance(sides, (list, tuple))
+    check_that(several, "inputs", expected, type(sides).__name__, TypeError)
     if any(isinstance(side, str) for side in sides):
         sides = [adapter.encode(text, i) for i, text in enumerate(sides)]
     for side in sides:

@@ -545,11 +545,12 @@ def check_pair(
     check_vocabulary(config, tokenizer, getattr(model, "tgt_config", None) if two else None)
     n_classes = getattr(model, "n_classes", None)
     if labels is not None or n_classes is not None:
-        check_type("labels", labels, (list, tuple))
-        given = list(labels or [])
-        names = {name for name in given if isinstance(name, str)}
-        fits = len(given) == len(names) == n_classes
         expected = "None for a model without classes"
         if n_classes:
-            expected = f"{n_classes} different strings"
-        check_that(fits, "labels", expected, labels)
+            expected = f"the names of its {n_classes} classes in a list, as many different strings"
+        listed = isinstance(labels, (list, tuple))
+        came = labels if listed or labels is None else type(labels).__name__
+        check_that(listed, "labels", expected, came, TypeError)
+        given = list(labels or [])
+        names = {name for name in given if isinstance(name, str)}
+        check_that(len(given) == len(names) == n_classes, "labels", expected, labels)

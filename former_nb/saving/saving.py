@@ -66,6 +66,8 @@ def save_model(
 ) -> None:
     """Write all that `load_model` needs, each file whole. A `README.md` that is there stays. Where
     weights are cut between processes, all of them call this."""
+    expected = "a module, which comes after its folder: save_model(folder, model, tokenizer)"
+    check_that(isinstance(model, nn.Module), "model", expected, type(model).__name__, TypeError)
     whole: Any = gather_model(model)
     if whole is None:  # the first process writes
         return
@@ -105,6 +107,11 @@ def load_model(
     The sums that tie the files are against accidents, not against people: whoever forges a folder
     forges them too, or ties nothing. Nothing of what is read is run.
     """
+    try:
+        device = torch.device(device)
+    except RuntimeError:
+        wanted = "a name such as 'cpu' or 'cuda'"
+        raise ValueError(f"device: expected {wanted}, got {device!r}") from None
     folder = find_model(folder)
     with reading("model", f"a whole model in {str(folder)!r}"):
         saved = read_json(CONFIG, folder / CONFIG)

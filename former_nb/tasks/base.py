@@ -294,9 +294,12 @@ def text_data(
 ) -> Data:
     "The data of a language model whose rows are short texts."
     from ..data.batches import make_batches
+    from ..data.data_sets import compare_parts
     from ..data.text import collate as collate_texts
     from ..data.text import encode_texts
 
+    prepared = [[tokenizer.normalise(text) for text in part] for part in parts]
+    compare_parts("data", prepared, refuse=True)
     collate = collate or collate_texts
     rows = [encode_texts(part, tokenizer) for part in parts]
     train = make_batches(rows[0], batch_size, shuffle=True, seed=seed, collate=collate)

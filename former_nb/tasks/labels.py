@@ -4,8 +4,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..base.ranges import ONE_OR_MORE, SHARE, ZERO_OR_MORE, at_least
-from .base import Data, FileName, Say, Task, progress, say_losses
+from ..base.ranges import ONE_OR_MORE, SHARE, ZERO_OR_MORE, at_least, check_that
+from .base import PART_WORDS, Data, FileName, Say, Task, progress, say_losses
 
 JUDGED = 100  # texts; with fewer, an accuracy of .9 is known to six points or worse
 
@@ -46,12 +46,18 @@ class Labels(Task):
         "Training, validation and test part as (text, label), and where they come from."
 
     def load_data(self) -> Data:
+        from ..data.data_sets import compare_parts
         from ..data.tokenization import SubwordTokenizer
         from ..decoding.labels import label_batches, label_names, label_rows, oversample
 
         self.check_own()
         parts, source = self.read_parts()
         names = label_names([label for _, label in parts[0]])
+        for words, part in zip(PART_WORDS[1:], parts[1:]):
+            others = sorted({label for _, label in part} - set(names))
+            known = f"no label that the rows to learn from haven't, {names}"
+            check_that(not others, f"label: the rows {words}", known, others)
+        compare_parts("text", [[text for text, _ in part] for part in parts], refuse=False)
         texts = [text for text, _ in parts[0]]
         tokenizer = SubwordTokenizer.train(texts, self.vocabulary, lowercase=True, strip_html=True)
         train = label_rows(*zip(*parts[0]), tokenizer, names)

@@ -48,6 +48,7 @@ class Pairs(Task):
     def load_data(self) -> PairData:
         from ..base.core import from_extra
         from ..data.batches import make_batches
+        from ..data.data_sets import compare_parts
         from ..data.tokenization import SubwordTokenizer
         from ..inspection.translation import pair_rows
         from ..models.encoder_decoder import collate_pairs
@@ -60,6 +61,8 @@ class Pairs(Task):
         for pair in parts[0]:
             texts.extend(pair)
         tokenizer = SubwordTokenizer.train(texts, self.vocabulary)
+        for name, side in (("src", 0), ("tgt", 1)):
+            compare_parts(name, [[pair[side] for pair in part] for part in parts], refuse=False)
         train = pair_rows(parts[0], tokenizer, self.longest)
         valid = pair_rows(parts[1], tokenizer, self.longest)
         left_out = len(parts[0]) - len(train)

@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..base.core import eval_mode
-from ..base.guards import check_choice, check_share, check_tensor, check_that, check_type
+from ..base.guards import check_choice, check_share, check_type
 from ..data.text import IGNORE, PAD
+from .guards import check_batch, check_batches, check_targets
 
 __all__ = [
     "token_loss",
@@ -56,11 +57,7 @@ def token_loss(
     pad: int | None = PAD,  # the token that gets none of it; None where every class can be right
 ) -> torch.Tensor:  # nats
     "Cross-entropy over the last axis; ignored targets count for nothing (Szegedy et al. 2016)."
-    check_tensor("logits", logits, None)
-    has_tokens = logits.ndim > 0 and logits.shape[-1] > 0
-    check_that(has_tokens, "logits", "at least one token", tuple(logits.shape))
-    sizes = {f"axis_{i}": n for i, n in enumerate(logits.shape[:-1])}
-    check_tensor("targets", targets, " ".join(sizes), int, **sizes)
+    check_targets(logits, targets)
     check_choice("reduction", reduction, ("mean", "sum"))
     check_share("label_smoothing", label_smoothing)
     V = logits.shape[-1]
@@ -93,7 +90,12 @@ def call(
 ) -> torch.Tensor:  # logits
     "The model's answer to one tensor, or to several that belong together."
     inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
-    return model(*inputs, **kwargs)
+    logits = model(*inputs, **kwargs)
+    if not isinstance(logits, torch.Tensor):
+        where = " (its `.logits`, in a module around it)" if hasattr(logits, "logits") else ""
+        came = type(logits).__name__
+        raise TypeError(f"model: expected one that gives logits, a tensor{where}, got {came}")
+    return logits
 
 
 def to_device(
@@ -103,9 +105,12 @@ def to_device(
     "A batch where it is needed, without waiting: memory that is pinned CUDA fetches by itself."
     if isinstance(batch, (tuple, list)):
         return tuple(to_device(part, device) for part in batch)
-    if device.type == "cuda" and batch.device.type == "cpu":
-        batch = batch.pin_memory()
-    return batch.to(device, non_blocking=True)
+    if device.type == "cpu" or batch.device.type != "cpu":
+        return batch.to(device)
+    pinned = batch.pin_memory() if device.type == "cuda" else batch
+    sent = pinned.to(device, non_blocking=True)
+    sent.on_cpu = batch  # whose numbers can be checked without waiting, see `check_numbers`
+    return sent
 
 
 @torch.no_grad()
@@ -118,9 +123,11 @@ def total_loss(
     exact = torch.float32 if device.type == "mps" else torch.float64
     nats = torch.zeros((), dtype=exact, device=device)
     count = torch.zeros((), dtype=torch.int64, device=device)
+    check_batches("batches", batches, counted=False)
     with eval_mode(model):
-        for inputs, targets in batches:
-            inputs, targets = to_device((inputs, targets), device)
+        for batch in batches:
+            check_batch("batches", batch)
+            inputs, targets = to_device(batch, device)
             nats += token_loss(call(model, inputs), targets, "sum")
             count += (targets != IGNORE).sum()
     return torch.stack([nats, count.to(exact)])
@@ -145,10 +152,14 @@ def exact_match(
     "How many rows have their likeliest token right at every target."
     device = find_device(model)
     counted = torch.zeros(2, dtype=torch.int64, device=device)  # rows that are right, and all
+    check_batches("batches", batches, counted=False)
     with eval_mode(model):
-        for inputs, targets in batches:
-            inputs, targets = to_device((inputs, targets), device)
-            answers = call(model, inputs).argmax(-1)  # (B, T), or (B,) for a classifier
+        for batch in batches:
+            check_batch("batches", batch)
+            inputs, targets = to_device(batch, device)
+            logits = call(model, inputs)  # (B, T, V), or (B, n_classes) for a classifier
+            check_targets(logits, targets)
+            answers = logits.argmax(-1)
             counts = (targets != IGNORE).view(len(targets), -1)  # (B, T)
             wrong = (answers != targets).view_as(counts) & counts  # (B, T)
             has_target = counts.any(-1)  # (B,)

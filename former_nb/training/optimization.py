@@ -17,9 +17,10 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from ..base.guards import check_int, check_that, check_type
+from ..base.guards import check_int
 from ..data.text import IGNORE
 from ..models.block import Block
+from .guards import check_batch
 from .losses import find_device, to_device
 from .muon import Muon
 
@@ -30,13 +31,9 @@ def split_batch(
 ) -> list:  # n batches that hold each row once
     "Cut a batch between its rows; a part that gets none holds the first, with nothing to predict."
     check_int("n", n, most=65_536)
-    check_type("batch", batch, (tuple, list))
-    pair = len(batch) == 2 and isinstance(batch[1], torch.Tensor)
-    check_that(pair, "batch", "(inputs, targets)", batch, TypeError)
+    check_batch("batch", batch)
     inputs, targets = batch
     B = len(targets)
-    if B == 0:
-        raise ValueError(f"targets: expected at least one row, got shape {tuple(targets.shape)}")
 
     def cut(x, rows):
         if isinstance(x, (tuple, list)):

@@ -44,6 +44,7 @@ def read_epoch(
     seed: int,  # of the run
     epoch: int = 0,
     skip: int = 0,  # batches that the run had before it was interrupted
+    name: str = "batches",  # what an error calls them
 ):  # an iterator over batches
     "The batches of one epoch. What is drawn to read a batch depends on its number alone."
     samplers = [getattr(batches, name, None) for name in ("sampler", "batch_sampler")]
@@ -60,4 +61,4 @@ def read_epoch(
             yield batch
         reseed(seed_for(seed, "read", epoch, n))
     if n < len(batches):
-        raise ValueError(f"batches: expected {len(batches)}, as their length says, got {n}")
+        raise ValueError(f"{name}: expected {len(batches)} batches, as its length says, got {n}")

@@ -6,7 +6,8 @@ rate, its seed, what the loss is wrapped in, when `valid` is read, and which wei
 
 import math
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from ..base.core import eval_mode
 from ..base.guards import check_that, check_type
 from ..data.text import IGNORE
 from .callbacks import ProgressBar
+from .guards import check_batch, check_batches, check_loss
 from .losses import total_loss
 from .optimization import (
     checkpoint_blocks,
@@ -75,20 +77,21 @@ def check_trainable(
         raise TypeError(f"model: expected {expected}, got {type(model).__name__}")
 
 
-def read_first(
-    name: str,  # what the error calls the batches
-    batches,  # of (inputs, targets), with a length
-    seed: int,  # of the run
-):  # the first batch
-    "The first batch. Raises `TypeError` for what cannot be read, or is no pair."
-    expected = "batches with a length, such as a list or a DataLoader"
-    check_that(hasattr(batches, "__len__"), name, expected, batches, TypeError)
-    batch: Any = next(read_epoch(batches, seed), None)
-    pair = isinstance(batch, (tuple, list)) and len(batch) == 2
-    if not pair or not isinstance(batch[1], torch.Tensor):
-        came = f"got {type(batch).__name__}"
-        raise TypeError(f"{name}: expected batches of (inputs, targets), {came}")
-    return batch
+EVENTS = ("on_start", "on_evaluate", "on_step_end", "on_end")
+
+
+def check_callbacks(
+    callbacks,  # what came
+) -> list:  # the same
+    "Raise `TypeError` unless these are several callbacks, or none."
+    wanted = "a list of callbacks, such as [SaveBest(save)]"
+    several = isinstance(callbacks, Iterable)
+    check_that(several, "callbacks", wanted, type(callbacks).__name__, TypeError)
+    given = list(callbacks)
+    for each in given:
+        fits = not isinstance(each, type) and all(hasattr(each, event) for event in EVENTS)
+        check_that(fits, "callbacks", wanted, each, TypeError)
+    return given
 
 
 class Run:
@@ -123,19 +126,22 @@ class Run:
         self.began = time.perf_counter()  # at second 0: the first batch and step are part of it
         check_trainable(model)
         check_type("config", config, TrainingConfig)
-        check_type("loss", loss, Callable)
-        self.first_batches = {}  # of each set, until the first step
-        self.first_batches["train"] = read_first("train", train, config.seed)
-        self.first_batches["valid"] = ()
-        if valid is not None:
-            self.first_batches["valid"] = read_first("valid", valid, config.seed)
-        blind = valid is None and config.patience is not None
-        check_that(not blind, "patience", "None where there is no `valid`", config.patience)
+        check_loss(loss)
+        self.waiting = check_callbacks(callbacks)  # those to be started
         self.model = model
         self.train = train
         self.valid = () if valid is None else valid
         self.validated = valid is not None
         self.config = config
+        self.first_batches: dict = {"valid": ()}  # of each set, until the first step
+        self.first_batches["train"] = self.read_first("train")
+        if self.validated:
+            self.first_batches["valid"] = self.read_first("valid")
+        if valid is train:
+            same = "it is `train` itself, so it can't tell what was learned by heart"
+            warnings.warn(f"valid: {same}", stacklevel=3)
+        blind = valid is None and config.patience is not None
+        check_that(not blind, "patience", "None where there is no `valid`", config.patience)
         self.accelerator, where = start_processes(device)
         self.loss = wrap_loss(loss, config, self.accelerator)
         self.plain_loss = loss  # as it was given
@@ -153,7 +159,6 @@ class Run:
         self.best: dict[str, torch.Tensor] | None = None  # weights with the lowest validation loss
         self.done = False
         self.callbacks: list[Any] = []  # those that were started
-        self.waiting = [*callbacks]  # those to be started
         if progress:
             self.waiting.append(ProgressBar())
 
@@ -267,10 +272,22 @@ class Run:
 
     # ---- a step
 
+    def read(self, name: str, epoch: int = 0, skip: int = 0):
+        "The batches of an epoch of `train` or `valid`, each looked at before it is given away."
+        for batch in read_epoch(getattr(self, name), self.config.seed, epoch, skip, name):
+            check_batch(name, batch)
+            yield batch
+
+    def read_first(self, name: str):
+        "The first batch. Raises `TypeError` for what cannot be read, or is no pair."
+        check_batches(name, getattr(self, name))
+        batch = next(self.read(name), None)
+        check_that(batch is not None, name, "at least one batch", getattr(self, name), TypeError)
+        return batch
+
     def batches(self):
         "The batches of an epoch, or what is left of it."
-        epoch, skip = divmod(self.step, len(self.train))
-        return read_epoch(self.train, self.config.seed, epoch, skip)
+        return self.read("train", *divmod(self.step, len(self.train)))
 
     def begin_step(self, batch) -> None:
         "Set the rates, and the seed of dropout, by the number of the step."
@@ -297,6 +314,12 @@ class Run:
         count = count_targets(batch[1])
         if isinstance(count, torch.Tensor):  # of a batch that is on some device
             count = count.to(self.nats.device)
+        elif not count:
+            empty = "a batch has no target that counts, so nothing is learned from it"
+            warnings.warn(f"train: {empty}", stacklevel=3)
+        if self.step == 0 and loss.device.type == "cpu":
+            wanted = "a number from the first batch, before anything was learned"
+            check_that(math.isfinite(loss), "loss", wanted, loss.item())
         self.nats += loss.to(self.nats) * count / self.accelerator.num_processes
         self.targets += count
         self.optimizers.zero_grad()  # whose memory an evaluation can use
@@ -318,14 +341,15 @@ class Run:
         "The losses since the last evaluation and on the validation data, over all processes."
         rank = self.accelerator.process_index
         processes = self.accelerator.num_processes
-        batches = read_epoch(self.valid, self.config.seed)
+        batches = self.read("valid")
         mine = (split_batch(batch, processes)[rank] for batch in batches)  # as many for each
         valid_nats, valid_targets = total_loss(self.model, mine)
         nats, count, lost, targets = self.total(valid_nats, valid_targets, self.nats, self.targets)
         if self.validated and not count:
             raise ValueError("valid: expected at least one target that counts, got none")
-        train = lost / max(targets / processes, 1)
-        self.check_finite(train=train, valid=nats)
+        train = lost / (targets / processes) if targets else None
+        self.check_learned(train)
+        self.check_finite(train=train, valid=nats if self.validated else None)
         self.nats.zero_()
         self.targets.zero_()
         self.tick()
@@ -343,9 +367,16 @@ class Run:
         mine = torch.stack([x.to(self.nats) for x in numbers])
         return self.accelerator.reduce(mine, "sum").tolist()
 
-    def check_finite(self, **numbers: float) -> None:
+    def check_learned(self, train: float | None) -> None:
+        "Raise `ValueError` after an epoch, or a whole run, without a target that counts."
+        losses = [train, *(row["train"] for row in self.history)]
+        if losses.count(None) == len(losses) and (self.over or self.step >= len(self.train)):
+            raise ValueError("train: expected at least one target that counts, got none")
+
+    def check_finite(self, **numbers: float | None) -> None:
         "Raise `ValueError` for NaN: what is broken is neither reported nor saved."
-        if not all(math.isfinite(x) for x in numbers.values()):
-            came = ", ".join(f"{name} {x:.4g}" for name, x in numbers.items())
+        known = {name: x for name, x in numbers.items() if x is not None}
+        if not all(math.isfinite(x) for x in known.values()):
+            came = ", ".join(f"{name} {x:.4g}" for name, x in known.items())
             what = f"lr: the loss is no longer a number after step {self.step} ({came})"
             raise ValueError(f"{what}; a smaller rate may help, got lr={self.config.lr}")

@@ -1,0 +1,126 @@
+"""What `fit`, `evaluate` and the losses are given, checked in one place.
+
+A batch is a pair of inputs and targets. One target that is no class ends a program with PyTorch's
+number of an index, and on CUDA it makes the process unusable. So we read the numbers where that
+costs next to nothing: on the CPU, also those of a tensor that `to_device` has just sent away.
+"""
+
+import inspect
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import nn
+
+from ..base.guards import check_numbers, check_tensor, check_that
+from ..data.text import IGNORE
+
+__all__ = [
+    "check_batches",
+    "check_batch",
+    "check_targets",
+    "check_loss",
+]
+
+
+def check_batches(
+    name: str,  # what the error calls them
+    batches,  # what came
+    counted: bool = True,  # whether they need a length, as an epoch does
+) -> None:
+    "Raise `TypeError` unless they can be read, and counted."
+    readable = isinstance(batches, Iterable) or hasattr(batches, "__getitem__")
+    check_that(readable, name, "batches of (inputs, targets)", type(batches).__name__, TypeError)
+    if not counted:
+        return
+    try:
+        len(batches)
+    except TypeError:
+        came = type(batches).__name__
+        if hasattr(batches, "dataset"):
+            came = f"a {came} of {type(batches.dataset).__name__}, which has none"
+        wanted = "batches with a length, such as a list or a DataLoader (`list` counts a generator)"
+        raise TypeError(f"{name}: expected {wanted}, got {came}") from None
+
+
+def _leaves(inputs):
+    "The tensors of a batch's inputs, or what is there in their place."
+    if isinstance(inputs, (tuple, list)):
+        return [leaf for part in inputs for leaf in _leaves(part)]
+    return [inputs]
+
+
+def _in_words(batch):
+    "What came in the place of a batch, and what makes one of it."
+    if isinstance(batch, Mapping):
+        came = f"a dictionary of {', '.join(map(str, batch))}"
+        return came, "; take its parts out, as in (b['input_ids'], b['labels'])"
+    if isinstance(batch, torch.Tensor):
+        came = f"a tensor of shape {tuple(batch.shape)}"
+        return came, "; a single batch stands in a list, as in [(inputs, targets)]"
+    if isinstance(batch, str) or isinstance(batch, list) and {*map(type, batch)} <= {int, str}:
+        rows = "; `make_batches` makes them of rows, and `encode_texts` rows of texts"
+        return type(batch).__name__, rows
+    if isinstance(batch, (tuple, list)):
+        came = f"({', '.join(type(part).__name__ for part in batch)})"
+        if len(batch) > 2:
+            return came, "; several inputs stand in a tuple, as in ((src, tgt), targets)"
+        return came, "; `torch.as_tensor` makes one of an array or of numbers in a list"
+    return type(batch).__name__, ""
+
+
+def check_batch(
+    name: str,  # what the error calls the batch, or the batches
+    batch,  # what came
+) -> None:
+    """Raise `TypeError` unless a batch is a pair of inputs and targets, all of them tensors, and
+    `ValueError` where it has no row, or where its inputs hold NaN."""
+    pair = isinstance(batch, (tuple, list)) and len(batch) == 2
+    parts: list = [*_leaves(batch[0]), batch[1]] if pair else [None]
+    if not all(isinstance(part, torch.Tensor) for part in parts):
+        came, how = _in_words(batch)
+        wanted = f"batches of (inputs, targets), both tensors{how}"
+        raise TypeError(f"{name}: expected {wanted}, got {came}")
+    *inputs, targets = parts
+    if targets.ndim == 0 or len(targets) == 0:
+        raise ValueError(f"targets: expected at least one row, got shape {tuple(targets.shape)}")
+    for part in inputs:
+        seen = part.is_floating_point() and part.device.type == "cpu"
+        if seen and part.isnan().any():
+            row = int(part.isnan().nonzero()[0, 0])
+            raise ValueError(f"{name}: expected inputs that are numbers, got NaN in row {row}")
+
+
+def check_targets(
+    logits,  # what came, (..., vocab_size)
+    targets,  # what came, (...) integers, IGNORE where nothing is to be predicted
+) -> None:
+    "Raise `TypeError` or `ValueError` unless each row of logits has a target, and it is a token."
+    check_tensor("logits", logits, None)
+    has_tokens = logits.ndim > 0 and logits.shape[-1] > 0
+    check_that(has_tokens, "logits", "at least one token", tuple(logits.shape))
+    if isinstance(targets, torch.Tensor) and targets.shape == logits.shape:
+        error = TypeError if targets.is_floating_point() else ValueError
+        wanted = "the number of each class, as `targets.argmax(-1)` makes of one-hot rows"
+        raise error(f"targets: expected {wanted}, got shape {tuple(targets.shape)}")
+    axes = {1: "", 2: "B", 3: "B T"}.get(logits.ndim)
+    if axes is None:
+        axes = " ".join(f"axis_{i}" for i in range(logits.ndim - 1))
+    check_tensor("targets", targets, axes, int, **dict(zip(axes.split(), logits.shape)))
+    check_numbers("targets", targets, logits.shape[-1], besides=IGNORE)
+
+
+def check_loss(
+    loss,  # what came
+) -> None:
+    "Raise `TypeError` unless it can be called; PyTorch's losses, which take logits, are refused."
+    wanted = "a function of (model, batch) that gives a scalar"
+    check_that(callable(loss), "loss", wanted, loss, TypeError)
+    try:
+        called = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss)
+    except (TypeError, ValueError):  # some functions of C have none
+        return
+    takes_logits = [*called.parameters][:1] in (["input"], ["logits"])
+    wrapped = "lambda model, batch: f(model(batch[0]).flatten(0, -2), batch[1].flatten())"
+    wanted += f"; of f, which takes logits, make `{wrapped}`"
+    name = getattr(loss, "__name__", type(loss).__name__)
+    check_that(not takes_logits, "loss", wanted, name, TypeError)
