@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FunctionType
 
 from ..base.exercises import MistakeError
+from ..base.files import check_path
 from ..base.source import functions_of, parse_source, written_at, your_path
 from .steps import STEPS, is_open
 from .your_file import EXAMPLE, START, show_file
@@ -140,7 +141,7 @@ def _put(answer, path):
 
 def keep(answer, file=None) -> bool:
     "As `former_nb.keep`."
-    path = Path(file) if file else your_path() or Path(EXAMPLE)
+    path = check_path("file", file) if file else your_path() or Path(EXAMPLE)
     path = path.resolve()
     try:
         name, missing = _put(answer, path)

@@ -44,7 +44,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from ..base.files import read_names, read_text
+from ..base.files import check_path, read_names, read_text
 from ..base.guards import check_int, check_type
 from .tokens import normalise
 from .toy_data import number_pairs, small_reviews
@@ -117,7 +117,7 @@ def _from_folder(folder, source):
     "The path of `source` below `folder`. `ValueError` where that is not the published file."
     import pooch
 
-    path = Path(folder, source.path).expanduser()
+    path = check_path("FORMER_NB_DATA", folder) / source.path
     try:
         if pooch.file_hash(path) == source.sha256:
             return path

@@ -27,7 +27,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-from ..base.files import read_bytes, read_json, reading
+from ..base.files import check_path, read_bytes, read_json, reading
 from ..base.guards import check_int, check_that, check_type
 from .text import CharTokenizer  # noqa: F401, so that it has entered itself in KINDS
 from .tokens import KINDS, SPECIALS, TextTokenizer, TokenizerPair, check_texts
@@ -286,9 +286,10 @@ class HuggingFaceTokenizer(TextTokenizer):
         **kwargs,
     ) -> "HuggingFaceTokenizer":
         "Read JSON and text, no pickle. Raises `ValueError` for a tokenizer that does not fit."
-        file = Path(folder, "tokenizer.json")
+        folder = check_path("folder", folder)
+        file = folder / "tokenizer.json"
         with reading("tokenizer", f"one of Hugging Face's for the model in {str(folder)!r}"):
-            if Path(folder, "vocab.json").exists() and not file.exists():
+            if (folder / "vocab.json").exists() and not file.exists():
                 return cls(_read_merges(folder), *args, **kwargs)
             return cls(read_json(file.name, file), *args, **kwargs)
 
@@ -345,8 +346,9 @@ def load_tokenizer(
 
     A kind of your own is known once the module that defines it was imported.
     """
+    folder = check_path("folder", folder)
     with reading("folder", f"a readable tokenizer.json in {str(folder)!r}"):
-        saved = read_json("tokenizer.json", Path(folder, "tokenizer.json"))
+        saved = read_json("tokenizer.json", folder / "tokenizer.json")
         kinds: dict[str, Any] = {**KINDS, "pair": TokenizerPair}
         expected = f"one of {list(kinds)}, or one of your own whose module was imported before"
         check_that(str(saved.get("type")) in kinds, "type", expected, saved.get("type"))

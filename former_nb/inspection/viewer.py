@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from ..base.checkpoints import write_file
 from ..base.core import COLORS, eval_mode, plot_weights
-from ..base.files import check_path
 from ..base.guards import check_choice, check_that, check_type
 from ..data.tokens import TextTokenizer, both_sides
 from ..decoding.translating import translate
@@ -374,9 +374,7 @@ class View:
         file: str | Path,  # such as attention.html
     ) -> Path:
         "Write the page as one HTML file that asks for nothing else."
-        path = check_path("file", file)
-        path.write_text(self.html, encoding="utf-8", newline="\n")
-        return path
+        return write_file("file", file, self.html)
 
     def _repr_html_(self):
         title = html.escape(f"Attention: {self.title}")
