@@ -106,7 +106,8 @@ def find_model(
     shipped = sorted(file.parent.name for file in SHIPPED.glob("*/config.json"))
     ships = str(name) in shipped
     if folder.is_dir():
-        if not ships or any((folder / file).exists() for file in OF_MODEL):
+        path = not ships or isinstance(name, Path)  # as './names' is, and 'names' may not be
+        if path or any((folder / file).exists() for file in OF_MODEL):
             return folder
         note = f"this is the model {name!r} that ships, because the folder {name!r} holds none"
         warnings.warn(f"model: {note}", stacklevel=3)

@@ -123,7 +123,7 @@ def _from_folder(folder, source):
             return path
     except OSError as error:
         wanted = f"FORMER_NB_DATA: expected a folder that holds {source.path}"
-        raise ValueError(f"{wanted}; {str(path)!r} cannot be read: {error.strerror}") from None
+        raise ValueError(f"{wanted}, got {str(path)!r}: {error.strerror}") from None
     raise ValueError(f"FORMER_NB_DATA: {str(path)!r} is not the published file (another SHA-256)")
 
 

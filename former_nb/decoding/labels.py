@@ -299,11 +299,14 @@ def read_labeled_csv(
     t, k = heading.index(text), heading.index(label)
     for i, (line, row) in enumerate(rows, start=1):
         place = f"row {i} (line {line})"
-        check_that(len(row) > max(t, k), where, f"at least {max(t, k) + 1} cells in {place}", row)
-        longer = any(cell.strip() for cell in row[len(heading) :])
-        expected = f"{len(heading)} cells in {place}, where a text with a comma stands in quotes"
-        check_that(not longer, where, expected, row)
-        check_that(bool(row[k].strip()), where, f"a label in {place}, column {label!r}", row[k])
+        if len(row) <= max(t, k):
+            least = max(t, k) + 1
+            raise ValueError(f"{where}: expected at least {least} cells in {place}, got {row}")
+        if len(row) > len(heading) and any(map(str.strip, row[len(heading) :])):
+            expected = f"{len(heading)} cells in {place}, where a text with a comma is in quotes"
+            raise ValueError(f"{where}: expected {expected}, got {row}")
+        if not row[k].strip():
+            raise ValueError(f"{where}: expected a label in {place}, column {label!r}, got {row}")
     for note in [*_odd_rows(content, rows, k, len(heading)), *_odd_labels(rows, k)]:
         warnings.warn(f"{where}: {note}", stacklevel=2)
     return [row[t] for _, row in rows], [row[k].strip() for _, row in rows]
@@ -312,12 +315,13 @@ def read_labeled_csv(
 def _parse(content, strict=False):
     "Each row of CSV with the line that it begins in; None where a strict reader stops."
     mark = next(c for c in map(chr, range(0xE000, 0xF900)) if c not in content)
-    reader = csv.reader(io.StringIO(content.replace("\r", mark)), strict=strict)  # CR is no end
+    returns = "\r" in content  # which would end a line
+    reader = csv.reader(io.StringIO(content.replace("\r", mark)), strict=strict)
     longest = csv.field_size_limit(len(content) + 1)
     try:
         line = 1
         for row in reader:
-            yield line, [cell.replace(mark, "\r") for cell in row]
+            yield line, [cell.replace(mark, "\r") for cell in row] if returns else row
             line = reader.line_num + 1
     except csv.Error:
         yield line, None
@@ -352,8 +356,8 @@ def _odd_rows(content, rows, k, width):
     labels = {row[k].strip() for _, row in rows}
     swallowed = []
     for i, (line, row) in enumerate(rows, start=1):
-        lines = [line for cell in row if "\n" in cell for line in cell.split("\n")]
-        cells = [line.split(",") for line in lines]
+        lines = [part for cell in row if "\n" in cell for part in cell.split("\n")]
+        cells = [part.split(",") for part in lines]
         alike = [c for c in cells if len(c) >= width and {c[k], c[k - width]} & labels]
         if alike:
             place = f"row {i} (line {line}) spans {len(alike) + 1} lines that look like rows"
