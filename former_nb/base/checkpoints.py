@@ -71,7 +71,7 @@ def _move(files, folder):
             else:
                 kept[new] = before
             os.replace(file, new)
-    except OSError:
+    except BaseException:
         for new, old in kept.items():
             with suppress(OSError):
                 os.replace(old, new) if old else os.unlink(new)

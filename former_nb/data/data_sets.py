@@ -143,13 +143,14 @@ def fetch(
     registry = {source.path: f"sha256:{source.sha256}"}
     urls = {source.path: source.url}
     place = pooch.os_cache("former_nb")
-    Path(place, source.path).parent.mkdir(parents=True, exist_ok=True)  # several may begin at once
+    file = Path(place, source.path)
     cache = pooch.create(place, "", registry=registry, urls=urls, retry_if_failed=RETRIES)
     bar = pooch.HTTPDownloader(progressbar=True, timeout=(3, 30))
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)  # several may begin at once
         return Path(cache.fetch(source.path, downloader=bar))
-    except OSError:
-        raise
+    except OSError as error:
+        raise OSError(f"source: {str(file)!r} could not be downloaded: {error}") from error
     except ValueError as error:
         wanted = f"source: expected the published {source.path} from {source.url}"
         raise ValueError(f"{wanted}, got a file with another SHA-256, not kept") from error
