@@ -53,10 +53,12 @@ __all__ = [
 ]
 
 
-SLIPS = {  # what is no name that somebody would choose -> what was expected
+NO_BEGINNING = {  # of a path that does not exist: what it looks like -> what was expected
     r"~": "the home of a user there is",
     r"[A-Za-z][\w+.-]+:/": "a path on this machine, no address",
-    r"(.*[/\\])?\$(\w+|{\w+})([/\\]|$)": "a path without variables, which only a shell expands",
+}
+NO_NAME = {  # of its parts that do not exist
+    r".*\${\w+}|(.*[/\\])?\$\w+([/\\]|$)": "a path without variables, which only a shell expands",
     r"(.*[/\\])?\s|.*\s([/\\]|$)": "names without spaces at their ends",
     r".*[\x00-\x1f\x7f]": "names of visible characters",
     r".*[\ud800-\udfff]": "names in UTF-8",
@@ -87,9 +89,11 @@ def check_path(
     except (OSError, ValueError) as error:  # a name that is too long, NUL, half a character
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"{name}: expected a path, got {text!r:.200}: {reason}") from None
-    for slip, expected in SLIPS.items():
-        if re.match(slip, str(path), re.DOTALL):
-            raise ValueError(f"{name}: expected {expected}, got {text!r:.200}")
+    above = next((part for part in path.parents if os.path.lexists(part)), Path())
+    for slips, looked_at in ((NO_BEGINNING, path), (NO_NAME, path.relative_to(above))):
+        for slip, expected in slips.items():
+            if re.match(slip, str(looked_at), re.DOTALL):
+                raise ValueError(f"{name}: expected {expected}, got {text!r:.200}")
     return path
 
 
@@ -142,7 +146,10 @@ FIRST = 262  # bytes that say which of them a file is
 def _unpacked(opened, live):
     "The bytes of an open file, unpacked where gzip has packed them."
     source = opened if hasattr(opened, "peek") else io.BufferedReader(opened)
-    if source.peek(2)[:2] == b"\x1f\x8b":
+    begin = source.peek(2)[:2]
+    if not begin:  # a second look would wait for a second Ctrl-D
+        return
+    if begin == b"\x1f\x8b":
         source = gzip.GzipFile(fileobj=source)
     read = source.read1 if live else source.read  # which waits until there is a whole block
     while block := read(BLOCK):
@@ -211,7 +218,7 @@ def text_lines(
     """
     path = check_path("file", file) if isinstance(file, (str, Path)) else file
     where = path if isinstance(path, Path) else "standard input"
-    held = []  # of a line whose end has not come
+    held: list[str] = []  # of a line whose end has not come
     blocks = _read_blocks("file", path, live=True)
     for text in _decode_blocks("file", blocks, where, "surrogateescape"):
         *lines, rest = text.split("\n")

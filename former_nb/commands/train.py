@@ -238,14 +238,18 @@ def write_report(
     about: dict,  # what is known
 ) -> None:
     "Write the curve, what is known, and the model's card, unless there is a card of one's own."
-    with atomic_write(out) as folder:
-        with open(folder / "history.csv", "w", encoding="utf-8", newline="") as table:
-            history.to_csv(table, index=False)  # pandas would understand a path in its own way
-        text = json.dumps(about, indent=2, ensure_ascii=False)
-        (folder / "training.json").write_text(text, encoding="utf-8")
-        card = out / "README.md"
-        if not card.exists() or card.read_text("utf-8", errors="replace").startswith(GENERATED):
-            (folder / card.name).write_text(model_card(name, task, about), encoding="utf-8")
+    try:
+        with atomic_write(out) as folder:
+            table = history.to_csv(index=False)  # pandas would understand a path in its own way
+            (folder / "history.csv").write_text(table, encoding="utf-8", newline="")
+            text = json.dumps(about, indent=2, ensure_ascii=False)
+            (folder / "training.json").write_text(text, encoding="utf-8")
+            card = out / "README.md"
+            if not card.exists() or card.read_text("utf-8", errors="replace").startswith(GENERATED):
+                (folder / card.name).write_text(model_card(name, task, about), encoding="utf-8")
+    except OSError as error:
+        rest = "the model is saved, and --resume writes what is missing"
+        raise OSError(f"{error}; {rest}") from error
 
 
 def card_lines(about: dict):

@@ -142,7 +142,7 @@ def fetch(
     pooch.get_logger().setLevel("WARNING")
     registry = {source.path: f"sha256:{source.sha256}"}
     urls = {source.path: source.url}
-    place = pooch.os_cache("former_nb")
+    place = check_path("cache", pooch.os_cache("former_nb"))
     file = Path(place, source.path)
     cache = pooch.create(place, "", registry=registry, urls=urls, retry_if_failed=RETRIES)
     bar = pooch.HTTPDownloader(progressbar=True, timeout=(3, 30))

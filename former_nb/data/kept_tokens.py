@@ -20,7 +20,7 @@ import torch
 from filelock import FileLock
 
 from ..base.checkpoints import atomic_write
-from ..base.files import read_json
+from ..base.files import check_path, read_json
 from ..base.guards import check_that
 
 __all__ = [
@@ -39,7 +39,7 @@ FREE_SHARE = 0.5  # of the free memory that tokens may take
 def _place():
     import pooch
 
-    return Path(pooch.os_cache("former_nb"), "tokens")
+    return check_path("cache", pooch.os_cache("former_nb")) / "tokens"
 
 
 def cache_folder() -> Path:
@@ -200,7 +200,5 @@ def map_tokens(
         return torch.from_file(str(file), shared=False, size=ends[-1], dtype=kind), sums
     except OSError as error:
         first = error.__cause__ if isinstance(error.__cause__, OSError) else error
-        where = (
-            f"text: its tokens could not be written to the cache of former_nb, {str(_place())!r}"
-        )
+        where = f"text: its tokens could not be written to {str(_place())!r}"
         raise OSError(f"{where}: {first.strerror or first}") from error
