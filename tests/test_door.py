@@ -6,6 +6,7 @@ empty folder; and the right answer. The answer is a value, a function that judge
 Rows of the command line end in `Said` (exit status 0), or in `Refused` (exit status 2).
 """
 
+import ast
 import bz2
 import codecs
 import gzip
@@ -28,6 +29,7 @@ from former_nb import load_model, save_model
 from former_nb.base.files import read_names, read_text, text_lines
 from former_nb.base.results import make_once
 from former_nb.base.source import your_path
+from former_nb.builds import keeping
 from former_nb.checks.exercises import begin_file, check
 from former_nb.data.data_sets import SOURCES, fetch
 from former_nb.data.long_text_data import TextFile, load_long_text
@@ -292,7 +294,7 @@ PATHS: list = [  # that a user gives: arguments, options, settings
     (
         "a page in a folder to come",
         lambda _: former("view", "Jo", "--out=new/a.html"),
-        Said(("new",)),
+        Refused("out", ("No such file",)),
     ),
     (
         "a page over a folder",
@@ -385,6 +387,7 @@ def packed(pack, *words):
     return pack(utf8("eins\nzwei\n"), *words)
 
 
+FED = 'x = "\u2028"\n\f\ndef answer():\n    ...\n\n\ny = 2\n'
 TWO = "one\ntwo\n"  # what `translate` says about eins and zwei
 PLAIN = ["eins", "zwei"]
 ZIP = b"PK\x03\x04"
@@ -460,6 +463,11 @@ TEXTS: list = [  # encodings, line ends, compression
     ("text that begins as bzip2", lines_of(b"BZhang\nPARIS\n"), ["BZhang", "PARIS"]),
     ("gzip that is cut", by_every_reader(packed(gzip.compress)[:-9]), Refused("file")),
     ("a folder", lambda folder: read_text(folder), Refused("file", ("directory",))),
+    (
+        "an answer kept behind a form feed and U+2028",
+        lambda _: keeping._with(FED, ast.parse(FED), "answer", "def answer():\n    return 1\n"),
+        FED.replace("...", "return 1"),
+    ),
     ("an empty file", with_file("a", "", lambda _: read_text("a")), Refused("file", ("empty",))),
     (
         "Latin-1",

@@ -77,7 +77,7 @@ def name_line(
     line: int,  # from 1
 ) -> str:
     "A line of a file, as sentences name it."
-    lines = text.splitlines()
+    lines = text.split("\n")
     code = lines[line - 1].strip() if line <= len(lines) else ""
     return f"line {line} of {path.name}" + (f", `{code}`" if code else "")
 

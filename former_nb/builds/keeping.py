@@ -6,6 +6,7 @@ written whole, beside the old one, and then takes its place.
 
 import ast
 import builtins
+import io
 import os
 import re
 import shutil
@@ -90,14 +91,14 @@ def _with(text, tree, name, source):
     there = _bound(tree)
     if name not in there:
         program = [n for n in tree.body if isinstance(n, ast.If) and "__main__" in ast.unparse(n)]
-        lines = text.splitlines(keepends=True)
+        lines = io.StringIO(text).readlines()  # as Python counts them
         at = program[-1].lineno - 1 if program else len(lines)
         before, after = "".join(lines[:at]).rstrip(), "".join(lines[at:])
         return f"{before}\n\n\n{source}" + (f"\n\n{after}" if after else "")
     node = there[name]
     if node is None or not is_open(node):
         raise MistakeError(f"{name} is in the file already and was left as it is")
-    lines = text.splitlines(keepends=True)
+    lines = io.StringIO(text).readlines()  # as Python counts them
     return "".join(lines[: node.lineno - 1]) + source + "".join(lines[node.end_lineno :])
 
 

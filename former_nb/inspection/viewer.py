@@ -29,6 +29,7 @@ from torch import nn
 
 from ..base.checkpoints import write_file
 from ..base.core import COLORS, eval_mode, plot_weights
+from ..base.files import check_path
 from ..base.guards import check_choice, check_that, check_type
 from ..data.tokens import TextTokenizer, both_sides
 from ..decoding.translating import translate
@@ -374,7 +375,12 @@ class View:
         file: str | Path,  # such as attention.html
     ) -> Path:
         "Write the page as one HTML file that asks for nothing else."
-        return write_file("file", file, self.html)
+        path = check_path("file", file)
+        if not path.parent.exists():
+            raise FileNotFoundError(
+                f"file: {str(path)!r} cannot be written: No such file or folder"
+            )
+        return write_file("file", path, self.html)
 
     def _repr_html_(self):
         title = html.escape(f"Attention: {self.title}")
