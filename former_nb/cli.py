@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from . import __version__
-from .base.files import SHIPPED
+from .base.files import SHIPPED, text_lines
 from .commands.folders import IN_FILE, RUN, Device, find_folder, load
 from .commands.terminal import (
     echo,
@@ -199,7 +199,7 @@ def read_prompts(
     prompts = []
     for text in texts or [prompt or ""]:
         if text == "-":
-            text = standard_input().read().removesuffix("\n")
+            text = "\n".join(text_lines(standard_input()))
         if not is_utf8(text):
             raise ValueError(f"prompt: expected UTF-8 text, got {text!r:.80}")
         prompts.append(text)
@@ -379,7 +379,7 @@ def generate_command(
 @one_sentence
 def classify(
     model: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="Folder of a trained classifier, as none ships. Required."),
     ] = None,
     texts: Annotated[
@@ -394,13 +394,13 @@ def classify(
         raise ValueError(
             f"model: expected a folder, for no classifier ships; train one: {CLASSIFIERS}"
         )
-    find_folder(model)  # before anyone types a text
+    folder = find_folder(model)  # before anyone types a text
     lines = find_texts(texts, file)
-    loaded = load(model, "Classifier", device)
+    loaded = load(folder, "Classifier", device)
     from .commands.answer import classify_texts, note_few
 
     classify_texts(lines, 1 if is_typed(texts, file) else 500, *loaded)
-    note_few(model)
+    note_few(folder)
 
 
 @app.command("evaluate", epilog="Example: former-nb evaluate --model runs/imdb")
@@ -537,7 +537,6 @@ def view_command(
 def use_utf8() -> None:
     "Lithuanian letters, whatever the terminal's default."
     settings = [
-        (sys.stdin, dict(errors="surrogateescape", newline=None)),  # "\r\n" ends a line, too
         (sys.stdout, dict(errors="replace")),
         (sys.stderr, dict(errors="backslashreplace")),
     ]

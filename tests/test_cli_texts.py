@@ -255,7 +255,7 @@ def test_what_was_read_before_an_error_is_answered(classifier, tmp_path, n):
     file.write_text("eins\n" * n + "zw\0ei\n", encoding="utf-8")
     for words in (["translate", "--num-beams", 1], ["classify", "--model", classifier]):
         result = former(*words, "--file", file, *CPU)
-        assert result.returncode == 2 and f"line {n + 1} of" in result.stderr
+        assert result.returncode == 2 and f"line {n + 1}" in result.stderr
         assert result.stdout.count("\n") == n
 
 

@@ -29,6 +29,7 @@ from .guards import check_that, check_type
 __all__ = [
     "CHECKPOINT",
     "atomic_write",
+    "write_file",
     "checksum",
     "as_json",
     "write_tensors",
@@ -55,15 +56,44 @@ def _sync(path):
             os.close(handle)
 
 
+def _move(files, folder):
+    "Move files into a folder. Where one can't be moved, those that were there before come back."
+    kept: dict[Path, Path | None] = {}  # what was replaced -> what it was, under another name
+    try:
+        for file in files:
+            new = folder / file.name
+            before = file.with_name(f".{file.name}.before")
+            try:
+                os.link(new, before)
+            except FileNotFoundError:
+                kept[new] = None
+            except OSError:  # a disk without links, or a folder is in the way
+                pass
+            else:
+                kept[new] = before
+            os.replace(file, new)
+    except BaseException:
+        for new, old in kept.items():
+            with suppress(OSError):
+                os.replace(old, new) if old else os.unlink(new)
+        raise
+
+
 @contextmanager
 def atomic_write(
     folder: str | Path,  # made where it is missing
+    name: str = "folder",  # what the error calls it
+    place: Path | None = None,  # that the error names; the folder if left out
 ) -> Iterator[Path]:  # a temporary folder to write files into
-    "Files written into the temporary folder appear in `folder` whole, by one rename each."
-    folder = check_path("folder", folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder))
+    """Files written into the temporary folder appear in `folder` whole, by one rename each.
+
+    Raises `OSError`, naming the place, where one can't be written. Then all are as before.
+    """
+    folder = check_path(name, folder)
+    temporary = None
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder))
         yield temporary
         umask = os.umask(0)  # it can only be read by setting it
         os.umask(umask)
@@ -73,11 +103,35 @@ def atomic_write(
             if stat.S_IMODE(file.stat().st_mode) != mode:  # some writers let only the owner read
                 file.chmod(mode)
             _sync(file)
-        for file in files:
-            os.replace(file, folder / file.name)
+        _move(files, folder)
         _sync(folder)
+    except (OSError, SafetensorError) as error:  # the second, too, is what a full disk says
+        first: BaseException = error
+        while isinstance(first.__cause__, (OSError, SafetensorError)):  # one within the other
+            first = first.__cause__
+        reason = getattr(first, "strerror", None) or first
+        raise OSError(f"{name}: {str(place or folder)!r} cannot be written: {reason}") from first
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_file(
+    name: str,  # what the error calls it
+    file: str | Path,
+    text: str,
+) -> Path:  # the same file
+    "Write a text, whole or not at all; a pipe or a device is written as it is. Raises `OSError`."
+    path = check_path(name, file)
+    target = Path(os.path.realpath(path))  # of a link, so that the link stays
+    if target.is_dir():
+        raise ValueError(f"{name}: expected a file, got the folder {str(path)!r}")
+    if target.exists() and not target.is_file():
+        target.write_text(text, encoding="utf-8", newline="\n")
+        return path
+    with atomic_write(target.parent, name, path) as temporary:
+        (temporary / target.name).write_text(text, encoding="utf-8", newline="\n")
+    return path
 
 
 def checksum(
@@ -132,9 +186,9 @@ def write_checkpoint(
     try:
         with atomic_write(folder) as temporary:
             write_tensors(temporary / CHECKPOINT, tensors, text)
-    except (SafetensorError, OSError) as error:
+    except OSError as error:
         where = f"folder: no checkpoint could be written to {str(folder)!r}"
-        raise OSError(f"{where}, and the one before stays: {error}") from error
+        raise OSError(f"{where}, and the one before stays: {error.__cause__}") from error.__cause__
 
 
 TYPES = {  # as safetensors calls them

@@ -1,4 +1,8 @@
-"""Files of your own and of others, read strictly, with a sentence that names file and place.
+"""Paths and files of your own and of others, read strictly; a sentence names file and place.
+
+Whatever path a user gives goes through `check_path`, and whatever text through one reader: UTF-8,
+packed by gzip or not, from a file or from standard input. A line ends at a line feed, with or
+without a carriage return before it, and nowhere else. So all that count lines count alike.
 
 A published file is known by its digits. A file that you bring can be empty, cut short, in another
 encoding, or no text at all: `read_text` and `read_names` refuse what a model would silently train
@@ -14,13 +18,16 @@ know are refused.
 
 import codecs
 import gzip
+import io
 import json
 import os
+import re
 import stat
 import unicodedata
+import warnings
 import zlib
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,7 +39,9 @@ __all__ = [
     "SHIPPED",
     "find_model",
     "text_blocks",
+    "text_lines",
     "read_text",
+    "read_whole",
     "read_names",
     "open_regular",
     "read_bytes",
@@ -40,31 +49,73 @@ __all__ = [
     "read_json",
     "check_keys",
     "reading",
+    "write_new",
 ]
+
+
+NO_BEGINNING = {  # of a path that does not exist: what it looks like -> what was expected
+    r"~": "the home of a user there is",
+    r"[A-Za-z][\w+.-]+:/": "a path on this machine, no address",
+}
+NO_NAME = {  # of its parts that do not exist
+    r".*\${\w+}|(.*[/\\])?\$\w+([/\\]|$)": "a path without variables, which only a shell expands",
+    r"(.*[/\\])?\s|.*\s([/\\]|$)": "names without spaces at their ends",
+    r".*[\x00-\x1f\x7f]": "names of visible characters",
+    r".*[\ud800-\udfff]": "names in UTF-8",
+}
 
 
 def check_path(
     name: str,  # what the error calls it
     value,  # what came
 ) -> Path:
-    "`value` as a path. Raises `TypeError` for what is none."
-    if not isinstance(value, (str, os.PathLike)) or not str(value):
-        raise TypeError(f"{name}: expected a path, got {value!r}")
-    return Path(value)
+    """`value` as a path in which `~`, or `~user`, became a home. Every path that a user gives
+    comes through here: an argument, an option, a setting, an environment variable.
+
+    We expand `~` as pandas does, because a shell does so at the beginning of a word only. We do
+    not expand `$HOME`, as neither pandas nor pathlib do. So that no folder of that name is made,
+    we refuse it, and what else is hardly meant as a name: an address, spaces at the ends, control
+    characters. What exists under such a name is accepted. Raises `TypeError` or `ValueError`.
+    """
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str) or not text:
+        raise TypeError(f"{name}: expected a path, got {value!r:.200}")
+    path = Path(os.path.expanduser(text))
+    try:
+        os.lstat(path)
+        return path
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass
+    except (OSError, ValueError) as error:  # a name that is too long, NUL, half a character
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{name}: expected a path, got {text!r:.200}: {reason}") from None
+    above = next((part for part in path.parents if os.path.lexists(part)), Path())
+    for slips, looked_at in ((NO_BEGINNING, path), (NO_NAME, path.relative_to(above))):
+        for slip, expected in slips.items():
+            if re.match(slip, str(looked_at), re.DOTALL):
+                raise ValueError(f"{name}: expected {expected}, got {text!r:.200}")
+    return path
 
 
 SHIPPED = Path(former_nb.__file__).with_name("models")  # models that ship, a folder each
+OF_MODEL = ("config.json", "model.safetensors", "run.json")  # one of them is in each model's folder
 
 
 def find_model(
     name: str | Path,  # a folder, or the name of a model that ships
 ) -> Path:  # its folder
-    "Where a model is; a folder that is there wins. Raises `ValueError` where there is none."
+    """Where a model is. A folder wins over a model that ships under that name if it holds a model
+    or a run; if it holds neither, a warning says which is meant. Raises `ValueError` for none."""
     folder = check_path("model", name)
-    if folder.is_dir():
-        return folder
     shipped = sorted(file.parent.name for file in SHIPPED.glob("*/config.json"))
-    if str(name) not in shipped:
+    ships = str(name) in shipped
+    if folder.is_dir():
+        path = not ships or isinstance(name, Path)  # as './names' is, and 'names' may not be
+        if path or any((folder / file).exists() for file in OF_MODEL):
+            return folder
+        note = f"this is the model {name!r} that ships, because the folder {name!r} holds none"
+        warnings.warn(f"model: {note}", stacklevel=3)
+    if not ships:
         expected = f"a folder, or a model that ships ({', '.join(shipped)})"
         hub = f'; one on the hub: from_hugging_face({str(name)!r}, revision="main")'
         raise ValueError(f"model: expected {expected}{hub}, got {str(folder)!r}")
@@ -74,19 +125,55 @@ def find_model(
 BLOCK = 2**20  # bytes that are read at a time
 
 
-def _read_blocks(path):
-    "The bytes of a file, unpacked where gzip has packed them."
+STRANGERS = {  # how a file begins that holds no text -> what it is
+    rb"\xff\xfe\0\0|\0\0\xfe\xff": "UTF-32; save it as UTF-8",
+    rb"\xff\xfe|\xfe\xff": "UTF-16; save it as UTF-8",
+    rb"PK(\x03\x04|\x05\x06)": "a zip archive, as xlsx and docx are; unpack it, or save it as text",
+    rb"\xfd7zXZ\0": "a file packed by xz; unpack it, or pack it by gzip",
+    rb"[\x22-\x28]\xb5\x2f\xfd": "a file packed by zstd; unpack it, or pack it by gzip",
+    rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": "a file packed by bzip2; unpack it, or pack it by gzip",
+    rb"\x04\x22\x4d\x18": "a file packed by lz4; unpack it, or pack it by gzip",
+    rb"7z\xbc\xaf|Rar!\x1a|\x1f\x9d": "an archive; unpack it",
+    rb".{257}ustar": "a tar archive; unpack it",
+    rb"PAR1[\0-\x1f]": "a parquet file; save it as CSV",
+    rb"ARROW1\0": "an arrow file; save it as CSV",
+    rb"\xd0\xcf\x11\xe0": "a file of an old Office; save it as text",
+    rb"%PDF-": "a PDF; save its text",
+}
+FIRST = 262  # bytes that say which of them a file is
+
+
+def _unpacked(opened, live):
+    "The bytes of an open file, unpacked where gzip has packed them."
+    source = opened if hasattr(opened, "peek") else io.BufferedReader(opened)
+    begin = source.peek(2)[:2]
+    if not begin:  # a second look would wait for a second Ctrl-D
+        return
+    if begin == b"\x1f\x8b":
+        source = gzip.GzipFile(fileobj=source)
+    read = source.read1 if live else source.read  # which waits until there is a whole block
+    while block := read(BLOCK):
+        yield block
+
+
+def _read_blocks(name, file, live=False):
+    "The bytes of a file, or of an open one, in blocks. `ValueError` for what is no text at once."
+    where = file if isinstance(file, (str, Path)) else "standard input"
     try:
-        with open(path, "rb") as opened:
-            packed = opened.peek(2)[:2] == b"\x1f\x8b"
-            source = gzip.GzipFile(fileobj=opened) if packed else opened
-            while block := source.read(BLOCK):
+        with open(file, "rb") if where is file else nullcontext(file) as opened:
+            first = True
+            for block in _unpacked(opened, live):
+                for begin, what in STRANGERS.items() if first else ():
+                    if re.match(begin, block[:FIRST], re.DOTALL):
+                        raise ValueError(f"it is {what}")
+                first = False
                 yield block
-    except (OSError, EOFError, zlib.error, ValueError) as error:  # NUL in a name is a ValueError
-        raise ValueError(f"file: expected UTF-8 text in {str(path)!r}: {error}") from None
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{name}: expected UTF-8 text in {str(where)!r}: {reason}") from None
 
 
-def _decode_blocks(blocks, file):
+def _decode_blocks(name, blocks, file, errors="strict"):
     "The characters of blocks of UTF-8. `ValueError`, with line and position, for what is none."
     line = 1  # in which a block begins
     position = 0  # bytes of this line before the block
@@ -94,30 +181,54 @@ def _decode_blocks(blocks, file):
     beginning = True
     for block in chain(blocks, [b""]):
         raw = rest + block
-        if beginning and block and len(raw) < len(codecs.BOM_UTF8):
+        if beginning and block and codecs.BOM_UTF8.startswith(raw):
             rest = raw
             continue
         if beginning:
             raw = raw.removeprefix(codecs.BOM_UTF8)
             beginning = False
         try:
-            text, n = codecs.utf_8_decode(raw, "strict", not block)
+            text, n = codecs.utf_8_decode(raw, errors, not block)
         except UnicodeDecodeError as error:
             *before, last = raw[: error.start].split(b"\n")
             if not before:
                 last = b" " * position + last
             place = f"in position {len(last)} of line {line + len(before)}"
             reason = f"byte 0x{raw[error.start]:x} {place} cannot be decoded"
-            raise ValueError(f"file: expected UTF-8 text in {str(file)!r}: {reason}") from None
+            raise ValueError(f"{name}: expected UTF-8 text in {str(file)!r}: {reason}") from None
         before, nul, _ = text.partition("\0")
         if nul:
+            yield before[: before.rfind("\n") + 1]
             number = line + before.count("\n")
-            raise ValueError(f"file: {str(file)!r}: expected text, got NUL in line {number}")
+            raise ValueError(f"{name}: {str(file)!r}: expected text, got NUL in line {number}")
         yield text
         rest = raw[n:]
         line += text.count("\n")
         newline = raw.rfind(b"\n", 0, n)
         position = n - newline - 1 if newline >= 0 else position + n
+
+
+def text_lines(
+    file: str | Path | BinaryIO,  # UTF-8, also compressed with gzip; an open one is standard input
+) -> Iterator[str]:  # without their ends
+    """Line after line, as soon as they come. A line ends at LF or CRLF, and nowhere else.
+
+    What is not UTF-8 comes as half characters, so that a bad line costs itself. Raises `ValueError`
+    for what is no text.
+    """
+    path = check_path("file", file) if isinstance(file, (str, Path)) else file
+    where = path if isinstance(path, Path) else "standard input"
+    held: list[str] = []  # of a line whose end has not come
+    blocks = _read_blocks("file", path, live=True)
+    for text in _decode_blocks("file", blocks, where, "surrogateescape"):
+        *lines, rest = text.split("\n")
+        for line in lines:
+            yield "".join([*held, line]).removesuffix("\r")
+            held.clear()
+        if rest:
+            held.append(rest)
+    if held:
+        yield "".join(held)
 
 
 def _is_joined(text, i):
@@ -138,7 +249,7 @@ def text_blocks(
     path = check_path("file", file)
     held = ""
     empty = True
-    for text in _decode_blocks(_read_blocks(path), file):
+    for text in _decode_blocks("file", _read_blocks("file", path), file):
         text = held + text
         end = max(0, len(text) - 1)
         while end > 0 and _is_joined(text, end):
@@ -158,6 +269,15 @@ def read_text(
 ) -> str:  # in Unicode's form NFC, lines ended by a line feed
     "The text in a file. `ValueError`, naming it, where it is empty, broken, binary or not UTF-8."
     return "".join(text_blocks(file))
+
+
+def read_whole(
+    name: str,  # what the error calls it
+    file: str | Path,  # UTF-8, also compressed with gzip
+) -> str:  # as it is written, without a mark of its encoding; may be empty
+    "The text in a file that is no data, such as settings. `ValueError` as `read_text` otherwise."
+    path = check_path(name, file)
+    return "".join(_decode_blocks(name, _read_blocks(name, path), file))
 
 
 LONGEST = 100  # characters: a longer line is not a name
@@ -292,3 +412,19 @@ def reading(
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             message = f"{name}: expected {expected}: {kind}{message}"
         raise ValueError(message) from None
+
+
+def write_new(
+    file: Path,
+    text: str,
+) -> None:
+    "Write a file that is not there yet. Raises `OSError`, and then leaves nothing behind."
+    try:
+        with open(file, "xb") as new:
+            new.write(text.encode())
+    except FileExistsError:
+        raise
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(file)
+        raise OSError(f"{str(file)!r} cannot be written: {error.strerror or error}") from None

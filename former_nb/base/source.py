@@ -13,6 +13,8 @@ from threading import Lock
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+from .files import check_path
+
 __all__ = [
     "your_path",
     "parse",
@@ -32,7 +34,7 @@ def your_path() -> Path | None:
     named = os.environ.get("FORMER_NB_MINE", "mine.py").strip()
     if named.lower() in ("", "off"):
         return None
-    path = Path(named).expanduser().resolve()
+    path = Path(os.path.realpath(check_path("FORMER_NB_MINE", named)))
     asked_for = "FORMER_NB_MINE" in os.environ
     return path if asked_for or path.is_file() else None
 
@@ -75,7 +77,7 @@ def name_line(
     line: int,  # from 1
 ) -> str:
     "A line of a file, as sentences name it."
-    lines = text.splitlines()
+    lines = text.split("\n")
     code = lines[line - 1].strip() if line <= len(lines) else ""
     return f"line {line} of {path.name}" + (f", `{code}`" if code else "")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ..base.checkpoints import atomic_write
+from ..base.checkpoints import write_file
 from ..base.exercises import MistakeError
 from ..base.guards import check_choice
 from .steps import NOT_WRITTEN
@@ -102,7 +102,6 @@ def check_class(
     if table is not None:
         text = io.StringIO(newline="")
         csv.writer(text).writerows([["file", "right", *NAMES, "first to mend"], *rows])
-        with atomic_write(table.parent) as folder:
-            (folder / table.name).write_text(text.getvalue(), encoding="utf-8")
+        write_file("csv", table, text.getvalue())
         say(f"{table} has a line for each file and a column for each definition.")
     return fine

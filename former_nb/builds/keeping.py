@@ -6,6 +6,7 @@ written whole, beside the old one, and then takes its place.
 
 import ast
 import builtins
+import io
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import FunctionType
 
 from ..base.exercises import MistakeError
+from ..base.files import check_path
 from ..base.source import functions_of, parse_source, written_at, your_path
 from .steps import STEPS, is_open
 from .your_file import EXAMPLE, START, show_file
@@ -89,14 +91,14 @@ def _with(text, tree, name, source):
     there = _bound(tree)
     if name not in there:
         program = [n for n in tree.body if isinstance(n, ast.If) and "__main__" in ast.unparse(n)]
-        lines = text.splitlines(keepends=True)
+        lines = io.StringIO(text).readlines()  # as Python counts them
         at = program[-1].lineno - 1 if program else len(lines)
         before, after = "".join(lines[:at]).rstrip(), "".join(lines[at:])
         return f"{before}\n\n\n{source}" + (f"\n\n{after}" if after else "")
     node = there[name]
     if node is None or not is_open(node):
         raise MistakeError(f"{name} is in the file already and was left as it is")
-    lines = text.splitlines(keepends=True)
+    lines = io.StringIO(text).readlines()  # as Python counts them
     return "".join(lines[: node.lineno - 1]) + source + "".join(lines[node.end_lineno :])
 
 
@@ -140,7 +142,7 @@ def _put(answer, path):
 
 def keep(answer, file=None) -> bool:
     "As `former_nb.keep`."
-    path = Path(file) if file else your_path() or Path(EXAMPLE)
+    path = check_path("file", file) if file else your_path() or Path(EXAMPLE)
     path = path.resolve()
     try:
         name, missing = _put(answer, path)

@@ -8,8 +8,8 @@ somebody else brings no record along. An empty file is there or not: a record ca
 
 import ast
 import hashlib
-from pathlib import Path
 
+from ..base.files import check_path
 from . import steps_encoder, steps_generation, steps_training, steps_translation  # noqa: F401
 from .steps import STEPS, defined_names, right_source
 
@@ -75,7 +75,7 @@ def digests(
 def _folder():
     import pooch  # not in the page of the site, which notes nothing
 
-    return Path(pooch.os_cache("former_nb")) / "passed"
+    return check_path("cache", pooch.os_cache("former_nb")) / "passed"
 
 
 def note_passed(

@@ -32,6 +32,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 from ..base.exercises import MistakeError, clean_message
+from ..base.files import check_path
 from ..base.source import load_file, name_line, parse_source
 
 __all__ = [
@@ -105,6 +106,16 @@ def _refused_imports(tree, refused):
 
 def _aliases(node):
     return [alias.name for alias in node.names]
+
+
+def own_path(file):
+    "Where a reader's file is. Raises `MistakeError` for what is no path."
+    if not isinstance(file, (str, os.PathLike)):
+        return file  # which `check_file` refuses
+    try:
+        return check_path("file", file)
+    except (TypeError, ValueError) as error:
+        raise MistakeError(str(error)) from None
 
 
 def check_file(
@@ -431,7 +442,7 @@ def run_file(
     Raises `MistakeError` with a sentence if there is no such file or if it can't be imported.
     """
     build = import_module(tests)
-    path = check_file(file, build.EXAMPLE, build.REFUSED).resolve()
+    path = check_file(own_path(file), build.EXAMPLE, build.REFUSED).resolve()
     results = []
     with tempfile.TemporaryDirectory() as folder:
         child = _started(path, tests, limit, folder)

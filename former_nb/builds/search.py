@@ -571,7 +571,7 @@ def find_place(
     solution = definition(right)
     if tree is None or solution is None:
         return None
-    return place_in(tree, source.splitlines(), solution, is_right, most)
+    return place_in(tree, source.split("\n"), solution, is_right, most)
 
 
 def place_in(

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..base.exercises import MistakeError
+from ..base.files import check_path, write_new
 from . import steps_encoder, steps_generation, steps_training, steps_translation  # noqa: F401
 from .passed import note_passed
-from .process import LIMIT, Test, run_file
+from .process import LIMIT, Test, own_path, run_file
 from .steps import NOT_WRITTEN, STEPS, defined_names, judge_step, right_order
 
 __all__ = [
@@ -86,10 +87,9 @@ def begin_file(
     file: str | os.PathLike = EXAMPLE,  # where it is written
 ) -> None:
     "Write a file to begin with, its first two definitions open. One that is there stays."
-    path = Path(file)
+    path = check_path("file", file)
     try:
-        with open(path, "x", encoding="utf-8", newline="\n") as new:
-            new.write(START)
+        write_new(path, START)
         print(f"{path} is there, with two definitions for you to write.")
     except FileExistsError:
         print(f"{path} is there already and was left as it is.")
@@ -126,7 +126,7 @@ def judge_file(
     Raises `MistakeError` with a sentence if there is no such file or if it can't be imported.
     """
     problems = run_file(file, "former_nb.builds.your_file", limit)
-    return read_verdicts(problems, Path(file).read_text(encoding="utf-8-sig"))
+    return read_verdicts(problems, own_path(file).read_text(encoding="utf-8-sig"))
 
 
 def read_verdicts(
@@ -223,8 +223,9 @@ def show_file(
     unread: str = "Not yet",  # begins the sentence about a file that can't be judged
 ) -> bool:  # whether all that is written is right
     "Judge a file, say what was found, and note what is right for `former_nb.yours`."
-    say(f"Checking {Path(file).name} …")
     try:
+        file = own_path(file)
+        say(f"Checking {Path(file).name} …")
         source = _text(file)
         verdicts = judge_file(file)
     except MistakeError as error:

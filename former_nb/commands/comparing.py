@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..base.files import read_json
+from ..base.files import check_path, read_json
 from ..base.source import load_file, parse_source
 from ..inspection.comparison import Comparison, same
 from ..models.encoder_decoder import EncoderDecoder
@@ -67,7 +67,7 @@ def takes_nothing(function) -> bool:
 def load_one(argument: str, name: str):
     "A model by what the command line says: a folder, one that ships, or FILE.py:NAME."
     if found := IN_FILE.fullmatch(name):
-        return load_from_file(argument, Path(found[1]), found[2])
+        return load_from_file(argument, check_path(argument, found[1]), found[2])
     return load(name, None, Device.cpu)[0].float()
 
 

@@ -1,6 +1,7 @@
 """The folders of runs and models: what is written down in them, and what they hold."""
 
 import json
+import os
 import re
 import shlex
 from enum import Enum
@@ -12,6 +13,7 @@ from ..tasks.base import KEPT, Task, list_settings
 from .terminal import waiting
 
 RUN = "run.json"  # the task and the settings of a run, beside its checkpoint
+WRITTEN = f"{RUN} README.md history.csv training.json config.json model.safetensors tokenizer.json"
 IN_FILE = re.compile(r"(.+\.py):(\w+)")  # FILE.py:NAME, a model in a file of yours
 LATER = {"cache"}  # settings that runs of an earlier version lack; these have the default
 KINDS = {
@@ -38,11 +40,18 @@ def check_free(
     "Raise `ValueError` unless a new run may begin in the folder `out`."
     from ..base.checkpoints import stopped_at
 
-    if out == Path():
-        raise ValueError("out: expected a folder for the model alone, got the current one")
+    place = Path(os.path.realpath(out))
+    shared = {"current one": ".", "home": "~", "root of the disk": place.anchor}
+    for what, folder in shared.items():
+        if place == Path(os.path.realpath(os.path.expanduser(folder))):
+            raise ValueError(f"out: expected a folder for the model alone, got the {what}")
     try:
-        if out.exists() and not out.is_dir():
-            raise ValueError(f"out: {str(out)!r} is a file; expected a folder")
+        above = next(folder for folder in (place, *place.parents) if folder.exists())
+        if not above.is_dir():
+            raise ValueError(f"out: {str(above)!r} is a file; expected a folder")
+        in_the_way = next((name for name in WRITTEN.split() if (out / name).is_dir()), None)
+        if in_the_way:
+            raise ValueError(f"out: {str(out)!r} has a folder where the file {in_the_way} will be")
         if (out / "model.safetensors").exists() and not overwrite:
             use = "choose another folder, or replace it with --overwrite"
             raise ValueError(f"out: {str(out)!r} holds a model already; {use}")
@@ -71,12 +80,12 @@ def claim_folder(
         raise ValueError(f"out: {str(out)!r} cannot be written: {error.strerror}") from None
     lock = lock_folder(out)
     try:
-        for file in [out / CHECKPOINT, *out.glob(KEPT)]:  # of the run that is overwritten
-            file.unlink(missing_ok=True)
         note = {"task": Path(name).name, "settings": task.settings()}
         text = json.dumps(note, indent=2, ensure_ascii=False)
-        with atomic_write(out) as folder:
+        with atomic_write(out, "out") as folder:
             (folder / RUN).write_text(text, encoding="utf-8")
+        for file in [out / CHECKPOINT, *out.glob(KEPT)]:  # of the run that is overwritten
+            file.unlink(missing_ok=True)
     finally:
         release_folder(lock)
 

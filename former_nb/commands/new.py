@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
 
+from ..base.files import write_new
 from ..tasks import TASKS
 
 EXAMPLE = Path(__file__).with_name("example.py")
@@ -53,6 +54,5 @@ def write_task(
     file = folder / f"{stem}.py"
     text = EXAMPLE.read_text(encoding="utf-8")
     text = text.replace("class Example(", f"class {class_name(stem)}(")
-    with open(file, "x", encoding="utf-8", newline="\n") as new:  # never over another
-        new.write(text)
+    write_new(file, text)
     return file

@@ -1,21 +1,21 @@
 """What is written to a terminal and read from it, a file or a pipe; errors in one sentence."""
 
 import errno
-import gzip
 import os
 import re
 import signal
 import sys
 import threading
-import zlib
+import warnings
 from contextlib import contextmanager, nullcontext
-from functools import partial, wraps
+from functools import wraps
 from itertools import islice
 from pathlib import Path
 from unicodedata import category
 
 import typer
 
+from ..base.files import check_path, text_lines
 from ..tasks import OUTSIDE
 
 LESS_TRAINING = (
@@ -126,6 +126,34 @@ def stopped_by_signals():
             signal.signal(number, handler)
 
 
+@contextmanager
+def warnings_as_notes():
+    "Within `with`, what the library warns of is a note, once for each sentence."
+    said = set()
+    show = warnings.showwarning
+
+    def note(message, category, *place, **how):
+        if not issubclass(category, UserWarning):
+            show(message, category, *place, **how)
+        elif str(message) not in said:
+            said.add(str(message))
+            remark(f"Note: {' '.join(str(message).split())}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = note
+        yield
+
+
+def paths_of(
+    name: str,  # of an option
+    value,  # of any kind
+):  # the same; paths as `check_path` gives them
+    "What the command line says, its paths checked."
+    if isinstance(value, list):
+        return [paths_of(name, part) for part in value]
+    return check_path(name, value) if isinstance(value, Path) else value
+
+
 def one_sentence(
     command,  # a function that may raise ValueError, TypeError or OSError on bad input
 ):  # the same function, exiting with code 2 instead
@@ -136,10 +164,10 @@ def one_sentence(
     training = command.__name__ == "train"
 
     @wraps(command)
-    def wrapped(*args, **kwargs):
+    def wrapped(*args, **options):
         try:
-            with stopped_by_signals() if training else nullcontext():
-                return command(*args, **kwargs)
+            with warnings_as_notes(), stopped_by_signals() if training else nullcontext():
+                return command(*args, **{key: paths_of(key, options[key]) for key in options})
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
@@ -171,21 +199,24 @@ def full_disk(
     name: str,  # of the argument that names the place
     out: Path,  # what is written
 ):
-    "Within `with`, an error of a full disk names the place. Those of a file do so already."
+    "Within `with`, an error of writing names the option and the place."
     try:
         yield
     except OSError as error:
+        said = re.sub("^(folder|file): ", f"{name}: ", str(error))
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        if not full or error.filename:
+        if full and not error.filename:
+            said = f"{name}: {str(out)!r} cannot be written: {error.strerror}"
+        if said == str(error):
             raise
-        raise OSError(f"{name}: {str(out)!r} cannot be written: {error.strerror}") from None
+        raise OSError(said) from None
 
 
 def standard_input():
-    "Standard input. Raises `ValueError` if it is closed."
+    "The bytes of standard input. Raises `ValueError` if it is closed."
     if sys.stdin is None or sys.stdin.closed:
         raise ValueError("standard input: expected text, but it is closed")
-    return sys.stdin
+    return sys.stdin.buffer
 
 
 def is_utf8(text: str) -> bool:
@@ -201,25 +232,6 @@ def is_typed(
     return not texts and file is None and standard_input().isatty()
 
 
-def stream_lines(
-    file: Path | None,  # UTF-8, also compressed with gzip; None reads standard input
-):  # an iterator over its lines, without their ends
-    "Line after line; what is not UTF-8 comes as half characters. Raises `ValueError` for no text."
-    name = str(file or "standard input")
-    opener = gzip.open if file and file.suffix == ".gz" else open
-    opened = partial(opener, file, "rt", encoding="utf-8", errors="surrogateescape")
-    try:
-        with nullcontext(standard_input()) if file is None else opened() as lines:
-            for n, line in enumerate(lines, start=1):
-                if "\0" in line:
-                    raise ValueError(f"file: line {n} of {name} holds a null byte, expected text")
-                if n == 1:
-                    line = line.removeprefix("\ufeff")
-                yield line.removesuffix("\n")
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"file: {name!r} cannot be read: {error}") from None
-
-
 def find_texts(
     texts: list[str] | None,  # from the command line
     file: Path | None,
@@ -233,7 +245,7 @@ def find_texts(
         raise ValueError(f"file: {str(file)!r} cannot be read: no such file")
     if is_typed(texts, file):
         typer.echo("Type one text per line; end with Ctrl-D (Windows: Ctrl-Z, Enter).", err=True)
-    return stream_lines(file)
+    return text_lines(file or standard_input())
 
 
 def growing(

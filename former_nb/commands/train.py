@@ -17,6 +17,7 @@ else:
 
 from ..base.checkpoints import atomic_write
 from ..base.core import keep_memory, set_seed
+from ..base.files import check_path, read_whole
 from ..base.ranges import check_that
 from ..base.traffic import short_number
 from ..inspection.describe import describe
@@ -39,11 +40,10 @@ def read_settings(
     file: Path,  # TOML: one `name = value` per line
 ) -> dict:
     "The settings in a file. Raises `ValueError`, naming the file, if it is not TOML."
+    text = read_whole("config", file).replace("\r\n", "\n")
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ValueError(f"config: {str(file)!r} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested without end
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # not TOML, or nested without end
         raise ValueError(f"config: {str(file)!r} is not TOML: {error}") from None
 
 
@@ -64,8 +64,8 @@ def start(
     settings.update(given)
     for key, setting in list_settings(task).items():
         if setting.is_file and isinstance(settings.get(key), str) and settings[key]:
-            settings[key] = os.path.abspath(settings[key])
-    if out and resume and out.resolve() != resume.resolve() and not dry:
+            settings[key] = os.path.abspath(check_path(key, settings[key]))
+    if out and resume and os.path.realpath(out) != os.path.realpath(resume) and not dry:
         raise ValueError(
             "out, resume: expected one of them, or the same twice, "
             "the folder of a new run or of one that was cut off"
@@ -238,13 +238,18 @@ def write_report(
     about: dict,  # what is known
 ) -> None:
     "Write the loss curve, metadata and a model card, unless the user supplied one."
-    with atomic_write(out) as folder:
-        history.to_csv(folder / "history.csv", index=False)
-        text = json.dumps(about, indent=2, ensure_ascii=False)
-        (folder / "training.json").write_text(text, encoding="utf-8")
-        card = out / "README.md"
-        if not card.exists() or card.read_text("utf-8", errors="replace").startswith(GENERATED):
-            (folder / card.name).write_text(model_card(name, task, about), encoding="utf-8")
+    try:
+        with atomic_write(out) as folder:
+            table = history.to_csv(index=False)  # pandas would understand a path in its own way
+            (folder / "history.csv").write_text(table, encoding="utf-8", newline="")
+            text = json.dumps(about, indent=2, ensure_ascii=False)
+            (folder / "training.json").write_text(text, encoding="utf-8")
+            card = out / "README.md"
+            if not card.exists() or card.read_text("utf-8", errors="replace").startswith(GENERATED):
+                (folder / card.name).write_text(model_card(name, task, about), encoding="utf-8")
+    except OSError as error:
+        rest = "the model is saved, and --resume writes what is missing"
+        raise OSError(f"{error}; {rest}") from error
 
 
 def card_lines(about: dict):

@@ -46,7 +46,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from ..base.files import read_names, read_text
+from ..base.files import check_path, read_names, read_text
 from ..base.guards import check_int, check_type
 from .tokens import normalise
 from .toy_data import number_pairs, small_reviews
@@ -121,13 +121,13 @@ def _from_folder(folder, source):
     "The path of `source` below `folder`. `ValueError` where that is not the published file."
     import pooch
 
-    path = Path(folder, source.path).expanduser()
+    path = check_path("FORMER_NB_DATA", folder) / source.path
     try:
         if pooch.file_hash(path) == source.sha256:
             return path
     except OSError as error:
         wanted = f"FORMER_NB_DATA: expected a folder that holds {source.path}"
-        raise ValueError(f"{wanted}; {str(path)!r} cannot be read: {error.strerror}") from None
+        raise ValueError(f"{wanted}, got {str(path)!r}: {error.strerror}") from None
     raise ValueError(f"FORMER_NB_DATA: {str(path)!r} is not the published file (another SHA-256)")
 
 
@@ -146,14 +146,15 @@ def fetch(
     pooch.get_logger().setLevel("WARNING")
     registry = {source.path: f"sha256:{source.sha256}"}
     urls = {source.path: source.url}
-    place = pooch.os_cache("former_nb")
-    Path(place, source.path).parent.mkdir(parents=True, exist_ok=True)  # several may begin at once
+    place = check_path("cache", pooch.os_cache("former_nb"))
+    file = Path(place, source.path)
     cache = pooch.create(place, "", registry=registry, urls=urls, retry_if_failed=RETRIES)
     bar = pooch.HTTPDownloader(progressbar=True, timeout=(3, 30))
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)  # several may begin at once
         return Path(cache.fetch(source.path, downloader=bar))
-    except OSError:
-        raise
+    except OSError as error:
+        raise OSError(f"source: {str(file)!r} could not be downloaded: {error}") from error
     except ValueError as error:
         wanted = f"source: expected the published {source.path} from {source.url}"
         raise ValueError(f"{wanted}, got a file with another SHA-256, not kept") from error

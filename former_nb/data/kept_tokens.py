@@ -20,7 +20,7 @@ import torch
 from filelock import FileLock
 
 from ..base.checkpoints import atomic_write
-from ..base.files import read_json
+from ..base.files import check_path, read_json
 from ..base.guards import check_that
 
 __all__ = [
@@ -36,13 +36,16 @@ BLOCK = 2**20  # bytes that are read at a time
 FREE_SHARE = 0.5  # of the free memory that tokens may take
 
 
-def cache_folder() -> Path:
-    "The folder for tokens on disk, in the cache that also keeps downloads; made if it is missing."
+def _place():
     import pooch
 
-    folder = Path(pooch.os_cache("former_nb"), "tokens")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return check_path("cache", pooch.os_cache("former_nb")) / "tokens"
+
+
+def cache_folder() -> Path:
+    "The folder for tokens on disk, in the cache that also keeps downloads; made if it is missing."
+    _place().mkdir(parents=True, exist_ok=True)
+    return _place()
 
 
 def fits_memory(
@@ -196,5 +199,6 @@ def map_tokens(
                 sums = _write_tokens(file, make_arrays(), ends, kind)
         return torch.from_file(str(file), shared=False, size=ends[-1], dtype=kind), sums
     except OSError as error:
-        where = "text: its tokens could not be written to the cache of former_nb"
-        raise OSError(f"{where}: {error.strerror or error}") from error
+        first = error.__cause__ if isinstance(error.__cause__, OSError) else error
+        where = f"text: its tokens could not be written to {str(_place())!r}"
+        raise OSError(f"{where}: {first.strerror or first}") from error

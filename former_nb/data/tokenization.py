@@ -17,17 +17,19 @@ that says more than `save` writes.
 
 import base64
 import json
-from collections.abc import Sequence
+import re
+import sys
+from collections import abc
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer
 from tokenizers.decoders import ByteLevel as ByteLevelDecoder
 from tokenizers.models import BPE
-from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
 from tokenizers.trainers import BpeTrainer
 
-from ..base.files import read_bytes, read_json, reading
+from ..base.files import check_path, read_bytes, read_json, reading
 from ..base.guards import check_int, check_that, check_type
 from .text import CharTokenizer  # noqa: F401, so that it has entered itself in KINDS
 from .tokens import KINDS, SPECIALS, TextTokenizer, TokenizerPair, check_texts
@@ -58,6 +60,11 @@ def _number_pieces(merges):
     strange = [(a, b) for a, b in merges if a not in numbers or b not in numbers]
     check_that(not strange, "merges", "pairs of single bytes or of what other pairs make", strange)
     return numbers
+
+
+LONG_TRAINING = 2**22  # bytes of text, some seconds
+LONGEST_WORD = 256  # bytes; training takes the square of a word's length
+MAY_BE_LONG = re.compile(r"\S{60}|\s{60}")  # a word may be, at four bytes a letter
 
 
 class SubwordTokenizer(TextTokenizer):
@@ -94,9 +101,12 @@ class SubwordTokenizer(TextTokenizer):
             vocab_size=min(vocab_size - len(SPECIALS), most),
             min_frequency=2,
             initial_alphabet=ByteLevel.alphabet(),
-            show_progress=False,
+            show_progress=most > LONG_TRAINING and bool(sys.stderr) and sys.stderr.isatty(),
         )
         learner = bytes_alone.backend
+        if any(map(MAY_BE_LONG.search, texts)):  # DNA, base64, Chinese: no merge needs it whole
+            cut = Split(Regex(f"[\\s\\S]{{1,{LONGEST_WORD}}}"), "isolated")
+            learner.pre_tokenizer = Sequence([learner.pre_tokenizer, cut])
         learner.train_from_iterator(texts, trainer)
         learned = json.loads(learner.to_str())
         return cls(learned["model"]["merges"], lowercase, strip_html)
@@ -246,9 +256,9 @@ class HuggingFaceTokenizer(TextTokenizer):
         self,
         backend: dict[str, Any],  # what their tokenizer.json holds
         vocab_size: int,  # of the model, which may have room for more tokens
-        eos_token_ids: Sequence[int],  # tokens that end a text
-        start: Sequence[int] = (),  # tokens that a translation begins with
-        suppress_tokens: Sequence[int] = (),  # tokens that are never written
+        eos_token_ids: abc.Sequence[int],  # tokens that end a text
+        start: abc.Sequence[int] = (),  # tokens that a translation begins with
+        suppress_tokens: abc.Sequence[int] = (),  # tokens that are never written
     ):
         super().__init__()
         _check_growth(backend)
@@ -286,9 +296,10 @@ class HuggingFaceTokenizer(TextTokenizer):
         **kwargs: Any,
     ) -> "HuggingFaceTokenizer":
         "Read JSON and text, no pickle. Raises `ValueError` for a tokenizer that does not fit."
-        file = Path(folder, "tokenizer.json")
+        folder = check_path("folder", folder)
+        file = folder / "tokenizer.json"
         with reading("tokenizer", f"one of Hugging Face's for the model in {str(folder)!r}"):
-            if Path(folder, "vocab.json").exists() and not file.exists():
+            if (folder / "vocab.json").exists() and not file.exists():
                 return cls(_read_merges(folder), *args, **kwargs)
             return cls(read_json(file.name, file), *args, **kwargs)
 
@@ -345,8 +356,9 @@ def load_tokenizer(
 
     A kind of your own is known once the module that defines it was imported.
     """
+    folder = check_path("folder", folder)
     with reading("folder", f"a readable tokenizer.json in {str(folder)!r}"):
-        saved = read_json("tokenizer.json", Path(folder, "tokenizer.json"))
+        saved = read_json("tokenizer.json", folder / "tokenizer.json")
         kinds: dict[str, Any] = {**KINDS, "pair": TokenizerPair}
         expected = f"one of {list(kinds)}, or one of your own whose module was imported before"
         check_that(str(saved.get("type")) in kinds, "type", expected, saved.get("type"))

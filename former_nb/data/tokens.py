@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from ..base.files import check_path
 from ..base.guards import check_int, check_tensor, check_that, check_type
 
 __all__ = [
@@ -264,9 +265,10 @@ class TextTokenizer:
 
 def _write(saved, folder):
     "What `to_dict` gave, as a file."
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    from ..base.checkpoints import write_file  # not in the page of the site, which saves nothing
+
     text = json.dumps(saved, ensure_ascii=False, indent=2)
-    Path(folder, "tokenizer.json").write_text(text, encoding="utf-8")
+    write_file("folder", check_path("folder", folder) / "tokenizer.json", text)
 
 
 MEMBERS = ("encode", "decode", "vocab_size")  # what each kind has to have of its own

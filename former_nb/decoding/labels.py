@@ -12,6 +12,7 @@ import csv
 import io
 import math
 import random
+import warnings
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
@@ -280,42 +281,114 @@ def predict(
 # ---- a table of your own
 
 
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
 def read_labeled_csv(
     file: str | Path,  # CSV in UTF-8 with a heading, also compressed with gzip
     text: str = "text",  # the column that holds the texts
     label: str = "label",  # the column that holds the labels
 ) -> tuple[list[str], list[str]]:  # texts and labels, in the file's order
-    "Two columns of a table. Raises `ValueError`, naming the file, for what is missing."
+    """Two columns of a table. Raises `ValueError`, naming the file and the row, for what is wrong.
+
+    A warning names what is allowed but looks wrong: a row whose cell holds lines that look like
+    rows, text behind a closing quote, labels that differ by capitals or spaces only.
+    """
     where = f"file: {str(file)!r}"
     content = read_text(file)
-    try:
-        table = pd.read_csv(io.StringIO(content), header=None, dtype=str, na_filter=False)
-    except pd.errors.ParserError as error:
-        raise ValueError(f"{where} is not CSV: {' '.join(str(error).split())}") from None
-    heading = [name.strip() for name in table.iloc[0]]
+    (_, heading), *rows = _read_rows(content, where)
+    heading = [name.strip() for name in heading]
     for name in (text, label):
-        check_that(heading.count(name) == 1, where, f"one column {name!r}", heading)
-    rows = table[1:]
+        if heading.count(name) != 1:
+            hint = _why_no_column(heading, content)
+            raise ValueError(f"{where}: expected one column {name!r}, got {heading}; {hint}")
     check_that(len(rows) > 0, where, "rows below the heading", None)
-    texts = rows[heading.index(text)].tolist()
-    labels = [name.strip() for name in rows[heading.index(label)]]
-    for i, name in enumerate(labels, start=1):
-        check_that(bool(name), where, f"a label in row {i}, column {label!r}", "")
-    if "" in texts:
-        _refuse_short_rows(content, heading.index(text), where)
-    return texts, labels
+    t, k = heading.index(text), heading.index(label)
+    for i, (line, row) in enumerate(rows, start=1):
+        place = f"row {i} (line {line})"
+        if len(row) <= max(t, k):
+            least = max(t, k) + 1
+            raise ValueError(f"{where}: expected at least {least} cells in {place}, got {row}")
+        if len(row) > len(heading) and any(map(str.strip, row[len(heading) :])):
+            expected = f"{len(heading)} cells in {place}, where a text with a comma is in quotes"
+            raise ValueError(f"{where}: expected {expected}, got {row}")
+        if not row[k].strip():
+            raise ValueError(f"{where}: expected a label in {place}, column {label!r}, got {row}")
+    for note in [*_odd_rows(content, rows, k, len(heading)), *_odd_labels(rows, k)]:
+        warnings.warn(f"{where}: {note}", stacklevel=2)
+    return [row[t] for _, row in rows], [row[k].strip() for _, row in rows]
 
 
-def _refuse_short_rows(content, column, where):
-    "Raise `ValueError` for a row that ends before a column; a cell with nothing in it is a text."
-    longest = csv.field_size_limit(len(content))
+def _parse(content, strict=False):
+    "Each row of CSV with the line that it begins in; None where a strict reader stops."
+    mark = next(c for c in map(chr, range(0xE000, 0xF900)) if c not in content)
+    returns = "\r" in content  # which would end a line
+    reader = csv.reader(io.StringIO(content.replace("\r", mark)), strict=strict)
+    longest = csv.field_size_limit(len(content) + 1)
     try:
-        lines = csv.reader(io.StringIO(content))
-        rows = [row for row in lines if "".join(row).strip()]
+        line = 1
+        for row in reader:
+            yield line, [cell.replace(mark, "\r") for cell in row] if returns else row
+            line = reader.line_num + 1
+    except csv.Error:
+        yield line, None
     finally:
         csv.field_size_limit(longest)
-    for i, row in enumerate(rows[1:], start=1):
-        check_that(len(row) > column, where, f"at least {column + 1} cells in row {i}", row)
+
+
+def _read_rows(content, where):
+    "The rows in which something stands. `ValueError` for a quote that is never closed."
+    end = "\ue000"
+    *rows, (line, last) = _parse(f"{content}\n{end}")
+    if last != [end]:  # it is inside of a text
+        closed = f"a closing quote for the one in the row that begins in line {line}"
+        raise ValueError(f"{where} is not CSV: expected {closed}, got the end of the file")
+    rows = [(line, row) for line, row in rows if any(cell.strip() for cell in row)]
+    check_that(len(rows) > 0, where, "a heading, and rows below it", "empty rows")
+    return rows
+
+
+def _why_no_column(heading, content):
+    "What is likely wrong with a table that has no column of a name, or two."
+    if content.lstrip()[:1] in ("{", "["):
+        return "it looks like JSON, and CSV is read"
+    for separator, name in SEPARATORS.items():
+        if len(heading) == 1 and separator in heading[0]:
+            return f"its columns are separated by {name}; save it with commas"
+    return "the first row holds the names of the columns, and `text` and `label` choose others"
+
+
+def _odd_rows(content, rows, k, width):
+    "Notes on quotes that may be missing."
+    labels = {row[k].strip() for _, row in rows}
+    swallowed = []
+    for i, (line, row) in enumerate(rows, start=1):
+        lines = [part for cell in row if "\n" in cell for part in cell.split("\n")]
+        cells = [part.split(",") for part in lines]
+        alike = [c for c in cells if len(c) >= width and {c[k], c[k - width]} & labels]
+        if alike:
+            place = f"row {i} (line {line}) spans {len(alike) + 1} lines that look like rows"
+            swallowed.append(f"{place}; is a quote missing?")
+    if swallowed:
+        more = f" So do {len(swallowed) - 1:,} more rows." if swallowed[1:] else ""
+        yield swallowed[0] + more
+    *_, (line, stopped) = _parse(content, strict=True)
+    if stopped is None:
+        odd = f"in the row that begins in line {line}, text stands behind a closing quote"
+        yield f"{odd}; a quote inside of a text is doubled"
+
+
+def _odd_labels(rows, k):
+    "Notes on labels that differ by capitals or spaces only."
+    alike = {}
+    for raw in sorted({row[k] for _, row in rows}):
+        alike.setdefault(" ".join(raw.casefold().split()), []).append(raw)
+    for raw in alike.values():
+        names = sorted({name.strip() for name in raw})
+        if len(names) > 1:
+            yield f"the labels {names} differ by capitals or spaces only, and are different classes"
+        elif len(raw) > 1:
+            yield f"the labels {raw} differ by spaces at their ends only, and are one class"
 
 
 def oversample(

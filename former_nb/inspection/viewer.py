@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from ..base.checkpoints import write_file
 from ..base.core import COLORS, eval_mode, plot_weights
 from ..base.files import check_path
 from ..base.guards import check_choice, check_that, check_type
@@ -377,8 +378,11 @@ class View:
     ) -> Path:
         "Write the page as one HTML file that asks for nothing else."
         path = check_path("file", file)
-        path.write_text(self.html, encoding="utf-8", newline="\n")
-        return path
+        if not path.parent.exists():
+            raise FileNotFoundError(
+                f"file: {str(path)!r} cannot be written: No such file or folder"
+            )
+        return write_file("file", path, self.html)
 
     def _repr_html_(self):
         title = html.escape(f"Attention: {self.title}")

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import psutil
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 from tqdm import TqdmWarning
@@ -201,7 +200,8 @@ class Pretrained(PyTorchModelHubMixin):
 
         Raises `ValueError` for a model of ours that was changed so that another would be loaded.
         """
-        kwargs.setdefault("repo_id", check_path("save_directory", save_directory).name)
+        save_directory = check_path("save_directory", save_directory)
+        kwargs.setdefault("repo_id", save_directory.name)
         if not hasattr(self, "init_args") and _parts_of(type(self)) is not None:
             return _made_again(self).save_pretrained(save_directory, **kwargs)
         if hasattr(self, "init_args") and _is_made_here(type(self)):
@@ -213,12 +213,9 @@ class Pretrained(PyTorchModelHubMixin):
             values[name] = _as_json(value)
         if kwargs.get("config") is None:  # as the mixin gives it before it pushes
             kwargs["config"] = values
-        with atomic_write(save_directory) as folder:
-            try:
-                result = super().save_pretrained(folder, **kwargs)
-            except SafetensorError as error:  # a full disk
-                raise OSError(f"save_directory: {str(save_directory)!r}: {error}") from error
-            if (Path(save_directory) / "README.md").exists():
+        with atomic_write(save_directory, "save_directory") as folder:
+            result = super().save_pretrained(folder, **kwargs)
+            if (save_directory / "README.md").exists():
                 (folder / "README.md").unlink(missing_ok=True)
         return result
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ..base.files import check_keys, check_path, read_bytes, reading
+from ..base.files import check_keys, check_path, read_whole, reading
 from ..base.guards import check_that, check_type
 
 if sys.version_info >= (3, 11):
@@ -102,7 +102,7 @@ def add_families(
     path = check_path("file", file)
     new = {}
     with reading("file", f"families in {str(file)!r}"):
-        saved = tomllib.loads(read_bytes("file", path).decode())
+        saved = tomllib.loads(read_whole("file", path).replace("\r\n", "\n"))
         check_keys("tables", saved, ["activations", "families"])
         tables = saved.get("families", {})
         for name in tables:

@@ -427,11 +427,11 @@ def _open_model(model) -> Source:
 
 
 def _open_folder(source, revision=None, saved=None) -> Source:
-    folder = Path(source)
+    folder = check_path("source", source)
     if revision is not None:
         files = ["config.json", "generation_config.json", INDEX, "model*.safetensors"]
         files += ["tokenizer.json", "vocab.json", "merges.txt"]
-        folder = Path(snapshot_download(str(source), revision=revision, allow_patterns=files))
+        folder = Path(snapshot_download(folder.as_posix(), revision=revision, allow_patterns=files))
     expected = "a model or a folder (a name on the hub only with its revision, such as 'main')"
     check_that(folder.is_dir(), "source", expected, str(source))
     shards = _shards(folder)
@@ -466,7 +466,7 @@ def from_hugging_face(
     "The same function in our modules. Raises `ValueError` or `TypeError` for what it cannot be."
     if isinstance(source, nn.Module):
         return _build(_open_model(source))
-    check_path("source", source)
+    source = check_path("source", source)
     with reading("source", f"a model that ours can be in {str(source)!r}"):
         return _build(_open_folder(source, revision))
 

@@ -76,6 +76,7 @@ def save_model(
     check_that(alone, "model", expected, type(whole).__name__)
     check_pair(whole, tokenizer, labels)
     check_vocabulary(whole.config, tokenizer, getattr(whole, "tgt_config", None))
+    folder = check_path("folder", folder)
     with atomic_write(folder) as temporary:
         card = Path(folder, "README.md")
         if card.exists():

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from ..base.files import check_path
 from ..base.source import load_file, parse_source
 from .base import Data, FileName, Say, Task, progress, say_losses, text_data
 
@@ -38,7 +39,7 @@ def find_task(
     "A task. Raises `ValueError` unless it is one of ours, or the only one that its file defines."
     if name in TASKS:
         return TASKS[name]
-    file = Path(name)
+    file = check_path("task", name)
     if file.suffix != ".py" or not file.is_file():
         raise ValueError(f"task: there is no file {name!r}; the tasks are {', '.join(TASKS)}")
     module = run_file(file)
