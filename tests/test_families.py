@@ -195,7 +195,7 @@ def test_each_table_names_what_there_is(name):
     assert {field.name for field in fields(TransformerConfig)} <= {
         *family.fields,
         *family.shape,
-        *("dropout", "n_kv_heads"),
+        *("dropout", "n_kv_heads", "d_k"),
     }
     classes = {**MODEL_CLASSES, "BertMaskedLanguageModel": BertMaskedLanguageModel}
     assert {*family.architectures.values()} <= {*classes}
