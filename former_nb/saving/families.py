@@ -39,6 +39,8 @@ class Family:
     fixed: dict[str, Any] = field(default_factory=dict)  # theirs -> the only value we cover
     covered: dict[str, Any] = field(default_factory=dict)  # the same, and not written
     null: list[str] = field(default_factory=list)  # theirs that must be null
+    harmless: list[str] = field(default_factory=list)  # theirs that change no number
+    windowed: bool = False  # a `sliding_window` is in force in all layers
     same: dict[str, str] = field(default_factory=dict)  # theirs -> theirs of the same value
     written: dict[str, Any] = field(default_factory=dict)  # theirs -> a value to be written
     written_as: dict[str, str] = field(default_factory=dict)  # theirs -> theirs, for its value

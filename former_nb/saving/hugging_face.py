@@ -27,11 +27,12 @@ from ..attention.positions import sinusoid_table
 from ..base.checkpoints import atomic_write, read_tensor
 from ..base.core import tied_names
 from ..base.files import check_path, open_regular, read_json, reading
-from ..base.guards import check_that
+from ..base.guards import check_int, check_that, check_type
 from ..data.tokenization import HuggingFaceTokenizer
 from ..models import bart  # noqa: F401, it enters its model
 from ..models.bert import BertClassifier, BertMaskedLanguageModel
 from ..models.config import TransformerConfig
+from ..models.encoder_decoder import EncoderDecoder
 from ..models.generator import LanguageModel
 from ..models.hub_config import as_hub_config, make_config
 from ..models.pretrained import (
@@ -45,6 +46,7 @@ from ..models.pretrained import (
     plain_weights,
     warn_unless_finite,
 )
+from .config_keys import refuse_unknown, refuse_windows
 from .families import ACTIVATIONS, FAMILIES, Family
 
 __all__ = [
@@ -63,6 +65,9 @@ def _class_of(name: str) -> type:
     classes = {**MODEL_CLASSES, "BertMaskedLanguageModel": BertMaskedLanguageModel}
     check_that(name in classes, "architectures", f"one of {', '.join(classes)}", name)
     return classes[name]
+
+
+CLASSES = "single_label_classification"  # `problem_type` of a classifier as ours
 
 
 def find_family(
@@ -89,20 +94,26 @@ def find_family(
     for field in family.null:
         came = saved.get(field, family.defaults.get(field))
         check_that(came is None, field, "None", came)
+    refuse_windows(saved, family)
+    refuse_unknown(saved, family)
     return family, _class_of(family.architectures[str(name)])
 
 
 def _read_rope(saved):
     "Base and scaling of rotary positions, as old and new files have them."
-    rope = dict(saved.get("rope_scaling") or {})
-    rope.update(saved.get("rope_parameters") or {})
-    base = rope.pop("rope_theta", saved.get("rope_theta", 10_000.0))
+    rope = dict(saved.get("rope_scaling") or saved.get("rope_parameters") or {})
+    base = rope.pop("rope_theta", saved.get("rope_theta") or 10_000.0)
     old_type = rope.pop("type", None)
     rope_type = rope.pop("rope_type", old_type) or "default"
-    if rope.get("partial_rotary_factor") == 1:
-        del rope["partial_rotary_factor"]
-    if rope_type == "default" and not rope:
-        return {"rope_base": base, "rope_scaling": None}
+    share = rope.pop("partial_rotary_factor", saved.get("partial_rotary_factor"))
+    check_that(share in (None, 1), "partial_rotary_factor", "1 or None", share)
+    length = saved.get("original_max_position_embeddings")  # this one counts for theirs, too
+    if rope_type == "llama3" and length is not None:
+        rope["original_max_position_embeddings"] = length
+    if rope_type == "default":
+        rope.pop("original_max_position_embeddings", None)
+        if not rope:
+            return {"rope_base": base, "rope_scaling": None}
     return {"rope_base": base, "rope_scaling": {"rope_type": rope_type, **rope}}
 
 
@@ -142,8 +153,33 @@ def _read_arguments(family, kind, theirs):
         kind = BertClassifier  # its encoder
     arguments = {ours: theirs.get(name) for ours, name in family.arguments.items()}
     if "n_classes" in inspect.signature(kind.__init__).parameters:
-        arguments["n_classes"] = max(2, len(theirs.get("id2label") or "01"))
+        arguments["n_classes"] = _read_classes(theirs)
     return arguments
+
+
+def _read_classes(theirs):
+    "How many classes there are. `ValueError` where the answer isn't one of several classes."
+    kind = theirs.get("problem_type", CLASSES)
+    check_that(kind == CLASSES, "problem_type", f"{CLASSES!r} or None", kind)
+    names = theirs.get("id2label") or {}
+    check_type("id2label", names, dict)
+    n_classes = theirs.get("num_labels") or len(names) or 2
+    name = "num_labels" if "num_labels" in theirs else "id2label"
+    check_int(name, n_classes, 1)
+    check_that(n_classes > 1, name, "two classes or more (one number is a regression)", n_classes)
+    return n_classes
+
+
+def _class_names(saved, n_classes):
+    "The names of classes in the order of their numbers; a name that comes twice gets its number."
+    names = saved.get("id2label") or {}
+    if len(names) != n_classes:  # then Transformers doesn't read them, either
+        names = {}
+    labels: list[str] = []
+    for i in range(n_classes):
+        name = str(names.get(str(i), f"LABEL_{i}"))
+        labels.append(f"{name} ({i})" if name in labels else name)
+    return labels
 
 
 def read_config(
@@ -151,8 +187,12 @@ def read_config(
 ) -> tuple[Family, type, TransformerConfig, dict]:  # our class, and what it takes besides
     "Our configuration for theirs. Raises `ValueError` or `TypeError` for one that we do not cover."
     family, kind = find_family(saved)
-    packed = saved.get("quantization_config")  # its tensors are no plain numbers
-    check_that(packed is None, "quantization_config", "none: weights in 16 bits or more", packed)
+    if kind is LanguageModel:
+        causal = saved.get("is_causal", True)
+        check_that(causal is True, "is_causal", "True", causal)
+    two = issubclass(kind, EncoderDecoder)
+    stacks = saved.get("is_encoder_decoder", two)
+    check_that(stacks in (two, None), "is_encoder_decoder", repr(two), stacks)
     theirs = {"tie_word_embeddings": True, **family.defaults}
     for name, value in saved.items():
         if value is not None:
@@ -633,8 +673,6 @@ def load_folder(
     if isinstance(model, BertMaskedLanguageModel):  # which has no labels
         check_vocabulary(config, tokenizer)
         return Loaded(model, tokenizer, None)
-    names = saved.get("id2label") or {}
-    n_classes = getattr(model, "n_classes", 0)
-    labels = [names.get(str(i), f"LABEL_{i}") for i in range(n_classes)] or None
+    labels = _class_names(saved, getattr(model, "n_classes", 0)) or None
     check_pair(model, tokenizer, labels)
     return Loaded(model, tokenizer, labels)
