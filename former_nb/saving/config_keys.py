@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 from ..base.guards import check_that
 from .families import FAMILIES, Family
 
-__all__ = ["HARMLESS", "ONLY", "list_keys", "refuse_unknown", "refuse_windows", "generation_notes"]
+__all__ = ["TOKENS", "list_keys", "refuse_unknown", "refuse_windows", "generation_notes"]
 
 HARMLESS = {  # why no value of these keys changes a number -> the keys
     "says where the file comes from": "name name_or_path model_name author license language "
     "finetuning_task task_specific_params unsloth_version unsloth_fixed transformers.js_config "
-    "is_llama_config hub_mixin adapters_config_map trust_remote_code auto_map",
+    "is_llama_config hub_mixin adapters_config_map trust_remote_code",
     "says how numbers are stored, as the weights do": "dtype torch_dtype use_bfloat16 bf16 fp16",
     "acts in training alone": "initializer_range initializer_factor init_std init_method "
     "gradient_checkpointing use_gradient_checkpointing gradient_checkpointing_use_reentrant "
@@ -86,9 +86,6 @@ NOT_APPLIED: dict[str, Any] = {  # keys that our loops don't know -> what change
     "dola_layers": None,
 }
 ONLY: dict[str, tuple] = {  # key -> the values at which it changes nothing, besides null
-    "quantization_config": (),
-    "quantization": (),
-    "compression_config": (),
     "pruned_heads": ({},),
     "is_decoder": (False,),
     "add_cross_attention": (False,),
@@ -116,11 +113,13 @@ ONLY: dict[str, tuple] = {  # key -> the values at which it changes nothing, bes
     "logits_scaling": (1,),
     "logit_scale": (1,),
 }
+PACKED = ("quantization_config", "quantization", "compression_config")  # no plain numbers
 ALIKE = {  # field of `HubConfig` -> other words for it, which may repeat its value
     "d_model": "hidden_size n_embd d_model embedding_size",
     "n_layers": "num_hidden_layers n_layer num_layers",
     "n_heads": "num_attention_heads n_head",
     "vocab_size": "vocab_size decoder_vocab_size",
+    "max_len": "max_position_embeddings n_positions",
 }
 WORDS = """attention attn qk qkv kv query key value head heads mask causal bidirectional window
 sliding bias norm layernorm rope rotary mrope alibi position positions positional embedding
@@ -129,6 +128,7 @@ residual parallel layer layers mlp ffn act activation gate hidden dim width expe
 router conv ssm mamba linear recurrent lora adapter adapters quant quantization sparse chunk shared
 share tie tied""".split()  # in the name of a key: it may say what the model computes
 
+WINDOWS = ("sliding_window", "use_sliding_window", "max_window_layers", "layer_types")
 SLIDING = "sliding_attention"  # as `layer_types` calls a layer with a window
 
 
@@ -162,10 +162,9 @@ def _used_by(family):
     names |= {*family.fixed, *family.covered, *family.null, *family.written, *family.written_as}
     names |= {*family.same, *family.same.values()}
     names |= {"architectures", "model_type", "tie_word_embeddings", "id2label", "label2id"}
-    names |= {"num_labels", "problem_type", "is_causal", "is_encoder_decoder"}
-    names |= TOKENS | {"sliding_window", "use_sliding_window", "max_window_layers", "layer_types"}
+    names |= TOKENS | {"num_labels", "problem_type", "is_causal", "is_encoder_decoder"}
     if family.shape.get("positions") == "rotary":
-        names |= {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor"}
+        names |= {"rope_theta", "rope_scaling", "rope_parameters"}
         names.add("original_max_position_embeddings")
     if "bias" not in family.shape:
         names |= {"attention_bias", "mlp_bias"}
@@ -182,6 +181,10 @@ def _rules(family, sizes):
             rules[key] = _always(f"harmless: {reason}")
     for key, values in ONLY.items():
         rules[key] = _one_of(values)
+    for key in PACKED:
+        rules[key] = Rule(
+            "harmless: null (weights in 16 bits or more)", lambda value: value is None
+        )
     for field, keys in ALIKE.items():
         for key in keys.split():
             rules[key] = _one_of([sizes.get(field)])
@@ -189,6 +192,8 @@ def _rules(family, sizes):
         rules[key] = _always("harmless")
     for key in _used_by(family):
         rules[key] = _always("used")
+    for key in WINDOWS:
+        rules[key] = _always("harmless: a window that hides nothing")
     return rules
 
 

@@ -12,6 +12,7 @@ import inspect
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from ..base.core import tied_names
 from ..base.files import check_path, open_regular, read_json, reading
 from ..base.guards import check_int, check_that, check_type
 from ..data.tokenization import HuggingFaceTokenizer
+from ..data.tokens import BOS, EOS, PAD, TextTokenizer
 from ..models import bart  # noqa: F401, it enters its model
 from ..models.bert import BertClassifier, BertMaskedLanguageModel
 from ..models.config import TransformerConfig
@@ -46,7 +48,7 @@ from ..models.pretrained import (
     plain_weights,
     warn_unless_finite,
 )
-from .config_keys import refuse_unknown, refuse_windows
+from .config_keys import TOKENS, generation_notes, refuse_unknown, refuse_windows
 from .families import ACTIVATIONS, FAMILIES, Family
 
 __all__ = [
@@ -207,29 +209,45 @@ def read_config(
     return family, kind, make_config(values), _read_arguments(family, kind, theirs)
 
 
-def _fits_family(family, model, config):
-    "Whether a model of ours can be written as one of this family."
-    name = type(model).__name__
-    if name not in family.architectures.values() or type(model) is not _class_of(name):
-        return False
-    if not getattr(model, "init_args", {}).get("tied", True):
-        return False
-    if any(getattr(config, name) != value for name, value in family.shape.items()):
-        return False
-    if "activation" in family.fields and config.activation not in ACTIVATIONS.values():
-        return False
-    heads = ("n_kv_heads", "d_k")
-    return all(name in family.fields or getattr(config, name) is None for name in heads)
+def _obstacles(family, model, config):
+    "The settings that a model has otherwise than a family: name -> what theirs has, what ours has."
+    settings = {name: (value, getattr(config, name)) for name, value in family.shape.items()}
+    settings["tied"] = (True, getattr(model, "init_args", {}).get("tied", True))
+    if "activation" in family.fields:
+        known = config.activation in ACTIVATIONS.values()
+        names = " or ".join(dict.fromkeys(ACTIVATIONS.values()))
+        settings["activation"] = (config.activation if known else names, config.activation)
+    for name in ("n_kv_heads", "d_k"):
+        if name not in family.fields:
+            settings[name] = (None, getattr(config, name))
+    return {name: pair for name, pair in settings.items() if pair[0] != pair[1]}
 
 
 def _family_of(model, config):
-    "What theirs calls the kind of a model of ours, and its family."
-    if config is not None:
-        for name, family in FAMILIES.items():
-            if _fits_family(family, model, as_hub_config(config)):
+    """What theirs calls the kind of a model of ours, and its family.
+
+    Raises `ValueError` where none is, and names what the nearest family has otherwise.
+    """
+    kind = type(model)
+    nearest: list[tuple] = []  # obstacles, our class, name
+    for name, family in FAMILIES.items():
+        for target in family.architectures.values():
+            if config is None or not issubclass(_class_of(target), kind):
+                continue
+            obstacles = _obstacles(family, model, as_hub_config(config))
+            if not obstacles and _class_of(target) is kind:
                 return name, family
-    expected = "a model of a kind that GPT-2, Llama, Qwen2, BERT, BART or Marian is"
-    raise ValueError(f"model: expected {expected}, got {config or type(model).__name__}")
+            nearest.append((obstacles, target, name))
+    if not nearest:
+        classes = dict.fromkeys(c for f in FAMILIES.values() for c in f.architectures.values())
+        expected = f"one with a configuration, of {' or '.join(classes)}"
+        raise ValueError(f"model: expected {expected}, got {kind.__name__}")
+    obstacles, target, name = min(nearest, key=lambda found: len(found[0]))
+    theirs = ", ".join(f"{key} = {pair[0]!r}" for key, pair in obstacles.items())
+    ours = ", ".join(f"{key} = {pair[1]!r}" for key, pair in obstacles.items())
+    wanted = f"{target} with {theirs}" if theirs else target
+    came = f"{kind.__name__} with {ours}" if ours else kind.__name__
+    raise ValueError(f"model: expected {wanted}, as {name} is, the nearest of theirs, got {came}")
 
 
 def _with_config(model):
@@ -470,7 +488,8 @@ def _open_folder(source, revision=None, saved=None) -> Source:
     folder = Path(source)
     if revision is not None:
         files = ["config.json", "generation_config.json", INDEX, "model*.safetensors"]
-        files += ["tokenizer.json", "vocab.json", "merges.txt"]
+        files += ["tokenizer.json", "vocab.json", "merges.txt", "vocab.txt"]
+        files += ["tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"]
         folder = Path(snapshot_download(str(source), revision=revision, allow_patterns=files))
     expected = "a model or a folder (a name on the hub only with its revision, such as 'main')"
     check_that(folder.is_dir(), "source", expected, str(source))
@@ -566,6 +585,7 @@ def _build(source):
     for name, first in twins.items():  # what was one weight is one again
         module, _, leaf = name.rpartition(".")
         setattr(model.get_submodule(module), leaf, model.get_parameter(first))
+    model._their_tokens = {key: source.saved[key] for key in TOKENS if key in source.saved}
     return model.eval()
 
 
@@ -594,13 +614,44 @@ def _fetch(route, names, source, family):
     return whole
 
 
+def _token_ids(model, tokenizer):
+    "Keys that say which tokens begin, end and fill a text, and which are never written."
+    config = _with_config(model).config
+    if tokenizer is not None:
+        check_vocabulary(config, tokenizer)
+        ends = _token_list(tokenizer.stops["eos_token_ids"])
+        pad = None if isinstance(tokenizer, HuggingFaceTokenizer) else PAD
+        ids = {"bos_token_id": next(iter(tokenizer.before), None), "pad_token_id": pad}
+        ids["eos_token_id"] = ends[0] if len(ends) == 1 else ends or None
+        ids["suppress_tokens"] = list(tokenizer.stops.get("suppress_tokens", ())) or None
+    elif hasattr(model, "_their_tokens"):
+        ids = model._their_tokens
+    elif isinstance(model, LanguageModel) and config.vocab_size > EOS:
+        ids = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD}
+    else:
+        ids = {}
+    return {key: value for key, value in ids.items() if value is not None}
+
+
 def to_hugging_face(
-    model: nn.Module,  # LanguageModel, Classifier, MaskedLanguageModel or EncoderDecoder
+    model: nn.Module,  # LanguageModel, BertClassifier or another that a family has
     folder: str | Path,  # made where it is missing
+    tokenizer: TextTokenizer | None = None,  # its numbers for the ends of a text are written
     **more,  # of config.json, such as eos_token_id
 ) -> None:
-    "Write `config.json` and safetensors that `transformers` reads. Raises as `write_config`."
-    saved = {**write_config(model), **more}
+    """Write `config.json` and safetensors that `transformers` reads. Raises as `write_config`.
+
+    So that its `generate` knows where a text ends, `generation_config.json` says which tokens begin
+    and end one. They are the tokenizer's, or those that a model of theirs came with. Without
+    either, they are the numbers that all our tokenizers have: 1 begins, 2 ends, and 0 fills a row.
+    """
+    saved = write_config(model)
+    ids = _token_ids(model, tokenizer)
+    never = ids.pop("suppress_tokens", None)
+    saved = {**saved, **ids, **more}
+    written = {key: saved[key] for key in sorted(TOKENS) if saved.get(key) is not None}
+    if never and "suppress_tokens" not in written:
+        written["suppress_tokens"] = never
     model = plain_weights(model)
     state = model.state_dict()
     family = FAMILIES[saved["model_type"]]
@@ -620,8 +671,13 @@ def to_hugging_face(
         check_that(same, "model", f"{name} as theirs computes it", "another")
     with atomic_write(folder) as temporary:
         safetensors.save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
-        text = json.dumps(saved, indent=2, sort_keys=True)
-        (temporary / "config.json").write_text(text, encoding="utf-8")
+        _write_json(temporary / "config.json", saved)
+        if isinstance(model, (LanguageModel, EncoderDecoder)) and written:
+            _write_json(temporary / "generation_config.json", written)
+
+
+def _write_json(file, value):
+    file.write_text(json.dumps(value, indent=2, sort_keys=True), encoding="utf-8")
 
 
 def _split(route, t):
@@ -641,23 +697,39 @@ def _split(route, t):
 # ---- with a tokenizer
 
 
+def _token_list(value):
+    "A key of theirs may have one token, several or none."
+    return [value] if isinstance(value, int) else list(value or [])
+
+
 def _special_tokens(folder, saved):
-    "The tokens that end a text, and those with which a translation begins."
-    values = dict(FAMILIES[saved["model_type"]].defaults)
+    """The tokens that end a text, that are never written, and with which a translation begins.
+
+    What else `generation_config.json` asks of a text, and our loops don't do, is a warning.
+    """
+    family = FAMILIES[saved["model_type"]]
+    values = dict(family.defaults)
     file = folder / "generation_config.json"
-    sources = [saved, read_json("source", file) if file.exists() else {}]
-    for source in sources:
+    written = read_json("source", file) if file.exists() else {}
+    for source in (saved, written):
         for name, value in source.items():
             if value is not None:
                 values[name] = value
-    ends = values.get("eos_token_id")
-    if isinstance(ends, int):
-        ends = [ends]
-    special = {"eos_token_ids": ends or []}
+    notes = generation_notes(written) if file.exists() else generation_notes(saved, family)
+    if notes:
+        warnings.warn(
+            f"{file.name if written else 'config.json'}: Transformers writes texts by "
+            f"{', '.join(notes)}, and ours does not",
+            stacklevel=2,
+        )
+    never = _token_list(values.get("suppress_tokens"))
+    never += [words[0] for words in values.get("bad_words_ids") or [] if len(words) == 1]
+    special = {"eos_token_ids": _token_list(values.get("eos_token_id"))}
     if "decoder_start_token_id" in values:
         start = [values["decoder_start_token_id"], values.get("forced_bos_token_id")]
         special["start"] = [token for token in start if token is not None]
-        special["suppress_tokens"] = [values.get("pad_token_id")]
+        never = _token_list(values.get("pad_token_id")) + never
+    special["suppress_tokens"] = list(dict.fromkeys(never))
     return special
 
 
@@ -669,7 +741,7 @@ def load_folder(
     model = _build(_open_folder(folder, saved=saved))
     config = _with_config(model).config
     special = _special_tokens(folder, saved)
-    tokenizer = HuggingFaceTokenizer.from_folder(folder, config.vocab_size, **special)
+    tokenizer = HuggingFaceTokenizer.from_folder(folder, config.vocab_size, config=saved, **special)
     if isinstance(model, BertMaskedLanguageModel):  # which has no labels
         check_vocabulary(config, tokenizer)
         return Loaded(model, tokenizer, None)
