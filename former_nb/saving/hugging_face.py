@@ -109,11 +109,12 @@ def _read_rope(saved):
     rope_type = rope.pop("rope_type", old_type) or "default"
     share = rope.pop("partial_rotary_factor", saved.get("partial_rotary_factor"))
     check_that(share in (None, 1), "partial_rotary_factor", "1 or None", share)
-    length = saved.get("original_max_position_embeddings")  # this one counts for theirs, too
-    if rope_type == "llama3" and length is not None:
-        rope["original_max_position_embeddings"] = length
+    name = "original_max_position_embeddings"
+    if rope_type == "llama3":  # as theirs looks for the old length
+        rope.setdefault(name, saved.get("max_position_embeddings"))
+        rope[name] = saved.get(name) or rope[name]
     if rope_type == "default":
-        rope.pop("original_max_position_embeddings", None)
+        rope.pop(name, None)
         if not rope:
             return {"rope_base": base, "rope_scaling": None}
     return {"rope_base": base, "rope_scaling": {"rope_type": rope_type, **rope}}
@@ -619,7 +620,7 @@ def _token_ids(model, tokenizer):
     config = _with_config(model).config
     if tokenizer is not None:
         check_vocabulary(config, tokenizer)
-        ends = _token_list(tokenizer.stops["eos_token_ids"])
+        ends = _token_list("eos_token_id", tokenizer.stops["eos_token_ids"])
         pad = None if isinstance(tokenizer, HuggingFaceTokenizer) else PAD
         ids = {"bos_token_id": next(iter(tokenizer.before), None), "pad_token_id": pad}
         ids["eos_token_id"] = ends[0] if len(ends) == 1 else ends or None
@@ -697,9 +698,12 @@ def _split(route, t):
 # ---- with a tokenizer
 
 
-def _token_list(value):
+def _token_list(name, value):
     "A key of theirs may have one token, several or none."
-    return [value] if isinstance(value, int) else list(value or [])
+    tokens = [] if value is None else [value] if isinstance(value, int) else value
+    fits = isinstance(tokens, list) and all(isinstance(token, int) for token in tokens)
+    check_that(fits, name, "a token's number, a list of such or None", value)
+    return list(tokens)
 
 
 def _special_tokens(folder, saved):
@@ -722,13 +726,13 @@ def _special_tokens(folder, saved):
             f"{', '.join(notes)}, and ours does not",
             stacklevel=2,
         )
-    never = _token_list(values.get("suppress_tokens"))
+    never = _token_list("suppress_tokens", values.get("suppress_tokens"))
     never += [words[0] for words in values.get("bad_words_ids") or [] if len(words) == 1]
-    special = {"eos_token_ids": _token_list(values.get("eos_token_id"))}
+    special = {"eos_token_ids": _token_list("eos_token_id", values.get("eos_token_id"))}
     if "decoder_start_token_id" in values:
         start = [values["decoder_start_token_id"], values.get("forced_bos_token_id")]
         special["start"] = [token for token in start if token is not None]
-        never = _token_list(values.get("pad_token_id")) + never
+        never = _token_list("pad_token_id", values.get("pad_token_id")) + never
     special["suppress_tokens"] = list(dict.fromkeys(never))
     return special
 
