@@ -3,8 +3,9 @@
 Since 2020 `tokenizer.json` has all that the library `tokenizers` needs. Older folders have
 `vocab.json` and `merges.txt`, as GPT-2's, or `vocab.txt`, as BERT's. Beside them may lie
 `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`. They say which tokens
-are special and what a text begins and ends with, and they win over `tokenizer.json`, as they do in
-Transformers. What we read is one `tokenizer.json` with all of it.
+are special and how a text is prepared, and they win over `tokenizer.json`. What a text begins and
+ends with is `tokenizer.json`'s own where there is one. All this is as in Transformers, and what we
+read is one `tokenizer.json`.
 
 Which tokens are special in a folder without any of these? Those that `config.json` names by their
 number, unless they are pieces that texts are made of: many files name token 0 as padding where 0
@@ -97,16 +98,16 @@ def read_tokenizer(
     else:
         for content, i in _optional(folder / "added_tokens.json").items():
             added.setdefault(content, (int(i), {}))
-        backend, special = _read_older(folder, config)
+        backend, special = _read_older(folder, config, settings)
         names |= special
     _set_steps(backend, settings)
     _add_tokens(backend, names, added)
-    _set_frame(backend, settings)
     unknown = [key for key in settings if key not in USED | HARMLESS and key[0] != "_"]
     told = [key for key in unknown if settings[key] not in (None, False, "", [], {})]
     if told:
         said = ", ".join(f"{key} = {settings[key]!r:.40}" for key in told)
-        warnings.warn(f"tokenizer_config.json: nobody here knows {said}", stacklevel=2)
+        known = "tokenizer_config.json has keys that this library doesn't know"
+        warnings.warn(f"{known}: {said}", stacklevel=2)
     return backend
 
 
@@ -142,10 +143,10 @@ def _lines(file):
     return text.replace("\r\n", "\n").split("\n")
 
 
-def _read_older(folder, config):
+def _read_older(folder, config, settings):
     "A tokenizer as tokenizer.json has it, and the texts of its special tokens."
     if (folder / "vocab.json").exists():
-        return _read_merges(folder, config)
+        return _read_merges(folder, config, settings)
     vocabulary = {word: i for i, word in enumerate(_lines(folder / "vocab.txt")) if word}
     tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = BertNormalizer()
@@ -161,8 +162,8 @@ def _read_older(folder, config):
     return backend, special
 
 
-def _read_merges(folder, config):
-    "As GPT-2's and BART's. A text of BART's stands between its first token and its last."
+def _read_merges(folder, config, settings):
+    "As GPT-2's and BART's. BART's texts stand between two tokens, others where a file says so."
     vocabulary = read_json("vocab.json", folder / "vocab.json")
     merges = []
     for number, line in enumerate(_lines(folder / "merges.txt"), 1):
@@ -179,9 +180,15 @@ def _read_merges(folder, config):
         for i in number if isinstance(number, list) else [number]:
             if isinstance(i, int) and texts.get(i) not in (None, *pieces):
                 special.setdefault(key, texts[i])
-    if config.get("model_type") == "bart" and {"bos_token_id", "eos_token_id"} <= special.keys():
-        first, last = special["bos_token_id"], special["eos_token_id"]
-        backend["post_processor"] = _frame(vocabulary, [first], [last])
+    ends = dict(bos_token=special.get("bos_token_id"), eos_token=special.get("eos_token_id"))
+    framed = config.get("model_type") == "bart"
+    around = []
+    for name, text in ends.items():
+        text = _text_of(settings.get(name)) or text
+        wanted = (framed or settings.get(f"add_{name}")) and text in vocabulary
+        around.append([text] if wanted else [])
+    if around != [[], []]:
+        backend["post_processor"] = _frame(vocabulary, *around)
     return backend, set(special.values())
 
 
@@ -251,22 +258,3 @@ def _frame(numbers: dict, before: Iterable[str], after: Iterable[str]) -> dict:
         special[text] = {"id": text, "ids": [numbers[text]], "tokens": [text]}
     pair = [*single, {"Sequence": {"id": "B", "type_id": 1}}]
     return dict(type="TemplateProcessing", single=single, pair=pair, special_tokens=special)
-
-
-def _set_frame(backend, settings):
-    "The tokens before and after each text, where tokenizer_config.json says something of them."
-    keys = {"bos_token": "add_bos_token", "eos_token": "add_eos_token"}
-    said = [settings.get(key) for key in keys.values()]
-    if said == [None, None] or backend["model"].get("type") == "WordPiece":
-        return
-    frame = [[], []]
-    if (backend.get("post_processor") or {}).get("type") not in (None, "ByteLevel"):
-        tokenizer = Tokenizer.from_str(json.dumps(backend))
-        frame = [list(map(tokenizer.id_to_token, part)) for part in tokens_around(tokenizer)]
-    numbers = _numbers(backend)
-    wanted = []
-    for name, key, before in zip(keys, said, frame):
-        text = _text_of(settings.get(name))
-        wanted.append(before if key is None else [text] if key and text in numbers else [])
-    if wanted != frame:
-        backend["post_processor"] = _frame(numbers, *wanted)

@@ -8,8 +8,8 @@ else is refused by its name.
 What about keys that nobody knows? Training scripts leave their own notes in many published files,
 so a rule that refused them all would refuse models whose numbers are right. A key that is null,
 empty or private (`_commit_hash`) says nothing about the model. If its name has a word of what
-models compute, such as *attention* or *scale*, and it isn't switched off, it is refused. All
-others are listed in one warning.
+models compute, such as *attention* or *scale*, and it isn't switched off, it is refused. Whoever
+knows that it changes nothing deletes it from the file. All others are listed in one warning.
 """
 
 import re
@@ -25,25 +25,23 @@ __all__ = ["TOKENS", "list_keys", "refuse_unknown", "refuse_windows", "generatio
 HARMLESS = {  # why no value of these keys changes a number -> the keys
     "says where the file comes from": "name name_or_path model_name author license language "
     "finetuning_task task_specific_params unsloth_version unsloth_fixed transformers.js_config "
-    "is_llama_config hub_mixin adapters_config_map trust_remote_code",
-    "says how numbers are stored, as the weights do": "dtype torch_dtype use_bfloat16 bf16 fp16",
-    "acts in training alone": "initializer_range initializer_factor init_std init_method "
-    "gradient_checkpointing use_gradient_checkpointing gradient_checkpointing_use_reentrant "
-    "save_step label_smoothing z_loss neftune_noise_alpha problem_type_loss",
+    "is_llama_config trust_remote_code",
+    "says how numbers are stored, as the weights do": "dtype torch_dtype use_bfloat16",
+    "acts in training alone": "initializer_range initializer_factor init_std "
+    "gradient_checkpointing use_gradient_checkpointing save_step label_smoothing "
+    "neftune_noise_alpha",
     "says how to compute, with the same result": "use_cache chunk_size_feed_forward "
     "attn_implementation use_flash_attn use_flash_attention use_flash_attention_2 "
-    "use_memory_efficient_attention reorder_and_upcast_attn torchscript tp_degree "
-    "fused_mlp fused_bias_gelu use_fused_rms_norm pad_vocab_size_multiple_of",
+    "reorder_and_upcast_attn torchscript",
     "says what else a call returns": "output_attentions output_hidden_states output_past "
-    "return_dict use_return_dict",
+    "num_logits_to_keep return_dict use_return_dict",
     "is an older word for the length of a text": "n_ctx seq_length max_seq_len max_seq_length "
     "max_sequence_length model_max_length",
     "is of the tokenizer": "tokenizer_class prefix sep_token_id cls_token_id mask_token_id "
-    "unk_token_id image_token_id bos_token eos_token pad_token chat_template "
-    "additional_special_tokens padding_side",
+    "unk_token_id bos_token eos_token pad_token chat_template padding_side",
     "is of TensorFlow": "tf_legacy_loss xla_device",
     "belongs to parts that no model of ours has": "summary_type summary_use_proj "
-    "summary_activation summary_proj_to_labels classif_dropout classifier_activation",
+    "summary_activation summary_proj_to_labels",
 }
 TOKENS = {  # keys that say which tokens begin and end a text, and which are never written
     *"bos_token_id eos_token_id pad_token_id decoder_start_token_id forced_bos_token_id".split(),
@@ -96,7 +94,9 @@ ONLY: dict[str, tuple] = {  # key -> the values at which it changes nothing, bes
     "final_logit_softcapping": (),
     "partial_rotary_factor": (1,),
     "rope_interleaved": (False,),
+    "rotary_pct": (1,),
     "use_mrope": (False,),
+    "output_router_logits": (False,),
     "pretraining_tp": (1,),
     "attention_bias": (False,),
     "mlp_bias": (False,),
@@ -127,7 +127,6 @@ embeddings embd emb scale scaling multiplier factor softcap softcapping cap clip
 residual parallel layer layers mlp ffn act activation gate hidden dim width expert experts moe
 router conv ssm mamba linear recurrent lora adapter adapters quant quantization sparse chunk shared
 share tie tied""".split()  # in the name of a key: it may say what the model computes
-
 WINDOWS = ("sliding_window", "use_sliding_window", "max_window_layers", "layer_types")
 SLIDING = "sliding_attention"  # as `layer_types` calls a layer with a window
 
@@ -227,13 +226,13 @@ def refuse_unknown(
         if training or key.startswith("_") or value in (None, "", [], {}):
             continue
         speaks = any(word in WORDS for word in re.split(r"[_.\-]", key.lower()))
-        known = "only keys that we know where a model computes something"
-        check_that(not speaks or _is_off(value), key, f"none ({known})", value)
+        expected = "no such key: it is unknown here and speaks of what a model computes"
+        check_that(not speaks or _is_off(value), key, expected, value)
         unknown.append(f"{key} = {value!r:.40}")
     if unknown:
         warnings.warn(
-            f"config.json: nobody here knows {', '.join(unknown)}; if that changes what the model "
-            "computes, ours computes something else",
+            f"config.json has keys that this library doesn't know: {', '.join(unknown)}; where one "
+            "of them changes what the model computes, ours computes something else",
             stacklevel=2,
         )
 
@@ -249,8 +248,8 @@ def refuse_windows(
     `max_window_layers`.
     """
     theirs = {**family.defaults, **saved}
-    length = theirs.get(family.fields["max_len"])
-    n_layers = theirs.get(family.fields["n_layers"])
+    length = theirs.get(family.fields.get("max_len"))
+    n_layers = theirs.get(family.fields.get("n_layers"))
     kinds = theirs.get("layer_types") or []
     known = isinstance(kinds, list) and {*map(str, kinds)} <= {"full_attention", SLIDING}
     check_that(known, "layer_types", f"'full_attention' or {SLIDING!r} for each layer", kinds)

@@ -3,9 +3,10 @@
 families.py has the names, and the deep dive on pretrained models derives them, tensor by tensor.
 The functions here read only JSON and safetensors, nothing that could run code. All names, shapes
 and sizes are compared before any memory is taken. What we do not cover is refused by name, such as
-a sliding window, other kinds of rotary scaling, or an architecture that no family lists. T5 shares
-one table of relative positions among its layers and does not divide by √d_k, so it is among the
-refused. Old files lack some entries, and then Hugging Face's defaults count.
+a window shorter than the context, other kinds of rotary scaling, or an architecture that no family
+lists; config_keys.py says of every further key whether it is harmless. T5 shares one table of
+relative positions among its layers and does not divide by √d_k, so it is among the refused. Old
+files lack some entries, and then Hugging Face's defaults count.
 """
 
 import inspect
@@ -721,9 +722,9 @@ def _special_tokens(folder, saved):
                 values[name] = value
     notes = generation_notes(written) if file.exists() else generation_notes(saved, family)
     if notes:
+        name = file.name if file.exists() else "config.json"
         warnings.warn(
-            f"{file.name if written else 'config.json'}: Transformers writes texts by "
-            f"{', '.join(notes)}, and ours does not",
+            f"{name} asks for {', '.join(notes)}, which ours doesn't do when it writes a text",
             stacklevel=2,
         )
     never = _token_list("suppress_tokens", values.get("suppress_tokens"))
