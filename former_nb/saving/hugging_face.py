@@ -63,9 +63,14 @@ __all__ = [
 # ---- configurations
 
 
+def _classes() -> dict[str, type]:  # by their names
+    "Our classes. A model for hidden tokens holds one that is saved, and is none itself."
+    return {**MODEL_CLASSES, "BertMaskedLanguageModel": BertMaskedLanguageModel}
+
+
 def _class_of(name: str) -> type:
-    "Our class of this name. A model for hidden tokens holds one that is saved, and is none itself."
-    classes = {**MODEL_CLASSES, "BertMaskedLanguageModel": BertMaskedLanguageModel}
+    "Our class of this name."
+    classes = _classes()
     check_that(name in classes, "architectures", f"one of {', '.join(classes)}", name)
     return classes[name]
 
@@ -231,24 +236,26 @@ def _family_of(model, config):
     Raises `ValueError` where none is, and names what the nearest family has otherwise.
     """
     kind = type(model)
+    classes = _classes()
     nearest: list[tuple] = []  # obstacles, our class, name
     for name, family in FAMILIES.items():
         for target in family.architectures.values():
-            if config is None or not issubclass(_class_of(target), kind):
+            theirs = classes.get(target)
+            if config is None or theirs is None or not issubclass(theirs, kind):
                 continue
             obstacles = _obstacles(family, model, as_hub_config(config))
-            if not obstacles and _class_of(target) is kind:
+            if not obstacles and theirs is kind:
                 return name, family
             nearest.append((obstacles, target, name))
     if not nearest:
-        classes = dict.fromkeys(c for f in FAMILIES.values() for c in f.architectures.values())
-        expected = f"one with a configuration, of {' or '.join(classes)}"
+        targets = dict.fromkeys(c for f in FAMILIES.values() for c in f.architectures.values())
+        expected = f"one with a configuration, of {' or '.join(targets)}"
         raise ValueError(f"model: expected {expected}, got {kind.__name__}")
     obstacles, target, name = min(nearest, key=lambda found: len(found[0]))
-    theirs = ", ".join(f"{key} = {pair[0]!r}" for key, pair in obstacles.items())
-    ours = ", ".join(f"{key} = {pair[1]!r}" for key, pair in obstacles.items())
-    wanted = f"{target} with {theirs}" if theirs else target
-    came = f"{kind.__name__} with {ours}" if ours else kind.__name__
+    wanted, came = target, kind.__name__
+    if obstacles:
+        wanted += " with " + ", ".join(f"{key} = {pair[0]!r}" for key, pair in obstacles.items())
+        came += " with " + ", ".join(f"{key} = {pair[1]!r}" for key, pair in obstacles.items())
     raise ValueError(f"model: expected {wanted}, as {name} is, the nearest of theirs, got {came}")
 
 
