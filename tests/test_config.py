@@ -141,8 +141,8 @@ def test_a_model_that_memory_cannot_hold_is_refused_before_any_is_taken():
             LanguageModel.from_config(config)
 
 
-def test_the_lessons_have_twelve_fields_and_a_file_has_all():
-    assert len(fields(TransformerConfig)) == 12
+def test_the_lessons_have_thirteen_fields_and_a_file_has_all():
+    assert len(fields(TransformerConfig)) == 13
     with pytest.raises(TypeError, match="tied_head"):
         TransformerConfig(11, 9, tied_head=False)
     assert make_config(asdict(HUB)) == CONFIG and type(make_config(asdict(HUB))) is not HubConfig

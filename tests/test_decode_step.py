@@ -127,7 +127,7 @@ def test_a_bias_by_distance_grows_with_the_text(monkeypatch):
     check_equal(model, DecodeStep(model).static_cache())
 
 
-@pytest.mark.parametrize("kind", ["plain", "paper", "bart", *POSITIONS])
+@pytest.mark.parametrize("kind", ["plain", "paper", "bart", "wide", *POSITIONS])
 def test_a_decoder_with_its_memory(kind):
     if kind == "paper":
         model = loud(make_model(30, max_len=40, **SIZES))
@@ -135,7 +135,7 @@ def test_a_decoder_with_its_memory(kind):
         rare = dict(embed_norm=True, logits_bias=True, norm_first=False)
         model = loud(BartEncoderDecoder(HubConfig(30, 40, **SIZES, **rare)))
     else:
-        choices = {} if kind == "plain" else dict(positions=kind)
+        choices = {"plain": {}, "wide": dict(d_k=12)}.get(kind, dict(positions=kind))
         model = loud(EncoderDecoder.from_config(TransformerConfig(30, 40, **SIZES, **choices)))
     src = draw(2, 7)
     src[1, 4:] = PAD

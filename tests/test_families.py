@@ -1,6 +1,7 @@
 """Families of models are data: one from outside is read by a file of names alone."""
 
 import json
+import warnings
 from dataclasses import fields
 
 import pytest
@@ -10,13 +11,19 @@ from safetensors.torch import load_file, save_file
 from test_pretrained import GPT2, NEAR, NONE, TOKENS, bytes_bpe, make
 from torch import nn
 from torch.testing import assert_close
-from transformers import GPT2Config, LlamaConfig
+from transformers import CONFIG_MAPPING, GenerationConfig, GPT2Config, LlamaConfig
 
 from former_nb.models.bert import BertMaskedLanguageModel
 from former_nb.models.config import TransformerConfig
 from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
 from former_nb.models.pretrained import MODEL_CLASSES, Pretrained
+from former_nb.saving.config_keys import (
+    NOT_APPLIED,
+    generation_notes,
+    list_keys,
+    refuse_unknown,
+)
 from former_nb.saving.families import ACTIVATIONS, FAMILIES, Family, add_families
 from former_nb.saving.hugging_face import MAKERS, from_hugging_face, read_config, write_config
 from former_nb.saving.saving import load_model, save_model
@@ -72,6 +79,9 @@ RENAMED = [  # Llama's name of a tensor, and the stranger's
     ("mlp.up_proj", "up"),
     ("mlp.down_proj", "down"),
 ]
+
+
+DROPPED = {"classifier_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop"}
 
 
 @pytest.fixture
@@ -195,13 +205,31 @@ def test_each_table_names_what_there_is(name):
     assert {field.name for field in fields(TransformerConfig)} <= {
         *family.fields,
         *family.shape,
-        *("dropout", "n_kv_heads"),
+        *("dropout", "n_kv_heads", "d_k"),
     }
     classes = {**MODEL_CLASSES, "BertMaskedLanguageModel": BertMaskedLanguageModel}
     assert {*family.architectures.values()} <= {*classes}
     assert {*family.absent.values(), *family.computed.values()} <= {*MAKERS}
     there = {field.name for field in fields(Family)}
     assert "like" not in there  # it is resolved when it is read
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_key_that_transformers_saves_is_known(name):
+    saved = CONFIG_MAPPING[name]().to_dict()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        refuse_unknown(saved, FAMILIES[name])
+    known = list_keys(name)
+    assert {key for key in saved if key[0] != "_" and saved[key] is not None} <= {*known} | DROPPED
+    assert known["vocab_size"] == "used" and "null or 1" in known["partial_rotary_factor"]
+
+
+def test_every_key_of_a_text_that_transformers_saves_is_known():
+    saved = GenerationConfig().to_dict()
+    assert generation_notes(dict.fromkeys(saved, 3)) == [
+        f"{key} = 3" for key in saved if key in NOT_APPLIED
+    ]
 
 
 def test_what_is_written_is_what_it_was_before_names_were_data():

@@ -323,7 +323,10 @@ FOLDERS = {
         [CONFIG, f"at most {DEEPEST} deep"],
     ),
     "labels that are a list": (lambda f: change_config(f, id2label=["a", "b"]), None),
-    "ends that are an object": (lambda f: change_config(f, eos_token_id={"a": 1}), ["tokenizer"]),
+    "ends that are an object": (
+        lambda f: change_config(f, eos_token_id={"a": 1}),
+        ["eos_token_id"],
+    ),
     "an index without end": (
         lambda f: (f / WEIGHTS).rename(f / "model.safetensors.index.json").write_text(DEEP),
         ["index.json", "expected JSON"],

@@ -431,7 +431,10 @@ def test_a_spoilt_folder_is_refused(folder, name):
         (dict(rope_parameters=dict(rope_type="yarn", factor=4.0)), "rope_scaling"),
         (dict(rope_parameters=LLAMA3 | dict(factor=None)), "rope_scaling"),
         (dict(mlp_bias=True), "mlp_bias"),
-        (dict(model_type="mistral", architectures=["MistralForCausalLM"]), "sliding_window"),
+        (
+            dict(model_type="mistral", architectures=["MistralForCausalLM"], sliding_window=16),
+            "sliding_window",
+        ),
         (dict(model_type="mixtral", architectures=["MixtralForCausalLM"]), "architectures"),
         (dict(hidden_act="gelu"), "hidden_act"),
         (dict(max_position_embeddings=10**12), "max_len"),

@@ -88,6 +88,9 @@ MODELS = {
     "post-norm translator": lambda: loud(
         EncoderDecoder.from_config(TransformerConfig(30, 40, norm_first=False, **SIZES))
     ),
+    "wide translator": lambda: loud(
+        EncoderDecoder.from_config(TransformerConfig(30, 40, d_k=6, **SIZES))
+    ),
     "made by hand, with PyTorch's norm": by_hand,
     "bart": lambda: loud(BartEncoderDecoder(HubConfig(30, 40, embed_norm=True, **SIZES))),
     "low rank": with_low_rank,

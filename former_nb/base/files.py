@@ -368,7 +368,7 @@ def parse_json(
 ) -> Any:  # of that kind
     "What JSON says. Raises `ValueError` unless it is an object, or a list, of a depth in reason."
     try:
-        value = json.loads(text if isinstance(text, str) else text.decode())
+        value = json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
         depth = _depth(value)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name}: expected JSON in {str(where)!r}: {error}") from None

@@ -131,6 +131,7 @@ MODEL = {  # setting of a model -> which numbers it may be, or which words
     "activation": ("relu", "gelu", "gelu_tanh", "silu", "swiglu"),  # gelu_tanh is GPT-2's
     "norm": ("layer", "rms"),
     "norm_first": (True, False),
+    "d_k": ONE_OR_MORE,
 }
 TRAINING = {  # setting of a training -> the same
     "epochs": ONE_OR_MORE,

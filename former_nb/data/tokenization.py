@@ -24,14 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Regex, Tokenizer
-from tokenizers.decoders import ByteLevel as ByteLevelDecoder
-from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
 from tokenizers.trainers import BpeTrainer
 
-from ..base.files import check_path, read_bytes, read_json, reading
+from ..base.files import check_path, read_json, reading
 from ..base.guards import check_int, check_that, check_type
 from .text import CharTokenizer  # noqa: F401, so that it has entered itself in KINDS
+from .tokenizer_files import byte_level, read_tokenizer, tokens_around
 from .tokens import KINDS, SPECIALS, TextTokenizer, TokenizerPair, check_texts
 
 __all__ = [
@@ -42,14 +41,6 @@ __all__ = [
 
 
 # ---- pieces of words
-
-
-def _byte_level(vocabulary, merges):
-    "A tokenizer of the library for pieces that are made of bytes, as GPT-2's are."
-    tokenizer = Tokenizer(BPE(vocabulary, merges))
-    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = ByteLevelDecoder()
-    return tokenizer
 
 
 def _number_pieces(merges):
@@ -81,7 +72,7 @@ class SubwordTokenizer(TextTokenizer):
     ):
         super().__init__(lowercase, strip_html)
         self.merges = [(a, b) for a, b in merges]
-        self.backend = _byte_level(_number_pieces(self.merges), self.merges)
+        self.backend = byte_level(_number_pieces(self.merges), self.merges)
 
     @classmethod
     def train(
@@ -222,31 +213,6 @@ def _check_growth(backend):
 # ---- tokenizers from elsewhere
 
 
-def _tokens_around(backend):
-    """The tokens that a tokenizer of the library puts before and after every text.
-
-    Their kinds of template differ, and several can follow each other. So we do not read them, but
-    encode the letter a without and with them, and look for the first result in the second.
-    """
-    letter = backend.encode("a", add_special_tokens=False).ids
-    whole = backend.encode("a").ids
-    if letter:
-        for start in range(len(whole)):
-            end = start + len(letter)
-            if whole[start:end] == letter:
-                return whole[:start], whole[end:]
-    expected = "tokens for the letter a, with others around them"
-    raise ValueError(f"tokenizer: expected {expected}, got {whole!r:.200}")
-
-
-def _read_merges(folder):
-    "The tokenizer that vocab.json and merges.txt describe, as GPT-2 has them."
-    vocabulary = read_json("vocab.json", Path(folder, "vocab.json"))
-    lines = read_bytes("merges.txt", Path(folder, "merges.txt")).decode().split("\n")
-    merges = [tuple(s.split(" ")) for s in lines if s and not s.startswith("#version")]
-    return json.loads(_byte_level(vocabulary, merges).to_str())
-
-
 class HuggingFaceTokenizer(TextTokenizer):
     "A tokenizer of Hugging Face's `tokenizers`. No text spells one of its special tokens."
 
@@ -266,7 +232,7 @@ class HuggingFaceTokenizer(TextTokenizer):
         self.vocab_size = vocab_size
         self.ends = list(eos_token_ids)
         self.more = {}  # what `save` writes besides
-        if start:
+        if start or suppress_tokens:
             self.more = {"start": list(start), "suppress_tokens": list(suppress_tokens)}
         self.stops = {"eos_token_ids": self.ends, "suppress_tokens": tuple(suppress_tokens)}
         self.backend = Tokenizer.from_str(json.dumps(backend))
@@ -276,7 +242,7 @@ class HuggingFaceTokenizer(TextTokenizer):
         tokens = {*self.backend.get_vocab().values(), *self.ends, *start, *suppress_tokens}
         outside = [token for token in tokens if not 0 <= token < vocab_size]
         check_that(not outside, "tokenizer", f"tokens below {vocab_size}", outside)
-        self.before, after = _tokens_around(self.backend)
+        self.before, after = tokens_around(self.backend)
         self.after = after or self.ends[:1]
         self.start = tuple(start or self.before)
         self._name_special_tokens(backend["model"])
@@ -291,17 +257,15 @@ class HuggingFaceTokenizer(TextTokenizer):
     @classmethod
     def from_folder(
         cls,
-        folder: str | Path,  # with tokenizer.json, or with vocab.json and merges.txt
+        folder: str | Path,  # with tokenizer.json, or the files of `read_tokenizer`
         *args: Any,  # vocab_size and what follows it, as for the constructor
+        config: dict[str, Any] | None = None,  # config.json, for folders without tokenizer.json
         **kwargs: Any,
     ) -> "HuggingFaceTokenizer":
         "Read JSON and text, no pickle. Raises `ValueError` for a tokenizer that does not fit."
         folder = check_path("folder", folder)
-        file = folder / "tokenizer.json"
         with reading("tokenizer", f"one of Hugging Face's for the model in {str(folder)!r}"):
-            if (folder / "vocab.json").exists() and not file.exists():
-                return cls(_read_merges(folder), *args, **kwargs)
-            return cls(read_json(file.name, file), *args, **kwargs)
+            return cls(read_tokenizer(folder, config or {}), *args, **kwargs)
 
     def encode(
         self,

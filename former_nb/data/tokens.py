@@ -202,6 +202,14 @@ class TextTokenizer:
         self.lowercase = lowercase
         self.strip_html = strip_html
 
+    def __len__(self) -> int:
+        "How many different tokens there are, as `vocab_size`."
+        return self.vocab_size
+
+    def __bool__(self) -> bool:
+        "A tokenizer is never an empty list."
+        return True
+
     def encode(
         self,
         text: str,

@@ -21,6 +21,7 @@ from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
 from ..attention.relative_positions import ALiBi, DistanceBias, RelativeBias, ScaledRotary
 from ..models.bart import BartEncoderDecoder
 from ..models.block import Block, Embedding, FeedForward, Stack
+from ..models.build import WideCrossAttention
 from ..models.encoder_decoder import CrossAttention, Decoder, DecoderBlock, EncoderDecoder
 from ..models.fine_tuning import LowRank
 from ..models.generator import LanguageModel
@@ -33,8 +34,9 @@ __all__ = ["unknown_part", "Snapshot"]
 KNOWN = {  # parts of models that the step writes out
     *(LanguageModel, EncoderDecoder, BartEncoderDecoder, Stack, Decoder, nn.ModuleList),
     *(Block, DecoderBlock, PostNormBlock, PostNormDecoderBlock, FeedForward, SwiGLU),
-    *(MultiHeadAttention, GroupedQueryAttention, CrossAttention, nn.Linear, nn.Dropout),
-    *(nn.LayerNorm, nn.RMSNorm, RMSNorm, nn.Identity, nn.Embedding, Embedding, EmbedNorm),
+    *(MultiHeadAttention, GroupedQueryAttention, CrossAttention, WideCrossAttention),
+    *(nn.Linear, nn.Dropout, nn.LayerNorm, nn.RMSNorm, RMSNorm, nn.Identity),
+    *(nn.Embedding, Embedding, EmbedNorm),
     *(LearnedPositions, SinusoidalPositions, Rotary, ScaledRotary, ALiBi, RelativeBias),
     # a weight is read with its difference of low rank
     *(nn.ModuleDict, ParametrizationList, LowRank),

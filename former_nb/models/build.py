@@ -37,6 +37,7 @@ from .stack import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [
     "FUNCTIONS",
+    "WideCrossAttention",
     "build_network",
     "build_norm",
     "build_positions",
@@ -83,6 +84,19 @@ def build_attention(
     if config.n_kv_heads is None and config.d_k is None:
         return MultiHeadAttention(config.d_model, config.n_heads)
     return GroupedQueryAttention(config.d_model, config.n_heads, config.n_kv_heads, config.d_k)
+
+
+class WideCrossAttention(CrossAttention, GroupedQueryAttention):
+    "`CrossAttention` whose heads have a width of their own."
+
+
+def build_cross(
+    config: TransformerConfig,
+) -> CrossAttention:
+    "The layer of a decoder's block that reads a memory; no heads share keys and values there."
+    if config.d_k is None:
+        return CrossAttention(config.d_model, config.n_heads)
+    return WideCrossAttention(config.d_model, config.n_heads, d_k=config.d_k)
 
 
 def build_ff(
@@ -144,7 +158,7 @@ def build_decoder_block(
     "A block that also reads a memory, pre-norm or post-norm."
     attention = build_attention(config)
     ff = build_ff(config)
-    cross = CrossAttention(config.d_model, config.n_heads)
+    cross = build_cross(config)
     norms = build_norm(config), build_norm(config), build_norm(config)
     kind = DecoderBlock if config.norm_first else PostNormDecoderBlock
     return kind(attention, cross, ff, *norms, config.dropout)

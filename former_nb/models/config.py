@@ -54,9 +54,9 @@ class TransformerConfig(Settings):
     activation: str = "gelu"  # between the layers of the feed-forward network
     norm: str = "layer"  # LayerNorm, or RMSNorm for 'rms'
     norm_first: bool = True  # pre-norm, or post-norm
+    d_k: int | None = None  # width of a head; by default d_model / n_heads
 
     # No fields here: what our own models have. `HubConfig` can choose otherwise.
-    d_k = None  # type: int | None
     bias = "all"
     norm_eps = 1e-5
     rope_base = 10_000.0

@@ -1,5 +1,5 @@
 """What only weights that were trained elsewhere ask of a configuration: norms with another epsilon,
-layers without a bias, heads of any width, rotary positions that are stretched, a head of its own.
+layers without a bias, rotary positions that are stretched, a head of its own.
 
 The command line offers none of this, and no lesson needs it. A file has all fields, whoever wrote
 it; `make_config` gives the lessons' `TransformerConfig` where it says all that there is to say.
@@ -102,7 +102,6 @@ RULES = {  # field -> which numbers it may be, or which words
 class HubConfig(TransformerConfig):
     "A `TransformerConfig` with the rare choices of weights from elsewhere."
 
-    d_k: int | None = None  # width of a head; None is d_model / n_heads
     bias: str = "all"  # or 'attention', 'qkv', 'none': linear layers that have one
     norm_eps: float = 1e-5  # added under the root of a norm
     rope_base: float = 10_000.0  # as for `Rotary`

@@ -7,5 +7,6 @@ __getattr__, __dir__, __all__ = lazy_names(
     {
         "saving": "load_model save_model to_onnx",
         "hugging_face": "from_hugging_face to_hugging_face",
+        "families": "add_families",
     },
 )

@@ -22,6 +22,7 @@ __all__ = [
     "Family",
     "FAMILIES",
     "ACTIVATIONS",
+    "add_families",
 ]
 
 
@@ -39,6 +40,8 @@ class Family:
     fixed: dict[str, Any] = field(default_factory=dict)  # theirs -> the only value we cover
     covered: dict[str, Any] = field(default_factory=dict)  # the same, and not written
     null: list[str] = field(default_factory=list)  # theirs that must be null
+    harmless: list[str] = field(default_factory=list)  # theirs that change no number
+    windowed: bool = False  # a `sliding_window` is in force in all layers
     same: dict[str, str] = field(default_factory=dict)  # theirs -> theirs of the same value
     written: dict[str, Any] = field(default_factory=dict)  # theirs -> a value to be written
     written_as: dict[str, str] = field(default_factory=dict)  # theirs -> theirs, for its value
@@ -94,10 +97,24 @@ def _resolve(name: str, tables: dict, open_names: tuple = ()) -> dict:
 def add_families(
     file: str | Path,  # TOML with tables `families` and perhaps `activations`
 ) -> None:
-    """Let `load_model` and `from_hugging_face` read the families that a file describes, too.
+    """Let `load_model`, `from_hugging_face` and `to_hugging_face` know further families of models.
 
-    The keys are those of `Family`, and `like` names a family whose tables it takes over. Raises
-    `ValueError`, naming the file, for what describes none.
+    A family is the `model_type` of a config.json, and its table says what that file and the tensors
+    call our parts. The keys of a table are those of `Family`. With `like`, it takes over all tables
+    of another family and says only what differs, as StarCoder2 does on the page *Pretrained models*
+    in twenty lines:
+
+        [families.starcoder2]
+        like = "llama"
+        [families.starcoder2.architectures]
+        Starcoder2ForCausalLM = "LanguageModel"
+        [families.starcoder2.fields]
+        norm_eps = "norm_epsilon"
+
+    `fields` gives theirs for ours, `shape` what all models of the family share, `fixed` what
+    config.json has to say, `harmless` keys that change no number, and `modules` theirs for our
+    layers, where {i} is the number of a block. `activations` names further functions. A family is
+    known until the program ends. Raises `ValueError`, naming the file, for what describes none.
     """
     path = check_path("file", file)
     new = {}

@@ -3,15 +3,17 @@
 families.py has the names, and the deep dive on pretrained models derives them, tensor by tensor.
 The functions here read only JSON and safetensors, nothing that could run code. All names, shapes
 and sizes are compared before any memory is taken. What we do not cover is refused by name, such as
-a sliding window, other kinds of rotary scaling, or an architecture that no family lists. T5 shares
-one table of relative positions among its layers and does not divide by √d_k, so it is among the
-refused. Old files lack some entries, and then Hugging Face's defaults count.
+a window shorter than the context, other kinds of rotary scaling, or an architecture that no family
+lists; config_keys.py says of every further key whether it is harmless. T5 shares one table of
+relative positions among its layers and does not divide by √d_k, so it is among the refused. Old
+files lack some entries, and then Hugging Face's defaults count.
 """
 
 import inspect
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,11 +29,13 @@ from ..attention.positions import sinusoid_table
 from ..base.checkpoints import atomic_write, read_tensor
 from ..base.core import tied_names
 from ..base.files import check_path, open_regular, read_json, reading
-from ..base.guards import check_that
+from ..base.guards import check_int, check_that, check_type
 from ..data.tokenization import HuggingFaceTokenizer
+from ..data.tokens import BOS, EOS, PAD, TextTokenizer
 from ..models import bart  # noqa: F401, it enters its model
 from ..models.bert import BertClassifier, BertMaskedLanguageModel
 from ..models.config import TransformerConfig
+from ..models.encoder_decoder import EncoderDecoder
 from ..models.generator import LanguageModel
 from ..models.hub_config import as_hub_config, make_config
 from ..models.pretrained import (
@@ -45,6 +49,7 @@ from ..models.pretrained import (
     plain_weights,
     warn_unless_finite,
 )
+from .config_keys import TOKENS, generation_notes, refuse_unknown, refuse_windows
 from .families import ACTIVATIONS, FAMILIES, Family
 
 __all__ = [
@@ -58,11 +63,19 @@ __all__ = [
 # ---- configurations
 
 
+def _classes() -> dict[str, type]:  # by their names
+    "Our classes. A model for hidden tokens holds one that is saved, and is none itself."
+    return {**MODEL_CLASSES, "BertMaskedLanguageModel": BertMaskedLanguageModel}
+
+
 def _class_of(name: str) -> type:
-    "Our class of this name. A model for hidden tokens holds one that is saved, and is none itself."
-    classes = {**MODEL_CLASSES, "BertMaskedLanguageModel": BertMaskedLanguageModel}
+    "Our class of this name."
+    classes = _classes()
     check_that(name in classes, "architectures", f"one of {', '.join(classes)}", name)
     return classes[name]
+
+
+CLASSES = "single_label_classification"  # `problem_type` of a classifier as ours
 
 
 def find_family(
@@ -89,20 +102,27 @@ def find_family(
     for field in family.null:
         came = saved.get(field, family.defaults.get(field))
         check_that(came is None, field, "None", came)
+    refuse_windows(saved, family)
+    refuse_unknown(saved, family)
     return family, _class_of(family.architectures[str(name)])
 
 
 def _read_rope(saved):
     "Base and scaling of rotary positions, as old and new files have them."
-    rope = dict(saved.get("rope_scaling") or {})
-    rope.update(saved.get("rope_parameters") or {})
-    base = rope.pop("rope_theta", saved.get("rope_theta", 10_000.0))
+    rope = dict(saved.get("rope_scaling") or saved.get("rope_parameters") or {})
+    base = rope.pop("rope_theta", saved.get("rope_theta") or 10_000.0)
     old_type = rope.pop("type", None)
     rope_type = rope.pop("rope_type", old_type) or "default"
-    if rope.get("partial_rotary_factor") == 1:
-        del rope["partial_rotary_factor"]
-    if rope_type == "default" and not rope:
-        return {"rope_base": base, "rope_scaling": None}
+    share = rope.pop("partial_rotary_factor", saved.get("partial_rotary_factor"))
+    check_that(share in (None, 1), "partial_rotary_factor", "1 or None", share)
+    name = "original_max_position_embeddings"
+    if rope_type == "llama3":  # as theirs looks for the old length
+        rope.setdefault(name, saved.get("max_position_embeddings"))
+        rope[name] = saved.get(name) or rope[name]
+    if rope_type == "default":
+        rope.pop(name, None)
+        if not rope:
+            return {"rope_base": base, "rope_scaling": None}
     return {"rope_base": base, "rope_scaling": {"rope_type": rope_type, **rope}}
 
 
@@ -142,8 +162,33 @@ def _read_arguments(family, kind, theirs):
         kind = BertClassifier  # its encoder
     arguments = {ours: theirs.get(name) for ours, name in family.arguments.items()}
     if "n_classes" in inspect.signature(kind.__init__).parameters:
-        arguments["n_classes"] = max(2, len(theirs.get("id2label") or "01"))
+        arguments["n_classes"] = _read_classes(theirs)
     return arguments
+
+
+def _read_classes(theirs):
+    "How many classes there are. `ValueError` where the answer isn't one of several classes."
+    kind = theirs.get("problem_type", CLASSES)
+    check_that(kind == CLASSES, "problem_type", f"{CLASSES!r} or None", kind)
+    names = theirs.get("id2label") or {}
+    check_type("id2label", names, dict)
+    n_classes = theirs.get("num_labels") or len(names) or 2
+    name = "num_labels" if "num_labels" in theirs else "id2label"
+    check_int(name, n_classes, 1)
+    check_that(n_classes > 1, name, "two classes or more (one number is a regression)", n_classes)
+    return n_classes
+
+
+def _class_names(saved, n_classes):
+    "The names of classes in the order of their numbers; a name that comes twice gets its number."
+    names = saved.get("id2label") or {}
+    if len(names) != n_classes:  # then Transformers doesn't read them, either
+        names = {}
+    labels: list[str] = []
+    for i in range(n_classes):
+        name = str(names.get(str(i), f"LABEL_{i}"))
+        labels.append(f"{name} ({i})" if name in labels else name)
+    return labels
 
 
 def read_config(
@@ -151,8 +196,12 @@ def read_config(
 ) -> tuple[Family, type, TransformerConfig, dict]:  # our class, and what it takes besides
     "Our configuration for theirs. Raises `ValueError` or `TypeError` for one that we do not cover."
     family, kind = find_family(saved)
-    packed = saved.get("quantization_config")  # its tensors are no plain numbers
-    check_that(packed is None, "quantization_config", "none: weights in 16 bits or more", packed)
+    if kind is LanguageModel:
+        causal = saved.get("is_causal", True)
+        check_that(causal is True, "is_causal", "True", causal)
+    two = issubclass(kind, EncoderDecoder)
+    stacks = saved.get("is_encoder_decoder", two)
+    check_that(stacks in (two, None), "is_encoder_decoder", repr(two), stacks)
     theirs = {"tie_word_embeddings": True, **family.defaults}
     for name, value in saved.items():
         if value is not None:
@@ -167,29 +216,47 @@ def read_config(
     return family, kind, make_config(values), _read_arguments(family, kind, theirs)
 
 
-def _fits_family(family, model, config):
-    "Whether a model of ours can be written as one of this family."
-    name = type(model).__name__
-    if name not in family.architectures.values() or type(model) is not _class_of(name):
-        return False
-    if not getattr(model, "init_args", {}).get("tied", True):
-        return False
-    if any(getattr(config, name) != value for name, value in family.shape.items()):
-        return False
-    if "activation" in family.fields and config.activation not in ACTIVATIONS.values():
-        return False
-    heads = ("n_kv_heads", "d_k")
-    return all(name in family.fields or getattr(config, name) is None for name in heads)
+def _obstacles(family, model, config):
+    "The settings that a model has otherwise than a family: name -> what theirs has, what ours has."
+    settings = {name: (value, getattr(config, name)) for name, value in family.shape.items()}
+    settings["tied"] = (True, getattr(model, "init_args", {}).get("tied", True))
+    if "activation" in family.fields:
+        known = config.activation in ACTIVATIONS.values()
+        names = " or ".join(dict.fromkeys(ACTIVATIONS.values()))
+        settings["activation"] = (config.activation if known else names, config.activation)
+    for name in ("n_kv_heads", "d_k"):
+        if name not in family.fields:
+            settings[name] = (None, getattr(config, name))
+    return {name: pair for name, pair in settings.items() if pair[0] != pair[1]}
 
 
 def _family_of(model, config):
-    "What theirs calls the kind of a model of ours, and its family."
-    if config is not None:
-        for name, family in FAMILIES.items():
-            if _fits_family(family, model, as_hub_config(config)):
+    """What theirs calls the kind of a model of ours, and its family.
+
+    Raises `ValueError` where none is, and names what the nearest family has otherwise.
+    """
+    kind = type(model)
+    classes = _classes()
+    nearest: list[tuple] = []  # obstacles, our class, name
+    for name, family in FAMILIES.items():
+        for target in family.architectures.values():
+            theirs = classes.get(target)
+            if config is None or theirs is None or not issubclass(theirs, kind):
+                continue
+            obstacles = _obstacles(family, model, as_hub_config(config))
+            if not obstacles and theirs is kind:
                 return name, family
-    expected = "a model of a kind that GPT-2, Llama, Qwen2, BERT, BART or Marian is"
-    raise ValueError(f"model: expected {expected}, got {config or type(model).__name__}")
+            nearest.append((obstacles, target, name))
+    if not nearest:
+        targets = dict.fromkeys(c for f in FAMILIES.values() for c in f.architectures.values())
+        expected = f"one with a configuration, of {' or '.join(targets)}"
+        raise ValueError(f"model: expected {expected}, got {kind.__name__}")
+    obstacles, target, name = min(nearest, key=lambda found: len(found[0]))
+    wanted, came = target, kind.__name__
+    if obstacles:
+        wanted += " with " + ", ".join(f"{key} = {pair[0]!r}" for key, pair in obstacles.items())
+        came += " with " + ", ".join(f"{key} = {pair[1]!r}" for key, pair in obstacles.items())
+    raise ValueError(f"model: expected {wanted}, as {name} is, the nearest of theirs, got {came}")
 
 
 def _with_config(model):
@@ -430,8 +497,9 @@ def _open_folder(source, revision=None, saved=None) -> Source:
     folder = check_path("source", source)
     if revision is not None:
         files = ["config.json", "generation_config.json", INDEX, "model*.safetensors"]
-        files += ["tokenizer.json", "vocab.json", "merges.txt"]
-        folder = Path(snapshot_download(folder.as_posix(), revision=revision, allow_patterns=files))
+        files += ["tokenizer.json", "vocab.json", "merges.txt", "vocab.txt"]
+        files += ["tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"]
+        folder = Path(snapshot_download(str(source), revision=revision, allow_patterns=files))
     expected = "a model or a folder (a name on the hub only with its revision, such as 'main')"
     check_that(folder.is_dir(), "source", expected, str(source))
     shards = _shards(folder)
@@ -526,6 +594,7 @@ def _build(source):
     for name, first in twins.items():  # what was one weight is one again
         module, _, leaf = name.rpartition(".")
         setattr(model.get_submodule(module), leaf, model.get_parameter(first))
+    model._their_tokens = {key: source.saved[key] for key in TOKENS if key in source.saved}
     return model.eval()
 
 
@@ -554,13 +623,44 @@ def _fetch(route, names, source, family):
     return whole
 
 
+def _token_ids(model, tokenizer):
+    "Keys that say which tokens begin, end and fill a text, and which are never written."
+    config = _with_config(model).config
+    if tokenizer is not None:
+        check_vocabulary(config, tokenizer)
+        ends = _token_list("eos_token_id", tokenizer.stops["eos_token_ids"])
+        pad = None if isinstance(tokenizer, HuggingFaceTokenizer) else PAD
+        ids = {"bos_token_id": next(iter(tokenizer.before), None), "pad_token_id": pad}
+        ids["eos_token_id"] = ends[0] if len(ends) == 1 else ends or None
+        ids["suppress_tokens"] = list(tokenizer.stops.get("suppress_tokens", ())) or None
+    elif hasattr(model, "_their_tokens"):
+        ids = model._their_tokens
+    elif isinstance(model, LanguageModel) and config.vocab_size > EOS:
+        ids = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD}
+    else:
+        ids = {}
+    return {key: value for key, value in ids.items() if value is not None}
+
+
 def to_hugging_face(
-    model: nn.Module,  # LanguageModel, Classifier, MaskedLanguageModel or EncoderDecoder
+    model: nn.Module,  # LanguageModel, BertClassifier or another that a family has
     folder: str | Path,  # made where it is missing
+    tokenizer: TextTokenizer | None = None,  # its numbers for the ends of a text are written
     **more: Any,  # of config.json, such as eos_token_id
 ) -> None:
-    "Write `config.json` and safetensors that `transformers` reads. Raises as `write_config`."
-    saved = {**write_config(model), **more}
+    """Write `config.json` and safetensors that `transformers` reads. Raises as `write_config`.
+
+    So that its `generate` knows where a text ends, `generation_config.json` says which tokens begin
+    and end one. They are the tokenizer's, or those that a model of theirs came with. Without
+    either, they are the numbers that all our tokenizers have: 1 begins, 2 ends, and 0 fills a row.
+    """
+    saved = write_config(model)
+    ids = _token_ids(model, tokenizer)
+    never = ids.pop("suppress_tokens", None)
+    saved = {**saved, **ids, **more}
+    written = {key: saved[key] for key in sorted(TOKENS) if saved.get(key) is not None}
+    if never and "suppress_tokens" not in written:
+        written["suppress_tokens"] = never
     model = plain_weights(model)
     state = model.state_dict()
     family = FAMILIES[saved["model_type"]]
@@ -580,8 +680,13 @@ def to_hugging_face(
         check_that(same, "model", f"{name} as theirs computes it", "another")
     with atomic_write(folder) as temporary:
         safetensors.save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
-        text = json.dumps(saved, indent=2, sort_keys=True)
-        (temporary / "config.json").write_text(text, encoding="utf-8")
+        _write_json(temporary / "config.json", saved)
+        if isinstance(model, (LanguageModel, EncoderDecoder)) and written:
+            _write_json(temporary / "generation_config.json", written)
+
+
+def _write_json(file, value):
+    file.write_text(json.dumps(value, indent=2, sort_keys=True), encoding="utf-8")
 
 
 def _split(route, t):
@@ -601,23 +706,42 @@ def _split(route, t):
 # ---- with a tokenizer
 
 
+def _token_list(name, value):
+    "A key of theirs may have one token, several or none."
+    tokens = [] if value is None else [value] if isinstance(value, int) else value
+    fits = isinstance(tokens, list) and all(isinstance(token, int) for token in tokens)
+    check_that(fits, name, "a token's number, a list of such or None", value)
+    return list(tokens)
+
+
 def _special_tokens(folder, saved):
-    "The tokens that end a text, and those with which a translation begins."
-    values = dict(FAMILIES[saved["model_type"]].defaults)
+    """The tokens that end a text, that are never written, and with which a translation begins.
+
+    What else `generation_config.json` asks of a text, and our loops don't do, is a warning.
+    """
+    family = FAMILIES[saved["model_type"]]
+    values = dict(family.defaults)
     file = folder / "generation_config.json"
-    sources = [saved, read_json("source", file) if file.exists() else {}]
-    for source in sources:
+    written = read_json("source", file) if file.exists() else {}
+    for source in (saved, written):
         for name, value in source.items():
             if value is not None:
                 values[name] = value
-    ends = values.get("eos_token_id")
-    if isinstance(ends, int):
-        ends = [ends]
-    special = {"eos_token_ids": ends or []}
+    notes = generation_notes(written) if file.exists() else generation_notes(saved, family)
+    if notes:
+        name = file.name if file.exists() else "config.json"
+        warnings.warn(
+            f"{name} asks for {', '.join(notes)}, which ours doesn't do when it writes a text",
+            stacklevel=2,
+        )
+    never = _token_list("suppress_tokens", values.get("suppress_tokens"))
+    never += [words[0] for words in values.get("bad_words_ids") or [] if len(words) == 1]
+    special = {"eos_token_ids": _token_list("eos_token_id", values.get("eos_token_id"))}
     if "decoder_start_token_id" in values:
         start = [values["decoder_start_token_id"], values.get("forced_bos_token_id")]
         special["start"] = [token for token in start if token is not None]
-        special["suppress_tokens"] = [values.get("pad_token_id")]
+        never = _token_list("pad_token_id", values.get("pad_token_id")) + never
+    special["suppress_tokens"] = list(dict.fromkeys(never))
     return special
 
 
@@ -629,12 +753,10 @@ def load_folder(
     model = _build(_open_folder(folder, saved=saved))
     config = _with_config(model).config
     special = _special_tokens(folder, saved)
-    tokenizer = HuggingFaceTokenizer.from_folder(folder, config.vocab_size, **special)
+    tokenizer = HuggingFaceTokenizer.from_folder(folder, config.vocab_size, config=saved, **special)
     if isinstance(model, BertMaskedLanguageModel):  # which has no labels
         check_vocabulary(config, tokenizer)
         return Loaded(model, tokenizer, None)
-    names = saved.get("id2label") or {}
-    n_classes = getattr(model, "n_classes", 0)
-    labels = [names.get(str(i), f"LABEL_{i}") for i in range(n_classes)] or None
+    labels = _class_names(saved, getattr(model, "n_classes", 0)) or None
     check_pair(model, tokenizer, labels)
     return Loaded(model, tokenizer, labels)

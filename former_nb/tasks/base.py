@@ -102,6 +102,7 @@ class Task(ABC):
     activation: str = "gelu"  # between the layers of the feed-forward network
     norm: str = "layer"  # LayerNorm, or RMSNorm for 'rms'
     norm_first: bool = True  # pre-norm, or post-norm
+    d_k: int | None = None  # width of a head; by default d_model / n_heads
     epochs: int | None = None  # times through the data; 10 where nothing else ends the run
     steps: int | None = None  # optimizer steps, in place of epochs
     minutes: float | None = None  # no step begins after so long; the rate has fallen by then
