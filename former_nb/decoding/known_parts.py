@@ -58,6 +58,7 @@ METHODS = {kind: _methods(kind) for kind in (*KNOWN, DistanceBias)}
 NAMES = {
     kind: frozenset(name for name in dir(kind) if callable(getattr(kind, name))) for kind in METHODS
 }
+INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 UNREAD = (nn.Linear, nn.Dropout, nn.ModuleList)  # their settings say nothing that forward asks
 
 
@@ -108,8 +109,9 @@ class Snapshot:
     """What a model is made of, to be compared with what it is later.
 
     It sees weights that are written, moved or replaced, parts and settings that are replaced, added
-    or removed, hooks, and methods replaced on an object or a class. One thing it cannot see is what
-    is written through `weight.data`, behind autograd's back.
+    or removed, hooks, and methods replaced on an object or a class. What is written behind
+    autograd's back, by a fused optimizer, in inference mode or through `weight.data`, it sees where
+    it looks thoroughly, by the sum of each tensor's bits.
     """
 
     def __init__(self, model: nn.Module):
@@ -131,11 +133,12 @@ class Snapshot:
         self.hooks += [torch_module._global_forward_hooks, torch_module._global_forward_pre_hooks]
         methods = [method for kind in set(map(_kind, parts)) for method in _own_methods(kind)]
         self.kinds, self.methods, self.functions = zip(*methods)
-        tensors = [value for value in self.values if isinstance(value, torch.Tensor)]
-        self.addresses = [tensor.data_ptr for tensor in tensors]
-        counted = not any(tensor.is_inference() for tensor in tensors)  # these have no `_version`
-        self.counted = tensors if counted else []
+        self.tensors = [value for value in self.values if isinstance(value, torch.Tensor)]
+        self.addresses = [tensor.data_ptr for tensor in self.tensors]
+        counted = not any(t.is_inference() for t in self.tensors)  # these have no `_version`
+        self.counted = self.tensors if counted else []
         self.then = self._numbers()
+        self.sums = self._sums()
 
     def _numbers(self):
         "How much each part has, how often each tensor was written, and where it lies."
@@ -143,7 +146,19 @@ class Snapshot:
         addresses = [address() for address in self.addresses]
         return [*map(len, self.counts), *versions, *addresses]
 
-    def holds(self) -> bool:
+    @torch.no_grad()
+    def _sums(self):
+        "The sum of the bits of each tensor, read as integers: one number that differs changes it."
+        sums = []
+        for tensor in self.tensors:
+            bits = tensor.detach().view(INTEGERS[tensor.element_size()])
+            sums.append(bits.sum(dtype=bits.dtype).long())  # it wraps around
+        return torch.stack(sums)
+
+    def holds(
+        self,
+        thoroughly: bool = False,  # read all weights, which takes as long as a token or less
+    ) -> bool:
         "Whether the model is what it was. It is asked for each token, so it takes microseconds."
         try:
             entries = map(operator.getitem, self.owners, self.names)
@@ -154,4 +169,6 @@ class Snapshot:
             return False
         methods = map(getattr, self.kinds, self.methods)
         unreplaced = all(map(operator.is_, methods, self.functions))
-        return same and unreplaced and not any(self.hooks) and self._numbers() == self.then
+        if not (same and unreplaced) or any(self.hooks) or self._numbers() != self.then:
+            return False
+        return not thoroughly or self._sums().equal(self.sums)
