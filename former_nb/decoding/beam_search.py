@@ -36,7 +36,7 @@ from former_nb.decoding.prompts import (
     sizes_to_write,
     stop_tokens,
     upload,
-    warn_caller,
+    warn_of_cut,
 )
 
 # %% ../../nbs/deeper/11_beam_search.ipynb #542035fe
@@ -244,6 +244,6 @@ def beam_search(
     best = [text.finished[:num_return_sequences] for text in texts]
     found = [text for some in best for text, _ in some]
     n_cut = sum(text[-1] not in ends for text in found)
-    if n_cut and steps < max_new_tokens:
-        warn_caller(context.note(n_cut, len(found), IN_CACHE))
+    if steps < max_new_tokens:
+        warn_of_cut(context, n_cut, len(found), IN_CACHE)
     return best[0] if single else best

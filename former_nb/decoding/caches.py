@@ -33,7 +33,7 @@ from former_nb.decoding.prompts import (
     sizes_to_write,
     stop_tokens,
     upload,
-    warn_caller,
+    warn_of_cut,
 )
 from .sampling import FollowPrompts, Sampling, checked, without_tokens
 
@@ -407,10 +407,11 @@ def _pick_in_rows(pick, rows, never, device):
 def write_texts(
     model,  # this and all others as for `generate`
     prompts,
-    max_new_tokens,
-    pick,
-    cache,
-    tokenizer,
+    max_new_tokens=None,
+    pick=greedy,
+    cache=None,
+    *,
+    tokenizer=None,
     **options,
 ) -> tuple[Any, Stream]:  # what `generate` gives, and the stream that says why each row ended
     "As `generate`, without its warning."
@@ -459,9 +460,8 @@ def generate(
     stops = dict(eos_token_ids=eos_token_ids, suppress_tokens=suppress_tokens)
     how = dict(tokenizer=tokenizer, window=window, use_cache=use_cache, watch=watch, **stops)
     found, columns = write_texts(model, prompts, max_new_tokens, pick, cache, **how)
-    n_cut = columns.reasons.count("context")
-    if n_cut:
-        warn_caller(columns.context.note(n_cut, len(columns.reasons)))
+    reasons = columns.reasons
+    warn_of_cut(columns.context, reasons.count("context"), len(reasons))
     return found
 
 

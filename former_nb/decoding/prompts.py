@@ -27,7 +27,7 @@ __all__ = [
     "Context",
     "find_context",
     "lengths_to_read",
-    "warn_caller",
+    "warn_of_cut",
     "check_writing",
     "check_cache",
     "check_fresh",
@@ -71,30 +71,35 @@ class Context(NamedTuple):
         self,
         n: int,  # texts that end here
         of: int,  # how many there are
-        go_on: dict[str, str] | None = None,  # what the keys are called; as in `GO_ON`
+        go_on: dict[str, str] | None = None,  # what there is, and its name; as in `GO_ON`
     ) -> str:
         "A sentence that says so, with what helps."
         which = "the text" if of == 1 else f"{n:,} of {of:,} texts"
-        words = [(go_on or GO_ON)[key] for key in self.go_on]
-        help = f"; {' and '.join(words)} {'go' if len(words) > 1 else 'goes'} on" if words else ""
-        return f"the context of {self.size:,} tokens ended {which}{help}"
+        ended = f"the context of {self.size:,} tokens ended {which}"
+        words = GO_ON if go_on is None else go_on
+        if not self.go_on or not words.keys() >= set(self.go_on):  # nothing helps
+            return ended
+        several = len(self.go_on) > 1
+        names = " and ".join(words[key] for key in self.go_on)
+        return f"{ended}; {names} {'go' if several else 'goes'} on"
 
 
 def find_context(
     sizes,  # of a model, as `sizes_to_write` gives them
     max_new_tokens: int | None,  # that are wanted; None for as many as the model has learned
-    cache: list | None = None,  # that the model reads with
+    cache=None,  # that the model reads with
     window: int | None = None,  # the same, where each layer has this one
 ) -> Context:
     "How far a text may go: `POSITIONS` says what each kind of positions allows."
-    windowed = window is not None or has_windows(cache)
+    layers = cache if isinstance(cache, list) else []
+    windowed = window is not None or has_windows(layers)
     beyond = POSITIONS[sizes.positions].beyond
     is_open = beyond == "always" or (beyond == "window" and windowed)
     reads = LARGEST if is_open else sizes.max_len
     go_on = ["window"] if beyond == "window" and not windowed else []
     if max_new_tokens is None and beyond != "never":
         go_on.append("max_new_tokens")
-    rooms = [layer.cache.size for layer in cache or () if isinstance(layer, StaticLayer)]
+    rooms = [layer.cache.size for layer in layers if isinstance(layer, StaticLayer)]
     if rooms and min(rooms) < reads:
         reads = min(rooms)
         go_on = ["size"]
@@ -105,26 +110,31 @@ def find_context(
 def lengths_to_read(
     model,  # as for `sizes_to_write`
     tokens: torch.Tensor,  # (B, T), the prompts
-    cache: list | None = None,  # as for `find_context`
+    cache=None,  # as for `find_context`
 ) -> Iterator[int]:  # T, T + 1, …
     "Lengths of a text that is written, as long as the model can read it; then it warns."
     context = find_context(sizes_to_write(model), 0, cache)
     B, T = tokens.shape
     check_that(T <= context.reads, "tokens", f"at most {context.reads} tokens", T)
     yield from range(T, context.size + 1)
-    warn_caller(context.note(B, B, IN_CACHE))
+    warn_of_cut(context, B, B, IN_CACHE)
 
 
-def warn_caller(
-    message: str,
+def warn_of_cut(
+    context: Context,
+    n: int,  # this and all others as for `Context.note`
+    of: int,
+    go_on: dict[str, str] | None = None,
 ) -> None:
-    "Warn, naming the line outside this package that asked."
+    "Warn of texts that the context has ended, if there are any, at the line that asked for them."
+    if n == 0:
+        return
     level = 1
     frame: Any = sys._getframe()
     while frame and frame.f_globals.get("__name__", "").split(".")[0] in ("former_nb", "torch"):
         frame = frame.f_back
         level += 1
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(context.note(n, of, go_on), stacklevel=level)
 
 
 def check_writing(
@@ -157,9 +167,9 @@ def check_cache(
     check_fresh(cache)
 
 
-def has_windows(cache):
-    "Whether there is a cache, and each of its layers sees only the last few keys."
-    return bool(cache) and all(getattr(layer, "window", None) for layer in cache)
+def has_windows(layers):
+    "Whether there are any, and each sees only the last few keys."
+    return bool(layers) and all(getattr(layer, "window", None) for layer in layers)
 
 
 def check_fresh(
