@@ -333,14 +333,15 @@ def test_rows_of_any_lengths_and_none_that_is_too_long(positions):
     full, notes = with_notes(lambda: door(model, rows))  # without a number as far as `max_len`
     assert [len(row) for row in full] == [17, 17] and len(notes) == 1
     longer = [[5] * 17]
-    writers = [partial(loop, model, torch.tensor(longer), 3), partial(door, model, longer, 3)]
+    lesson = partial(loop, model, torch.tensor(longer), 3)
+    writers = [partial(door, model, longer, 3), partial(caches.stream, model, longer, 3)]
     writers += [partial(door, model, longer, 3, cache=StaticCache(2, 64))]
-    writers += [partial(beam_search, model, longer, 2, 3), partial(caches.stream, model, longer, 3)]
+    writers += [partial(beam_search, model, longer, 2, 3), lesson]
     for write in writers:
         if endless:
             write()
         else:
-            refuses(write, ValueError, "prompts", "17")
+            refuses(write, ValueError, "prompts" if write is lesson else "prompts[0]", "17")
     if positions == "rotary":
         assert len(door(model, longer, 3, window=4)[0]) == 20
         assert len(beam_search(model, longer, 2, 3, cache=KVCache(2, 4), **FREE)[0][0][0]) == 20

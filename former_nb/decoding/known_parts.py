@@ -133,11 +133,12 @@ class Snapshot:
         self.hooks += [torch_module._global_forward_hooks, torch_module._global_forward_pre_hooks]
         methods = [method for kind in set(map(_kind, parts)) for method in _own_methods(kind)]
         self.kinds, self.methods, self.functions = zip(*methods)
-        self.tensors = [value for value in self.values if isinstance(value, torch.Tensor)]
-        self.addresses = [tensor.data_ptr for tensor in self.tensors]
-        counted = not any(t.is_inference() for t in self.tensors)  # these have no `_version`
-        self.counted = self.tensors if counted else []
+        tensors = [value for value in self.values if isinstance(value, torch.Tensor)]
+        self.addresses = [tensor.data_ptr for tensor in tensors]
+        counted = not any(tensor.is_inference() for tensor in tensors)  # these have no `_version`
+        self.counted = tensors if counted else []
         self.then = self._numbers()
+        self.bits = [t.detach().view(INTEGERS[t.element_size()]) for t in tensors]
         self.sums = self._sums()
 
     def _numbers(self):
@@ -146,14 +147,9 @@ class Snapshot:
         addresses = [address() for address in self.addresses]
         return [*map(len, self.counts), *versions, *addresses]
 
-    @torch.no_grad()
     def _sums(self):
         "The sum of the bits of each tensor, read as integers: one number that differs changes it."
-        sums = []
-        for tensor in self.tensors:
-            bits = tensor.detach().view(INTEGERS[tensor.element_size()])
-            sums.append(bits.sum(dtype=bits.dtype).long())  # it wraps around
-        return torch.stack(sums)
+        return [bits.sum(dtype=bits.dtype) for bits in self.bits]  # it wraps around
 
     def holds(
         self,
@@ -171,4 +167,7 @@ class Snapshot:
         unreplaced = all(map(operator.is_, methods, self.functions))
         if not (same and unreplaced) or any(self.hooks) or self._numbers() != self.then:
             return False
-        return not thoroughly or self._sums().equal(self.sums)
+        if not thoroughly:
+            return True
+        changed = map(torch.ne, self._sums(), self.sums)
+        return not torch.stack(list(changed)).any()
