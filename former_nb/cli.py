@@ -324,7 +324,8 @@ def generate_command(
         float, typer.Option(min=0, help="Above 1: what was written before becomes less likely.")
     ] = 1.0,
     max_new_tokens: Annotated[
-        int | None, typer.Option(min=0, help="At most so many; as many as fit if left out.")
+        int | None,
+        typer.Option(min=0, help="At most so many; as many as fit the context if left out."),
     ] = None,
     window: Annotated[
         int | None,
@@ -347,7 +348,7 @@ def generate_command(
     "Let a trained model write new texts, one per line and none twice."
     prompts = read_prompts(texts, prompt)
     trained, tokenizer, _ = load(model, "LanguageModel", device)
-    from .commands.generate import draw_texts, known_names, write_new, write_streams
+    from .commands.generate import Endings, draw_texts, known_names, write_new, write_streams
     from .decoding.decode_step import DecodeStep, Int8Product, as_decode_step
     from .decoding.sampling import Sampling
 
@@ -360,17 +361,24 @@ def generate_command(
         seed=seed,
     )
     longest = trained.config.max_len if max_new_tokens is None else max_new_tokens
-    trained = DecodeStep(trained, Int8Product) if int8 else as_decode_step(trained, longest)
+    if int8:
+        trained = DecodeStep(trained, Int8Product, watch=False)
+    else:
+        trained = as_decode_step(trained, longest, watch=False)
+    endings = Endings()
     taken = set() if stream or everything else known_names(find_folder(model), tokenizer)
     for begin in prompts:
         arguments = (n, trained, tokenizer, begin, max_new_tokens, sampling)
         if stream:
-            write_streams(*arguments, window=window)
+            write_streams(*arguments, endings, window=window)
         elif everything:
-            for _, line in zip(range(n), draw_texts(*arguments, window=window)):  # n may be huge
-                echo(line)
+            for _, drawn in zip(range(n), draw_texts(*arguments, window=window)):  # n may be huge
+                echo(drawn.text)
+                endings.add(drawn.reason, drawn.context)
         else:
-            write_new(n, draw_texts(*arguments, window=window), tokenizer, taken, sampling)
+            drawn = draw_texts(*arguments, window=window)
+            write_new(n, drawn, tokenizer, taken, sampling, endings)
+    endings.tell()
 
 
 @app.command(

@@ -132,10 +132,8 @@ def with_cache(model, reader=None):
         reader = reader or as_decode_step(model, NEW)
         for source, start in each_source():
             steps = Noted(reader, found)
-            before = len(found.logits)
-            [[(row, _)]] = _search(model, source, steps, start[0].tolist(), 1, **free)
-            found.append(row[: NEW + 1])
-            del found.logits[before + NEW :]  # `translate` writes as far as the model can read
+            [[(row, _)]] = _search(model, source, steps, start[0].tolist(), NEW, 1, **free)
+            found.append(row)
     return found
 
 

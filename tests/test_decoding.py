@@ -13,9 +13,11 @@ import random
 import subprocess
 import sys
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from functools import partial
+from itertools import islice
 
 import pytest
 import torch
@@ -38,7 +40,7 @@ from former_nb.decoding.caches import (
     LayerCache,
     SlidingWindow,
 )
-from former_nb.decoding.decode_step import DecodeStep
+from former_nb.decoding.decode_step import DecodeStep, StaticCache
 from former_nb.decoding.decoding import greedy, next_tokens, sample
 from former_nb.decoding.prompts import (
     append_columns,
@@ -70,7 +72,6 @@ LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 40))
 FIRST = int(time.time()) if LONG else 0  # of the seeds
 SCHEMES = list(POSITIONS)
-DISTANCE = [name for name, place in POSITIONS.items() if place == "attention"]
 NAN, INF = float("nan"), float("inf")
 NAMES = {field.name for field in fields(Sampling)}
 
@@ -183,17 +184,200 @@ def test_logits_through_the_cache_equal_the_whole_under_the_mask_of_its_window(p
         assert cache.length == 20 and all(layer.buffer.k.shape[2] <= kept for layer in cache)
 
 
+# ---- the context: how far a text goes, whichever way it is written
+
+
+NEW = 30  # tokens that are wanted behind 8, of a model with max_len = 16
+FREE = dict(eos_token_ids=(), suppress_tokens=())
+
+
+class Around(torch.nn.Module):
+    "Hands everything on to a model, and says no more of it than the `config`, if any."
+
+    def __init__(self, model, config=None):
+        super().__init__()
+        self.model = model
+        self.config = config
+
+    def forward(self, *args):
+        return self.model(*args)
+
+
+def steps(model, prompts, cache=None):
+    new = [column[:, None] for column in islice(next_tokens(model, prompts, cache=cache), NEW)]
+    return torch.cat([prompts, *new], dim=1)
+
+
+def held(model):
+    "A step that has written a text already."
+    step = DecodeStep(model)
+    caches.generate(step, [[5, 6, 7]], 5)
+    return step
+
+
+def streamed(model, prompts, **how):
+    columns = caches.stream(model, prompts, NEW, **how)
+    written = torch.cat([prompts, torch.tensor(list(columns)).T], dim=1)
+    if columns.reason == "context":
+        warnings.warn(columns.context.note(1, 1), stacklevel=1)
+    return written
+
+
+def beams(model, prompts, **how):
+    [best] = beam_search(model, prompts, 1, NEW, **FREE, **how)
+    return torch.tensor([text for text, _ in best])
+
+
+def compiled(model):
+    torch._dynamo.reset()
+    return torch.compile(model, backend="eager", dynamic=True)
+
+
+loop, door = decoding.generate, caches.generate
+PLAIN = {  # as the model reads by itself
+    "lesson 11": lambda m, p: loop(m, p, NEW),
+    "lesson 11 with a cache": lambda m, p: loop(m, p, NEW, cache=KVCache(2)),
+    "lesson 11 with layers": lambda m, p: loop(m, p, NEW, cache=[LayerCache(), LayerCache()]),
+    "lesson 11, step": lambda m, p: loop(DecodeStep(m), p, NEW, cache=KVCache(2)),
+    "next_tokens": lambda m, p: steps(m, p),
+    "next_tokens with a cache": lambda m, p: steps(m, p, KVCache(2)),
+    "generate": lambda m, p: door(m, p, NEW),
+    "generate, all again": lambda m, p: door(m, p, NEW, use_cache=False),
+    "generate with a cache": lambda m, p: door(m, p, NEW, cache=KVCache(2)),
+    "generate, step": lambda m, p: door(DecodeStep(m), p, NEW),
+    "generate, held step": lambda m, p: door(held(m), p, NEW),
+    "generate, static cache": lambda m, p: door(DecodeStep(m), p, NEW, cache=StaticCache(2, 64)),
+    "generate, its forward": lambda m, p: door(m.forward, p, NEW),
+    "generate, partial": lambda m, p: door(partial(m), p, NEW),
+    "generate, compiled": lambda m, p: door(compiled(m), p, NEW, use_cache=False),
+    "lesson 11, compiled": lambda m, p: loop(compiled(m), p, NEW),
+    "generate, around": lambda m, p: door(Around(m, m.config), p, NEW),
+    "stream": lambda m, p: streamed(m, p),
+    "stream, all again": lambda m, p: streamed(m, p, use_cache=False),
+    "beams": lambda m, p: beams(m, p),
+    "beams, all again": lambda m, p: beams(m, p, use_cache=False),
+    "beams with a cache": lambda m, p: beams(m, p, cache=KVCache(2)),
+}
+WINDOWED = {  # every layer sees the last four tokens
+    "lesson 11 with a window": lambda m, p: loop(m, p, NEW, cache=KVCache(2, 4)),
+    "next_tokens with a window": lambda m, p: steps(m, p, KVCache(2, 4)),
+    "generate with a window": lambda m, p: door(m, p, NEW, window=4),
+    "generate with its cache": lambda m, p: door(m, p, NEW, cache=KVCache(2, 4)),
+    "generate with a window, all again": lambda m, p: door(m, p, NEW, window=4, use_cache=False),
+    "generate with a window, step": lambda m, p: door(DecodeStep(m), p, NEW, window=4),
+    "stream with a window": lambda m, p: streamed(m, p, window=4),
+    "beams with a window": lambda m, p: beams(m, p, cache=KVCache(2, 4)),
+}
+UNKNOWN = {  # of which nothing can be known
+    "lesson 11, lambda": lambda m, p: loop(lambda tokens: m(tokens), p, NEW),
+    "generate, lambda": lambda m, p: door(lambda tokens: m(tokens), p, NEW),
+    "generate, module": lambda m, p: door(Around(m), p, NEW),
+    "beams, lambda": lambda m, p: beams(lambda tokens: m(tokens), p, use_cache=False),
+}
+
+
+@torch.no_grad()
+def by_hand(model, prompts, window, n):
+    "The likeliest token n times, all of the text read again for each."
+    for _ in range(n):
+        T = prompts.shape[1]
+        new = model(prompts, under(window, T), torch.arange(T))[:, -1:].argmax(dim=-1)
+        prompts = torch.cat([prompts, new], dim=1)
+    return prompts
+
+
+def with_notes(call):
+    "What a call gives, and the warnings of it."
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        found = call()
+    return found, [str(note.message) for note in notes]
+
+
+@pytest.mark.parametrize("way", [*PLAIN, *WINDOWED, *UNKNOWN])
 @pytest.mark.parametrize("positions", SCHEMES)
-def test_only_a_window_over_distances_goes_beyond_max_len(positions):
-    model, how = language_model(0, positions), dict(eos_token_ids=(), seed=0)
-    # max_len, and a last one that is never read
-    assert len(generate(model, [[5, 6]], 99, **how)[0]) == 25
-    far = generate(model, [[5, 6], [7] * 5], 60, window=4, **how)
-    assert [len(row) for row in far] == ([62, 65] if positions in DISTANCE else [25, 25])
-    assert far == generate(model, [[5, 6], [7] * 5], 60, window=4, use_cache=False, **how)
-    if positions in DISTANCE:
-        assert len(generate(model, [[5] * 40], 3, window=4, **how)[0]) == 43
-        refuses(lambda: generate(model, [[5] * 40], 3, **how), ValueError, "prompts[0]")
+def test_every_way_writes_the_same_text_and_says_what_has_ended_it(positions, way):
+    model = language_model(0, positions, max_len=16).eval()
+    prompts = torch.randint(4, 23, (1, 8), generator=torch.Generator().manual_seed(0))
+    far = {"rotary": way in WINDOWED, "alibi": True, "relative": True}.get(positions, False)
+    write = (PLAIN | WINDOWED | UNKNOWN)[way]
+    if way in UNKNOWN and not far:
+        refuses(lambda: write(model, prompts), ValueError, "", "17")  # the model's own words
+        return
+    found, notes = with_notes(lambda: write(model, prompts))
+    window = 4 if way in WINDOWED else None
+    assert found.equal(by_hand(model, prompts, window, 30 if far else 9))
+    if far:
+        assert not notes
+    else:
+        [note] = notes
+        assert note.startswith("the context of 16 tokens ended the text")
+        assert ("window=…" in note) == (positions == "rotary")
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+def test_rows_of_any_lengths_and_none_that_is_too_long(positions):
+    model = language_model(0, positions, max_len=16)
+    rows = [[5, 6, 7], [8] * 12]
+    endless = POSITIONS[positions].beyond == "always"
+    found, notes = with_notes(lambda: door(model, rows, NEW))
+    assert [len(row) for row in found] == ([33, 42] if endless else [17, 17])
+    assert bool(notes) != endless and all("2 of 2 texts" in note for note in notes)
+    found, notes = with_notes(lambda: door(model, rows, 7))
+    assert [len(row) for row in found] == ([10, 19] if endless else [10, 17])
+    assert bool(notes) != endless and all("1 of 2 texts" in note for note in notes)
+    columns = caches.stream(model, rows, 7)
+    list(columns)
+    assert columns.reasons == ["length", "length" if endless else "context"]
+    assert columns.reason == ("length" if endless else None)
+    full, notes = with_notes(lambda: door(model, rows))  # without a number as far as `max_len`
+    assert [len(row) for row in full] == [17, 17] and len(notes) == 1
+    longer = [[5] * 17]
+    lesson = partial(loop, model, torch.tensor(longer), 3)
+    writers = [partial(door, model, longer, 3), partial(caches.stream, model, longer, 3)]
+    writers += [partial(door, model, longer, 3, cache=StaticCache(2, 64))]
+    writers += [partial(beam_search, model, longer, 2, 3), lesson]
+    for write in writers:
+        if endless:
+            write()
+        else:
+            refuses(write, ValueError, "prompts" if write is lesson else "prompts[0]", "17")
+    if positions == "rotary":
+        assert len(door(model, longer, 3, window=4)[0]) == 20
+        assert len(beam_search(model, longer, 2, 3, cache=KVCache(2, 4), **FREE)[0][0][0]) == 20
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+def test_the_room_of_a_static_cache_is_a_context_too(positions):
+    model = language_model(0, positions, max_len=16)
+    prompts = torch.full((1, 8), 5)
+    for step in (DecodeStep(model), model):
+        found, notes = with_notes(lambda: door(step, prompts, NEW, cache=StaticCache(2, 12)))
+        assert found.shape == (1, 13) and "12 tokens" in notes[0] and "StaticCache" in notes[0]
+        assert found.equal(door(model, prompts, 5))
+        refuses(lambda: door(step, prompts, 3, cache=StaticCache(2, 7)), ValueError, "prompts[0]")
+
+
+def test_a_reason_is_that_of_the_row():
+    model = language_model(0, "alibi", max_len=16)
+    ends = door(model, [[5, 6]], 3)[0][-1]  # drawn third
+    columns = caches.stream(model, [[5, 6]], 9, eos_token_ids=ends)
+    assert columns.reason is None and iter(columns) is columns
+    assert len(list(columns)) <= 3 and columns.reason == "stop"
+    nothing = caches.stream(model, [[5, 6]], 0)
+    assert list(nothing) == [] and nothing.reason == "length"
+    text = caches.stream(language_model(0), "ab", tokenizer=LETTERS, eos_token_ids=())
+    assert "".join(text) and text.reason == "context"
+    exact = caches.stream(language_model(0), [[5] * 20], 5)  # as many as fit, and no more wanted
+    assert len(list(exact)) == 5 and exact.reason == "length"
+
+
+def test_a_note_names_the_line_that_asked():
+    model = language_model(0, max_len=16).eval()
+    for write in (loop, door, lambda *args: beam_search(args[0], args[1], 1, args[2], **FREE)):
+        with pytest.warns(UserWarning) as notes:
+            write(model, torch.full((2, 8), 5), 9 + 1)
+        assert [note.filename for note in notes] == [__file__]
 
 
 def too_long(model, n=60):
@@ -462,7 +646,7 @@ BAD_WRITING = [
     (dict(cache=attention), TypeError, "cache", "function"),
     (dict(cache=[attention, None]), TypeError, "cache", "None"),
     (dict(cache=used_cache()), ValueError, "cache", "one with 3 tokens"),
-    (dict(max_new_tokens=24), ValueError, "max_new_tokens", "24"),
+    (dict(prompts=torch.full((1, 25), 5)), ValueError, "prompts", "25"),
 ]
 
 
@@ -470,16 +654,6 @@ BAD_WRITING = [
 def test_what_the_loop_of_the_lesson_cannot_use_is_named(row):
     how = dict(model=MODEL, prompts=torch.tensor([[5, 6]]), max_new_tokens=2) | row[0]
     refuses(lambda: decoding.generate(**how), *row[1:])
-
-
-def test_the_loop_of_the_lesson_goes_on_in_a_window_as_far_as_distances_go():
-    model, prompts = language_model(0, "rotary").eval(), torch.tensor([[5, 6, 7]])
-    far = decoding.generate(model, prompts, 40, cache=KVCache(2, 4))
-    assert far.equal(caches.generate(model, prompts, 40, window=4))
-    assert far.equal(caches.generate(model, prompts, 40, cache=KVCache(2, 4)))
-    learned = language_model(0, "learned").eval()
-    how = dict(cache=KVCache(2, 4))
-    refuses(lambda: decoding.generate(learned, prompts, 40, **how), ValueError, "max_new_tokens")
 
 
 class WithOwnConfig(torch.nn.Module):

@@ -1,5 +1,6 @@
 "Whatever is changed in a model, and whatever its cache calls: with the step it computes the same."
 
+import copy
 from contextlib import ExitStack
 from functools import partial
 
@@ -481,6 +482,94 @@ def test_after_a_change_the_next_text_is_written_out_again():
     loud(model, seed=1)
     ours = read(step, KVCache(2))
     assert step.compared and same(ours, model(TOKENS))
+
+
+def fused(optimizer, model):
+    model(TOKENS).sum().backward()
+    optimizer(model.parameters(), lr=0.1, fused=True).step()
+
+
+def in_inference_mode(change, model):
+    with torch.inference_mode():
+        change(model)
+
+
+def louder(model):
+    torch._foreach_mul_(list(model.parameters()), 1.5)
+
+
+def behind(model):
+    model.stack.blocks[1].ff.w_in.weight.data.numpy()[0, 0] += 1.0
+
+
+UNCOUNTED = {  # changes that move no version of a weight
+    "fused AdamW": partial(fused, torch.optim.AdamW),
+    "fused SGD": partial(fused, torch.optim.SGD),
+    "inference mode": partial(in_inference_mode, louder),
+    "weights loaded": partial(in_inference_mode, lambda m: m.load_state_dict(OTHER)),
+    "one number, by NumPy": behind,
+}
+OTHER = loud(language_model(positions="rotary"), seed=5).state_dict()
+
+
+def new_model(change):
+    "A model; for changes in inference mode one whose weights were made in it."
+    with torch.inference_mode("mode" in change or "loaded" in change):
+        return language_model(positions="rotary")
+
+
+@pytest.mark.parametrize("prompt", [1, 3])
+@pytest.mark.parametrize("change", UNCOUNTED)
+def test_a_fresh_text_sees_what_moves_no_version(change, prompt):
+    model = new_model(change)
+    step = DecodeStep(model)
+    read(step, KVCache(2))
+    UNCOUNTED[change](model)
+    with torch.no_grad():
+        cache = KVCache(2)
+        ours = torch.cat([step(piece, cache, at) for piece, at in split(prompt)], dim=1)
+        assert step.compared and same(ours, model(TOKENS))
+
+
+@pytest.mark.parametrize("change", UNCOUNTED)
+def test_a_long_text_looks_now_and_then(change):
+    model = new_model(change)
+    step = DecodeStep(model)
+    cache = KVCache(2)
+    tokens = torch.randint(4, 30, (1, 66), generator=torch.Generator().manual_seed(0))
+
+    def read_on(reader, cache, end):
+        with torch.no_grad():
+            while cache.length < end:
+                at = cache.length
+                logits = reader(tokens[:, at : at + 1], cache, cache.positions(1))
+        return logits
+
+    read_on(step, cache, 60)
+    UNCOUNTED[change](model)
+    read_on(step, cache, 64)
+    before = copy.deepcopy(cache)
+    assert step.compared
+    ours = read_on(step, cache, 65)  # here it looks
+    assert not step.compared and same(ours, read_on(model, before, 65))
+    step.read = None
+    with pytest.raises(TypeError):
+        read_on(step, cache, 66)  # and the modules go on
+
+
+def test_the_same_step_compares_each_text_unless_it_need_not_watch(monkeypatch):
+    compared = []
+    plain = DecodeStep.compare_last
+    monkeypatch.setattr(
+        DecodeStep, "compare_last", lambda *args: compared.append(1) or plain(*args)
+    )
+    model = language_model()
+    for watch, times in ((True, 3), (False, 1)):
+        compared.clear()
+        step = DecodeStep(model, watch=watch)
+        for _ in range(3):
+            read(step, KVCache(2))
+        assert len(compared) == times
 
 
 def test_a_stream_goes_on_with_changed_weights():

@@ -6,6 +6,8 @@ trust it. Every error names the argument, what was expected and what came.
 """
 
 import math
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -31,6 +33,8 @@ __all__ = [
     "check_attention",
     "check_self_attention",
     "check_seam",
+    "check_attends",
+    "tokens_kept",
     "check_attended",
 ]
 
@@ -348,6 +352,42 @@ def check_seam(
     if not callable(attend):
         expected = "a function such as `attention`"
         raise TypeError(f"attend: expected {expected}, got {_came(attend)}")
+
+
+def check_attends(
+    attend,  # what came: a function for all blocks, or a list with one for each
+    n: int,  # blocks
+    positions,  # what came, or None
+) -> list:  # a function for each block
+    "Raise `TypeError` or `ValueError` unless each block has one, and a cache in use its positions."
+    one_each = isinstance(attend, list)
+    functions = attend if one_each else [attend]
+    n_given = len(functions)
+    check_that(not one_each or n_given == n, "attend", f"{n} functions, one a block", n_given)
+    for function in functions:
+        check_seam(None, function)
+    if positions is None:
+        kept = max([0, *map(tokens_kept, functions)])
+        expected = f"those after the tokens in the cache ({kept} so far), as cache.positions(T) says"
+        check_that(kept == 0, "positions", expected, None)
+    return functions if one_each else functions * n
+
+
+def tokens_kept(
+    attend,  # a function that is called as `attention`
+    depth: int = 5,  # functions within functions that are looked at
+) -> int:  # 0 where it keeps nothing, or doesn't say so
+    "How many tokens a cache holds, also one that a function around it calls."
+    length = getattr(attend, "length", 0)
+    if isinstance(length, int) and length > 0:
+        return length
+    within = [getattr(attend, "attend", None)]
+    if isinstance(attend, partial):
+        within += [attend.func, *attend.args, *attend.keywords.values()]
+    elif isinstance(attend, FunctionType) and not torch.compiler.is_compiling():
+        within += [*(attend.__defaults__ or ()), *(attend.__kwdefaults__ or {}).values()]
+        within += [cell.cell_contents for cell in attend.__closure__ or ()]
+    return max([0, *[tokens_kept(part, depth - 1) for part in within if depth and callable(part)]])
 
 
 def check_attended(

@@ -4,9 +4,11 @@ from collections import Counter
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from ..base.files import SHIPPED
 from ..decoding import caches
+from ..decoding.prompts import Context
 from ..tasks.names import Names
 from .folders import restore
 from .terminal import echo, remark
@@ -14,6 +16,35 @@ from .terminal import echo, remark
 TOKENS = 16_384  # of the texts that are written side by side, at most
 PATIENCE = 100  # texts in a row that bring nothing new, until there is nothing new
 REMEMBERED = 100_000  # texts that are not written again
+OPTIONS = {"window": "--window", "max_new_tokens": "--max-new-tokens"}  # as in `GO_ON`
+
+
+class Drawn(NamedTuple):
+    "A text, and why it ends."
+
+    text: str
+    reason: str | None  # as in `Stream`
+    context: Context
+
+
+class Endings:
+    "How many of the texts that were written the context has ended."
+
+    def __init__(self):
+        self.written = 0
+        self.n_cut = 0
+        self.context = None
+
+    def add(self, reason: str | None, context: Context) -> None:
+        "Count a text."
+        self.written += 1
+        self.n_cut += reason == "context"
+        self.context = context
+
+    def tell(self) -> None:
+        "Say on standard error if there are any."
+        if self.n_cut:
+            remark(f"Note: {self.context.note(self.n_cut, self.written, OPTIONS)}")
 
 
 def draw_texts(
@@ -24,7 +55,7 @@ def draw_texts(
     max_new_tokens: int | None,  # of a text, at most
     sampling,  # a `Sampling`; text i is drawn with its seed + i
     **kwargs,  # as for `generate`
-):  # an iterator without end
+):  # an iterator without end, of `Drawn`
     "Draw texts side by side: at most 16 at first, then more."
     longest = model.config.max_len if max_new_tokens is None else max_new_tokens
     limit = max(1, TOKENS // max(1, longest))  # rows at once
@@ -33,9 +64,11 @@ def draw_texts(
     while True:
         draw = seeded(sampling, drawn)
         begun = [prompt] * rows
-        texts = caches.generate(model, begun, max_new_tokens, draw, tokenizer=tokenizer, **kwargs)
-        for text in texts:
-            yield text.capitalize() if tokenizer.lowercase else text
+        how = dict(tokenizer=tokenizer, watch=False, **kwargs)
+        texts, stream = caches.write_texts(model, begun, max_new_tokens, draw, **how)
+        for text, reason in zip(texts, stream.reasons):
+            text = text.capitalize() if tokenizer.lowercase else text
+            yield Drawn(text, reason, stream.context)
         drawn += rows
         rows = min(4 * rows, max(16, n - drawn), limit)
 
@@ -70,6 +103,7 @@ def write_new(
     tokenizer,
     known: set[str],  # texts that are not new, normalised
     sampling,
+    endings: Endings,  # counts what is written
 ) -> None:
     "Write n of the drawn texts, none that is known and none twice, and say what was left out."
     likeliest = sampling.temperature == 0 or sampling.top_k == 1  # there is one such text
@@ -78,7 +112,7 @@ def write_new(
     in_vain = 0  # texts in a row that brought nothing new
     seen = {}  # hashes of the texts written, the oldest first
     left_out = Counter()  # how many for each reason
-    for text in texts:
+    for text, why, context in texts:
         key = tokenizer.normalise(text)
         if key in known and not likeliest:
             reason = "in the list of names"
@@ -91,6 +125,7 @@ def write_new(
             in_vain += 1
         else:
             echo(text)
+            endings.add(why, context)
             written += 1
             in_vain = 0
             seen[hash(key)] = None
@@ -104,11 +139,13 @@ def write_new(
         remark(f"Note: {few}left out {listed}; --all shows them")
 
 
-def write_streams(n, model, tokenizer, prompt, max_new_tokens, sampling, **kwargs) -> None:
-    "Write n texts, each token as soon as it is drawn; arguments as for `draw_texts`."
+def write_streams(n, model, tokenizer, prompt, max_new_tokens, sampling, endings, **kwargs) -> None:
+    "Write n texts, each token as soon as it is drawn; arguments as above."
     for i in range(n):
         draw = seeded(sampling, i)
-        pieces = caches.stream(model, prompt, max_new_tokens, draw, tokenizer=tokenizer, **kwargs)
+        how = dict(tokenizer=tokenizer, watch=False, **kwargs)
+        pieces = caches.stream(model, prompt, max_new_tokens, draw, **how)
         for piece in chain([prompt], pieces):
             echo(piece, nl=False)  # flushes
         echo("")
+        endings.add(pieces.reason, pieces.context)

@@ -24,15 +24,19 @@ from former_nb.base.guards import (
     check_that,
     check_type,
 )
+from ..base.keywords import explain_keywords
 from ..data.text import BOS, EOS, PAD, UNK
 from .caches import KVCache
 from .decode_step import as_decode_step
 from former_nb.decoding.prompts import (
+    IN_CACHE,
     check_fresh,
+    find_context,
     prompt_rows,
     sizes_to_write,
     stop_tokens,
     upload,
+    warn_of_cut,
 )
 
 # %% ../../nbs/deeper/11_beam_search.ipynb #542035fe
@@ -178,6 +182,7 @@ def _search(model, tokens, texts, never, n_best, early_stop, cache):
             text.cut()
 
 # %% ../../nbs/deeper/11_beam_search.ipynb #bfcb7f13
+@explain_keywords
 def beam_search(
     model: Callable,  # tokens (N, T), and with a cache `attend`, `positions` -> logits (N, T, V)
     prompts: torch.Tensor | list,  # (T,) integers, or a batch of equally long rows
@@ -193,7 +198,10 @@ def beam_search(
     cache=None,  # an empty cache with `reorder`; one is made for a model of this course
     early_stop: bool = True,  # False goes on when nothing can overtake: slower, same answer
 ) -> list:  # (text, score), best first, prompt and end included; for a batch a list of such lists
-    "Follow the likeliest beginnings until as many are finished and none that grows is better."
+    """Follow the likeliest beginnings until as many are finished and none that grows is better.
+
+    A text that is cut because the model can read no more is told by a warning, as by `generate`.
+    """
     check_type("prompts", prompts, (torch.Tensor, list, tuple))
     check_ints(num_return_sequences=num_return_sequences, max_new_tokens=max_new_tokens)
     check_int("num_beams", num_beams, num_return_sequences, most=10_000)
@@ -201,6 +209,7 @@ def beam_search(
     reorders = cache is None or hasattr(cache, "reorder")
     check_that(reorders, "cache", "None or one with `reorder`", cache, TypeError)
     check_fresh(cache)
+    check_that(cache is None or use_cache, "cache", "None beside `use_cache=False`", cache)
     check_choice("use_cache", use_cache, (True, False))
     check_choice("early_stop", early_stop, (True, False))
     length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
@@ -209,18 +218,17 @@ def beam_search(
     single = isinstance(first, Integral) or getattr(first, "ndim", 1) == 0
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, sizes.vocab_size)
     given: Any = [prompts] if single else prompts
-    rows = prompt_rows(given, sizes.vocab_size, sizes.max_len, never)
+    context = find_context(sizes, max_new_tokens, cache)
+    rows = prompt_rows(given, sizes.vocab_size, context.reads, never)
     lengths = [len(row) for row in rows]
     check_that(len(set(lengths)) == 1, "prompts", "rows of the same length", lengths)
 
     def score(total, length):
         return total / CONVENTIONS[convention](length, length_penalty)
 
-    steps = min(max_new_tokens, sizes.max_len + 1 - lengths[0])  # the last token is never read
+    steps = context.room(lengths[0], max_new_tokens)
     texts = [_Texts(row, num_beams, ends, score, steps) for row in rows]
-    if not use_cache:
-        cache = None
-    elif cache is None and sizes.n_layers:
+    if use_cache and cache is None and sizes.n_layers:
         cache = KVCache(sizes.n_layers)
     here = prompts if isinstance(prompts, torch.Tensor) else torch.empty(0)
     evaluating: Any = nullcontext()
@@ -234,4 +242,8 @@ def beam_search(
     with evaluating:
         _search(reader, tokens, texts, never, num_return_sequences, early_stop, cache)
     best = [text.finished[:num_return_sequences] for text in texts]
+    found = [text for some in best for text, _ in some]
+    n_cut = sum(text[-1] not in ends for text in found)
+    if steps < max_new_tokens:
+        warn_of_cut(context, n_cut, len(found), IN_CACHE)
     return best[0] if single else best

@@ -6,6 +6,7 @@ on caches says what each of its parts is worth.
 """
 
 import logging
+from functools import partial
 from typing import Any
 
 import psutil
@@ -19,6 +20,7 @@ from ..attention.relative_positions import DistanceBias
 from ..base.core import in_eval_mode
 from ..base.guards import LARGEST, check_choice, check_int, check_that
 from ..models.build import sizes_of
+from ..models.config import POSITIONS
 from ..models.encoder_decoder import DecoderBlock, EncoderDecoder
 from ..models.hub_config import EmbedNorm
 from ..models.modern_decoder import SwiGLU
@@ -328,6 +330,14 @@ def drop_to(cache, length):
             layer.buffer.drop_last()
 
 
+def stack_of(model):
+    "The blocks that write, of a language model or a translator."
+    return model.decoder if isinstance(model, EncoderDecoder) else model.stack
+
+
+EVERY = 64  # tokens, after which a step adds up all weights: a thousandth of what they take
+
+
 class DecodeStep:
     """What a model computes for one new token of each row, written out with its weights.
 
@@ -336,6 +346,10 @@ class DecodeStep:
     position of a plain cache, goes through the model's own modules, in eval mode. So does every
     token until one came out the same both ways, and the rest of a text in which the model has
     changed; the next text begins with another copy.
+
+    Before each token the step looks whether something was written or replaced. Fused optimizers and
+    the inference mode leave no trace of that, so at the beginning of each text and every 64 tokens
+    it also adds up all weights.
     """
 
     def __init__(
@@ -343,7 +357,7 @@ class DecodeStep:
         model: nn.Module,  # LanguageModel, or an EncoderDecoder for its target
         product: type[Product] = Product,  # or `Int8Product`: faster for large weights, and rounded
         compiled: bool = False,  # by `torch.compile`, for a `StaticCache`; the first token waits
-        watch: bool = True,  # look before each token whether the model has changed
+        watch: bool = True,  # look whether the model has changed; False trusts that it doesn't
     ):
         check_choice("compiled", compiled, (True, False))
         check_choice("watch", watch, (True, False))
@@ -351,6 +365,7 @@ class DecodeStep:
         check_that(makes, "product", "Product or Int8Product", product, TypeError)
         unknown = unknown_part(model)
         check_that(unknown is None, "model", "parts that the step knows", unknown)
+        check_that(len(stack_of(model).blocks) > 0, "model", "at least one block", 0)
         self.model = model
         self.read = in_eval_mode(model, getattr(model, "decode", model))
         self.product = product
@@ -374,7 +389,8 @@ class DecodeStep:
 
     def copy(self):
         "Copy the weights as they are now; the first token will be compared."
-        self.compared = False
+        self.compared = False  # with the modules, and found the same
+        self.stale = False
         with torch.no_grad():
             self.build(self.product)
         self.snapshot = Snapshot(self.model) if self.watch else None
@@ -384,9 +400,8 @@ class DecodeStep:
         model: Any = self.model
         self.added = None  # positions that are added to the embeddings, (max_len, d_model)
         self.norm_embed = None
-        translates = isinstance(model, EncoderDecoder)
-        stack = model.decoder if translates else model.stack
-        embed = model.tgt_embed if translates else model.embed
+        stack = stack_of(model)
+        embed = model.tgt_embed if isinstance(model, EncoderDecoder) else model.embed
         self.scale = embed.scale
         added = embed.positions
         if isinstance(added, EmbedNorm):
@@ -450,14 +465,18 @@ class DecodeStep:
             return False
         if positions is None or positions.numel() != 1 or int(positions) != attend.length:
             return False
-        if self.has_changed():
+        if self.watch and attend.length == 1:  # the second token of a text is compared
+            return False
+        if self.has_changed(thoroughly=attend.length % EVERY == 0):
             self.compared = False
             _log.info("the model has changed: its modules write the rest of the text")
         return self.compared
 
-    def has_changed(self):
+    def has_changed(self, thoroughly=False):
         "Whether the weights that were copied are no longer those of the model."
-        return self.snapshot is not None and not self.snapshot.holds()
+        if self.snapshot is not None and not self.stale:
+            self.stale = not self.snapshot.holds(thoroughly)
+        return self.stale
 
     def may_write(self, attend):
         "Whether it is a plain cache with something in it, and no gradients are wanted."
@@ -468,27 +487,36 @@ class DecodeStep:
         "When the modules have read tokens (B, T): does the step find the same for the last one?"
         if not self.may_write(cache) or cache.length == 1:  # alone, it attends to itself anyway
             return
-        if self.has_changed():
+        begins = cache.length <= tokens.shape[1] + 1  # a text, not its middle
+        if self.has_changed(thoroughly=begins):
             self.compared = False
-            if cache.length > tokens.shape[1] + 1:  # in the middle of a text
+            if not begins:
                 return
             self.copy_again()
-        if self.compared or self.reason is not None:
+        if self.reason is not None or self.compared and not (begins and self.watch):
             return
         before = cache.length - 1
-        last = tokens[:, -1:]
-        drop_to(cache, before)
-        try:
-            ours = self.next_logits(last, cache, memories)
-            self.reason = self.difference(ours, logits[:, -1:])
-        except Exception as error:  # whatever it is, the modules can go on
-            self.reason = f"{type(error).__name__}, {error}"
-        self.compared = self.reason is None
+        compare_last = partial(self.compare_last, tokens[:, -1:], before, cache, memories, logits)
+        reason = compare_last()
+        if reason is not None and self.compared:  # it was the same, so the model has changed
+            self.copy_again()
+            reason = self.reason or compare_last()
+        self.reason = reason
+        self.compared = reason is None
         if not self.compared:
-            _log.warning("tokens are computed by the modules: the step differs, %s", self.reason)
+            _log.warning("tokens are computed by the modules: the step differs, %s", reason)
             drop_to(cache, before)
             position = torch.tensor([before], device="cpu")
-            by_modules(last, position)  # so that the keys and values in the cache are theirs
+            by_modules(tokens[:, -1:], position)  # so that keys and values in the cache are theirs
+
+    def compare_last(self, token, before, cache, memories, logits):
+        "Compute the last token again, and say in words how its logits differ, if they do."
+        drop_to(cache, before)
+        try:
+            ours = self.next_logits(token, cache, memories)
+            return self.difference(ours, logits[:, -1:])
+        except Exception as error:  # whatever it is, the modules can go on
+            return f"{type(error).__name__}, {error}"
 
     def difference(self, ours, theirs):  # both (B, 1, vocab_size)
         "In words, if it is more than rounding."
@@ -561,7 +589,8 @@ class DecodeStep:
             expected = "a number, as the model reads any length: cache=step.static_cache(size)"
             check_that(self.max_len < LARGEST, "size", expected, None, TypeError)
             size = self.max_len
-        check_int("size", size, most=self.max_len)
+        any_length = POSITIONS[self.config.positions].beyond == "always"
+        check_int("size", size, most=LARGEST if any_length else self.max_len)
         return StaticCache(len(self.blocks), size, self.device)
 
     def parameters(self):

@@ -10,7 +10,7 @@ from itertools import islice
 
 import torch
 
-from .prompts import check_writing
+from .prompts import check_writing, lengths_to_read
 
 # %% ../../nbs/11_decoding.ipynb #pick0001
 def greedy(
@@ -37,11 +37,10 @@ def next_tokens(
     tokens: torch.Tensor,  # (B, T) integers
     pick=greedy,  # logits (B, vocab_size) -> tokens (B,)
     cache=None,  # made for these texts, such as a `KVCache`; None reads everything again
-):  # an iterator without end, of (B,)
+):  # an iterator of (B,), as long as the model can read the text
     "The next token of each row, then the next."
     start = 0  # how many tokens the cache has read
-    while True:
-        T = tokens.shape[1]
+    for T in lengths_to_read(model, tokens, cache):
         if cache is None:
             logits = model(tokens)[:, -1]  # (B, vocab_size)
         else:
@@ -59,7 +58,7 @@ def generate(
     max_new_tokens: int,  # how many tokens each row gets, 0 or more
     pick=greedy,  # as for `next_tokens`
     cache=None,  # as for `next_tokens`
-) -> torch.Tensor:  # (B, T + max_new_tokens)
+) -> torch.Tensor:  # (B, T + max_new_tokens), or fewer and a warning where the context ends
     "Continue each row of `prompts`."
     check_writing(model, prompts, max_new_tokens, pick, cache)
     steps = next_tokens(model, prompts, pick, cache)

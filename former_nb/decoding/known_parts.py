@@ -60,6 +60,7 @@ METHODS = {kind: _methods(kind) for kind in (*KNOWN, DistanceBias)}
 NAMES = {
     kind: frozenset(name for name in dir(kind) if callable(getattr(kind, name))) for kind in METHODS
 }
+INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 UNREAD = (nn.Linear, nn.Dropout, nn.ModuleList)  # their settings say nothing that forward asks
 
 
@@ -110,8 +111,9 @@ class Snapshot:
     """What a model is made of, to be compared with what it is later.
 
     It sees weights that are written, moved or replaced, parts and settings that are replaced, added
-    or removed, hooks, and methods replaced on an object or a class. One thing it cannot see is what
-    is written through `weight.data`, behind autograd's back.
+    or removed, hooks, and methods replaced on an object or a class. What is written behind
+    autograd's back, by a fused optimizer, in inference mode or through `weight.data`, it sees where
+    it looks thoroughly, by the sum of each tensor's bits.
     """
 
     def __init__(self, model: nn.Module):
@@ -138,6 +140,8 @@ class Snapshot:
         counted = not any(tensor.is_inference() for tensor in tensors)  # these have no `_version`
         self.counted = tensors if counted else []
         self.then = self._numbers()
+        self.bits = [t.detach().view(INTEGERS[t.element_size()]) for t in tensors]
+        self.sums = self._sums()
 
     def _numbers(self):
         "How much each part has, how often each tensor was written, and where it lies."
@@ -145,7 +149,14 @@ class Snapshot:
         addresses = [address() for address in self.addresses]
         return [*map(len, self.counts), *versions, *addresses]
 
-    def holds(self) -> bool:
+    def _sums(self):
+        "The sum of the bits of each tensor, read as integers: one number that differs changes it."
+        return [bits.sum(dtype=bits.dtype) for bits in self.bits]  # it wraps around
+
+    def holds(
+        self,
+        thoroughly: bool = False,  # read all weights, which takes as long as a token or less
+    ) -> bool:
         "Whether the model is what it was. It is asked for each token, so it takes microseconds."
         try:
             entries = map(operator.getitem, self.owners, self.names)
@@ -156,4 +167,9 @@ class Snapshot:
             return False
         methods = map(getattr, self.kinds, self.methods)
         unreplaced = all(map(operator.is_, methods, self.functions))
-        return same and unreplaced and not any(self.hooks) and self._numbers() == self.then
+        if not (same and unreplaced) or any(self.hooks) or self._numbers() != self.then:
+            return False
+        if not thoroughly:
+            return True
+        changed = map(torch.ne, self._sums(), self.sums)
+        return not torch.stack(list(changed)).any()

@@ -28,6 +28,7 @@ from torch.utils.data import DataLoader
 from ..base.core import eval_mode
 from ..base.files import read_text
 from ..base.guards import check_choice, check_int, check_share, check_that
+from ..base.keywords import explain_keywords
 from ..data.batches import make_batches
 from ..data.text import encode_texts, pad_rows
 from ..data.tokens import TextTokenizer, check_texts
@@ -246,6 +247,7 @@ def _average(model, pieces, n, max_tokens):
     return total[:, :-1] / total[:, -1:]
 
 
+@explain_keywords
 def predict(
     model: Any,  # a `Classifier`, or a model with its `config` and `n_classes`
     tokenizer: TextTokenizer,

@@ -13,6 +13,7 @@ from ..base.core import eval_mode
 from ..base.guards import check_ids, check_int, check_that, check_type
 from ..data.text import BOS, EOS, PAD, UNK
 from .caches import KVCache
+from .prompts import find_context, warn_of_cut
 from ..models.build import sizes_of
 from ..models.encoder_decoder import EncoderDecoder
 
@@ -21,7 +22,7 @@ from ..models.encoder_decoder import EncoderDecoder
 def greedy_decode(
     model: EncoderDecoder,
     src: torch.Tensor,  # (B, S) integers, PAD where there is no token
-    max_new_tokens: int,  # at most so many, and no more than the model's max_len
+    max_new_tokens: int,  # at most so many; fewer and a warning where the context ends
     use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
 ) -> list[list[int]]:  # a row for each source, from BOS to EOS if it was reached
     "Write the likeliest token at each step. PAD, BOS and UNK are never written."
@@ -34,10 +35,12 @@ def greedy_decode(
     tokens = src.new_full((len(src), 1), BOS)  # (B, T)
     mask = padding_mask(src)
     cache = KVCache(len(model.decoder.blocks))
+    context = find_context(sizes_of(model), max_new_tokens)
+    room = context.room(1, max_new_tokens)  # tokens that the model can write behind BOS
     never = torch.tensor([PAD, BOS, UNK], device=src.device)
     with eval_mode(model):
         memory = model.decoder.project(model.encode(src))  # keys and values for each block
-        for _ in range(min(max_new_tokens, sizes_of(model).max_len)):
+        for _ in range(room):
             if use_cache:
                 newest = tokens[:, -1:]
                 logits = model.decode(newest, memory, mask, cache, positions=cache.positions(1))
@@ -51,4 +54,6 @@ def greedy_decode(
     rows = []
     for row in tokens.tolist():
         rows.append(row[: row.index(EOS) + 1] if EOS in row else row)
+    n_cut = sum(EOS not in row for row in rows) if room < max_new_tokens else 0
+    warn_of_cut(context, n_cut, len(rows), {})
     return rows

@@ -1,23 +1,33 @@
-"""The input of every loop that writes: rows of tokens, tokens that end a row or are never written.
+"""The input of every loop that writes: rows of tokens, tokens that end a row or are never written,
+and the context, which is how far a text may go.
 
 A batch of prompts is a tensor, a list of rows that may differ in length, or text. Loops read lists.
 """
 
-from collections.abc import Iterable
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import partial
 from numbers import Integral
-from types import SimpleNamespace
-from typing import Any
+from types import MethodType, SimpleNamespace
+from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
-from ..base.guards import check_int, check_tensor, check_that, check_type
+from ..base.guards import LARGEST, check_int, check_tensor, check_that, check_type
 from ..data.text import PAD, SPECIALS
 from ..data.tokens import TextTokenizer, check_rows, check_tokenizer
 from ..models.block import Stack
 from ..models.build import sizes_of
-from ..models.config import TransformerConfig
+from ..models.config import POSITIONS
+from .decode_step import StaticLayer
 
 __all__ = [
+    "Context",
+    "find_context",
+    "lengths_to_read",
+    "warn_of_cut",
     "check_writing",
     "check_cache",
     "check_fresh",
@@ -31,8 +41,100 @@ __all__ = [
     "upload",
 ]
 
-BY_DISTANCE = ("alibi", "relative")  # positions of models that read texts of any length
 UNKNOWN = SimpleNamespace(vocab_size=2**24, n_layers=0, max_len=2**63, positions="learned")
+LIMITS = ("max_len", "positions")  # sizes that say how long a text may be
+GO_ON = {  # what lets a text go on that the context has ended
+    "window": "window=…",
+    "max_new_tokens": "max_new_tokens=…",
+    "size": "a StaticCache of a larger size",
+}
+IN_CACHE = GO_ON | {"window": "KVCache(n_layers, window=…)"}  # where there is no other window
+
+
+class Context(NamedTuple):
+    "How many tokens of a text a model reads, and what lets a text go on that ends there."
+
+    reads: int  # tokens that it can read
+    size: int  # where a text ends; less where nobody says how many tokens are wanted
+    go_on: tuple[str, ...]  # keys of `GO_ON`
+
+    def room(
+        self,
+        length: int,  # of a prompt, in tokens
+        max_new_tokens: int | None,  # that are wanted
+    ) -> int:  # that can be written: the last token of a text is never read
+        "How many tokens a prompt gets."
+        room = max(0, self.size + 1 - length)
+        return room if max_new_tokens is None else min(room, max_new_tokens)
+
+    def note(
+        self,
+        n: int,  # texts that end here
+        of: int,  # how many there are
+        go_on: dict[str, str] | None = None,  # what there is, and its name; as in `GO_ON`
+    ) -> str:
+        "A sentence that says so, with what helps."
+        which = "the text" if of == 1 else f"{n:,} of {of:,} texts"
+        ended = f"the context of {self.size:,} tokens ended {which}"
+        words = GO_ON if go_on is None else go_on
+        if not self.go_on or not words.keys() >= set(self.go_on):  # nothing helps
+            return ended
+        several = len(self.go_on) > 1
+        names = " and ".join(words[key] for key in self.go_on)
+        return f"{ended}; {names} {'go' if several else 'goes'} on"
+
+
+def find_context(
+    sizes,  # of a model, as `sizes_to_write` gives them
+    max_new_tokens: int | None,  # that are wanted; None for as many as the model has learned
+    cache=None,  # that the model reads with
+    window: int | None = None,  # the same, where each layer has this one
+) -> Context:
+    "How far a text may go: `POSITIONS` says what each kind of positions allows."
+    layers = cache if isinstance(cache, list) else []
+    windowed = window is not None or has_windows(layers)
+    beyond = POSITIONS[sizes.positions].beyond
+    is_open = beyond == "always" or (beyond == "window" and windowed)
+    reads = LARGEST if is_open else sizes.max_len
+    go_on = ["window"] if beyond == "window" and not windowed else []
+    if max_new_tokens is None and beyond != "never":
+        go_on.append("max_new_tokens")
+    rooms = [layer.cache.size for layer in layers if isinstance(layer, StaticLayer)]
+    if rooms and min(rooms) < reads:
+        reads = min(rooms)
+        go_on = ["size"]
+    size = min(reads, sizes.max_len) if max_new_tokens is None else reads
+    return Context(reads, size, tuple(go_on))
+
+
+def lengths_to_read(
+    model,  # as for `sizes_to_write`
+    tokens: torch.Tensor,  # (B, T), the prompts
+    cache=None,  # as for `find_context`
+) -> Iterator[int]:  # T, T + 1, …
+    "Lengths of a text that is written, as long as the model can read it; then it warns."
+    context = find_context(sizes_to_write(model), 0, cache)
+    B, T = tokens.shape
+    check_that(T <= context.reads, "tokens", f"at most {context.reads} tokens", T)
+    yield from range(T, context.size + 1)
+    warn_of_cut(context, B, B, IN_CACHE)
+
+
+def warn_of_cut(
+    context: Context,
+    n: int,  # this and all others as for `Context.note`
+    of: int,
+    go_on: dict[str, str] | None = None,
+) -> None:
+    "Warn of texts that the context has ended, if there are any, at the line that asked for them."
+    if n == 0:
+        return
+    level = 1
+    frame: Any = sys._getframe()
+    while frame and frame.f_globals.get("__name__", "").split(".")[0] in ("former_nb", "torch"):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(context.note(n, of, go_on), stacklevel=level)
 
 
 def check_writing(
@@ -43,21 +145,16 @@ def check_writing(
     cache,  # a list of functions that are called as `attention`, one for each layer; or None
 ) -> None:
     "Raise `TypeError` or `ValueError` for the first of these that a loop could not use."
-    check_that(callable(model), "model", "a model or a function", model, TypeError)
+    sizes = sizes_to_write(model)
     _refuse_text(prompts)
     check_tensor("prompts", prompts, "B T", int)
     check_that(prompts.numel() > 0, "prompts", "at least one token", tuple(prompts.shape))
     check_int("max_new_tokens", max_new_tokens, 0)
     check_that(callable(pick), "pick", "a function of logits", pick, TypeError)
     check_cache(cache)
-    config = getattr(model, "config", None)
-    endless: tuple[str, ...] = BY_DISTANCE
-    if has_windows(cache):
-        endless = (*BY_DISTANCE, "rotary")  # no query sees a key beyond the window
-    if isinstance(config, TransformerConfig) and config.positions not in endless:
-        most = config.max_len + 1 - prompts.shape[1]  # the last token is never read
-        wanted = f"at most {most} behind {prompts.shape[1]} tokens, as max_len = {config.max_len}"
-        check_that(max_new_tokens <= max(most, 0), "max_new_tokens", wanted, max_new_tokens)
+    reads = find_context(sizes, max_new_tokens, cache).reads
+    T = prompts.shape[1]
+    check_that(T <= reads, "prompts", f"at most {reads} tokens, the context of the model", T)
 
 
 def check_cache(
@@ -70,9 +167,9 @@ def check_cache(
     check_fresh(cache)
 
 
-def has_windows(cache):
-    "Whether there is a cache, and each of its layers sees only the last few keys."
-    return bool(cache) and all(getattr(layer, "window", None) for layer in cache)
+def has_windows(layers):
+    "Whether there are any, and each sees only the last few keys."
+    return bool(layers) and all(getattr(layer, "window", None) for layer in layers)
 
 
 def check_fresh(
@@ -86,17 +183,41 @@ def check_fresh(
 
 def sizes_to_write(
     model,  # what came
-) -> Any:  # as `sizes_of`; without layers for a function of yours, of which nothing is known
+) -> Any:  # as `sizes_of`; without layers for a function of yours
     "What a loop asks of a model. `TypeError` for what can't be called, or does not write on."
     check_that(callable(model), "model", "a model or a function", model, TypeError)
-    config = getattr(model, "config", None)
-    stack = getattr(model, "decoder", getattr(model, "stack", None))
-    if not hasattr(config, "positions") and not isinstance(stack, Stack):
-        return UNKNOWN
+    if not _says_its_sizes(model):
+        return _sizes_behind(model)
     for part, function in (("tgt_embed", "translate"), ("n_classes", "predict")):
         expected = f"a language model; for this one there is `former_nb.{function}`"
         check_that(not hasattr(model, part), "model", expected, type(model).__name__, TypeError)
     return sizes_of(model)
+
+
+def _says_its_sizes(model):
+    "Whether this has a configuration, or parts that we know."
+    stack = getattr(model, "decoder", getattr(model, "stack", None))
+    return hasattr(getattr(model, "config", None), "positions") or isinstance(stack, Stack)
+
+
+def _sizes_behind(function):
+    "How long a text may be for the model that a function hands everything on to, if there is one."
+    model = function
+    while True:
+        if isinstance(model, partial):
+            model = model.func
+        elif isinstance(model, MethodType) and model.__name__ in ("forward", "__call__"):
+            model = model.__self__
+        elif isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            model = model.module
+        elif hasattr(model, "_torchdynamo_orig_callable"):  # compiled
+            model = model._torchdynamo_orig_callable
+        else:
+            break
+    if model is function or not _says_its_sizes(model):
+        return UNKNOWN
+    sizes = sizes_of(model)
+    return SimpleNamespace(**vars(UNKNOWN) | {name: getattr(sizes, name) for name in LIMITS})
 
 
 def has_text(

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import torch
 
@@ -26,6 +25,7 @@ from ..attention.masks import padding_mask
 from ..base.core import eval_mode
 from ..base.files import read_text
 from ..base.guards import check_int, check_ints, check_that, check_type
+from ..base.keywords import explain_keywords
 from ..data.batches import make_batches
 from ..data.text import encode_texts, pad_rows
 from ..data.tokens import PAD, TextTokenizer, both_sides, check_tokenizer
@@ -37,6 +37,7 @@ from ..models.two_stacks import attend_beams
 from .beam_search import beam_search, length_score
 from .caches import KVCache
 from .decode_step import as_decode_step
+from .prompts import find_context, stop_tokens
 
 __all__ = [
     "Translation",
@@ -54,7 +55,7 @@ def _pad_token(model):
     return model.pad if isinstance(model, BartEncoderDecoder) else PAD
 
 
-def _search(model, src, reader, start, num_beams, **options):
+def _search(model, src, reader, start, room, num_beams, **options):
     """The best texts of each row of `src`, special tokens included, and their scores.
 
     The keys and values of the memory are computed once for each source. While several texts about
@@ -70,9 +71,8 @@ def _search(model, src, reader, start, num_beams, **options):
         return reader.decode(tokens, memory, mask, cache, attend_beams, positions)
 
     begin = torch.tensor([list(start)] * len(src), device=src.device)
-    longest = model.tgt_config.max_len + 1 - len(start)
     cache = KVCache(sizes_of(model).n_layers)
-    return beam_search(step, begin, num_beams, longest, cache=cache, **options)
+    return beam_search(step, begin, num_beams, room, cache=cache, **options)
 
 
 # ---- one line
@@ -118,26 +118,51 @@ def _join(parts, gap, fits):
     return pieces
 
 
-class Translation(NamedTuple):
-    """A sentence and what was made of it. It equals a string that is its `text`.
+class Translation(str):
+    """The text that was made of a sentence: a string that also says where it comes from.
 
-    For instance `translation == "twenty-one"`, or `"twenty-one" in translations`.
+    It prints, joins and compares as its text, as in `translation == "twenty-one"`. Two translations
+    are equal if all of their fields are.
     """
 
     source: str
-    text: str  # empty if the source is, or could not be read
-    score: float  # as of `length_score`; NaN without a translation
-    note: str = ""  # why there is no translation, or what of the source was lost
-    others: tuple = ()  # the next best: (text, score) each
+    text: str  # the same as a plain string
+    score: float
+    note: str
+    others: tuple
+
+    def __new__(
+        cls,
+        source: str,
+        text: str,  # empty if the source is, or could not be read
+        score: float,  # as of `length_score`; NaN without a translation
+        note: str = "",  # why there is no translation, or what of it was lost
+        others: tuple = (),  # the next best: (text, score) each
+    ):
+        self = super().__new__(cls, text)
+        self.source = source
+        self.text = text
+        self.score = score
+        self.note = note
+        self.others = others
+        return self
+
+    def __getnewargs__(self):  # for pickle and copy
+        return self.source, self.text, self.score, self.note, self.others
+
+    def __repr__(self):
+        fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"Translation({fields})"
 
     def __eq__(self, other):
-        return self.text == other if isinstance(other, str) else tuple.__eq__(self, other)
+        if isinstance(other, Translation):
+            return vars(self) == vars(other)
+        return str.__eq__(self, other)
 
-    def __ne__(self, other):  # a tuple has one of its own
+    def __ne__(self, other):  # a string has one of its own
         return not self == other
 
-    def __hash__(self):  # what is equal has the same
-        return hash(self.text)
+    __hash__ = str.__hash__  # what is equal has the same
 
 
 def _encode_line(line, tokenizer, limit):
@@ -187,11 +212,13 @@ def _search_rows(model, rows, search, max_tokens):
     return results
 
 
-def _make_translation(line, note, pieces, tokenizer):
+def _make_translation(line, note, pieces, tokenizer, is_cut, cut):
     "A `Translation` from what the search has found for each piece of a line, the best first."
     if not pieces:
         return Translation(line, "", math.nan, note)
     best = [piece[0] for piece in pieces]
+    if any(is_cut(row) for row, _ in best):
+        note = "; ".join(filter(None, (note, cut)))
     text = " ".join(tokenizer.decode(row) for row, _ in best)
     score = sum(score for _, score in best) / len(best)
     others = ()
@@ -200,7 +227,7 @@ def _make_translation(line, note, pieces, tokenizer):
     return Translation(line, text, score, note, others)
 
 
-def _translate(model, tokenizer, lines, search, max_tokens):
+def _translate(model, tokenizer, lines, search, max_tokens, is_cut, cut):
     "A `Translation` for each of a few lines, in their order."
     limit = model.config.max_len - 2
     encoded = [_encode_line(line, tokenizer.source, limit) for line in lines]
@@ -208,7 +235,7 @@ def _translate(model, tokenizer, lines, search, max_tokens):
     results = iter(_search_rows(model, rows, search, max_tokens))
     for line, (pieces, note) in zip(lines, encoded):
         found = list(islice(results, len(pieces)))
-        yield _make_translation(line, note, found, tokenizer.target)
+        yield _make_translation(line, note, found, tokenizer.target, is_cut, cut)
 
 
 def _chunks(lines, first, most):
@@ -220,6 +247,7 @@ def _chunks(lines, first, most):
         size = min(2 * size, most)
 
 
+@explain_keywords
 def stream_translations(
     model: EncoderDecoder,
     tokenizer: TextTokenizer | tuple,  # of both sides, or (source, target) of two vocabularies
@@ -229,11 +257,16 @@ def stream_translations(
     num_return_sequences: int = 1,  # translations of each line, at most `num_beams`
     length_penalty: float = 1.0,  # as for `length_score`
     convention: str = "mean",  # as for `length_score`
+    max_new_tokens: int | None = None,  # of a translation, at most; None for all of `max_len`
     max_tokens: int = 4096,  # tokens in one batch, each counted once for every beam
     ahead: int = 1000,  # lines that are read and sorted by length at a time, at most
     first: int = 32,  # so many to begin with, then twice as many each time
+    watch: bool = True,  # as for `DecodeStep`: the model may change between two lines
 ) -> Iterator[Translation]:  # one for each line, in their order
-    "Translate in bounded memory. A line that cannot be read costs itself only."
+    """Translate in bounded memory. A line that cannot be read costs itself only.
+
+    A translation that is cut because the model can read no more has a `note` that says so.
+    """
     check_type("model", model, EncoderDecoder)
     check_pair(model, tokenizer)
     check_vocabulary(model.config, tokenizer, model.tgt_config)
@@ -241,44 +274,84 @@ def stream_translations(
     check_ints(num_beams=num_beams, max_tokens=max_tokens, ahead=ahead, first=first)
     expected = f"at most max_tokens = {max_tokens}"
     check_that(num_beams <= max_tokens, "num_beams", expected, num_beams)
-    several = isinstance(lines, Iterable) and not isinstance(lines, (str, bytes))
-    check_that(several, "lines", "several strings", lines, TypeError)
+    check_lines("lines", lines)
     length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
+    if max_new_tokens is not None:
+        check_int("max_new_tokens", max_new_tokens)
+    start = pair.target.start
+    context = find_context(sizes_of(model), max_new_tokens)
+    room = context.room(len(start), max_new_tokens)
+    ends, _ = stop_tokens(pair.target.stops["eos_token_ids"], (), model.tgt_config.vocab_size)
+
+    def is_cut(row):  # that the context has ended
+        wanted = room == max_new_tokens
+        return not wanted and len(row) == len(start) + room and row[-1] not in ends
+
     search = partial(
         _search,
-        reader=as_decode_step(model, model.tgt_config.max_len),
-        start=pair.target.start,
+        reader=as_decode_step(model, room, watch),
+        start=start,
+        room=room,
         num_beams=num_beams,
         num_return_sequences=num_return_sequences,
         length_penalty=length_penalty,
         convention=convention,
         **pair.target.stops,
     )
-    room = max_tokens // num_beams
+    cut = context.note(1, 1, {"max_new_tokens": "max_new_tokens=…"})
+    rest = (search, max_tokens // num_beams, is_cut, cut)
     return (
         translation
         for chunk in _chunks(lines, first, ahead)
-        for translation in _translate(model, pair, chunk, search, room)
+        for translation in _translate(model, pair, chunk, *rest)
     )
 
 
+@explain_keywords
 def translate(
     model: EncoderDecoder,
     tokenizer: TextTokenizer | tuple,  # as for `stream_translations`
-    sentences: list[str],
+    sentences: Iterable[str],
     num_beams: int = 5,  # as for `beam_search`; 1 is greedy
-    **kwargs: Any,  # as for `stream_translations`
+    *,
+    num_return_sequences: int = 1,  # this and all others as for `stream_translations`
+    length_penalty: float = 1.0,
+    convention: str = "mean",
+    max_new_tokens: int | None = None,
+    max_tokens: int = 4096,
+    ahead: int = 1000,
+    first: int | None = None,  # all that `ahead` allows, as nobody waits for the first of a list
 ) -> list[Translation]:  # one for each sentence, in their order
     """Translate a list of sentences. Raises as `stream_translations`.
 
-    A `Translation` has the `text`, its `score` and a `note`, and equals a string that is its text:
+    A `Translation` is a string that has a `score`, a `note` and its `source`, too:
 
         found = translate(model, tokenizer, ["einundzwanzig", "zwei"])
-        found[0].text  # 'twenty-one'
+        found[0] == "twenty-one"
         right = sum(a == b for a, b in zip(found, ["twenty-one", "two"]))
     """
-    kwargs.setdefault("first", kwargs.get("ahead", 1000))  # nobody waits for the first of a list
-    return list(stream_translations(model, tokenizer, sentences, num_beams, **kwargs))
+    check_lines("sentences", sentences)
+    lines = stream_translations(
+        model,
+        tokenizer,
+        sentences,
+        num_beams,
+        num_return_sequences=num_return_sequences,
+        length_penalty=length_penalty,
+        convention=convention,
+        max_new_tokens=max_new_tokens,
+        max_tokens=max_tokens,
+        ahead=ahead,
+        first=ahead if first is None else first,
+        watch=False,  # nothing runs between two lines of a list
+    )
+    return list(lines)
+
+
+def check_lines(name, lines):
+    "Raise `TypeError` for a single text, or for what is no several."
+    several = isinstance(lines, Iterable) and not isinstance(lines, (str, bytes))
+    check_that(several, name, "several strings", lines, TypeError)
 
 
 # ---- parallel text

@@ -32,6 +32,7 @@ from ..base.core import COLORS, eval_mode, plot_weights
 from ..base.files import check_path
 from ..base.guards import check_choice, check_that, check_type
 from ..data.tokens import TextTokenizer, both_sides
+from ..decoding.prompts import find_context
 from ..decoding.translating import translate
 from ..models.build import sizes_of
 from ..models.config import TransformerConfig
@@ -108,7 +109,7 @@ class _OurModel(_Adapter):
 
     def limits(self, side):
         sizes = sizes_of(self.model)
-        return sizes.max_len, sizes.vocab_size
+        return find_context(sizes, 0).reads, sizes.vocab_size
 
 
 class _OurLanguageModel(_OurModel):
@@ -125,7 +126,7 @@ class _OurTranslator(_OurModel):
         config = self.model.tgt_config if side == TARGET else self.model.config
         if config is None:  # made of parts by hand
             return None, None
-        return config.max_len, config.vocab_size
+        return find_context(config, 0).reads, config.vocab_size
 
     def add_target(self, inputs):
         if not isinstance(inputs, str) or not isinstance(self.tokenizers[TARGET], TextTokenizer):

@@ -17,6 +17,7 @@ from ..attention.dot_product import attention
 from ..attention.multi_head import MultiHeadAttention
 from former_nb.base.guards import (
     check_attended,
+    check_attends,
     check_heads,
     check_ints,
     check_parts,
@@ -130,11 +131,7 @@ class Stack(nn.Module):
         positions: torch.Tensor | None = None,  # as for `forward`
     ) -> list:  # of functions
         "What each block calls: one function for all, or one of a list, and positions around it."
-        n = len(self.blocks)
-        functions = attend if isinstance(attend, list) else [attend] * n
-        check_that(len(functions) == n, "attend", f"{n} functions, one a block", len(functions))
-        for function in functions:
-            check_seam(None, function)
+        functions = check_attends(attend, len(self.blocks), positions)
         if self.positions is None:
             return functions
         return [partial(self.positions, function, positions=positions) for function in functions]

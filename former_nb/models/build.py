@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.positions import LearnedPositions, Positions, Rotary, SinusoidalPositions
+from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
 from ..attention.relative_positions import ALiBi, RelativeBias, ScaledRotary
 from ..base.guards import LARGEST, check_choice, check_int, check_share, check_that, check_type
 from .block import (
@@ -134,7 +134,7 @@ def build_positions(
 ) -> nn.Module | None:  # None if the positions of this configuration act elsewhere
     "The positions that act at this place; on the input with the norm of BART, where there is one."
     positions = None
-    if POSITIONS[config.positions] == where:
+    if POSITIONS[config.positions].where == where:
         positions = POSITION_KINDS[config.positions](config)
     if config.embed_norm and where == "input":
         return EmbedNorm(positions, build_norm(config))
@@ -275,7 +275,7 @@ def sizes_of(
     embed: Any = getattr(model, "tgt_embed", getattr(model, "embed", None))
     stack: Any = getattr(model, "decoder", getattr(model, "stack", None))
     if config is not None:
-        n_layers = len(getattr(stack, "blocks", ())) or config.n_layers
+        n_layers = len(stack.blocks) if hasattr(stack, "blocks") else config.n_layers
         if n_layers == config.n_layers:
             return config
         return SimpleNamespace(  # blocks were removed or added
@@ -289,19 +289,12 @@ def sizes_of(
     added = embed.positions
     if isinstance(added, EmbedNorm):
         added = added.positions
-    kinds: dict[Any, str] = {  # and their heirs, such as `ScaledRotary`
-        SinusoidalPositions: "sinusoidal",
-        Positions: "learned",
-        Rotary: "rotary",
-    }
     positions = "alibi"
     max_len = LARGEST
-    for part in (stack.positions, added):
-        for kind, word in kinds.items():
-            if isinstance(part, kind):
-                positions = word
-                max_len = min(max_len, part.max_len)
-                break
+    for part, word in ((stack.positions, "rotary"), (added, "learned")):
+        if hasattr(part, "max_len"):  # it has a table
+            positions = word
+            max_len = min(max_len, part.max_len)
     return SimpleNamespace(
         vocab_size=embed.tokens.num_embeddings,
         n_layers=len(stack.blocks),

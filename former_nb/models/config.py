@@ -8,6 +8,7 @@ What only weights from elsewhere ask for is in an heir, `HubConfig`.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..base.core import Settings, refuse_change
 from ..base.guards import check_heads, check_int
@@ -15,6 +16,7 @@ from ..base.ranges import MODEL, check_fields
 
 __all__ = [
     "ACTIVATIONS",
+    "Scheme",
     "POSITIONS",
     "BIASES",
     "SIZES",
@@ -22,12 +24,21 @@ __all__ = [
 ]
 
 ACTIVATIONS = MODEL["activation"]
-POSITIONS = {  # and where they act: added to the embeddings, or inside every layer of attention
-    "learned": "input",
-    "sinusoidal": "input",
-    "rotary": "attention",
-    "alibi": "attention",
-    "relative": "attention",
+
+
+class Scheme(NamedTuple):
+    "Where positions act, and what lets a model read more than `max_len` tokens."
+
+    where: str  # 'input': added to the embeddings; 'attention': inside every layer of it
+    beyond: str  # 'never'; 'window', where every layer sees the last few tokens only; or 'always'
+
+
+POSITIONS = {  # the one table of what each kind of positions allows
+    "learned": Scheme("input", "never"),
+    "sinusoidal": Scheme("input", "never"),
+    "rotary": Scheme("attention", "window"),
+    "alibi": Scheme("attention", "always"),
+    "relative": Scheme("attention", "always"),
 }
 BIASES = {  # which linear layers of a block have none
     "all": (),

@@ -65,7 +65,7 @@ class Shakespeare(Task):
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "Losses beside models that count, and a sample."
         from ..data.long_texts import bits_per_character
-        from ..decoding.caches import generate
+        from ..decoding.caches import write_texts
         from ..decoding.sampling import Sampling
 
         part = "test part"
@@ -79,7 +79,8 @@ class Shakespeare(Task):
         say(f"In bits per character: {bits_per_character(losses['transformer']):.3f}")
         sampling = Sampling(temperature=0.8, seed=self.seed)
         window = self.length if model.embed.positions is None else None
-        text = generate(model, "", 400, sampling, tokenizer=data.tokenizer, window=window)
+        how = dict(tokenizer=data.tokenizer, window=window)
+        text, _ = write_texts(model, "", 400, sampling, **how)  # a sample may end anywhere
         say(f"\n{text.strip()}\n")
         use = f"former-nb generate --model {folder} --n 1 --stream"
         say(f"The model is in {folder}. Try: {use}")

@@ -134,13 +134,14 @@ def new_names(
     "Draw names until `n` are new, or forty times as many were drawn."
     from dataclasses import replace
 
-    from ..decoding.caches import generate
+    from ..decoding.caches import write_texts
 
     new: dict[str, None] = {}  # in the order in which they were drawn
     for attempt in range(10):
         draw = replace(sampling, seed=sampling.seed + 4 * n * attempt)
         beginnings = [beginning] * (4 * n)
-        for name in generate(model, beginnings, pick=draw, tokenizer=tokenizer):
+        texts, _ = write_texts(model, beginnings, pick=draw, tokenizer=tokenizer)
+        for name in texts:
             if name and tokenizer.normalise(name) not in taken:
                 new[name.capitalize()] = None
         if len(new) >= n:
