@@ -403,7 +403,10 @@ def classify(
     note_few(model)
 
 
-@app.command("evaluate", epilog="Example: former-nb evaluate --model runs/imdb")
+@app.command(
+    "evaluate",
+    epilog="Example: former-nb evaluate --model runs/imdb. Or: … --model runs/mine --csv later.csv",
+)
 @one_sentence
 def evaluate_command(
     model: Annotated[
@@ -412,23 +415,44 @@ def evaluate_command(
     task: Annotated[
         Path | None, typer.Option(help="File of the run's task, if it is one of your own.")
     ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Other data for a classifier: a table with a heading.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Column of the texts, where the run had another.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column of the labels, where the run had another.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="Other data for a model that writes: names, or a text.")
+    ] = None,
+    src: Annotated[
+        Path | None, typer.Option(help="Other data for a translator: sentences, one per line.")
+    ] = None,
+    tgt: Annotated[Path | None, typer.Option(help="Their translations, line by line.")] = None,
     device: OnDevice = Device.auto,
 ):
-    "Measure a trained model once more. It reads the data that its run held out."
+    """Measure a trained model once more, on what its run held out, or on a file that came later.
+
+    Such a file gets the report that ends a training. Texts that the model learned from are counted.
+    """
+    given = {"csv": csv, "text": text, "label": label, "file": file, "src": src, "tgt": tgt}
+    given = {name: value for name, value in given.items() if value is not None}
     folder = find_folder(model)
     if folder.parent != SHIPPED and not (folder / RUN).is_file():
         raise ValueError(f"model: expected the folder of a run; {str(folder)!r} has no {RUN}")
-    trained, tokenizer, _ = load(model, None, device)
+    trained, tokenizer, labels = load(model, None, device)
     from .commands import evaluate
 
     if folder == SHIPPED / "names":
-        evaluate.evaluate_names(trained, tokenizer)
+        evaluate.evaluate_names(trained, tokenizer, given)
     elif folder == SHIPPED / "numbers":
-        evaluate.evaluate_numbers(trained, tokenizer)
+        evaluate.evaluate_numbers(trained, tokenizer, given)
     elif folder == SHIPPED / "shakespeare":
-        evaluate.evaluate_shakespeare(trained, tokenizer)
+        evaluate.evaluate_shakespeare(trained, tokenizer, given)
     else:
-        evaluate.evaluate_run(folder, trained, tokenizer, task)
+        evaluate.evaluate_run(folder, trained, tokenizer, labels, task, given)
 
 
 @app.command(

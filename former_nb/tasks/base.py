@@ -7,13 +7,14 @@ import inspect
 import json
 import math
 import re
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from ..base.ranges import (
     MODEL,
@@ -76,6 +77,8 @@ class Task(ABC):
     """
 
     rules = MODEL | TRAINING | {"muon_lr": NOT_BELOW_0}  # neither TOML nor an option has None
+    other_data: ClassVar[tuple[str, ...]] = ()  # options of `evaluate` that `read_other` takes
+    row_key: ClassVar[Callable | None] = None  # row -> what two rows share that count as one
 
     d_model: int = 64  # width of the residual stream
     n_heads: int = 4  # heads per layer; divides d_model
@@ -131,6 +134,16 @@ class Task(ABC):
     @abstractmethod
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "Judge the model on held-out data, beside a rival. What is found, as JSON, is on its card."
+
+    def read_other(
+        self,
+        given: dict[str, Any],  # of the options in `other_data`
+        model,
+        tokenizer,
+        labels: list[str] | None,  # of a classifier
+    ) -> tuple[Any, str]:
+        "Rows that came later, to judge a trained model on, and where they come from."
+        raise NotImplementedError
 
     def save(self, folder: Path, model, data: Data) -> None:
         "Write the model and what is needed to use it: at each evaluation with a new best."
@@ -288,6 +301,33 @@ def text_data(
     valid = make_batches(rows[1], 512, collate=collate)
     longest = max(max(map(len, part), default=0) for part in rows)
     return Data(source, parts, train, valid, tokenizer, longest - 1)  # the last is a target only
+
+
+def ready_parts(
+    rows: list,  # of the file to learn from
+    cut: Callable[[int], list],  # gives that many parts of them, two or three
+    valid: list | None,  # rows of a file to choose by
+    test: list | None,  # rows of a file that is held out
+) -> list[list]:
+    "Training and validation part and, unless `valid` alone was given, a test part."
+    if valid is not None:
+        return [rows, valid] if test is None else [rows, valid, test]
+    return cut(3) if test is None else [*cut(2), test]
+
+
+def say_known(
+    parts: list[list],
+    key: Callable,  # as `Task.row_key`
+) -> str:  # to be added to where they come from; empty for none
+    "How many rows of the last part are in the parts before it, too."
+    known = {key(row) for part in parts[:-1] for row in part}
+    n = sum(key(row) in known for row in parts[-1])
+    return f", {n:,} of which are in the training data, too" if n else ""
+
+
+def in_shell(text: str | Path) -> str:
+    "A folder or a text as a shell reads it."
+    return shlex.quote(text.as_posix() if isinstance(text, Path) else text)
 
 
 def progress(items, unit: str, total: int | None = None):
