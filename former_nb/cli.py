@@ -4,6 +4,7 @@ import inspect
 import os
 import shlex
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +28,15 @@ from .commands.terminal import (
 from .tasks import TASKS, find_task
 from .tasks.base import Task, list_settings
 
-OWN_TASK = "https://former-nb.github.io/former_nb/deeper/16_own_task.html"
+SITE = "https://former-nb.github.io/former_nb"
+OWN_TASK = f"{SITE}/deeper/16_own_task.html"
+OWN_DATA = f"{SITE}/deeper/16_own_data.html"
+EXAMPLES = {  # of a command, for tasks that need a file
+    "classify": '--csv train.csv --test test.csv --classes "0=bad, 1=good"',
+    "translate": "--src german.txt --tgt english.txt",
+    "text": "--file text.txt",
+    "names": "--file names.txt",
+}
 
 
 def make_app(**settings):
@@ -48,7 +57,12 @@ app = make_app(
 )
 train = make_app(
     help="Learn a task, and say how well on data that was held out.",
-    epilog="\b\nA task of your own: former-nb new NAME writes NAME.py, which former-nb train\n"
+    epilog="\b\nYour own data need no code:\n"
+    "  former-nb train classify --csv FILE   (a table with the columns text and label)\n"
+    "  former-nb train translate --src FILE --tgt FILE   (translations, line by line)\n"
+    "  former-nb train text --file FILE\n"
+    f"What each prints and what to read in it:\n{OWN_DATA}\n"
+    "A task of your own: former-nb new NAME writes NAME.py, which former-nb train\n"
     f"NAME.py learns. How such a file comes about:\n{OWN_TASK}",
     add_completion=False,
 )
@@ -178,7 +192,8 @@ def add_tasks(chosen: str) -> None:
     for name, task in tasks.items():
         command = make_command(name, task) if name == chosen else no_command
         epilog = "Where you give --epochs, --steps or --minutes, the defaults of the others don't "
-        epilog += f"count. Example: former-nb train {name} --out runs/mine"
+        words = f"{name} {EXAMPLES[name]}" if name in EXAMPLES else name
+        epilog += f"count. Example: former-nb train {words} --out runs/mine"
         train.command(name, help=inspect.getdoc(task), epilog=epilog)(command)
 
 
@@ -206,16 +221,32 @@ def read_prompts(
     return prompts
 
 
-@app.command("new", epilog="Example: former-nb new vowels, then former-nb train vowels.py")
+class Kind(str, Enum):
+    "What the rows of a new task are."
+
+    pairs = "pairs"
+    labels = "labels"
+    text = "text"
+
+
+@app.command(
+    "new",
+    epilog="Example: former-nb new vowels, then former-nb train vowels.py. "
+    "Or: former-nb new praise --kind labels",
+)
 @one_sentence
 def new_command(
     name: Annotated[str, typer.Argument(help="Of the task; its file, NAME.py, is written here.")],
+    kind: Annotated[
+        Kind,
+        typer.Option(help="What it learns from: pairs of texts, texts with labels, or one text."),
+    ] = Kind.pairs,
 ):
     "Write a task of your own in one file: an example that trains at once, for you to change."
-    from .commands.new import write_task
+    from .commands.new import KINDS, write_task
 
-    file = write_task(name, Path())
-    echo(f"{file} puts the vowels back into names. Try: former-nb train {file}")
+    file = write_task(name, Path(), kind.value)
+    echo(f"{file} {KINDS[kind.value]}. Try: former-nb train {file}")
 
 
 @app.command("check", epilog="Example: former-nb check mine.py. Or: … class/*.py --csv scores.csv")

@@ -9,9 +9,19 @@ from pathlib import Path
 from types import ModuleType
 
 from ..base.source import load_file, parse_source
-from .base import Data, FileName, Task, progress, say_losses, text_data
+from .base import Data, FileName, Say, Task, progress, say_losses, text_data
 
-__all__ = ["TASKS", "Data", "FileName", "Task", "find_task", "progress", "say_losses", "text_data"]
+__all__ = [
+    "TASKS",
+    "Data",
+    "FileName",
+    "Say",
+    "Task",
+    "find_task",
+    "progress",
+    "say_losses",
+    "text_data",
+]
 OUTSIDE = "former_nb_task_"  # how modules begin whose file is not of this package
 
 

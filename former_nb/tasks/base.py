@@ -199,12 +199,13 @@ def comments(kind: type) -> dict[str, str]:
 
 
 def list_settings(task: type[Task]) -> dict[str, Setting]:
-    "The settings of a task by name, its own first."
+    "The settings of a task by name, its own first, those of every task last."
     common = {field.name for field in fields(Task)}
+    family = {field.name for kind in task.__bases__ if is_dataclass(kind) for field in fields(kind)}
     helps = comments(task)
     types = get_type_hints(task, include_extras=True)
     settings = {}
-    for field in sorted(fields(task), key=lambda field: field.name in common):
+    for field in sorted(fields(task), key=lambda f: (f.name in common, f.name in family)):
         annotation = types[field.name]
         is_file = annotation == FileName
         alternatives = (str,) if is_file else alternatives_of(annotation)

@@ -1,6 +1,7 @@
 """A task of your own in one file: put the vowels back into a name."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from former_nb.data.batches import make_batches
 from former_nb.data.data_sets import load_names, split
@@ -8,7 +9,7 @@ from former_nb.data.text import CharTokenizer
 from former_nb.decoding.translating import translate
 from former_nb.inspection.translation import pair_rows
 from former_nb.models.encoder_decoder import EncoderDecoder, collate_pairs
-from former_nb.tasks import Data, Task
+from former_nb.tasks import Data, Say, Task
 
 LONGEST = 24  # letters of a name, with its beginning and its end
 
@@ -28,7 +29,7 @@ class Example(Task):
     n_layers: int = 1
     dropout: float = 0.0
 
-    def load_data(self):
+    def load_data(self) -> Data:
         names, source = load_names()
         pairs = [(without_vowels(name), name) for name in names]
         parts = split(pairs, (0.8, 0.1, 0.1), self.seed, group=lambda pair: pair[0])
@@ -38,10 +39,10 @@ class Example(Task):
         valid = make_batches(rows[1], 500, collate=collate_pairs)
         return Data(source, parts, train, valid, tokenizer, LONGEST)
 
-    def make_model(self, data):
+    def make_model(self, data: Data) -> EncoderDecoder:
         return EncoderDecoder.from_config(self.model_config(data))
 
-    def report(self, model, data, folder, say):
+    def report(self, model: EncoderDecoder, data: Data, folder: Path, say: Say) -> dict[str, float]:
         questions = [question for question, _ in data.parts[2]]
         answers = translate(model, data.tokenizer, questions, num_beams=1)
         right = sum(answer.text == name for answer, (_, name) in zip(answers, data.parts[2]))
