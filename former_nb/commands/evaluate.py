@@ -114,10 +114,14 @@ def evaluate_shakespeare(
 ) -> None:
     "Loss of the model of plays that ships, on speeches that it has not learned from."
     check_given("a model of plays", Shakespeare.other_data, given)
-    *_, text = [read_text(given["file"])] if given else read_plays()
-    loss = play_loss(model, tokenizer, text)
-    what = f"of {given['file'].name}" if given else "held-out ones"
-    echo(f"Nats per character, {len(text):,} {what}: {loss:.3f}")
+    if given:
+        text = read_text(given["file"])
+        task = Shakespeare(length=model.config.max_len)
+        _, what = task.as_row(given["file"], text, tokenizer)  # refuses a text that is too short
+    else:
+        *_, text = read_plays()
+        what = f"{len(text):,} held-out ones"
+    echo(f"Nats per character, {what}: {play_loss(model, tokenizer, text):.3f}")
 
 
 def evaluate_run(

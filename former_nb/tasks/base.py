@@ -323,7 +323,7 @@ def say_known(
     "How many rows of the last part are in the parts before it, too."
     known = {key(row) for part in parts[:-1] for row in part}
     n = sum(key(row) in known for row in parts[-1])
-    return f", {n:,} of which are in the training data, too" if n else ""
+    return f", {n:,} of them also in the training data" if n else ""
 
 
 def in_shell(text: str | Path) -> str:

@@ -101,7 +101,7 @@ class Shakespeare(Task):
 
         row = torch.tensor(tokenizer.encode(text))
         name = Path(file).name
-        expected = f"at least {self.length} characters, a window, in {name}"
+        expected = f"at least {self.length} tokens, a window, in {name}"
         check_that(len(row) >= self.length, "file", expected, len(row))
         unknown = int((row == UNK).sum())
         source = f"{name}, {len(text):,} characters"
