@@ -4,6 +4,7 @@ import inspect
 import os
 import shlex
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +28,15 @@ from .commands.terminal import (
 from .tasks import TASKS, find_task
 from .tasks.base import Task, list_settings
 
-OWN_TASK = "https://former-nb.github.io/former_nb/deeper/16_own_task.html"
+SITE = "https://former-nb.github.io/former_nb"
+OWN_TASK = f"{SITE}/deeper/16_own_task.html"
+OWN_DATA = f"{SITE}/deeper/16_own_data.html"
+EXAMPLES = {  # of a command, for tasks that need a file
+    "classify": '--csv train.csv --test test.csv --classes "0=bad, 1=good"',
+    "translate": "--src german.txt --tgt english.txt",
+    "text": "--file text.txt",
+    "names": "--file names.txt",
+}
 
 
 def make_app(**settings):
@@ -48,7 +57,12 @@ app = make_app(
 )
 train = make_app(
     help="Learn a task, and say how well on data that was held out.",
-    epilog="\b\nA task of your own: former-nb new NAME writes NAME.py, which former-nb train\n"
+    epilog="\b\nYour own data need no code:\n"
+    "  former-nb train classify --csv FILE   (a table with the columns text and label)\n"
+    "  former-nb train translate --src FILE --tgt FILE   (translations, line by line)\n"
+    "  former-nb train text --file FILE\n"
+    f"What each prints and what to read in it:\n{OWN_DATA}\n"
+    "A task of your own: former-nb new NAME writes NAME.py, which former-nb train\n"
     f"NAME.py learns. How such a file comes about:\n{OWN_TASK}",
     add_completion=False,
 )
@@ -178,7 +192,8 @@ def add_tasks(chosen: str) -> None:
     for name, task in tasks.items():
         command = make_command(name, task) if name == chosen else no_command
         epilog = "Where you give --epochs, --steps or --minutes, the defaults of the others don't "
-        epilog += f"count. Example: former-nb train {name} --out runs/mine"
+        words = f"{name} {EXAMPLES[name]}" if name in EXAMPLES else name
+        epilog += f"count. Example: former-nb train {words} --out runs/mine"
         train.command(name, help=inspect.getdoc(task), epilog=epilog)(command)
 
 
@@ -206,16 +221,32 @@ def read_prompts(
     return prompts
 
 
-@app.command("new", epilog="Example: former-nb new vowels, then former-nb train vowels.py")
+class Kind(str, Enum):
+    "What the rows of a new task are."
+
+    pairs = "pairs"
+    labels = "labels"
+    text = "text"
+
+
+@app.command(
+    "new",
+    epilog="Example: former-nb new vowels, then former-nb train vowels.py. "
+    "Or: former-nb new praise --kind labels",
+)
 @one_sentence
 def new_command(
     name: Annotated[str, typer.Argument(help="Of the task; its file, NAME.py, is written here.")],
+    kind: Annotated[
+        Kind,
+        typer.Option(help="What it learns from: pairs of texts, texts with labels, or one text."),
+    ] = Kind.pairs,
 ):
     "Write a task of your own in one file: an example that trains at once, for you to change."
-    from .commands.new import write_task
+    from .commands.new import KINDS, write_task
 
-    file = write_task(name, Path())
-    echo(f"{file} puts the vowels back into names. Try: former-nb train {file}")
+    file = write_task(name, Path(), kind.value)
+    echo(f"{file} {KINDS[kind.value]}. Try: former-nb train {file}")
 
 
 @app.command("check", epilog="Example: former-nb check mine.py. Or: … class/*.py --csv scores.csv")
@@ -411,7 +442,10 @@ def classify(
     note_few(folder)
 
 
-@app.command("evaluate", epilog="Example: former-nb evaluate --model runs/imdb")
+@app.command(
+    "evaluate",
+    epilog="Example: former-nb evaluate --model runs/imdb. Or: … --model runs/mine --csv later.csv",
+)
 @one_sentence
 def evaluate_command(
     model: Annotated[
@@ -420,23 +454,44 @@ def evaluate_command(
     task: Annotated[
         Path | None, typer.Option(help="File of the run's task, if it is one of your own.")
     ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Other data for a classifier: a table with a heading.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Column of the texts, where the run had another.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column of the labels, where the run had another.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="Other data for a model that writes: names, or a text.")
+    ] = None,
+    src: Annotated[
+        Path | None, typer.Option(help="Other data for a translator: sentences, one per line.")
+    ] = None,
+    tgt: Annotated[Path | None, typer.Option(help="Their translations, line by line.")] = None,
     device: OnDevice = Device.auto,
 ):
-    "Measure a trained model once more. It reads the data that its run held out."
+    """Measure a trained model once more, on what its run held out, or on a file that came later.
+
+    Such a file gets the report that ends a training. Texts that the model learned from are counted.
+    """
+    given = {"csv": csv, "text": text, "label": label, "file": file, "src": src, "tgt": tgt}
+    given = {name: value for name, value in given.items() if value is not None}
     folder = find_folder(model)
     if folder.parent != SHIPPED and not (folder / RUN).is_file():
         raise ValueError(f"model: expected the folder of a run; {str(folder)!r} has no {RUN}")
-    trained, tokenizer, _ = load(model, None, device)
+    trained, tokenizer, labels = load(model, None, device)
     from .commands import evaluate
 
     if folder == SHIPPED / "names":
-        evaluate.evaluate_names(trained, tokenizer)
+        evaluate.evaluate_names(trained, tokenizer, given)
     elif folder == SHIPPED / "numbers":
-        evaluate.evaluate_numbers(trained, tokenizer)
+        evaluate.evaluate_numbers(trained, tokenizer, given)
     elif folder == SHIPPED / "shakespeare":
-        evaluate.evaluate_shakespeare(trained, tokenizer)
+        evaluate.evaluate_shakespeare(trained, tokenizer, given)
     else:
-        evaluate.evaluate_run(folder, trained, tokenizer, task)
+        evaluate.evaluate_run(folder, trained, tokenizer, labels, task, given)
 
 
 @app.command(

@@ -11,12 +11,13 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from cli_tools import contents, done, former, refused
+from cli_tools import contents, done, former, no_option, refused
 from process_tools import OFFLINE
 
 from former_nb.base.files import read_json
 from former_nb.base.ranges import MODEL, TRAINING, Range
-from former_nb.cli import OWN_TASK, run_options, setting_options
+from former_nb.cli import OWN_DATA, OWN_TASK, run_options, setting_options
+from former_nb.commands.new import KINDS, write_task
 from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.tasks import TASKS, Task, find_task
 from former_nb.tasks.base import RUN_OPTIONS, choose, comments, list_settings
@@ -187,6 +188,42 @@ def test_new_writes_a_task_that_trains_and_never_over_a_file(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
+    "kind, use, answer",
+    [("labels", "classify", "\t"), ("text", "generate --n 1 --window 64 --all", "a")],
+)
+def test_new_writes_a_task_of_each_kind(tmp_path, monkeypatch, kind, use, answer):
+    monkeypatch.chdir(tmp_path)
+    assert "Try: former-nb train my_own.py" in done("new", "my_own", "--kind", kind)
+    written = (tmp_path / "my_own.py").read_text(encoding="utf-8")
+    assert "class MyOwn(Task):" in written and "Example" not in written
+    assert 40 <= len(written.splitlines()) <= 60
+    said = done("train", "my_own.py", *TINY, "--steps", 2)
+    assert f"Try: former-nb {use.split()[0]} --model runs/my_own" in said
+    assert answer in done(*use.split(), "a", "--model", "runs/my_own", "--device", "cpu")
+    evaluated = done("evaluate", "--model", "runs/my_own", "--task", "my_own.py", "--device", "cpu")
+    assert said.splitlines()[-2:] == evaluated.splitlines()[-2:]
+
+
+def test_new_knows_three_kinds_and_no_name_hides_what_one_imports(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    no_option(former("new", "mine", "--kind", "rows"), "'pairs', 'labels', 'text'")
+    refused(former("new", "classifier", "--kind", "labels"), "name: expected another one")
+    done("new", "classifier", "--kind", "text")
+
+
+def test_what_new_writes_passes_a_strict_type_checker(tmp_path):
+    pytest.importorskip("mypy")
+    files = [write_task(f"my_{kind}", tmp_path, kind) for kind in KINDS]
+    # what a method without types gives is anything, until all methods have some
+    strict = ["--strict", "--no-warn-return-any", "--follow-imports", "silent"]
+    strict += ["--cache-dir", str(ROOT / ".mypy_cache")]
+    words = [sys.executable, "-m", "mypy", *strict, *map(str, files)]
+    how = dict(cwd=tmp_path, env=os.environ | {"MYPYPATH": str(ROOT)}, capture_output=True)
+    result = subprocess.run(words, text=True, **how)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
     "name",
     ["Vowels", "a.b", "../a", "my-task", "", "class", "names", "torch", "data", "none"],
 )
@@ -197,7 +234,7 @@ def test_new_refuses_a_name_that_its_file_cannot_have(tmp_path, monkeypatch, nam
 
 
 def test_the_page_types_what_new_writes():
-    file = ROOT / "former_nb" / "commands" / "example.py"
+    file = ROOT / "former_nb" / "commands" / "example_pairs.py"
     written = file.read_text(encoding="utf-8").replace("class Example(", "class Vowels(")
     page = read_json("page", ROOT / "nbs" / "deeper" / "16_own_task.ipynb")
     typed = ["".join(cell["source"]) for cell in page["cells"] if cell["cell_type"] == "code"]
@@ -210,12 +247,13 @@ def test_the_page_types_what_new_writes():
 def test_who_looks_for_help_is_led_to_a_task_of_their_own():
     said = " ".join(done("train", "--help").split())
     assert "former-nb new NAME writes NAME.py, which former-nb train NAME.py learns" in said
-    folder, _, page = OWN_TASK.removesuffix(".html").rpartition("/")
     settings = ConfigParser(delimiters=["="], interpolation=None)
     settings.read(ROOT / "settings.ini", encoding="utf-8")
     site = "{doc_host}{doc_baseurl}".format(**settings["DEFAULT"])
-    assert f"{site}/deeper" == folder and OWN_TASK in done("train", "--help").split()
-    assert (ROOT / "nbs" / "deeper" / f"{page}.ipynb").is_file()
+    for address in (OWN_TASK, OWN_DATA):
+        folder, _, page = address.removesuffix(".html").rpartition("/")
+        assert f"{site}/deeper" == folder and address in said.split()
+        assert (ROOT / "nbs" / "deeper" / f"{page}.ipynb").is_file()
 
 
 def test_each_task_has_the_settings_of_the_configurations_with_their_words():

@@ -48,7 +48,7 @@ COURSE = """
 13_encoder_decoder
 14_number_words     reward
 15_subwords
-16_translation      interpretability pretrained two_models your_attention own_task
+16_translation      interpretability pretrained two_models your_attention own_data own_task
 """
 BUILDS = {  # lesson -> the build after it
     "06_block": "build_a",

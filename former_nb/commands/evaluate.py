@@ -1,35 +1,89 @@
 """`former-nb evaluate` and `bleu`: a model, or translations, measured once more."""
 
 from pathlib import Path
+from typing import Any
 
 from ..base.core import keep_memory
 from ..base.files import read_text
 from ..data.data_sets import SOURCES, fetch, split
 from ..data.long_texts import text_windows
 from ..data.toy_data import number_pairs
-from ..decoding.translating import translate
+from ..decoding.translating import read_pairs, translate
 from ..inspection.scores import compare_translations, score_translations
-from ..tasks import TASKS, find_task, say_losses
+from ..tasks import TASKS, Data, Task, find_task, say_losses
+from ..tasks.base import say_known
+from ..tasks.long_text import Shakespeare
 from ..tasks.names import TITLE, Names, name_losses
+from ..tasks.pairs import Pairs
 from ..training.losses import evaluate
 from .folders import read_note, read_report, restore
-from .terminal import echo, find_texts, is_utf8
+from .terminal import echo, find_texts, is_utf8, remark
 
 
-def evaluate_names(model, tokenizer) -> None:
+def judge_again(
+    task: Task,
+    known: Data | None,  # what the model learned from, if that can be read
+    given: dict[str, Any],  # options that name other data, or none
+    model,
+    tokenizer,
+    labels: list[str] | None = None,
+) -> Data:  # of which the last part is to be judged on
+    """What the run held out, or what other files hold. Raises `ValueError` for what the task
+    doesn't read."""
+    if not given:
+        assert known is not None
+        return known
+    rows, source = task.read_other(given, model, tokenizer, labels)
+    parts = [*known.parts[:2], rows] if known else [[], [], rows]
+    if known and task.row_key:
+        source += say_known(parts, task.row_key)
+    return Data(source, parts, (), (), tokenizer, model.config.max_len, labels)
+
+
+def check_given(
+    kind: str,  # of the model or its task, in words
+    options: tuple[str, ...],  # that this kind takes
+    given: dict[str, Any],
+) -> None:
+    "Raise `ValueError` for an option that names data of another kind."
+    needed = [name for name in options if name not in ("text", "label")]
+    expected = " and ".join(f"--{name}" for name in needed) or "no other data"
+    got = " and ".join(f"--{name}" for name in given)
+    odd = [name for name in given if name not in options]
+    if given:
+        odd += [name for name in needed if name not in given]
+    if odd:
+        raise ValueError(f"{odd[0]}: expected {expected} for {kind}, got {got}")
+
+
+def evaluate_names(
+    model,
+    tokenizer,
+    given: dict[str, Any],  # other names to judge on, or none
+) -> None:
     "Losses of the model of names that ships, on names that it has not learned from."
     task = Names()
-    data = task.load_data()
-    echo(f"{data.source}: {data.sizes}")
+    check_given("a model of names", task.other_data, given)
+    data = judge_again(task, task.load_data(), given, model, tokenizer)
+    echo(data.source if given else f"{data.source}: {data.sizes}")
     say_losses(echo, TITLE, name_losses(model, tokenizer, data.parts))
 
 
-def evaluate_numbers(model, tokenizer) -> None:
+def evaluate_numbers(
+    model,
+    tokenizer,
+    given: dict[str, Any],  # other pairs to judge on, or none
+) -> None:
     "How often the translator that ships is right, on numbers that it has not learned from."
+    check_given("a translator", Pairs.other_data, given)
     pairs = number_pairs()["valid"] + number_pairs()["test"]
+    what = "held-out numbers"
+    if given:
+        pairs = read_pairs(given["src"], given["tgt"])
+        what = f"lines of {given['src'].name}"
     lines = translate(model, tokenizer, [german for german, _ in pairs], num_beams=1)
     right = sum(line.text == english for line, (_, english) in zip(lines, pairs))
-    echo(f"Right from end to end, greedy: {right:,} of {len(pairs):,} held-out numbers")
+    echo(f"Right from end to end, greedy: {right:,} of {len(pairs):,} {what}")
 
 
 def read_plays() -> list[str]:  # to learn from, to choose by, held out
@@ -53,20 +107,32 @@ def play_loss(
     return evaluate(model, windows) * len(row) / len(text)
 
 
-def evaluate_shakespeare(model, tokenizer) -> None:
+def evaluate_shakespeare(
+    model,
+    tokenizer,
+    given: dict[str, Any],  # another text to judge on, or none
+) -> None:
     "Loss of the model of plays that ships, on speeches that it has not learned from."
-    *_, held_out = read_plays()
-    loss = play_loss(model, tokenizer, held_out)
-    echo(f"Nats per character, {len(held_out):,} held-out ones: {loss:.3f}")
+    check_given("a model of plays", Shakespeare.other_data, given)
+    if given:
+        text = read_text(given["file"])
+        task = Shakespeare(length=model.config.max_len)
+        _, what = task.as_row(given["file"], text, tokenizer)  # refuses a text that is too short
+    else:
+        *_, text = read_plays()
+        what = f"{len(text):,} held-out ones"
+    echo(f"Nats per character, {what}: {play_loss(model, tokenizer, text):.3f}")
 
 
 def evaluate_run(
     folder: Path,
     model,
     tokenizer,
+    labels: list[str] | None,  # of a classifier
     file: Path | None,  # of a task that is none of ours
+    given: dict[str, Any],  # options that name other data, or none
 ) -> None:
-    "Repeat the report of a run. Raises `ValueError` where other data are found than at its end."
+    "Repeat the report of a run, on what it held out or on other data."
     keep_memory()
     name, _ = read_note(folder, "model")
     if file:
@@ -75,6 +141,23 @@ def evaluate_run(
         task = restore(folder, "model", name, TASKS[name])
     else:  # a folder may come from anywhere: it makes us run no file
         raise ValueError(f"task: expected the file {name!r}, of which {str(folder)!r} holds a run")
+    check_given(f"a run of {name!r}", task.other_data, given)
+    try:
+        known = read_again(folder, task, tokenizer)
+    except (OSError, ValueError) as error:
+        if not given:
+            raise
+        known = None
+        remark(f"Note: without the data of the training there is no rival: {error}")
+    data = judge_again(task, known, given, model, tokenizer, labels)
+    device = next(model.parameters()).device
+    what = data.source if given else f"{data.source}: {data.sizes}"
+    echo(f"{what}, on {device.type}")
+    task.report(model, data, folder, echo)
+
+
+def read_again(folder: Path, task: Task, tokenizer) -> Data:
+    "The data of a run. Raises `ValueError` where others are found than at its end."
     data = task.load_data()
     known = read_report(folder)
     for name, found in {"data": data.source, "parts": data.sizes}.items():
@@ -82,9 +165,7 @@ def evaluate_run(
             raise ValueError(f"data: expected {known[name]}, as in training, got {found}")
     if data.tokenizer.to_dict() != tokenizer.to_dict():
         raise ValueError("data: expected those of the training; these give another tokenizer")
-    device = next(model.parameters()).device
-    echo(f"{data.source}: {data.sizes}, on {device.type}")
-    task.report(model, data, folder, echo)
+    return data
 
 
 def score(

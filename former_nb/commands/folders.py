@@ -15,7 +15,8 @@ from .terminal import waiting
 RUN = "run.json"  # the task and the settings of a run, beside its checkpoint
 WRITTEN = f"{RUN} README.md history.csv training.json config.json model.safetensors tokenizer.json"
 IN_FILE = re.compile(r"(.+\.py):(\w+)")  # FILE.py:NAME, a model in a file of yours
-LATER = {"cache"}  # settings that runs of an earlier version lack; these have the default
+LATER = {"cache", "valid", "test", "classes", "test_src", "test_tgt"}  # settings that runs of an
+# earlier version lack; these have the default
 KINDS = {
     "LanguageModel": ("generate", "a model that writes"),
     "Classifier": ("classify", "a classifier"),

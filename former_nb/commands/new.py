@@ -10,10 +10,21 @@ from pathlib import Path
 from ..base.files import write_new
 from ..tasks import TASKS
 
-EXAMPLE = Path(__file__).with_name("example.py")
+KINDS = {  # of examples -> what the task does, in words
+    "pairs": "puts the vowels back into names",
+    "labels": "tells praise from blame",
+    "text": "writes a diary of the weather",
+}
 
 
-def check_name(name: str, folder: Path) -> str:
+def read_example(
+    kind: str,  # one of `KINDS`
+) -> str:
+    "The file of an example."
+    return Path(__file__).with_name(f"example_{kind}.py").read_text(encoding="utf-8")
+
+
+def check_name(name: str, folder: Path, example: str) -> str:
     "The name of a new task, without '.py'. Raises `ValueError` for one that its file can't have."
     stem = name.removesuffix(".py")
     if not re.fullmatch("[a-z][a-z0-9_]*", stem) or iskeyword(stem):
@@ -28,14 +39,14 @@ def check_name(name: str, folder: Path) -> str:
         hidden = f"{stem}.py would hide the Python module {stem!r}"
         raise ValueError(f"name: expected one that no module has, got {stem!r}; {hidden}")
     kind = class_name(stem)
-    if iskeyword(kind) or kind in imported_names():
+    if iskeyword(kind) or kind in imported_names(example):
         raise ValueError(f"name: expected another one, got {stem!r}; {kind} has a meaning already")
     return stem
 
 
-def imported_names() -> set[str]:
-    "What the example imports, and what a class must not hide."
-    tree = ast.parse(EXAMPLE.read_text(encoding="utf-8"))
+def imported_names(example: str) -> set[str]:
+    "What an example imports, and what a class must not hide."
+    tree = ast.parse(example)
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     return {alias.name for node in imports for alias in node.names}
 
@@ -48,11 +59,12 @@ def class_name(stem: str) -> str:
 def write_task(
     name: str,  # of the task and of its file
     folder: Path,
+    kind: str = "pairs",  # one of `KINDS`
 ) -> Path:  # the file, which was not there before
-    "Write the example as a task of this name. Raises `ValueError` for a bad name or a file there."
-    stem = check_name(name, folder)
+    "Write an example as a task of this name. Raises `ValueError` for a bad name or a file there."
+    text = read_example(kind)
+    stem = check_name(name, folder, text)
     file = folder / f"{stem}.py"
-    text = EXAMPLE.read_text(encoding="utf-8")
     text = text.replace("class Example(", f"class {class_name(stem)}(")
     write_new(file, text)
     return file

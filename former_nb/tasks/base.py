@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 import re
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
@@ -17,6 +18,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     NamedTuple,
     Union,
     get_args,
@@ -91,6 +93,8 @@ class Task(ABC):
     """
 
     rules = MODEL | TRAINING | {"muon_lr": NOT_BELOW_0}  # neither TOML nor an option has None
+    other_data: ClassVar[tuple[str, ...]] = ()  # options of `evaluate` that `read_other` takes
+    row_key: ClassVar[Callable | None] = None  # row -> what two rows share that count as one
 
     d_model: int = 64  # width of the residual stream
     n_heads: int = 4  # heads per layer; divides d_model
@@ -148,6 +152,16 @@ class Task(ABC):
     def report(self, model: Any, data: Data, folder: Path, say: Say) -> dict[str, Any]:
         "Judge the model on held-out data, beside a rival. What is found, as JSON, is on its card."
 
+    def read_other(
+        self,
+        given: dict[str, Any],  # of the options in `other_data`
+        model: Any,
+        tokenizer: Any,
+        labels: list[str] | None,  # of a classifier
+    ) -> tuple[Any, str]:
+        "Rows that came later, to judge a trained model on, and where they come from."
+        raise NotImplementedError
+
     def save(self, folder: Path, model: Any, data: Data) -> None:
         "Write the model and what is needed to use it: at each evaluation with a new best."
         from ..saving.saving import save_model
@@ -202,12 +216,13 @@ def comments(kind: type) -> dict[str, str]:
 
 
 def list_settings(task: type[Task]) -> dict[str, Setting]:
-    "The settings of a task by name, its own first."
+    "The settings of a task by name, its own first, those of every task last."
     common = {field.name for field in fields(Task)}
+    family = {field.name for kind in task.__bases__ if is_dataclass(kind) for field in fields(kind)}
     helps = comments(task)
     types = get_type_hints(task, include_extras=True)
     settings = {}
-    for field in sorted(fields(task), key=lambda field: field.name in common):
+    for field in sorted(fields(task), key=lambda f: (f.name in common, f.name in family)):
         annotation = types[field.name]
         is_file = annotation == FileName
         alternatives = (str,) if is_file else alternatives_of(annotation)
@@ -307,6 +322,33 @@ def text_data(
     valid = make_batches(rows[1], 512, collate=collate)
     longest = max(max(map(len, part), default=0) for part in rows)
     return Data(source, parts, train, valid, tokenizer, longest - 1)  # the last is a target only
+
+
+def ready_parts(
+    rows: list,  # of the file to learn from
+    cut: Callable[[int], list],  # gives that many parts of them, two or three
+    valid: list | None,  # rows of a file to choose by
+    test: list | None,  # rows of a file that is held out
+) -> list[list]:
+    "Training and validation part and, unless `valid` alone was given, a test part."
+    if valid is not None:
+        return [rows, valid] if test is None else [rows, valid, test]
+    return cut(3) if test is None else [*cut(2), test]
+
+
+def say_known(
+    parts: list[list],
+    key: Callable,  # as `Task.row_key`
+) -> str:  # to be added to where they come from; empty for none
+    "How many rows of the last part are in the parts before it, too."
+    known = {key(row) for part in parts[:-1] for row in part}
+    n = sum(key(row) in known for row in parts[-1])
+    return f", {n:,} of them also in the training data" if n else ""
+
+
+def in_shell(text: str | Path) -> str:
+    "A folder or a text as a shell reads it."
+    return shlex.quote(text.as_posix() if isinstance(text, Path) else text)
 
 
 def progress(items, unit: str, total: int | None = None):

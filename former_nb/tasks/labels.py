@@ -1,11 +1,12 @@
 """Classify texts: film reviews, or two columns of a table, beside a linear rival."""
 
 from abc import abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.ranges import ONE_OR_MORE, SHARE, ZERO_OR_MORE, at_least, check_that
-from .base import PART_WORDS, Data, FileName, Say, Task, progress, say_losses
+from .base import Data, FileName, Say, Task, in_shell, progress, ready_parts, say_known, say_losses
 
 JUDGED = 100  # texts; with fewer, an accuracy of .9 is known to six points or worse
 
@@ -40,10 +41,14 @@ class Labels(Task):
         "word_dropout": SHARE,
         "batch_size": ONE_OR_MORE,
     }
+    other_data = ("csv", "text", "label")
+    text = "text"  # the column that holds the texts
+    label = "label"  # the column that holds the labels
+    classes = ""  # as for `class_names`
 
     @abstractmethod
     def read_parts(self) -> tuple[list[list[tuple[str, str]]], str]:
-        "Training, validation and test part as (text, label), and where they come from."
+        "Two or three parts as (text, label), and where they come from."
 
     def load_data(self) -> Data:
         from ..data.data_sets import compare_parts
@@ -94,8 +99,8 @@ class Labels(Task):
         "Accuracy beside the commonest label and a linear model, and how good each label is."
         from ..decoding.labels import classification_report
 
-        texts = [text for text, _ in data.parts[2]]
-        right = [label for _, label in data.parts[2]]
+        texts = [text for text, _ in data.parts[-1]]
+        right = [label for _, label in data.parts[-1]]
         answers = predict_all(model, data, texts)
         correct = sum(answer == label for answer, label in zip(answers, right))
         commonest = max(right.count(label) for label in data.labels)
@@ -104,10 +109,14 @@ class Labels(Task):
             "commonest label": commonest / len(right),
         }
         try:
-            accuracy["NB-SVM, words and pairs"] = linear_accuracy(data)
+            if data.parts[0]:
+                accuracy["NB-SVM, words and pairs"] = linear_accuracy(data)
         except ImportError:
             say("Without scikit-learn there is no linear rival: pip install scikit-learn")
-        say_losses(say, f"Accuracy on {len(right):,} held-out texts, read once:", accuracy)
+        part = "held-out texts, read once"
+        if len(data.parts) < 3:
+            part = "texts of the validation part, which also chose the weights: there is no other"
+        say_losses(say, f"Accuracy on {len(right):,} {part}:", accuracy)
         table = classification_report(right, answers)
         say(table.round(3).to_string())
         note = few_texts(len(right))
@@ -115,7 +124,21 @@ class Labels(Task):
             say(f"Note: {note}")
         say(f"The model is in {folder}. Try: {try_classify(folder, texts[0])}")
         by_label = table.astype(object).where(table.notna(), None)  # JSON has no NaN
-        return {"held_out_accuracy": accuracy, "by_label": by_label.to_dict("index")}
+        by_label = by_label.to_dict("index")
+        return {"judged_on": part, "held_out_accuracy": accuracy, "by_label": by_label}
+
+    @staticmethod
+    def row_key(row):
+        "The text, whatever its case and its spaces."
+        return " ".join(row[0].lower().split())
+
+    def read_other(self, given, model, tokenizer, labels):
+        "A table whose labels the model knows, by their names or as in the table it learned from."
+        columns = [given.get(name) or getattr(self, name) for name in ("text", "label")]
+        rows = read_table(given["csv"], *columns)
+        name = Path(given["csv"]).name
+        rows = name_known("csv", name, rows, self.classes, labels)
+        return rows, f"{len(rows):,} texts from {name}"
 
 
 @dataclass(frozen=True)
@@ -139,8 +162,11 @@ class Classify(Labels):
     "Classify texts of your own."
 
     csv: FileName = ""  # your own table, UTF-8, with a heading
+    valid: FileName = ""  # a table of the same columns to choose by; else a part of csv
+    test: FileName = ""  # one that is held out; else a part of csv
     text: str = "text"  # the column that holds the texts
     label: str = "label"  # the column that holds the labels
+    classes: str = ""  # names for the labels, such as "0=bearish, 1=bullish, 2=neutral"
     vocabulary: int = 4000
     pairs: int = 0
     features: int = 0
@@ -153,23 +179,101 @@ class Classify(Labels):
     def read_parts(self):
         from ..base.guards import check_that
         from ..data.data_sets import split
-        from ..decoding.labels import label_names, read_labeled_csv
 
         check_that(bool(self.csv), "csv", "a file", self.csv)
-        texts, labels = read_labeled_csv(self.csv, self.text, self.label)
-        label_names(labels)
-        empty = sum(not text.strip() for text in texts)
-        source = f"{len(texts):,} texts from {Path(self.csv).name}"
+        rows = read_table(self.csv, self.text, self.label)
+        name = Path(self.csv).name
+        rows = name_all(name, rows, self.classes)
+        labels = {label for _, label in rows}
+        source = f"{len(rows):,} texts from {name}"
+        empty = sum(not text.strip() for text, _ in rows)
         if empty:
             source += f", {empty:,} of them empty"
-        parts = split(
-            list(zip(texts, labels)),
-            (0.8, 0.1, 0.1),
-            self.seed,
-            group=lambda row: row[0],
-            stratify=lambda row: row[1],
+        ready = {}
+        for part, purpose in {"valid": "to choose by", "test": "held out"}.items():
+            file = getattr(self, part)
+            if file:
+                found = read_table(file, self.text, self.label)
+                there = Path(file).name
+                ready[part] = name_known(part, there, found, self.classes, labels)
+                source += f", those {purpose} from {there}"
+        shares = {2: (0.9, 0.1), 3: (0.8, 0.1, 0.1)}
+        how = dict(group=lambda row: row[0], stratify=lambda row: row[1])
+        parts = ready_parts(
+            rows,
+            lambda n: split(rows, shares[n], self.seed, **how),
+            ready.get("valid"),
+            ready.get("test"),
         )
+        if ready:
+            source += say_known(parts, self.row_key)
         return parts, source
+
+
+def read_table(
+    file: str | Path,  # as for `read_labeled_csv`
+    text: str,
+    label: str,
+) -> list[tuple[str, str]]:  # text and label
+    "The rows of a table."
+    from ..decoding.labels import read_labeled_csv
+
+    return list(zip(*read_labeled_csv(file, text, label)))
+
+
+def class_names(
+    classes: str,  # such as "0=bearish, 1=bullish, 2=neutral"; empty leaves labels as they are
+) -> dict[str, str]:
+    "Label in a table -> its name. Raises `ValueError` unless each has one of its own."
+    from ..base.guards import check_that
+
+    names: dict[str, str] = {}
+    for pair in classes.split(",") if classes.strip() else ():
+        label, _, name = (part.strip() for part in pair.partition("="))
+        expected = "a name of its own for each label, such as '0=bearish, 1=bullish'"
+        fits = label and name and label not in names and name not in names.values()
+        check_that(fits, "classes", expected, classes)
+        names[label] = name
+    return names
+
+
+def name_all(
+    name: str,  # of the table
+    rows: list[tuple[str, str]],  # to learn from
+    classes: str,  # as for `class_names`
+) -> list[tuple[str, str]]:
+    "The rows with names as labels. Raises `ValueError` unless all labels, and no others, have one."
+    from ..base.guards import check_that
+    from ..decoding.labels import label_names
+
+    labels = label_names([label for _, label in rows])
+    names = class_names(classes)
+    if not names:
+        return rows
+    expected = f"a name for each label of {name} ({', '.join(labels):.200}) and for no other"
+    odd = sorted(set(labels) ^ names.keys())
+    check_that(not odd, "classes", expected, classes)
+    return [(text, names[label]) for text, label in rows]
+
+
+def name_known(
+    argument: str,  # that named the table
+    name: str,  # of the table
+    rows: list[tuple[str, str]],  # to choose by or to judge on
+    classes: str,  # as for `class_names`
+    labels: Collection[str],  # that the model knows
+) -> list[tuple[str, str]]:
+    "The rows with names as labels. Raises `ValueError` for a label that was not learned."
+    names = class_names(classes)
+    rows = [(text, names.get(label, label)) for text, label in rows]
+    for i, (_, label) in enumerate(rows, start=1):
+        if label not in labels:
+            known = ", ".join(sorted({*names, *labels}))
+            expected = f"labels that were learned ({known:.200})"
+            raise ValueError(
+                f"{argument}: expected {expected}, got {label!r:.80} in row {i} of {name}"
+            )
+    return rows
 
 
 def predict_all(model, data: Data, texts: list[str]) -> list[str]:
@@ -187,10 +291,10 @@ def linear_accuracy(data: Data) -> float:
     "The accuracy of NB-SVM, which learns from all that was not held out."
     from ..models.baselines import nb_svm
 
-    parts = []
-    for part in data.parts:
-        parts.append([(data.tokenizer.normalise(text), label) for text, label in part])
-    return nb_svm(parts[0] + parts[1], parts[2])
+    *learned, held_out = [
+        [(data.tokenizer.normalise(text), label) for text, label in part] for part in data.parts
+    ]
+    return nb_svm(sum(learned, []), held_out)
 
 
 def few_texts(n: float) -> str:
@@ -203,6 +307,6 @@ def few_texts(n: float) -> str:
 
 def try_classify(folder: Path, text: str) -> str:
     "A command that classifies the beginning of a text."
-    beginning = " ".join(text.split()[:8])
-    safe = "".join(c for c in beginning if c not in '"$`!\\')  # in a shell
-    return f'former-nb classify --model {folder} "{safe}"'
+    beginning = " ".join(text.split()[:8])[:80]
+    option = "-- " if beginning.startswith("-") else ""  # else it would be one
+    return f"former-nb classify --model {in_shell(folder)} {option}{in_shell(beginning)}"

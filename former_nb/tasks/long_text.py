@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.ranges import ONE_OR_MORE
-from .base import Data, FileName, Say, Task, progress, say_losses
+from .base import Data, FileName, Say, Task, in_shell, progress, say_losses
 
 COUNTED = 2_000_000  # characters that the counting models read, and are judged on
 VALID = 250_000  # characters to choose by, at most
@@ -28,6 +28,7 @@ class Shakespeare(Task):
     eval_every: int | None = 500
 
     rules = Task.rules | {"length": ONE_OR_MORE, "batch_size": ONE_OR_MORE}
+    other_data = ("file",)
 
     name = "shakespeare"  # as for `load_long_text`
 
@@ -82,9 +83,30 @@ class Shakespeare(Task):
         how = dict(tokenizer=data.tokenizer, window=window)
         text, _ = write_texts(model, "", 400, sampling, **how)  # a sample may end anywhere
         say(f"\n{text.strip()}\n")
-        use = f"former-nb generate --model {folder} --n 1 --stream"
+        use = f"former-nb generate --model {in_shell(folder)} --n 1 --stream"
         say(f"The model is in {folder}. Try: {use}")
         return {"held_out_nats_per_character": losses, "judged_on": part, "sample": text}
+
+    def read_other(self, given, model, tokenizer, labels):
+        "A file of text, as one row of tokens."
+        from ..base.files import read_text
+
+        return self.as_row(given["file"], read_text(given["file"]), tokenizer)
+
+    def as_row(self, file: str | Path, text: str, tokenizer):
+        "Tokens of a text, and where it comes from. Raises `ValueError` for less than a window."
+        import torch
+
+        from ..base.guards import check_that
+        from ..data.text import UNK
+
+        row = torch.tensor(tokenizer.encode(text))
+        name = Path(file).name
+        expected = f"at least {self.length} tokens, a window, in {name}"
+        check_that(len(row) >= self.length, "file", expected, len(row))
+        unknown = int((row == UNK).sum())
+        source = f"{name}, {len(text):,} characters"
+        return row, source + (f", {unknown:,} of them unknown" if unknown else "")
 
 
 @dataclass(frozen=True)
@@ -99,6 +121,7 @@ class Text(Shakespeare):
     "Write like a text of your own."
 
     file: FileName = ""  # your own text, UTF-8
+    test: FileName = ""  # text that is held out; the end of the file if left out
     cache: bool = True  # keep the tokens of a text over 64 MiB on disk, so that it is read once
 
     def load_text(self):
@@ -106,7 +129,18 @@ class Text(Shakespeare):
         from ..data.long_text_data import load_long_text
 
         check_that(bool(self.file), "file", "a file", self.file)
-        return load_long_text(self.file, self.cache)
+        text, source, shares = load_long_text(self.file, self.cache)
+        return text, source, (0.95, 0.05) if self.test else shares
+
+    def load_data(self) -> Data:
+        from dataclasses import replace
+
+        data = super().load_data()
+        if not self.test:
+            return data
+        row, source = self.read_other({"file": self.test}, None, data.tokenizer, None)
+        source = f"{data.source}; held out: {source}"
+        return replace(data, source=source, parts=[*data.parts, row])
 
 
 def long_losses(
@@ -127,6 +161,8 @@ def long_losses(
         "transformer": evaluate(model, progress(windows, "batch")),
         "transformer, half a window before each": evaluate(model, progress(half, "batch")),
     }
+    if not len(data.parts[0]):  # nothing to count
+        return losses
     train = [[BOS, *data.parts[0][-COUNTED:].tolist()]]
     last = [[BOS, *data.parts[-1][:COUNTED].tolist()]]
     shortened = len(data.parts[-1]) > COUNTED

@@ -1,12 +1,22 @@
 """Invent names: a language model of letters, beside models that count."""
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from ..base.ranges import ONE_OR_MORE
-from .base import Data, FileName, Say, Task, progress, say_losses, text_data
+from .base import (
+    Data,
+    FileName,
+    Say,
+    Task,
+    in_shell,
+    progress,
+    ready_parts,
+    say_known,
+    say_losses,
+    text_data,
+)
 
 TITLE = "Nats per character on held-out names, their end counted:"
 BEGINNINGS = ("Jo", "Mi", "Au")  # of names that a report shows
@@ -17,26 +27,58 @@ class Names(Task):
     "Invent names."
 
     file: FileName = ""  # your own names, UTF-8, one per line; Lithuanian names if left out
+    test: FileName = ""  # names that are held out; a part of the file if left out
     batch_size: int = 64  # names per step, all processes together
     epochs: int | None = 40
     dropout: float = 0.15
     lr: float = 1e-2
 
     rules = Task.rules | {"batch_size": ONE_OR_MORE}
+    other_data = ("file",)
 
     def read_parts(self) -> tuple[list[list[str]], str]:
         "Three parts of the names, and where they come from."
         from ..base.files import read_names
         from ..data.data_sets import load_names, split
-        from ..data.tokens import normalise
 
         if self.file:
             names = read_names(self.file)
             source = f"names from {Path(self.file).name}"
         else:
             names, source = load_names()
-        spelling = partial(normalise, lowercase=True)  # Ona and ona go into one part
-        return split(names, (0.8, 0.1, 0.1), group=spelling), source
+        test = None
+        if self.test:
+            test = read_names(self.test)
+            source += f", those held out from {Path(self.test).name}"
+        shares = {2: (0.9, 0.1), 3: (0.8, 0.1, 0.1)}
+        parts = ready_parts(
+            names, lambda n: split(names, shares[n], group=self.row_key), None, test
+        )
+        if test is not None:
+            source += say_known(parts, self.row_key)
+        return parts, source
+
+    @staticmethod
+    def row_key(row):
+        "The spelling: Ona and ona go into one part."
+        from ..data.tokens import normalise
+
+        return normalise(row, lowercase=True)
+
+    def read_other(self, given, model, tokenizer, labels):
+        "A file of names; those that the model is too short for are left out."
+        from ..base.files import read_names
+        from ..base.guards import check_that
+
+        names = read_names(given["file"])
+        room = model.config.max_len - 1  # with a beginning
+        fitting = [name for name in names if len(tokenizer.encode(name)) <= room]
+        expected = f"names of at most {room} letters, as the model reads"
+        check_that(bool(fitting), "file", expected, names[0])
+        source = f"{len(names):,} names from {Path(given['file']).name}"
+        if len(fitting) < len(names):
+            source += f", {len(names) - len(fitting):,} left out, of more than {room} letters"
+        return fitting, source
 
     def load_data(self) -> Data:
         from ..data.text import CharTokenizer
@@ -64,11 +106,12 @@ class Names(Task):
         for beginning in beginnings or [""]:
             new = new_names(model, data.tokenizer, beginning, 10, taken, sampling)
             say(f"New names {beginning}…: {', '.join(new)}")
-        example = data.parts[2][0]
+        example = data.parts[-1][0]
         picture = save_picture(model, data.tokenizer, example, folder)
         say(f"Attention weights of each head on {example!r}: {picture}")
         prompt = f" {beginnings[0]}" if beginnings else ""
-        say(f"The model is in {folder}. Try: former-nb generate --model {folder}{prompt}")
+        use = f"former-nb generate --model {in_shell(folder)}{prompt}"
+        say(f"The model is in {folder}. Try: {use}")
         return {"held_out_nats_per_character": losses}
 
 
@@ -82,15 +125,20 @@ def name_losses(
     tokenizer,  # its `CharTokenizer`
     parts: list[list[str]],  # of names: learned from, chosen by, held out
 ) -> dict[str, float]:
-    "Nats per character on held-out names: of the model, of two that count, and of a mixture."
+    """Nats per character on held-out names: of the model, of two that count, and of a mixture.
+
+    Without names to learn from, of the model alone.
+    """
     from ..data.text import encode_texts
     from ..inspection.ngrams import NGram, best_share, mix_nats
 
     train, valid, test = [encode_texts(part, tokenizer) for part in parts]
+    read = token_probabilities(model, test)
+    if not train:  # nothing to count
+        return {"transformer": mix_nats(read, read, 1.0)}
     choices = tokenizer.vocab_size - 3  # padding, beginning and unknown never follow
     counts = NGram(train, 6, choices)
     share = best_share(token_probabilities(model, valid), counts.probabilities(valid))
-    read = token_probabilities(model, test)
     counted = counts.probabilities(test)
     return {
         "transformer": mix_nats(read, counted, 1.0),

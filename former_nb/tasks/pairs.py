@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..base.ranges import ONE_OR_MORE, at_least
-from .base import KEPT, Data, FileName, Say, Task, progress
+from .base import KEPT, Data, FileName, Say, Task, in_shell, progress, ready_parts, say_known
 
 PENALTIES = (0.6, 1.0, 1.4)  # of length, one of which is chosen
 
@@ -40,6 +40,7 @@ class Pairs(Task):
         "batch_tokens": ONE_OR_MORE,
         "average": ONE_OR_MORE,
     }
+    other_data = ("src", "tgt")
 
     @abstractmethod
     def read_parts(self) -> tuple[list[list[tuple[str, str]]], str]:
@@ -105,13 +106,13 @@ class Pairs(Task):
             state, _ = read_tensors("resume", file)
             data.states.append(state)
 
-    def report(self, model, data: PairData, folder: Path, say: Say) -> dict:
+    def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "BLEU and chrF on held-out sentences, greedy and by beam search, and ten to read."
         valid = data.parts[1][:1000]
-        if data.states:  # of a run that has just ended
+        if isinstance(data, PairData) and data.states:  # of a run that has just ended
             average_if_better(model, data, valid, say)
             super().save(folder, model, data)
-        penalty = choose_penalty(model, data.tokenizer, valid, say)
+        penalty = choose_penalty(model, data.tokenizer, valid, say) if valid else 1.0
         test = data.parts[-1]
         part = f"{len(test):,} held-out sentences, read once"
         if len(data.parts) < 3:
@@ -126,7 +127,7 @@ class Pairs(Task):
                 say(f"  {score:.2f}  {metric}, {name}  ({signature})")
         for (source, target), text in list(zip(test, texts))[:10]:
             say(f"\n  {source}\n  → {text}\n  = {target}")
-        use = f"former-nb translate --model {folder} --length-penalty {penalty} < FILE"
+        use = f"former-nb translate --model {in_shell(folder)} --length-penalty {penalty} < FILE"
         say(f"\nThe model is in {folder}. Try: {use}")
         return {
             "judged_on": part,
@@ -134,6 +135,16 @@ class Pairs(Task):
             "signature": table["signature"]["BLEU"],
             "length_penalty": penalty,
         }
+
+    @staticmethod
+    def row_key(row):
+        "The sentence, whatever its translation."
+        return row[0]
+
+    def read_other(self, given, model, tokenizer, labels):
+        "Two files of which each line is the other's translation."
+        pairs = read_both(given, "src", "tgt")
+        return pairs, f"{len(pairs):,} pairs from {Path(given['src']).name}"
 
 
 @dataclass(frozen=True)
@@ -153,33 +164,57 @@ class Translate(Pairs):
 
     src: FileName = ""  # sentences, UTF-8, one per line
     tgt: FileName = ""  # their translations, line by line
-    val_src: FileName = ""  # sentences to choose by; held out by chance if left out
+    val_src: FileName = ""  # sentences to choose by; a part of src if left out
     val_tgt: FileName = ""  # their translations
+    test_src: FileName = ""  # sentences that are held out; a part of src if left out
+    test_tgt: FileName = ""  # their translations
 
     def read_parts(self):
         from ..base.guards import check_that
-        from ..decoding.translating import read_pairs
 
         check_that(bool(self.src), "src", "a file", self.src)
         check_that(bool(self.tgt), "tgt", "a file", self.tgt)
-        pairs = read_pairs(self.src, self.tgt)
+        given = self.settings()
+        pairs = read_both(given, "src", "tgt")
         source = f"{len(pairs):,} pairs from {Path(self.src).name} and {Path(self.tgt).name}"
-        valid = [self.val_src, self.val_tgt]
-        if not any(valid):
-            return hold_out(pairs, self.seed), source
-        check_that(all(valid), "val_src, val_tgt", "both or neither", valid)
-        return [pairs, read_pairs(*valid)], source
+        valid = read_both(given, "val_src", "val_tgt")
+        test = read_both(given, "test_src", "test_tgt")
+        parts = ready_parts(pairs, lambda n: hold_out(pairs, self.seed, n), valid, test)
+        if test is not None:
+            source += f", those held out from {Path(self.test_src).name}"
+            source += say_known(parts, self.row_key)
+        return parts, source
 
 
-def hold_out(pairs: list[tuple[str, str]], seed: int) -> list[list[tuple[str, str]]]:
-    "Training, validation and test part, the last two a twentieth or 1,000 sentences each."
+def read_both(
+    given: dict,  # settings or options
+    *names: str,  # of two files
+) -> list[tuple[str, str]] | None:  # None where neither is given
+    "Pairs from two files. Raises `ValueError` where one of both is missing."
+    from ..base.guards import check_that
+    from ..decoding.translating import read_pairs
+
+    files = [given.get(name) for name in names]
+    if not any(files):
+        return None
+    check_that(all(files), ", ".join(names), "both or neither", files)
+    return read_pairs(*files)
+
+
+def hold_out(
+    pairs: list[tuple[str, str]],
+    seed: int,
+    n_parts: int = 3,  # or 2, without a test part
+) -> list[list[tuple[str, str]]]:
+    "Training, validation and test part, all but the first a twentieth or 1,000 sentences each."
     from ..data.data_sets import split
 
     n = len({source for source, _ in pairs})
     if n < 3:
         raise ValueError(f"src: expected at least three different sentences, got {n}")
     share = max(1, min(1000, n // 20)) / n
-    return split(pairs, (1 - 2 * share, share, share), seed, group=lambda pair: pair[0])
+    held_out = [share] * (n_parts - 1)
+    return split(pairs, (1 - sum(held_out), *held_out), seed, group=lambda pair: pair[0])
 
 
 def translate_and_score(model, tokenizer, pairs, **search):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.ranges import ONE_OR_MORE, from_to
-from .base import Data, Say, Task, progress, text_data
+from .base import Data, Say, Task, in_shell, progress, text_data
 
 VALID = 500  # questions to choose by
 TEST = 1000  # questions held out
@@ -67,7 +67,7 @@ class Copy(Task):
         share = exact_match(model, progress(batches, "batch"))
         say(f"Right from end to end: {share:.1%} of {TEST:,} held-out questions")
         question = data.parts[2][0].split(SEPARATOR)[0] + SEPARATOR
-        use = f"former-nb generate --model {folder} {question} --temperature 0 --n 1"
+        use = f"former-nb generate --model {in_shell(folder)} {question} --temperature 0 --n 1"
         say(f"The model is in {folder}. Try: {use}")
         return {"held_out_exact_match": share}
 
