@@ -20,7 +20,7 @@ from nbdev_myst import NBS
 
 STATION = re.compile(r"(\d\d|Build [A-Z]|Milestone) · (.*)")
 SHORT = {"Build A": "A", "Build B": "B", "Build C": "C", "Milestone": "M"}  # on the line
-TOUR = "00_tour"  # a 00 as PyTorch's half an hour is: the line calls it T
+TOUR = "00_tour"  # its title has 00 before it, as that of PyTorch in half an hour
 
 
 def stations(app, page):
@@ -31,12 +31,17 @@ def stations(app, page):
     for name in stops:
         if title := STATION.match(titles[name].astext()):
             yield {
-                "number": "T" if name == TOUR else SHORT.get(title[1], title[1]),
+                "number": short(name, title[1]),
                 "name": title[2],
                 "page": f"{name}.html",
                 "link": app.builder.get_relative_uri(page, name) or "#",
                 "place": "here" if name == page else "near" if name == near else "",
             }
+
+
+def short(page, number):
+    """What a station's circle says; a letter for the tour, which is no lesson."""
+    return "T" if page == TOUR else SHORT.get(number, number)
 
 
 def station_of(page, stops):
@@ -461,15 +466,18 @@ def inline_faces(app, exception):
     path = Path(app.outdir) / "_static" / "base.css"
     if exception or not path.exists():
         return
-    css = path.read_text(encoding="utf-8")
+    css = with_faces(path.read_text(encoding="utf-8"), path.with_name("fonts"))
+    path.write_text(css, encoding="utf-8")
+
+
+def with_faces(css, folder):
+    """A style with the faces of words within it, from the folder of fonts."""
     for name in AT_ONCE:
-        font = path.with_name("fonts") / f"{name}.woff2"
-        data = b64encode(font.read_bytes()).decode()
+        data = b64encode((folder / f"{name}.woff2").read_bytes()).decode()
         css = css.replace(f"fonts/{name}.woff2", f"data:font/woff2;base64,{data}")
     faces = css.split("@font-face")
     faces = [face.replace(": swap", ": block") if "data:" in face else face for face in faces]
-    css = "@font-face".join(faces)
-    path.write_text(css, encoding="utf-8")
+    return "@font-face".join(faces)
 
 
 def setup(app):

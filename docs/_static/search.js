@@ -173,11 +173,9 @@
   const count = document.getElementById("search-count");
   const list = document.getElementById("search-results");
   const more = document.getElementById("search-more");
-  let asked = ""; // the words that were looked for
 
   function show(query, limit = FIRST) {
     const { terms, hits, all, instead } = search(query);
-    asked = terms.map(({ word }) => word).join(" ");
     const pages = hits.length === 1 ? "1 page" : `${hits.length} pages`;
     if (!terms.length) count.textContent = "";
     else if (!hits.length) count.textContent = `Nothing here has “${query.trim()}”. Try another word.`;
@@ -191,13 +189,10 @@
     attempt(() => history.replaceState(null, "", `?q=${encodeURIComponent(query)}`));
   }
 
-  // The address and the page that is opened know what was looked for, where a browser allows it.
+  // The address knows what was looked for, where a browser allows it.
   function attempt(step) {
     try { step(); } catch { /* pages from a folder may not */ }
   }
-  list.addEventListener("click", (event) => {
-    if (event.target.closest("a")) attempt(() => localStorage.setItem("sphinx_highlight_terms", asked));
-  });
 
   let waiting;
   input.addEventListener("input", () => {
