@@ -411,8 +411,8 @@ def test_a_wheel_that_cannot_be_built_is_one_line_of_the_build(tmp_path, monkeyp
 
 MADE = {path.relative_to(SITE).with_suffix("").as_posix() for path in SITE.rglob("*.html")}
 MOVED = {old for old, _ in ext.old_addresses(MADE)}
-# How much of each row's columns is empty: below the words, below what is shown. In a row that flows
-# in two columns, below the last thing in each, and beside words that stand above.
+# How much of each row's columns is empty: below the words, below what is shown; beside words that
+# stand above. In words that flow in two columns, below the last thing in each.
 HOLES = """
 const done = arguments[0], images = [...document.images];
 images.forEach((image) => { image.loading = 'eager'; });
@@ -421,18 +421,22 @@ Promise.all(images.map((image) => image.decode().catch(() => 0))).then(() => {
   done([...document.querySelectorAll('.row')].map((row) => {
     const box = (css) => row.querySelector(`:scope > ${css}`)?.getBoundingClientRect();
     const high = (css) => box(css)?.height ?? 0, all = row.getBoundingClientRect().height;
+    if (row.matches('.parted')) { // words beside code or above it, then a comment beside a picture
+      const [output] = [...row.querySelectorAll('.cell_output')].slice(-1);
+      const picture = output.getBoundingClientRect().height, above = all - picture - high('.words');
+      const more = picture - high('.after');
+      return [Math.max(more, row.matches('.over') ? 0 : above), -more];
+    }
     if (!row.matches('.both, .wide'))
       return [all - high('.words') - high('.after'), all - high('.shown')];
-    const part = row.matches('.both') ? '.shown' : '.words', area = box(part);
-    const ends = [0, 0], middle = (area.left + area.right) / 2;
-    for (const thing of row.querySelectorAll(`:scope > ${part} :is(${things})`))
+    if (row.matches('.both')) return [0, row.querySelector('.words.wide') ? 0 : high('.words')];
+    const area = box('.words'), ends = [0, 0], middle = (area.left + area.right) / 2;
+    for (const thing of row.querySelectorAll(`:scope > .words :is(${things})`))
       for (const { left, bottom, height } of thing.getClientRects()) {
         const side = +(left + 5 > middle);
         if (height) ends[side] = Math.max(ends[side], bottom - area.top);
       }
-    if (row.matches('.broad')) return [0, high('.words')];
-    const beside = row.matches('.both') && !row.querySelector('.words.wide') ? high('.words') : 0;
-    return [area.height - ends[0], Math.max(area.height - ends[1], beside)];
+    return [area.height - ends[0], area.height - ends[1]];
   }));
 });
 """
@@ -499,6 +503,45 @@ return [over + ' px too wide', ...[...document.querySelectorAll('article *')]
 """
 
 
+LINES = """
+const seen = [...document.querySelectorAll('.cell_input .line')].filter((e) => e.checkVisibility());
+const tops = (line) => {
+  const range = document.createRange();
+  range.selectNodeContents(line);
+  return [...range.getClientRects()].filter((box) => box.width > 1).map((box) => box.top);
+};
+const wraps = (line) => Math.max(...tops(line)) - Math.min(...tops(line)) > 12;
+const over = [...document.querySelectorAll('.cell_input pre')].filter((e) => e.clientWidth);
+return [seen.filter(wraps).map((line) => line.textContent),
+        Math.max(0, ...over.map((e) => e.scrollWidth - e.clientWidth)),
+        seen.length ? parseFloat(getComputedStyle(seen[0]).fontSize) : 14];
+"""
+DRAWN = """
+const done = arguments[0], images = [...document.images];
+images.forEach((image) => { image.loading = 'eager'; });
+const box = (e) => e?.getBoundingClientRect();
+const own = (row, css) => row.querySelector(`:scope > ${css}`);
+Promise.all(images.map((image) => image.decode().catch(() => 0))).then(() => done(%s));
+"""
+COMMENTS = (
+    DRAWN
+    % """[...document.querySelectorAll('.row > .after')].flatMap((after) => {
+  const row = after.parentElement, shown = own(row, '.shown'), last = shown.lastElementChild;
+  const pictures = ':scope > img, .cell_output :is(img, .vega-chart)';
+  const picture = [...last.querySelectorAll(pictures)].at(-1);
+  if (!picture?.checkVisibility()) return [];
+  const words = box(own(row, '.words'))?.bottom ?? box(row).top;
+  return [[box(after).top - box(picture).top, box(after).top - words, after.textContent]];
+})"""
+)
+VOIDS = (
+    DRAWN
+    % """[...document.querySelectorAll('article :is(h2, h3, h4) + .row')].flatMap((row) => {
+  if (row.matches('.both, .wide, .alone, .over')) return [];
+  const [words, after] = ['.words', '.after'].map((css) => box(own(row, css)));
+  return [(after?.top ?? box(row).bottom) - (words?.bottom ?? box(row).top)];
+})"""
+)
 HANGING = """
 const seen = (css) => [...document.querySelectorAll(css)].filter((e) => e.checkVisibility());
 let wrapped = 0;
@@ -1228,23 +1271,46 @@ class TestPages:
         found = browser.execute_async_script(HOLES)
         assert found and max(max(holes) for holes in found) < LARGEST
 
-    def test_what_would_leave_a_hole_uses_both_columns_and_only_where_there_are_two(
-        self, browser, site
-    ):
+    def test_what_would_leave_a_hole_is_as_wide_as_the_page(self, browser, site):
         code = """
-        const row = document.querySelector('.row.both:has(.long)');
-        const shown = row.querySelector('.shown'), code = shown.querySelectorAll('.long .line');
-        const lines = [...code].map((line) => line.getBoundingClientRect());
-        return [new Set(lines.map((box) => box.left)).size, shown.scrollWidth - shown.clientWidth,
-                row.querySelector('.long').textContent.includes('class CharTokenizer')];
+        const box = (e) => e.getBoundingClientRect(), all = [...document.querySelectorAll('.cell_input')];
+        const code = all.find((e) => /class CharTokenizer/.test(e.textContent));
+        const row = code.closest('.row.both'), below = box(row.querySelector('.words')).bottom;
+        const beside = document.querySelector('.row:not(.both) > .shown');
+        return [box(code).width / box(row).width, below <= box(code).top,
+                box(beside).width / box(beside.parentElement).width];
         """
+        visit(browser, site + "07_text.html")
+        wide, below, other = browser.execute_script(code)
+        assert wide == 1 and below and other < 0.7
+
+    @pytest.mark.parametrize("width", [1280, 1440, 1920])
+    def test_no_line_of_a_lesson_wraps_on_a_screen_of_two_columns(self, browser, site, width):
+        """What a hundred letters need is there from 1366 on; below, the last few scroll."""
+        set_screen(browser, width)
         try:
-            for width, columns in [(1280, 2), (1024, 1)]:
-                set_screen(browser, width)
-                visit(browser, site + "07_text.html")
-                assert browser.execute_script(code) == [columns, 0, True]
+            for page in order.STEPS:
+                visit(browser, f"{site}{page}.html")
+                wrapped, over, size = browser.execute_script(LINES)
+                assert wrapped == [] and over <= (60 if width < 1366 else 0) and size >= 14, page
         finally:
             set_screen(browser)
+
+    def test_a_comment_stands_beside_the_top_of_its_picture(self, browser, site):
+        """Or directly below the words of its row, where these end lower."""
+        count = 0
+        for page in order.STEPS:
+            visit(browser, f"{site}{page}.html")
+            for beside_picture, below_words, words in browser.execute_async_script(COMMENTS):
+                count += 1
+                assert beside_picture <= 120 or below_words <= 40, (page, words)
+                assert beside_picture >= -120 or below_words <= 40, (page, words)
+        assert count > 15
+
+    @pytest.mark.parametrize("page", order.STEPS)
+    def test_no_heading_stands_over_an_empty_third_of_a_screen(self, browser, site, page):
+        visit(browser, f"{site}{page}.html")
+        assert [gap for gap in browser.execute_async_script(VOIDS) if gap > 350] == []
 
     def test_menus_open_with_keys_and_close_with_escape(self, browser, site):
         from selenium.webdriver.common.action_chains import ActionChains

@@ -73,10 +73,10 @@ CODE, PICTURE, FOLD = 22, 400, 50  # a line of code or of an output, a picture, 
 SCREEN = 560  # what is lower may stay in view while its row goes by
 HOLE = 330  # what may be left empty of a column
 VOID = 290  # and below the words under a heading
+FAR = 450  # from the words to the picture that they lead to
 PARTS = 4  # things shown in a row that is parted (course.css)
 COMMENTS = 3  # paragraphs that follow what is shown may stand beside it
-LONG = 30  # code of so many lines may go on in the other column
-NARROW = 66  # letters of a line of code that fit one of two equal columns
+LONG = 30  # lines of code beside which words look lost
 BROAD = 200  # letters of a row of data
 TALL = 250  # pixels of an output that a comment stands beside from its top
 WIDTH, NATURAL = 608, 485  # pixels: as wide as a drawing is shown, and as wide as it was drawn
@@ -89,8 +89,10 @@ def classes_of(node):
 
 def is_drawing(node):
     """A paragraph that is one picture."""
+    if not isinstance(node, nodes.paragraph):
+        return False
     words = [text for text in node.findall(nodes.Text) if text.strip()]
-    return isinstance(node, nodes.paragraph) and not words and any(node.findall(nodes.image))
+    return not words and any(node.findall(nodes.image))
 
 
 def kind_of(node):
@@ -184,7 +186,7 @@ def pieces(shown):
 
 
 def is_long(piece):
-    """Whether a piece is code that may go on in the other column."""
+    """Whether a piece is long code."""
     return "cell_input" in classes_of(piece) and piece.astext().count("\n") >= LONG
 
 
@@ -197,16 +199,6 @@ def is_broad(piece):
     return max(map(len, rows_of), default=0) > BROAD
 
 
-def is_wide(piece):
-    """Whether code has lines that would not fit one of two equal columns."""
-    return is_code(piece) and max(map(len, piece.astext().splitlines()), default=0) > NARROW
-
-
-def is_code(piece):
-    """Whether a piece is the input of a cell."""
-    return "cell_input" in classes_of(piece)
-
-
 def ends_tall(shown):
     """Whether what is shown ends with an output that a comment stands beside from its top."""
     output = last_output(shown)
@@ -214,8 +206,10 @@ def ends_tall(shown):
 
 
 def last_output(shown):
-    """The output with which something that is shown ends, if any."""
+    """The output, or the drawing, with which something that is shown ends, if any."""
     last = shown[-1][-1] if shown else None
+    if is_drawing(last):
+        return last
     output = last.children[-1] if "cell" in classes_of(last) else None
     return output if "cell_output" in classes_of(output) else None
 
@@ -226,7 +220,7 @@ def is_picture(output):
 
 
 def fills(words, shown):
-    """Whether what is shown had better use both columns, below its words: these leave a hole."""
+    """Whether what is shown had better be as wide as the page: its words would leave a hole."""
     some = list(pieces(shown))
     if any(isinstance(piece, nodes.raw) for piece in some):  # an exercise grows with what is typed
         return False
@@ -259,7 +253,7 @@ def row(words, shown, after, headed=False):
         flows = shown and fills(words + after, shown)
         broad = any(map(is_broad, pieces(shown))) or headed and leaves_void(words, shown, after)
         if flows or broad:
-            return both(parts, words, shown, after, broad or any(map(is_wide, pieces(shown))))
+            return both(parts, words, after)
     if output is not None and ends_tall(shown):
         return nodes.container("", *parts, classes=["row", *beside(words, shown, headed)])
     for part, own, other in zip(parts, (left, right) if words else (right,), (right, left)):
@@ -268,15 +262,13 @@ def row(words, shown, after, headed=False):
     return nodes.container("", *parts, classes=["row"] + ([] if shown else ["alone"]))
 
 
-def both(parts, words, shown, after, broad):
-    """A row whose words stand above what uses both columns; broad, it is one column of their width."""
-    for piece in filter(is_long, pieces(shown)):
-        piece["classes"].append("long")
+def both(parts, words, after):
+    """A row whose words stand above what is as wide as both columns."""
     for part in parts:
         about = words if part["classes"] == ["words"] else after
         if part["classes"] != ["shown"] and len(about) > 1 and heights(about) > HOLE / 2:
             part["classes"].append("wide")
-    return nodes.container("", *parts, classes=["row", "both"] + ["broad"] * broad)
+    return nodes.container("", *parts, classes=["row", "both"])
 
 
 def leaves_void(words, shown, after):
@@ -289,10 +281,11 @@ def leaves_void(words, shown, after):
 def beside(words, shown, headed):
     """How a comment stands beside a picture: from its top where the words above leave room."""
     count, cell = sum(map(len, shown)), shown[-1][-1]
-    above = heights(shown) - height([cell]) + input_height(cell) - heights(words)
+    whole = "cell" in classes_of(cell)
+    above = heights(shown) - height([cell]) + (input_height(cell) if whole else 0) - heights(words)
     if len(cell.children) < 2 or count > PARTS or above < -60:
         return ["tall"]
-    over = headed and above > VOID
+    over = above > (VOID if headed else FAR)
     return ["tall", "parted", f"parted-{count}"] + ["over"] * over
 
 
