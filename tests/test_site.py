@@ -47,6 +47,7 @@ pytest.importorskip("sphinx", reason="the site's requirements are not installed"
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import course_search
 import nbdev_myst as ext
+import page_policy
 import site_downloads
 
 v4, order = nbformat.v4, tool("order")
@@ -413,6 +414,64 @@ MADE = {path.relative_to(SITE).with_suffix("").as_posix() for path in SITE.rglob
 MOVED = {old for old, _ in ext.old_addresses(MADE)}
 # How much of each row's columns is empty: below the words, below what is shown; beside words that
 # stand above. In words that flow in two columns, below the last thing in each.
+# What people ask for, and how the address of the right page begins.
+QUERIES = {
+    "positional encoding": "05_",
+    "position embeddings": "05_",
+    "multi head attention": "03_",
+    "multi-head self-attention": "03_",
+    "MHA": "03_",
+    "MultiHeadAttention": "03_|api/attention/multi_head",
+    "attention is all you need": "paper",
+    "Vaswani et al.": "paper",
+    "overfitting": "08_",
+    "early stopping": "08_",
+    "learning rate schedule": "08_",
+    "slides": "teachers.html#slides",
+    "pdf": "teachers.html#slides",
+    "for teachers": "teachers",
+    "gpu": "deeper/08_long_runs",
+    "mixed precision": "deeper/08_long_runs",
+    "self-attention": "01_",
+    "attention": "02_",
+    "scaled dot-product attention": "02_",
+    "sqrt d_k": "02_",
+    "query key value": "02_",
+    "causal mask": "04_|glossary",
+    "padding mask": "04_",
+    "masked self attention": "04_",
+    "cross attention": "13_",
+    "encoder-decoder": "13_",
+    "seq2seq": "13_",
+    "layer norm": "06_|glossary",
+    "residual connection": "06_",
+    "skip connections": "06_",
+    "FFN": "06_",
+    "dropout": "06_|glossary",
+    "RoPE": "05_",
+    "ALiBi": "deeper/05_|glossary",
+    "kv cache": "11_|glossary",
+    "nucleus sampling": "11_|glossary",
+    "temperature": "11_|glossary",
+    "beam search": "deeper/11_|16_|glossary",
+    "byte pair encoding": "15_",
+    "tokenizer": "07_|15_|glossary",
+    "BLEU": "16_|glossary",
+    "perplexity": "glossary",
+    "sentiment analysis": "09_",
+    "GPT": "10_",
+    "llama": "12_",
+    "grouped query attention": "12_|glossary",
+    "BERT": "deeper/09_masked",
+    "fine-tuning": "deeper/16_pretrained",
+    "hugging face": "deeper/16_pretrained",
+    "attention heatmap": "deeper/16_interpretability",
+    "mixture of experts": "deeper/12_mixture|glossary",
+    "flash attention": "deeper/04_flash|glossary",
+    "LoRA": "deeper/16_pretrained|glossary",
+    "install": "index.html#use-the-library",
+    "how to cite": "index.html#cite|index",
+}
 HOLES = """
 const done = arguments[0], images = [...document.images];
 images.forEach((image) => { image.loading = 'eager'; });
@@ -620,7 +679,7 @@ def test_every_notebook_has_a_page_and_lessons_are_numbered():
 
 
 @in_browser[1]
-def test_every_page_leads_to_its_file_and_to_a_report_and_read_it_to_the_first_lesson():
+def test_every_page_leads_to_its_file_and_to_a_report_and_the_button_to_the_first_lesson():
     links = re.compile(r'<a href="([^"]*)">(Source|Report a mistake)</a>')
     for page in PAGES:
         text = (SITE / page).read_text(encoding="utf-8")
@@ -630,7 +689,22 @@ def test_every_page_leads_to_its_file_and_to_a_report_and_read_it_to_the_first_l
         if file := ext.source_of(page.removesuffix(".html")):  # else many files, or an old build's
             assert [kind, *to] == ["blob", file]
     home = (SITE / "index.html").read_text(encoding="utf-8")
-    assert re.search(r'href="01_self_attention.html">(<span[^>]*>)?Read it<', home)
+    assert re.search(r'href="01_self_attention.html"><strong>Start with lesson 01</strong>', home)
+
+
+@in_browser[1]
+def test_every_page_has_its_policy_before_anything_that_it_governs():
+    for path in SITE.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        page = path.relative_to(SITE).as_posix()
+        head = text.partition(page_policy.CHARSET)[2].lstrip()
+        assert head.startswith(
+            '<meta http-equiv="Content-Security-Policy" content="default-src '
+        ), page
+        assert page_policy.with_policy(page, text) == text, page
+        assert not re.search(
+            r'\son\w+="|href="javascript:', re.sub(r"<pre.*?</pre>", "", text, flags=re.S)
+        ), page
 
 
 @in_browser[1]
@@ -943,6 +1017,18 @@ class TestPages:
         most = 250_000 if re.match(r"\d\d_", page) else 330_000  # two plots in one deep dive
         assert sum(len(gzip.compress(part)) for part in parts) < most
 
+    @pytest.mark.parametrize("query, page", QUERIES.items())
+    def test_a_query_finds_the_right_page_first(self, browser, site, query, page):
+        if not browser.current_url.startswith(f"{site}search.html"):
+            visit(browser, site + "search.html")
+        ask = """
+        const field = document.querySelector('main input');
+        field.value = arguments[0];
+        field.form.requestSubmit();
+        return document.querySelector('#search-results a')?.getAttribute('href') ?? '';
+        """
+        assert re.match(page, browser.execute_script(ask, query))
+
     @pytest.mark.parametrize("base", ["http", "file"])
     def test_search_shows_what_it_found(self, browser, site, base):
         start = site if base == "http" else SITE.resolve().as_uri() + "/"
@@ -1168,6 +1254,90 @@ class TestPages:
         link = site + "14_number_words.html#figure=the-translator&german=sieben"
         wait(lambda: browser.current_url == link)
 
+    @pytest.mark.parametrize("width", [768, 834, 1024, 1280])
+    def test_each_end_of_the_line_and_the_own_station_can_be_reached(self, browser, site, width):
+        inside = """
+        const line = document.querySelector('.path'), box = line.getBoundingClientRect();
+        const within = (css) => {
+          const ring = document.querySelector(css).getBoundingClientRect();
+          return box.left <= ring.left && ring.right <= box.right;
+        };
+        const own = within('.path :is(.here, .near) b');
+        line.scrollLeft = -9999;
+        const first = within('.path li:first-child b');
+        line.scrollLeft = 9999;
+        return [own, first, within('.path li:last-child b')];
+        """
+        set_screen(browser, width)
+        try:
+            for page in ("00_tour", "02_attention", "deeper/12_since_llama", "build_c"):
+                visit(browser, f"{site}{page}.html")
+                assert browser.execute_script(inside) == [True] * 3, page
+        finally:
+            set_screen(browser)
+
+    def test_the_line_names_the_station_that_it_rings_and_elsewhere_none(self, browser, site):
+        seen = """
+        return [...document.querySelectorAll('.path a > span:not(.unseen)')]
+          .filter((e) => getComputedStyle(e).opacity === '1').map((e) => e.textContent);
+        """
+        named = {"deeper/12_since_llama": ["A modern decoder"], "search": [], "index": ["The tour"]}
+        named |= {"solutions/00_pytorch": ["PyTorch in half an hour"], "paper": []}
+        visit(browser, site + "index.html")
+        browser.execute_script("localStorage.clear()")
+        for page, words in named.items():
+            visit(browser, f"{site}{page}.html")
+            assert browser.execute_script(seen) == words, page
+
+    @pytest.mark.parametrize("value", ["{", "null", "[]", "words", "[1, 2, 3]", '["a"]', "{}", ""])
+    def test_no_value_that_is_kept_stops_a_page(self, browser, site, value):
+        visit(browser, site + "index.html")
+        names = ["light", "stopped", "tried", "02_attention.html", "mine.py steps", "02.1 verdict"]
+        store = "const [names, text] = arguments; names.forEach((n) => courseKept.write(n, text))"
+        browser.execute_script(store, names, value)
+        browser.get_log("browser")
+        try:
+            for page in ("index.html", "02_attention.html"):
+                visit(browser, site + page)
+                assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+                theme = browser.execute_script("return document.documentElement.dataset.theme")
+                ticks = browser.find_elements("css selector", "label input[type=checkbox]")
+                assert theme == "light" and ticks
+        finally:
+            browser.execute_script("localStorage.clear()")
+
+    @pytest.mark.parametrize("width, height", [(1280, 800), (390, 900)])
+    def test_home_has_one_button_a_model_in_the_first_screen_and_a_legible_map(
+        self, browser, site, width, height
+    ):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        letters = """
+        const map = document.querySelector('.map object'), drawn = map.contentDocument;
+        if (!drawn?.querySelector('text')) return null;
+        const { width } = drawn.documentElement.viewBox.baseVal;
+        const size = (text) => parseFloat(getComputedStyle(text).fontSize);
+        const smallest = Math.min(...[...drawn.querySelectorAll('text')].map(size));
+        return (smallest * map.getBoundingClientRect().width) / width;
+        """
+        filled = """
+        const paper = getComputedStyle(document.body).backgroundColor;
+        return [...document.querySelectorAll('section > p a')].map((a) => [a, getComputedStyle(a)])
+          .filter(([, { color }]) => color === paper).map(([a]) => a.getAttribute('href'));
+        """
+        set_screen(browser, width)
+        try:
+            visit(browser, site + "index.html")
+            wait = WebDriverWait(browser, 10, 0.05)
+            assert wait.until(lambda b: b.execute_script(letters)) >= 11
+            assert browser.execute_script(filled) == ["01_self_attention.html"]
+            top = "return document.querySelector('.live-bars, .live').getBoundingClientRect().top"
+            assert browser.execute_script(top) < height
+            model = "return document.querySelector('.live-out').getBoundingClientRect().bottom"
+            assert width < 1280 or browser.execute_script(model) < height - 200
+        finally:
+            set_screen(browser)
+
     def test_the_whole_line_is_in_sight_beside_the_tools(self, browser, site):
         visit(browser, site + "build_c.html")
         measure = """
@@ -1273,8 +1443,8 @@ class TestPages:
 
     def test_what_would_leave_a_hole_is_as_wide_as_the_page(self, browser, site):
         code = """
-        const box = (e) => e.getBoundingClientRect(), all = [...document.querySelectorAll('.cell_input')];
-        const code = all.find((e) => /class CharTokenizer/.test(e.textContent));
+        const box = (e) => e.getBoundingClientRect(), all = document.querySelectorAll('.cell_input');
+        const code = [...all].find((e) => /class CharTokenizer/.test(e.textContent));
         const row = code.closest('.row.both'), below = box(row.querySelector('.words')).bottom;
         const beside = document.querySelector('.row:not(.both) > .shown');
         return [box(code).width / box(row).width, below <= box(code).top,

@@ -439,6 +439,8 @@ def split_title(app, page, template, context, doctree):
 
     def number(match):
         said = match[1] or (lesson[0] if lesson and folder in SITES else "")
+        if page == TOUR:
+            return '<h1><span class="number">Before the lessons<span> · </span></span>'
         if not said:
             return match[0]
         word = "" if said.startswith("Build") else SITES.get(folder, "Lesson") + " "

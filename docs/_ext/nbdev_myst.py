@@ -607,7 +607,7 @@ def describe(app, page, template, context, doctree):
 
 # Shown at any address, so it holds its style, and its links name the host.
 MISSING = """<!doctype html><html lang="en"><head><meta charset="utf-8">
-<title>Not found · {title}</title>
+<title>Not found · {title}</title><link rel="icon" href="data:image/svg+xml,{icon}">
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 {light}<style>{style}</style></head>
 <body><header class="bar"><a class="logo" href="{home}">{title}</a>
@@ -640,7 +640,9 @@ def missing_page(titles):
     first = (ROOT / "docs" / "_templates" / "first.js").read_text(encoding="utf-8")
     light = f"<script>{first}</script>"  # day or night, before anything is shown
     title = html.escape(SETTINGS["title"])
-    return MISSING.format(title=title, light=light, style=style, home=home, stops="\n".join(stops))
+    icon = quote((static / "favicon.svg").read_text(encoding="utf-8"))
+    parts = {"title": title, "light": light, "style": style, "icon": icon, "home": home}
+    return MISSING.format(**parts, stops="\n".join(stops))
 
 
 MOVED_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>

@@ -186,7 +186,7 @@
       const place = document.querySelector(".home-map"); // beside the model, in the first screen
       frame.append(map);
       (image.closest("a") ?? image).replaceWith(frame);
-      if (innerWidth >= 1000) place?.append(frame);
+      if (innerWidth >= 1280) place?.append(frame);
     });
   }
 
