@@ -28,6 +28,7 @@ extensions = [
     "course_look",
     "check_here",
     "site_downloads",
+    "page_policy",
 ]
 external_toc_path = str(HERE / "_toc.yml")
 exclude_patterns = ["**.ipynb_checkpoints", "_*"]

@@ -22,12 +22,14 @@ from browser_tools import (
     served,
     set_screen,
     start_browser,
+    without_scripts,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
 pytest.importorskip("sphinx", reason="the site's requirements are not installed")
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import check_here
+import page_policy
 
 RIGHT = """def my_self_attention(x):
     return (x @ x.mT).softmax(dim=-1) @ x
@@ -50,7 +52,8 @@ TRAIN = """def my_train(model, batches, optimizer):
 PREDICT_NAMES = ["steps", "evaluations", "calls"]
 PREDICT = "steps = ...\nevaluations, calls = ..., ..."
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Check</title>
-<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="_static/check.css">
+<script>{first}</script><meta name="viewport" content="width=device-width">
+<link rel="stylesheet" href="_static/check.css">
 <script defer src="_static/check.js"></script><main><h1>Exercises</h1>{blocks}</main></html>
 """
 
@@ -194,7 +197,9 @@ def place(tmp_path_factory):
         check_here.block("paper", "paper.3", "name", "name = ..."),
         check_here.file_block("02_attention"),
     ]
-    page = PAGE.format(blocks="".join(node.astext() for node in blocks))
+    first = (ROOT / "docs/_templates/first.js").read_text(encoding="utf-8")
+    page = PAGE.format(first=first, blocks="".join(node.astext() for node in blocks))
+    page = page_policy.with_policy("index.html", page)
     (folder / "index.html").write_text(page, encoding="utf-8")
     return folder
 
@@ -272,7 +277,7 @@ def test_answers_are_judged_in_the_page_as_in_the_notebook(page):
         page, "def my_self_attention(x):\n  return (x @"
     )
     said = press(page, "def my_self_attention(x):\n    y = x\n    return y @ undefined")
-    assert "name 'undefined' is not defined, in line 3 of your cell" in said
+    assert "name 'undefined' is not defined, in line 3 of your answer" in said
     assert "`numpy` is not here" in press(page, f"import numpy\n{RIGHT}")
     # what is kept is there again, and another page of the same site is loaded faster
     page.refresh()
@@ -516,7 +521,7 @@ def test_the_readers_file_is_checked_counted_and_downloaded(page, width):
         "URL.createObjectURL = (blob) => { blob.text().then((t) => (window.saved = t)); };"
         "HTMLAnchorElement.prototype.click = function () { window.named = this.download; }"
     )
-    in_file(page, ".check-bar button:last-of-type").click()
+    in_file(page, ".check-bar button:last-of-type").click()  # downloads
     assert page.execute_script("return window.named") == "mine.py"
     ui = pytest.importorskip("selenium.webdriver.support.ui")
     saved = ui.WebDriverWait(page, 60).until(lambda _: page.execute_script("return window.saved"))
@@ -546,3 +551,105 @@ def test_a_step_that_never_ends_is_stopped_and_named(page):
     page.execute_script("window.setTimeout = ((plain) => (f, s) => plain(f, s / 4))(setTimeout)")
     said = check_file(page, "def attention_weights(q, k):\n    while True:\n        pass")
     assert said.startswith("Stopped after 20 seconds, at attention_weights.")
+
+
+def test_the_file_grows_by_the_heads_of_a_lesson_begins_again_and_another_is_opened(page, tmp_path):
+    buttons = {
+        button.text: button for button in page.find_elements("css selector", ".check-file button")
+    }
+    text = lambda: in_file(page, "textarea").get_property("value")
+    note = lambda: in_file(page, ".check-bar .check-note").text
+    grow, again = buttons["Add the heads of lesson 02"], buttons["Start again"]
+    assert not grow.is_displayed()  # the starter has them
+    begun = text()
+    own = tmp_path / "other.py"
+    own.write_bytes(b"\xef\xbb\xbfimport math\r\n")
+    chosen = in_file(page, "input[type=file]")
+    chosen.send_keys(str(own))
+    ui = pytest.importorskip("selenium.webdriver.support.ui")
+    ui.WebDriverWait(page, 20).until(lambda _: note() == "other.py is open here.")
+    assert text() == "import math\n"
+    grow.click()
+    assert text().startswith("import math\n\n\n# 02\ndef attention_weights(q, k, mask=None")
+    assert text().count("    ...") == 2 and "attention_weights, attention." in note()
+    again.click()
+    page.switch_to.alert.dismiss()
+    assert text() != begun  # asked first
+    again.click()
+    page.switch_to.alert.accept()
+    assert text() == begun and note() == "Your file begins again."
+    own.write_text("x" * 600_000, encoding="utf-8")
+    chosen.send_keys(str(own))
+    ui.WebDriverWait(page, 20).until(lambda _: "the page opens up to" in note())
+    assert text() == begun
+
+
+def test_the_heads_of_a_lesson_are_those_of_its_steps():
+    names = {
+        lesson: [name for name, _ in check_here.heads(lesson)] for lesson in ("02", "03", "04")
+    }
+    assert names["02"] == ["attention_weights", "attention"]
+    assert names["03"] == ["MultiHeadAttention"] and "padding_mask" in names["04"]
+    [(_, head)] = check_here.heads("03")
+    assert head == "# 03\nclass MultiHeadAttention(nn.Module):\n    ..."
+
+
+DAMAGED = ["{", "null", "[]", "words", '"text"', "[1, 2, 3]", "1e999", ""]
+DAMAGED += [
+    '{"right": "many", "all": {}}',
+    '{"right": 3, "all": -1}',
+    '{"sentence": 5, "hints": 7}',
+]
+
+
+@pytest.mark.parametrize("value", DAMAGED)
+def test_no_value_that_is_kept_stops_the_page(page, value):
+    keys = [
+        f"former_nb {name}" for name in ("mine.py", "mine.py steps", "light", "stopped", "tried")
+    ]
+    numbers = [
+        block.get_attribute("data-number")
+        for block in page.find_elements("css selector", ".check-here")
+    ]
+    keys += [f"former_nb {number}{more}" for number in numbers for more in ("", " verdict")]
+    page.execute_script(
+        "for (const key of arguments[0]) localStorage.setItem(key, arguments[1])", keys, value
+    )
+    page.get_log("browser")
+    page.refresh()
+    assert [e["message"] for e in page.get_log("browser") if e["level"] == "SEVERE"] == []
+    assert len(page.find_elements("css selector", ".check-go")) == 7
+    assert in_file(page, ".check-steps").text == "not checked yet"
+    assert not [e for e in page.find_elements("css selector", ".check-stop") if e.is_displayed()]
+    assert page.execute_script("return document.documentElement.dataset.theme") in ("light", "dark")
+    page.execute_script("localStorage.clear()")
+
+
+TYPED = {"0,2": "0.2", "1,234": "1234 or 1.234", "1,234,567": "1234567", "-0,25": "-0.25"}
+
+
+def test_numbers_are_read_as_people_write_them(page):
+    for text, meant in TYPED.items():
+        said = f"the field says {text}, which Python reads as several numbers; write {meant}."
+        assert press(page, text, "01.2") == f"01.2, not yet: {said}"
+    assert press(page, "math.sqrt(1 / 25)", "01.2") == "01.2 is right."
+
+
+def test_an_answer_may_use_what_every_file_imports(page):
+    answer = "def my_self_attention(x):\n    return F.softmax(x @ x.mT, dim=-1) @ x"
+    assert press(page, answer) == "01.1 is right."
+
+
+def test_an_exercise_is_shown_once_where_it_can_be_checked(browser, place):
+    cell = '<div class="cell asked"><pre>check("01.1", f)</pre></div>'
+    text = (place / "index.html").read_text(encoding="utf-8")
+    (place / "once.html").write_text(text.replace("<h1>", f"{cell}<h1>"), encoding="utf-8")
+    shown = lambda: browser.find_element("css selector", ".asked").is_displayed()
+    with served(place) as folder:
+        browser.get(f"{folder}once.html")
+        assert not shown()
+        with without_scripts(browser):
+            browser.get(f"{folder}once.html")
+            assert shown()
+    browser.get((place / "once.html").as_uri())
+    assert shown()

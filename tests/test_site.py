@@ -48,6 +48,7 @@ pytest.importorskip("sphinx", reason="the site's requirements are not installed"
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import course_search
 import nbdev_myst as ext
+import page_policy
 import site_downloads
 
 v4, order, edition = nbformat.v4, tool("order"), tool("edition")
@@ -416,8 +417,66 @@ def test_a_wheel_that_cannot_be_built_is_one_line_of_the_build(tmp_path, monkeyp
 
 MADE = {path.relative_to(SITE).with_suffix("").as_posix() for path in SITE.rglob("*.html")}
 MOVED = {old for old, _ in ext.old_addresses(MADE)}
-# How much of each row's columns is empty: below the words, below what is shown. In a row that flows
-# in two columns, below the last thing in each, and beside words that stand above.
+# How much of each row's columns is empty: below the words, below what is shown; beside words that
+# stand above. In words that flow in two columns, below the last thing in each.
+# What people ask for, and how the address of the right page begins.
+QUERIES = {
+    "positional encoding": "05_",
+    "position embeddings": "05_",
+    "multi head attention": "03_",
+    "multi-head self-attention": "03_",
+    "MHA": "03_",
+    "MultiHeadAttention": "03_|api/attention/multi_head",
+    "attention is all you need": "paper",
+    "Vaswani et al.": "paper",
+    "overfitting": "08_",
+    "early stopping": "08_",
+    "learning rate schedule": "08_",
+    "slides": "teachers.html#slides",
+    "pdf": "teachers.html#slides",
+    "for teachers": "teachers",
+    "gpu": "deeper/08_long_runs",
+    "mixed precision": "deeper/08_long_runs",
+    "self-attention": "01_",
+    "attention": "02_",
+    "scaled dot-product attention": "02_",
+    "sqrt d_k": "02_",
+    "query key value": "02_",
+    "causal mask": "04_|glossary",
+    "padding mask": "04_",
+    "masked self attention": "04_",
+    "cross attention": "13_",
+    "encoder-decoder": "13_",
+    "seq2seq": "13_",
+    "layer norm": "06_|glossary",
+    "residual connection": "06_",
+    "skip connections": "06_",
+    "FFN": "06_",
+    "dropout": "06_|glossary",
+    "RoPE": "05_",
+    "ALiBi": "deeper/05_|glossary",
+    "kv cache": "11_|glossary",
+    "nucleus sampling": "11_|glossary",
+    "temperature": "11_|glossary",
+    "beam search": "deeper/11_|16_|glossary",
+    "byte pair encoding": "15_",
+    "tokenizer": "07_|15_|glossary",
+    "BLEU": "16_|glossary",
+    "perplexity": "glossary",
+    "sentiment analysis": "09_",
+    "GPT": "10_",
+    "llama": "12_",
+    "grouped query attention": "12_|glossary",
+    "BERT": "deeper/09_masked",
+    "fine-tuning": "deeper/16_pretrained",
+    "hugging face": "deeper/16_pretrained",
+    "attention heatmap": "deeper/16_interpretability",
+    "mixture of experts": "deeper/12_mixture|glossary",
+    "flash attention": "deeper/04_flash|glossary",
+    "LoRA": "deeper/16_pretrained|glossary",
+    "install": "index.html#use-the-library",
+    "how to cite": "index.html#cite|index",
+}
 HOLES = """
 const done = arguments[0], images = [...document.images];
 images.forEach((image) => { image.loading = 'eager'; });
@@ -426,18 +485,22 @@ Promise.all(images.map((image) => image.decode().catch(() => 0))).then(() => {
   done([...document.querySelectorAll('.row')].map((row) => {
     const box = (css) => row.querySelector(`:scope > ${css}`)?.getBoundingClientRect();
     const high = (css) => box(css)?.height ?? 0, all = row.getBoundingClientRect().height;
+    if (row.matches('.parted')) { // words beside code or above it, then a comment beside a picture
+      const [output] = [...row.querySelectorAll('.cell_output')].slice(-1);
+      const picture = output.getBoundingClientRect().height, above = all - picture - high('.words');
+      const more = picture - high('.after');
+      return [Math.max(more, row.matches('.over') ? 0 : above), -more];
+    }
     if (!row.matches('.both, .wide'))
       return [all - high('.words') - high('.after'), all - high('.shown')];
-    const part = row.matches('.both') ? '.shown' : '.words', area = box(part);
-    const ends = [0, 0], middle = (area.left + area.right) / 2;
-    for (const thing of row.querySelectorAll(`:scope > ${part} :is(${things})`))
+    if (row.matches('.both')) return [0, row.querySelector('.words.wide') ? 0 : high('.words')];
+    const area = box('.words'), ends = [0, 0], middle = (area.left + area.right) / 2;
+    for (const thing of row.querySelectorAll(`:scope > .words :is(${things})`))
       for (const { left, bottom, height } of thing.getClientRects()) {
         const side = +(left + 5 > middle);
         if (height) ends[side] = Math.max(ends[side], bottom - area.top);
       }
-    if (row.matches('.broad')) return [0, high('.words')];
-    const beside = row.matches('.both') && !row.querySelector('.words.wide') ? high('.words') : 0;
-    return [area.height - ends[0], Math.max(area.height - ends[1], beside)];
+    return [area.height - ends[0], area.height - ends[1]];
   }));
 });
 """
@@ -504,6 +567,45 @@ return [over + ' px too wide', ...[...document.querySelectorAll('article *')]
 """
 
 
+LINES = """
+const seen = [...document.querySelectorAll('.cell_input .line')].filter((e) => e.checkVisibility());
+const tops = (line) => {
+  const range = document.createRange();
+  range.selectNodeContents(line);
+  return [...range.getClientRects()].filter((box) => box.width > 1).map((box) => box.top);
+};
+const wraps = (line) => Math.max(...tops(line)) - Math.min(...tops(line)) > 12;
+const over = [...document.querySelectorAll('.cell_input pre')].filter((e) => e.clientWidth);
+return [seen.filter(wraps).map((line) => line.textContent),
+        Math.max(0, ...over.map((e) => e.scrollWidth - e.clientWidth)),
+        seen.length ? parseFloat(getComputedStyle(seen[0]).fontSize) : 14];
+"""
+DRAWN = """
+const done = arguments[0], images = [...document.images];
+images.forEach((image) => { image.loading = 'eager'; });
+const box = (e) => e?.getBoundingClientRect();
+const own = (row, css) => row.querySelector(`:scope > ${css}`);
+Promise.all(images.map((image) => image.decode().catch(() => 0))).then(() => done(%s));
+"""
+COMMENTS = (
+    DRAWN
+    % """[...document.querySelectorAll('.row > .after')].flatMap((after) => {
+  const row = after.parentElement, shown = own(row, '.shown'), last = shown.lastElementChild;
+  const pictures = ':scope > img, .cell_output :is(img, .vega-chart)';
+  const picture = [...last.querySelectorAll(pictures)].at(-1);
+  if (!picture?.checkVisibility()) return [];
+  const words = box(own(row, '.words'))?.bottom ?? box(row).top;
+  return [[box(after).top - box(picture).top, box(after).top - words, after.textContent]];
+})"""
+)
+VOIDS = (
+    DRAWN
+    % """[...document.querySelectorAll('article :is(h2, h3, h4) + .row')].flatMap((row) => {
+  if (row.matches('.both, .wide, .alone, .over')) return [];
+  const [words, after] = ['.words', '.after'].map((css) => box(own(row, css)));
+  return [(after?.top ?? box(row).bottom) - (words?.bottom ?? box(row).top)];
+})"""
+)
 HANGING = """
 const seen = (css) => [...document.querySelectorAll(css)].filter((e) => e.checkVisibility());
 let wrapped = 0;
@@ -582,7 +684,7 @@ def test_every_notebook_has_a_page_and_lessons_are_numbered():
 
 
 @in_browser[1]
-def test_every_page_leads_to_its_file_and_to_a_report_and_read_it_to_the_first_lesson():
+def test_every_page_leads_to_its_file_and_to_a_report_and_the_button_to_the_first_lesson():
     links = re.compile(r'<a href="([^"]*)">(Source|Report a mistake)</a>')
     for page in PAGES:
         text = (SITE / page).read_text(encoding="utf-8")
@@ -592,7 +694,22 @@ def test_every_page_leads_to_its_file_and_to_a_report_and_read_it_to_the_first_l
         if file := ext.source_of(page.removesuffix(".html")):  # else many files, or an old build's
             assert [kind, *to] == ["blob", file]
     home = (SITE / "index.html").read_text(encoding="utf-8")
-    assert re.search(r'href="01_self_attention.html">(<span[^>]*>)?Read it<', home)
+    assert re.search(r'href="01_self_attention.html"><strong>Start with lesson 01</strong>', home)
+
+
+@in_browser[1]
+def test_every_page_has_its_policy_before_anything_that_it_governs():
+    for path in SITE.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        page = path.relative_to(SITE).as_posix()
+        head = text.partition(page_policy.CHARSET)[2].lstrip()
+        assert head.startswith(
+            '<meta http-equiv="Content-Security-Policy" content="default-src '
+        ), page
+        assert page_policy.with_policy(page, text) == text, page
+        assert not re.search(
+            r'\son\w+="|href="javascript:', re.sub(r"<pre.*?</pre>", "", text, flags=re.S)
+        ), page
 
 
 @in_browser[1]
@@ -905,6 +1022,18 @@ class TestPages:
         most = 250_000 if re.match(r"\d\d_", page) else 330_000  # two plots in one deep dive
         assert sum(len(gzip.compress(part)) for part in parts) < most
 
+    @pytest.mark.parametrize("query, page", QUERIES.items())
+    def test_a_query_finds_the_right_page_first(self, browser, site, query, page):
+        if not browser.current_url.startswith(f"{site}search.html"):
+            visit(browser, site + "search.html")
+        ask = """
+        const field = document.querySelector('main input');
+        field.value = arguments[0];
+        field.form.requestSubmit();
+        return document.querySelector('#search-results a')?.getAttribute('href') ?? '';
+        """
+        assert re.match(page, browser.execute_script(ask, query))
+
     @pytest.mark.parametrize("base", ["http", "file"])
     def test_search_shows_what_it_found(self, browser, site, base):
         start = site if base == "http" else SITE.resolve().as_uri() + "/"
@@ -1130,6 +1259,90 @@ class TestPages:
         link = site + "14_number_words.html#figure=the-translator&german=sieben"
         wait(lambda: browser.current_url == link)
 
+    @pytest.mark.parametrize("width", [768, 834, 1024, 1280])
+    def test_each_end_of_the_line_and_the_own_station_can_be_reached(self, browser, site, width):
+        inside = """
+        const line = document.querySelector('.path'), box = line.getBoundingClientRect();
+        const within = (css) => {
+          const ring = document.querySelector(css).getBoundingClientRect();
+          return box.left <= ring.left && ring.right <= box.right;
+        };
+        const own = within('.path :is(.here, .near) b');
+        line.scrollLeft = -9999;
+        const first = within('.path li:first-child b');
+        line.scrollLeft = 9999;
+        return [own, first, within('.path li:last-child b')];
+        """
+        set_screen(browser, width)
+        try:
+            for page in ("00_tour", "02_attention", "deeper/12_since_llama", "build_c"):
+                visit(browser, f"{site}{page}.html")
+                assert browser.execute_script(inside) == [True] * 3, page
+        finally:
+            set_screen(browser)
+
+    def test_the_line_names_the_station_that_it_rings_and_elsewhere_none(self, browser, site):
+        seen = """
+        return [...document.querySelectorAll('.path a > span:not(.unseen)')]
+          .filter((e) => getComputedStyle(e).opacity === '1').map((e) => e.textContent);
+        """
+        named = {"deeper/12_since_llama": ["A modern decoder"], "search": [], "index": ["The tour"]}
+        named |= {"solutions/00_pytorch": ["PyTorch in half an hour"], "paper": []}
+        visit(browser, site + "index.html")
+        browser.execute_script("localStorage.clear()")
+        for page, words in named.items():
+            visit(browser, f"{site}{page}.html")
+            assert browser.execute_script(seen) == words, page
+
+    @pytest.mark.parametrize("value", ["{", "null", "[]", "words", "[1, 2, 3]", '["a"]', "{}", ""])
+    def test_no_value_that_is_kept_stops_a_page(self, browser, site, value):
+        visit(browser, site + "index.html")
+        names = ["light", "stopped", "tried", "02_attention.html", "mine.py steps", "02.1 verdict"]
+        store = "const [names, text] = arguments; names.forEach((n) => courseKept.write(n, text))"
+        browser.execute_script(store, names, value)
+        browser.get_log("browser")
+        try:
+            for page in ("index.html", "02_attention.html"):
+                visit(browser, site + page)
+                assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+                theme = browser.execute_script("return document.documentElement.dataset.theme")
+                ticks = browser.find_elements("css selector", "label input[type=checkbox]")
+                assert theme == "light" and ticks
+        finally:
+            browser.execute_script("localStorage.clear()")
+
+    @pytest.mark.parametrize("width, height", [(1280, 800), (390, 900)])
+    def test_home_has_one_button_a_model_in_the_first_screen_and_a_legible_map(
+        self, browser, site, width, height
+    ):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        letters = """
+        const map = document.querySelector('.map object'), drawn = map.contentDocument;
+        if (!drawn?.querySelector('text')) return null;
+        const { width } = drawn.documentElement.viewBox.baseVal;
+        const size = (text) => parseFloat(getComputedStyle(text).fontSize);
+        const smallest = Math.min(...[...drawn.querySelectorAll('text')].map(size));
+        return (smallest * map.getBoundingClientRect().width) / width;
+        """
+        filled = """
+        const paper = getComputedStyle(document.body).backgroundColor;
+        return [...document.querySelectorAll('section > p a')].map((a) => [a, getComputedStyle(a)])
+          .filter(([, { color }]) => color === paper).map(([a]) => a.getAttribute('href'));
+        """
+        set_screen(browser, width)
+        try:
+            visit(browser, site + "index.html")
+            wait = WebDriverWait(browser, 10, 0.05)
+            assert wait.until(lambda b: b.execute_script(letters)) >= 11
+            assert browser.execute_script(filled) == ["01_self_attention.html"]
+            top = "return document.querySelector('.live-bars, .live').getBoundingClientRect().top"
+            assert browser.execute_script(top) < height
+            model = "return document.querySelector('.live-out').getBoundingClientRect().bottom"
+            assert width < 1280 or browser.execute_script(model) < height - 200
+        finally:
+            set_screen(browser)
+
     def test_the_whole_line_is_in_sight_beside_the_tools(self, browser, site):
         visit(browser, site + "build_c.html")
         measure = """
@@ -1233,23 +1446,46 @@ class TestPages:
         found = browser.execute_async_script(HOLES)
         assert found and max(max(holes) for holes in found) < LARGEST
 
-    def test_what_would_leave_a_hole_uses_both_columns_and_only_where_there_are_two(
-        self, browser, site
-    ):
+    def test_what_would_leave_a_hole_is_as_wide_as_the_page(self, browser, site):
         code = """
-        const row = document.querySelector('.row.both:has(.long)');
-        const shown = row.querySelector('.shown'), code = shown.querySelectorAll('.long .line');
-        const lines = [...code].map((line) => line.getBoundingClientRect());
-        return [new Set(lines.map((box) => box.left)).size, shown.scrollWidth - shown.clientWidth,
-                row.querySelector('.long').textContent.includes('class CharTokenizer')];
+        const box = (e) => e.getBoundingClientRect(), all = document.querySelectorAll('.cell_input');
+        const code = [...all].find((e) => /class CharTokenizer/.test(e.textContent));
+        const row = code.closest('.row.both'), below = box(row.querySelector('.words')).bottom;
+        const beside = document.querySelector('.row:not(.both) > .shown');
+        return [box(code).width / box(row).width, below <= box(code).top,
+                box(beside).width / box(beside.parentElement).width];
         """
+        visit(browser, site + "07_text.html")
+        wide, below, other = browser.execute_script(code)
+        assert wide == 1 and below and other < 0.7
+
+    @pytest.mark.parametrize("width", [1280, 1440, 1920])
+    def test_no_line_of_a_lesson_wraps_on_a_screen_of_two_columns(self, browser, site, width):
+        """What a hundred letters need is there from 1366 on; below, the last few scroll."""
+        set_screen(browser, width)
         try:
-            for width, columns in [(1280, 2), (1024, 1)]:
-                set_screen(browser, width)
-                visit(browser, site + "07_text.html")
-                assert browser.execute_script(code) == [columns, 0, True]
+            for page in order.STEPS:
+                visit(browser, f"{site}{page}.html")
+                wrapped, over, size = browser.execute_script(LINES)
+                assert wrapped == [] and over <= (60 if width < 1366 else 0) and size >= 14, page
         finally:
             set_screen(browser)
+
+    def test_a_comment_stands_beside_the_top_of_its_picture(self, browser, site):
+        """Or directly below the words of its row, where these end lower."""
+        count = 0
+        for page in order.STEPS:
+            visit(browser, f"{site}{page}.html")
+            for beside_picture, below_words, words in browser.execute_async_script(COMMENTS):
+                count += 1
+                assert beside_picture <= 120 or below_words <= 40, (page, words)
+                assert beside_picture >= -120 or below_words <= 40, (page, words)
+        assert count > 15
+
+    @pytest.mark.parametrize("page", order.STEPS)
+    def test_no_heading_stands_over_an_empty_third_of_a_screen(self, browser, site, page):
+        visit(browser, f"{site}{page}.html")
+        assert [gap for gap in browser.execute_async_script(VOIDS) if gap > 350] == []
 
     def test_menus_open_with_keys_and_close_with_escape(self, browser, site):
         from selenium.webdriver.common.action_chains import ActionChains

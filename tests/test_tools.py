@@ -167,13 +167,14 @@ def test_readme_has_prose_code_and_output_and_nothing_hidden(tmp_path):
     assert lines == f"{title}\n\n{code_and_output}\n\n````text\na ``` b\n````"
 
 
-def test_read_it_leads_from_the_readme_to_the_site_and_from_there_to_the_first_lesson():
+def test_the_readme_leads_to_the_site_and_the_site_to_the_first_lesson():
     link = re.compile(r"\[Read it\]\((.*?)\)")
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert link.findall(text) == ["https://former-nb.github.io/former_nb/"]
     cells = json.loads((ROOT / "nbs/index.ipynb").read_text(encoding="utf-8"))["cells"]
     said = "".join("".join(cell["source"]) for cell in cells)
-    assert link.findall(said) == ["01_self_attention.ipynb"]
+    button = re.findall(r"\[\*\*(.*?)\*\*\]\((.*?)\)", said.partition("## The path")[0])
+    assert button == [("Start with lesson 01", "01_self_attention.ipynb")]
 
 
 def test_the_readme_shows_before_it_tells():

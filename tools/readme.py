@@ -25,7 +25,8 @@ CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.M | re.S)
 
 LIVE = '<div class="live" data-model="names"></div>'
 MOVING = "![Names being written.](nbs/images/moving_names.svg)"
-READ, SITE = "[Read it](nbs/01_self_attention.ipynb)", "[Read it]({doc_host}{doc_baseurl}/)"
+READ = "[**Start with lesson 01**](nbs/01_self_attention.ipynb)"
+SITE = "[Read it]({doc_host}{doc_baseurl}/)"
 BADGES = """
 [![tests]({git_url}/actions/workflows/test.yaml/badge.svg)]({git_url}/actions/workflows/test.yaml)
 [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]\

@@ -318,7 +318,25 @@ def file_block(page):
     """The place below the cell that judges the reader's file."""
     tree = ast.parse((ROOT / "former_nb/builds/your_file.py").read_text(encoding="utf-8"))
     start = next(n for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "START")
-    return place("check-file", {"lesson": page[:2], "starter": ast.literal_eval(start.value)})
+    data = {"lesson": page[:2], "starter": ast.literal_eval(start.value)}
+    return place("check-file", data | {"heads": json.dumps(heads(page[:2]))})
+
+
+def heads(lesson):
+    """What the lesson adds to the reader's file: the name of each definition, and its head."""
+    from former_nb.builds.steps import STEPS, right_source
+    from former_nb.builds.your_file import NAMES
+
+    source = right_source()
+    asked = dict.fromkeys(STEPS[name].definition for name in NAMES if STEPS[name].lesson == lesson)
+    found = {}
+    for node in ast.parse(source).body:
+        if getattr(node, "name", None) in asked:
+            lines = source.splitlines()[node.lineno - 1 : node.body[0].lineno - 1]
+            if isinstance(node, ast.ClassDef):
+                lines = lines[:1]
+            found[node.name] = "\n".join(["# " + lesson, *lines, "    ..."])
+    return [(name, found[name]) for name in asked if name in found]
 
 
 def place(kind, data):
@@ -348,6 +366,10 @@ def add_blocks(app, doctree):
         return
     notebook = json.loads((ROOT / f"nbs/solutions/{page}.ipynb").read_text(encoding="utf-8"))
     solutions = "\n".join("".join(cell["source"]) for cell in notebook["cells"])
+    for node in list(doctree.findall(nodes.Text)):
+        if "your cell says" in node:  # on the site it may be an editor
+            said = nodes.Text(node.replace("your cell says", "the check says"))
+            node.parent.replace(node, said)
     for node in list(doctree.findall(nodes.literal)):
         asked = EXERCISE.match(node.astext())
         paragraph = node.parent
@@ -360,6 +382,7 @@ def add_blocks(app, doctree):
             source = next(cell.findall(nodes.literal_block)).astext()
             if asked := EXERCISE.search(source):
                 found = block(page, *asked.groups(), source[: asked.start()].strip())
+                cell["classes"].append("asked")  # where the page can check, the editor is enough
                 cell.parent.insert(cell.parent.index(cell) + 1, found)
             elif FILE.search(source):
                 cell.parent.insert(cell.parent.index(cell) + 1, file_block(page))

@@ -20,23 +20,37 @@ from nbdev_myst import NBS
 
 STATION = re.compile(r"(\d\d|Build [A-Z]|Milestone) · (.*)")
 SHORT = {"Build A": "A", "Build B": "B", "Build C": "C", "Milestone": "M"}  # on the line
+TOUR = "00_tour"  # its title has 00 before it, as that of PyTorch in half an hour
 
 
 def stations(app, page):
     """The stations of the path, each with its number, its name, its address and where it lies."""
     titles = app.env.titles
-    number = re.match(r"(?:deeper/|solutions/)?(\d\d|build_\w)", page)
-    for name in sorted(app.env.found_docs, key=order_of):
-        title = STATION.match(titles[name].astext()) if "/" not in name else None
-        if title:
-            near = number and name.startswith(number[1])
+    stops = sorted((name for name in app.env.found_docs if "/" not in name), key=order_of)
+    near = station_of(page, stops)
+    for name in stops:
+        if title := STATION.match(titles[name].astext()):
             yield {
-                "number": SHORT.get(title[1], title[1]),
+                "number": short(name, title[1]),
                 "name": title[2],
                 "page": f"{name}.html",
                 "link": app.builder.get_relative_uri(page, name) or "#",
-                "place": "here" if name == page else "near" if near else "",
+                "place": "here" if name == page else "near" if name == near else "",
             }
+
+
+def short(page, number):
+    """What a station's circle says; a letter for the tour, which is no lesson."""
+    return "T" if page == TOUR else SHORT.get(number, number)
+
+
+def station_of(page, stops):
+    """The station whose answers a page has, or behind whose door it lies; else nothing."""
+    folder, _, name = page.rpartition("/")
+    if folder == "solutions" and name in stops:
+        return name
+    number = re.match(r"\d\d_", name) if folder in SITES else None
+    return next((stop for stop in stops if number and stop.startswith(number[0])), "")
 
 
 def order_of(page):
@@ -55,12 +69,16 @@ def draw_line(app, page, template, context, doctree):
 # ---------------------------------------------------------------- rows
 
 LETTERS, LINE = 60, 29  # of a line of words: how many, and how high in pixels
-CODE, PICTURE = 20, 400  # a line of code or of an output, and a picture
+CODE, PICTURE, FOLD = 22, 400, 50  # a line of code or of an output, a picture, what is folded
 SCREEN = 560  # what is lower may stay in view while its row goes by
 HOLE = 330  # what may be left empty of a column
+VOID = 290  # and below the words under a heading
+FAR = 450  # from the words to the picture that they lead to
+PARTS = 4  # things shown in a row that is parted (course.css)
 COMMENTS = 3  # paragraphs that follow what is shown may stand beside it
-LONG = 30  # code of so many lines may go on in the other column
+LONG = 30  # lines of code beside which words look lost
 BROAD = 200  # letters of a row of data
+TALL = 250  # pixels of an output that a comment stands beside from its top
 WIDTH, NATURAL = 608, 485  # pixels: as wide as a drawing is shown, and as wide as it was drawn
 
 
@@ -71,8 +89,10 @@ def classes_of(node):
 
 def is_drawing(node):
     """A paragraph that is one picture."""
+    if not isinstance(node, nodes.paragraph):
+        return False
     words = [text for text in node.findall(nodes.Text) if text.strip()]
-    return isinstance(node, nodes.paragraph) and not words and any(node.findall(nodes.image))
+    return not words and any(node.findall(nodes.image))
 
 
 def kind_of(node):
@@ -135,7 +155,7 @@ def height(block):
     for node in block:
         text = "" if is_drawing(node) else node.astext()
         if "tag_hide-input" in classes_of(node) or "tag_hide-cell" in classes_of(node):
-            total += 50 + PICTURE * any(node.findall(nodes.image))
+            total += FOLD + PICTURE * any(node.findall(nodes.image))
         elif kind_of(node) == "shown" or isinstance(node, nodes.literal_block):
             lines = text.count("\n") + 1 + sum(len(line) > 90 for line in text.splitlines())
             pictures = sum(map(drawn, node.findall(nodes.image)))
@@ -166,7 +186,7 @@ def pieces(shown):
 
 
 def is_long(piece):
-    """Whether a piece is code that may go on in the other column."""
+    """Whether a piece is long code."""
     return "cell_input" in classes_of(piece) and piece.astext().count("\n") >= LONG
 
 
@@ -179,8 +199,28 @@ def is_broad(piece):
     return max(map(len, rows_of), default=0) > BROAD
 
 
+def ends_tall(shown):
+    """Whether what is shown ends with an output that a comment stands beside from its top."""
+    output = last_output(shown)
+    return output is not None and (is_picture(output) or height_of(output) > TALL)
+
+
+def last_output(shown):
+    """The output, or the drawing, with which something that is shown ends, if any."""
+    last = shown[-1][-1] if shown else None
+    if is_drawing(last):
+        return last
+    output = last.children[-1] if "cell" in classes_of(last) else None
+    return output if "cell_output" in classes_of(output) else None
+
+
+def is_picture(output):
+    """Whether an output is a picture or a chart."""
+    return any(output.findall(nodes.image)) or 'class="vega-chart"' in output.astext()
+
+
 def fills(words, shown):
-    """Whether what is shown had better use both columns, below its words: these leave a hole."""
+    """Whether what is shown had better be as wide as the page: its words would leave a hole."""
     some = list(pieces(shown))
     if any(isinstance(piece, nodes.raw) for piece in some):  # an exercise grows with what is typed
         return False
@@ -199,8 +239,8 @@ def height_of(piece):
     return height([piece])
 
 
-def row(words, shown, after):
-    """One row: words, what they speak of, and words that follow it."""
+def row(words, shown, after, headed=False):
+    """One row: words, what they speak of, and words that follow it; `headed` by a heading."""
     left, right = heights(words + after), heights(shown)
     parts = [container("words", words)] if words else []
     parts += [container("shown", shown)] if shown else []
@@ -208,19 +248,50 @@ def row(words, shown, after):
     nodes_of_words = [node for block in words for node in block]
     if not shown and left > HOLE and not any(isinstance(n, nodes.raw) for n in nodes_of_words):
         return nodes.container("", *parts, classes=["row", "alone", "wide"])
-    broad = any(map(is_broad, pieces(shown)))
-    if broad or shown and fills(words + after, shown):
-        for piece in filter(is_long, pieces(shown)):
-            piece["classes"].append("long")
-        for part in parts:
-            about = words if part["classes"] == ["words"] else after
-            if part["classes"] != ["shown"] and len(about) > 1 and heights(about) > HOLE / 2:
-                part["classes"].append("wide")
-        return nodes.container("", *parts, classes=["row", "both"] + ["broad"] * broad)
+    output = last_output(shown) if after else None
+    if output is None or not is_picture(output):
+        flows = shown and fills(words + after, shown)
+        broad = any(map(is_broad, pieces(shown))) or headed and leaves_void(words, shown, after)
+        if flows or broad:
+            return both(parts, words, after)
+    if output is not None and ends_tall(shown):
+        return nodes.container("", *parts, classes=["row", *beside(words, shown, headed)])
     for part, own, other in zip(parts, (left, right) if words else (right,), (right, left)):
         if not after and own + 60 < other and own < SCREEN:
             part["classes"].append("stays")
     return nodes.container("", *parts, classes=["row"] + ([] if shown else ["alone"]))
+
+
+def both(parts, words, after):
+    """A row whose words stand above what is as wide as both columns."""
+    for part in parts:
+        about = words if part["classes"] == ["words"] else after
+        if part["classes"] != ["shown"] and len(about) > 1 and heights(about) > HOLE / 2:
+            part["classes"].append("wide")
+    return nodes.container("", *parts, classes=["row", "both"])
+
+
+def leaves_void(words, shown, after):
+    """Whether a heading would stand over an empty third of a screen."""
+    if any(isinstance(piece, nodes.raw) for piece in pieces(shown)):  # an exercise
+        return False
+    return heights(shown) - heights(words + after) > VOID
+
+
+def beside(words, shown, headed):
+    """How a comment stands beside a picture: from its top where the words above leave room."""
+    count, cell = sum(map(len, shown)), shown[-1][-1]
+    whole = "cell" in classes_of(cell)
+    above = heights(shown) - height([cell]) + (input_height(cell) if whole else 0) - heights(words)
+    if len(cell.children) < 2 or count > PARTS or above < -60:
+        return ["tall"]
+    over = above > (VOID if headed else FAR)
+    return ["tall", "parted", f"parted-{count}"] + ["over"] * over
+
+
+def input_height(cell):
+    """About how high the code of a cell is; folded, its summary alone."""
+    return FOLD if "tag_hide-input" in classes_of(cell) else height_of(cell.children[0])
 
 
 def follows(words, shown, rest):
@@ -256,7 +327,8 @@ def rows(children):
             made += [row(alone, [], [])] if alone else []
             count = follows(words, shown, units)
             after = [units.pop(0)[1] for _ in range(count)]
-            made.append(row(words, shown, after))
+            headed = bool(made) and isinstance(made[-1], nodes.title)
+            made.append(row(words, shown, after, headed))
         elif words:
             made.append(row(words, [], []))
         if units and units[0][0] == "end":
@@ -367,6 +439,8 @@ def split_title(app, page, template, context, doctree):
 
     def number(match):
         said = match[1] or (lesson[0] if lesson and folder in SITES else "")
+        if page == TOUR:
+            return '<h1><span class="number">Before the lessons<span> · </span></span>'
         if not said:
             return match[0]
         word = "" if said.startswith("Build") else SITES.get(folder, "Lesson") + " "
@@ -387,15 +461,18 @@ def inline_faces(app, exception):
     path = Path(app.outdir) / "_static" / "base.css"
     if exception or not path.exists():
         return
-    css = path.read_text(encoding="utf-8")
+    css = with_faces(path.read_text(encoding="utf-8"), path.with_name("fonts"))
+    path.write_text(css, encoding="utf-8")
+
+
+def with_faces(css, folder):
+    """A style with the faces of words within it, from the folder of fonts."""
     for name in AT_ONCE:
-        font = path.with_name("fonts") / f"{name}.woff2"
-        data = b64encode(font.read_bytes()).decode()
+        data = b64encode((folder / f"{name}.woff2").read_bytes()).decode()
         css = css.replace(f"fonts/{name}.woff2", f"data:font/woff2;base64,{data}")
     faces = css.split("@font-face")
     faces = [face.replace(": swap", ": block") if "data:" in face else face for face in faces]
-    css = "@font-face".join(faces)
-    path.write_text(css, encoding="utf-8")
+    return "@font-face".join(faces)
 
 
 def setup(app):

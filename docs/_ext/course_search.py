@@ -9,9 +9,11 @@ import re
 from pathlib import Path
 
 import course_glossary
+import tomllib
 from course_math import as_typed
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.errors import ExtensionError
 
 LONGEST = 60  # letters of a formula that is shown
 SKIPPED = (nodes.title, nodes.raw, nodes.field_list)
@@ -104,6 +106,28 @@ def term_names(text):
     return found
 
 
+def aliases(places):
+    """The words of search_aliases.toml: each in small letters -> its page and anchor.
+
+    `places` is page -> its anchors. Raises `ExtensionError` where an address is none.
+    """
+    path = Path(__file__).with_name("search_aliases.toml")
+    found = {}
+    for address, words in tomllib.loads(path.read_text(encoding="utf-8")).items():
+        page, _, anchor = address.partition("#")
+        if anchor not in ["", *places.get(page, [])] or page not in places:
+            raise ExtensionError(f"{path.name}: there is no {address}")
+        for alias in words:
+            if found.setdefault(spoken(alias), [page, anchor]) != [page, anchor]:
+                raise ExtensionError(f"{path.name}: {alias} leads to two pages")
+    return found
+
+
+def spoken(words):
+    """Words as search.js compares them: small letters, one space between two words."""
+    return " ".join(re.findall(r"\w+", words.lower()))
+
+
 def write_words(app, exception):
     """build-finished: every page's words, in the order of the course, with the glossary's names."""
     if exception or app.builder.format != "html":
@@ -118,9 +142,13 @@ def write_words(app, exception):
         called = ["; ".join(names.get((page, anchor), [])) for anchor in anchors]
         parts = [[*part, name] if name else part for part, name in zip(parts, called)]
         pages.append([page, env.titles[page].astext(), parts])
-    text = json.dumps(pages, ensure_ascii=False, separators=(",", ":"))
+    found = aliases({page: [anchor for anchor, *_ in parts] for page, _, parts in pages})
+    text, also = (
+        json.dumps(part, ensure_ascii=False, separators=(",", ":")) for part in (pages, found)
+    )
     target = Path(app.outdir) / "_static" / "search_words.js"
-    target.write_text(f"window.courseWords = {text};\n", encoding="utf-8")
+    script = f"window.courseAliases = {also};\nwindow.courseWords = {text};\n"
+    target.write_text(script, encoding="utf-8")
 
 
 def setup(app):

@@ -592,7 +592,7 @@ def describe(app, page, template, context, doctree):
 
 # Shown at any address, so it holds its style, and its links name the host.
 MISSING = """<!doctype html><html lang="en"><head><meta charset="utf-8">
-<title>Not found · {title}</title>
+<title>Not found · {title}</title><link rel="icon" href="data:image/svg+xml,{icon}">
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 {light}<style>{style}</style></head>
 <body><header class="bar"><a class="logo" href="{home}">{title}</a>
@@ -610,20 +610,24 @@ STOP = """<li data-page="{page}.html"><a href="{home}{page}.html">\
 
 def missing_page(titles):
     """What stands where there is no page: the line of stations, and two ways on."""
-    from course_look import SHORT, STATION
+    from course_look import STATION, short, with_faces
 
     home, stops = f"{SETTINGS['doc_host']}{SETTINGS['doc_baseurl']}/", []
     for page in order.STEPS:
         title = STATION.match(titles[page].astext())
-        number, name = SHORT.get(title[1], title[1]), html.escape(title[2])
+        number, name = short(page, title[1]), html.escape(title[2])
         stops.append(STOP.format(page=page, home=home, number=number, name=name))
-    files = [ROOT / "docs" / "_static" / name for name in ("base.css", "course.css")]
-    style = "".join(file.read_text(encoding="utf-8") for file in files)
-    style = re.sub(r"@font-face \{.*?\n\}\n", "", style, flags=re.S)  # faces lie beside other pages
-    layout = (ROOT / "docs" / "_templates" / "layout.html").read_text(encoding="utf-8")
-    light = re.search("<script>.*?</script>", layout)[0]  # day or night, before anything is shown
+    static = ROOT / "docs" / "_static"
+    style = "".join((static / name).read_text("utf-8") for name in ("base.css", "course.css"))
+    style = with_faces(style, static / "fonts")
+    own = r'@font-face \{[^}]*url\("fonts/.*?\n\}\n'  # other files lie beside other pages
+    style = re.sub(own, "", style, flags=re.S)
+    first = (ROOT / "docs" / "_templates" / "first.js").read_text(encoding="utf-8")
+    light = f"<script>{first}</script>"  # day or night, before anything is shown
     title = html.escape(SETTINGS["title"])
-    return MISSING.format(title=title, light=light, style=style, home=home, stops="\n".join(stops))
+    icon = quote((static / "favicon.svg").read_text(encoding="utf-8"))
+    parts = {"title": title, "light": light, "style": style, "icon": icon, "home": home}
+    return MISSING.format(**parts, stops="\n".join(stops))
 
 
 MOVED_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>

@@ -181,6 +181,15 @@ class Kept:
             (container.update if isinstance(container, dict) else container.extend)(before)
 
 
+def usual_names():
+    """What nearly every file with PyTorch imports: an answer may use it before its page does."""
+    import math
+
+    import torch
+
+    return {"math": math, "torch": torch, "nn": torch.nn, "F": torch.nn.functional}
+
+
 class CannotRunError(Exception):
     """An answer that is not judged; the message says why."""
 
@@ -277,6 +286,8 @@ def run_answer(cells, number, expression, source, output):
                 "and this course"
             )
     names = page_names(cells_before(cells, number), free_names(source))
+    for name, module in usual_names().items():
+        names.setdefault(name, module)
     output.forget()  # what the page's own cells print
     find_exercise(number)  # its judge is imported before an answer can change what it imports
     kept = Kept()
@@ -309,7 +320,8 @@ def verdict(number, answer):
     try:
         right = exercises.check(number, answer)
     except BaseException as error:  # nobody interrupts a page: the answer raised it
-        sentence = f"{number}, not yet: {exercises._blame(error, answer)}."
+        said = exercises._blame(error, answer).replace(" of your cell", " of your answer")
+        sentence = f"{number}, not yet: {said}."
         return {"right": False, "sentence": sentence, "hints": hints}
     finally:
         del exercises.print

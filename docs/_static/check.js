@@ -4,6 +4,8 @@
   const here = document.currentScript.src;
   const LIMIT = 10; // seconds that an answer may take
   const STEP_LIMIT = 20; // and each step of a file
+  const LARGEST = 500_000; // bytes of a file that is opened
+  const storage = window.courseKept; // what the browser keeps
   const MB = (bytes) => (bytes / 1e6).toFixed(1);
 
   // Why there can be no button; empty if there can.
@@ -17,28 +19,6 @@
     }
     return "";
   }
-
-  // ------------------------------------------------------------ what the browser keeps
-
-  const storage = {
-    works: true,
-    read(key) {
-      try {
-        return localStorage.getItem(key);
-      } catch {
-        this.works = false;
-        return null;
-      }
-    },
-    write(key, text) {
-      try {
-        if (text === null) localStorage.removeItem(key);
-        else localStorage.setItem(key, text);
-      } catch {
-        this.works = false;
-      }
-    },
-  };
 
   // ------------------------------------------------------------ Python
 
@@ -100,7 +80,7 @@
 
   // ------------------------------------------------------------ the reader's file
 
-  const FILE = "former_nb mine.py", STEPS = "former_nb mine.py steps";
+  const FILE = "mine.py", STEPS = "mine.py steps"; // under which names it is kept
 
   const file = {
     text: null, // where the browser keeps nothing, until the page is left
@@ -112,6 +92,7 @@
       storage.write(FILE, text);
       this.text = storage.works ? null : text;
     },
+    has: (text, name) => new RegExp(`^(def|class) ${name}\\b|^${name} =`, "m").test(text),
     // Add a right answer; one that is there already stays as it is. Gives a sentence.
     gather(number, source, name, called, starter) {
       if (/^\s*(from|import)\s+former_nb\b/m.test(source)) {
@@ -120,8 +101,7 @@
       const before = this.read() || starter;
       const code = source.trim().replace(new RegExp(`\\b${name}\\b`, "g"), called);
       const open = new RegExp(`^def ${called}\\(.*\\):.*\\n    \\.\\.\\.(?: *#.*)?$`, "m"); // three dots, no more
-      const there = new RegExp(`^(def|class) ${called}\\b|^${called} =`, "m");
-      if (there.test(before.replace(open, ""))) return `Your file has ${called} already, and keeps it.`;
+      if (this.has(before.replace(open, ""), called)) return `Your file has ${called} already, and keeps it.`;
       const body = `# ${number}, checked in the page\n${code}`;
       const text = open.test(before) ? before.replace(open, () => body) : `${before.trimEnd()}\n\n\n${body}\n`;
       this.write(text);
@@ -136,16 +116,11 @@
   // answer and the exercise with its judge are the same.
   const verdicts = {
     kept: new Map(), // where the browser keeps nothing, until the page is left
-    key: (number) => `former_nb ${number} verdict`,
+    key: (number) => `${number} verdict`,
     read({ number, judge }, source) {
-      let found = this.kept.get(number);
-      try {
-        found ??= JSON.parse(storage.read(this.key(number)));
-      } catch {
-        return null; // somebody else's text
-      }
-      const holds = found?.judge === judge && found.source === source;
-      return holds && typeof found.sentence === "string" ? found : null;
+      const own = ({ sentence, hints }) => [sentence, ...(hints ?? [])].every((text) => typeof text === "string");
+      const found = this.kept.get(number) ?? storage.json(this.key(number), own);
+      return found?.judge === judge && found.source === source ? found : null;
     },
     write({ number, judge }, source, { right, sentence, hints }) {
       const found = { judge, source, right: Boolean(right), sentence, hints };
@@ -235,6 +210,12 @@
   }
 
   const FUNCTIONS = /\b(exp|log|pi|sqrt)\b/;
+  const COMMA = /^[-+−]?\d+(,\d+)+$/; // 1,15 or 4,160 as many write them
+  const withoutComma = (text) => { // as Python writes what is probably meant
+    const [point, whole] = [text.replace(",", "."), text.replaceAll(",", "")];
+    if (point.includes(",")) return whole;
+    return /,\d{3}$/.test(text) ? `${whole} or ${point}` : point;
+  };
   const SIGNS = { "^": "**", "×": "*", "·": "*", "−": "-", "÷": "/" }; // as people write them
 
   // A field for each number of an answer. Its value is the code that an editor would hold.
@@ -245,7 +226,7 @@
       const label = add(row, "label", {}, names.length > 1 ? name.replaceAll("_", " ") : `Your answer to ${number}`);
       fields.set(name, add(label, "input", { id: `${id}-${name}`, size: "12", ...PLAIN }));
     }
-    const typed = (field) => field.value.trim().replace(/[\^×·−÷]/g, (sign) => SIGNS[sign]);
+    const typed = (field) => field.value.trim().replace(/\bmath\s*\.\s*/g, "").replace(/[\^×·−÷]/g, (sign) => SIGNS[sign]);
     const code = (name, field) => {
       const text = typed(field) || "...";
       return name === "name" && text !== "..." && !/^["']/.test(text) ? JSON.stringify(text) : text; // words need no quotes
@@ -262,10 +243,15 @@
           field.value = found === "..." ? "" : found;
         }
       },
-      missing() { // the first field that is empty
-        const empty = [...fields].find(([, field]) => !field.value.trim());
-        empty?.[1].focus();
-        return empty && (names.length > 1 ? `${empty[0].replaceAll("_", " ")} is empty` : "the field is empty");
+      missing() { // what is wrong with the first field that is empty, or whose number has a comma
+        const first = (is) => [...fields].find(([, field]) => is(field.value.trim()));
+        const empty = first((text) => !text), comma = first((text) => COMMA.test(text)), found = empty ?? comma;
+        if (!found) return null;
+        const [name, field] = found, said = names.length > 1 ? name.replaceAll("_", " ") : "the field";
+        field.focus();
+        if (empty) return `${said} is empty`;
+        const text = field.value.trim();
+        return `${said} says ${text}, which Python reads as several numbers; write ${withoutComma(text)}`;
       },
       focus: () => fields.values().next().value.focus(),
       listen(change, check) {
@@ -287,9 +273,10 @@
 
   function build(block) {
     const { page, number, expression, starter, called } = block.dataset;
-    const key = `former_nb ${number}`, id = `check-${number.replace(".", "-")}`;
+    const id = `check-${number.replace(".", "-")}`;
     const problem = obstacle();
     if (problem) {
+      document.documentElement.classList.add("no-python"); // then the cells stay
       add(block, "p", { class: "check-note" }, problem);
       return;
     }
@@ -321,7 +308,7 @@
       hints.replaceChildren();
     };
 
-    editor.value = storage.read(key) ?? starter;
+    editor.value = storage.read(number) ?? starter;
     note.textContent = storage.works ? idle : "This browser keeps nothing: copy your answer before you leave.";
     show(false);
     let asked = ""; // the answer that is being judged
@@ -392,14 +379,14 @@
     };
     again.onclick = () => {
       editor.value = starter;
-      storage.write(key, null);
+      storage.write(number, null);
       verdicts.forget(number);
       showCounted();
       clear();
       editor.focus();
     };
     editor.listen(() => {
-      storage.write(key, editor.value);
+      storage.write(number, editor.value);
       showCounted();
     }, check);
     const last = verdicts.read(block.dataset, editor.value);
@@ -412,7 +399,7 @@
   const fileStarter = document.querySelector(".check-file")?.dataset.starter; // lesson 01 has none
 
   function buildFile(block) {
-    const { lesson } = block.dataset;
+    const { lesson, starter } = block.dataset, heads = JSON.parse(block.dataset.heads); // [name, its head]
     const problem = obstacle();
     block.setAttribute("role", "group");
     block.setAttribute("aria-label", "Your file here");
@@ -424,6 +411,10 @@
     const bar = add(block, "div", { class: "check-bar" });
     const go = add(bar, "button", { type: "button", class: "check-go" }, "check my file here");
     const stop = add(bar, "button", { type: "button", class: "check-stop" }, "Stop");
+    const grow = add(bar, "button", { type: "button" }, `Add the heads of lesson ${lesson}`);
+    const open = add(bar, "button", { type: "button" }, "Open a file");
+    const chosen = add(bar, "input", { type: "file", accept: ".py,text/x-python", "aria-label": "A file to go on with", hidden: "" });
+    const again = add(bar, "button", { type: "button" }, "Start again");
     const save = add(bar, "button", { type: "button" }, "Download mine.py");
     const progress = add(bar, "progress", { "aria-label": "How far the check is" });
     const note = add(bar, "span", { class: "check-note" });
@@ -431,11 +422,24 @@
     const output = add(block, "pre", { class: "check-output", tabindex: "0", "aria-label": "What was found in your file" });
 
     const show = () => {
-      editor.value = file.read() || block.dataset.starter;
+      editor.value = file.read() || starter;
       editor.rows = Math.min(24, editor.value.split("\n").length + 1);
+      showHeads();
+    };
+    const absent = () => heads.filter(([name]) => !file.has(editor.value, name));
+    const showHeads = () => (grow.hidden = !absent().length);
+    const replace = (text, said) => { // what was there is asked for first
+      const lost = ![starter.trim(), text.trim(), ""].includes(editor.value.trim());
+      if (lost && !confirm("The file in this page will be replaced. Download it first to keep it.")) return;
+      file.write(text);
+      storage.write(STEPS, null);
+      show();
+      showCount();
+      note.textContent = said;
     };
     const showCount = () => {
-      const { right, all } = JSON.parse(storage.read(STEPS) ?? "{}");
+      const counts = ({ right, all }) => Number.isInteger(right) && right >= 0 && right <= all && Number.isInteger(all);
+      const { right, all } = storage.json(STEPS, counts) ?? {};
       meter.max = all ?? 44;
       meter.value = right ?? 0;
       count.textContent = all ? `${right} of ${all} steps` : "not checked yet";
@@ -497,11 +501,30 @@
       link.click();
       URL.revokeObjectURL(link.href);
     };
-    editor.oninput = () => file.write(editor.value);
+    grow.onclick = () => {
+      const added = absent();
+      file.write([editor.value.trimEnd(), ...added.map(([, head]) => head)].join("\n\n\n") + "\n");
+      show();
+      note.textContent = `At its end for you to write: ${added.map(([name]) => name).join(", ")}.`;
+      editor.focus();
+    };
+    open.onclick = () => chosen.click();
+    chosen.onchange = async () => {
+      const [own] = chosen.files;
+      if (!own) return;
+      chosen.value = ""; // so that the same file can be opened again
+      if (own.size > LARGEST) note.textContent = `${own.name} has ${MB(own.size)} MB; the page opens up to ${MB(LARGEST)}.`;
+      else replace((await own.text()).replace(/^\ufeff/, "").replace(/\r\n?/g, "\n"), `${own.name} is open here.`);
+    };
+    again.onclick = () => replace(starter, "Your file begins again.");
+    editor.oninput = () => {
+      file.write(editor.value);
+      showHeads();
+    };
     editor.onkeydown = (event) => enter(event, editor, check);
     addEventListener("storage", (event) => { // another tab has written
-      if (event.key === FILE) show();
-      if (event.key === STEPS) showCount();
+      if (event.key === storage.key(FILE)) show();
+      if (event.key === storage.key(STEPS)) showCount();
     });
     file.editors.push(show);
     show();

@@ -7,8 +7,7 @@
   const night = matchMedia("(prefers-color-scheme: dark)");
 
   // What this browser keeps: the light, and which lessons are read. Without storage, nothing.
-  const keep = (name, value) => { try { localStorage.setItem(`former_nb ${name}`, value); } catch { /* none */ } };
-  const kept = (name) => { try { return localStorage.getItem(`former_nb ${name}`); } catch { return null; } };
+  const keep = (name, value) => courseKept.write(name, value), kept = (name) => courseKept.read(name);
 
   // ------------------------------------------------------------ the line
 
@@ -139,7 +138,7 @@
       document.head.append(script);
     });
     const spec = fit(chart.spec);
-    const how = { renderer: "svg", actions: false, config: { background: "transparent" } };
+    const how = { renderer: "svg", actions: false, ast: true, config: { background: "transparent" } };
     vega.then(() => vegaEmbed(chart, spec, how), () => (vega = undefined)); // the picture stays
   }
 
@@ -187,7 +186,7 @@
       const place = document.querySelector(".home-map"); // beside the model, in the first screen
       frame.append(map);
       (image.closest("a") ?? image).replaceWith(frame);
-      if (innerWidth >= 1000) place?.append(frame);
+      if (innerWidth >= 1280) place?.append(frame);
     });
   }
 

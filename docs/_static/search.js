@@ -58,6 +58,7 @@
     const names = [section.inHeading.replace(/^\d\d · /, ""), ...section.inNames.split("; ")];
     if (names.includes(phrase)) score += 15;
     if (terms.length > 1 && section.inProse.includes(phrase)) score += 8;
+    if (section.inHeading === "references") score *= 0.2; // where a title is quoted, nothing is told
     return { section, has, score: (score * has.size) / terms.length };
   }
 
@@ -93,6 +94,16 @@
     return text === fold(query.normalize("NFC")) ? "" : text;
   }
 
+  // The page that a query is another name for (search_aliases.toml), as it is or in the singular.
+  function called(query) {
+    const name = (fold(query.normalize("NFC")).match(WORD) ?? []).join(" ");
+    const [page, id] = window.courseAliases?.[name] ?? window.courseAliases?.[name.replace(/s$/, "")] ?? [];
+    const found = pages.find((one) => one.page === page);
+    if (!found) return [];
+    const section = found.sections.find((one) => one.id === id) ?? found.sections[0];
+    return [{ ...found, section: id ? section : found.sections[0], has: new Set(), score: Infinity }];
+  }
+
   // Pages with all words, or those with most of them if there is none; a page's best section leads.
   function search(query) {
     const terms = readQuery(query), phrase = fold(query.trim());
@@ -105,13 +116,15 @@
       const score = page.weight * (best.score + (best.section === sections[0] ? 0 : 5 * title));
       return { ...page, has, section: best.section, score };
     });
-    const most = Math.max(...found.map((page) => page.has.size));
-    if (most < terms.length) {
+    const most = Math.max(...found.map((page) => page.has.size)), first = called(query);
+    if (most < terms.length && !first.length) {
       const instead = mended(query, found);
       if (instead) return { ...search(instead), instead };
     }
-    const hits = most ? found.filter((page) => page.has.size === most) : [];
-    return { terms, hits: hits.sort((a, b) => b.score - a.score), all: most === terms.length };
+    const hits = most ? found.filter((page) => page.has.size === most).sort((a, b) => b.score - a.score) : [];
+    const all = most === terms.length;
+    if (!first.length) return { terms, hits, all };
+    return { terms, hits: [...first, ...(all ? hits.filter(({ page }) => page !== first[0].page) : [])], all: true };
   }
 
   // ---- what is shown
@@ -173,11 +186,9 @@
   const count = document.getElementById("search-count");
   const list = document.getElementById("search-results");
   const more = document.getElementById("search-more");
-  let asked = ""; // the words that were looked for
 
   function show(query, limit = FIRST) {
     const { terms, hits, all, instead } = search(query);
-    asked = terms.map(({ word }) => word).join(" ");
     const pages = hits.length === 1 ? "1 page" : `${hits.length} pages`;
     if (!terms.length) count.textContent = "";
     else if (!hits.length) count.textContent = `Nothing here has “${query.trim()}”. Try another word.`;
@@ -191,13 +202,10 @@
     attempt(() => history.replaceState(null, "", `?q=${encodeURIComponent(query)}`));
   }
 
-  // The address and the page that is opened know what was looked for, where a browser allows it.
+  // The address knows what was looked for, where a browser allows it.
   function attempt(step) {
     try { step(); } catch { /* pages from a folder may not */ }
   }
-  list.addEventListener("click", (event) => {
-    if (event.target.closest("a")) attempt(() => localStorage.setItem("sphinx_highlight_terms", asked));
-  });
 
   let waiting;
   input.addEventListener("input", () => {

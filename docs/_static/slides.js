@@ -30,6 +30,7 @@
           vegaEmbed(element, spec, {
             renderer: "svg",
             actions: false,
+            ast: true, // no code is made of its expressions, which the page forbids
             theme: root.dataset.theme === "dark" ? "dark" : undefined,
             config: { background: "transparent" },
           })

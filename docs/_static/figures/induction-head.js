@@ -48,7 +48,8 @@ courseFigure("induction-head", {
   }
 
   return () => {
-    const text = field.value.toLowerCase().replace(/[^a-z]/g, ""), tokens = [...text].map((letter) => letter.charCodeAt(0) - 97);
+    const typed = field.value.toLowerCase(), text = typed.replace(/[^a-z]/g, ""), others = typed.replace(/[a-z\s]/g, "");
+    const dropped = others && ` Left out, not a to z: ${others}.`, tokens = [...text].map((letter) => letter.charCodeAt(0) - 97);
     if (!tokens.length) return figure.say("Type letters from a to z.");
     const now = step.value, n = tokens.length, end = n - 1;
     const { p, maps } = readRow(models[now], width, tokens, cut.on), whole = readRow(models[now], width, tokens, false).p;
@@ -73,7 +74,7 @@ courseFigure("induction-head", {
     here.setAttribute("cx", px(saved[now].step));
     here.setAttribute("cy", py(curves.two[saved[now].step / every]));
     const [, right, without] = table[now], per = (share) => `${Math.round(100 * share)} %`;
-    const rows = `On a thousand new rows ${per(cut.on ? without : right)} is right.`;
+    const rows = `On a thousand new rows ${per(cut.on ? without : right)} is right.${dropped}`;
     if (answer < 0) return figure.say(`“${text[end]}” is new in this row, so nothing tells what follows. ${rows}`);
     const good = tokens[answer], looks = maps[1][end][answer];
     const found = cut.on && now > 4 && whole[good] > 0.5 && p[good] < 0.25;
