@@ -5,6 +5,7 @@ from . import core as core
 from . import exercises as exercises
 from . import files as files
 from . import guards as guards
+from . import keywords as keywords
 from . import ranges as ranges
 from . import results as results
 from . import source as source

@@ -8,6 +8,7 @@ from . import long_texts as long_texts
 from . import subwords as subwords
 from . import text as text
 from . import tokenization as tokenization
+from . import tokenizer_files as tokenizer_files
 from . import tokens as tokens
 from . import toy_data as toy_data
 from .batches import BatchOrder as BatchOrder

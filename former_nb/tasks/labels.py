@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.ranges import ONE_OR_MORE, SHARE, ZERO_OR_MORE, at_least, check_that
-from .base import Data, FileName, Say, Task, in_shell, progress, ready_parts, say_known, say_losses
+from .base import (
+    PART_WORDS,
+    Data,
+    FileName,
+    Say,
+    Task,
+    in_shell,
+    progress,
+    ready_parts,
+    say_known,
+    say_losses,
+)
 
 JUDGED = 100  # texts; with fewer, an accuracy of .9 is known to six points or worse
 

@@ -2,6 +2,7 @@
 
 from . import callbacks as callbacks
 from . import costs as costs
+from . import guards as guards
 from . import losses as losses
 from . import muon as muon
 from . import optimization as optimization
