@@ -1,12 +1,15 @@
-# Every target sets up .venv by itself when it is missing or when the requirements changed.
+# Every target sets up .venv by itself when it is missing or when the requirements changed;
+# with LOCKED=1 from locks/, each file by its SHA-256.
 PYTHON ?= python3
 NB ?=
 NAME ?=
 DEVICE ?= cpu
+LOCKED ?=
 BIN := .venv/bin
 STAMP := .venv/.stamp
 JUPYTER := .lab/.stamp
 EXTRAS = $$($(BIN)/python -c 'import sys; print("dev,site" if sys.version_info >= (3, 11) else "dev")')
+LOCK = $$($(BIN)/python -c 'import sys; print("locks/python-3.%d.txt" % min(sys.version_info[1], 11))')
 SITE := $(BIN)/sphinx-build -q -W --keep-going -d .doctrees -c docs nbs _site
 
 .DEFAULT_GOAL := help
@@ -49,8 +52,13 @@ $(STAMP): settings.ini constraints.txt setup.py
 	  { echo "former_nb needs Python 3.10 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up .venv: a few minutes the first time."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+ifeq ($(LOCKED),)
 	@$(BIN)/python -m pip install -qq -U -c constraints.txt pip setuptools wheel
 	@$(BIN)/python -m pip install -qq --no-build-isolation -c constraints.txt -e ".[$(EXTRAS)]"
+else
+	@$(BIN)/python -m pip install -qq --require-hashes --no-deps -r $(LOCK)
+	@$(BIN)/python -m pip install -qq --no-build-isolation --no-deps -e .
+endif
 	@touch $@
 
 # JupyterLab lives apart: in .venv it would slow down every import of jsonschema.

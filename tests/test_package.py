@@ -329,3 +329,49 @@ def test_the_face_of_the_package_is_lazy_and_whole():
         assert getattr(former_nb, name).__module__.startswith("former_nb.")
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(former_nb, "nothing")  # noqa: B009
+
+
+LOCKS = sorted((ROOT / "locks").glob("*.txt"))
+
+
+def locked(path):
+    "(package, version, marker, hashes) of each pin of a lock."
+    for pin in re.split(r"\n(?=\S)", path.read_text(encoding="utf-8").strip())[1:]:
+        line, *hashes = pin.split(" \\\n    --hash=")
+        name, version, marker = re.fullmatch(r"([\w.-]+)==(\S+)(?: ; (.+))?", line).groups()
+        yield plain(name), version, marker or "", hashes
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
+def test_a_lock_has_a_hash_for_each_file_and_the_versions_of_the_constraints(path):
+    others = '>= "3.11"' if path.stem == "python-3.10" else '< "3.11"'
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    tested = [re.match(r"([\w.-]+)==([\w.]+)", line) for line in lines if others not in line]
+    tested = {plain(found[1]): found[2] for found in tested if found}
+    for name, version, _, hashes in locked(path):
+        assert hashes and all(re.fullmatch("sha256:[0-9a-f]{64}", one) for one in hashes), name
+        assert tested.get(name, version) == version, f"{name}: python tools/lock.py"
+
+
+def test_the_locks_hold_all_that_settings_name(settings):
+    extras = {"python-3.10": ("dev",), "python-3.11": ("dev", "site")}
+    for name, wanted in extras.items():
+        keys = ["requirements", *(f"{extra}_requirements" for extra in wanted)]
+        asked = [plain(r) for key in keys for r in settings[key].split() if ";" not in r]
+        assert {*asked} <= {pin for pin, *_ in locked(ROOT / "locks" / f"{name}.txt")}
+    assert {path.stem for path in LOCKS} == {*extras, "quick"}
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_names_actions_by_commit_and_installs_by_hash(path):
+    text = path.read_text(encoding="utf-8")
+    for action in re.findall(r"uses: (.+)", text):
+        assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
+    if path.stem != "weekly":  # which tries versions that nobody has pinned
+        assert 'LOCKED: "1"' in text
+        for line in re.findall(r"pip install (.+)", text):
+            fixed = "--require-hashes" in line or "--no-deps -e ." in line
+            assert fixed or "-c constraints.txt" in line or '"torch==$(' in line, line
