@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import torch.nn.functional as F
 from cli_tools import former
 from cli_tools import refused as refused_by_command
 from refusals import refuses
@@ -227,6 +228,11 @@ BATCHES: list = [  # what `fit`, `evaluate` and the layers are given
         fitted([(X[:, :0], Y[:, :0])]),
         Refused("train"),
     ),
+    (
+        "targets that are the inputs, as Hugging Face's labels",
+        fitted([(X, X)]),
+        Noted(learned, ("train: its targets are its inputs", "one position ahead")),
+    ),
     # targets of another kind
     ("one-hot targets", fitted([(X, torch.eye(8)[Y])]), Refused("targets", ("(1, 3, 8)",))),
     (
@@ -306,13 +312,18 @@ BATCHES: list = [  # what `fit`, `evaluate` and the layers are given
     ),
     (
         "a loss of PyTorch's functions",
-        fitted([(X, Y)], loss=nn.functional.cross_entropy),
+        fitted([(X, Y)], loss=F.cross_entropy),
         Refused("loss", ("cross_entropy",)),
     ),
     ("a loss by its name", fitted([(X, Y)], loss="cross_entropy"), Refused("loss")),
     (
         "a loss that is NaN from the first batch",
         fitted([(X, Y)], loss=lambda m, b: batch_loss(m, b) * np.nan),
+        Refused("loss", ("nan",)),
+    ),
+    (
+        "a loss that is NaN where no target counts, as PyTorch's",
+        fitted([(X, Y), (X, NOTHING)], loss=lambda m, b: F.cross_entropy(m(b[0]).mT, b[1])),
         Refused("loss", ("nan",)),
     ),
     (
