@@ -182,6 +182,12 @@ def check_tensor(
     raise TypeError(f"{name}: expected {numbers} of {extent}, got {_came(t)}")
 
 
+def _readable(t):
+    "Whether a tensor has values that can be read at once."
+    plain = type(t) is torch.Tensor and t.device.type == "cpu" and t.numel() > 0
+    return plain and not torch.compiler.is_compiling()
+
+
 def check_numbers(
     name: str,  # what the error calls them
     numbers: torch.Tensor,  # integers, of any shape
@@ -194,10 +200,8 @@ def check_numbers(
     have to wait for them, but `to_device` leaves with a tensor what it was on the CPU. Inside
     `torch.compile` or `torch.func.vmap` there is no value to read.
     """
-    if torch.compiler.is_compiling():
-        return
     numbers = getattr(numbers, "on_cpu", numbers)
-    if type(numbers) is not torch.Tensor or numbers.device.type != "cpu" or not numbers.numel():
+    if not _readable(numbers):
         return
     try:
         low, high = numbers.min().item(), numbers.max().item()
@@ -288,8 +292,8 @@ def check_over(
 
 def _only_zeros_and_ones(t):
     """Whether a mask of floating point numbers was meant as a boolean one: added, 0 and 1 hide
-    nothing. Zeros alone may be a bias. As in `check_numbers`, we look on the CPU only."""
-    if t.device.type != "cpu" or t.numel() == 0 or torch.compiler.is_compiling():
+    nothing. Zeros alone may be a bias. We look on the CPU only, as `check_numbers` does."""
+    if not _readable(t):
         return False
     t = t.detach()
     try:

@@ -6,6 +6,7 @@ costs next to nothing: on the CPU, also those of a tensor that `to_device` has j
 """
 
 import inspect
+import warnings
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -17,6 +18,7 @@ from ..data.text import IGNORE
 __all__ = [
     "check_batches",
     "check_batch",
+    "check_shifted",
     "check_targets",
     "check_loss",
 ]
@@ -88,6 +90,23 @@ def check_batch(
         if seen and part.isnan().any():
             row = int(part.isnan().nonzero()[0, 0])
             raise ValueError(f"{name}: expected inputs that are numbers, got NaN in row {row}")
+
+
+def check_shifted(
+    name: str,  # what the note calls the batches
+    batch,  # (inputs, targets), such as the first one
+) -> None:
+    """A note where each target is the token that stands there, as in batches for a model of Hugging
+    Face's that shifts them itself: ours would learn to repeat its input."""
+    inputs, targets = batch
+    alike = isinstance(inputs, torch.Tensor) and inputs.shape == targets.shape
+    if not alike or inputs.device.type != "cpu" or targets.device.type != "cpu":
+        return
+    counts = targets != IGNORE
+    rows = targets.ndim > 1 and targets.shape[1] > 1 and bool(counts.any())
+    if rows and torch.equal(inputs[counts], targets[counts]):
+        shifted = "a language model's are one position ahead, as `collate` makes them"
+        warnings.warn(f"{name}: its targets are its inputs; {shifted}", stacklevel=5)
 
 
 def check_targets(

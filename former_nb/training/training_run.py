@@ -19,7 +19,7 @@ from ..base.core import eval_mode
 from ..base.guards import check_that, check_type
 from ..data.text import IGNORE
 from .callbacks import ProgressBar
-from .guards import check_batch, check_batches, check_loss
+from .guards import check_batch, check_batches, check_loss, check_shifted
 from .losses import total_loss
 from .optimization import (
     checkpoint_blocks,
@@ -283,6 +283,7 @@ class Run:
         check_batches(name, getattr(self, name))
         batch = next(self.read(name), None)
         check_that(batch is not None, name, "at least one batch", getattr(self, name), TypeError)
+        check_shifted(name, batch)
         return batch
 
     def batches(self):
@@ -315,6 +316,8 @@ class Run:
         if isinstance(count, torch.Tensor):  # of a batch that is on some device
             count = count.to(self.nats.device)
         elif not count:
+            wanted = "0 for a batch without a target that counts"
+            check_that(math.isfinite(loss), "loss", wanted, loss.item())
             empty = "a batch has no target that counts, so nothing is learned from it"
             warnings.warn(f"train: {empty}", stacklevel=3)
         if self.step == 0 and loss.device.type == "cpu":
