@@ -200,6 +200,14 @@ def words(settings, folder):
     return [ids, tokenizer.decode(ids)]
 
 
+def sentence_pieces(folder):
+    "A folder as Marian's."
+    write_pieces(folder)
+    (folder / "merges.txt").unlink()
+    (folder / "source.spm").write_bytes(b"pieces")
+    return HuggingFaceTokenizer.from_folder(folder, 20, [])
+
+
 def gpt2_of(folder, **generation):
     "A GPT-2 with vocab.json and merges.txt, and perhaps a generation_config.json."
     folder_of(folder, "gpt2", bos_token_id=0, eos_token_id=1)
@@ -479,6 +487,7 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
     ("BART's merges.txt frames a text", partial(around, {}, model_type="bart"), ([0], [1])),
     ("vocab.txt as BERT's", partial(words, {}), [[2, 5, 1, 3], "a"]),
     ("vocab.txt of a cased BERT", partial(words, {"do_lower_case": False}), [[2, 1, 1, 3], ""]),
+    ("pieces of SentencePiece alone", sentence_pieces, Refused("tokenizer", ("source.spm",))),
     # generation_config.json
     ("a list of ends", partial(stops, eos_token_id=[1, 0]), {"eos_token_ids": [1, 0]}),
     ("an end in config.json alone", stops, {"eos_token_ids": [1]}),

@@ -94,6 +94,9 @@ def read_tokenizer(
     check_type("added_tokens_decoder", entries, dict)
     added = {str(entry["content"]): (int(i), entry) for i, entry in entries.items()}
     if (folder / "tokenizer.json").exists() or not _older_files(folder):
+        pieces = [file.name for end in ("model", "spm") for file in folder.glob(f"*.{end}")]
+        known = (folder / "tokenizer.json").exists() or not pieces
+        check_that(known, "tokenizer", "tokenizer.json, or older files of JSON and text", pieces)
         backend = read_json("tokenizer.json", folder / "tokenizer.json")
     else:
         for content, i in _optional(folder / "added_tokens.json").items():
@@ -134,7 +137,9 @@ def _special_names(settings):
 
 
 def _older_files(folder):
-    return (folder / "vocab.json").exists() or (folder / "vocab.txt").exists()
+    "Whether there are those of GPT-2 or BERT; Marian's vocab.json lies beside SentencePiece's."
+    merges = (folder / "vocab.json").exists() and not list(folder.glob("*.spm"))
+    return merges or (folder / "vocab.txt").exists()
 
 
 def _lines(file):
