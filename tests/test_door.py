@@ -445,6 +445,11 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
     ),
     ("padding that is a letter", partial(spelled, [3], config=dict(pad_token_id=3)), "l"),
     (
+        "padding that is a letter by its name",
+        partial(spelled, "hello", **{"tokenizer_config.json": {"pad_token": "h"}}),
+        "hello",
+    ),
+    (
         "an end that special_tokens_map.json names",
         partial(spelled, [3, 0], **{"special_tokens_map.json": {"eos_token": "<s>"}}),
         "l",

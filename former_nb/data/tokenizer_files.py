@@ -210,14 +210,17 @@ def _numbers(backend):
 
 
 def _add_tokens(backend, names, added):
-    "Enter the special tokens, and those beyond the vocabulary. A name without a token is none."
+    """Enter the special tokens, and those beyond the vocabulary. A name without a token is none.
+
+    A single character is none either, because texts have it: some files name `!` as padding.
+    """
     numbers = _numbers(backend)
     listed = {token["content"]: token for token in backend.get("added_tokens") or []}
     for text, (i, _) in sorted(added.items(), key=lambda item: item[1][0]):
         number = numbers.setdefault(text, i)
         check_that(number == i, "added_tokens", f"{number} for {text!r}, its number", i)
     for text in {**added, **dict.fromkeys(sorted(names))}:
-        if text not in numbers:
+        if text not in numbers or (text not in listed and len(text) == 1):
             continue
         _, entry = added.get(text, (None, {}))
         token = listed.get(text)
