@@ -94,6 +94,9 @@ def read_tokenizer(
     check_type("added_tokens_decoder", entries, dict)
     added = {str(entry["content"]): (int(i), entry) for i, entry in entries.items()}
     if (folder / "tokenizer.json").exists() or not _older_files(folder):
+        pieces = [file.name for end in ("model", "spm") for file in folder.glob(f"*.{end}")]
+        known = (folder / "tokenizer.json").exists() or not pieces
+        check_that(known, "tokenizer", "tokenizer.json, or older files of JSON and text", pieces)
         backend = read_json("tokenizer.json", folder / "tokenizer.json")
     else:
         for content, i in _optional(folder / "added_tokens.json").items():
@@ -134,7 +137,9 @@ def _special_names(settings):
 
 
 def _older_files(folder):
-    return (folder / "vocab.json").exists() or (folder / "vocab.txt").exists()
+    "Whether there are those of GPT-2 or BERT; Marian's vocab.json lies beside SentencePiece's."
+    merges = (folder / "vocab.json").exists() and not list(folder.glob("*.spm"))
+    return merges or (folder / "vocab.txt").exists()
 
 
 def _lines(file):
@@ -205,14 +210,17 @@ def _numbers(backend):
 
 
 def _add_tokens(backend, names, added):
-    "Enter the special tokens, and those beyond the vocabulary. A name without a token is none."
+    """Enter the special tokens, and those beyond the vocabulary. A name without a token is none.
+
+    A single character is none either, because texts have it: some files name `!` as padding.
+    """
     numbers = _numbers(backend)
     listed = {token["content"]: token for token in backend.get("added_tokens") or []}
     for text, (i, _) in sorted(added.items(), key=lambda item: item[1][0]):
         number = numbers.setdefault(text, i)
         check_that(number == i, "added_tokens", f"{number} for {text!r}, its number", i)
     for text in {**added, **dict.fromkeys(sorted(names))}:
-        if text not in numbers:
+        if text not in numbers or (text not in listed and len(text) == 1):
             continue
         _, entry = added.get(text, (None, {}))
         token = listed.get(text)
