@@ -479,7 +479,7 @@ def evaluate_command(
     given = {"csv": csv, "text": text, "label": label, "file": file, "src": src, "tgt": tgt}
     given = {name: value for name, value in given.items() if value is not None}
     folder = find_folder(model)
-    if folder.parent != SHIPPED and not (folder / RUN).is_file():
+    if folder.parent != SHIPPED and not (folder / RUN).is_file() and not given:
         raise ValueError(f"model: expected the folder of a run; {str(folder)!r} has no {RUN}")
     trained, tokenizer, labels = load(model, None, device)
     from .commands import evaluate

@@ -11,7 +11,7 @@ from cli_tools import SMALL, done, former, refused
 from former_nb.base.files import read_json
 from former_nb.commands.folders import LATER, restore
 from former_nb.data.toy_data import number_pairs
-from former_nb.saving.saving import load_model
+from former_nb.saving.saving import load_model, save_model
 from former_nb.tasks import TASKS
 from former_nb.tasks.labels import Classify, class_names, try_classify
 from former_nb.tasks.names import Names
@@ -210,6 +210,21 @@ def test_without_its_training_data_a_model_has_no_rival(tables, tmp_path):
         assert "Note: without the data of the training there is no rival: " in result.stderr
         assert "commonest label" in result.stdout and "NB-SVM" not in result.stdout
         assert former(*evaluate).returncode == 2
+
+
+def test_a_model_that_no_run_made_is_judged_too(tables, tweets, tmp_path):
+    save_model(tmp_path / "m", *load_model(tweets[0]))
+    result = former("evaluate", "--model", tmp_path / "m", "--csv", tables["later"])
+    refused(result, "csv: expected labels that were learned (bearish, bullish, neutral), got '0'")
+    named = tmp_path / "named.csv"
+    rows = ["text,label", *[f"firm {i} {x},{x}" for i in range(50) for x in ("bullish", "bearish")]]
+    named.write_text("\n".join(rows))
+    result = former("evaluate", "--model", tmp_path / "m", "--csv", named)
+    assert result.stdout.startswith("100 texts from named.csv, on cpu\nAccuracy on 100")
+    assert "Note: without the data of the training there is no rival: " in result.stderr
+    refused(former("evaluate", "--model", tmp_path / "m"), "model: expected the folder of a run")
+    result = former("evaluate", "--model", tmp_path / "m", "--src", named, "--tgt", named)
+    refused(result, "src: expected --csv for a run of 'classify'")
 
 
 def test_translators_and_models_of_names_are_judged_on_later_files(tmp_path):

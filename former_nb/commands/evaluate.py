@@ -1,5 +1,7 @@
 """`former-nb evaluate` and `bleu`: a model, or translations, measured once more."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +12,31 @@ from ..data.long_texts import text_windows
 from ..data.toy_data import number_pairs
 from ..decoding.translating import read_pairs, translate
 from ..inspection.scores import compare_translations, score_translations
+from ..models.classifier import Classifier
+from ..models.encoder_decoder import EncoderDecoder
+from ..models.generator import LanguageModel
 from ..tasks import TASKS, Data, Task, find_task, say_losses
 from ..tasks.base import say_known
-from ..tasks.long_text import Shakespeare
+from ..tasks.labels import Classify
+from ..tasks.long_text import Shakespeare, Text
 from ..tasks.names import TITLE, Names, name_losses
-from ..tasks.pairs import Pairs
+from ..tasks.pairs import Pairs, Translate
 from ..training.losses import evaluate
-from .folders import read_note, read_report, restore
+from .folders import RUN, read_note, read_report, restore
 from .terminal import echo, find_texts, is_utf8, remark
 
 
-def judge_again(
+def read_later(
     task: Task,
-    known: Data | None,  # what the model learned from, if that can be read
-    given: dict[str, Any],  # options that name other data, or none
+    given: dict[str, Any],  # options that name the files
+    read_known: Callable[[], Data | None],  # what the model learned from, if that can be read
     model,
     tokenizer,
     labels: list[str] | None = None,
 ) -> Data:  # of which the last part is to be judged on
-    """What the run held out, or what other files hold. Raises `ValueError` for what the task
-    doesn't read."""
-    if not given:
-        assert known is not None
-        return known
+    "What other files hold. Raises `ValueError` for what the task doesn't read."
     rows, source = task.read_other(given, model, tokenizer, labels)
+    known = read_known()
     parts = [*known.parts[:2], rows] if known else [[], [], rows]
     if known and task.row_key:
         source += say_known(parts, task.row_key)
@@ -64,8 +67,12 @@ def evaluate_names(
     "Losses of the model of names that ships, on names that it has not learned from."
     task = Names()
     check_given("a model of names", task.other_data, given)
-    data = judge_again(task, task.load_data(), given, model, tokenizer)
-    echo(data.source if given else f"{data.source}: {data.sizes}")
+    if given:
+        data = read_later(task, given, task.load_data, model, tokenizer)
+        echo(data.source)
+    else:
+        data = task.load_data()
+        echo(f"{data.source}: {data.sizes}")
     say_losses(echo, TITLE, name_losses(model, tokenizer, data.parts))
 
 
@@ -134,26 +141,49 @@ def evaluate_run(
 ) -> None:
     "Repeat the report of a run, on what it held out or on other data."
     keep_memory()
-    name, _ = read_note(folder, "model")
-    if file:
-        task = restore(folder, "model", file.name, find_task(str(file)))
-    elif name in TASKS:
-        task = restore(folder, "model", name, TASKS[name])
-    else:  # a folder may come from anywhere: it makes us run no file
-        raise ValueError(f"task: expected the file {name!r}, of which {str(folder)!r} holds a run")
+    if given and not (folder / RUN).is_file():
+        name, task = guess_task(model)
+    else:
+        name, _ = read_note(folder, "model")
+        if file:
+            task = restore(folder, "model", file.name, find_task(str(file)))
+        elif name in TASKS:
+            task = restore(folder, "model", name, TASKS[name])
+        else:  # a folder may come from anywhere: it makes us run no file
+            use = f"the file {name!r}, of which {str(folder)!r} holds a run"
+            raise ValueError(f"task: expected {use}")
     check_given(f"a run of {name!r}", task.other_data, given)
-    try:
-        known = read_again(folder, task, tokenizer)
-    except (OSError, ValueError) as error:
-        if not given:
-            raise
-        known = None
-        remark(f"Note: without the data of the training there is no rival: {error}")
-    data = judge_again(task, known, given, model, tokenizer, labels)
     device = next(model.parameters()).device
-    what = data.source if given else f"{data.source}: {data.sizes}"
-    echo(f"{what}, on {device.type}")
+    if given:
+        known = partial(read_if_same, folder, task, tokenizer)
+        data = read_later(task, given, known, model, tokenizer, labels)
+        echo(f"{data.source}, on {device.type}")
+    else:
+        data = read_again(folder, task, tokenizer)
+        echo(f"{data.source}: {data.sizes}, on {device.type}")
     task.report(model, data, folder, echo)
+
+
+def guess_task(model) -> tuple[str, Task]:
+    "The name and the settings of a task for a model that no run made. `ValueError` if none fits."
+    if isinstance(model, Classifier):
+        return "classify", Classify()
+    if isinstance(model, EncoderDecoder):
+        return "translate", Translate()
+    if isinstance(model, LanguageModel):
+        return "text", Text(length=model.config.max_len)
+    kinds = "a classifier, a translator or a model that writes"
+    raise ValueError(f"model: expected {kinds}, got a {type(model).__name__}")
+
+
+def read_if_same(folder: Path, task: Task, tokenizer) -> Data | None:
+    "The data of a run, or nothing and a note where they are not what they were."
+    try:
+        read_note(folder, "data")
+        return read_again(folder, task, tokenizer)
+    except (OSError, ValueError) as error:
+        remark(f"Note: without the data of the training there is no rival: {error}")
+        return None
 
 
 def read_again(folder: Path, task: Task, tokenizer) -> Data:
