@@ -328,7 +328,9 @@ def check_attends(
         check_seam(None, function)
     if positions is None:
         kept = max([0, *map(tokens_kept, functions)])
-        expected = f"those after the tokens in the cache ({kept} so far), as cache.positions(T) says"
+        expected = (
+            f"those after the tokens in the cache ({kept} so far), as cache.positions(T) says"
+        )
         check_that(kept == 0, "positions", expected, None)
     return functions if one_each else functions * n
 

@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import threading
+import warnings
 import zlib
 from contextlib import contextmanager, nullcontext
 from functools import partial, wraps
@@ -54,6 +55,22 @@ def echo(
 def remark(text: str) -> None:
     "Write one visible line to standard error."
     typer.echo(visible(text), err=True)
+
+
+@contextmanager
+def warnings_as_notes():
+    "Within `with`, a warning of the library is a line on standard error."
+    show = warnings.showwarning
+
+    def say(message, category, *args, **kwargs):
+        if category is UserWarning:
+            remark(f"Note: {message}")
+        else:
+            show(message, category, *args, **kwargs)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = say
+        yield
 
 
 def open_page(
@@ -138,7 +155,7 @@ def one_sentence(
     @wraps(command)
     def wrapped(*args, **kwargs):
         try:
-            with stopped_by_signals() if training else nullcontext():
+            with warnings_as_notes(), stopped_by_signals() if training else nullcontext():
                 return command(*args, **kwargs)
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
