@@ -307,19 +307,20 @@ def test_where_nothing_new_is_left_it_ends(run):
 
 def test_many_texts_are_drawn_a_few_at_a_time(run, monkeypatch):
     trained, tokenizer, _ = load_model(run)
-    sizes, draw = [], caches.generate
+    sizes, draw = [], caches.write_texts
 
     def counted(model, texts, *words, **how):
         sizes.append(len(texts))
         return draw(model, texts, *words, **how)
 
-    monkeypatch.setattr(caches, "generate", counted)
+    monkeypatch.setattr(caches, "write_texts", counted)
     sampling = Sampling(seed=3)
     drawn = list(islice(generate.draw_texts(10**30, trained, tokenizer, "", 4, sampling), 6000))
     assert sizes[:3] == [16, 64, 256] and max(sizes) * 4 <= generate.TOKENS and len(sizes) < 10
     for i in (0, 20, 5000):  # each as if it were drawn alone
         how = Sampling(seed=3 + i)
-        assert draw(trained, "", 4, how, tokenizer=tokenizer).capitalize() == drawn[i]
+        text, _ = draw(trained, "", 4, how, tokenizer=tokenizer)
+        assert text.capitalize() == drawn[i].text
     wide = generate.draw_texts(10**30, trained, tokenizer, "", 10**6, sampling)
     next(wide)
     assert sizes[-1] == 1

@@ -194,7 +194,9 @@ def test_a_translation_equals_its_text():
     assert found == "two" and "two" == found and found != "three" and not found != "two"
     assert "two" in [found] and len({found, "two"}) == 1
     assert found == Translation("zwei", "two", -0.5) != Translation("zwei", "two", -0.7)
-    assert pickle.loads(pickle.dumps(found)) == found
+    for again in (pickle.loads(pickle.dumps(found)), copy.copy(found), copy.deepcopy(found)):
+        assert again == found and again.source == "zwei" and type(again) is Translation
+    assert str(found) == f"{found}" == "".join([found]) == "two" and "score=-0.5" in repr(found)
 
 
 # ---- BERT as it usually comes

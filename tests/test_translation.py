@@ -67,6 +67,17 @@ def test_one_beam_is_greedy(fixed):
     assert found == [TOKENIZER.decode(row) for row in greedy]
 
 
+def test_a_translation_says_why_it_ends(fixed):
+    sources = [a for a, _ in PAIRS[:4]]
+    few = translate(fixed, TOKENIZER, sources, 1, max_new_tokens=3)
+    assert {t.reason for t in few} <= {"stop", "length"} and all(len(t) <= 3 for t in few)
+    lines = stream_translations(fixed, TOKENIZER, [*sources, ""], 1)
+    reasons = [t.reason for t in lines]
+    assert "context" in reasons and reasons[-1] is None
+    with pytest.warns(UserWarning, match=f"context of 60 tokens ended {reasons.count('context')}"):
+        translate(fixed, TOKENIZER, sources, 1)
+
+
 def test_what_is_odd_costs_its_own_line_only(fixed):
     good = PAIRS[7][0]
     lines = [good, "", "   ", 5, "\ud800", "ein" * 300, good, "日本語", good]

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from ..base.core import keep_memory
 from ..decoding.labels import predict
-from ..decoding.translating import translate
+from ..decoding.prompts import find_context
+from ..decoding.translating import stream_translations
+from ..models.build import sizes_of
 from ..tasks.labels import few_texts
 from .folders import read_report
 from .terminal import echo, growing, note_odd, remark
@@ -60,20 +62,23 @@ def translate_lines(
     tokenizer,
     num_beams: int,
     num_return_sequences: int,  # above 1: each with the number of its line and its score
-    **search,  # as for `translate`
+    **search,  # as for `stream_translations`
 ) -> None:
     "Print a translation of each line. A line that cannot be read gives an empty one, and a note."
     keep_memory()
     several = num_return_sequences > 1
+    search |= dict(num_return_sequences=num_return_sequences, first=block, watch=False)
     translations = (
-        translate(
-            model, tokenizer, texts, num_beams, num_return_sequences=num_return_sequences, **search
-        )
+        stream_translations(model, tokenizer, texts, num_beams, **search)
         for texts in growing(lines, block)
     )
+    n_cut = n = 0
     for n, line in enumerate(chain.from_iterable(translations), start=1):
         best = (line.text, line.score)
         for text, score in (best, *line.others) if several else (best,):
             text = " ".join(text.splitlines())
             echo(f"{n}\t{score:.4f}\t{text}" if several else text)
         note_odd(n, "line", line.source, line.note)
+        n_cut += line.reason == "context"
+    if n_cut:
+        remark(f"Note: {find_context(sizes_of(model), None).note(n_cut, n, {})}")

@@ -37,7 +37,7 @@ from ..models.two_stacks import attend_beams
 from .beam_search import beam_search, length_score
 from .caches import KVCache
 from .decode_step import as_decode_step
-from .prompts import find_context, stop_tokens
+from .prompts import find_context, stop_tokens, warn_of_cut
 
 __all__ = [
     "Translation",
@@ -130,14 +130,16 @@ class Translation(str):
     score: float
     note: str
     others: tuple
+    reason: str | None
 
     def __new__(
         cls,
         source: str,
         text: str,  # empty if the source is, or could not be read
         score: float,  # as of `length_score`; NaN without a translation
-        note: str = "",  # why there is no translation, or what of it was lost
+        note: str = "",  # why there is no translation, or what of the source was lost
         others: tuple = (),  # the next best: (text, score) each
+        reason: str | None = None,  # why it ends, as in `Stream`; None without a translation
     ):
         self = super().__new__(cls, text)
         self.source = source
@@ -145,10 +147,11 @@ class Translation(str):
         self.score = score
         self.note = note
         self.others = others
+        self.reason = reason
         return self
 
     def __getnewargs__(self):  # for pickle and copy
-        return self.source, self.text, self.score, self.note, self.others
+        return self.source, self.text, self.score, self.note, self.others, self.reason
 
     def __repr__(self):
         fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
@@ -182,6 +185,8 @@ def _encode_line(line, tokenizer, limit):
 
 # ---- many lines
 
+REASONS = ("stop", "length", "context")  # of the pieces of a line, the last of these counts
+
 
 def _row_length(numbered_row):
     return len(numbered_row[1])
@@ -212,22 +217,21 @@ def _search_rows(model, rows, search, max_tokens):
     return results
 
 
-def _make_translation(line, note, pieces, tokenizer, is_cut, cut):
+def _make_translation(line, note, pieces, tokenizer, ending):
     "A `Translation` from what the search has found for each piece of a line, the best first."
     if not pieces:
         return Translation(line, "", math.nan, note)
     best = [piece[0] for piece in pieces]
-    if any(is_cut(row) for row, _ in best):
-        note = "; ".join(filter(None, (note, cut)))
+    reason = max(ending(row) for row, _ in best)
     text = " ".join(tokenizer.decode(row) for row, _ in best)
     score = sum(score for _, score in best) / len(best)
     others = ()
     if len(pieces) == 1:
         others = tuple((tokenizer.decode(row), score) for row, score in pieces[0][1:])
-    return Translation(line, text, score, note, others)
+    return Translation(line, text, score, note, others, REASONS[reason])
 
 
-def _translate(model, tokenizer, lines, search, max_tokens, is_cut, cut):
+def _translate(model, tokenizer, lines, search, max_tokens, ending):
     "A `Translation` for each of a few lines, in their order."
     limit = model.config.max_len - 2
     encoded = [_encode_line(line, tokenizer.source, limit) for line in lines]
@@ -235,7 +239,7 @@ def _translate(model, tokenizer, lines, search, max_tokens, is_cut, cut):
     results = iter(_search_rows(model, rows, search, max_tokens))
     for line, (pieces, note) in zip(lines, encoded):
         found = list(islice(results, len(pieces)))
-        yield _make_translation(line, note, found, tokenizer.target, is_cut, cut)
+        yield _make_translation(line, note, found, tokenizer.target, ending)
 
 
 def _chunks(lines, first, most):
@@ -265,7 +269,7 @@ def stream_translations(
 ) -> Iterator[Translation]:  # one for each line, in their order
     """Translate in bounded memory. A line that cannot be read costs itself only.
 
-    A translation that is cut because the model can read no more has a `note` that says so.
+    The `reason` of a translation says why it ends, as those of `stream` do.
     """
     check_type("model", model, EncoderDecoder)
     check_pair(model, tokenizer)
@@ -283,9 +287,10 @@ def stream_translations(
     room = context.room(len(start), max_new_tokens)
     ends, _ = stop_tokens(pair.target.stops["eos_token_ids"], (), model.tgt_config.vocab_size)
 
-    def is_cut(row):  # that the context has ended
-        wanted = room == max_new_tokens
-        return not wanted and len(row) == len(start) + room and row[-1] not in ends
+    def ending(row):  # a number of `REASONS`
+        if row[-1] in ends:
+            return 0
+        return 1 if room == max_new_tokens else 2
 
     search = partial(
         _search,
@@ -298,12 +303,11 @@ def stream_translations(
         convention=convention,
         **pair.target.stops,
     )
-    cut = context.note(1, 1, {"max_new_tokens": "max_new_tokens=…"})
-    rest = (search, max_tokens // num_beams, is_cut, cut)
+    batch = max_tokens // num_beams
     return (
         translation
         for chunk in _chunks(lines, first, ahead)
-        for translation in _translate(model, pair, chunk, *rest)
+        for translation in _translate(model, pair, chunk, search, batch, ending)
     )
 
 
@@ -322,7 +326,7 @@ def translate(
     ahead: int = 1000,
     first: int | None = None,  # all that `ahead` allows, as nobody waits for the first of a list
 ) -> list[Translation]:  # one for each sentence, in their order
-    """Translate a list of sentences. Raises as `stream_translations`.
+    """Translate a list of sentences. Raises as `stream_translations`, and warns as `generate`.
 
     A `Translation` is a string that has a `score`, a `note` and its `source`, too:
 
@@ -345,7 +349,11 @@ def translate(
         first=ahead if first is None else first,
         watch=False,  # nothing runs between two lines of a list
     )
-    return list(lines)
+    found = list(lines)
+    context = find_context(sizes_of(model), max_new_tokens)
+    n_cut = sum(translation.reason == "context" for translation in found)
+    warn_of_cut(context, n_cut, len(found), {"max_new_tokens": "max_new_tokens=…"})
+    return found
 
 
 def check_lines(name, lines):
