@@ -554,9 +554,8 @@ def test_a_step_that_never_ends_is_stopped_and_named(page):
 
 
 def test_the_file_grows_by_the_heads_of_a_lesson_begins_again_and_another_is_opened(page, tmp_path):
-    buttons = {
-        button.text: button for button in page.find_elements("css selector", ".check-file button")
-    }
+    found = page.find_elements("css selector", ".check-file button")
+    buttons = {button.get_property("textContent"): button for button in found}
     text = lambda: in_file(page, "textarea").get_property("value")
     note = lambda: in_file(page, ".check-bar .check-note").text
     grow, again = buttons["Add the heads of lesson 02"], buttons["Start again"]

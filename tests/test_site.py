@@ -1448,8 +1448,8 @@ class TestPages:
 
     def test_what_would_leave_a_hole_is_as_wide_as_the_page(self, browser, site):
         code = """
-        const box = (e) => e.getBoundingClientRect(), all = document.querySelectorAll('.cell_input');
-        const code = [...all].find((e) => /class CharTokenizer/.test(e.textContent));
+        const box = (e) => e.getBoundingClientRect();
+        const all = [...document.querySelectorAll('.cell_input')], code = all.find((e) => /class CharTokenizer/.test(e.textContent));
         const row = code.closest('.row.both'), below = box(row.querySelector('.words')).bottom;
         const beside = document.querySelector('.row:not(.both) > .shown');
         return [box(code).width / box(row).width, below <= box(code).top,

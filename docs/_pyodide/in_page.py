@@ -320,8 +320,7 @@ def verdict(number, answer):
     try:
         right = exercises.check(number, answer)
     except BaseException as error:  # nobody interrupts a page: the answer raised it
-        said = exercises._blame(error, answer).replace(" of your cell", " of your answer")
-        sentence = f"{number}, not yet: {said}."
+        sentence = f"{number}, not yet: {exercises._blame(error, answer)}."
         return {"right": False, "sentence": sentence, "hints": hints}
     finally:
         del exercises.print
@@ -344,4 +343,5 @@ def judge(cells, number, expression, source):
             outcome = {"right": False, "sentence": str(error), "hints": []}
         except BaseException as error:  # SystemExit and KeyboardInterrupt, too
             outcome = {"right": False, "sentence": raised(error), "hints": []}
+    outcome["sentence"] = outcome["sentence"].replace(" of your cell", " of your answer")
     return outcome | {"output": output.getvalue(), "cut": output.cut}
