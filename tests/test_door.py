@@ -424,6 +424,10 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
         *same("four classes", ("id2label", "label2id"), num_labels=4),
     ),
     ("a kind that is said", *same("classifier", problem_type="single_label_classification")),
+    (
+        "classes of a BERT that guesses hidden tokens",
+        *same("masked", ("label2id",), id2label={"0": "LABEL_0"}, problem_type="regression"),
+    ),
     ("a multi-label key on a decoder", *same("llama", problem_type="multi_label_classification")),
     (
         "names of classes",
