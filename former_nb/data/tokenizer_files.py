@@ -95,8 +95,8 @@ def read_tokenizer(
     added = {str(entry["content"]): (int(i), entry) for i, entry in entries.items()}
     if (folder / "tokenizer.json").exists() or not _older_files(folder):
         pieces = [file.name for end in ("model", "spm") for file in folder.glob(f"*.{end}")]
-        known = (folder / "tokenizer.json").exists() or not pieces
-        check_that(known, "tokenizer", "tokenizer.json, or older files of JSON and text", pieces)
+        readable = (folder / "tokenizer.json").exists() or not pieces
+        check_that(readable, "tokenizer", "tokenizer.json, or older files of JSON and text", pieces)
         backend = read_json("tokenizer.json", folder / "tokenizer.json")
     else:
         for content, i in _optional(folder / "added_tokens.json").items():

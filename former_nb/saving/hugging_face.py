@@ -158,10 +158,10 @@ def _read_sizes(family, theirs):
 
 def _read_arguments(family, kind, theirs):
     "What our class takes besides a configuration."
-    if kind is BertMaskedLanguageModel:
-        kind = BertClassifier  # its encoder
     arguments = {ours: theirs.get(name) for ours, name in family.arguments.items()}
-    if "n_classes" in inspect.signature(kind.__init__).parameters:
+    if kind is BertMaskedLanguageModel:  # its encoder's head starts anew, for two classes or more
+        arguments["n_classes"] = max(2, len(theirs.get("id2label") or ()))
+    elif "n_classes" in inspect.signature(kind.__init__).parameters:
         arguments["n_classes"] = _read_classes(theirs)
     return arguments
 
