@@ -174,7 +174,7 @@ def positions(kind):
         *counts("max_len", lambda value: kind(value, 12)),
         *words(table),
         *places(lambda value: table(X, value)),
-        ("too many", lambda: table(n(2, 10, 12)), ValueError, "x", "10"),
+        ("too many", lambda: table(n(2, 10, 12)), ValueError, "max_len", "9"),
         ("too late", lambda: table(X, torch.arange(5, 10)), ValueError, "positions", "9"),
         ("T = 0", lambda: table(n(2, 0, 12), torch.arange(0)), shape(2, 0, 12)),
         ("B = 0", lambda: table(n(0, 5, 12)), shape(0, 5, 12)),

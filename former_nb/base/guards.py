@@ -205,8 +205,8 @@ def check_numbers(
         return
     try:
         low, high = numbers.min().item(), numbers.max().item()
-        if low == besides:
-            low = numbers.masked_fill(numbers == besides, 0).min().item()
+        if besides is not None and low == besides:
+            low = torch.where(numbers == besides, 0, numbers).min().item()
     except RuntimeError:  # no value to read, as under torch.func.vmap
         return
     allowed = f"numbers from 0 to {end - 1}"
