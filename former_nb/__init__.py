@@ -1,6 +1,6 @@
 """The Transformer derived one step at a time: what the lessons export, under one name each."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 from .lazy import lazy_names
 
