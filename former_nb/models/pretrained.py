@@ -18,7 +18,7 @@ import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import psutil
 import torch
@@ -43,9 +43,6 @@ from .fine_tuning import merge_low_rank
 from .hub_config import HubConfig, as_hub_config, make_config
 from .initialization import NoRandomWeights
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
     from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
@@ -68,6 +65,7 @@ __all__ = [
 ]
 
 Model = TypeVar("Model", bound=nn.Module)
+Heir = TypeVar("Heir", bound="Pretrained")
 
 MODEL_CLASSES: dict[str, type] = {}  # name in config.json -> class; each enters itself
 CONFIG = "config.json"
@@ -144,7 +142,7 @@ class Pretrained(PyTorchModelHubMixin):
         if before is None or before.__module__.partition(".")[0] != package:
             MODEL_CLASSES[cls.__name__] = cls
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> "Self":
+    def __new__(cls: type[Heir], *args: Any, **kwargs: Any) -> Heir:
         "Note what `__init__` takes beside `config`, to be saved with it."
         model = super().__new__(cls, *args, **kwargs)
         values = [*args, *kwargs.values()]
@@ -166,11 +164,11 @@ class Pretrained(PyTorchModelHubMixin):
 
     @classmethod
     def from_config(
-        cls,
+        cls: type[Heir],
         config: TransformerConfig,  # sizes and choices, saved beside the weights
         *args: Any,  # further ones, such as n_classes of a `Classifier`
         **kwargs: Any,
-    ) -> "Self":
+    ) -> Heir:
         "A model with new weights. Raises `ValueError` for one that this machine cannot hold."
         check_type("config", config, TransformerConfig)
         if "config" in _argument_names(cls):
@@ -225,11 +223,11 @@ class Pretrained(PyTorchModelHubMixin):
 
     @classmethod
     def from_pretrained(
-        cls,
+        cls: type[Heir],
         pretrained_model_name_or_path: str | Path,  # a folder, or a name on the hub
         revision: str | None = None,  # of a name on the hub, such as 'main'; None reads no hub
         **hub: Any,  # as for `hf_hub_download`, such as `token`
-    ) -> "Self":
+    ) -> Heir:
         "Load from a folder or the hub, in eval mode. Raises `ValueError` for what is not whole."
         folder = check_path("model", pretrained_model_name_or_path)
         if not folder.is_dir():
