@@ -481,7 +481,7 @@ Promise.all(images.map((image) => image.decode().catch(() => 0))).then(() => {
     const box = (css) => row.querySelector(`:scope > ${css}`)?.getBoundingClientRect();
     const high = (css) => box(css)?.height ?? 0, all = row.getBoundingClientRect().height;
     if (row.matches('.parted')) { // words beside code or above it, then a comment beside a picture
-      const [output] = [...row.querySelectorAll('.cell_output')].slice(-1);
+      const [output] = [...row.querySelectorAll('.cell_output, .shown > p')].slice(-1);
       const picture = output.getBoundingClientRect().height, above = all - picture - high('.words');
       const more = picture - high('.after');
       return [Math.max(more, row.matches('.over') ? 0 : above), -more];
