@@ -182,13 +182,13 @@ def test_numbers_that_are_still_dots_are_named(both):
 
 def test_an_error_names_the_line_of_the_answer(both):
     recursion = [verdict["sentence"] for verdict in said(both, "04.3")][-1]
-    assert "in line 2 of your cell, `return reach(mask, n_layers)`" in recursion
+    assert "in line 2 of your answer, `return reach(mask, n_layers)`" in recursion
 
 
 def test_what_is_no_exception_is_answered_by_a_sentence(both):
     at_once, when_called = [verdict["sentence"] for verdict in said(both, "01.1")][-2:]
     assert at_once == "line 1, `raise KeyboardInterrupt`: KeyboardInterrupt"
-    assert "Odd: no Exception, in line 4 of your cell" in when_called
+    assert "Odd: no Exception, in line 4 of your answer" in when_called
 
 
 def test_heads_that_were_split_by_a_view_are_the_mistake_that_they_are_with_pytorch(both):

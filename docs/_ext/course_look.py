@@ -283,10 +283,11 @@ def beside(words, shown, headed):
     count, cell = sum(map(len, shown)), shown[-1][-1]
     whole = "cell" in classes_of(cell)
     above = heights(shown) - height([cell]) + (input_height(cell) if whole else 0) - heights(words)
-    if len(cell.children) < 2 or count > PARTS or above < -60:
+    before = count if whole else count - 1  # what stands above the picture: its code, too
+    if whole and len(cell.children) < 2 or not 1 <= before <= PARTS or above < -60:
         return ["tall"]
     over = above > (VOID if headed else FAR)
-    return ["tall", "parted", f"parted-{count}"] + ["over"] * over
+    return ["tall", "parted", f"parted-{before}"] + ["over"] * over
 
 
 def input_height(cell):
