@@ -651,8 +651,8 @@ LONG: list = [  # work that would take a very long time
     ("one line of 20 MB", lines_of(b"a" * 20_000_000), lambda found: len(found[0]) == 20_000_000),
     (
         "many rows",
-        table("text,label\n" + "a,x\n" * 10**5),
-        lambda found: len(found[0]) == 10**5,
+        table("text,label\n" + "a,x\n" * 20_000),
+        lambda found: len(found[0]) == 20_000,
     ),
 ]
 
