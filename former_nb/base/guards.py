@@ -34,7 +34,6 @@ __all__ = [
     "check_self_attention",
     "check_seam",
     "check_attends",
-    "tokens_kept",
     "check_attended",
 ]
 
@@ -371,7 +370,7 @@ def check_attends(
     for function in functions:
         check_seam(None, function)
     if positions is None:
-        kept = max([0, *map(tokens_kept, functions)])
+        kept = max([0, *map(_tokens_kept, functions)])
         expected = (
             f"those after the tokens in the cache ({kept} so far), as cache.positions(T) says"
         )
@@ -379,7 +378,7 @@ def check_attends(
     return functions if one_each else functions * n
 
 
-def tokens_kept(
+def _tokens_kept(
     attend,  # a function that is called as `attention`
     depth: int = 5,  # functions within functions that are looked at
 ) -> int:  # 0 where it keeps nothing, or doesn't say so
@@ -393,7 +392,7 @@ def tokens_kept(
     elif isinstance(attend, FunctionType) and not torch.compiler.is_compiling():
         within += [*(attend.__defaults__ or ()), *(attend.__kwdefaults__ or {}).values()]
         within += [cell.cell_contents for cell in attend.__closure__ or ()]
-    return max([0, *[tokens_kept(part, depth - 1) for part in within if depth and callable(part)]])
+    return max([0, *[_tokens_kept(part, depth - 1) for part in within if depth and callable(part)]])
 
 
 def check_attended(
