@@ -8,60 +8,22 @@ Rows of the command line end in `Said` (exit status 0), or in `Refused` (exit st
 
 import subprocess
 import warnings
-from functools import partial
-from typing import Any, NamedTuple
 
 import pytest
-from cli_tools import former  # noqa: F401
 from cli_tools import refused as refused_by_command
+from door_batches import BATCHES
+from door_files import LONG, PATHS, TABLES, TEXTS
+from door_models import MODELS
+from door_splits import SPLITS
+from door_tools import Noted, Refused, judge
+from door_writing import WRITING
 from refusals import refuses
-
-
-class Refused(NamedTuple):
-    "One sentence that names the argument and holds these pieces."
-
-    argument: str
-    pieces: tuple = ()
-
-
-class Noted(NamedTuple):
-    "A result as `right` says, and a note that holds these pieces."
-
-    right: Any
-    pieces: tuple
-
-
-class Said(NamedTuple):
-    "A command that succeeds and writes these pieces."
-
-    pieces: tuple
-
-
-PATHS: list = []  # that a user gives: arguments, options, settings
-TEXTS: list = []  # encodings, line ends, compression
-TABLES: list = []  # CSV: quotes, headings, separators, labels
-MODELS: list = []  # config.json, generation_config.json and tokenizers of other programs
-BATCHES: list = []  # what `fit`, `evaluate` and the layers are given
-WRITING: list = []  # prompts and contexts: what a text that ends says
-LONG: list = []  # work that would take a very long time
-
-
-def judge(result, right):
-    "Whether a result is right."
-    if isinstance(right, Said):
-        assert result.returncode == 0, result.stderr
-        said = result.stdout + result.stderr
-        assert all(piece in said for piece in right.pieces), said
-    elif callable(right):
-        assert right(result)
-    else:
-        assert result == right
-
 
 TABLE = {
     "paths": PATHS,
     "texts": TEXTS,
     "tables": TABLES,
+    "splits": SPLITS,
     "models": MODELS,
     "batches": BATCHES,
     "writing": WRITING,
@@ -82,9 +44,8 @@ def test_what_comes_gets_the_right_answer(call, right, tmp_path, monkeypatch):
             warnings.simplefilter("ignore")
             try:
                 result = call(tmp_path)
-            except Exception as error:
-                kinds = (TypeError, ValueError)
-                refuses(partial(_raise, error), kinds, right.argument, *right.pieces)
+            except (TypeError, ValueError) as error:
+                refuses(raising(error), type(error), right.argument, *right.pieces)
                 return
         assert isinstance(result, subprocess.CompletedProcess), f"accepted: {result!r}"
         refused_by_command(result, right.argument, *right.pieces)
@@ -98,5 +59,10 @@ def test_what_comes_gets_the_right_answer(call, right, tmp_path, monkeypatch):
         judge(call(tmp_path), right)
 
 
-def _raise(error):
-    raise error
+def raising(error):
+    "A call that raises this error."
+
+    def call():
+        raise error
+
+    return call
