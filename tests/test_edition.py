@@ -128,8 +128,8 @@ def test_a_notebook_in_git_asks_for_the_edition_that_it_belongs_to(repository):
     url = edition.read_settings(repository)["git_url"]
     set_version(repository, "0.3.0")
     wheel = "releases/download/v0.3.0/former_nb-0.3.0-py3-none-any.whl"
-    wanted = [f"former_nb[all] @ {url}/{wheel}", f"former_nb[all] @ git+{url}@v0.3.0"]
-    assert edition.places(repository) == wanted
+    wanted = [f"{url}/{wheel}", f"git+{url}@v0.3.0", f"git+{url}@main"]
+    assert edition.places(repository) == [f"former_nb[all] @ {place}" for place in wanted]
     set_version(repository, "0.4.0.dev0")
     assert edition.places(repository) == [f"former_nb[all] @ git+{url}@main"]
 

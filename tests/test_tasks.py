@@ -17,7 +17,6 @@ from process_tools import OFFLINE
 from former_nb.base.files import read_json
 from former_nb.base.ranges import MODEL, TRAINING, Range
 from former_nb.cli import OWN_DATA, OWN_TASK, run_options, setting_options
-from former_nb.commands.new import KINDS, write_task
 from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.tasks import TASKS, Task, find_task
 from former_nb.tasks.base import RUN_OPTIONS, choose, comments, list_settings
@@ -209,18 +208,6 @@ def test_new_knows_three_kinds_and_no_name_hides_what_one_imports(tmp_path, monk
     no_option(former("new", "mine", "--kind", "rows"), "'pairs', 'labels', 'text'")
     refused(former("new", "classifier", "--kind", "labels"), "name: expected another one")
     done("new", "classifier", "--kind", "text")
-
-
-def test_what_new_writes_passes_a_strict_type_checker(tmp_path):
-    pytest.importorskip("mypy")
-    files = [write_task(f"my_{kind}", tmp_path, kind) for kind in KINDS]
-    # what a method without types gives is anything, until all methods have some
-    strict = ["--strict", "--no-warn-return-any", "--follow-imports", "silent"]
-    strict += ["--cache-dir", str(ROOT / ".mypy_cache")]
-    words = [sys.executable, "-m", "mypy", *strict, *map(str, files)]
-    how = dict(cwd=tmp_path, env=os.environ | {"MYPYPATH": str(ROOT)}, capture_output=True)
-    result = subprocess.run(words, text=True, **how)
-    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(

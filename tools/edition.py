@@ -59,17 +59,19 @@ def places(root=ROOT, of_the_site=False):
     """What pip is asked for, one place after the other until the package is there.
 
     A notebook of the site gets the wheel beside it, and its commit where the site has been built
-    anew. One in git gets the release that it belongs to, or between releases the branch. Never a
-    bare name: whoever registers a name on PyPI first would run their code on a reader's machine.
+    anew. One in git gets the release that it belongs to, or between releases the branch, which also
+    serves until the release is there. Never a bare name: whoever registers a name on PyPI first
+    would run their code on a reader's machine.
     """
     known, commit = read_settings(root), commit_of(root)
     version, url = known["version"], known["git_url"]
+    branch = f"git+{url}@{known['branch']}"
     if of_the_site and commit:
         wheel = wheel_name(version_of(root)).replace("+", "%2B")
         found = ["{doc_host}{doc_baseurl}/".format(**known) + wheel, f"git+{url}@{commit}"]
     elif is_release(version):
         attached = f"releases/download/v{version}/{wheel_name(version)}"
-        found = [f"{url}/{attached}", f"git+{url}@v{version}"]
+        found = [f"{url}/{attached}", f"git+{url}@v{version}", branch]
     else:
-        found = [f"git+{url}@{known['branch']}"]
+        found = [branch]
     return [f"{known['lib_name']}[all] @ {place}" for place in found]

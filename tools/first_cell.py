@@ -15,7 +15,7 @@ from pathlib import Path
 from edition import places
 
 ROOT = Path(__file__).resolve().parent.parent
-REASONS = ("so on Colab and Kaggle", "where that wheel is gone")
+REASONS = ("so on Colab and Kaggle", "where that wheel is gone", "before the release is there")
 
 
 def cell_for(places):
