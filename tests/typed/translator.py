@@ -24,5 +24,5 @@ model = EncoderDecoder.from_config(config)
 memory = model.encode(next(iter(train))[0][0])
 print(memory.shape, model.config)
 fit(model, train, valid, TrainingConfig(steps=2), progress=False)
-for answer in translate(model, tokenizer, ["eins", "zwei"], num_beams=2):
+for answer in translate(model, tokenizer, ["eins", "zwei"], num_beams=2, max_new_tokens=9):
     print(answer.text.upper(), answer.score)
