@@ -3,6 +3,7 @@
 (() => {
   const here = document.currentScript.src;
   const [PAD, BOS, EOS, UNK] = [0, 1, 2, 3];
+  const CUT = "…"; // after a text that the model's context has ended
 
   // ------------------------------------------------------------ before the model
 
@@ -252,15 +253,17 @@
       if (model.record) return wake(write);
       const found = Array.from({ length: 10 }, () => {
         const tokens = [BOS, ...model.encode(text.value)];
+        let t;
         while (tokens.length <= model.c.max_len) {
-          const t = draw(chances(tokens));
+          t = draw(chances(tokens));
           if (t === EOS) break;
           tokens.push(t);
         }
-        const name = model.text(tokens.slice(1));
+        const name = model.text(tokens.slice(1)) + (t === EOS ? "" : CUT);
         return name.charAt(0).toUpperCase() + name.slice(1);
       });
-      names.textContent = found.join(" · ");
+      const cut = found.some((name) => name.endsWith(CUT));
+      names.textContent = found.join(" · ") + (cut ? ` (${CUT} where the context of ${model.c.max_len} tokens ended a name)` : "");
       redraw();
     }
 
@@ -298,15 +301,17 @@
 
     function translate() { // what is written, and where each letter of it looks
       const source = [BOS, ...model.encode(text.value), EOS], memory = model.read(source), tokens = [BOS];
+      let t;
       while (tokens.length < model.c.max_len) {
-        const p = model.say(memory, tokens), t = p.indexOf(Math.max(...p));
+        const p = model.say(memory, tokens);
+        t = p.indexOf(Math.max(...p));
         if (t === EOS) break;
         tokens.push(t);
       }
       const heads = model.seen[`decoder.blocks.${model.c.n_layers - 1}.cross`];
       const mean = (i, j) => heads.reduce((s, head) => s + head[i][j], 0) / heads.length;
       const rows = tokens.map((_, i) => source.map((_, j) => mean(i, j)));
-      return { out: model.text(tokens.slice(1)), rows };
+      return { out: model.text(tokens.slice(1)) + (t === EOS ? "" : CUT), rows };
     }
 
     async function redraw() {
