@@ -1,5 +1,6 @@
 """Batches, masks and parts: what comes, and the right answer. See `test_door`."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -40,6 +41,9 @@ SIZES = dict(vocab_size=8, max_len=4, d_model=8, n_heads=1, n_layers=1)
 
 
 X, Y = torch.tensor([[1, 4, 5]]), torch.tensor([[4, 5, 2]])
+
+
+ROW, HALVES = torch.full((1, 3), 4), torch.rand(4, 3)
 
 
 NOTHING = torch.full_like(Y, IGNORE)
@@ -106,6 +110,35 @@ def calls(function, *args, **kwargs):
 def learned(history):
     "There are losses, and none is a wrong number."
     return len(history) > 0 and np.isfinite(history["train"].dropna()).all()
+
+
+def learns(*args, **how):
+    "How many steps such training has, without a note."
+    args = dict(zip(("train", "model", "loss"), args), **how)
+
+    def call(folder):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            history = fitted(**args)(folder)
+        assert learned(history)
+        return len(history)
+
+    return call
+
+
+def mse(model, batch):
+    return F.mse_loss(model(batch[0]), batch[1])
+
+
+def autoencoder():
+    return nn.Linear(3, 3)
+
+
+def eight_bits(folder):
+    "Whether the loss of targets is the same in eight bits."
+    logits = torch.randn(3, 200, generator=torch.Generator().manual_seed(0))
+    targets = torch.tensor([156, 3, 156])
+    return torch.equal(token_loss(logits, targets.to(torch.uint8)), token_loss(logits, targets))
 
 
 def attended(mask):
@@ -208,6 +241,18 @@ BATCHES: list = [  # what `fit`, `evaluate` and the layers are given
         fitted([(X, X)]),
         Noted(learned, ("train: its targets are its inputs", "one position ahead")),
     ),
+    ("rows of one token", learns([(ROW, ROW)]), 2),
+    (
+        "rows of one token as Hugging Face's labels, among others",
+        fitted([(torch.tensor([[4, 4, 5]]), torch.tensor([[4, 4, 5]]))]),
+        Noted(learned, ("its targets are its inputs",)),
+    ),
+    (
+        "an autoencoder, whose targets are its inputs",
+        learns([(HALVES, HALVES)], autoencoder, mse),
+        2,
+    ),
+    ("an autoencoder of tokens", learns([((X, X), X)], translator), 2),
     # targets of another kind
     ("one-hot targets", fitted([(X, torch.eye(8)[Y])]), Refused("targets", ("(1, 3, 8)",))),
     (
@@ -233,6 +278,13 @@ BATCHES: list = [  # what `fit`, `evaluate` and the layers are given
     ),
     ("targets as fractions", fitted([(X, Y.float())]), Refused("targets", ("torch.float32",))),
     ("targets of 32 bits, and of 8", fitted([(X, Y.int()), (X, Y.to(torch.uint8))]), learned),
+    ("the class 156 in 8 bits, as in 64", eight_bits, True),
+    ("targets of 16 bits without a sign", learns([(X, Y.to(torch.uint16))]), 2),
+    (
+        "`evaluate` of such targets",
+        calls(evaluate, generator(), [(X, Y.to(torch.uint32))]),
+        lambda x: x > 0,
+    ),
     ("targets of another length", fitted([(X, Y[:, :2])]), Refused("targets", ("(1, 2)",))),
     (
         "more rows of targets than of inputs",
@@ -289,6 +341,16 @@ BATCHES: list = [  # what `fit`, `evaluate` and the layers are given
         "a loss of PyTorch's functions",
         fitted([(X, Y)], loss=F.cross_entropy),
         Refused("loss", ("cross_entropy",)),
+    ),
+    (
+        "a loss of the model alone",
+        fitted([(X, Y)], loss=lambda model: 0),
+        Refused("loss", ("(model)",)),
+    ),
+    (
+        "a model without numbers",
+        fitted([(X, Y)], model=lambda: generator().to("meta")),
+        Refused("model"),
     ),
     ("a loss by its name", fitted([(X, Y)], loss="cross_entropy"), Refused("loss")),
     (
@@ -359,6 +421,11 @@ BATCHES: list = [  # what `fit`, `evaluate` and the layers are given
     ("a mask of 0.0 and 1.0", attended(torch.tensor([[[[1.0, 1.0, 0.0]]]])), Refused("mask")),
     ("a mask of 1.0 alone", attended(torch.ones(1, 1, 3, 3)), Refused("mask")),
     ("such a mask of 16 bits", attended(torch.ones(3, 3).tril().half()), Refused("mask")),
+    (
+        "(1 - mask) times -inf",
+        attended((1 - torch.ones(3, 3).tril()) * -np.inf),
+        Refused("mask", ("NaN",)),
+    ),
     ("a mask of 0 and 1", attended(torch.ones(3, 3).tril().long()), Refused("mask", ("int64",))),
     (
         "a mask of 0.0, which adds nothing",

@@ -110,6 +110,15 @@ def labels_of(folder, names):
     return load_model(folder).labels
 
 
+def old_labels(folder):
+    "The labels of a folder whose config.json names an architecture and no `model_type`."
+    labels_of(folder, ["bad", "fair", "good"])
+    config = json.loads((folder / "config.json").read_text())
+    del config["model_type"]
+    (folder / "config.json").write_text(json.dumps(config))
+    return load_model(folder).labels
+
+
 PIECES = "<s> </s> h l e o lo he hel w r \u0120 \u0120lo a".split()
 
 
@@ -345,6 +354,37 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
     ("llama3 without an old length", *same("llama", ("rope_parameters",), rope_scaling=LLAMA3)),
     ("half of each head turns", *refused("partial_rotary_factor", partial_rotary_factor=0.5)),
     ("all of each head turns", *same("llama", partial_rotary_factor=1.0)),
+    ("such a key that is null", *same("llama", is_causal=None)),
+    ("an encoder that sees no future", *refused("is_causal", "classifier", is_causal=True)),
+    ("such an encoder of hidden tokens", *refused("is_causal", "masked", is_causal=True)),
+    ("an encoder that sees all", *same("classifier", is_causal=False)),
+    ("a GPT-2 that says it is a decoder", *same("gpt2", is_decoder=True)),
+    ("a Mistral that says so", *same("mistral", is_decoder=True)),
+    ("a BERT that says so", *refused("is_decoder", "classifier", is_decoder=True)),
+    ("a BERT of 2019, without its kind", *same("masked", ("model_type",))),
+    ("a folder of 2019, with its labels", old_labels, ["bad", "fair", "good"]),
+    (
+        "an architecture that nobody has",
+        partial(read, without=("model_type",), architectures=["MyModel"]),
+        Refused("architectures", ("MyModel",)),
+    ),
+    (
+        "scaling that is a number",
+        partial(read, rope_scaling=2.0),
+        Refused("rope_scaling", ("float",)),
+    ),
+    (
+        "positions that are a list",
+        partial(read, rope_parameters=[1]),
+        Refused("rope_parameters", ("list",)),
+    ),
+    ("a width of heads that is a table", partial(read, head_dim={"a": 1}), Refused("d_k")),
+    ("a number of heads that is none", partial(read, num_attention_heads=None), Refused("n_heads")),
+    (
+        "names of classes in a number",
+        partial(read, kind="masked", id2label=3),
+        Refused("id2label", ("int",)),
+    ),
     ("a decoder that sees the future", *refused("is_causal", is_causal=False)),
     ("scores that are capped", *refused("attn_logit_softcapping", attn_logit_softcapping=50.0)),
     ("a cap of scores that is off", *same("llama", attn_logit_softcapping=None)),
@@ -442,6 +482,11 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
         Refused("tokenizer", ("5",)),
     ),
     (
+        "a token whose entry is empty",
+        partial(spelled, "h", **{"tokenizer_config.json": {"added_tokens_decoder": {"5": None}}}),
+        Refused("tokenizer", ("{'5': None}",)),
+    ),
+    (
         "a space before a text, as tokenizer_config.json asks",
         partial(numbers, "lo", **{"tokenizer_config.json": {"add_prefix_space": True}}),
         [12],
@@ -492,6 +537,12 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
         "how to draw, which is the caller's",
         partial(stops, top_p=0.9, do_sample=True),
         {"eos_token_ids": [1]},
+    ),
+    ("an end that is true", partial(stops, eos_token_id=True), Refused("model", ("True",))),
+    (
+        "tokens that are never written, not in lists",
+        partial(stops, bad_words_ids=[3]),
+        Refused("model", ("[3]",)),
     ),
     ("an end that is no number", partial(stops, eos_token_id="</s>"), Refused("model", ("</s>",))),
     # the way out

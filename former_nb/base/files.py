@@ -409,7 +409,8 @@ def reading(
     except Exception as error:
         message = " ".join(str(error).split())[:1000]
         if not message.startswith(f"{name}: "):
-            kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+            ours = isinstance(error, ValueError) or ": expected " in message
+            kind = "" if ours else f"{type(error).__name__}: "
             message = f"{name}: expected {expected}: {kind}{message}"
         raise ValueError(message) from None
 

@@ -282,25 +282,32 @@ def check_over(
             f"{name}: expected {len(shape)} axes, because two could be (T, S) or (B, S) "
             f"where B = T = {shape[0]}, got shape {tuple(t.shape)}"
         )
-    if t.dtype != torch.bool and _only_zeros_and_ones(t):
+    came = None if t.dtype == torch.bool else _meant_otherwise(t)
+    if came:
         raise ValueError(
             f"{name}: expected a boolean tensor, or numbers to add to the scores, and of 0 and 1 "
-            f"`{name}.bool()` hides where they are 0, got nothing but 0 and 1"
+            f"`{name}.bool()` hides where they are 0, got {came}"
         )
 
 
-def _only_zeros_and_ones(t):
-    """Whether a mask of floating point numbers was meant as a boolean one: added, 0 and 1 hide
-    nothing. Zeros alone may be a bias. We look on the CPU only, as `check_numbers` does."""
+def _meant_otherwise(t):
+    """What shows that a mask of floating point numbers was meant as a boolean one; None for others.
+
+    Added, 0 and 1 hide nothing, and 0 times -inf is NaN. Zeros alone may be a bias. We look on the
+    CPU only, as `check_numbers` does, and in most masks at one number.
+    """
     if not _readable(t):
-        return False
+        return None
     t = t.detach()
     try:
-        if t[(0,) * t.ndim].item() not in (0, 1):  # as the first of ALiBi's, which is soon seen
-            return False
-        return t.max().item() == 1 and bool(((t == 0) | (t == 1)).all())
+        first = t[(0,) * t.ndim].item()
+        if math.isnan(first):
+            return "NaN, as 0 times -inf is"
+        if first in (0, 1) and t.max().item() == 1 and ((t == 0) | (t == 1)).all():
+            return "nothing but 0 and 1"
     except RuntimeError:  # no value to read, as under torch.func.vmap
-        return False
+        pass
+    return None
 
 
 def _fit(q, k, v):

@@ -92,6 +92,9 @@ def read_tokenizer(
     names = _special_names(settings) | _special_names(_optional(folder / "special_tokens_map.json"))
     entries = settings.get("added_tokens_decoder") or {}
     check_type("added_tokens_decoder", entries, dict)
+    for i, entry in entries.items():
+        fits = i.isdecimal() and isinstance(entry, dict) and "content" in entry
+        check_that(fits, "added_tokens_decoder", "a number and its content", {i: entry})
     added = {str(entry["content"]): (int(i), entry) for i, entry in entries.items()}
     if (folder / "tokenizer.json").exists() or not _older_files(folder):
         pieces = [file.name for end in ("model", "spm") for file in folder.glob(f"*.{end}")]

@@ -78,6 +78,18 @@ def _class_of(name: str) -> type:
 CLASSES = "single_label_classification"  # `problem_type` of a classifier as ours
 
 
+def with_model_type(
+    saved: dict,  # what config.json holds
+) -> dict:  # the same, with the family that its architecture names, where old files name none
+    "What a config.json says, also one of 2019, which has no `model_type`."
+    architectures = saved.get("architectures")
+    if "model_type" not in saved and isinstance(architectures, list):
+        for name, family in FAMILIES.items():
+            if architectures[:1] in [[theirs] for theirs in family.architectures]:
+                return {"model_type": name, **saved}
+    return saved
+
+
 def find_family(
     saved: dict,  # what config.json holds
 ) -> tuple[Family, type]:  # and our class
@@ -109,7 +121,9 @@ def find_family(
 
 def _read_rope(saved):
     "Base and scaling of rotary positions, as old and new files have them."
-    rope = dict(saved.get("rope_scaling") or saved.get("rope_parameters") or {})
+    name = "rope_scaling" if saved.get("rope_scaling") else "rope_parameters"
+    check_type(name, saved.get(name) or {}, dict)
+    rope = dict(saved.get(name) or {})
     base = rope.pop("rope_theta", saved.get("rope_theta") or 10_000.0)
     old_type = rope.pop("type", None)
     rope_type = rope.pop("rope_type", old_type) or "default"
@@ -151,7 +165,7 @@ def _read_sizes(family, theirs):
     if values.get("n_kv_heads") == n_heads:
         values["n_kv_heads"] = None
     d_k = values.get("d_k")
-    if d_k and d_k * n_heads == values["d_model"]:
+    if isinstance(d_k, int) and isinstance(n_heads, int) and d_k * n_heads == values["d_model"]:
         values["d_k"] = None
     return values
 
@@ -160,7 +174,9 @@ def _read_arguments(family, kind, theirs):
     "What our class takes besides a configuration."
     arguments = {ours: theirs.get(name) for ours, name in family.arguments.items()}
     if kind is BertMaskedLanguageModel:  # its encoder's head starts anew, for two classes or more
-        arguments["n_classes"] = max(2, len(theirs.get("id2label") or ()))
+        names = theirs.get("id2label") or {}
+        check_type("id2label", names, dict)
+        arguments["n_classes"] = max(2, len(names))
     elif "n_classes" in inspect.signature(kind.__init__).parameters:
         arguments["n_classes"] = _read_classes(theirs)
     return arguments
@@ -196,9 +212,9 @@ def read_config(
 ) -> tuple[Family, type, TransformerConfig, dict]:  # our class, and what it takes besides
     "Our configuration for theirs. Raises `ValueError` or `TypeError` for one that we do not cover."
     family, kind = find_family(saved)
-    if kind is LanguageModel:
-        causal = saved.get("is_causal", True)
-        check_that(causal is True, "is_causal", "True", causal)
+    if saved.get("is_causal") is not None:
+        causal = kind is LanguageModel
+        check_that(saved["is_causal"] is causal, "is_causal", f"{causal}", saved["is_causal"])
     two = issubclass(kind, EncoderDecoder)
     stacks = saved.get("is_encoder_decoder", two)
     check_that(stacks in (two, None), "is_encoder_decoder", repr(two), stacks)
@@ -508,7 +524,7 @@ def _open_folder(source, revision=None, saved=None) -> Source:
         return read_tensor("source", folder / shards[name][1], name)
 
     if saved is None:
-        saved = read_json("source", folder / "config.json")
+        saved = with_model_type(read_json("source", folder / "config.json"))
     return Source(saved, {name: shape for name, (shape, _) in shards.items()}, get)
 
 
@@ -708,8 +724,8 @@ def _split(route, t):
 
 def _token_list(name, value):
     "A key of theirs may have one token, several or none."
-    tokens = [] if value is None else [value] if isinstance(value, int) else value
-    fits = isinstance(tokens, list) and all(isinstance(token, int) for token in tokens)
+    tokens = [] if value is None else [value] if type(value) is int else value
+    fits = isinstance(tokens, list) and all(type(token) is int for token in tokens)
     check_that(fits, name, "a token's number, a list of such or None", value)
     return list(tokens)
 
@@ -735,7 +751,12 @@ def _special_tokens(folder, saved):
             stacklevel=2,
         )
     never = _token_list("suppress_tokens", values.get("suppress_tokens"))
-    never += [words[0] for words in values.get("bad_words_ids") or [] if len(words) == 1]
+    bad = values.get("bad_words_ids") or []
+    fits = isinstance(bad, list) and all(isinstance(words, list) for words in bad)
+    check_that(fits, "bad_words_ids", "a list of lists of tokens or None", bad)
+    for words in bad:
+        if len(words) == 1:
+            never += _token_list("bad_words_ids", words)
     special = {"eos_token_ids": _token_list("eos_token_id", values.get("eos_token_id"))}
     if "decoder_start_token_id" in values:
         start = [values["decoder_start_token_id"], values.get("forced_bos_token_id")]

@@ -51,7 +51,7 @@ from ..models.pretrained import (
     read_weights_header,
 )
 from ..training.sharding import gather_model
-from .hugging_face import load_folder
+from .hugging_face import load_folder, with_model_type
 
 __all__ = ["save_model", "load_model", "to_onnx"]
 
@@ -115,7 +115,7 @@ def load_model(
         raise ValueError(f"device: expected {wanted}, got {device!r}") from None
     folder = find_model(folder)
     with reading("model", f"a whole model in {str(folder)!r}"):
-        saved = read_json(CONFIG, folder / CONFIG)
+        saved = with_model_type(read_json(CONFIG, folder / CONFIG))
         if "model_type" in saved:  # Hugging Face's name for a kind of model
             loaded = load_folder(folder, saved)
         else:

@@ -73,9 +73,12 @@ def _in_words(batch):
 def check_batch(
     name: str,  # what the error calls the batch, or the batches
     batch,  # what came
-) -> None:
+) -> tuple:  # (inputs, targets), the same
     """Raise `TypeError` unless a batch is a pair of inputs and targets, all of them tensors, and
-    `ValueError` where it has no row, or where its inputs hold NaN."""
+    `ValueError` where it has no row, or where its inputs hold NaN.
+
+    Targets without a sign come back as int64: in eight bits IGNORE would be the class 156.
+    """
     pair = isinstance(batch, (tuple, list)) and len(batch) == 2
     parts: list = [*_leaves(batch[0]), batch[1]] if pair else [None]
     if not all(isinstance(part, torch.Tensor) for part in parts):
@@ -86,10 +89,13 @@ def check_batch(
     if targets.ndim == 0 or len(targets) == 0:
         raise ValueError(f"targets: expected at least one row, got shape {tuple(targets.shape)}")
     for part in inputs:
-        seen = part.is_floating_point() and part.device.type == "cpu"
+        dense = part.layout == torch.strided and not part.is_nested
+        seen = dense and part.is_floating_point() and part.device.type == "cpu"
         if seen and part.isnan().any():
             row = int(part.isnan().nonzero()[0, 0])
             raise ValueError(f"{name}: expected inputs that are numbers, got NaN in row {row}")
+    signed = targets.dtype.is_signed or targets.dtype == torch.bool
+    return batch[0], targets if signed else targets.long()
 
 
 def check_shifted(
@@ -97,14 +103,19 @@ def check_shifted(
     batch,  # (inputs, targets), such as the first one
 ) -> None:
     """A note where each target is the token that stands there, as in batches for a model of Hugging
-    Face's that shifts them itself: ours would learn to repeat its input."""
+    Face's that shifts them itself: ours would learn to repeat its input. None where each target is
+    the next token as well, as in a row of one token, and none for numbers that are no tokens."""
     inputs, targets = batch
     alike = isinstance(inputs, torch.Tensor) and inputs.shape == targets.shape
+    alike = alike and not inputs.is_floating_point()
     if not alike or inputs.device.type != "cpu" or targets.device.type != "cpu":
         return
     counts = targets != IGNORE
     rows = targets.ndim > 1 and targets.shape[1] > 1 and bool(counts.any())
-    if rows and torch.equal(inputs[counts], targets[counts]):
+    if not rows or not torch.equal(inputs[counts], targets[counts]):
+        return
+    followed = counts[:, :-1]
+    if not torch.equal(inputs[:, 1:][followed], targets[:, :-1][followed]):
         shifted = "a language model's are one position ahead, as `collate` makes them"
         warnings.warn(f"{name}: its targets are its inputs; {shifted}", stacklevel=5)
 
@@ -138,6 +149,10 @@ def check_loss(
         called = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss)
     except (TypeError, ValueError):  # some functions of C have none
         return
+    try:
+        called.bind("model", "batch")
+    except TypeError:
+        raise TypeError(f"loss: expected {wanted}, got one of {called}") from None
     takes_logits = [*called.parameters][:1] in (["input"], ["logits"])
     wrapped = "lambda model, batch: f(model(batch[0]).flatten(0, -2), batch[1].flatten())"
     wanted += f"; of f, which takes logits, make `{wrapped}`"

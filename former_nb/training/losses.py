@@ -28,7 +28,7 @@ AT_ONCE = 2**24  # so many logits at a time, 64 MB
 
 def sum_surprises(
     logits: torch.Tensor,  # (N, vocab_size)
-    targets: torch.Tensor,  # (N,) integers, IGNORE where nothing is to be predicted
+    targets: torch.Tensor,  # (N,) int64, IGNORE where nothing is to be predicted
     label_smoothing: float,  # as for `token_loss`
     pad: int | None,
 ) -> torch.Tensor:  # nats
@@ -37,7 +37,7 @@ def sum_surprises(
     if logits.dtype.itemsize < 4:
         logits = logits.float()
     log_p = logits.log_softmax(-1)  # (N, V)
-    loss = F.nll_loss(log_p, targets.long(), ignore_index=IGNORE, reduction="sum")
+    loss = F.nll_loss(log_p, targets, ignore_index=IGNORE, reduction="sum")
     if not label_smoothing:
         return loss
     if pad is None:
@@ -64,7 +64,7 @@ def token_loss(
     if label_smoothing and pad is not None and not 0 <= pad < V > 1:
         raise ValueError(f"pad: expected one of {V} tokens, and not the only one, got {pad!r}")
     rows = max(1, AT_ONCE // V)
-    targets = targets.flatten()
+    targets = targets.flatten().long()
     logits = logits.reshape(len(targets), V)
     if len(targets) <= rows:  # a part that is all of it would cost a copy of its gradient
         loss = sum_surprises(logits, targets, label_smoothing, pad)
@@ -126,8 +126,7 @@ def total_loss(
     check_batches("batches", batches, counted=False)
     with eval_mode(model):
         for batch in batches:
-            check_batch("batches", batch)
-            inputs, targets = to_device(batch, device)
+            inputs, targets = to_device(check_batch("batches", batch), device)
             nats += token_loss(call(model, inputs), targets, "sum")
             count += (targets != IGNORE).sum()
     return torch.stack([nats, count.to(exact)])
@@ -155,8 +154,7 @@ def exact_match(
     check_batches("batches", batches, counted=False)
     with eval_mode(model):
         for batch in batches:
-            check_batch("batches", batch)
-            inputs, targets = to_device(batch, device)
+            inputs, targets = to_device(check_batch("batches", batch), device)
             logits = call(model, inputs)  # (B, T, V), or (B, n_classes) for a classifier
             check_targets(logits, targets)
             answers = logits.argmax(-1)

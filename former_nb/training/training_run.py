@@ -68,12 +68,13 @@ def wrap_loss(
 def check_trainable(
     model: nn.Module,
 ) -> None:
-    "Raise `TypeError` unless each weight of the model has a shape, and one of them is trained."
+    "Raise `TypeError` unless each weight has a shape and numbers, and one of them is trained."
     check_type("model", model, nn.Module)
     tensors = model.state_dict(keep_vars=True).values()
     shaped = all(isinstance(t, torch.Tensor) and not nn.parameter.is_lazy(t) for t in tensors)
+    shaped = shaped and not any(t.is_meta for t in tensors)
     if not shaped or not any(p.requires_grad for p in model.parameters()):
-        expected = "tensors with a shape, and at least one to train"
+        expected = "tensors with a shape and numbers, and at least one to train"
         raise TypeError(f"model: expected {expected}, got {type(model).__name__}")
 
 
@@ -275,8 +276,7 @@ class Run:
     def read(self, name: str, epoch: int = 0, skip: int = 0):
         "The batches of an epoch of `train` or `valid`, each looked at before it is given away."
         for batch in read_epoch(getattr(self, name), self.config.seed, epoch, skip, name):
-            check_batch(name, batch)
-            yield batch
+            yield check_batch(name, batch)
 
     def read_first(self, name: str):
         "The first batch. Raises `TypeError` for what cannot be read, or is no pair."
