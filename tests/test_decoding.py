@@ -1332,4 +1332,4 @@ def test_where_every_token_is_suppressed_nothing_is_written():
         lambda **how: generate(MODEL, CAN, 3, **how),
         lambda **how: beam_search(MODEL, [5], 2, 3, **how),
     ):
-        refuses(lambda: call(suppress_tokens=range(23)), ValueError, "logits", "NaN")
+        refuses(lambda: call(suppress_tokens=range(23)), ValueError, "suppress_tokens", "23")
