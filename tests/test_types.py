@@ -114,6 +114,7 @@ def test_jupyter_shows_the_signature_of_each_name():
         assert said["definition"] or said["init_definition"], name
     said = inspector.info(former_nb.attention, oname="attention")
     assert "q: torch.Tensor" in (said["definition"] or said["call_def"])
+    assert "by PyTorch's fused kernel" in said["docstring"]  # not what the folder says of itself
 
 
 @pytest.mark.parametrize("name", ["attention", "fit", "LanguageModel", "generate", "load_model"])
