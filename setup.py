@@ -27,17 +27,7 @@ setup(
     url=s["git_url"],
     license="Apache-2.0 AND MIT",  # MIT: the names in former_nb/data
     packages=find_packages(include=[s["lib_path"], s["lib_path"] + ".*"]),
-    package_data={
-        s["lib_path"]: [
-            "py.typed",
-            "*.pyi",
-            "*/*.pyi",
-            "data/*/*",
-            "models/*/*",
-            "*/*.html",
-            "*/*.toml",
-        ]
-    },
+    package_data={s["lib_path"]: DATA},
     python_requires=">=" + s["min_python"],
     install_requires=s["requirements"].split(),
     extras_require=extras,

@@ -360,7 +360,7 @@ def generate_command(
     ] = None,
     window: Annotated[
         int | None,
-        typer.Option(min=1, help="Attend to so many tokens; goes on beyond the trained length."),
+        typer.Option(min=1, help="Attend to so many tokens; if few, go on beyond the context."),
     ] = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Print while writing, and all that is written.")

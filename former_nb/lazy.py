@@ -83,6 +83,10 @@ class CallableModule(LazyPackage, Module):
         return getattr(self, self.__name__.rpartition(".")[2])
 
     @property
+    def __doc__(self):  # so in Jupyter `attention?` explains the function
+        return self._function.__doc__
+
+    @property
     def __signature__(self):  # what `help` and editors show
         return signature(self._function)
 

@@ -73,6 +73,7 @@ GENERATE_ROWS = GENERATE + "generate(model, rows, max_new_tokens, pick)"
 STREAM = "from former_nb import stream; "
 STREAM_TEXT = STREAM + 'stream(model, "Jo", pick=sampling, tokenizer=tokenizer)'
 STREAM_ROWS = STREAM + "stream(model, rows, max_new_tokens, pick)"
+VIEW = "from former_nb import view; "
 BLOCK = "from former_nb.models.build import build_block; build_block(config)"
 KERNELS = "from former_nb.attention.kernels import "
 TRAINING = "from former_nb.training import "
@@ -137,7 +138,7 @@ NAMES = {
     "models.config.NORMS": "",
     "models.config.swiglu": MODELS + "SwiGLU",
     "models.two_stacks.CrossAttentionCache": "model.decoder.project(memory)",
-    "inspection.recording.view_translation": "from former_nb import view; view(model, tokenizer)",
+    "inspection.recording.view_translation": VIEW + 'view(model, ("zwei", "two"), tokenizer)',
     "training.costs.cache_bytes": "",
     "training.optimization.evaluate": TRAINING + "evaluate",
     "training.optimization.exact_match": TRAINING + "exact_match",

@@ -5,6 +5,7 @@ from cli_tools import former  # noqa: F401
 from door_tools import Noted, Refused, Said
 
 import former_nb
+from former_nb.attention.dot_product import attention
 from former_nb.decoding import decoding
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache
@@ -98,6 +99,38 @@ def _command(folder, *words):
     return former("generate", "--model", folder / "model", "--n", 20, "--seed", 1, *words)
 
 
+class _Sized(torch.nn.Module):
+    "A layer that calls a size of its own a length."
+
+    length = 16
+
+    def forward(self, *inputs):
+        return attention(*inputs)
+
+
+def _read_around(attend):
+    "What a model reads with a function that keeps nothing."
+    return _model()(torch.tensor([[5, 6, 7]]), attend).shape
+
+
+def _not_yet_there():
+    "A function that reads a variable which comes later, if ever."
+
+    def attend(*inputs):
+        return attention(*inputs) if inputs else later
+
+    found = _read_around(attend)
+    later = None
+    return found
+
+
+def _from_a_cache(*places):
+    "Functions that look their layers up in a cache that has read something."
+    model, cache = _model(), KVCache(2)
+    model(torch.tensor([[5, 6, 7]]), cache)
+    return model(torch.tensor([[8]]), [lambda *x, i=i: cache[i](*x) for i in places])
+
+
 CUT = "the context of 16 tokens ended"
 
 
@@ -112,6 +145,18 @@ WRITING: list = [
     ("no number, ALiBi", lambda d: _write("alibi", most=None), Noted([17], ("max_new_tokens=…",))),
     ("a window, learned", lambda d: _write(window=4), Noted([17], (CUT,))),
     ("a window, rotary", lambda d: _write("rotary", window=4), [38]),
+    (
+        "a window wider than the context",
+        lambda d: _write("rotary", window=17),
+        Noted([17], (CUT, "; a window within the context goes on")),
+    ),
+    ("one as wide", lambda d: _write("rotary", window=16), [38]),
+    (
+        "a cache with a wider window",
+        lambda d: _write("rotary", cache=KVCache(2, 17)),
+        Noted([17], (CUT, "a window within")),
+    ),
+    ("a wider window, ALiBi", lambda d: _write("alibi", window=17), [38]),
     ("rows of 3 and 12", lambda d: _write(lengths=(3, 12), most=9), Noted([12, 17], ("1 of 2",))),
     ("a prompt as long as the context", lambda d: _write(lengths=(16,)), Noted([17], (CUT,))),
     ("one that is longer", lambda d: _write(lengths=(17,)), Refused("prompts[0]", ("17",))),
@@ -133,6 +178,12 @@ WRITING: list = [
         "a token that ends rows",
         lambda d: _reasons("learned", (3,), 9, eos_token_ids=range(30)),
         ["stop"],
+    ),
+    ("no token left", lambda d: _write(suppress_tokens=range(30)), Refused("suppress_tokens")),
+    (
+        "a class for a model",
+        lambda d: former_nb.generate(former_nb.LanguageModel, [[5]], 3),
+        Refused("model", ("class",)),
     ),
     ("nothing wanted", lambda d: _reasons("learned", (3,), 0), ["length"]),
     ("a name that ends", lambda d: _text("Jo"), lambda text: text.startswith("Jo")),
@@ -157,6 +208,11 @@ WRITING: list = [
         lambda r: not r.stderr,
     ),
     (
+        "with a window that is too wide",
+        lambda d: _command(d, "--max-new-tokens", 40, "--window", 17),
+        Said(("of 20 texts; a --window within the context goes on",)),
+    ),
+    (
         "one at a time",
         lambda d: _command(d, "--stream", "--max-new-tokens", 40),
         Said(("Note: the context",)),
@@ -177,6 +233,18 @@ WRITING: list = [
         lambda d: _next(_model(), [lambda *x, own=own: own(*x) for own in KVCache(2)]),
         Refused("positions"),
     ),
+    (
+        "the same, functions that look layers up",
+        lambda d: _from_a_cache(0, 1),
+        Refused("positions", ("None",)),
+    ),
+    ("a layer with a length of its own", lambda d: _read_around(_Sized()), (1, 3, 30)),
+    (
+        "a function around it",
+        lambda d: _read_around(lambda *x, layer=_Sized(): layer(*x)),
+        (1, 3, 30),
+    ),
+    ("a function with a variable that isn't there", lambda d: _not_yet_there(), (1, 3, 30)),
     (
         "a position that somebody says",
         lambda d: _next(_model(), KVCache(2), torch.tensor([3])).shape,

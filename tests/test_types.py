@@ -114,6 +114,7 @@ def test_jupyter_shows_the_signature_of_each_name():
         assert said["definition"] or said["init_definition"], name
     said = inspector.info(former_nb.attention, oname="attention")
     assert "q: torch.Tensor" in (said["definition"] or said["call_def"])
+    assert "by PyTorch's fused kernel" in said["docstring"]  # not what the folder says of itself
 
 
 @pytest.mark.parametrize("name", ["attention", "fit", "LanguageModel", "generate", "load_model"])
@@ -131,9 +132,16 @@ def test_an_editor_with_jedi_completes_and_explains(name):
 # ---------------------------------------------------------------- programs
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
-def test_the_program_runs(program, tmp_path):
-    run = [sys.executable, "-W", "error::UserWarning", str(program)]
+RUN_ALL = """
+import runpy, sys
+for program in sys.argv[1:]:
+    runpy.run_path(program, run_name="__main__")
+"""
+
+
+def test_the_programs_run(tmp_path):
+    "In one Python, as much of their time goes into the import of PyTorch."
+    run = [sys.executable, "-W", "error::UserWarning", "-c", RUN_ALL, *map(str, PROGRAMS)]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
 
@@ -150,24 +158,41 @@ def examples(tmp_path_factory):
     return folder
 
 
-def pyright(folder, *files):
-    "What pyright finds in the files, or in all of the folder: (file, line from 1, message)."
+BEGIN = """import torch
+import former_nb
+from former_nb import LanguageModel, MultiHeadAttention, Sampling, TrainingConfig
+from former_nb import TransformerConfig, attention, causal_mask, fit, generate
+q = torch.randn(2, 3, 4)
+layer = MultiHeadAttention(32, 4)
+config = TransformerConfig(7, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16)
+"""
+
+
+@pytest.fixture(scope="module")
+def found_by_pyright(examples, tmp_path_factory):
+    "What it finds in them and in a file of what is wrong: (file, line from 1, message) each."
     if find_spec("basedpyright") is None:
         pytest.skip("basedpyright isn't installed: pip install basedpyright")
+    folder = tmp_path_factory.mktemp("wrong")
+    (folder / "wrong.py").write_text(BEGIN + "\n".join(WRONG), encoding="utf-8")
     known = {"extraPaths": [str(ROOT)], "pythonVersion": "3.10", "typeCheckingMode": "standard"}
+    known["include"] = [str(examples), str(folder)]
     (folder / "pyrightconfig.json").write_text(json.dumps(known))
     start = [sys.executable, "-m", "basedpyright", "--outputjson", "-p", str(folder)]
     start += ["--pythonpath", sys.executable]
     done = subprocess.run(start, capture_output=True, text=True, encoding="utf-8")
     found = json.loads(done.stdout)
-    assert found["summary"]["filesAnalyzed"], done.stderr
-    for fault in found["generalDiagnostics"]:
-        yield Path(fault["file"]).name, fault["range"]["start"]["line"] + 1, fault["message"]
+    programs = list(examples.glob("*.py"))
+    assert len(README) > 1 and len(programs) > len(README) + len(PROGRAMS)
+    assert found["summary"]["filesAnalyzed"] == len(programs) + 1, done.stderr
+    return [
+        (Path(fault["file"]).name, fault["range"]["start"]["line"] + 1, fault["message"])
+        for fault in found["generalDiagnostics"]
+    ]
 
 
-def test_pyright_finds_nothing_in_the_programs(examples):
-    assert len(README) > 1 and len(list(examples.glob("*.py"))) > len(README) + len(PROGRAMS)
-    assert list(pyright(examples)) == []
+def test_pyright_finds_nothing_in_the_programs(found_by_pyright):
+    assert [fault for fault in found_by_pyright if fault[0] != "wrong.py"] == []
 
 
 def test_mypy_strict_finds_nothing_in_the_programs(examples):
@@ -183,23 +208,13 @@ def test_mypy_strict_finds_nothing_in_the_programs(examples):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-BEGIN = """import torch
-import former_nb
-from former_nb import LanguageModel, MultiHeadAttention, Sampling, TrainingConfig
-from former_nb import TransformerConfig, attention, causal_mask, fit, generate
-q = torch.randn(2, 3, 4)
-layer = MultiHeadAttention(32, 4)
-config = TransformerConfig(7, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16)
-"""
-
-
-def test_pyright_finds_what_is_wrong(tmp_path):
+def test_pyright_finds_what_is_wrong(found_by_pyright):
     "So the names have types: where all of them were unknown, it would find nothing at all."
-    (tmp_path / "wrong.py").write_text(BEGIN + "\n".join(WRONG), encoding="utf-8")
     first = BEGIN.count("\n") + 1
     said = {}
-    for _, line, message in pyright(tmp_path):
-        said[line] = said.get(line, "") + message
+    for file, line, message in found_by_pyright:
+        if file == "wrong.py":
+            said[line] = said.get(line, "") + message
     for line, (text, piece) in enumerate(WRONG.items(), first):
         assert re.search(piece, said.get(line, "")), (text, said.get(line))
     assert min(said) >= first

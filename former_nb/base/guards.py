@@ -6,6 +6,7 @@ trust it. Every error names the argument, what was expected and what came.
 """
 
 import math
+from contextlib import suppress
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -391,15 +392,26 @@ def _tokens_kept(
 ) -> int:  # 0 where it keeps nothing, or doesn't say so
     "How many tokens a cache holds, also one that a function around it calls."
     length = getattr(attend, "length", 0)
-    if isinstance(length, int) and length > 0:
-        return length
+    if isinstance(length, int) and length > 0 and not isinstance(attend, torch.nn.Module):
+        return length  # what a module calls so is a size of its own
     within = [getattr(attend, "attend", None)]
     if isinstance(attend, partial):
         within += [attend.func, *attend.args, *attend.keywords.values()]
     elif isinstance(attend, FunctionType) and not torch.compiler.is_compiling():
         within += [*(attend.__defaults__ or ()), *(attend.__kwdefaults__ or {}).values()]
-        within += [cell.cell_contents for cell in attend.__closure__ or ()]
-    return max([0, *[_tokens_kept(part, depth - 1) for part in within if depth and callable(part)]])
+        within += _closed_over(attend)
+    kept = [0]
+    for part in within:
+        if depth and (callable(part) or hasattr(part, "positions")):  # a layer's, or all of them
+            kept.append(_tokens_kept(part, depth - 1))
+    return max(kept)
+
+
+def _closed_over(function):
+    "What a function reads from around it, as far as it is there yet."
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # an empty cell
+            yield cell.cell_contents
 
 
 def check_attended(

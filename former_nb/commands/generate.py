@@ -16,7 +16,11 @@ from .terminal import echo, remark
 TOKENS = 16_384  # of the texts that are written side by side, at most
 PATIENCE = 100  # texts in a row that bring nothing new, until there is nothing new
 REMEMBERED = 100_000  # texts that are not written again
-OPTIONS = {"window": "--window", "max_new_tokens": "--max-new-tokens"}  # as in `GO_ON`
+OPTIONS = {  # as in `GO_ON`
+    "window": "--window",
+    "narrower": "a --window within the context",
+    "max_new_tokens": "--max-new-tokens",
+}
 
 
 class Drawn(NamedTuple):

@@ -45,6 +45,7 @@ UNKNOWN = SimpleNamespace(vocab_size=2**24, n_layers=0, max_len=2**63, positions
 LIMITS = ("max_len", "positions")  # sizes that say how long a text may be
 GO_ON = {  # what lets a text go on that the context has ended
     "window": "window=…",
+    "narrower": "a window within the context",
     "max_new_tokens": "max_new_tokens=…",
     "size": "a StaticCache of a larger size",
 }
@@ -91,12 +92,17 @@ def find_context(
     window: int | None = None,  # the same, where each layer has this one
 ) -> Context:
     "How far a text may go: `POSITIONS` says what each kind of positions allows."
+    if window is not None:
+        check_int("window", window)
     layers = cache if isinstance(cache, list) else []
-    windowed = window is not None or has_windows(layers)
+    widest = widest_window(layers) if window is None else window
     beyond = POSITIONS[sizes.positions].beyond
-    is_open = beyond == "always" or (beyond == "window" and windowed)
+    within = widest is not None and widest <= sizes.max_len  # a wider one hides nothing
+    is_open = beyond == "always" or (beyond == "window" and within)
     reads = LARGEST if is_open else sizes.max_len
-    go_on = ["window"] if beyond == "window" and not windowed else []
+    go_on = []
+    if beyond == "window" and not within:
+        go_on.append("window" if widest is None else "narrower")
     if max_new_tokens is None and beyond != "never":
         go_on.append("max_new_tokens")
     rooms = [layer.cache.size for layer in layers if isinstance(layer, StaticLayer)]
@@ -167,9 +173,10 @@ def check_cache(
     check_fresh(cache)
 
 
-def has_windows(layers):
-    "Whether there are any, and each sees only the last few keys."
-    return bool(layers) and all(getattr(layer, "window", None) for layer in layers)
+def widest_window(layers):
+    "How many keys a layer sees at most; None if one sees all, or there are none."
+    windows = [getattr(layer, "window", None) for layer in layers]
+    return None if None in windows else max(windows, default=None)
 
 
 def check_fresh(
@@ -185,7 +192,8 @@ def sizes_to_write(
     model,  # what came
 ) -> Any:  # as `sizes_of`; without layers for a function of yours
     "What a loop asks of a model. `TypeError` for what can't be called, or does not write on."
-    check_that(callable(model), "model", "a model or a function", model, TypeError)
+    can = callable(model) and not isinstance(model, type)
+    check_that(can, "model", "a model or a function", model, TypeError)
     if not _says_its_sizes(model):
         return _sizes_behind(model)
     for part, function in (("tgt_embed", "translate"), ("n_classes", "predict")):
@@ -322,7 +330,9 @@ def stop_tokens(
     vocabulary = range(max(vocab_size, len(SPECIALS)))
     ends = _token_set("eos_token_ids", eos_token_ids, vocabulary)
     never = _token_set("suppress_tokens", suppress_tokens, vocabulary)
-    return ends, sorted(t for t in never if t < vocab_size)
+    never = {t for t in never if t < vocab_size}
+    check_that(len(never) < vocab_size, "suppress_tokens", "fewer than all tokens", vocab_size)
+    return ends, sorted(never)
 
 
 def _token_set(name, given, vocabulary):

@@ -30,7 +30,7 @@ class Scheme(NamedTuple):
     "Where positions act, and what lets a model read more than `max_len` tokens."
 
     where: str  # 'input': added to the embeddings; 'attention': inside every layer of it
-    beyond: str  # 'never'; 'window', where every layer sees the last few tokens only; or 'always'
+    beyond: str  # 'never'; 'window', where no layer sees more than `max_len` tokens; or 'always'
 
 
 POSITIONS = {  # the one table of what each kind of positions allows
