@@ -1203,6 +1203,18 @@ class TestPages:
         finally:
             set_screen(browser)
 
+    def test_a_viewer_that_a_page_frames_runs_under_its_policy(self, browser, site):
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        visit(browser, site + "deeper/16_interpretability.html")
+        browser.switch_to.frame(browser.find_element("css selector", "iframe[srcdoc]"))
+        try:
+            text = "return document.body.innerText"
+            drawn = lambda _: "All heads" in browser.execute_script(text)
+            WebDriverWait(browser, 10, 0.05).until(drawn)
+        finally:
+            browser.switch_to.default_content()
+
     def test_the_home_page_writes_names_links_its_map_and_keeps_ticks(self, browser, site):
         from selenium.webdriver.support.ui import WebDriverWait
 
