@@ -77,6 +77,7 @@ MODULES = (  # of the course, for these pages
     "base/core.py",
     "base/ranges.py",
     "base/exercises.py",
+    "base/files.py",
     "base/guards.py",
     "base/source.py",
     "builds/__init__.py",

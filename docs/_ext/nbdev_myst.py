@@ -998,13 +998,15 @@ def sized(match):
     return f"{match[1]} {size[0]}"
 
 
+OPTION = re.compile(r'<span class="pre">(--[\w-]+)</span>')  # browsers break it behind a hyphen
 EMPTY_HEADER = re.compile(r"<th\b([^>]*)>(\s*(?:<p>\s*</p>)?\s*)</th>")
 
 
 def mend_body(app, page, template, context, doctree):
-    """html-page-context: give drawings their size; a header without words is an empty cell."""
-    if context.get("body"):
-        context["body"] = EMPTY_HEADER.sub(r"<td\1>\2</td>", DRAWING.sub(sized, context["body"]))
+    """html-page-context: drawings have their size, empty headers no rule, options no line break."""
+    if body := context.get("body"):
+        body = EMPTY_HEADER.sub(r"<td\1>\2</td>", DRAWING.sub(sized, body))
+        context["body"] = OPTION.sub(r'<span class="pre whole">\1</span>', body)
 
 
 def setup(app):

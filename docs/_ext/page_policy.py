@@ -1,18 +1,21 @@
 """A content security policy in every page: it loads, runs and sends nothing but this site's own.
 
-The few scripts within a page are named by their hashes, so that no other one runs, whatever a text
-or an address brings into a page. Styles within a page may be set, since rows and drawings have
-their measures there. WebAssembly is Pyodide, blobs are the worker of *A model of your own* and the
-file that a reader downloads. The speaker's view of slides is a window that reveal.js writes, its
-scripts with it, and has the policy of its deck: scripts within a deck may run.
+The few scripts within a page, and within a viewer that it frames, are named by their hashes, so
+that no other one runs, whatever a text or an address brings into a page. Styles within a page may
+be set, since rows and drawings have their measures there. WebAssembly is Pyodide, blobs are the
+worker of *A model of your own* and the file that a reader downloads. The speaker's view of slides
+is a window that reveal.js writes, its scripts with it, and has the policy of its deck: scripts
+within a deck may run.
 """
 
+import html
 import re
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
 
 INLINE = re.compile(r"<script>(.*?)</script>", re.S)
+FRAME = re.compile(r'<iframe\b[^>]*\bsrcdoc="([^"]*)"')  # it inherits the policy of its page
 CHARSET = '<meta charset="utf-8">'
 META = re.compile(r'\n<meta http-equiv="Content-Security-Policy"[^>]*>')
 POLICY = {
@@ -29,7 +32,9 @@ POLICY = {
 
 def policy_of(page, text):
     """The policy of a page with this text."""
-    hashes = {b64encode(sha256(code.encode()).digest()).decode() for code in INLINE.findall(text)}
+    texts = [text, *map(html.unescape, FRAME.findall(text))]
+    scripts = [code for each in texts for code in INLINE.findall(each)]
+    hashes = {b64encode(sha256(code.encode()).digest()).decode() for code in scripts}
     own = [f"'sha256-{one}'" for one in sorted(hashes)]
     own = ["'unsafe-inline'"] if page.startswith("slides/") else own
     parts = POLICY | {"script-src": " ".join([POLICY["script-src"], *own])}

@@ -335,7 +335,7 @@ def stack_of(model):
     return model.decoder if isinstance(model, EncoderDecoder) else model.stack
 
 
-EVERY = 64  # tokens, after which a step adds up all weights: a thousandth of what they take
+EVERY = 64  # tokens, after which a step adds up all weights: half a percent of what they take
 
 
 class DecodeStep:
