@@ -50,9 +50,9 @@ def check_free(
         above = next(folder for folder in (place, *place.parents) if folder.exists())
         if not above.is_dir():
             raise ValueError(f"out: {str(above)!r} is a file; expected a folder")
-        in_the_way = next((name for name in WRITTEN.split() if (out / name).is_dir()), None)
-        if in_the_way:
-            raise ValueError(f"out: {str(out)!r} has a folder where the file {in_the_way} will be")
+        for file in map(out.joinpath, WRITTEN.split()):
+            if file.exists() and not file.is_file():
+                raise ValueError(f"out: {str(out)!r} has no file {file.name}, but another thing")
         if (out / "model.safetensors").exists() and not overwrite:
             use = "choose another folder, or replace it with --overwrite"
             raise ValueError(f"out: {str(out)!r} holds a model already; {use}")
