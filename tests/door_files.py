@@ -26,8 +26,10 @@ from former_nb.data.data_sets import SOURCES, fetch
 from former_nb.data.long_text_data import TextFile, load_long_text
 from former_nb.data.subwords import train_bpe
 from former_nb.data.tokenization import SubwordTokenizer, load_tokenizer
-from former_nb.decoding.labels import read_labeled_csv
+from former_nb.decoding.labels import classification_report, read_labeled_csv
 from former_nb.decoding.translating import read_pairs
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
 from former_nb.models.generator import LanguageModel
 from former_nb.saving.families import add_families
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
@@ -60,6 +62,44 @@ def with_file(name, content, call):
         folder.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
         folder.joinpath(name).write_bytes(content if isinstance(content, bytes) else utf8(content))
         return call(folder)
+
+    return found
+
+
+def judged_model():
+    "A classifier of two classes that has learned nothing."
+    tokenizer = SubwordTokenizer.train(["good"], 260)
+    config = TransformerConfig(tokenizer.vocab_size, 8, d_model=8, n_heads=2, n_layers=1)
+    return Classifier.from_config(config, 2), tokenizer
+
+
+def closed(call):
+    "What `call` gives where nobody may look into a folder. Root may, whatever its mode is."
+
+    def look(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    def found(_):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "lstat", look)
+            return call()
+
+    return found
+
+
+def went_away(call):
+    "What `call` gives in a folder that somebody has deleted."
+
+    def found(folder):
+        if os.name == "nt":
+            pytest.skip("Windows keeps a folder in which somebody is")
+        (folder / "gone").mkdir()
+        os.chdir(folder / "gone")
+        (folder / "gone").rmdir()
+        try:
+            return call()
+        finally:
+            os.chdir(folder)
 
     return found
 
@@ -301,6 +341,26 @@ PATHS: list = [  # that a user gives: arguments, options, settings
         "a place among the settings",
         with_file("c", "save_every = 1", dry("copy", "--config=c")),
         Refused("save_every", ("command line, --save-every",)),
+    ),
+    (
+        "a closed folder",
+        closed(lambda: read_text("m/a")),
+        Refused("file", ("Permission denied",)),
+    ),
+    (
+        "half a character in a label",
+        lambda _: save_model("m", *judged_model(), ["a", "\ud800"]),
+        Refused("labels", ("ud800",)),
+    ),
+    (
+        "answers to fewer texts",
+        lambda _: classification_report(["a", "b"], ["a"]),
+        Refused("predicted", ("['a']",)),
+    ),
+    (
+        "a folder that went away",
+        went_away(lambda: out("r")(0)),
+        Refused("", ("not there any more",)),
     ),
     ("a folder of texts", lambda _: former("translate", "--file=."), Refused("file", ("folder",))),
     ("a path with NUL", lambda _: saved_in("a\0b"), Refused("folder", ("null",))),

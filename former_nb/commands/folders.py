@@ -168,8 +168,8 @@ def find_folder(
     """Where a model is, found before PyTorch is imported. Raises `ValueError` where there is none,
     or none yet."""
     folder = find_model(model)
-    written = [(folder / name).exists() for name in ("model.safetensors", "training.json")]
-    if (folder / RUN).is_file() and not any(written):
+    written = [os.path.exists(folder / name) for name in ("model.safetensors", "training.json")]
+    if os.path.isfile(folder / RUN) and not any(written):
         try:
             task = str(read_json("model", folder / RUN)["task"])[:1000]
         except (ValueError, KeyError):

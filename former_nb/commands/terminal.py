@@ -184,7 +184,10 @@ def one_sentence(
         except (ValueError, TypeError, OSError, ImportError) as error:
             if is_mistake(error):
                 raise
-            remark(f"Error: {' '.join(str(error).split())}")
+            said = " ".join(str(error).split())
+            if isinstance(error, FileNotFoundError) and error.errno and not error.filename:
+                said = "the current folder is not there any more"
+            remark(f"Error: {said}")
             raise typer.Exit(2) from None
         except OverflowError as error:
             remark(f"Error: a number is too large: {error.args[-1]}")

@@ -437,7 +437,9 @@ def classification_report(
     "Per class; precision is NaN if it was never predicted, recall if it was never right."
     labels = list(labels)
     predicted = list(predicted)
-    pairs = list(zip(labels, predicted, strict=True))
+    expected = f"one for each of {len(labels)} labels"
+    check_that(len(predicted) == len(labels), "predicted", expected, predicted)
+    pairs = list(zip(labels, predicted))
     names = sorted({name for name in [*labels, *predicted] if isinstance(name, str)})
     rows = {}
     for name in names:
