@@ -208,6 +208,8 @@ def read_prompts(
     "How the texts begin; '-' reads standard input. Raises `ValueError` for no text."
     if texts and prompt is not None:
         raise ValueError("prompt: expected it once, got it with --prompt and without")
+    if texts and texts.count("-") > 1:
+        raise ValueError("texts: expected - once, because standard input is read once")
     if prompt == "" or "" in (texts or ()):
         expected = "at least one character; leave it out to start from the beginning"
         raise ValueError(f"prompt: expected {expected}")
@@ -481,6 +483,10 @@ def evaluate_command(
     folder = find_folder(model)
     if folder.parent != SHIPPED and not (folder / RUN).is_file() and not given:
         raise ValueError(f"model: expected the folder of a run; {str(folder)!r} has no {RUN}")
+    if task and (folder.parent == SHIPPED or not (folder / RUN).is_file()):
+        raise ValueError(
+            f"task: expected none, as {model!r} is no run of a file; got {task.name!r}"
+        )
     trained, tokenizer, labels = load(model, None, device)
     from .commands import evaluate
 

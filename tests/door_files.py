@@ -6,6 +6,7 @@ import codecs
 import gzip
 import io
 import lzma
+import os
 import random
 from contextlib import redirect_stdout
 from functools import cache
@@ -25,8 +26,10 @@ from former_nb.data.data_sets import SOURCES, fetch
 from former_nb.data.long_text_data import TextFile, load_long_text
 from former_nb.data.subwords import train_bpe
 from former_nb.data.tokenization import SubwordTokenizer, load_tokenizer
-from former_nb.decoding.labels import read_labeled_csv
+from former_nb.decoding.labels import classification_report, read_labeled_csv
 from former_nb.decoding.translating import read_pairs
+from former_nb.models.classifier import Classifier
+from former_nb.models.config import TransformerConfig
 from former_nb.models.generator import LanguageModel
 from former_nb.saving.families import add_families
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
@@ -58,6 +61,57 @@ def with_file(name, content, call):
     def found(folder):
         folder.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
         folder.joinpath(name).write_bytes(content if isinstance(content, bytes) else utf8(content))
+        return call(folder)
+
+    return found
+
+
+def judged_model():
+    "A classifier of two classes that has learned nothing."
+    tokenizer = SubwordTokenizer.train(["good"], 260)
+    config = TransformerConfig(tokenizer.vocab_size, 8, d_model=8, n_heads=2, n_layers=1)
+    return Classifier.from_config(config, 2), tokenizer
+
+
+def closed(call):
+    "What `call` gives where nobody may look into a folder. Root may, whatever its mode is."
+
+    def look(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    def found(_):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "lstat", look)
+            return call()
+
+    return found
+
+
+def went_away(call):
+    "What `call` gives in a folder that somebody has deleted."
+
+    def found(folder):
+        if os.name == "nt":
+            pytest.skip("Windows keeps a folder in which somebody is")
+        (folder / "gone").mkdir()
+        os.chdir(folder / "gone")
+        (folder / "gone").rmdir()
+        try:
+            return call()
+        finally:
+            os.chdir(folder)
+
+    return found
+
+
+def pipe(name, call):
+    "What `call` gives where a pipe is, into which nobody writes."
+
+    def found(folder):
+        if not hasattr(os, "mkfifo"):
+            pytest.skip("Windows has no pipes among its files")
+        folder.joinpath(name).parent.mkdir(exist_ok=True)
+        os.mkfifo(folder / name)
         return call(folder)
 
     return found
@@ -262,6 +316,53 @@ PATHS: list = [  # that a user gives: arguments, options, settings
         with_file("r/history.csv/a", "", out("r")),
         Refused("out", ("history.csv",)),
     ),
+    (
+        "a pipe in the way",
+        pipe("r/README.md", lambda _: out("r")(_)),
+        Refused("out", ("README.md",)),
+    ),
+    (
+        "a file of yours that is a pipe",
+        pipe("m.py", lambda _: former("check", "m.py", "--csv=s") and Path("s").read_text()),
+        lambda said: "no regular file" in said,
+    ),
+    ("the same, alone", pipe("m.py", lambda _: former("check", "m.py").returncode), 1),
+    (
+        "a new task where a link leads nowhere",
+        lambda folder: (folder / "a.py").symlink_to("no/b") or former("new", "a"),
+        Refused("name", ("a.py is there",)),
+    ),
+    (
+        "a task beside a model that ships",
+        lambda _: former("evaluate", "--task=no.py"),
+        Refused("task", ("'names'", "'no.py'")),
+    ),
+    (
+        "a place among the settings",
+        with_file("c", "save_every = 1", dry("copy", "--config=c")),
+        Refused("save_every", ("command line, --save-every",)),
+    ),
+    (
+        "a closed folder",
+        closed(lambda: read_text("m/a")),
+        Refused("file", ("Permission denied",)),
+    ),
+    (
+        "half a character in a label",
+        lambda _: save_model("m", *judged_model(), ["a", "\ud800"]),
+        Refused("labels", ("ud800",)),
+    ),
+    (
+        "answers to fewer texts",
+        lambda _: classification_report(["a", "b"], ["a"]),
+        Refused("predicted", ("['a']",)),
+    ),
+    (
+        "a folder that went away",
+        went_away(lambda: out("r")(0)),
+        Refused("", ("not there any more",)),
+    ),
+    ("a folder of texts", lambda _: former("translate", "--file=."), Refused("file", ("folder",))),
     ("a path with NUL", lambda _: saved_in("a\0b"), Refused("folder", ("null",))),
     ("a path of bytes", lambda _: saved_in(b"m"), Refused("folder", ("b'm'",))),
     ("an empty path", lambda _: saved_in(""), Refused("folder", ("''",))),
@@ -275,7 +376,7 @@ PATHS: list = [  # that a user gives: arguments, options, settings
     (
         "a page over a folder",
         with_file("a/b", "", lambda _: former("view", "Jo", "--out=a")),
-        Refused("file"),
+        Refused("out"),
     ),
     ("a file called ~x", with_file("~x", "text", lambda _: read_text("~x")), "text"),
     ("a file called $x", with_file("$x", "text", lambda _: read_text("$x")), "text"),
@@ -477,6 +578,21 @@ TEXTS: list = [  # encodings, line ends, compression
         Refused("config", ("directory",)),
     ),
     (
+        "standard input twice",
+        lambda _: former("generate", "-", "-", stdin=b"Jo"),
+        Refused("texts", ("once",)),
+    ),
+    (
+        "nothing to score",
+        with_file("a", "", lambda _: former("bleu", "--ref=a")),
+        Refused("ref", ("'a'", "none")),
+    ),
+    (
+        "a text of three characters",
+        with_file("a", "abc", dry("text", "--file=a")),
+        Refused("file", ("3 characters",)),
+    ),
+    (
         "a prompt of lines",
         lambda _: former("generate", "-", "--n=1", stdin=b"J\0"),
         Refused("file", ("NUL",)),
@@ -557,6 +673,17 @@ TABLES: list = [  # CSV: quotes, headings, separators, labels
         Noted((["a", "b"], ["Pos", "pos"]), ("'Pos'", "'pos'", "different classes")),
     ),
     (
+        "labels that are one number",
+        table("text,label\na,1\nb,1.0\nc,01\nd,2\n"),
+        Noted(lambda t: t[1] == ["1", "1.0", "01", "2"], ("['01', '1', '1.0']", "one number")),
+    ),
+    ("labels of other numbers", table("text,label\na,1\nb,10\nc,1_0\nd,-1\n"), bool),
+    (
+        "labels that look alike",
+        table("text,label\na,x\nb,x\u200b\n"),
+        Noted(lambda t: len(set(t[1])) == 2, ("invisible",)),
+    ),
+    (
         "labels that differ by spaces",
         table("text,label\na,x \nb,x\nc,y\n"),
         Noted((["a", "b", "c"], ["x", "x", "y"]), ("'x '", "one class")),
@@ -579,6 +706,13 @@ TABLES: list = [  # CSV: quotes, headings, separators, labels
         "a column that isn't there",
         table("text,label\na,x\n", "words"),
         refused_table("['text', 'label']"),
+    ),
+    ("a carriage return alone", table("text,label\ra,x\rb,y\r"), refused_table("return")),
+    ("many cells in a heading", table("a" + ",a" * 9999), refused_table("first row")),
+    (
+        "one column for both",
+        table("text,label\na,x\n", "text", "text"),
+        Refused("label", ("'text'",)),
     ),
     ("JSON lines", table('{"text": "a", "label": "x"}\n'), refused_table("JSON")),
     ("a workbook", table(ZIP), refused_table("xlsx")),

@@ -4,6 +4,7 @@ from cli_tools import former  # noqa: F401
 from door_tools import Refused
 
 from former_nb.tasks.labels import Classify
+from former_nb.tasks.long_text import Text
 
 
 def _split(test, classes="", part="test"):
@@ -19,6 +20,21 @@ def _split(test, classes="", part="test"):
         return [label for _, label in parts[-1]], source.partition("csv, ")[2]
 
     return call
+
+
+def _text(test):
+    "What a model of characters learns from, given another text to be judged on."
+
+    def call(folder):
+        for name, text in {"a.txt": STORY, "b.txt": test}.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        task = Text(file=str(folder / "a.txt"), test=str(folder / "b.txt"), length=16)
+        return task.load_data().source.partition("held out: ")[2]
+
+    return call
+
+
+STORY = "the cat sat on the mat and the dog ran. " * 40
 
 
 SPLITS = [  # a test file beside the one that is learned from
@@ -54,5 +70,21 @@ SPLITS = [  # a test file beside the one that is learned from
     ),
     ("a name for one label of two", _split(["new,1"], "1=up"), Refused("classes", ("'1=up'",))),
     ("one name for two labels", _split(["new,1"], "0=a, 1=a"), Refused("classes", ("'0=a, 1=a'",))),
+    (
+        "a test text that is another one",
+        _text("the dog sat on the cat."),
+        "b.txt, 23 characters",
+    ),
+    (
+        "a test text that was learned from",
+        _text(STORY),
+        "b.txt, 1,600 characters, its beginning also in the training data",
+    ),
+    (
+        "a test text in another alphabet",
+        _text("кот сидел на коврике"),
+        Refused("test", ("85% are characters",)),
+    ),
+    ("a test text of three characters", _text("the"), Refused("test", ("3",))),
     ("names without labels", _split(["new,1"], "down, up"), Refused("classes", ("'down, up'",))),
 ]

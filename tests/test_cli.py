@@ -189,6 +189,18 @@ def test_a_reader_that_stops_early_is_no_error(model):
     assert run.stderr.read() == b"" and run.wait(timeout=60) == 0
 
 
+@POSIX
+def test_a_training_that_nobody_reads_says_that_it_stops(tmp_path):
+    read, write = os.pipe()
+    os.close(read)
+    code = "from former_nb.cli import main; main()"
+    command = [sys.executable, "-c", code, "train", "copy", "--out", tmp_path / "out", *TINY]
+    run = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, env=os.environ | OFFLINE)
+    os.close(write)
+    said = run.stderr.decode().splitlines()[-1]
+    assert run.returncode == 1 and said.startswith("Stopped, because standard output was closed.")
+
+
 def test_places_that_cannot_hold_a_model_are_refused(model, names, own, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file, before = own["names"]["file"], contents(model)

@@ -125,7 +125,7 @@ def write_file(
     path = check_path(name, file)
     target = Path(os.path.realpath(path))  # of a link, so that the link stays
     if target.is_dir():
-        raise ValueError(f"{name}: expected a file, got the folder {str(path)!r}")
+        raise IsADirectoryError(f"{name}: expected a file, got the folder {str(path)!r}")
     if target.exists() and not target.is_file():
         target.write_text(text, encoding="utf-8", newline="\n")
         return path

@@ -84,9 +84,9 @@ def check_path(
     try:
         os.lstat(path)
         return path
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    except (FileNotFoundError, NotADirectoryError):
         pass
-    except (OSError, ValueError) as error:  # a name that is too long, NUL, half a character
+    except (OSError, ValueError) as error:  # a closed folder, a long name, NUL, half a character
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"{name}: expected a path, got {text!r:.200}: {reason}") from None
     above = next((part for part in path.parents if os.path.lexists(part)), Path())
@@ -111,7 +111,7 @@ def find_model(
     ships = str(name) in shipped
     if folder.is_dir():
         path = not ships or isinstance(name, Path)  # as './names' is, and 'names' may not be
-        if path or any((folder / file).exists() for file in OF_MODEL):
+        if path or any(os.path.exists(folder / file) for file in OF_MODEL):
             return folder
         note = f"this is the model {name!r} that ships, because the folder {name!r} holds none"
         warnings.warn(f"model: {note}", stacklevel=3)

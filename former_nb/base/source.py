@@ -18,6 +18,7 @@ from .files import check_path
 __all__ = [
     "your_path",
     "parse",
+    "read_regular",
     "parse_source",
     "name_line",
     "load_file",
@@ -47,12 +48,21 @@ def parse(
         return ast.parse(text)
 
 
+def read_regular(
+    path: Path,  # of a file in UTF-8
+) -> str:
+    "What is in a file that can be read again: a pipe or a device raises `OSError`."
+    if path.exists() and not path.is_file():
+        raise OSError("it is no regular file")
+    return path.read_text(encoding="utf-8-sig")
+
+
 def parse_source(
     path: Path,  # of a file in UTF-8
 ) -> ast.Module:
     "The syntax tree of a Python file. `ValueError`, a sentence, for one that Python can't read."
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_regular(path)
     except FileNotFoundError:
         raise
     except UnicodeDecodeError:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from ..base.exercises import MistakeError
 from ..base.files import check_path, write_new
+from ..base.source import read_regular
 from . import steps_encoder, steps_generation, steps_training, steps_translation  # noqa: F401
 from .passed import note_passed
 from .process import LIMIT, Test, own_path, run_file
@@ -211,7 +212,7 @@ def _without_open_lessons(lines, shown):
 def _text(file):
     "What is in a file, or nothing if it can't be read."
     try:
-        return Path(file).read_text(encoding="utf-8-sig")
+        return read_regular(Path(file))
     except (TypeError, ValueError, OSError):
         return ""
 

@@ -221,6 +221,8 @@ def score(
 def check_lines(texts: dict[str, list[str]], ref: Path) -> None:
     "Raise `ValueError` unless all texts have the same number of lines, all UTF-8."
     n = len(texts["ref"])
+    if not n:
+        raise ValueError(f"ref: expected at least one line in {str(ref)!r}, got none")
     for name, lines in texts.items():
         if len(lines) != n:
             expected = f"as many lines as in {str(ref)!r}, {n:,}"

@@ -50,9 +50,9 @@ def check_free(
         above = next(folder for folder in (place, *place.parents) if folder.exists())
         if not above.is_dir():
             raise ValueError(f"out: {str(above)!r} is a file; expected a folder")
-        in_the_way = next((name for name in WRITTEN.split() if (out / name).is_dir()), None)
-        if in_the_way:
-            raise ValueError(f"out: {str(out)!r} has a folder where the file {in_the_way} will be")
+        for file in map(out.joinpath, WRITTEN.split()):
+            if file.exists() and not file.is_file():
+                raise ValueError(f"out: {str(out)!r} has no file {file.name}, but another thing")
         if (out / "model.safetensors").exists() and not overwrite:
             use = "choose another folder, or replace it with --overwrite"
             raise ValueError(f"out: {str(out)!r} holds a model already; {use}")
@@ -168,8 +168,8 @@ def find_folder(
     """Where a model is, found before PyTorch is imported. Raises `ValueError` where there is none,
     or none yet."""
     folder = find_model(model)
-    written = [(folder / name).exists() for name in ("model.safetensors", "training.json")]
-    if (folder / RUN).is_file() and not any(written):
+    written = [os.path.exists(folder / name) for name in ("model.safetensors", "training.json")]
+    if os.path.isfile(folder / RUN) and not any(written):
         try:
             task = str(read_json("model", folder / RUN)["task"])[:1000]
         except (ValueError, KeyError):

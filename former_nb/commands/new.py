@@ -1,6 +1,7 @@
 """`former-nb new`: a file with a task of one's own, ready to be trained and then changed."""
 
 import ast
+import os
 import re
 import sys
 from importlib.util import find_spec
@@ -32,7 +33,7 @@ def check_name(name: str, folder: Path, example: str) -> str:
         raise ValueError(f"name: expected {expected}, got {name!r:.80}")
     if stem in TASKS:
         raise ValueError(f"name: expected a new one, got {stem!r}, a task of the package")
-    if (folder / f"{stem}.py").exists():
+    if os.path.lexists(folder / f"{stem}.py"):
         left = "is there already and was left as it is"
         raise ValueError(f"name: expected a new one, got {stem!r}; {stem}.py {left}")
     if stem in sys.stdlib_module_names or find_spec(stem):

@@ -162,6 +162,8 @@ def one_sentence(
     Training ends so by other signals, too, with 128 and the signal's number.
     """
     training = command.__name__ == "train"
+    saved = " What was saved is whole and can be used; --resume goes on from a checkpoint."
+    saved = saved if training else ""
 
     @wraps(command)
     def wrapped(*args, **options):
@@ -170,7 +172,9 @@ def one_sentence(
                 return command(*args, **{key: paths_of(key, options[key]) for key in options})
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
+            if training:  # which was to be done whoever reads
+                remark(f"Stopped, because standard output was closed.{saved}")
+            raise typer.Exit(int(training)) from None
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
                 raise
@@ -180,15 +184,17 @@ def one_sentence(
         except (ValueError, TypeError, OSError, ImportError) as error:
             if is_mistake(error):
                 raise
-            remark(f"Error: {' '.join(str(error).split())}")
+            said = " ".join(str(error).split())
+            if isinstance(error, FileNotFoundError) and error.errno and not error.filename:
+                said = "the current folder is not there any more"
+            remark(f"Error: {said}")
             raise typer.Exit(2) from None
         except OverflowError as error:
             remark(f"Error: a number is too large: {error.args[-1]}")
             raise typer.Exit(2) from None
         except KeyboardInterrupt as stop:
             number = stop.args[0] if isinstance(stop, Stopped) else signal.SIGINT
-            saved = " What was saved is whole and can be used; --resume goes on from a checkpoint."
-            remark(f"Stopped.{saved if training else ''}")
+            remark(f"Stopped.{saved}")
             raise typer.Exit(128 + number) from None
 
     return wrapped
@@ -242,7 +248,8 @@ def find_texts(
     if texts:
         return iter(texts)
     if file and (file.is_dir() or not file.exists()):  # a pipe is fine
-        raise ValueError(f"file: {str(file)!r} cannot be read: no such file")
+        reason = "it is a folder" if file.is_dir() else "no such file"
+        raise ValueError(f"file: {str(file)!r} cannot be read: {reason}")
     if is_typed(texts, file):
         typer.echo("Type one text per line; end with Ctrl-D (Windows: Ctrl-Z, Enter).", err=True)
     return text_lines(file or standard_input())

@@ -12,6 +12,8 @@ import csv
 import io
 import math
 import random
+import re
+import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Iterable
@@ -297,13 +299,14 @@ def read_labeled_csv(
     rows, text behind a closing quote, labels that differ by capitals or spaces only.
     """
     where = f"file: {str(file)!r}"
+    check_that(text != label, "label", f"another column than that of the texts, {text!r}", label)
     content = read_text(file)
     (_, heading), *rows = _read_rows(content, where)
     heading = [name.strip() for name in heading]
     for name in (text, label):
         if heading.count(name) != 1:
             hint = _why_no_column(heading, content)
-            raise ValueError(f"{where}: expected one column {name!r}, got {heading}; {hint}")
+            raise ValueError(f"{where}: expected one column {name!r}, got {heading!r:.300}; {hint}")
     check_that(len(rows) > 0, where, "rows below the heading", None)
     t, k = heading.index(text), heading.index(label)
     for i, (line, row) in enumerate(rows, start=1):
@@ -354,6 +357,8 @@ def _why_no_column(heading, content):
     "What is likely wrong with a table that has no column of a name, or two."
     if content.lstrip()[:1] in ("{", "["):
         return "it looks like JSON, and CSV is read"
+    if "\r" in content and "\n" not in content:
+        return "its lines end with a carriage return alone; save it with line feeds"
     for separator, name in SEPARATORS.items():
         if len(heading) == 1 and separator in heading[0]:
             return f"its columns are separated by {name}; save it with commas"
@@ -380,15 +385,26 @@ def _odd_rows(content, rows, k, width):
         yield f"{odd}; a quote inside of a text is doubled"
 
 
+DIFFER = "differ by capitals, spaces or invisible characters only"
+
+
+def _meaning(label):
+    "What a reader sees in a label: a number, or its letters."
+    seen = "".join(c for c in label if unicodedata.category(c) != "Cf")
+    seen = " ".join(seen.casefold().split())
+    return float(seen) if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?", seen) else seen
+
+
 def _odd_labels(rows, k):
-    "Notes on labels that differ by capitals or spaces only."
+    "Notes on labels that mean the same to a reader: only capitals, spaces, zeros differ."
     alike = {}
     for raw in sorted({row[k] for _, row in rows}):
-        alike.setdefault(" ".join(raw.casefold().split()), []).append(raw)
+        alike.setdefault(_meaning(raw), []).append(raw)
     for raw in alike.values():
         names = sorted({name.strip() for name in raw})
         if len(names) > 1:
-            yield f"the labels {names} differ by capitals or spaces only, and are different classes"
+            what = "are one number" if isinstance(_meaning(names[0]), float) else DIFFER
+            yield f"the labels {names} {what}, and are different classes"
         elif len(raw) > 1:
             yield f"the labels {raw} differ by spaces at their ends only, and are one class"
 
@@ -421,7 +437,9 @@ def classification_report(
     "Per class; precision is NaN if it was never predicted, recall if it was never right."
     labels = list(labels)
     predicted = list(predicted)
-    pairs = list(zip(labels, predicted, strict=True))
+    expected = f"one for each of {len(labels)} labels"
+    check_that(len(predicted) == len(labels), "predicted", expected, predicted)
+    pairs = list(zip(labels, predicted))
     names = sorted({name for name in [*labels, *predicted] if isinstance(name, str)})
     rows = {}
     for name in names:

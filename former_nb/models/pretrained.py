@@ -548,4 +548,5 @@ def check_pair(
         check_that(listed, "labels", expected, came, TypeError)
         given = list(labels or [])
         names = {name for name in given if isinstance(name, str)}
+        names = {name for name in names if name == name.encode(errors="ignore").decode()}
         check_that(len(given) == len(names) == n_classes, "labels", expected, labels)

@@ -278,6 +278,8 @@ def choose(
             near = get_close_matches(key, settings, 1)
             names = ", ".join(sorted(settings))
             hint = f"did you mean {near[0]}?" if near else f"these are {names}"
+            if key in RUN_OPTIONS:
+                hint = f"give it on the command line, --{key.replace('_', '-')}"
             raise ValueError(f"{key}: not a setting of {name!r}; {hint}")
         if not hasattr(Task, key):  # the others are checked by the configurations
             check_kind(key, value, settings[key])

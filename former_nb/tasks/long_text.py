@@ -45,6 +45,7 @@ class Shakespeare(Task):
         text, source, shares = self.load_text()
         longest = min(int(min(shares) * len(text)), VALID)
         self.check_own()
+        check_that(longest > 0, "file", "more text, for parts of it", f"{len(text):,} characters")
         fits = self.length <= longest
         check_that(fits, "length", f"at most {longest:,}, as the parts allow", self.length)
         data = long_text_data(text, self.length, self.batch_size, self.seed, shares)
@@ -93,7 +94,7 @@ class Shakespeare(Task):
 
         return self.as_row(given["file"], read_text(given["file"]), tokenizer)
 
-    def as_row(self, file: str | Path, text: str, tokenizer):
+    def as_row(self, file: str | Path, text: str, tokenizer, name: str = "file"):
         "Tokens of a text, and where it comes from. Raises `ValueError` for less than a window."
         import torch
 
@@ -101,11 +102,10 @@ class Shakespeare(Task):
         from ..data.text import UNK
 
         row = torch.tensor(tokenizer.encode(text))
-        name = Path(file).name
-        expected = f"at least {self.length} tokens, a window, in {name}"
-        check_that(len(row) >= self.length, "file", expected, len(row))
+        expected = f"at least {self.length} tokens, a window, in {Path(file).name}"
+        check_that(len(row) >= self.length, name, expected, len(row))
         unknown = int((row == UNK).sum())
-        source = f"{name}, {len(text):,} characters"
+        source = f"{Path(file).name}, {len(text):,} characters"
         return row, source + (f", {unknown:,} of them unknown" if unknown else "")
 
 
@@ -135,10 +135,20 @@ class Text(Shakespeare):
     def load_data(self) -> Data:
         from dataclasses import replace
 
+        from ..base.files import read_text
+        from ..data.data_sets import PARTS, check_unseen
+        from ..data.text import UNK
+
         data = super().load_data()
         if not self.test:
             return data
-        row, source = self.read_other({"file": self.test}, None, data.tokenizer, None)
+        text = read_text(self.test)
+        row, source = self.as_row(self.test, text, data.tokenizer, "test")
+        unknown = (row == UNK).float().mean().item()
+        check_unseen("test", PARTS[2], unknown, "".join(data.tokenizer.unknown(text))[:10], True)
+        learned = data.parts[0][:COUNTED].numpy().tobytes()
+        if row[:1000].to(data.parts[0].dtype).numpy().tobytes() in learned:
+            source += ", its beginning also in the training data"
         source = f"{data.source}; held out: {source}"
         return replace(data, source=source, parts=[*data.parts, row])
 
