@@ -198,8 +198,7 @@ def missing(
 class OldModules(MetaPathFinder):
     "The last that Python asks for a module: it knows what those that are gone are called today."
 
-    @staticmethod
-    def find_spec(fullname, path=None, target=None):
+    def find_spec(self, fullname, path=None, target=None):
         "No module is ever found here: `ModuleNotFoundError` for an old one, None for all others."
         package, _, module = fullname.partition(".")
         if package == __package__ and module in MODULES:
@@ -208,5 +207,5 @@ class OldModules(MetaPathFinder):
 
 def listen():
     "From now on the import of an old module says what to write."
-    if not any(finder is OldModules for finder in sys.meta_path):
-        sys.meta_path.append(OldModules)
+    if not any(isinstance(finder, OldModules) for finder in sys.meta_path):
+        sys.meta_path.append(OldModules())

@@ -161,8 +161,8 @@ TABLE = {
         ("just fits", lambda: record("a" * 18), lambda found: found["key_place"].max() == 19),
         ("cut", lambda: record("a", "b" * 99), lambda found: found["query_place"].max() == 19),
         ("nothing", lambda: record("", ""), lambda t: set(t["query"]) == {"<bos>", "<eos>"}),
-        ("no text", lambda: record(None), TypeError, "text", "NoneType"),
-        ("a list", lambda: record("a", ["a"]), TypeError, "text", "list"),
+        ("no text", lambda: record(None), TypeError, "source", "NoneType"),
+        ("a list", lambda: record("a", ["a"]), TypeError, "target", "list"),
         (
             "no model",
             lambda: record(model=LanguageModel.from_config(MODEL.config)),

@@ -749,7 +749,7 @@ def test_names_that_only_look_like_such_doors_are_none(save):
         (5, "expected the name of your file, such as 'encoder.py', got int"),
         (None, "got NoneType"),
         (judged, "got function"),
-        ("\0", "cannot be read"),
+        ("\0", "embedded null"),
         (Path(__file__).parent, "cannot be read"),
     ],
 )

@@ -26,6 +26,7 @@ __all__ = [
     "check_type",
     "check_parts",
     "check_tensor",
+    "is_readable",
     "check_numbers",
     "check_ids",
     "check_positions",
@@ -182,7 +183,9 @@ def check_tensor(
     raise TypeError(f"{name}: expected {numbers} of {extent}, got {_came(t)}")
 
 
-def _readable(t):
+def is_readable(
+    t: torch.Tensor,
+) -> bool:
     "Whether a tensor has values that can be read at once."
     plain = type(t) is torch.Tensor and t.device.type == "cpu" and t.numel() > 0
     return plain and not torch.compiler.is_compiling()
@@ -201,7 +204,7 @@ def check_numbers(
     `torch.compile` or `torch.func.vmap` there is no value to read.
     """
     numbers = getattr(numbers, "on_cpu", numbers)
-    if not _readable(numbers):
+    if not is_readable(numbers):
         return
     try:
         low, high = numbers.min().item(), numbers.max().item()
@@ -297,7 +300,7 @@ def _meant_otherwise(t):
     Added, 0 and 1 hide nothing, and 0 times -inf is NaN. Zeros alone may be a bias. We look on the
     CPU only, as `check_numbers` does, and in most masks at one number.
     """
-    if not _readable(t):
+    if not is_readable(t):
         return None
     t = t.detach()
     try:

@@ -31,6 +31,8 @@ def record_translation(
     "Every attention weight of the model while it reads `source` and writes `target`."
     check_type("model", model, EncoderDecoder)
     check_pair(model, tokenizer)
+    check_type("source", source, str)
+    check_type("target", target, str)
     [src] = encode_texts([source], tokenizer)
     tgt = [*tokenizer.start, *tokenizer.encode(target)]  # its end is written, never read
     most = model.config.max_len

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import nn
 
-from ..base.guards import check_numbers, check_tensor, check_that
+from ..base.guards import check_numbers, check_tensor, check_that, is_readable
 from ..data.text import IGNORE
 
 __all__ = [
@@ -90,7 +90,7 @@ def check_batch(
         raise ValueError(f"targets: expected at least one row, got shape {tuple(targets.shape)}")
     for part in inputs:
         dense = part.layout == torch.strided and not part.is_nested
-        seen = dense and part.is_floating_point() and part.device.type == "cpu"
+        seen = dense and part.is_floating_point() and is_readable(part)
         if seen and part.isnan().any():
             row = int(part.isnan().nonzero()[0, 0])
             raise ValueError(f"{name}: expected inputs that are numbers, got NaN in row {row}")
