@@ -55,14 +55,13 @@ def done(*words, **options):
 
 
 def refused(result, *words):
-    "Exit code 2 and one sentence that holds `words`; notes on the data may stand before it."
+    "Exit code 2 and one sentence that holds `words`."
     said = result.stderr if isinstance(result.stderr, str) else result.stderr.decode()
     assert result.returncode == 2 and "Traceback" not in said, said
     bar = lambda line: any(
         word in line for word in ("step/s", "s/step", "first step")
     )  # of progress
-    aside = lambda line: bar(line) or line.startswith("Note: ")
-    lines = [line for line in said.splitlines() if line.strip() and not aside(line)]
+    lines = [line for line in said.splitlines() if line.strip() and not bar(line)]
     assert len(lines) == 1 and all(word in said for word in words), said
 
 
