@@ -26,13 +26,13 @@ from former_nb.data.data_sets import load_reviews, load_translations
 from former_nb.data.text import BOS, EOS, PAD, SPECIALS, UNK
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate
+from former_nb.decoding.classification import collate_labels, label_batches
 from former_nb.decoding.decode_step import as_decode_step
-from former_nb.decoding.labels import collate_labels, label_batches
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder, collate_pairs
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.two_stacks import attend_beams
 from former_nb.tasks.pairs import Multi30k
 from former_nb.training.losses import call, token_loss

@@ -22,7 +22,7 @@ from .data.tokenization import SubwordTokenizer as SubwordTokenizer
 from .decoding.beam_search import beam_search as beam_search
 from .decoding.caches import generate as generate
 from .decoding.caches import stream as stream
-from .decoding.labels import predict as predict
+from .decoding.classification import predict as predict
 from .decoding.sampling import Sampling as Sampling
 from .decoding.translating import translate as translate
 from .inspection.comparison import same as same
@@ -34,7 +34,7 @@ from .models.block import Block as Block
 from .models.classifier import Classifier as Classifier
 from .models.config import TransformerConfig as TransformerConfig
 from .models.encoder_decoder import EncoderDecoder as EncoderDecoder
-from .models.generator import LanguageModel as LanguageModel
+from .models.language_model import LanguageModel as LanguageModel
 from .saving.saving import load_model as load_model
 from .saving.saving import save_model as save_model
 from .training.training import fit as fit

@@ -26,9 +26,9 @@ MODULES = {
     "equivalent_forms": "attention.equivalent_forms",
     "exercises": "checks.exercises",
     "files": "base.files",
-    "generator": "models.generator",
+    "generator": "models.language_model",
     "guards": "base.guards",
-    "labels": "decoding.labels",
+    "labels": "decoding.classification",
     "leaks": "inspection.leaks",
     "long_texts": "data.long_texts",
     "mask_formats": "attention.mask_formats",
@@ -50,7 +50,7 @@ MODULES = {
     "scores": "inspection.scores",
     "self_attention": "attention.self_attention",
     "settings": "tasks",
-    "stack": "models.stack",
+    "stack": "models.post_norm",
     "subwords": "data.subwords",
     "text": "data.text",
     "tokenization": "data.tokenization",
@@ -65,6 +65,11 @@ MODULES = {
     "inspection.attention_maps": "inspection.recording",
     "inspection.noise": "inspection.leaks",
     "models.second_edition": "models.pretrained",
+    # from 0.3 to 0.4
+    "base.traffic": "base.flops",
+    "decoding.labels": "decoding.classification",
+    "models.generator": "models.language_model",
+    "models.stack": "models.post_norm",
 }
 
 GENERATE = "from former_nb import generate; "
@@ -95,7 +100,6 @@ NAMES = {
     "decoding.sampling.Sampler": "from former_nb import Sampling; Sampling(temperature=0.8)",
     "decoding.sampling.sample_next": "from former_nb import Sampling; Sampling(temperature=0.8)",
     "decoding.sampling.filter_logits": "from former_nb import Sampling; Sampling(top_k=5)",
-    "decoding.labels.gradient_times_input": "from former_nb.inspection import attribute_logits",
     "attention.GroupedQueryAttention": MODELS + "GroupedQueryAttention",
     "attention.AttentionHead": "from former_nb.attention.dot_product import AttentionHead",
     "attention.attention_loops": "from former_nb.attention.dot_product import attention_loops",
@@ -155,7 +159,7 @@ NAMES = {
     "training.scaling.training_cost": TRAINING + "training_cost",
     "training.speed.EnergyMeter": "",
     "training.speed.StopAt": "",
-    "training.speed.Traffic": "from former_nb.base.traffic import Traffic",
+    "training.speed.Traffic": "from former_nb.base.flops import Traffic",
 }
 HOMES = {name.rpartition(".")[0] for name in NAMES}  # the modules that had them
 

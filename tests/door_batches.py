@@ -29,7 +29,7 @@ from former_nb.data.data_sets import compare_parts
 from former_nb.data.long_text_data import long_text_data
 from former_nb.data.long_texts import text_windows
 from former_nb.data.text import IGNORE, encode_texts
-from former_nb.decoding.labels import label_batches, label_names
+from former_nb.decoding.classification import label_batches, label_names
 from former_nb.tasks.labels import Labels
 from former_nb.training.callbacks import Callback
 from former_nb.training.losses import evaluate, exact_match, to_device, token_loss

@@ -16,7 +16,7 @@ from former_nb.decoding.caches import KVCache, LayerCache
 from former_nb.inspection.recording import record_attention
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 
 
 def network(d_k=4, n_heads=3, d_hidden=7, dtype=torch.float64):

@@ -13,7 +13,7 @@ from former_nb.inspection.alignments import align_translation, record_translatio
 from former_nb.inspection.recording import record_attention
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 
 TOKENIZER = CharTokenizer(" abcdefghijklmnopqrstuvwxyzü")
 HEAD = ["kind", "layer", "head"]

@@ -36,8 +36,8 @@ from former_nb.inspection.recording import Recorder, record_attention
 from former_nb.models.build import build_block
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention
-from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import GroupedQueryAttention
 
 SHAPES = [  # B, h, T, S, d_k, d_v

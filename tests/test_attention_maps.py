@@ -42,7 +42,7 @@ from former_nb.inspection.recording import (
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.packing import packed
 from former_nb.models.two_stacks import attend_beams
 

@@ -40,7 +40,7 @@ from former_nb.models.build import (
 )
 from former_nb.models.config import ACTIVATIONS
 from former_nb.models.encoder_decoder import DecoderBlock
-from former_nb.models.stack import PostNormBlock, PostNormDecoderBlock
+from former_nb.models.post_norm import PostNormBlock, PostNormDecoderBlock
 from former_nb.models.two_stacks import block_from_torch
 
 LONG = "FORMER_NB_CASES" in os.environ

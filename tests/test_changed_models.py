@@ -26,7 +26,7 @@ from former_nb.decoding.translating import _search
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.fine_tuning import add_low_rank
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import RMSNorm
 
 V, LONGEST, NEW = 30, 24, 14  # tokens that are written, more than a step needs to pay

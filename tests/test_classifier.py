@@ -19,7 +19,7 @@ from former_nb.base.core import set_seed
 from former_nb.data.batches import make_batches
 from former_nb.data.text import CharTokenizer, pad_rows
 from former_nb.data.tokens import BOS, EOS, PAD
-from former_nb.decoding.labels import collate_labels, label_batches, label_rows
+from former_nb.decoding.classification import collate_labels, label_batches, label_rows
 from former_nb.models.baselines import log_count_ratio
 from former_nb.models.bigrams import PACE, BigramClassifier, WideClassifier, number_pairs
 from former_nb.models.classifier import Classifier, pool_tokens

@@ -34,9 +34,9 @@ from former_nb.models.config import (
     TransformerConfig,
 )
 from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig, as_hub_config, make_config, scale_frequencies
 from former_nb.models.initialization import init_weights
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import GroupedQueryAttention
 from former_nb.models.pretrained import check_memory
 

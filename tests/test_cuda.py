@@ -19,7 +19,7 @@ from former_nb.attention.dot_product import attention
 from former_nb.data.text import BOS
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import generate
-from former_nb.decoding.labels import predict
+from former_nb.decoding.classification import predict
 from former_nb.decoding.sampling import Sampling
 from former_nb.decoding.translating import translate
 from former_nb.training.losses import evaluate

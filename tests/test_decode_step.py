@@ -30,8 +30,8 @@ from former_nb.models.block import Embedding, Stack, make_block
 from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder, make_model
 from former_nb.models.fine_tuning import add_low_rank
-from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.mixture_of_experts import MixtureLanguageModel
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.models.two_stacks import attend_beams

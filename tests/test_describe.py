@@ -11,13 +11,13 @@ from refusals import every_row
 from test_attention_maps import hooks, ours, theirs
 from torch import nn
 
-from former_nb.base.traffic import short_number
+from former_nb.base.flops import short_number
 from former_nb.inspection import describe as module
 from former_nb.inspection.describe import NUMBERS, bind_inputs, describe, draw
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 
 TOKENS = torch.tensor([[7, 3, 9, 4, 8, 5], [6, 2, 7, 10, 1, 1]])
 

@@ -11,12 +11,12 @@ from torch.testing import assert_close
 
 from former_nb.data.text import CharTokenizer
 from former_nb.data.tokenization import HuggingFaceTokenizer
-from former_nb.decoding.labels import label_batches, label_rows, predict
+from former_nb.decoding.classification import label_batches, label_rows, predict
 from former_nb.models.bert import BertClassifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.fine_tuning import add_low_rank, merge_low_rank
-from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.language_model import LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training.callbacks import SaveBest

@@ -32,8 +32,8 @@ from former_nb.inspection.viewer import view
 from former_nb.models.build import build_stack
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention, make_model
-from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model

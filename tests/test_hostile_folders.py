@@ -23,7 +23,7 @@ from former_nb.models.bigrams import BigramClassifier, WideClassifier
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face
 from former_nb.saving.saving import _hash, load_model, save_model
 

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from former_nb.data.text import IGNORE, CharTokenizer
 from former_nb.models.config import TransformerConfig
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.mixture_of_experts import (
     MixtureLanguageModel,
     MixtureOfExperts,

@@ -18,8 +18,8 @@ from former_nb.decoding.caches import KVCache
 from former_nb.decoding.decoding import generate
 from former_nb.inspection.leaks import assert_no_leak
 from former_nb.models.block import Block, Embedding, Stack
-from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import (
     GroupedQueryAttention,
     RMSNorm,

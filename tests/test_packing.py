@@ -15,7 +15,7 @@ from former_nb.models.build import build_decoder, build_stack
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.masked_language import MaskedLanguageModel
 from former_nb.models.packing import decode_packed, encode_packed, packed, row_lengths
 from former_nb.training.losses import token_loss, total_loss

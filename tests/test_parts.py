@@ -28,8 +28,8 @@ from former_nb.models.encoder_decoder import (
     DecoderBlock,
     EncoderDecoder,
 )
-from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import EmbedNorm, HubConfig
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training.optimization import checkpoint_blocks

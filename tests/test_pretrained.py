@@ -22,7 +22,7 @@ from former_nb.data.subwords import apply_bpe
 from former_nb.data.tokenization import HuggingFaceTokenizer, SubwordTokenizer
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate, stream
-from former_nb.decoding.labels import predict
+from former_nb.decoding.classification import predict
 from former_nb.decoding.sampling import Sampling
 from former_nb.inspection.comparison import same as same_models
 from former_nb.inspection.recording import record_attention
@@ -30,8 +30,8 @@ from former_nb.inspection.viewer import view
 from former_nb.models.bert import BertClassifier, BertMaskedLanguageModel
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig, make_config
+from former_nb.models.language_model import LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 

@@ -23,8 +23,8 @@ from former_nb.attention.positions import (
 from former_nb.attention.relative_positions import ALiBi, RelativeBias, alibi_slopes
 from former_nb.attention.torch_layers import mha_to_torch
 from former_nb.models.build import build_positions
-from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.language_model import LanguageModel
 
 SCHEMES = {
     "rotary": lambda: Rotary(4, 9),

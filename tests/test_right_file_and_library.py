@@ -23,7 +23,7 @@ from former_nb.models.block import Block, CrossAttention, FeedForward, RMSNorm, 
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.training.training import batch_loss
 

@@ -19,7 +19,7 @@ from former_nb.decoding.caches import KVCache
 from former_nb.decoding.decode_step import DecodeStep, Int8Product
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder, make_model
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face
 from former_nb.saving.saving import load_model, save_model
 

@@ -34,10 +34,10 @@ from former_nb.models.block import Block, Embedding, FeedForward, Stack
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.fine_tuning import add_low_rank
-from former_nb.models.generator import LanguageModel
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import modern_decoder
-from former_nb.models.stack import PostNormBlock
+from former_nb.models.post_norm import PostNormBlock
 
 SIZES = dict(d_model=16, n_heads=4, n_layers=2, d_ff=24)
 GREEDY = Sampling(temperature=0)

@@ -18,7 +18,7 @@ from former_nb.models.bert import BertClassifier
 from former_nb.models.bigrams import BigramClassifier
 from former_nb.models.classifier import Classifier
 from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.mixture_of_experts import MixtureLanguageModel
 from former_nb.saving.saving import load_model, save_model
 

@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import former_nb.training.speed as speed
 from former_nb.attention.dot_product import attention
-from former_nb.base.traffic import Traffic
+from former_nb.base.flops import Traffic
 from former_nb.training.speed import Limits, interleave, measure_limits
 
 CPU = torch.device("cpu")

@@ -34,7 +34,7 @@ from former_nb.inspection.viewer import MAX_TOKENS, plot_heads, plot_lines, view
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.generator import LanguageModel
+from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.saving.saving import load_model
 

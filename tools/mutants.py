@@ -126,7 +126,7 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "block parts",
     ),
     (
-        "models/stack.py",
+        "models/post_norm.py",
         "x = self.norm_cross(x + self.dropout(asked))",
         "x = x + self.dropout(self.norm_cross(asked))",
         "block encoder_decoder",
@@ -151,7 +151,7 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "split[name], split[packed] = value.clone(), gate.clone()",
         "saved_folders",
     ),
-    ("models/generator.py", "self.embed(tokens, positions)", "self.embed(tokens)", "decoding"),
+    ("models/language_model.py", "self.embed(tokens, positions)", "self.embed(tokens)", "decoding"),
     (
         "models/encoder_decoder.py",
         "self.decode(tgt, self.encode(src), padding_mask(src))",

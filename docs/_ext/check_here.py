@@ -105,7 +105,7 @@ MODULES = (  # of the course, for these pages
     "models/block.py",
     "models/config.py",
     "models/encoder_decoder.py",
-    "models/generator.py",
+    "models/language_model.py",
     "models/initialization.py",
     "models/modern_decoder.py",
     "training/__init__.py",

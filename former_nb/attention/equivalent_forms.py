@@ -14,8 +14,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from .dot_product import attention, masked_softmax
 from .kernels import full_mask, repeat_kv
+from ..base.flops import ATTENTION_KERNELS, Traffic
 from ..base.guards import check_attention, check_int, check_that
-from ..base.traffic import ATTENTION_KERNELS, Traffic
 
 # %% ../../nbs/deeper/03_attention_variants.ipynb #ad02class
 class AdditiveAttention(nn.Module):

@@ -4,12 +4,12 @@ from . import checkpoints as checkpoints
 from . import core as core
 from . import exercises as exercises
 from . import files as files
+from . import flops as flops
 from . import guards as guards
 from . import keywords as keywords
 from . import ranges as ranges
 from . import results as results
 from . import source as source
-from . import traffic as traffic
 from .checkpoints import atomic_write as atomic_write
 from .core import eval_mode as eval_mode
 from .core import pick_device as pick_device

@@ -11,7 +11,7 @@ from ..base.exercises import diagnose, exercise
 from ..models.block import FeedForward
 from ..models.encoder_decoder import CrossAttention, DecoderBlock
 from ..models.modern_decoder import RMSNorm, SwiGLU
-from ..models.stack import PostNormBlock
+from ..models.post_norm import PostNormBlock
 
 
 @exercise(

@@ -4,7 +4,7 @@ from itertools import chain
 from pathlib import Path
 
 from ..base.core import keep_memory
-from ..decoding.labels import predict
+from ..decoding.classification import predict
 from ..decoding.prompts import find_context
 from ..decoding.translating import stream_translations
 from ..models.build import sizes_of

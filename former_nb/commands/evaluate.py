@@ -14,7 +14,7 @@ from ..decoding.translating import read_pairs, translate
 from ..inspection.scores import compare_translations, score_translations
 from ..models.classifier import Classifier
 from ..models.encoder_decoder import EncoderDecoder
-from ..models.generator import LanguageModel
+from ..models.language_model import LanguageModel
 from ..tasks import TASKS, Data, Task, find_task, say_losses
 from ..tasks.base import say_known
 from ..tasks.labels import Classify

@@ -18,8 +18,8 @@ else:
 from ..base.checkpoints import atomic_write
 from ..base.core import keep_memory, set_seed
 from ..base.files import check_path, read_whole
+from ..base.flops import short_number
 from ..base.ranges import check_that
-from ..base.traffic import short_number
 from ..inspection.describe import describe
 from ..tasks.base import Task, choose, list_settings, toml_lines
 from ..training.callbacks import Callback, SaveBest, TensorBoard

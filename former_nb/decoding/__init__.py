@@ -9,6 +9,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "sampling": "Sampling",
         "caches": "KVCache generate stream",
         "translating": "translate",
-        "labels": "predict",
+        "classification": "predict",
     },
 )

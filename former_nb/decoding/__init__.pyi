@@ -2,10 +2,10 @@
 
 from . import beam_search as beam_search
 from . import caches as caches
+from . import classification as classification
 from . import decode_step as decode_step
 from . import decoding as decoding
 from . import known_parts as known_parts
-from . import labels as labels
 from . import number_words as number_words
 from . import prompts as prompts
 from . import sampling as sampling
@@ -13,9 +13,9 @@ from . import translating as translating
 from .caches import KVCache as KVCache
 from .caches import generate as generate
 from .caches import stream as stream
+from .classification import predict as predict
 from .decoding import greedy as greedy
 from .decoding import sample as sample
-from .labels import predict as predict
 from .sampling import Sampling as Sampling
 from .translating import translate as translate
 

@@ -24,7 +24,7 @@ from ..models.config import POSITIONS
 from ..models.encoder_decoder import DecoderBlock, EncoderDecoder
 from ..models.hub_config import EmbedNorm
 from ..models.modern_decoder import SwiGLU
-from ..models.stack import PostNormBlock, PostNormDecoderBlock
+from ..models.post_norm import PostNormBlock, PostNormDecoderBlock
 from .known_parts import Snapshot, unknown_part
 
 __all__ = [

@@ -24,10 +24,10 @@ from ..models.block import Block, Embedding, FeedForward, Stack
 from ..models.build import WideCrossAttention
 from ..models.encoder_decoder import CrossAttention, Decoder, DecoderBlock, EncoderDecoder
 from ..models.fine_tuning import LowRank
-from ..models.generator import LanguageModel
 from ..models.hub_config import EmbedNorm
+from ..models.language_model import LanguageModel
 from ..models.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU
-from ..models.stack import PostNormBlock, PostNormDecoderBlock
+from ..models.post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = ["unknown_part", "Snapshot"]
 

@@ -30,8 +30,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
 from ..base.core import eval_mode
+from ..base.flops import count_flops
 from ..base.guards import check_choice, check_int, check_that, check_type
-from ..base.traffic import count_flops
 from ..training.costs import without_numbers
 from ..training.losses import find_device
 from .products import without_fast_path

@@ -23,8 +23,8 @@ from .block_lens import block_lens, is_of_transformers
 from ..models.block import Stack
 from ..models.classifier import Classifier, pool_tokens
 from ..models.encoder_decoder import EncoderDecoder
-from ..models.generator import LanguageModel
-from ..models.stack import PostNormBlock, PostNormDecoderBlock
+from ..models.language_model import LanguageModel
+from ..models.post_norm import PostNormBlock, PostNormDecoderBlock
 
 # %% ../../nbs/deeper/16_interpretability.ipynb #lens006
 def find_stack(

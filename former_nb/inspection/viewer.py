@@ -37,7 +37,7 @@ from ..decoding.translating import translate
 from ..models.build import sizes_of
 from ..models.config import TransformerConfig
 from ..models.encoder_decoder import EncoderDecoder
-from ..models.generator import LanguageModel
+from ..models.language_model import LanguageModel
 from ..models.masked_language import MaskedLanguageModel
 from .recording import AttentionLayer, find_attention, record_attention, summarize_heads
 

@@ -8,7 +8,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "config": "TransformerConfig",
         "block": "Block CrossAttention Decoder DecoderBlock Embedding FeedForward "
         "GroupedQueryAttention RMSNorm Stack SwiGLU make_block",
-        "generator": "LanguageModel",
+        "language_model": "LanguageModel",
         "modern_decoder": "modern_decoder",
         "classifier": "Classifier",
         "masked_language": "MaskedLanguageModel",

@@ -10,14 +10,14 @@ from . import classifier as classifier
 from . import config as config
 from . import encoder_decoder as encoder_decoder
 from . import fine_tuning as fine_tuning
-from . import generator as generator
 from . import hub_config as hub_config
 from . import initialization as initialization
+from . import language_model as language_model
 from . import masked_language as masked_language
 from . import mixture_of_experts as mixture_of_experts
 from . import packing as packing
+from . import post_norm as post_norm
 from . import pretrained as pretrained
-from . import stack as stack
 from . import two_stacks as two_stacks
 from .block import Block as Block
 from .block import CrossAttention as CrossAttention
@@ -35,7 +35,7 @@ from .config import TransformerConfig as TransformerConfig
 from .encoder_decoder import EncoderDecoder as EncoderDecoder
 from .fine_tuning import add_low_rank as add_low_rank
 from .fine_tuning import merge_low_rank as merge_low_rank
-from .generator import LanguageModel as LanguageModel
+from .language_model import LanguageModel as LanguageModel
 from .masked_language import MaskedLanguageModel as MaskedLanguageModel
 from .mixture_of_experts import MixtureLanguageModel as MixtureLanguageModel
 from .mixture_of_experts import MixtureOfExperts as MixtureOfExperts

@@ -33,7 +33,7 @@ from .block import (
 from .config import ACTIVATIONS, BIASES, POSITIONS, TransformerConfig
 from .hub_config import EmbedNorm, scale_frequencies
 from .initialization import NoRandomWeights, init_weights
-from .stack import PostNormBlock, PostNormDecoderBlock
+from .post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [
     "FUNCTIONS",

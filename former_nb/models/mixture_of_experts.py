@@ -24,8 +24,8 @@ from former_nb.base.guards import (
 from ..data.text import IGNORE
 from .build import build_network, language_model_parts
 from .config import TransformerConfig
-from .generator import LanguageModel
 from .initialization import init_weights
+from .language_model import LanguageModel
 
 # %% ../../nbs/deeper/12_mixture_of_experts.ipynb #m12class
 class MixtureOfExperts(nn.Module):

@@ -9,8 +9,8 @@ __all__ = ['modern_decoder']
 from ..attention.positions import Rotary
 from ..base.guards import check_ints
 from .block import Block, Embedding, Stack
-from .generator import LanguageModel
 from .initialization import init_weights
+from .language_model import LanguageModel
 
 # %% ../../nbs/12_modern_decoder.ipynb #md12parts
 from .block import GroupedQueryAttention, RMSNorm, SwiGLU

@@ -12,7 +12,7 @@ from ..attention.torch_layers import mha_from_torch
 from ..base.guards import check_type
 from .block import Block, FeedForward, Stack
 from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
-from .stack import PostNormBlock, PostNormDecoderBlock
+from .post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = ["attend_beams", "transformer_from_torch"]
 

@@ -36,8 +36,8 @@ from ..models import bart  # noqa: F401, it enters its model
 from ..models.bert import BertClassifier, BertMaskedLanguageModel
 from ..models.config import TransformerConfig
 from ..models.encoder_decoder import EncoderDecoder
-from ..models.generator import LanguageModel
 from ..models.hub_config import as_hub_config, make_config
+from ..models.language_model import LanguageModel
 from ..models.pretrained import (
     MODEL_CLASSES,
     WEIGHTS,

@@ -35,7 +35,7 @@ from ..models import (  # noqa: F401
     bigrams,
     classifier,
     encoder_decoder,
-    generator,
+    language_model,
     mixture_of_experts,
 )
 from ..models.masked_language import MaskedLanguageModel

@@ -64,7 +64,7 @@ class Labels(Task):
     def load_data(self) -> Data:
         from ..data.data_sets import compare_parts
         from ..data.tokenization import SubwordTokenizer
-        from ..decoding.labels import label_batches, label_names, label_rows, oversample
+        from ..decoding.classification import label_batches, label_names, label_rows, oversample
 
         self.check_own()
         parts, source = self.read_parts()
@@ -108,7 +108,7 @@ class Labels(Task):
 
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "Accuracy beside the commonest label and a linear model, and how good each label is."
-        from ..decoding.labels import classification_report
+        from ..decoding.classification import classification_report
 
         texts = [text for text, _ in data.parts[-1]]
         right = [label for _, label in data.parts[-1]]
@@ -227,7 +227,7 @@ def read_table(
     label: str,
 ) -> list[tuple[str, str]]:  # text and label
     "The rows of a table."
-    from ..decoding.labels import read_labeled_csv
+    from ..decoding.classification import read_labeled_csv
 
     return list(zip(*read_labeled_csv(file, text, label)))
 
@@ -255,7 +255,7 @@ def name_all(
 ) -> list[tuple[str, str]]:
     "The rows with names as labels. Raises `ValueError` unless all labels, and no others, have one."
     from ..base.guards import check_that
-    from ..decoding.labels import label_names
+    from ..decoding.classification import label_names
 
     labels = label_names([label for _, label in rows])
     names = class_names(classes)
@@ -289,7 +289,7 @@ def name_known(
 
 def predict_all(model, data: Data, texts: list[str]) -> list[str]:
     "The label that the model gives to each text."
-    from ..decoding.labels import predict
+    from ..decoding.classification import predict
 
     answers = []
     for start in progress(range(0, len(texts), 500), "500 texts"):

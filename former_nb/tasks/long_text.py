@@ -60,7 +60,7 @@ class Shakespeare(Task):
         )
 
     def make_model(self, data: Data):
-        from ..models.generator import LanguageModel
+        from ..models.language_model import LanguageModel
 
         return LanguageModel.from_config(self.model_config(data))
 

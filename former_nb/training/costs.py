@@ -22,8 +22,8 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from ..base.flops import count_flops, short_number
 from ..base.guards import check_int
-from ..base.traffic import count_flops, short_number
 from ..models.config import TransformerConfig
 from .optimization import checkpoint_blocks, make_optimizers, split_batch
 from .training import batch_loss, train_step

@@ -17,7 +17,7 @@ from former_nb import (
     save_model,
 )
 from former_nb.data import split
-from former_nb.decoding.labels import collate_labels, label_rows
+from former_nb.decoding.classification import collate_labels, label_rows
 from former_nb.training import exact_match
 
 names = ["down", "up"]

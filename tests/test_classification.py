@@ -20,7 +20,7 @@ from former_nb.base.core import set_seed
 from former_nb.data.text import CharTokenizer
 from former_nb.data.tokenization import SubwordTokenizer
 from former_nb.data.tokens import BOS, EOS, KINDS, PAD
-from former_nb.decoding.labels import (
+from former_nb.decoding.classification import (
     LONGEST_TEXT,
     classification_report,
     collate_labels,
