@@ -36,7 +36,7 @@ def report(first=None):
 """
 STEP = """
 from former_nb.models.config import TransformerConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.training.losses import token_loss
 config = TransformerConfig({vocabulary}, {length}, 128, 4, 4, d_ff=512, dropout=0.0)
 model = LanguageModel.from_config(config)
@@ -92,7 +92,7 @@ report()
 SAVE = """
 from former_nb.data.text import CharTokenizer
 from former_nb.models.config import TransformerConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.saving.saving import save_model
 tokenizer = CharTokenizer("abc")
 config = TransformerConfig(tokenizer.vocab_size, 64, 1024, 16, {layers}, d_ff=4096)

@@ -22,7 +22,7 @@ ROWS, VOCABULARY = 32, 65  # texts in a batch, of as many tokens as the model re
 SCRIPT = """
 import json, os, sys, time, torch
 from former_nb.models.config import TransformerConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.training.callbacks import Callback
 from former_nb.training.training import fit
 from former_nb.training.training_config import TrainingConfig

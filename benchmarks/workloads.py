@@ -29,10 +29,9 @@ from former_nb.decoding.caches import KVCache, generate
 from former_nb.decoding.classification import collate_labels, label_batches
 from former_nb.decoding.decode_step import as_decode_step
 from former_nb.decoding.sampling import Sampling
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder, collate_pairs
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.encoder_decoder import collate_pairs
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.models.two_stacks import attend_beams
 from former_nb.tasks.pairs import Multi30k
 from former_nb.training.losses import call, token_loss

@@ -13,7 +13,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "data.tokenization": "SubwordTokenizer",
         "data.batches": "make_batches",
         "models.config": "TransformerConfig",
-        "models.block": "Block",
+        "models.layers": "Block",
         "models.language_model": "LanguageModel",
         "models.classifier": "Classifier",
         "models.encoder_decoder": "EncoderDecoder",

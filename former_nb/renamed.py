@@ -15,7 +15,7 @@ MODULES = {
     "baselines": "models.baselines",
     "batches": "data.batches",
     "beam_search": "decoding.beam_search",
-    "block": "models.block",
+    "block": "models.layers",
     "caches": "decoding.caches",
     "checkpoints": "saving.saving",
     "classifier": "models.classifier",
@@ -60,7 +60,7 @@ MODULES = {
     "two_stacks": "models.two_stacks",
     # from 0.2 to 0.3
     "attention.additive": "attention.equivalent_forms",
-    "attention.grouped_query": "models.block",
+    "attention.grouped_query": "models.layers",
     "data.subword_dropout": "data.subwords",
     "inspection.attention_maps": "inspection.recording",
     "inspection.noise": "inspection.leaks",
@@ -68,6 +68,7 @@ MODULES = {
     # from 0.3 to 0.4
     "base.traffic": "base.flops",
     "decoding.labels": "decoding.classification",
+    "models.block": "models.layers",
     "models.generator": "models.language_model",
     "models.stack": "models.post_norm",
 }
@@ -85,7 +86,7 @@ TRAINING = "from former_nb.training import "
 TORCH = "from former_nb.attention.torch_layers import "
 MODELS = "from former_nb.models import "
 MODERN = MODELS + "modern_decoder; "
-MODERN += "modern_decoder(vocab_size, max_len, d_model, n_heads, n_kv_heads, n_layers, d_ff)"
+MODERN += "modern_decoder(vocab_size, d_model, n_heads, n_kv_heads, n_layers, d_ff)"
 
 # A name as it was, without "former_nb." -> what to write today; empty where nothing replaces it.
 NAMES = {

@@ -26,7 +26,7 @@ HOMES = {  # module of the course -> names whose contract is that of the file
     "attention.dot_product": "attention attention_weights",
     "attention.masks": "padding_mask",
     "attention.multi_head": "MultiHeadAttention",
-    "models.block": "FeedForward Block Stack make_block RMSNorm SwiGLU",
+    "models.layers": "FeedForward Block Stack make_block RMSNorm SwiGLU",
     "decoding.decoding": "greedy sample",
     "data.subwords": "merge",
 }

@@ -28,9 +28,8 @@ from former_nb.data.subwords import train_bpe
 from former_nb.data.tokenization import SubwordTokenizer, load_tokenizer
 from former_nb.decoding.classification import classification_report, read_labeled_csv
 from former_nb.decoding.translating import read_pairs
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import Classifier, LanguageModel
 from former_nb.saving.families import add_families
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.training.callbacks import TensorBoard

@@ -11,10 +11,8 @@ from published_configs import PUBLISHED
 
 from former_nb.data.tokenization import HuggingFaceTokenizer
 from former_nb.decoding.caches import generate
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.saving.families import FAMILIES, add_families
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model

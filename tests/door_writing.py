@@ -17,7 +17,7 @@ from former_nb.decoding.decode_step import DecodeStep, StaticCache
 def _model(positions="learned", **sizes):
     "A model that reads 16 tokens; rows end by no token."
     from former_nb.models.config import TransformerConfig
-    from former_nb.models.language_model import LanguageModel
+    from former_nb.models.savable import LanguageModel
 
     torch.manual_seed(0)
     sizes = dict(d_model=16, n_heads=4, n_layers=2, d_ff=24) | sizes

@@ -15,8 +15,8 @@ from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.decoding.caches import KVCache, LayerCache
 from former_nb.inspection.recording import record_attention
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.parts import ReadMemory
+from former_nb.models.savable import EncoderDecoder, LanguageModel
 
 
 def network(d_k=4, n_heads=3, d_hidden=7, dtype=torch.float64):
@@ -178,9 +178,8 @@ def test_a_translator_reads_its_memory_by_it():
     model, attend = EncoderDecoder.from_config(config).eval(), AdditiveAttention(4, 3)
     src = torch.tensor([[1, 5, 6, 2, 0], [1, 7, 8, 9, 2]])
     tgt = torch.tensor([[1, 6, 5], [1, 9, 8]])
-    read = partial(model.decode, attend_memory=attend)
-    together = read(tgt, model.encode(src), padding_mask(src))
-    alone = read(tgt[:1], model.encode(src[:1, :4]))
+    together = model.decode(tgt, ReadMemory(model.encode(src), attend), padding_mask(src))
+    alone = model.decode(tgt[:1], ReadMemory(model.encode(src[:1, :4]), attend))
     assert_close(together[:1], alone)
 
 

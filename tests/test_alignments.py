@@ -12,8 +12,7 @@ from former_nb.data.tokenization import SubwordTokenizer
 from former_nb.inspection.alignments import align_translation, record_translation
 from former_nb.inspection.recording import record_attention
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import EncoderDecoder, LanguageModel
 
 TOKENIZER = CharTokenizer(" abcdefghijklmnopqrstuvwxyzü")
 HEAD = ["kind", "layer", "head"]

@@ -37,8 +37,8 @@ from former_nb.models.build import build_block
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import GroupedQueryAttention
+from former_nb.models.savable import LanguageModel
 
 SHAPES = [  # B, h, T, S, d_k, d_v
     (2, 3, 5, 7, 11, 13),  # fewer queries than keys

@@ -39,11 +39,9 @@ from former_nb.inspection.recording import (
     summarize_heads,
     wrap_innermost,
 )
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.language_model import LanguageModel
 from former_nb.models.packing import packed
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.models.two_stacks import attend_beams
 
 NEAR = dict(atol=1e-5, rtol=1e-5)
@@ -294,8 +292,8 @@ def test_beams_about_one_source_are_recorded_as_texts_of_their_own():
         with record_attention(model) as apart:
             wanted = model.decode(tgt, rows, holes)
         with record_attention(model) as weights:
-            shared = model.decoder.project(memory)
-            got = model.decode(tgt, shared, mask, attend_memory=attend_beams)
+            shared = model.decoder.project(memory, attend_beams)
+            got = model.decode(tgt, shared, mask)
     assert_close(got, wanted, **NEAR)
     assert weights.keys() == apart.keys() and len(weights) == 4  # the encoder was not called
     for name, w in weights.items():

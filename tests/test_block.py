@@ -30,7 +30,6 @@ from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.base.ranges import MODEL
 from former_nb.inspection.leaks import assert_no_leak
-from former_nb.models.block import Block, FeedForward, Stack, make_block
 from former_nb.models.build import (
     build_block,
     build_decoder,
@@ -40,6 +39,7 @@ from former_nb.models.build import (
 )
 from former_nb.models.config import ACTIVATIONS
 from former_nb.models.encoder_decoder import DecoderBlock
+from former_nb.models.layers import Block, FeedForward, Stack, make_block
 from former_nb.models.post_norm import PostNormBlock, PostNormDecoderBlock
 from former_nb.models.two_stacks import block_from_torch
 
@@ -327,7 +327,7 @@ def test_a_list_gives_each_block_its_own_attend_and_projected_memory_its_own_key
     assert torch.equal(decoder(x, memory, attend=attend), wanted)
     assert len({k.sum().item() for k in seen.values()}) == CONFIG.n_layers
     projected = decoder.project(memory)
-    assert len({k.sum().item() for k, v in projected}) == CONFIG.n_layers
+    assert len({read.memory[0].sum().item() for read in projected}) == CONFIG.n_layers
     assert_close(decoder(x, projected), wanted)
 
 
@@ -335,11 +335,11 @@ def test_a_list_gives_each_block_its_own_attend_and_projected_memory_its_own_key
 def test_positions_are_put_around_what_each_block_calls(positions):
     torch.manual_seed(0)
     stack = build_stack(replace(CONFIG, positions=positions))
-    for p in stack.positions.parameters():
+    for p in stack.rotary.parameters():
         nn.init.normal_(p)
     x, by_hand = n(2, 5, 12), n(2, 5, 12)
     for block in stack.blocks:
-        by_hand = block(by_hand, attend=partial(stack.positions, attention), is_causal=True)
+        by_hand = block(by_hand, attend=partial(stack.rotary, attention), is_causal=True)
     by_hand = stack.norm(by_hand)
     assert torch.equal(stack(x, is_causal=True), by_hand)
     same_for_all = [attention] * CONFIG.n_layers
@@ -356,10 +356,10 @@ def test_an_embedding_is_a_vector_for_each_token_and_its_position():
         torch.manual_seed(0)
         embed = build_embedding(replace(CONFIG, positions=positions), scale=3.0)
         wanted = 3.0 * embed.tokens.weight[tokens]
-        if embed.positions is not None:
-            wanted = embed.positions(wanted)
+        if embed.position_embedding is not None:
+            wanted = embed.position_embedding(wanted)
         assert_close(embed(tokens), wanted)
-        assert (embed.positions is None) == (positions == "rotary")
+        assert (embed.position_embedding is None) == (positions == "rotary")
         assert_close(embed(tokens[:, 1:], torch.arange(1, 3)), embed(tokens)[:, 1:])
 
 

@@ -35,8 +35,7 @@ from former_nb.inspection.block_lens import (
 )
 from former_nb.inspection.lens import logit_lens
 from former_nb.inspection.your_attention import use_attend
-from former_nb.models.classifier import Classifier
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import Classifier, LanguageModel
 
 N = 3  # blocks
 COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers")

@@ -24,10 +24,9 @@ from former_nb.decoding.decode_step import DecodeStep, StaticCache, as_decode_st
 from former_nb.decoding.decoding import next_tokens
 from former_nb.decoding.translating import _search
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.fine_tuning import add_low_rank
-from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import RMSNorm
+from former_nb.models.savable import EncoderDecoder, LanguageModel
 
 V, LONGEST, NEW = 30, 24, 14  # tokens that are written, more than a step needs to pay
 SIZES = dict(d_model=16, n_heads=4, n_layers=3, d_ff=24, dropout=0.2)
@@ -246,7 +245,7 @@ def load_others(model):
 def kind_of(model):
     if isinstance(model, EncoderDecoder):
         return "translator"
-    positions = type(model.stack.positions)
+    positions = type(model.stack.rotary)
     return {Rotary: "modern", ALiBi: "alibi"}.get(positions, "gelu")
 
 

@@ -42,13 +42,11 @@ from former_nb.models.baselines import BagOfEmbeddings
 from former_nb.models.bert import BertClassifier
 from former_nb.models.bigrams import BigramClassifier, WideClassifier
 from former_nb.models.build import language_model_parts
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.language_model import LanguageModel
 from former_nb.models.mixture_of_experts import MixtureLanguageModel
 from former_nb.models.pretrained import MODEL_CLASSES, Pretrained
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.saving.saving import load_model, save_model
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
@@ -355,7 +353,7 @@ LIMITED = """
 import resource, sys, torch
 from former_nb.base.checkpoints import read_checkpoint, write_checkpoint
 from former_nb.models.config import TransformerConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.models.hub_config import HubConfig
 folder = sys.argv[1]
 config = TransformerConfig(vocab_size=50, max_len=8, d_model=64, n_heads=2, n_layers=1, d_ff=64)
@@ -978,7 +976,7 @@ LOADED = """
 import re, sys
 from pathlib import Path
 import torch
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.saving.saving import load_model
 
 def peak():

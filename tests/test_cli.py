@@ -21,8 +21,8 @@ from former_nb.data.batches import make_batches
 from former_nb.data.data_sets import load_names
 from former_nb.data.text import CharTokenizer, encode_texts
 from former_nb.data.toy_data import collate_answers, number_pairs
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
+from former_nb.models.savable import Classifier
 from former_nb.saving.saving import load_model
 from former_nb.tasks import TASKS, Data, Task
 from former_nb.tasks.base import list_settings

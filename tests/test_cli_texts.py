@@ -23,8 +23,8 @@ from former_nb.data.data_sets import load_names
 from former_nb.data.text import CharTokenizer
 from former_nb.decoding import caches
 from former_nb.decoding.sampling import Sampling
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
+from former_nb.models.savable import Classifier
 from former_nb.saving.saving import load_model, save_model
 from former_nb.tasks import TASKS
 from former_nb.tasks.base import choose

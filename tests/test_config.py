@@ -33,12 +33,11 @@ from former_nb.models.config import (
     POSITIONS,
     TransformerConfig,
 )
-from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.hub_config import HubConfig, as_hub_config, make_config, scale_frequencies
 from former_nb.models.initialization import init_weights
-from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import GroupedQueryAttention
 from former_nb.models.pretrained import check_memory
+from former_nb.models.savable import EncoderDecoder, LanguageModel
 
 SIZES = dict(vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0)
 CONFIG, HUB = TransformerConfig(**SIZES), HubConfig(**SIZES)

@@ -17,11 +17,9 @@ from torch.profiler import ProfilerActivity, profile
 from former_nb.attention import kernels
 from former_nb.base.core import set_seed
 from former_nb.models.build import build_stack
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.training.costs import activation_bytes, training_cost
 from former_nb.training.losses import token_loss
 from former_nb.training.optimization import (
@@ -195,7 +193,7 @@ LONG = """
 import resource, sys, torch
 from accelerate import Accelerator
 from former_nb.models.config import TransformerConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.models.hub_config import HubConfig
 from former_nb.training.optimization import make_optimizers
 from former_nb.training.training import train_step

@@ -26,14 +26,13 @@ from former_nb.decoding.decode_step import (
 from former_nb.decoding.known_parts import unknown_part
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.block import Embedding, Stack, make_block
 from former_nb.models.config import POSITIONS, TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder, make_model
 from former_nb.models.fine_tuning import add_low_rank
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.layers import Embedding, Stack, make_block
 from former_nb.models.mixture_of_experts import MixtureLanguageModel
 from former_nb.models.modern_decoder import modern_decoder
+from former_nb.models.savable import EncoderDecoder, LanguageModel, make_model
 from former_nb.models.two_stacks import attend_beams
 
 SIZES = dict(d_model=32, n_heads=4, n_layers=3, d_ff=48)
@@ -57,11 +56,11 @@ def read(decode, tokens, cache, prompt=3):
     return torch.cat(found, dim=1)
 
 
-def bound(decoder, memory, mask, attend_memory=attention):
+def bound(decoder, memory, mask):
     "A decoder with its memory, called as a language model."
 
     def decode(tokens, cache, positions):
-        return decoder.decode(tokens, memory, mask, cache, attend_memory, positions)
+        return decoder.decode(tokens, memory, mask, cache, positions)
 
     return decode
 
@@ -104,7 +103,7 @@ def test_what_hub_models_choose(choices):
 
 
 def test_the_decoder_of_lesson_12():
-    model = loud(modern_decoder(30, 40, 32, 4, 2, 3, 48))
+    model = loud(modern_decoder(30, 32, 4, 2, 3, 48))
     check_equal(model, KVCache(3))
     check_equal(model, StaticCache(3, 40))
 

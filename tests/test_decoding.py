@@ -62,11 +62,9 @@ from former_nb.decoding.sampling import (
     with_top_p,
     without_tokens,
 )
-from former_nb.models.block import Embedding, Stack, make_block
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import POSITIONS, TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.layers import Embedding, Stack, make_block
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 
 LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 40))

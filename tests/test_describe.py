@@ -14,10 +14,8 @@ from torch import nn
 from former_nb.base.flops import short_number
 from former_nb.inspection import describe as module
 from former_nb.inspection.describe import NUMBERS, bind_inputs, describe, draw
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 
 TOKENS = torch.tensor([[7, 3, 9, 4, 8, 5], [6, 2, 7, 10, 1, 1]])
 
@@ -140,7 +138,7 @@ def test_a_drawing_has_a_bar_for_each_layer_that_costs_something():
     fig = draw(table, ("flops", "weight_bytes"))
     assert [ax.get_xlabel() for ax in fig.axes] == ["flops", "weight bytes"]
     labels = [label.get_text() for label in fig.axes[0].get_yticklabels()]
-    expected = ["embed.tokens", "embed.positions", "stack.blocks.0", "stack.blocks.1"]
+    expected = ["embed.tokens", "embed.position_embedding", "stack.blocks.0", "stack.blocks.1"]
     assert labels == [*expected, "stack.norm", "head"]
 
 

@@ -21,10 +21,9 @@ from former_nb.decoding.caches import generate
 from former_nb.decoding.classification import collate_labels, predict
 from former_nb.decoding.sampling import Sampling
 from former_nb.decoding.translating import translate
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder, collate_pairs
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.encoder_decoder import collate_pairs
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.training import muon
 from former_nb.training.losses import evaluate, exact_match
 from former_nb.training.training import fit

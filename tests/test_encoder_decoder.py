@@ -32,13 +32,10 @@ from former_nb.inspection.leaks import LeakError, assert_no_leak
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.build import FUNCTIONS
 from former_nb.models.config import POSITIONS, TransformerConfig
-from former_nb.models.encoder_decoder import (
-    CrossAttention,
-    EncoderDecoder,
-    collate_pairs,
-    make_model,
-)
+from former_nb.models.encoder_decoder import CrossAttention, collate_pairs
 from former_nb.models.hub_config import HubConfig
+from former_nb.models.parts import ReadMemory
+from former_nb.models.savable import EncoderDecoder, make_model
 from former_nb.models.two_stacks import attend_beams, transformer_from_torch
 from former_nb.training.losses import exact_match, token_loss
 from former_nb.training.optimization import make_optimizers
@@ -125,7 +122,7 @@ def spelt_out(model, src, tgt):
     def run(stack, name, x, memory=None):
         for i in range(len(stack.blocks)):
             here, past = f"{name}.blocks.{i}.", memory is not None
-            own, at = f"{here}attention", stack.positions
+            own, at = f"{here}attention", stack.rotary
             parts = {"attention": lambda t: heads(own, t, t, at, past)}
             if past:  # no positions: places of two texts
                 parts["cross"] = lambda t: heads(f"{here}cross", t, memory)
@@ -138,7 +135,7 @@ def spelt_out(model, src, tgt):
     def embed(side, tokens):
         x = getattr(model, f"{side}_embed").tokens.weight[tokens] * d**0.5
         if c.positions in ("learned", "sinusoidal"):
-            x = x + w[f"{side}_embed.positions.table"][: tokens.shape[1]]
+            x = x + w[f"{side}_embed.position_embedding.table"][: tokens.shape[1]]
         return x
 
     memory = run(model.encoder, "encoder", embed("src", src))
@@ -599,7 +596,7 @@ TABLE = {
         ),
         (
             "a memory that is not the layer's",
-            lambda: MODEL.decode(TGT, MEMORY, attend_memory=lambda q, k, v, *_: v),
+            lambda: MODEL.decode(TGT, ReadMemory(MEMORY, lambda q, k, v, *_: v)),
             ValueError,
             "attend",
             "(2, 4, 5, 4)",

@@ -16,8 +16,8 @@ from transformers import CONFIG_MAPPING, GenerationConfig, GPT2Config, LlamaConf
 from former_nb.models.bert import BertMaskedLanguageModel
 from former_nb.models.config import TransformerConfig
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.language_model import LanguageModel
 from former_nb.models.pretrained import MODEL_CLASSES, Pretrained
+from former_nb.models.savable import LanguageModel
 from former_nb.saving.config_keys import (
     NOT_APPLIED,
     generation_notes,

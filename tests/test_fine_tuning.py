@@ -16,7 +16,7 @@ from former_nb.models.bert import BertClassifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.fine_tuning import add_low_rank, merge_low_rank
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training.callbacks import SaveBest

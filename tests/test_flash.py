@@ -20,7 +20,7 @@ from former_nb.attention.flash import block_attention
 from former_nb.attention.mask_patterns import document_mask
 from former_nb.attention.masks import causal_mask
 from former_nb.models.config import TransformerConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 
 
 def qkv(T, S, batch=(2, 3), d_k=5, d_v=6, dtype=torch.float64, seed=0, grad=True):
@@ -178,7 +178,7 @@ from pathlib import Path
 from former_nb.attention.dot_product import attention
 from former_nb.models.config import TransformerConfig
 from former_nb.attention.flash import block_attention
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 
 def most():
     return int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024

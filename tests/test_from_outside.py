@@ -31,10 +31,10 @@ from former_nb.inspection.lens import edit_stream
 from former_nb.inspection.viewer import view
 from former_nb.models.build import build_stack
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import CrossAttention, make_model
+from former_nb.models.encoder_decoder import CrossAttention
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import modern_decoder
+from former_nb.models.savable import LanguageModel, make_model
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training import Checkpoint, SaveBest, TensorBoard, TrainingConfig, fit, plot_history
@@ -379,7 +379,7 @@ test_what_people_try_gets_a_sentence = every_row(
         ("a block", lambda: STACKS["learned"].blocks[0](X, attention), *SWAPPED),
         ("a memory", lambda: CrossAttention(16, 2)(X, X, attention), *SWAPPED),
         ("a latent", lambda: LatentAttention(16, 2, 4, 2)(X, attention), *SWAPPED),
-        ("lesson 12", lambda: modern_decoder(9, 9, 16, 2, 1, 1, 8)(ROWS, MASK), *WRONG),
+        ("lesson 12", lambda: modern_decoder(9, 16, 2, 1, 1, 8)(ROWS, MASK), *WRONG),
         ("a text", lambda: former_nb.generate(MODEL, "ROMEO:", 3), *TEXT),
         ("texts", lambda: generate(MODEL, ["ROMEO:"], 3), *TEXT),
         (

@@ -37,8 +37,7 @@ from former_nb.decoding.translating import split_text, translate
 from former_nb.inspection.ngrams import NGram
 from former_nb.inspection.scores import compare_translations
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import EncoderDecoder, LanguageModel
 from former_nb.training.losses import exact_match, find_device, token_loss
 from former_nb.training.optimization import split_batch
 

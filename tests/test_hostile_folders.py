@@ -20,10 +20,8 @@ from former_nb.data.text import CharTokenizer
 from former_nb.data.tokenization import HuggingFaceTokenizer, load_tokenizer
 from former_nb.models.bert import BertClassifier
 from former_nb.models.bigrams import BigramClassifier, WideClassifier
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face
 from former_nb.saving.saving import _hash, load_model, save_model
 

@@ -26,7 +26,7 @@ from former_nb.inspection.leaks import (
 )
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 
 B, T, S, D = 2, 5, 7, 8
 CAUSAL, EYE = causal_mask(T), torch.eye(T, dtype=torch.bool)

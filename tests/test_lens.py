@@ -26,10 +26,8 @@ from former_nb.inspection.lens import (
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.bert import BertClassifier
 from former_nb.models.bigrams import BigramClassifier, WideClassifier
-from former_nb.models.classifier import Classifier
-from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 
 NEAR = dict(atol=1e-4, rtol=1e-4)
 SIZES = dict(d_model=24, n_heads=4, n_layers=2, d_ff=48)

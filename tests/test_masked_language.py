@@ -18,9 +18,9 @@ from former_nb.inspection.leaks import edit_influence
 from former_nb.models.baselines import BagOfEmbeddings
 from former_nb.models.bert import BertClassifier, BertMaskedLanguageModel
 from former_nb.models.bigrams import BigramClassifier
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.masked_language import MaskedLanguageModel, mask_tokens
+from former_nb.models.savable import Classifier
 from former_nb.training.training import TrainingConfig, fit
 
 V = 40

@@ -20,8 +20,8 @@ from former_nb.attention.mask_patterns import (
     sliding_window_mask,
 )
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
+from former_nb.models.savable import Classifier
 
 CAUSAL, SHAPE = causal_mask(4), (2, 3, 5, 7)
 NAN = torch.tensor([[0.0, float("nan")]])

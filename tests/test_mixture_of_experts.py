@@ -9,7 +9,6 @@ from torch.testing import assert_close
 
 from former_nb.data.text import IGNORE, CharTokenizer
 from former_nb.models.config import TransformerConfig
-from former_nb.models.language_model import LanguageModel
 from former_nb.models.mixture_of_experts import (
     MixtureLanguageModel,
     MixtureOfExperts,
@@ -18,6 +17,7 @@ from former_nb.models.mixture_of_experts import (
     record_routing,
     with_balance,
 )
+from former_nb.models.savable import LanguageModel
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training.training import TrainingConfig, batch_loss, fit
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from former_nb.inspection.leaks import LeakError, NoiseTest, assert_no_noise_leak, noise_leak
 from former_nb.models.config import TransformerConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 
 SMALL = {"vocab_size": 12, "length": 9, "batch": 32}
 

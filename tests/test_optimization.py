@@ -20,7 +20,7 @@ from torch.testing import assert_close
 
 from former_nb.data.text import IGNORE, PAD
 from former_nb.models.config import TransformerConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.training import losses
 from former_nb.training.losses import call, evaluate, token_loss, total_loss
 from former_nb.training.optimization import (

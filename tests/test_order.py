@@ -27,7 +27,7 @@ PAGES = {
     "deeper/03_attention_variants": "attention.equivalent_forms",
     "04_masks": "attention.masks",
     "deeper/04_flash": "attention.flash",
-    "06_block": "models.block",
+    "06_block": "models.layers",
     "solutions/03_multi_head": "checks.lesson_03",
 }
 PLAIN = ["base.core", "base.exercises", "models.config", "cli"]
@@ -99,7 +99,7 @@ def test_a_page_may_import_what_came_before(course, page, line):
         ("02_attention", "def f():\n    from former_nb.attention.masks import f"),
         ("02_attention", "from former_nb.checks.lesson_03 import f"),
         ("03_multi_head", "from former_nb.attention.flash import f"),
-        ("deeper/03_attention_variants", "from former_nb.models.block import f"),
+        ("deeper/03_attention_variants", "from former_nb.models.layers import f"),
         ("04_masks", "from former_nb.cli import f"),
     ],
 )
@@ -120,7 +120,7 @@ def test_a_name_of_the_readers_file_has_the_lesson_of_the_courses(course, capsys
 
 
 def test_a_deep_dive_may_show_what_is_listed_of_a_later_lesson(course, monkeypatch):
-    line = "from former_nb.models.block import f"
+    line = "from former_nb.models.layers import f"
     save(course / "nbs" / "deeper" / "04_flash.ipynb", code(line))
     assert check_order(course) == 1
     monkeypatch.setitem(order.AHEAD, "deeper/04_flash", ["06_block"])
@@ -140,8 +140,8 @@ def test_an_exported_module_may_not_import_ahead(course, capsys):
         ("base.core", "from ..attention.masks import f", "attention.masks"),
         ("base.core", "from ..attention import masks", "attention.masks"),
         ("base.core", "from ..attention import f_masks", "attention.masks"),
-        ("base.core", "from former_nb.models import block", "models.block"),
-        ("attention.masks", "def f():\n    from ..models.block import g", "models.block"),
+        ("base.core", "from former_nb.models import block", "models.layers"),
+        ("attention.masks", "def f():\n    from ..models.layers import g", "models.layers"),
         ("models.config", "from ..cli import f", "cli"),
         ("models.config", "from ..checks import lesson_03", "checks.lesson_03"),
     ],
@@ -153,10 +153,10 @@ def test_a_folder_imports_from_lower_ones_alone(course, capsys, module, line, ot
 
 
 def test_what_is_above_the_folders_imports_everything(course):
-    append(course, "cli", "from .models.block import f\nfrom .base import core")
-    append(course, "checks.lesson_03", "from ..models.block import f")
+    append(course, "cli", "from .models.layers import f\nfrom .base import core")
+    append(course, "checks.lesson_03", "from ..models.layers import f")
     for page in ("solutions/03_multi_head", "00_tour"):
-        save(course / "nbs" / f"{page}.ipynb", code("from former_nb.models.block import f"))
+        save(course / "nbs" / f"{page}.ipynb", code("from former_nb.models.layers import f"))
     assert check_order(course) == 0
 
 
@@ -298,15 +298,15 @@ def test_what_can_be_imported_has_a_user_or_a_reason():
 @pytest.mark.parametrize(
     "line",
     [
-        'from importlib import import_module\nimport_module("former_nb.models.block").f()',
-        'import importlib\ndef late():\n    importlib.import_module("former_nb.models.block")',
-        '__import__("former_nb.models.block")',
+        'from importlib import import_module\nimport_module("former_nb.models.layers").f()',
+        'import importlib\ndef late():\n    importlib.import_module("former_nb.models.layers")',
+        '__import__("former_nb.models.layers")',
     ],
 )
 def test_an_import_by_name_is_an_import(course, capsys, line):
     append(course, "base.core", line)
     assert check_order(course) == 1
-    assert "imports former_nb.models.block, which is not below it" in capsys.readouterr().err
+    assert "imports former_nb.models.layers, which is not below it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

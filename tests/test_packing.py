@@ -12,12 +12,10 @@ from former_nb.data.text import IGNORE, PAD
 from former_nb.inspection.recording import record_attention
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.build import build_decoder, build_stack
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.language_model import LanguageModel
 from former_nb.models.masked_language import MaskedLanguageModel
 from former_nb.models.packing import decode_packed, encode_packed, packed, row_lengths
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.training.losses import token_loss, total_loss
 
 SIZES = dict(d_model=16, n_heads=4, n_layers=2, d_ff=16, dropout=0.0)

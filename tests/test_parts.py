@@ -18,19 +18,13 @@ from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate
 from former_nb.decoding.number_words import greedy_decode
 from former_nb.decoding.sampling import Sampling
-from former_nb.models.block import Block, Embedding, FeedForward, Stack, make_block
 from former_nb.models.build import build_block, sizes_of
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import (
-    CrossAttention,
-    Decoder,
-    DecoderBlock,
-    EncoderDecoder,
-)
+from former_nb.models.encoder_decoder import CrossAttention, Decoder, DecoderBlock
 from former_nb.models.hub_config import EmbedNorm, HubConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.layers import Block, Embedding, FeedForward, Stack, make_block
 from former_nb.models.modern_decoder import modern_decoder
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training.optimization import checkpoint_blocks
 
@@ -63,7 +57,7 @@ def translator():
 
 MADE = {  # by hand, and the configuration that says the same
     "language model": (lambda: LanguageModel(embedding(), stack()), CONFIG),
-    "Llama": (lambda: modern_decoder(V, 12, 16, 4, 2, 2, 24), LLAMA),
+    "Llama": (lambda: modern_decoder(V, 16, 4, 2, 2, 24), LLAMA),
     "classifier": (lambda: Classifier(embedding(), stack(), 16, 3), CONFIG),
     "translator": (translator, CONFIG),
 }
@@ -160,15 +154,15 @@ def own_tokens(model):
 
 
 def slower(model):
-    model.stack.positions = ScaledRotary(8, 12, 1e4, half)
+    model.stack.rotary = ScaledRotary(8, 12, 1e4, half)
 
 
 def another_base(model):
-    model.stack.positions = Rotary(8, 12, 500.0)
+    model.stack.rotary = Rotary(8, 12, 500.0)
 
 
 def without_positions(model):
-    model.stack.positions = None
+    model.stack.rotary = None
 
 
 def another_activation(model):
@@ -183,9 +177,9 @@ ROTARY = replace(CONFIG, positions="rotary")
 LOST = {  # what no file says -> words of the sentence
     own_head: ("one weight for embed.tokens.weight and head.weight", "tied_head=False"),
     own_tokens: ("one weight for src_embed.tokens.weight and tgt_embed.tokens.weight",),
-    slower: ("positions.Rotary for the class of stack.positions", "ScaledRotary"),
-    another_base: ("for stack.positions.frequency",),
-    without_positions: ("for the class of stack.positions", "nothing"),
+    slower: ("positions.Rotary for the class of stack.rotary", "ScaledRotary"),
+    another_base: ("for stack.rotary.frequency",),
+    without_positions: ("for the class of stack.rotary", "nothing"),
     another_activation: ("gelu", "for stack.blocks.1.ff.activation", "silu"),
     another_eps: ("1e-05 for stack.norm.eps", "0.5"),
 }
@@ -206,7 +200,7 @@ def more_dropout(model):
 
 
 def more_positions(model):
-    model.stack.positions = Rotary(8, 30)
+    model.stack.rotary = Rotary(8, 30)
 
 
 def a_block_less(model):

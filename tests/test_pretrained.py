@@ -28,10 +28,9 @@ from former_nb.inspection.comparison import same as same_models
 from former_nb.inspection.recording import record_attention
 from former_nb.inspection.viewer import view
 from former_nb.models.bert import BertClassifier, BertMaskedLanguageModel
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.hub_config import HubConfig, make_config
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import Classifier, LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 

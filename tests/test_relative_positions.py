@@ -24,7 +24,7 @@ from former_nb.attention.relative_positions import ALiBi, RelativeBias, alibi_sl
 from former_nb.attention.torch_layers import mha_to_torch
 from former_nb.models.build import build_positions
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 
 SCHEMES = {
     "rotary": lambda: Rotary(4, 9),
@@ -165,8 +165,8 @@ def test_the_layers_of_a_model_share_one_rotary_table():
     loaded.load_state_dict(model.state_dict(), assign=True)
     twin = copy.deepcopy(model).double()  # still float32
     for m in (model, loaded, twin):
-        assert [part for part in m.modules() if isinstance(part, Rotary)] == [m.stack.positions]
-        assert torch.equal(m.stack.positions.table, first_table(c))
+        assert [part for part in m.modules() if isinstance(part, Rotary)] == [m.stack.rotary]
+        assert torch.equal(m.stack.rotary.table, first_table(c))
         assert not any("table" in name for name in m.state_dict())
     others = [c, replace(c, max_len=32), replace(c, rope_base=9.0), replace(c, rope_scaling=None)]
     assert len({tuple(t.shape) + tuple(t[0, 5].tolist()) for t in map(first_table, others)}) == 4

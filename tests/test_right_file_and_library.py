@@ -19,12 +19,11 @@ from former_nb.builds.steps import right_module, right_source
 from former_nb.data.subwords import merge
 from former_nb.decoding.decoding import generate
 from former_nb.decoding.number_words import greedy_decode
-from former_nb.models.block import Block, CrossAttention, FeedForward, RMSNorm, SwiGLU
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.language_model import LanguageModel
-from former_nb.models.modern_decoder import modern_decoder
+from former_nb.models.encoder_decoder import CrossAttention
+from former_nb.models.layers import Block, FeedForward
+from former_nb.models.modern_decoder import RMSNorm, SwiGLU, modern_decoder
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.training.training import batch_loss
 
 RIGHT = right_module()
@@ -32,9 +31,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SAME_SOURCE = {  # definition -> where the library has it
     "MultiHeadAttention.split": "attention.multi_head",
     "MultiHeadAttention.merge": "attention.multi_head",
-    "Block.__init__": "models.block",
-    "Block.forward": "models.block",
-    "DecoderBlock.__init__": "models.block",
+    "Block.__init__": "models.layers",
+    "Block.forward": "models.layers",
+    "DecoderBlock.__init__": "models.layers",
 }
 DIFFERS = {  # definition -> why
     "attention": "PyTorch's fused kernel, and heads that share keys",

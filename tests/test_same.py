@@ -18,8 +18,7 @@ from former_nb.commands.comparing import draw_tokens
 from former_nb.decoding.caches import KVCache
 from former_nb.decoding.decode_step import DecodeStep, Int8Product
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder, make_model
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import EncoderDecoder, LanguageModel, make_model
 from former_nb.saving.hugging_face import from_hugging_face
 from former_nb.saving.saving import load_model, save_model
 
@@ -194,7 +193,7 @@ OURS = {  # what was broken in a model of ours -> change, part, words of the rea
         *("what enters attention 1", "norm"),
     ),
     "one position": (
-        lambda m: m.embed.positions.table[5, 3].add_(0.1),
+        lambda m: m.embed.position_embedding.table[5, 3].add_(0.1),
         *("what enters attention 1", "only position 5"),
     ),
     "the vector of a token": (

@@ -30,14 +30,13 @@ from former_nb.decoding.decode_step import DecodeStep, StaticCache, as_decode_st
 from former_nb.decoding.sampling import Sampling
 from former_nb.inspection.recording import Recorder
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.block import Block, Embedding, FeedForward, Stack
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.fine_tuning import add_low_rank
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.layers import Block, Embedding, FeedForward, Stack
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.models.post_norm import PostNormBlock
+from former_nb.models.savable import EncoderDecoder, LanguageModel
 
 SIZES = dict(d_model=16, n_heads=4, n_layers=2, d_ff=24)
 GREEDY = Sampling(temperature=0)
@@ -82,7 +81,7 @@ MODELS = {
     "alibi": partial(language_model, positions="alibi", norm_first=False),
     "relative": partial(language_model, positions="relative", activation="swiglu"),
     "no bias": partial(language_model, HubConfig, bias="none", embed_norm=True),
-    "modern": lambda: loud(modern_decoder(30, 40, 16, 4, 2, 2, 24)),
+    "modern": lambda: loud(modern_decoder(30, 16, 4, 2, 2, 24)),
     "translator": lambda: loud(
         EncoderDecoder.from_config(TransformerConfig(30, 40, dropout=0.5, **SIZES))
     ),
@@ -608,11 +607,11 @@ class WithOtherBias(Kerple):
 
 def test_an_own_bias_by_distance_is_written_out():
     model = language_model(positions="alibi")
-    model.stack.positions = Kerple()
+    model.stack.rotary = Kerple()
     step = as_decode_step(model, 20)
     ours = read(step, KVCache(2))
     assert step.compared and same(ours, model(TOKENS))
-    model.stack.positions = WithOtherBias()
+    model.stack.rotary = WithOtherBias()
     assert as_decode_step(model, 20) is model
 
 

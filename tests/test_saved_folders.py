@@ -16,10 +16,8 @@ from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.baselines import BagOfEmbeddings
 from former_nb.models.bert import BertClassifier
 from former_nb.models.bigrams import BigramClassifier
-from former_nb.models.classifier import Classifier
-from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.language_model import LanguageModel
 from former_nb.models.mixture_of_experts import MixtureLanguageModel
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.saving.saving import load_model, save_model
 
 SRC = torch.tensor([[4, 5, 6, 2], [7, 4, 0, 0]])

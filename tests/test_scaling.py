@@ -49,7 +49,7 @@ from former_nb.data.batches import make_batches
 from former_nb.training.callbacks import Callback, SaveBest
 from former_nb.models.config import TransformerConfig
 from former_nb.base.core import set_seed
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.data.text import CharTokenizer, encode_texts
 from former_nb.training.training_config import TrainingConfig
 
@@ -380,7 +380,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from former_nb.base.core import set_seed
 from former_nb.models.config import TransformerConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.training.callbacks import Callback
 from former_nb.training.resuming import Checkpoint
 from former_nb.training.training import batch_loss, fit
@@ -551,7 +551,7 @@ import torch
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from former_nb.models.config import TransformerConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.training.sharding import shard_model
 
 SENT = {"_allgather_base_": 0, "_reduce_scatter_base_": 1}  # which argument is whole
@@ -587,7 +587,7 @@ ALONE = """
 import os
 import torch
 from torch.testing import assert_close
-from former_nb.models.block import Stack
+from former_nb.models.layers import Stack
 from former_nb.models.config import TransformerConfig
 from former_nb.training.sharding import cut_like, gather_tensors, is_sharded, shard_model
 from former_nb.models.build import build_stack

@@ -24,8 +24,8 @@ from former_nb.attention.since_llama import (
 )
 from former_nb.decoding.caches import KVCache, LayerCache, SlidingWindow
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import GroupedQueryAttention
+from former_nb.models.savable import LanguageModel
 
 B, T, D, H, KV, D_K = 2, 7, 18, 6, 3, 8
 

@@ -19,7 +19,7 @@ from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.data.data_sets import load_names, split
 from former_nb.data.text import BOS
 from former_nb.data.toy_data import english_number, german_number
-from former_nb.models.encoder_decoder import make_model
+from former_nb.models.savable import make_model
 from former_nb.saving.saving import load_model
 
 nbformat = pytest.importorskip("nbformat")

@@ -27,7 +27,7 @@ from former_nb.training.training_config import TrainingConfig
 ROOT = Path(__file__).resolve().parents[1]
 ADDITION = """
 from dataclasses import dataclass
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.tasks import Task, text_data
 from former_nb.data.text import CharTokenizer
 from former_nb.training.losses import evaluate

@@ -21,7 +21,7 @@ from former_nb.decoding.translating import (
 from former_nb.inspection.translation import average_weights, pair_rows
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
+from former_nb.models.savable import EncoderDecoder
 from former_nb.saving.saving import load_model, save_model
 
 PAIRS = number_pairs()["train"][:400]

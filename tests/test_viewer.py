@@ -31,11 +31,9 @@ from former_nb.data.text import CharTokenizer
 from former_nb.data.tokens import BOS, EOS
 from former_nb.inspection.recording import find_attention, record_attention
 from former_nb.inspection.viewer import MAX_TOKENS, plot_heads, plot_lines, view
-from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder
-from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import modern_decoder
+from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.saving.saving import load_model
 
 TRICKY = [
@@ -168,7 +166,7 @@ def test_each_side_of_a_translator_has_a_length_and_a_vocabulary():
 
 def test_models_that_were_made_by_hand_are_shown():
     tokenizer, ids = CharTokenizer("abcdefg"), torch.tensor([[5, 7, 2]])
-    model = modern_decoder(11, 6, 12, 3, 1, 2, 16).eval()
+    model = modern_decoder(11, 12, 3, 1, 2, 16).eval()
     [panel] = data(view(model, "abba", tokenizer))["panels"]
     assert panel["texts"][0] == ["<bos>", *"abba"] and len(heads(panel)) == 6
     refuses(lambda: view(model, ids.repeat(1, 3)), ValueError, "inputs", "9")

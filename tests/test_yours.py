@@ -26,8 +26,8 @@ from former_nb.builds.steps import right_module, right_order, right_source
 from former_nb.builds.your_file import NAMES, begin_file
 from former_nb.data.text import CharTokenizer, collate
 from former_nb.decoding.caches import KVCache
-from former_nb.models.block import Embedding, Stack
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.layers import Embedding, Stack
+from former_nb.models.savable import LanguageModel
 from former_nb.training.training_config import TrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]

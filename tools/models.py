@@ -34,9 +34,9 @@ from former_nb.data.tokens import BOS, EOS
 from former_nb.data.toy_data import english_number, german_number, number_pairs
 from former_nb.decoding.translating import translate
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import EncoderDecoder, collate_pairs
+from former_nb.models.encoder_decoder import collate_pairs
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import EncoderDecoder, LanguageModel
 from former_nb.saving.hugging_face import to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 from former_nb.tasks.names import Names

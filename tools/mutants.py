@@ -120,7 +120,7 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ),
     # ---- blocks and models
     (
-        "models/block.py",
+        "models/layers.py",
         "return x + self.dropout(self.ff(self.norm_ff(x)))",
         "return x + self.dropout(self.ff(x))",
         "block parts",
@@ -132,7 +132,7 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "block encoder_decoder",
     ),
     (
-        "models/block.py",
+        "models/layers.py",
         "self.tokens(tokens) * self.scale",
         "self.tokens(tokens)",
         "block",
@@ -160,8 +160,8 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ),
     (
         "models/encoder_decoder.py",
-        "self.cross(self.norm_cross(x), memory, memory_mask, attend=attend_memory)",
-        "self.cross(self.norm_cross(x), memory, attend=attend_memory)",
+        "self.cross(self.norm_cross(x), memory, memory_mask)",
+        "self.cross(self.norm_cross(x), memory)",
         "block encoder_decoder",
     ),
     ("models/build.py", "std=config.d_model**-0.5", "std=0.02", "encoder_decoder config"),

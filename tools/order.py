@@ -79,8 +79,7 @@ NAMED = {  # pages whose modules have other names; several where their ideas bel
     "deeper/16_interpretability": ("lens",),
     "deeper/16_pretrained": ("fine_tuning",),
     "10_generator": ("language_model",),
-    "07_text": ("text", "embedding"),
-    "12_modern_decoder": ("modern_decoder", "rotary"),
+    "06_block": ("layers",),
 }
 TOUR = "00_tour"
 PRIMER = "00_pytorch"  # before the lessons: what they ask of a reader who knows Python

@@ -102,7 +102,7 @@ MODULES = (  # of the course, for these pages
     "inspection/__init__.py",
     "inspection/translation.py",
     "models/__init__.py",
-    "models/block.py",
+    "models/layers.py",
     "models/config.py",
     "models/encoder_decoder.py",
     "models/language_model.py",

@@ -1,8 +1,10 @@
 """What editors and type checkers read; made by tools/stubs.py from __init__.py."""
 
+from . import angle_tables as angle_tables
 from . import dot_product as dot_product
 from . import equivalent_forms as equivalent_forms
 from . import flash as flash
+from . import fused as fused
 from . import kernels as kernels
 from . import mask_formats as mask_formats
 from . import mask_patterns as mask_patterns
@@ -10,6 +12,7 @@ from . import masks as masks
 from . import multi_head as multi_head
 from . import positions as positions
 from . import relative_positions as relative_positions
+from . import rotary as rotary
 from . import self_attention as self_attention
 from . import since_llama as since_llama
 from . import torch_layers as torch_layers

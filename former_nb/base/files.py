@@ -36,6 +36,7 @@ import former_nb
 
 __all__ = [
     "check_path",
+    "check_folder",
     "SHIPPED",
     "find_model",
     "text_blocks",
@@ -429,3 +430,13 @@ def write_new(
         with suppress(OSError):
             os.unlink(file)
         raise OSError(f"{str(file)!r} cannot be written: {error.strerror or error}") from None
+
+
+def check_folder(
+    name: str,  # what the error calls it
+    folder,  # what came
+) -> None:
+    "Raise `ValueError` unless this is a folder that is there."
+    there = check_path(name, folder)
+    if not there.is_dir():
+        raise ValueError(f"{name}: expected a folder that is there, got {str(folder)!r}")

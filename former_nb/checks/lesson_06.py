@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..base.exercises import diagnose, exercise, explain_error
-from ..models.block import make_block
+from ..models.layers import make_block
 
 
 def example_parts() -> tuple[torch.Tensor, list[nn.Module]]:  # x (3, 4, 6), and the four parts

@@ -10,8 +10,9 @@ from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import SinusoidalPositions
 from ..base.exercises import diagnose, diagnose_formula, edited, exercise, explain_error
 from ..data.text import BOS, EOS, PAD
-from ..models.block import Embedding, FeedForward, Stack, make_block
-from ..models.encoder_decoder import CrossAttention, Decoder, DecoderBlock, EncoderDecoder
+from ..models.encoder_decoder import CrossAttention, Decoder, DecoderBlock
+from ..models.layers import Embedding, FeedForward, Stack, make_block
+from ..models.savable import EncoderDecoder
 
 
 @functools.cache

@@ -8,8 +8,8 @@ from torch import nn
 
 from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import diagnose, exercise
-from ..models.block import FeedForward
 from ..models.encoder_decoder import CrossAttention, DecoderBlock
+from ..models.layers import FeedForward
 from ..models.modern_decoder import RMSNorm, SwiGLU
 from ..models.post_norm import PostNormBlock
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from former_nb.data.data_sets import split
 from former_nb.data.tokenization import SubwordTokenizer
 from former_nb.decoding.classification import label_batches, label_rows, predict
-from former_nb.models.classifier import Classifier
+from former_nb.models.savable import Classifier
 from former_nb.tasks import Data, Say, Task
 
 LABELS = ["blame", "praise"]

@@ -8,7 +8,8 @@ from former_nb.data.data_sets import load_names, split
 from former_nb.data.text import CharTokenizer
 from former_nb.decoding.translating import translate
 from former_nb.inspection.translation import pair_rows
-from former_nb.models.encoder_decoder import EncoderDecoder, collate_pairs
+from former_nb.models.encoder_decoder import collate_pairs
+from former_nb.models.savable import EncoderDecoder
 from former_nb.tasks import Data, Say, Task
 
 LONGEST = 24  # letters of a name, with its beginning and its end

@@ -8,7 +8,7 @@ from former_nb.data.long_text_data import long_text_data
 from former_nb.data.long_texts import text_windows
 from former_nb.decoding.caches import generate
 from former_nb.inspection.ngrams import NGram
-from former_nb.models.language_model import LanguageModel
+from former_nb.models.savable import LanguageModel
 from former_nb.tasks import Data, Say, Task
 from former_nb.training.losses import evaluate
 

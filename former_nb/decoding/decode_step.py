@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..attention.positions import Rotary
 from ..attention.relative_positions import DistanceBias
 from ..base.core import in_eval_mode
@@ -169,7 +169,8 @@ class Place:
         return q, k, v
 
 
-SHORT = 1024  # tokens; for longer texts a bias by distance is made when they come
+LONG = 8192  # tokens; for longer texts angles are computed when they come
+SHORT = 1024  # the same for a bias by distance, which is made for each head
 
 
 class Places:
@@ -177,31 +178,36 @@ class Places:
 
     def __init__(
         self,
-        positions: nn.Module | None,  # a `Rotary`, a `DistanceBias`, or None
+        rotary: nn.Module | None,  # a `Rotary`, a `DistanceBias`, or None
         block: StepBlock,
         max_len: int,  # longest text, in tokens
         like: torch.Tensor,  # has the type and the device of the model's numbers
     ):
-        self.positions = positions
+        self.rotary = rotary
         self.heads = (block.n_kv_heads, block.n_heads // block.n_kv_heads)  # g and h / g
         self.like = like
-        if isinstance(positions, Rotary):
-            self.cos, self.sin = self.signed(*positions.table)  # both (max_len, d_k)
-        if isinstance(positions, DistanceBias):
+        if isinstance(rotary, Rotary):
+            self.cos, self.sin = self.make_angles(min(max_len, LONG))  # they grow
+        if isinstance(rotary, DistanceBias):
             self.bias = self.make_bias(min(max_len, SHORT))  # it grows
 
-    def signed(self, cos, sin):  # both (T, d_k / 2)
-        "The table for both features of each pair, with the sign of the first one's sine."
+    def make_angles(self, n):
+        "Cosines and sines of the first n positions, (n, d_k); of each pair the first sine is negated."
+        angle = torch.arange(n, device="cpu")[:, None] * self.rotary.frequency  # (n, d_k / 2)
+        cos = angle.cos().float().to(self.like.device)
+        sin = angle.sin().float().to(self.like.device)
         return torch.cat([cos, cos], dim=1), torch.cat([-sin, sin], dim=1)
 
     def reserve(self, size):
-        "Make the bias for a cache of so many tokens, as a compiled step cannot let it grow."
-        if isinstance(self.positions, DistanceBias) and size > self.bias.shape[-1]:
+        "Make what a cache of so many tokens needs, as a compiled step cannot let it grow."
+        if isinstance(self.rotary, Rotary) and size > len(self.cos):
+            self.cos, self.sin = self.make_angles(size)
+        if isinstance(self.rotary, DistanceBias) and size > self.bias.shape[-1]:
             self.bias = self.make_bias(size)
 
     def make_bias(self, n):
         "What a query adds to its scores with the n keys up to its own, (1, g, h / g, n)."
-        bias = in_eval_mode(self.positions, self.positions.bias)
+        bias = in_eval_mode(self.rotary, self.rotary.bias)
         bias = bias(1, n, self.like.device)  # (1, h, 1, n)
         return bias.detach().to(self.like.dtype).view(1, *self.heads, n)
 
@@ -211,12 +217,11 @@ class Places:
         window: int | None,  # how many keys are kept at most, its own included
     ) -> Place:
         "For a cache that keeps as many keys as there are."
-        if isinstance(self.positions, Rotary):
-            if position < len(self.cos):
-                return Place(self.cos[position : position + 1], self.sin[position : position + 1])
-            rows = self.positions.rows(torch.tensor([position], device="cpu"), 1)
-            return Place(*self.signed(*rows))
-        if isinstance(self.positions, DistanceBias):
+        if isinstance(self.rotary, Rotary):
+            if position >= len(self.cos):
+                self.cos, self.sin = self.make_angles(2 * position)
+            return Place(self.cos[position : position + 1], self.sin[position : position + 1])
+        if isinstance(self.rotary, DistanceBias):
             S = position + 1 if window is None else min(position + 1, window)
             if S > self.bias.shape[-1]:
                 self.bias = self.make_bias(2 * S)
@@ -231,9 +236,9 @@ class Places:
         "For a cache of fixed size: what is not written yet is masked."
         key = torch.arange(size, device=position.device)
         allowed = key <= position  # (size,)
-        if isinstance(self.positions, Rotary):
+        if isinstance(self.rotary, Rotary):
             return Place(self.cos[position], self.sin[position], allowed[None, None, None])
-        if isinstance(self.positions, DistanceBias):
+        if isinstance(self.rotary, DistanceBias):
             last = self.bias.shape[-1] - 1
             row = self.bias[..., (last - position + key).clamp(max=last)]
             return Place(mask=row.masked_fill(~allowed, float("-inf")))
@@ -398,21 +403,21 @@ class DecodeStep:
     def build(self, product):
         "One step from the weights."
         model: Any = self.model
-        self.added = None  # positions that are added to the embeddings, (max_len, d_model)
+        self.added = None  # a vector for each position, added to the embeddings, (max_len, d_model)
         self.norm_embed = None
         stack = stack_of(model)
         embed = model.tgt_embed if isinstance(model, EncoderDecoder) else model.embed
-        self.scale = embed.scale
-        added = embed.positions
+        self.scale = getattr(embed, "scale", 1.0)  # of a `ScaledEmbedding`
+        added = embed.position_embedding
         if isinstance(added, EmbedNorm):
             self.norm_embed = as_function(added.norm)
-            added = added.positions
+            added = added.position_embedding
         if added is not None:
             self.added = added.table.detach()
         self.max_len = self.config.max_len
         self.table = embed.tokens.weight.detach()  # (vocab_size, d_model)
         self.blocks = [StepBlock(block, product) for block in stack.blocks]
-        self.places = Places(stack.positions, self.blocks[0], self.max_len, self.table)
+        self.places = Places(stack.rotary, self.blocks[0], self.max_len, self.table)
         self.norm = as_function(stack.norm)
         self.head = product(model.head)
 
@@ -437,21 +442,20 @@ class DecodeStep:
     def decode(
         self,
         tgt: torch.Tensor,  # (B, T) integers
-        memory: torch.Tensor | list,  # as for `EncoderDecoder.decode`
+        memory: torch.Tensor | list,  # (B, S, d_model), or what `decoder.project` gave
         memory_mask: torch.Tensor | None = None,
         attend=attention,
-        attend_memory=attention,
         positions: torch.Tensor | None = None,
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "As `EncoderDecoder.decode`: one token by the step if the memory is projected."
         if not isinstance(memory, list):
-            return self.read(tgt, memory, memory_mask, attend, attend_memory, positions)
-        memories = [(keys_values, memory_mask, attend_memory) for keys_values in memory]
+            return self.read(tgt, memory, memory_mask, attend, positions)
+        memories = [(read.memory, memory_mask, read.attend) for read in memory]
         if self.goes_short(tgt, attend, positions):
             return self.next_logits(tgt, attend, memories)
 
         def by_modules(tokens, positions):
-            return self.read(tokens, memory, memory_mask, attend, attend_memory, positions)
+            return self.read(tokens, memory, memory_mask, attend, positions)
 
         logits = by_modules(tgt, positions)
         self.compare(tgt, attend, memories, logits, by_modules)

@@ -16,28 +16,31 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 from torch.nn.utils.parametrize import ParametrizationList
 
+from ..attention import angle_tables
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
 from ..attention.relative_positions import ALiBi, DistanceBias, RelativeBias, ScaledRotary
+from ..models import encoder_decoder, language_model, parts, savable
 from ..models.bart import BartEncoderDecoder
-from ..models.block import Block, Embedding, FeedForward, Stack
-from ..models.build import WideCrossAttention
-from ..models.encoder_decoder import CrossAttention, Decoder, DecoderBlock, EncoderDecoder
 from ..models.fine_tuning import LowRank
 from ..models.hub_config import EmbedNorm
-from ..models.language_model import LanguageModel
+from ..models.layers import Block, Embedding, FeedForward, Stack
 from ..models.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU
 from ..models.post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = ["unknown_part", "Snapshot"]
 
 KNOWN = {  # parts of models that the step writes out
-    *(LanguageModel, EncoderDecoder, BartEncoderDecoder, Stack, Decoder, nn.ModuleList),
-    *(Block, DecoderBlock, PostNormBlock, PostNormDecoderBlock, FeedForward, SwiGLU),
-    *(MultiHeadAttention, GroupedQueryAttention, CrossAttention, WideCrossAttention),
-    *(nn.Linear, nn.Dropout, nn.LayerNorm, nn.RMSNorm, RMSNorm, nn.Identity),
-    *(nn.Embedding, Embedding, EmbedNorm),
-    *(LearnedPositions, SinusoidalPositions, Rotary, ScaledRotary, ALiBi, RelativeBias),
+    *(language_model.LanguageModel, savable.LanguageModel),
+    *(encoder_decoder.EncoderDecoder, savable.EncoderDecoder, BartEncoderDecoder),
+    *(Stack, encoder_decoder.Decoder, parts.Decoder, nn.ModuleList),
+    *(Block, encoder_decoder.DecoderBlock, PostNormBlock, PostNormDecoderBlock),
+    *(FeedForward, SwiGLU, MultiHeadAttention, GroupedQueryAttention),
+    *(encoder_decoder.CrossAttention, parts.CrossAttention, parts.WideCrossAttention),
+    *(nn.Linear, nn.Dropout, nn.LayerNorm, nn.RMSNorm, RMSNorm, parts.FusedRMSNorm, nn.Identity),
+    *(nn.Embedding, Embedding, parts.ScaledEmbedding, EmbedNorm),
+    *(LearnedPositions, SinusoidalPositions, Rotary, angle_tables.Rotary, ScaledRotary),
+    *(ALiBi, RelativeBias),
     # a weight is read with its difference of low rank
     *(nn.ModuleDict, ParametrizationList, LowRank),
 }

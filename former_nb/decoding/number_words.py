@@ -15,7 +15,7 @@ from ..data.text import BOS, EOS, PAD, UNK
 from .caches import KVCache
 from .prompts import find_context, warn_of_cut
 from ..models.build import sizes_of
-from ..models.encoder_decoder import EncoderDecoder
+from ..models.savable import EncoderDecoder
 
 # %% ../../nbs/14_number_words.ipynb #bba6d43c
 @torch.no_grad()

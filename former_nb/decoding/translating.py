@@ -31,8 +31,8 @@ from ..data.text import encode_texts, pad_rows
 from ..data.tokens import PAD, TextTokenizer, both_sides, check_tokenizer
 from ..models.bart import BartEncoderDecoder
 from ..models.build import sizes_of
-from ..models.encoder_decoder import EncoderDecoder
 from ..models.pretrained import check_pair, check_vocabulary
+from ..models.savable import EncoderDecoder
 from ..models.two_stacks import attend_beams
 from .beam_search import beam_search, length_score
 from .caches import KVCache
@@ -65,10 +65,10 @@ def _search(model, src, reader, start, room, num_beams, **options):
     mask = padding_mask(src, _pad_token(model))
     memory = model.encode(src)
     if all(hasattr(block, "cross") for block in model.decoder.blocks):
-        memory = model.decoder.project(memory)  # keys and values for each block
+        memory = model.decoder.project(memory, attend_beams)  # keys and values for each block
 
     def step(tokens, cache, positions):
-        return reader.decode(tokens, memory, mask, cache, attend_beams, positions)
+        return reader.decode(tokens, memory, mask, cache, positions)
 
     begin = torch.tensor([list(start)] * len(src), device=src.device)
     cache = KVCache(sizes_of(model).n_layers)

@@ -20,11 +20,10 @@ from ..base.guards import check_choice, check_ids, check_that, check_type
 from ..data.text import PAD
 from .ablation import record_heads
 from .block_lens import block_lens, is_of_transformers
-from ..models.block import Stack
-from ..models.classifier import Classifier, pool_tokens
-from ..models.encoder_decoder import EncoderDecoder
-from ..models.language_model import LanguageModel
+from ..models.classifier import pool_tokens
+from ..models.layers import Stack
 from ..models.post_norm import PostNormBlock, PostNormDecoderBlock
+from ..models.savable import Classifier, EncoderDecoder, LanguageModel
 
 # %% ../../nbs/deeper/16_interpretability.ipynb #lens006
 def find_stack(

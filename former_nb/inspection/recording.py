@@ -44,6 +44,7 @@ from ..attention.dot_product import attention, attention_weights
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.since_llama import Sink
 from ..base.guards import check_that, check_type
+from ..models.parts import ReadMemory
 from .your_attention import Use, attends_of
 
 __all__ = [
@@ -225,9 +226,15 @@ def _watch_ours(module, see):
     def ask(module, args, kwargs):
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        attend = bound.arguments["attend"]
+        memory = bound.arguments.get("memory")
+        read = isinstance(memory, ReadMemory)  # which says by itself how it is attended to
+        attend = memory.attend if read else bound.arguments["attend"]
         record = partial(Recorder, keep_words if _has_sink(attend) else keep)
-        bound.arguments["attend"] = wrap_innermost(attend, record)
+        watched = wrap_innermost(attend, record)
+        if read:
+            bound.arguments["memory"] = memory._replace(attend=watched)
+        else:
+            bound.arguments["attend"] = watched
         return bound.args, bound.kwargs
 
     def answer(module, args, y):

@@ -8,8 +8,8 @@ from ..attention.masks import padding_mask
 from ..base.guards import check_ids
 from .build import encoder_decoder_parts
 from .config import TransformerConfig
-from .encoder_decoder import EncoderDecoder
 from .hub_config import as_hub_config
+from .savable import EncoderDecoder
 
 __all__ = ["BartEncoderDecoder"]
 
@@ -38,7 +38,9 @@ class BartEncoderDecoder(EncoderDecoder):
     def encode(self, src: torch.Tensor) -> torch.Tensor:  # as for `EncoderDecoder`
         "Read the source, each token in the light of all others."
         check_ids("src", src, self.config.vocab_size)
-        return self.encoder(self.src_embed(src), padding_mask(src, self.pad))
+        positions = torch.arange(src.shape[1], device=src.device)
+        x = self.src_embed(src, positions)
+        return self.encoder(x, padding_mask(src, self.pad), positions=positions)
 
     def forward(self, src: torch.Tensor, tgt: torch.Tensor) -> torch.Tensor:
         "Logits (B, T, vocab_size), as for `EncoderDecoder`."

@@ -63,7 +63,7 @@ class BagOfEmbeddings(BigramClassifier):
         spread: bool = True,  # as for `BigramClassifier`
     ):
         super().__init__(config, n_classes, embed_dropout, n_bigrams, spread)
-        self.embed.positions = None
+        self.embed.position_embedding = None
         self.stack = None  # type: ignore[assignment]
 
     def encode(

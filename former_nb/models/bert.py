@@ -7,12 +7,12 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids, check_int, check_type
-from .block import Embedding
 from .build import FUNCTIONS, build_norm, build_positions, classifier_parts
-from .classifier import Classifier
 from .config import TransformerConfig
 from .initialization import init_weights
+from .layers import Embedding
 from .masked_language import MaskedLanguageModel
+from .savable import Classifier
 
 __all__ = ["BertClassifier", "BertMaskedLanguageModel"]
 
@@ -62,8 +62,9 @@ class BertEmbedding(Embedding):
             segments = torch.zeros_like(tokens)
         check_ids("segments", segments, self.segments.num_embeddings)
         x = self.tokens(tokens) + self.segments(segments)
-        if self.positions is not None:
-            x = self.positions(x)
+        if self.position_embedding is not None:
+            positions = torch.arange(tokens.shape[1], device=tokens.device)
+            x = self.position_embedding(x, positions)
         return self.dropout(self.norm(x))
 
 
@@ -85,7 +86,8 @@ class BertClassifier(Classifier):
     def encode(self, tokens, segments=None, attend=attention):  # as for `forward`
         "Each token's vector (B, T, d_model), after it has attended to the others."
         x = self.embed(tokens, segments)
-        return self.stack(x, padding_mask(tokens), attend=attend)
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        return self.stack(x, padding_mask(tokens), attend=attend, positions=positions)
 
     def forward(
         self,

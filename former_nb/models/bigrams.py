@@ -12,11 +12,11 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..base.guards import check_choice, check_int
 from ..data.text import PAD, pad_rows
-from .block import Embedding
 from .build import classifier_parts, start_embedding
-from .classifier import Classifier
 from .config import TransformerConfig
 from .initialization import NoRandomWeights
+from .layers import Embedding
+from .savable import Classifier
 
 __all__ = ["BigramClassifier", "WideClassifier"]
 
@@ -63,14 +63,14 @@ class BigramEmbedding(Embedding):
     def forward(
         self,
         tokens: torch.Tensor,  # (B, T) integers
-        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
+        positions: torch.Tensor | None = None,  # (T,) or (B, T); for `position_embedding`
     ) -> torch.Tensor:  # (B, T, d_model)
         "The vectors of the tokens, each plus that of its pair, and the positions."
-        x = self.tokens(tokens) * self.scale
+        x = self.tokens(tokens)
         if self.bigrams is not None:
             x = x + self.bigrams(number_pairs(tokens, self.bigrams.num_embeddings, self.spread))
-        if self.positions is not None:
-            x = self.positions(x, positions)
+        if self.position_embedding is not None:
+            x = self.position_embedding(x, positions)
         return self.dropout(x)
 
 

@@ -14,30 +14,22 @@ from typing import Any
 import torch.nn.functional as F
 from torch import nn
 
+from ..attention import angle_tables
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
 from ..attention.relative_positions import ALiBi, RelativeBias, ScaledRotary
 from ..base.guards import LARGEST, check_choice, check_int, check_share, check_that, check_type
-from .block import (
-    Block,
-    CrossAttention,
-    Decoder,
-    DecoderBlock,
-    Embedding,
-    FeedForward,
-    GroupedQueryAttention,
-    RMSNorm,
-    Stack,
-    SwiGLU,
-)
 from .config import ACTIVATIONS, BIASES, POSITIONS, TransformerConfig
+from .encoder_decoder import DecoderBlock
 from .hub_config import EmbedNorm, scale_frequencies
 from .initialization import NoRandomWeights, init_weights
+from .layers import Block, Embedding, FeedForward, Stack
+from .modern_decoder import GroupedQueryAttention, SwiGLU
+from .parts import CrossAttention, Decoder, FusedRMSNorm, ScaledEmbedding, WideCrossAttention
 from .post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [
     "FUNCTIONS",
-    "WideCrossAttention",
     "build_network",
     "build_norm",
     "build_positions",
@@ -63,9 +55,9 @@ FUNCTIONS: dict[str, Callable] = {  # of a `FeedForward`; the activation "swiglu
 
 def _rotary(c):
     if c.rope_scaling is None:
-        return Rotary(c.head_width, c.max_len, c.rope_base)
+        return angle_tables.Rotary(c.head_width, c.rope_base)
     scale = partial(scale_frequencies, scaling=c.rope_scaling)
-    return ScaledRotary(c.head_width, c.max_len, c.rope_base, scale)
+    return ScaledRotary(c.head_width, c.rope_base, scale)
 
 
 POSITION_KINDS: dict[str, Callable[[TransformerConfig], nn.Module]] = {
@@ -84,10 +76,6 @@ def build_attention(
     if config.n_kv_heads is None and config.d_k is None:
         return MultiHeadAttention(config.d_model, config.n_heads)
     return GroupedQueryAttention(config.d_model, config.n_heads, config.n_kv_heads, config.d_k)
-
-
-class WideCrossAttention(CrossAttention, GroupedQueryAttention):
-    "`CrossAttention` whose heads have a width of their own."
 
 
 def build_cross(
@@ -121,10 +109,10 @@ def build_network(
 
 def build_norm(
     config: TransformerConfig,
-) -> nn.LayerNorm | RMSNorm:
+) -> nn.LayerNorm | FusedRMSNorm:
     "A norm of a block."
     if config.norm == "rms":
-        return RMSNorm(config.d_model, config.norm_eps)
+        return FusedRMSNorm(config.d_model, config.norm_eps)
     return nn.LayerNorm(config.d_model, config.norm_eps)
 
 
@@ -190,13 +178,14 @@ def build_decoder(
 def build_embedding(
     config: TransformerConfig,
     dropout: float | None = None,  # that of `config` if left out
-    std: float = 0.02,  # as for `Embedding`
-    scale: float = 1.0,  # as for `Embedding`
+    std: float = 0.02,  # as for `ScaledEmbedding`
+    scale: float | None = None,  # as for `ScaledEmbedding`; None for an `Embedding`
 ) -> Embedding:
     "Vectors for tokens, with positions if they act there."
     dropout = config.dropout if dropout is None else dropout
     with NoRandomWeights():
-        embed = Embedding(config.vocab_size, config.d_model, None, dropout, std, scale)
+        sizes = config.vocab_size, config.d_model, None, dropout
+        embed = Embedding(*sizes) if scale is None else ScaledEmbedding(*sizes, std, scale)
     start_embedding(embed, config, std)
     return embed
 
@@ -204,11 +193,11 @@ def build_embedding(
 def start_embedding(
     embed: Embedding,  # changed in place
     config: TransformerConfig,
-    std: float = 0.02,  # as for `Embedding`
+    std: float = 0.02,  # as for `ScaledEmbedding`
 ) -> None:
     "Positions, and first weights in the order of version 0.2: a seed gives the model that it gave."
     nn.init.normal_(embed.tokens.weight)
-    embed.positions = build_positions(config, "input")
+    embed.position_embedding = build_positions(config, "input")
     nn.init.normal_(embed.tokens.weight, std=std)
 
 
@@ -286,15 +275,14 @@ def sizes_of(
         )
     is_ours = isinstance(embed, Embedding) and isinstance(stack, Stack)
     check_that(is_ours, "model", "a `LanguageModel`", model, TypeError)
-    added = embed.positions
+    added = embed.position_embedding
     if isinstance(added, EmbedNorm):
-        added = added.positions
-    positions = "alibi"
+        added = added.position_embedding
+    positions = "rotary" if isinstance(stack.rotary, Rotary) else "alibi"
     max_len = LARGEST
-    for part, word in ((stack.positions, "rotary"), (added, "learned")):
-        if hasattr(part, "max_len"):  # it has a table
-            positions = word
-            max_len = min(max_len, part.max_len)
+    if hasattr(added, "table"):
+        positions = "learned"
+        max_len = len(added.table)
     return SimpleNamespace(
         vocab_size=embed.tokens.num_embeddings,
         n_layers=len(stack.blocks),

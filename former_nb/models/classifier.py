@@ -11,12 +11,11 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids, check_int, check_parts
 from ..data.text import PAD
-from .block import Embedding, Stack
-from .pretrained import Pretrained
+from .layers import Embedding, Stack
 
 # %% ../../nbs/09_classifier.ipynb #bcecd2bd
 def pool_tokens(
@@ -28,7 +27,7 @@ def pool_tokens(
     return total / real.sum(dim=1, keepdim=True).clamp(min=1)
 
 # %% ../../nbs/09_classifier.ipynb #6100954e
-class Classifier(nn.Module, Pretrained):
+class Classifier(nn.Module):
     "An encoder that sees the whole text, the mean of what it says, and a logit for each class."
 
     def __init__(
@@ -41,20 +40,9 @@ class Classifier(nn.Module, Pretrained):
         super().__init__()
         check_parts(embed=embed, stack=stack)
         check_int("n_classes", n_classes, 2)
-        self.n_classes = n_classes
         self.embed = embed
         self.stack = stack
         self.head = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.head.weight)  # untrained, it gives all classes the same probability
-        nn.init.zeros_(self.head.bias)
-
-    def encode(
-        self,
-        tokens: torch.Tensor,  # as for `forward`
-        attend: Callable | list = attention,  # as for `forward`
-    ) -> torch.Tensor:  # (B, T, d_model)
-        "Each token's vector, after it has attended to the others."
-        return self.stack(self.embed(tokens), padding_mask(tokens), attend=attend)
 
     def forward(
         self,
@@ -63,5 +51,9 @@ class Classifier(nn.Module, Pretrained):
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text. Padding changes nothing."
         check_ids("tokens", tokens, self.embed.tokens.num_embeddings)
-        x = self.encode(tokens, attend)  # (B, T, d_model)
-        return self.head(pool_tokens(x, tokens != PAD))
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.embed(tokens, positions)  # (B, T, d_model)
+        x = self.stack(x, padding_mask(tokens), attend=attend, positions=positions)
+        real = (tokens != PAD)[..., None]  # (B, T, 1)
+        mean = (x * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)  # (B, d_model)
+        return self.head(mean)

@@ -70,20 +70,20 @@ class EmbedNorm(nn.Module):
 
     def __init__(
         self,
-        positions: nn.Module | None,  # called with x and positions, as those of the input are
+        position_embedding: nn.Module | None,  # called with x and positions
         norm: nn.Module,
     ):
         super().__init__()
-        self.positions = positions
+        self.position_embedding = position_embedding
         self.norm = norm
 
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model)
-        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
+        positions: torch.Tensor | None = None,  # (T,) or (B, T); for `position_embedding`
     ) -> torch.Tensor:  # (B, T, d_model)
-        if self.positions is not None:
-            x = self.positions(x, positions)
+        if self.position_embedding is not None:
+            x = self.position_embedding(x, positions)
         return self.norm(x)
 
 

@@ -25,7 +25,7 @@ from ..data.text import IGNORE
 from .build import build_network, language_model_parts
 from .config import TransformerConfig
 from .initialization import init_weights
-from .language_model import LanguageModel
+from .savable import LanguageModel
 
 # %% ../../nbs/deeper/12_mixture_of_experts.ipynb #m12class
 class MixtureOfExperts(nn.Module):

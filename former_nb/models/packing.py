@@ -4,16 +4,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.relative_positions import DistanceBias
 from ..data.text import IGNORE
-from .block import Stack
 from .encoder_decoder import Decoder
+from .layers import Stack
+from .parts import CrossAttention, ReadMemory
 
 __all__ = [
     "PackedRows",
@@ -87,9 +89,10 @@ def encode_packed(
     real: torch.Tensor,  # (B, T) boolean, False = padding
 ) -> torch.Tensor:  # (B, T, d_model); what is at pads means nothing
     "Every real token attends to all real tokens of its row."
-    lengths = None if isinstance(stack.positions, DistanceBias) else row_lengths(real)
+    lengths = None if isinstance(stack.rotary, DistanceBias) else row_lengths(real)
     if lengths is None:
-        return type(stack).forward(stack, x, real[:, None, None])
+        positions = torch.arange(x.shape[1], device=x.device)
+        return type(stack).forward(stack, x, real[:, None, None], positions=positions)
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     places = _places(lengths, order, x.shape[1])
     packed_x = x.flatten(0, 1)[places][None]  # (1, N, d_model)
@@ -107,24 +110,32 @@ def decode_packed(
 ) -> torch.Tensor:  # (B, T, d_model); zeros behind the last vector of a row that is wanted
     "Every token attends to itself, to those before it and to the memory."
     needed = at.flip(1).cumsum(1).flip(1) > 0  # (B, T): wanted here or later
-    tgt = None if isinstance(decoder.positions, DistanceBias) else row_lengths(needed)
+    tgt = None if isinstance(decoder.rotary, DistanceBias) else row_lengths(needed)
     src = row_lengths(real)
     if tgt is None or src is None:
-        return type(decoder).forward(decoder, x, memory, real[:, None, None])
+        positions = torch.arange(x.shape[1], device=x.device)
+        return type(decoder).forward(decoder, x, memory, real[:, None, None], positions=positions)
     order = sorted(range(len(tgt)), key=lambda i: (tgt[i], src[i]))
     places = _places(tgt, order, x.shape[1])
     packed_x = x.flatten(0, 1)[places][None]  # (1, N, d_model)
     packed_memory = memory.flatten(0, 1)[_places(src, order, memory.shape[1])][None]
     rows = PackedRows(tgt, tgt, order)
-    y = type(decoder).forward(
-        decoder,
-        packed_x,
-        packed_memory,
-        attend=rows,
-        attend_memory=PackedRows(tgt, src, order),
-        positions=rows.positions,
-    )
+    read = ReadMemory(packed_memory, PackedRows(tgt, src, order))
+    forward: Any = type(decoder).forward
+    y = forward(decoder, packed_x, read, attend=rows, positions=rows.positions)
     return _lay_back(y, places, x)
+
+
+def _in_order(positions, x):  # whether these are 0, 1, 2, …, as a model counts them
+    return positions is None or (
+        positions.ndim == 1
+        and positions.device.type == "cpu"
+        and positions.equal(torch.arange(x.shape[1], device="cpu"))
+    )
+
+
+def _takes_read_memory(decoder):  # whether its blocks read a memory as `ReadMemory` says
+    return all(isinstance(block.cross, CrossAttention) for block in decoder.blocks)
 
 
 def _rows_of(mask, x):  # (B, S) booleans if `mask` is a padding mask for the rows of x, else None
@@ -156,26 +167,18 @@ def packed(
 
     def encode(stack, x, mask=None, is_causal=False, attend=attention, positions=None):
         real = _rows_of(mask, x)
-        usual = attend is attention and positions is None and not is_causal and stack.training
-        if real is None or not usual or _is_watched(stack):
+        usual = attend is attention and not is_causal and stack.training
+        usual = usual and real is not None and _in_order(positions, x)
+        if not usual or _is_watched(stack):
             return type(stack).forward(stack, x, mask, is_causal, attend, positions)
         return encode_packed(stack, x, real)
 
-    def decode(
-        decoder,
-        x,
-        memory,
-        memory_mask=None,
-        attend=attention,
-        attend_memory=attention,
-        positions=None,
-    ):
+    def decode(decoder, x, memory, memory_mask=None, attend=attention, positions=None):
         real = _rows_of(memory_mask, x)
-        usual = attend is attention and attend_memory is attention
-        usual = usual and positions is None and decoder.training
-        if wanted is None or real is None or not usual or _is_watched(decoder):
-            others = (memory_mask, attend, attend_memory, positions)
-            return type(decoder).forward(decoder, x, memory, *others)
+        usual = wanted is not None and real is not None and attend is attention
+        usual = usual and decoder.training and _in_order(positions, x)
+        if not usual or not _takes_read_memory(decoder) or _is_watched(decoder):
+            return type(decoder).forward(decoder, x, memory, memory_mask, attend, positions)
         return decode_packed(decoder, x, memory, real, wanted)
 
     def only_wanted(head, inputs):

@@ -8,8 +8,9 @@ __all__ = ['PostNormBlock', 'PostNormDecoderBlock']
 # %% ../../nbs/deeper/06_depth.ipynb #postnormhead
 import torch
 
-from ..attention.dot_product import attention
-from .block import Block, DecoderBlock
+from ..attention.fused import attention
+from .encoder_decoder import DecoderBlock
+from .layers import Block
 
 # %% ../../nbs/deeper/06_depth.ipynb #postnormclass
 class PostNormBlock(Block):
@@ -32,12 +33,10 @@ class PostNormDecoderBlock(DecoderBlock):
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model)
-        memory: torch.Tensor | tuple,  # as for `CrossAttention`
+        memory: torch.Tensor,  # (B, S, d_model)
         memory_mask: torch.Tensor | None = None,  # as for `DecoderBlock`
         attend=attention,  # to the target
-        attend_memory=attention,  # to the memory
     ) -> torch.Tensor:  # (B, T, d_model)
         x = self.norm_attention(x + self.dropout(self.attention(x, None, True, attend)))  # causal
-        asked = self.cross(x, memory, memory_mask, attend=attend_memory)
-        x = self.norm_cross(x + self.dropout(asked))
+        x = self.norm_cross(x + self.dropout(self.cross(x, memory, memory_mask)))
         return self.norm_ff(x + self.dropout(self.ff(x)))

@@ -57,6 +57,7 @@ __all__ = [
     "Pretrained",
     "read_weights_header",
     "build_model",
+    "todays_name",
     "fill_model",
     "warn_unless_finite",
     "Loaded",
@@ -426,6 +427,25 @@ def build_model(
     return model, most
 
 
+OLD_NAMES = [  # version 0.3 called several kinds of modules `positions`
+    ("embed.positions.positions.", "embed.position_embedding.position_embedding."),
+    ("embed.positions.", "embed.position_embedding."),
+    ("stack.positions.", "stack.rotary."),
+    ("encoder.positions.", "encoder.rotary."),
+    ("decoder.positions.", "decoder.rotary."),
+]
+
+
+def todays_name(
+    name: str,  # of a weight, in a file of any version
+) -> str:
+    "What the weight is called today."
+    for old, new in OLD_NAMES:
+        if old in name:
+            return name.replace(old, new)
+    return name
+
+
 def _split_gates(tensors, state):
     "Version 0.2 had the gates of a `SwiGLU` and what passes through them in one layer, `w_in`."
     split = dict(tensors)
@@ -443,6 +463,7 @@ def fill_model(
 ) -> Model:
     "The model with these weights, in eval mode. Raises `ValueError` unless all of them are there."
     state = model.state_dict()
+    tensors = {todays_name(name): t for name, t in tensors.items()}
     tensors = _split_gates(tensors, state)
     more = sorted(tensors.keys() - state.keys())
     check_that(not more, WEIGHTS, "only tensors of this model", more)

@@ -10,8 +10,8 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..attention.torch_layers import mha_from_torch
 from ..base.guards import check_type
-from .block import Block, FeedForward, Stack
 from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
+from .layers import Block, FeedForward, Stack
 from .post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = ["attend_beams", "transformer_from_torch"]

@@ -35,9 +35,7 @@ from ..data.tokens import BOS, EOS, PAD, TextTokenizer
 from ..models import bart  # noqa: F401, it enters its model
 from ..models.bert import BertClassifier, BertMaskedLanguageModel
 from ..models.config import TransformerConfig
-from ..models.encoder_decoder import EncoderDecoder
 from ..models.hub_config import as_hub_config, make_config
-from ..models.language_model import LanguageModel
 from ..models.pretrained import (
     MODEL_CLASSES,
     WEIGHTS,
@@ -49,6 +47,7 @@ from ..models.pretrained import (
     plain_weights,
     warn_unless_finite,
 )
+from ..models.savable import EncoderDecoder, LanguageModel
 from .config_keys import TOKENS, generation_notes, refuse_unknown, refuse_windows
 from .families import ACTIVATIONS, FAMILIES, Family
 

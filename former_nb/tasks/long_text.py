@@ -60,7 +60,7 @@ class Shakespeare(Task):
         )
 
     def make_model(self, data: Data):
-        from ..models.language_model import LanguageModel
+        from ..models.savable import LanguageModel
 
         return LanguageModel.from_config(self.model_config(data))
 
@@ -80,7 +80,7 @@ class Shakespeare(Task):
         say_losses(say, title, losses)
         say(f"In bits per character: {bits_per_character(losses['transformer']):.3f}")
         sampling = Sampling(temperature=0.8, seed=self.seed)
-        window = self.length if model.embed.positions is None else None
+        window = self.length if model.embed.position_embedding is None else None
         how = dict(tokenizer=data.tokenizer, window=window)
         text, _ = write_texts(model, "", 400, sampling, **how)  # a sample may end anywhere
         say(f"\n{text.strip()}\n")

@@ -84,7 +84,7 @@ class Pairs(Task):
         )
 
     def make_model(self, data: Data):
-        from ..models.encoder_decoder import EncoderDecoder
+        from ..models.savable import EncoderDecoder
 
         return EncoderDecoder.from_config(self.model_config(data))
 

@@ -51,7 +51,7 @@ class Copy(Task):
         return text_data(source, parts, tokenizer, self.batch_size, self.seed, collate)
 
     def make_model(self, data: Data):
-        from ..models.language_model import LanguageModel
+        from ..models.savable import LanguageModel
 
         return LanguageModel.from_config(self.model_config(data))
 

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..base.guards import check_int
 from ..data.text import IGNORE
-from ..models.block import Block
+from ..models.layers import Block
 from .guards import check_batch
 from .losses import find_device, to_device
 from .muon import Muon

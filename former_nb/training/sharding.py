@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..models.block import Block
+from ..models.layers import Block
 
 __all__ = [
     "sharding_wanted",

@@ -1,0 +1,2 @@
+"shim"
+from .rotary import Rotary  # noqa: F401
