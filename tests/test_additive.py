@@ -1,6 +1,5 @@
 """Attention by a small network: the loop, gradients, masks, and the places it is given to."""
 
-from functools import partial
 
 import pytest
 import torch

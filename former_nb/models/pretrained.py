@@ -268,11 +268,20 @@ def _is_made_here(cls):
     return cls.__init__.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
+WRAPPERS = ("parts", "angle_tables")  # modules of classes that compute what a lesson's does
+
+
+def _lessons_class(part):
+    "The class of a part, or that of the lesson which it stands for."
+    kinds = type(part).__mro__
+    return next(kind for kind in kinds if kind.__module__.rpartition(".")[2] not in WRAPPERS)
+
+
 def _classes(model):
     "The class of each part, in words."
     classes = {}
     for name, part in model.named_modules(remove_duplicate=False):
-        kind = type(part)
+        kind = _lessons_class(part)
         classes[f"the class of {name or 'the model'}"] = f"{kind.__module__}.{kind.__name__}"
     return classes
 
