@@ -10,8 +10,9 @@ from torch import nn
 from torch.nn.utils import prune
 from torch.testing import assert_close
 
+from former_nb.attention.angle_tables import Rotary
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.attention.positions import LearnedPositions, Rotary
+from former_nb.attention.positions import LearnedPositions
 from former_nb.attention.relative_positions import ScaledRotary
 from former_nb.data.text import CharTokenizer
 from former_nb.decoding.beam_search import beam_search
@@ -160,11 +161,11 @@ def own_tokens(model):
 
 
 def slower(model):
-    model.stack.positions = ScaledRotary(8, 12, 1e4, half)
+    model.stack.positions = ScaledRotary(8, 1e4, half)
 
 
 def another_base(model):
-    model.stack.positions = Rotary(8, 12, 500.0)
+    model.stack.positions = Rotary(8, 500.0)
 
 
 def without_positions(model):
@@ -206,7 +207,7 @@ def more_dropout(model):
 
 
 def more_positions(model):
-    model.stack.positions = Rotary(8, 30)
+    model.stack.positions = Rotary(8)
 
 
 def a_block_less(model):
@@ -278,9 +279,9 @@ def test_a_translator_made_by_hand_writes():
 def test_sizes_are_read_from_the_parts():
     sizes = sizes_of(LanguageModel(embedding(), stack()))
     assert (sizes.vocab_size, sizes.n_layers, sizes.max_len) == (V, 2, 12)
-    sizes = sizes_of(LanguageModel(Embedding(V, 16), stack(Rotary(8, 30))))
+    sizes = sizes_of(LanguageModel(Embedding(V, 16), stack(Rotary(8))))
     assert (sizes.max_len, sizes.positions) == (30, "rotary")
-    scaled = LanguageModel(Embedding(V, 16), stack(ScaledRotary(8, 30, 1e4, half)))
+    scaled = LanguageModel(Embedding(V, 16), stack(ScaledRotary(8, 1e4, half)))
     assert (sizes_of(scaled).max_len, sizes_of(scaled).positions) == (30, "rotary")
     normed = Embedding(V, 16, EmbedNorm(LearnedPositions(9, 16), nn.LayerNorm(16)))
     sizes = sizes_of(LanguageModel(normed, stack()))

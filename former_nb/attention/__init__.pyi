@@ -1,9 +1,10 @@
 """What editors and type checkers read; made by tools/stubs.py from __init__.py."""
 
+from . import angle_tables as angle_tables
 from . import dot_product as dot_product
 from . import equivalent_forms as equivalent_forms
 from . import flash as flash
-from . import kernels as kernels
+from . import fused as fused
 from . import mask_formats as mask_formats
 from . import mask_patterns as mask_patterns
 from . import masks as masks
@@ -13,10 +14,11 @@ from . import relative_positions as relative_positions
 from . import self_attention as self_attention
 from . import since_llama as since_llama
 from . import torch_layers as torch_layers
-from .dot_product import attention as attention
-from .dot_product import attention_weights as attention_weights
+from .angle_tables import Rotary as Rotary
 from .equivalent_forms import AdditiveAttention as AdditiveAttention
 from .flash import block_attention as block_attention
+from .fused import attention as attention
+from .fused import attention_weights as attention_weights
 from .mask_patterns import document_mask as document_mask
 from .mask_patterns import prefix_mask as prefix_mask
 from .mask_patterns import sliding_window_mask as sliding_window_mask
@@ -25,7 +27,6 @@ from .masks import combine_masks as combine_masks
 from .masks import padding_mask as padding_mask
 from .multi_head import MultiHeadAttention as MultiHeadAttention
 from .positions import LearnedPositions as LearnedPositions
-from .positions import Rotary as Rotary
 from .positions import SinusoidalPositions as SinusoidalPositions
 from .relative_positions import ALiBi as ALiBi
 from .relative_positions import RelativeBias as RelativeBias

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..attention.dot_product import attention
-from ..attention.positions import Rotary
+from ..attention.angle_tables import Rotary, rotary_table
+from ..attention.fused import attention
 from ..attention.relative_positions import DistanceBias
 from ..base.core import in_eval_mode
 from ..base.guards import LARGEST, check_choice, check_int, check_that
@@ -169,7 +169,8 @@ class Place:
         return q, k, v
 
 
-SHORT = 1024  # tokens; for longer texts a bias by distance is made when they come
+SHORT = 1024  # tokens; for longer texts angles or a bias by distance are made when they come
+LARGEST_TABLE = 2**17  # positions; the angles of those beyond are computed for each token
 
 
 class Places:
@@ -186,16 +187,23 @@ class Places:
         self.heads = (block.n_kv_heads, block.n_heads // block.n_kv_heads)  # g and h / g
         self.like = like
         if isinstance(positions, Rotary):
-            self.cos, self.sin = self.signed(*positions.table)  # both (max_len, d_k)
+            self.cos, self.sin = self.angles(min(max_len, SHORT))  # both (n, d_k); they grow
         if isinstance(positions, DistanceBias):
             self.bias = self.make_bias(min(max_len, SHORT))  # it grows
+
+    def angles(self, n):
+        "Cosines and sines of the first n positions, as `signed` gives them."
+        first = torch.arange(n, device="cpu")
+        return self.signed(*rotary_table(first, self.positions.frequency).to(self.like.device))
 
     def signed(self, cos, sin):  # both (T, d_k / 2)
         "The table for both features of each pair, with the sign of the first one's sine."
         return torch.cat([cos, cos], dim=1), torch.cat([-sin, sin], dim=1)
 
     def reserve(self, size):
-        "Make the bias for a cache of so many tokens, as a compiled step cannot let it grow."
+        "Make the tables for a cache of so many tokens, as a compiled step can't let them grow."
+        if isinstance(self.positions, Rotary) and size > len(self.cos):
+            self.cos, self.sin = self.angles(size)
         if isinstance(self.positions, DistanceBias) and size > self.bias.shape[-1]:
             self.bias = self.make_bias(size)
 
@@ -214,7 +222,11 @@ class Places:
         if isinstance(self.positions, Rotary):
             if position < len(self.cos):
                 return Place(self.cos[position : position + 1], self.sin[position : position + 1])
-            rows = self.positions.rows(torch.tensor([position], device="cpu"), 1)
+            if position < LARGEST_TABLE:
+                self.cos, self.sin = self.angles(2 * position)
+                return self.at(position, window)
+            here = torch.tensor([position], device="cpu")
+            rows = rotary_table(here, self.positions.frequency).to(self.like.device)
             return Place(*self.signed(*rows))
         if isinstance(self.positions, DistanceBias):
             S = position + 1 if window is None else min(position + 1, window)

@@ -16,8 +16,9 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 from torch.nn.utils.parametrize import ParametrizationList
 
+from ..attention.angle_tables import Rotary
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
+from ..attention.positions import LearnedPositions, SinusoidalPositions
 from ..attention.relative_positions import ALiBi, DistanceBias, RelativeBias, ScaledRotary
 from ..models.bart import BartEncoderDecoder
 from ..models.block import Block, Embedding, FeedForward, Stack

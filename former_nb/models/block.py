@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..attention.multi_head import MultiHeadAttention
 from former_nb.base.guards import (
     check_attended,
@@ -121,7 +121,7 @@ class Stack(nn.Module):
         positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
     ) -> torch.Tensor:  # (B, T, d_model)
         "Run the blocks in order."
-        for block, attend_here in zip(self.blocks, self.attend_by_block(attend, positions)):
+        for block, attend_here in zip(self.blocks, self.attend_by_block(attend, positions, x)):
             x = block(x, mask, is_causal, attend_here)
         return self.norm(x)
 
@@ -129,12 +129,15 @@ class Stack(nn.Module):
         self,
         attend: Callable | list,  # as for `forward`
         positions: torch.Tensor | None = None,  # as for `forward`
+        x: torch.Tensor | None = None,  # (B, T, d_model), whose tokens are 0, 1, 2, …
     ) -> list:  # of functions
         "What each block calls: one function for all, or one of a list, and positions around it."
         functions = check_attends(attend, len(self.blocks), positions)
         if self.positions is None:
             return functions
-        return [partial(self.positions, function, positions=positions) for function in functions]
+        if positions is None:
+            positions = torch.arange(x.shape[1], device="cpu")
+        return [self.positions(function, positions) for function in functions]
 
 # %% ../../nbs/07_text.ipynb #b06embed
 class Embedding(nn.Module):
@@ -165,6 +168,8 @@ class Embedding(nn.Module):
     ) -> torch.Tensor:  # (B, T, d_model)
         x = self.tokens(tokens) * self.scale
         if self.positions is not None:
+            if positions is None:
+                positions = torch.arange(tokens.shape[1], device=tokens.device)
             x = self.positions(x, positions)
         return self.dropout(x)
 
@@ -310,7 +315,7 @@ class Decoder(Stack):
         n = len(self.blocks)
         memories = memory if isinstance(memory, list) else [memory] * n
         check_that(len(memories) == n, "memory", f"keys and values for {n} blocks", len(memories))
-        attends = self.attend_by_block(attend, positions)
+        attends = self.attend_by_block(attend, positions, x)
         for block, read, attend_here in zip(self.blocks, memories, attends):
             x = block(x, read, memory_mask, attend_here, attend_memory)
         return self.norm(x)

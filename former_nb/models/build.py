@@ -14,8 +14,9 @@ from typing import Any
 import torch.nn.functional as F
 from torch import nn
 
+from ..attention.angle_tables import Rotary
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
+from ..attention.positions import LearnedPositions, SinusoidalPositions
 from ..attention.relative_positions import ALiBi, RelativeBias, ScaledRotary
 from ..base.guards import LARGEST, check_choice, check_int, check_share, check_that, check_type
 from .block import (
@@ -63,9 +64,9 @@ FUNCTIONS: dict[str, Callable] = {  # of a `FeedForward`; the activation "swiglu
 
 def _rotary(c):
     if c.rope_scaling is None:
-        return Rotary(c.head_width, c.max_len, c.rope_base)
+        return Rotary(c.head_width, c.rope_base)
     scale = partial(scale_frequencies, scaling=c.rope_scaling)
-    return ScaledRotary(c.head_width, c.max_len, c.rope_base, scale)
+    return ScaledRotary(c.head_width, c.rope_base, scale)
 
 
 POSITION_KINDS: dict[str, Callable[[TransformerConfig], nn.Module]] = {

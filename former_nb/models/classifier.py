@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids, check_int, check_parts
 from ..data.text import PAD

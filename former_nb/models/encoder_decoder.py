@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids, check_parts
 from ..data.text import IGNORE, PAD, pad_rows

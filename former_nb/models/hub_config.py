@@ -80,7 +80,7 @@ class EmbedNorm(nn.Module):
     def forward(
         self,
         x: torch.Tensor,  # (B, T, d_model)
-        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
+        positions: torch.Tensor,  # (T,) or (B, T)
     ) -> torch.Tensor:  # (B, T, d_model)
         if self.positions is not None:
             x = self.positions(x, positions)

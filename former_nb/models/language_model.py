@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..base.guards import check_ids, check_parts
 from .block import Embedding, Stack
 from .pretrained import Pretrained

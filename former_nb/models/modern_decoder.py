@@ -6,7 +6,7 @@
 __all__ = ['modern_decoder']
 
 # %% ../../nbs/12_modern_decoder.ipynb #md12head
-from ..attention.positions import Rotary
+from ..attention.angle_tables import Rotary
 from ..base.guards import check_ints
 from .block import Block, Embedding, Stack
 from .initialization import init_weights
@@ -34,7 +34,7 @@ def modern_decoder(
         heads = GroupedQueryAttention(d_model, n_heads, n_kv_heads, bias=False)
         norms = RMSNorm(d_model, eps), RMSNorm(d_model, eps)
         blocks.append(Block(heads, SwiGLU(d_model, d_ff), *norms))
-    rotary = Rotary(d_model // n_heads, max_len, rope_base)
+    rotary = Rotary(d_model // n_heads, rope_base)
     stack = Stack(blocks, RMSNorm(d_model, eps), rotary)
     init_weights(stack, n_layers)
     return LanguageModel(Embedding(vocab_size, d_model), stack)

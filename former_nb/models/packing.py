@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.relative_positions import DistanceBias
 from ..data.text import IGNORE

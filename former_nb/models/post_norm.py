@@ -8,7 +8,7 @@ __all__ = ['PostNormBlock', 'PostNormDecoderBlock']
 # %% ../../nbs/deeper/06_depth.ipynb #postnormhead
 import torch
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from .block import Block, DecoderBlock
 
 # %% ../../nbs/deeper/06_depth.ipynb #postnormclass

@@ -1,5 +1,8 @@
-"""What `attention` asks of PyTorch: one mask made of many, heads that share keys, and the kernels
-that are right and fast on each device."""
+"""`attention` by PyTorch's fused kernel: what the library calls, and the lessons derive.
+
+It gives what `attention` of lesson 04 and 12 gives, takes masks of numbers and a `scale` as well,
+and keeps no table of weights.
+"""
 
 from contextlib import nullcontext
 
@@ -8,12 +11,65 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
+from ..base.guards import check_attention
+from .dot_product import repeat_kv
+
 __all__ = [
+    "attention",
+    "attention_weights",
+    "masked_softmax",
     "merge_masks",
-    "repeat_kv",
     "full_mask",
     "masked_kernels",
 ]
+
+
+def attention(
+    q: torch.Tensor,  # (B, T, d_k), or (B, h, T, d_k) with heads
+    k: torch.Tensor,  # (B, S, d_k) or (B, g, S, d_k), g divides h
+    v: torch.Tensor,  # (B, S, d_v) or (B, g, S, d_v)
+    mask: torch.Tensor | None = None,  # boolean or numbers to add; (T, S) or as many axes as q
+    is_causal: bool = False,  # query i may attend to key j only if j <= i + S - T
+    scale: float | None = None,  # factor of the scores; 1 / √d_k if left out
+) -> torch.Tensor:  # (B, T, d_v) or (B, h, T, d_v)
+    "`attention_weights(q, k) @ v` by PyTorch's fused kernel (Vaswani et al. 2017, equation 1)."
+    check_attention(q, k, v, mask, scale)
+    k, v = repeat_kv(k, q), repeat_kv(v, q)
+    if mask is not None or q.shape[-2] != k.shape[-2]:  # the kernel would align it at the top left
+        mask = full_mask(q, k, mask, is_causal)
+        is_causal = False
+    with masked_kernels(mask):  # zeros where nothing is allowed
+        return F.scaled_dot_product_attention(q, k, v, mask, 0.0, is_causal, scale=scale)
+
+
+def attention_weights(
+    q: torch.Tensor,  # (B, T, d_k), or (B, h, T, d_k) with heads
+    k: torch.Tensor,  # (B, S, d_k) or (B, g, S, d_k), g divides h
+    mask: torch.Tensor | None = None,  # boolean or numbers to add; (T, S) or as many axes as q
+    is_causal: bool = False,  # query i may attend to key j only if j <= i + S - T
+    scale: float | None = None,  # factor of the scores; 1 / √d_k if left out
+) -> torch.Tensor:  # (B, T, S) or (B, h, T, S)
+    "How much each query attends to each key, the first half of `attention`."
+    check_attention(q, k, k, mask, scale)
+    k = repeat_kv(k, q)
+    mask = full_mask(q, k, mask, is_causal)
+    q_scaled = q / q.shape[-1] ** 0.5 if scale is None else q * scale
+    scores = q_scaled @ k.mT  # (..., T, S)
+    weights = scores.softmax(dim=-1) if mask is None else masked_softmax(scores, mask)
+    return weights.to(q.dtype)
+
+
+def masked_softmax(
+    scores: torch.Tensor,  # (..., T, S)
+    mask: torch.Tensor,  # True = may attend, or numbers to add
+) -> torch.Tensor:  # (..., T, S); a row sums to 1, or to 0 if nothing is allowed
+    "Softmax over the keys that `mask` allows."
+    if mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    else:  # in float32 at least, since a sum in float16 could overflow
+        scores = scores + mask.to(torch.promote_types(mask.dtype, torch.float32))
+    empty = (scores == float("-inf")).all(dim=-1, keepdim=True)  # (..., T, 1)
+    return scores.masked_fill(empty, 0.0).softmax(dim=-1).masked_fill(empty, 0.0)
 
 
 def merge_masks(
@@ -26,17 +82,6 @@ def merge_masks(
     if a.dtype == torch.bool:
         return a & b if b.dtype == torch.bool else b.masked_fill(~a, float("-inf"))
     return a.masked_fill(~b, float("-inf")) if b.dtype == torch.bool else a + b
-
-
-def repeat_kv(
-    t: torch.Tensor,  # keys or values, (B, g, S, d)
-    q: torch.Tensor,  # (B, h, T, d_k); h is a multiple of g
-) -> torch.Tensor:  # (B, h, S, d)
-    "Keys or values for each head of `q`, where several heads share them; else `t` as it is."
-    if t.ndim != 4 or q.ndim != 4 or t.shape[1] == 0 or t.shape[1] == q.shape[1]:
-        return t
-    shared = q.shape[1] // t.shape[1]  # heads of queries that share one of keys and values
-    return t.repeat_interleave(shared, dim=1) if shared > 1 else t
 
 
 def full_mask(
