@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.attention.masks import padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.torch_layers import mha_to_torch

@@ -9,7 +9,7 @@ from . import saving as saving
 from . import tasks as tasks
 from . import training as training
 from . import yours as yours
-from .attention.dot_product import attention as attention
+from .attention.fused import attention as attention
 from .attention.masks import causal_mask as causal_mask
 from .attention.masks import padding_mask as padding_mask
 from .attention.multi_head import MultiHeadAttention as MultiHeadAttention

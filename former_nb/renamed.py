@@ -66,6 +66,7 @@ MODULES = {
     "inspection.noise": "inspection.leaks",
     "models.second_edition": "models.pretrained",
     # from 0.3 to 0.4
+    "attention.kernels": "attention.fused",
     "base.traffic": "base.flops",
     "decoding.labels": "decoding.classification",
     "models.block": "models.layers",
@@ -81,7 +82,8 @@ STREAM_TEXT = STREAM + 'stream(model, "Jo", pick=sampling, tokenizer=tokenizer)'
 STREAM_ROWS = STREAM + "stream(model, rows, max_new_tokens, pick)"
 VIEW = "from former_nb import view; "
 BLOCK = "from former_nb.models.build import build_block; build_block(config)"
-KERNELS = "from former_nb.attention.kernels import "
+KERNELS = "from former_nb.attention.fused import "
+ROTARY = "from former_nb.attention.angle_tables import "
 TRAINING = "from former_nb.training import "
 TORCH = "from former_nb.attention.torch_layers import "
 MODELS = "from former_nb.models import "
@@ -104,13 +106,17 @@ NAMES = {
     "attention.GroupedQueryAttention": MODELS + "GroupedQueryAttention",
     "attention.AttentionHead": "from former_nb.attention.dot_product import AttentionHead",
     "attention.attention_loops": "from former_nb.attention.dot_product import attention_loops",
-    "attention.masked_softmax": "from former_nb.attention.dot_product import masked_softmax",
+    "attention.masked_softmax": KERNELS + "masked_softmax",
     "attention.multi_head.record_attention": "from former_nb import record_attention",
     "attention.multi_head.SeparateHeads": "from former_nb import MultiHeadAttention",
     "attention.multi_head.WideMultiHeadAttention": MODELS
     + "GroupedQueryAttention; GroupedQueryAttention(d_model, n_heads, n_heads, d_k)",
     "attention.multi_head.mha_from_torch": TORCH + "mha_from_torch",
     "attention.multi_head.mha_to_torch": TORCH + "mha_to_torch",
+    "attention.dot_product.masked_softmax": KERNELS + "masked_softmax",
+    "attention.positions.Positions": "from former_nb.attention import LearnedPositions",
+    "attention.positions.rotary_frequencies": ROTARY + "rotary_frequencies",
+    "attention.positions.rotary_table": ROTARY + "rotary_table",
     "attention.positions.positions_of": "model(tokens, positions=cache.positions(T))",
     "attention.relative_positions.InterleavedRotary": "from former_nb.attention import Rotary",
     "attention.relative_positions.rotary_layout": "",
@@ -121,6 +127,7 @@ NAMES = {
     "attention.since_llama.capped_attention": "",
     "base.check": "from former_nb import check",
     "base.hint": "from former_nb import hint",
+    "base.core.FixedTable": "",
     "base.exercises.check": "from former_nb import check",
     "base.exercises.hint": "from former_nb import hint",
     "base.exercises.keep": "from former_nb import keep",
@@ -129,7 +136,7 @@ NAMES = {
     "base.guards.full_mask": KERNELS + "full_mask",
     "base.guards.masked_kernels": KERNELS + "masked_kernels",
     "base.guards.merge_masks": KERNELS + "merge_masks",
-    "base.guards.repeat_kv": KERNELS + "repeat_kv",
+    "base.guards.repeat_kv": "from former_nb.attention.dot_product import repeat_kv",
     "data.long_text_data.encode_bytes": "",
     "data.long_texts.perplexity": "import math; math.exp(loss)",
     "data.subwords.bleu_counts": "from former_nb.inspection.translation import bleu_counts",

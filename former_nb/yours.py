@@ -23,7 +23,7 @@ from .base.source import load_file, parse_source, your_path
 __all__ = ["load_mine"]  # and the names of HOMES
 
 HOMES = {  # module of the course -> names whose contract is that of the file
-    "attention.dot_product": "attention attention_weights",
+    "attention.fused": "attention attention_weights",
     "attention.masks": "padding_mask",
     "attention.multi_head": "MultiHeadAttention",
     "models.layers": "FeedForward Block Stack make_block RMSNorm SwiGLU",

@@ -1,12 +1,10 @@
 """What tests of attention share: the formula written out, positions around a layer, its weights."""
 
-from functools import partial
-
 import torch
 from torch import nn
 
-from former_nb.attention.dot_product import attention, attention_weights
-from former_nb.attention.kernels import repeat_kv
+from former_nb.attention.dot_product import repeat_kv
+from former_nb.attention.fused import attention, attention_weights
 from former_nb.inspection.recording import Recorder
 
 
@@ -23,8 +21,10 @@ class Placed(nn.Module):
         self.layer, self.positions = layer, positions
 
     def forward(self, x, mask=None, is_causal=False, attend=attention, positions=None):
+        if positions is None:
+            positions = torch.arange(x.shape[1], device=x.device)
         if self.positions is not None:
-            attend = partial(self.positions, attend, positions=positions)
+            attend = self.positions(attend, positions)
         return self.layer(x, mask, is_causal, attend)
 
 

@@ -5,7 +5,7 @@ from cli_tools import former  # noqa: F401
 from door_tools import Noted, Refused, Said
 
 import former_nb
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.decoding import decoding
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache

@@ -17,9 +17,9 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from former_nb.attention.dot_product import attention, attention_weights
+from former_nb.attention.angle_tables import Rotary
 from former_nb.attention.flash import block_attention
-from former_nb.attention.kernels import merge_masks
+from former_nb.attention.fused import attention, attention_weights, merge_masks
 from former_nb.attention.mask_formats import to_torch_mha
 from former_nb.attention.mask_patterns import (
     document_mask,
@@ -27,7 +27,6 @@ from former_nb.attention.mask_patterns import (
 )
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.attention.positions import Rotary
 from former_nb.attention.relative_positions import ALiBi, RelativeBias
 from former_nb.attention.torch_layers import mha_from_torch, mha_to_torch
 from former_nb.base.core import eval_mode
@@ -380,7 +379,7 @@ def test_converting_there_and_back_changes_nothing(bias):
 def scheme(name, heads=4, d_k=6):
     return {
         "none": lambda: None,
-        "rotary": lambda: Rotary(d_k, 32),
+        "rotary": lambda: Rotary(d_k),
         "alibi": lambda: ALiBi(heads),
         "relative": lambda: RelativeBias(heads, 3),
     }[name]()

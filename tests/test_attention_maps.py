@@ -10,11 +10,12 @@ from refusals import every_row, refuses
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention, attention_weights
+from former_nb.attention.angle_tables import Rotary
+from former_nb.attention.fused import attention, attention_weights
 from former_nb.attention.mask_patterns import masked_attention
 from former_nb.attention.masks import padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.attention.relative_positions import ALiBi, Rotary
+from former_nb.attention.relative_positions import ALiBi
 from former_nb.attention.since_llama import (
     GatedAttention,
     LatentAttention,
@@ -186,31 +187,32 @@ def test_a_recorder_stands_inside_of_positions_masks_and_a_cache():
     mask, seen = torch.rand(5, 5) > 0.3, []
     inside = partial(wrap_innermost, wrap=partial(Recorder, seen.append))
     bias = ALiBi(4).bias(5, 5)
-    turned = [Rotary(6, 9).turn(t) for t in (q, k)]
+    first = torch.arange(5)
+    turned = [Rotary(6).turn(t, first) for t in (q, k)]
     for attend, given, wanted in [
         (attention, {}, attention_weights(q, k)),
         (attention, dict(mask=mask), attention_weights(q, k, mask)),
         (partial(attention, scale=0.3), {}, attention_weights(q, k, scale=0.3)),
         (masked_attention(mask), {}, attention_weights(q, k, mask)),
         (
-            partial(Rotary(6, 9), masked_attention(mask)),
+            Rotary(6)(masked_attention(mask), first),
             dict(is_causal=True),
             attention_weights(*turned, mask, is_causal=True),
         ),
-        (partial(Rotary(6, 9), attention), {}, attention_weights(*turned)),
+        (Rotary(6)(attention, first), {}, attention_weights(*turned)),
         (
-            partial(ALiBi(4), partial(attention, scale=0.3)),
+            ALiBi(4)(partial(attention, scale=0.3), first),
             dict(is_causal=True),
             attention_weights(q, k, bias, is_causal=True, scale=0.3),
         ),
     ]:
         assert torch.equal(inside(attend)(q, k, v, **given), attend(q, k, v, **given))
         assert_close(seen.pop(), wanted)
-    cache, other = (partial(Rotary(6, 9), LayerCache()) for _ in range(2))
+    rotary, caches = Rotary(6), [LayerCache(), LayerCache()]
     for t in range(5):  # each call finds what those before it have left
         new = [x[:, :, t : t + 1] for x in (q, k, v)]
-        at = torch.tensor([t])
-        assert torch.equal(inside(cache)(*new, positions=at), other(*new, positions=at))
+        cache, other = (rotary(cache, torch.tensor([t])) for cache in caches)
+        assert torch.equal(inside(cache)(*new), other(*new))
         wanted = attention_weights(*turned, is_causal=True)[:, :, t : t + 1, : t + 1]
         assert_close(seen.pop(), wanted)
     assert not seen
@@ -229,17 +231,17 @@ def test_gates_change_no_weights_inside_of_positions_and_a_cache():
     set_seed(0)
     layer, x = MultiHeadAttention(24, 4), torch.randn(2, 5, 24)
     gated = GatedAttention(layer)
-    for positions in (Rotary(6, 9), ALiBi(4)):
+    for positions in (Rotary(6), ALiBi(4)):
         for inner in (lambda: attention, LayerCache):
-            plain, _ = weights_of(layer, x, attend=partial(positions, inner()))
-            found, _ = weights_of(gated, x, attend=partial(positions, inner()))
+            plain, _ = weights_of(layer, x, attend=positions(inner(), torch.arange(5)))
+            found, _ = weights_of(gated, x, attend=positions(inner(), torch.arange(5)))
             assert_close(found, plain)
 
 
 def test_features_that_only_turn_belong_to_no_head_of_their_own():
     layer, x = LatentAttention(24, 4, 10, 2), torch.randn(2, 5, 24)
     assert [found.n_heads for found in find_attention(layer)] == [4]
-    _, table = weights_of(layer, x, attend=partial(PartialRotary(12, 2, 9), attention))
+    _, table = weights_of(layer, x, attend=PartialRotary(12, 2)(attention, torch.arange(5)))
     assert set(table["head"]) == {1, 2, 3, 4}
 
 
@@ -247,7 +249,7 @@ def test_a_sink_has_no_column_and_takes_its_weight_with_it():
     set_seed(0)
     layer, x, sink = MultiHeadAttention(24, 4), torch.randn(1, 5, 24), Sink(4)
     wrapped = WrappedAttention(layer, sink)
-    inside = partial(Rotary(6, 9), LayerCache(attend=partial(sink, attention)))
+    inside = Rotary(6)(LayerCache(attend=partial(sink, attention)), torch.arange(5))
     for found, table in (weights_of(wrapped, x), weights_of(layer, x, attend=inside)):
         assert found.shape == (1, 4, 5, 5) and len(table) == 4 * 5 * 5
         assert (found.sum(-1) < 0.99).all()

@@ -4,8 +4,6 @@ argument, or a result that is defined.
 A row of the table: see `refusals`.
 """
 
-from functools import partial
-
 import numpy as np
 import torch
 from attention_tools import Placed, written
@@ -25,26 +23,24 @@ from refusals import (
 )
 from torch import nn
 
-from former_nb.attention.dot_product import (
-    AttentionHead,
-    attention,
-    attention_loops,
-    attention_weights,
-    masked_softmax,
-)
+from former_nb.attention.angle_tables import Rotary, rotary_frequencies, rotary_table
+from former_nb.attention.dot_product import AttentionHead, attention_loops
 from former_nb.attention.equivalent_forms import (
     Cost,
     GrowingCache,
     count_cost,
 )
-from former_nb.attention.kernels import full_mask, merge_masks
+from former_nb.attention.fused import (
+    attention,
+    attention_weights,
+    full_mask,
+    masked_softmax,
+    merge_masks,
+)
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import (
     LearnedPositions,
-    Rotary,
     SinusoidalPositions,
-    rotary_frequencies,
-    rotary_table,
     rotate,
     sinusoid_table,
 )
@@ -83,10 +79,10 @@ Q, K, V = n(2, 3, 5, 8), n(2, 3, 7, 8, seed=1), n(2, 3, 7, 4, seed=2)
 X = n(2, 5, 12)
 LAYER = MultiHeadAttention(12, 3)
 GROUPED = GroupedQueryAttention(12, 6, 2)
-TURNED = Placed(LAYER, Rotary(4, 6))
+TURNED = Placed(LAYER, Rotary(4))
 BIASED = Placed(LAYER, ALiBi(3))
 CROSS = CrossAttention(12, 3, bias=False)
-HEAD, ROTARY = AttentionHead(12, 4), Rotary(4, 9)
+HEAD, ROTARY = AttentionHead(12, 4), Rotary(4)
 
 
 def attention_inputs(f):
@@ -153,7 +149,9 @@ def cached(layer, x, batch):
 # ---- 05
 
 
-ROWS_OF_3 = torch.arange(5).expand(3, 5)
+FIRST = torch.arange(5)  # the positions of five words
+ROWS_OF_3 = FIRST.expand(3, 5)
+SHORT = ValueError, "positions", "(4,)"
 
 
 def places(call):
@@ -172,55 +170,55 @@ def positions(kind):
     table = kind(9, 12)
     return [
         *counts("max_len", lambda value: kind(value, 12)),
-        *words(table),
+        *words(lambda x: table(x, FIRST)),
         *places(lambda value: table(X, value)),
-        ("too many", lambda: table(n(2, 10, 12)), ValueError, "max_len", "9"),
+        ("no positions", lambda: table(X, None), TypeError, "positions", "torch.arange(T)"),
+        ("too many", lambda: table(n(2, 10, 12), torch.arange(10)), ValueError, "positions", "9"),
         ("too late", lambda: table(X, torch.arange(5, 10)), ValueError, "positions", "9"),
         ("T = 0", lambda: table(n(2, 0, 12), torch.arange(0)), shape(2, 0, 12)),
-        ("B = 0", lambda: table(n(0, 5, 12)), shape(0, 5, 12)),
-        ("NaN in one word", lambda: table(spoilt(X, 1, 2)), nan_only_at(1, 2)),
+        ("B = 0", lambda: table(n(0, 5, 12), FIRST), shape(0, 5, 12)),
+        ("NaN in one word", lambda: table(spoilt(X, 1, 2), FIRST), nan_only_at(1, 2)),
     ]
 
 
 def heads_with_places(positions, attend=written):
     "Rotary and distance biases around attention written out, with three heads."
-    layer = partial(positions, attend)
+    layer = positions(attend, FIRST)
+    nothing = positions(attend, torch.arange(0))
     q = n(2, 3, 5, 4)
     return [
         ("q of rank 3", lambda: layer(q[0], q, q), ValueError, "q"),
         ("another batch", lambda: layer(q, n(4, 3, 5, 4), q), ValueError, "k", "(4, 3"),
         ("more keys than queries", lambda: layer(q, n(2, 3, 6, 4), q), ValueError, "k", "6, 4)"),
         ("another width of keys", lambda: layer(q, n(2, 3, 5, 6), q), ValueError, "k", "5, 6)"),
-        ("T = 0", lambda: layer(*[q[:, :, :0]] * 3), shape(2, 3, 0, 4)),
+        ("T = 0", lambda: nothing(*[q[:, :, :0]] * 3), shape(2, 3, 0, 4)),
+        ("too few positions", lambda: positions(attend, FIRST[1:])(q, q, q), *SHORT),
+        ("no positions", lambda: positions(attend, None), TypeError, "positions"),
         ("B = 0", lambda: layer(*[q[:0]] * 3), shape(0, 3, 5, 4)),
         ("NaN in one word", lambda: layer(spoilt(q, 1, 2, 3), q, q), nan_only_at(1, 2, 3)),
         ("grouped keys", lambda: layer(q, q[:, :1], q[:, :1]), shape(2, 3, 5, 4)),
     ]
 
 
-def rotary(layer, few):
-    "Rotary positions of heads of width 4; `few` has five positions."
+def rotary(layer):
+    "Rotary positions of heads of width 4."
     q = n(2, 3, 5, 4)
     return [
         *heads_with_places(layer),
         *places(lambda value: layer.turn(q, value)),
-        ("width", lambda: layer(attention, *[n(2, 3, 5, 6)] * 3), ValueError, "q"),
-        ("too long", lambda: few(attention, *[n(2, 3, 6, 4)] * 3), ValueError, "q", "6"),
-        ("T = 0", lambda: few.turn(q[:, :, :0], torch.arange(0)), shape(2, 3, 0, 4)),
+        ("width", lambda: layer(attention, FIRST)(*[n(2, 3, 5, 6)] * 3), ValueError, "q"),
+        ("T = 0", lambda: layer.turn(q[:, :, :0], torch.arange(0)), shape(2, 3, 0, 4)),
     ]
 
 
 def distance_bias(layer):
     four = [n(2, 4, 5, 4)] * 3
-    five = attention, *[n(2, 3, 5, 4)] * 3, None, False
-    none = attention, *[n(2, 3, 0, 4)] * 3, None, False
     gap = ValueError, "positions"
     return [
         *heads_with_places(layer),
-        ("heads", lambda: layer(attention, *four), ValueError, "q", "(2, 4"),
-        ("a gap", lambda: layer(*five, torch.tensor([0, 1, 2, 4, 5])), *gap, "4"),
-        ("not in order", lambda: layer(*five, torch.tensor([0, 2, 1, 3, 4])), *gap, "2, 1"),
-        ("no position", lambda: layer(*none, torch.arange(0)), *gap),
+        ("heads", lambda: layer(attention, FIRST)(*four), ValueError, "q", "(2, 4"),
+        ("a gap", lambda: layer(attention, torch.tensor([0, 1, 2, 4, 5])), *gap, "4"),
+        ("not in order", lambda: layer(attention, torch.tensor([0, 2, 1, 3, 4])), *gap, "2, 1"),
         ("T = 0 after others", lambda: layer.bias(0, 4), shape(1, 3, 0, 4)),
         ("S = 0", lambda: layer.bias(0, 0), shape(1, 3, 0, 0)),
     ]
@@ -465,17 +463,17 @@ TABLE = {
     ],
     "rotate": [("T = 0", lambda: rotate(n(2, 3, 0, 4), n(0, 2), n(0, 2)), shape(2, 3, 0, 4))],
     "Rotary": [
-        *rotary(ROTARY, Rotary(4, 5)),
-        *counts("max_len", lambda value: Rotary(4, value)),
-        ("an odd width of heads", lambda: Rotary(5, 9), *EVEN),
-        ("base", lambda: Rotary(4, 9, 0.0), ValueError, "base"),
+        *rotary(ROTARY),
+        *counts("d_k", Rotary, least=2),
+        ("an odd width of heads", lambda: Rotary(5), *EVEN),
+        ("base", lambda: Rotary(4, 0.0), ValueError, "base"),
     ],
     "rotate_interleaved": [
         ("T = 0", lambda: rotate_interleaved(n(2, 0, 4), n(0, 2), n(0, 2)), shape(2, 0, 4)),
     ],
     "ScaledRotary": [
-        *rotary(ScaledRotary(4, 9, 1e4, half), ScaledRotary(4, 5, 1e4, half)),
-        ("an odd width of heads", lambda: ScaledRotary(5, 9, 1e4, half), *EVEN),
+        *rotary(ScaledRotary(4, 1e4, half)),
+        ("an odd width of heads", lambda: ScaledRotary(5, 1e4, half), *EVEN),
     ],
     "DistanceBias": distance_bias(Counting(3)),
     "alibi_slopes": counts("n_heads", alibi_slopes),

@@ -24,7 +24,7 @@ from torch import nn
 from torch.func import functional_call
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.attention.mask_patterns import masked_attention
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention

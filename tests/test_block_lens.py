@@ -25,7 +25,7 @@ from test_your_attention import (
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.inspection.ablation import ablate_heads
 from former_nb.inspection.block_lens import (
     block_lens,

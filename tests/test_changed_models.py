@@ -14,7 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.nn.utils import parametrizations, prune
 from torch.nn.utils.parametrize import register_parametrization
 
-from former_nb.attention.positions import Rotary
+from former_nb.attention.angle_tables import Rotary
 from former_nb.attention.relative_positions import ALiBi
 from former_nb.base.core import eval_mode
 from former_nb.data.text import PAD

@@ -12,7 +12,6 @@ from process_tools import succeeds
 from refusals import refuses
 
 from former_nb.base.core import (
-    FixedTable,
     Settings,
     eval_mode,
     in_eval_mode,
@@ -82,28 +81,6 @@ print(without, fresh_pages(20))
     without, kept = map(int, succeeds(code).split())
     pages = 64 * 2**20 / 4096
     assert without > 5 * pages / 4 and kept < 20 * pages / 4
-
-
-class Squares(FixedTable):
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.ones(2))
-        self.keep_table()
-
-    def make_table(self):
-        return torch.arange(4.0, device="cpu") ** 2
-
-
-def test_a_fixed_table_is_neither_saved_nor_converted_nor_lost():
-    right, saved = torch.tensor([0.0, 1.0, 4.0, 9.0]), Squares().state_dict()
-    assert list(saved) == ["weight"]
-    assert torch.equal(Squares().bfloat16().table, right) and Squares().bfloat16().weight[0] == 1
-    assert torch.equal(Squares().to_empty(device="cpu").table, right)
-    with torch.device("meta"):
-        empty = Squares()
-    assert empty.table.is_meta and empty.to("meta").table.is_meta
-    empty.load_state_dict(saved, assign=True)
-    assert torch.equal(empty.table, right)
 
 
 def test_eval_mode_restores_every_part_also_after_an_error():

@@ -15,7 +15,7 @@ import pytest
 import torch
 from test_devices import LETTERS, MODELS, ROWS, classifier, encoder_decoder, language_model
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.data.text import BOS
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import generate

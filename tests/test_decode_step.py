@@ -8,7 +8,7 @@ from model_tools import loud
 from refusals import refuses
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.attention.masks import padding_mask
 from former_nb.attention.relative_positions import ALiBi, RelativeBias
 from former_nb.attention.since_llama import QKNorm, WrappedAttention

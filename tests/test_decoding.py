@@ -25,7 +25,7 @@ from refusals import refuses
 from torch.testing import assert_close
 
 import former_nb
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.attention.mask_patterns import masked_attention, sliding_window_mask
 from former_nb.attention.relative_positions import ALiBi
 from former_nb.base.core import eval_mode

@@ -21,7 +21,7 @@ from refusals import every_row, refuses
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.attention.masks import causal_mask, padding_mask
 from former_nb.data.batches import make_batches
 from former_nb.data.text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
@@ -102,7 +102,8 @@ def spelt_out(model, src, tgt):
         q, keys, values = (split(t, f"{name}.w_{n}") for t, n in zip((x, m, m), "qkv"))
         bias = 0.0
         if c.positions == "rotary" and positions is not None:
-            q, keys = positions.turn(q), positions.turn(keys)
+            first = torch.arange(q.shape[2])
+            q, keys = positions.turn(q, first), positions.turn(keys, first)
         elif positions is not None:
             bias = positions.bias(q.shape[2], keys.shape[2])
         keys, values = (t.repeat_interleave(h // t.shape[1], 1) for t in (keys, values))

@@ -24,7 +24,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from former_nb import checks
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.attention.masks import causal_mask, padding_mask
 from former_nb.base import exercises
 from former_nb.base.exercises import EXERCISES, as_number, diagnose, diagnose_each

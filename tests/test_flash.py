@@ -14,9 +14,9 @@ from refusals import refuses
 from torch.nn.attention.bias import causal_lower_right
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention, attention_weights
 from former_nb.attention.equivalent_forms import count_cost
 from former_nb.attention.flash import block_attention
+from former_nb.attention.fused import attention, attention_weights
 from former_nb.attention.mask_patterns import document_mask
 from former_nb.attention.masks import causal_mask
 from former_nb.models.config import TransformerConfig
@@ -175,7 +175,7 @@ def test_tiles_above_the_diagonal_are_not_computed():
 PEAK = """
 import re, sys, torch
 from pathlib import Path
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.models.config import TransformerConfig
 from former_nb.attention.flash import block_attention
 from former_nb.models.savable import LanguageModel

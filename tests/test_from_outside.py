@@ -17,7 +17,7 @@ from refusals import every_row, refuses, shape
 from safetensors.torch import load_file, save_file
 
 import former_nb
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.attention.since_llama import LatentAttention
 from former_nb.base.core import set_seed
 from former_nb.data import CharTokenizer, TextTokenizer, TokenizerPair, make_batches

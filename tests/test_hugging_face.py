@@ -1,19 +1,17 @@
 """Masks and positions against Hugging Face's models: tiny ones, made from a configuration and run,
 never downloaded."""
 
-from functools import partial
-
 import pytest
 import torch
 from attention_tools import Placed, read_in_pieces
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.angle_tables import Rotary
+from former_nb.attention.fused import attention
 from former_nb.attention.mask_formats import from_attention_mask, to_attention_mask
 from former_nb.attention.mask_patterns import document_mask, prefix_mask, sliding_window_mask
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.attention.positions import Rotary
 from former_nb.attention.relative_positions import (
     ALiBi,
     alibi_slopes,
@@ -184,16 +182,16 @@ def test_rotary_and_grouped_heads_equal_llamas_layer(theta):
     model = tiny("Llama", rope_parameters=dict(rope_type="default", rope_theta=theta))
     theirs = model.layers[0].self_attn
     x, out, weights = inside(model, "layers.0.self_attn")
-    ours, rotary = GroupedQueryAttention(24, 4, 2, bias=False), Rotary(6, 16, base=theta)
-    seen = []
+    ours, rotary = GroupedQueryAttention(24, 4, 2, bias=False), Rotary(6, base=theta)
+    seen, at = [], torch.arange(x.shape[1])
     with torch.no_grad():
         for name in "qkvo":
             mine = getattr(ours, f"w_{name}")
             mine.weight.copy_(getattr(theirs, f"{name}_proj").weight)
-        got = ours(x, attend=partial(rotary, Recorder(seen.append)), is_causal=True)
+        got = ours(x, attend=rotary(Recorder(seen.append), at), is_causal=True)
         assert_close(seen[0], weights, **NEAR)
         assert_close(got, out, **NEAR)
-        assert_close(ours(x, attend=partial(rotary, attention), is_causal=True), out, **NEAR)
+        assert_close(ours(x, attend=rotary(attention, at), is_causal=True), out, **NEAR)
         placed = Placed(ours, rotary)
         pieces = read_in_pieces(placed, x.split(2, dim=1), LayerCache(), is_causal=True)
         assert_close(pieces, out, **NEAR)
@@ -205,7 +203,7 @@ def test_interleaved_pairs_turn_as_gptjs():
     sin, cos = gptj.create_sinusoidal_positions(16, 8)[None, 2:9].chunk(2, dim=-1)
     # theirs has heads after tokens
     theirs = gptj.apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
-    cos, sin = Rotary(8, 16).table[:, 2:9]
+    cos, sin = Rotary(8).rows(torch.arange(2, 9), q.device)
     assert_close(rotate_interleaved(q, cos, sin), theirs, **NEAR)
 
 
@@ -229,6 +227,7 @@ def test_alibi_equals_blooms_layer(heads):
             rows = getattr(theirs, name).detach().unflatten(0, (heads, 3, 24 // heads))
             for i, layer in enumerate([ours.w_q, ours.w_k, ours.w_v]):
                 getattr(layer, name).copy_(rows[:, i].flatten(0, 1))
-        ours(x, attend=partial(ALiBi(heads), Recorder(seen.append)), is_causal=True)
+        attend = ALiBi(heads)(Recorder(seen.append), torch.arange(x.shape[1]))
+        ours(x, attend=attend, is_causal=True)
     # theirs adds slope times place: in each row a constant away from minus slope times distance
     assert_close(seen[0], weights, **NEAR)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.attention.flex_attention import create_mask
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention, attention_weights
+from former_nb.attention.fused import attention, attention_weights
 from former_nb.attention.mask_formats import (
     from_additive,
     from_attention_mask,

@@ -4,7 +4,7 @@ back."""
 import torch
 from refusals import counts, every_row, i, n, shape, yes, zeros
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.attention.mask_formats import (
     from_additive,
     from_attention_mask,

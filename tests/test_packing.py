@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.attention.masks import padding_mask
 from former_nb.base.core import set_seed
 from former_nb.data.text import IGNORE, PAD

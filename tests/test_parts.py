@@ -10,8 +10,9 @@ from torch import nn
 from torch.nn.utils import prune
 from torch.testing import assert_close
 
+from former_nb.attention.angle_tables import Rotary
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.attention.positions import LearnedPositions, Rotary
+from former_nb.attention.positions import LearnedPositions
 from former_nb.attention.relative_positions import ScaledRotary
 from former_nb.data.text import CharTokenizer
 from former_nb.decoding.beam_search import beam_search
@@ -20,10 +21,11 @@ from former_nb.decoding.number_words import greedy_decode
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.build import build_block, sizes_of
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import CrossAttention, Decoder, DecoderBlock
+from former_nb.models.encoder_decoder import DecoderBlock
 from former_nb.models.hub_config import EmbedNorm, HubConfig
 from former_nb.models.layers import Block, Embedding, FeedForward, Stack, make_block
 from former_nb.models.modern_decoder import modern_decoder
+from former_nb.models.parts import CrossAttention, Decoder, ScaledEmbedding
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training.optimization import checkpoint_blocks

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention, attention_weights
-from former_nb.attention.kernels import merge_masks
+from former_nb.attention.angle_tables import Rotary
+from former_nb.attention.fused import attention, attention_weights, merge_masks
 from former_nb.attention.mask_formats import (
     from_additive,
     from_attention_mask,
@@ -29,7 +29,7 @@ from former_nb.attention.mask_formats import (
 )
 from former_nb.attention.mask_patterns import document_mask, prefix_mask, sliding_window_mask
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
-from former_nb.attention.positions import Rotary, SinusoidalPositions, rotate
+from former_nb.attention.positions import SinusoidalPositions, rotate
 from former_nb.attention.relative_positions import (
     ALiBi,
     RelativeBias,
@@ -134,7 +134,7 @@ def layers(draw):
     torch.manual_seed(seed)
     schemes = [
         lambda: None,
-        lambda: Rotary(d_k, 64),
+        lambda: Rotary(d_k),
         lambda: ALiBi(h),
         lambda: RelativeBias(h, 3),
     ]
@@ -344,14 +344,15 @@ def test_masks_survive_a_trip_through_every_format(problem):
 @cases(2, st.integers(1, 4), st.integers(0, 40), st.integers(0, 2**40))
 def test_rotary_scores_depend_on_distance_only(pairs, shift, seed):
     d_k, draw = 2 * pairs, torch.Generator().manual_seed(seed)
-    rotary = Rotary(d_k, 64)
+    rotary = Rotary(d_k)
     q, k = (torch.randn(2, 3, 7, d_k, generator=draw) for _ in range(2))
-    here = rotary.turn(q), rotary.turn(k)
+    first = torch.arange(7)
+    here = rotary.turn(q, first), rotary.turn(k, first)
     at = torch.arange(shift, shift + 7)
     there = rotary.turn(q, at), rotary.turn(k, at)
     assert_close(there[0] @ there[1].mT, here[0] @ here[1].mT, atol=5e-5, rtol=5e-5)
     assert_close(here[0].norm(dim=-1), q.norm(dim=-1), **NEAR)
-    cos, sin = rotary.table[:, :7]
+    cos, sin = rotary.rows(first, q.device)
     assert torch.equal(rotate(q, cos, sin), here[0])
 
 

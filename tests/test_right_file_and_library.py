@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention, attention_weights
+from former_nb.attention.angle_tables import Rotary
+from former_nb.attention.fused import attention, attention_weights
 from former_nb.attention.masks import padding_mask
-from former_nb.attention.positions import Rotary
 from former_nb.builds.steps import right_module, right_source
 from former_nb.data.subwords import merge
 from former_nb.decoding.decoding import generate
@@ -121,7 +121,7 @@ def test_attention_and_masks_agree():
 def test_rotary_positions_agree():
     q, k, v = numbers(2, 3, 5, 4), numbers(2, 3, 5, 4, seed=2), numbers(2, 3, 5, 4, seed=3)
     at = torch.tensor([3, 4, 5, 9, 11])
-    ours = Rotary(4, 16, base=50.0)(attention, q, k, v, None, True, positions=at)
+    ours = Rotary(4, base=50.0)(attention, at)(q, k, v, None, True)
     assert_close(ours, RIGHT.rotary(RIGHT.attention, at, 50.0)(q, k, v, None, True))
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from typer.testing import CliRunner
 
 from former_nb import same
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.cli import app
 from former_nb.commands.comparing import draw_tokens
 from former_nb.decoding.caches import KVCache

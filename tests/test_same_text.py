@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 from torch.nn.utils.parametrize import register_parametrization
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import LearnedPositions
 from former_nb.attention.relative_positions import DistanceBias

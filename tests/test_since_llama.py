@@ -10,10 +10,10 @@ from refusals import counts, every_row, n, words
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.angle_tables import Rotary
+from former_nb.attention.fused import attention
 from former_nb.attention.masks import causal_mask
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.attention.positions import Rotary
 from former_nb.attention.since_llama import (
     GatedAttention,
     LatentAttention,
@@ -103,7 +103,7 @@ def test_qk_norm_is_that_of_qwen3():
     ours = WrappedAttention(inner, QKNorm(D_K, config.rms_norm_eps))
     ours.wrapper.norm_q.load_state_dict(theirs.q_norm.state_dict())
     ours.wrapper.norm_k.load_state_dict(theirs.k_norm.state_dict())
-    attend = partial(Rotary(D_K, T), attention)
+    attend = Rotary(D_K)(attention, torch.arange(T))
     pairs = [
         (ours.wrapper.norm_q.weight, theirs.q_norm.weight),
         (ours.wrapper.norm_k.weight, theirs.k_norm.weight),
@@ -121,7 +121,7 @@ def test_a_sink_is_that_of_gpt_oss():
     ours = take(grouped(bias=True), theirs)
     sink = Sink(H)
     sink.score.data.copy_(theirs.sinks)
-    attend = partial(Rotary(D_K, T), partial(sink, attention))
+    attend = Rotary(D_K)(partial(sink, attention), torch.arange(T))
     same(
         lambda x, mask: ours(x, attend=attend, mask=mask, is_causal=True),
         lambda x, mask: run(theirs, rotary, x, mask),
@@ -143,7 +143,7 @@ def test_a_gate_with_qk_norm_is_that_of_qwen3_next():
         inner.w_o.weight.copy_(theirs.o_proj.weight)
         ours.wrapper.norm_q.weight.copy_(1 + theirs.q_norm.weight)
         ours.wrapper.norm_k.weight.copy_(1 + theirs.k_norm.weight)
-    attend = partial(Rotary(D_K, T), attention)
+    attend = Rotary(D_K)(attention, torch.arange(T))
     same(
         lambda x, mask: ours(x, attend=attend, mask=mask, is_causal=True),
         lambda x, mask: run(theirs, rotary, x, mask),
@@ -180,7 +180,7 @@ def test_latent_attention_is_that_of_deepseek_v3(interleaved):
         ours.w_k.weight.copy_(kv[:, :STILL].flatten(0, 1))
         ours.w_v.weight.copy_(kv[:, STILL:].flatten(0, 1))
         ours.w_o.weight.copy_(theirs.o_proj.weight)
-    attend = partial(PartialRotary(LATENT + TURNING, TURNING, T), attention)
+    attend = PartialRotary(LATENT + TURNING, TURNING)(attention, torch.arange(T))
     pairs = [
         (ours.w_o.weight, theirs.o_proj.weight),
         (ours.norm.weight, theirs.kv_a_layernorm.weight),
@@ -248,12 +248,12 @@ def layers():
     "Name -> a layer, what its heads attend by, and the positions around that."
     sink = random_weights(Sink(4))
     mha = lambda: MultiHeadAttention(16, 4)
-    rotary = Rotary(4, 16)
+    rotary = Rotary(4)
     return {
         "qk-norm": (WrappedAttention(mha(), QKNorm(4)), attention, rotary),
         "sink": (mha(), partial(sink, attention), rotary),
         "gate": (GatedAttention(mha()), attention, rotary),
-        "latent": (LatentAttention(16, 4, 6, 2), attention, PartialRotary(8, 2, 16)),
+        "latent": (LatentAttention(16, 4, 6, 2), attention, PartialRotary(8, 2)),
     }
 
 
@@ -276,12 +276,11 @@ def test_what_a_mask_hides_changes_nothing(name):
     x = n(2, 9, 16)
     changed = torch.cat([x[:, :6], n(2, 3, 16, seed=5)], dim=1)
     visible = (torch.arange(9) < 6)[None, None, None]
-    before, after = (
-        layer(t, attend=partial(positions, attend), mask=visible)[:, :6] for t in (x, changed)
-    )
+    inside = positions(attend, torch.arange(9))
+    before, after = (layer(t, attend=inside, mask=visible)[:, :6] for t in (x, changed))
     assert_close(before, after)
     nothing = torch.zeros(1, 1, 9, 9, dtype=torch.bool)
-    assert layer(x, attend=partial(positions, attend), mask=nothing).isfinite().all()
+    assert layer(x, attend=inside, mask=nothing).isfinite().all()
 
 
 def test_a_query_that_may_attend_to_nothing_gets_zeros():
@@ -309,13 +308,14 @@ def test_layers_keep_the_type_of_their_weights(name, dtype):
     layer, attend, positions = layers()[name]
     if isinstance(attend, partial) and isinstance(attend.func, nn.Module):
         attend = partial(attend.func.to(dtype), attention)
-    y = layer.to(dtype)(n(2, 5, 16, dtype=dtype), attend=partial(positions, attend), is_causal=True)
+    inside = positions(attend, torch.arange(5))
+    y = layer.to(dtype)(n(2, 5, 16, dtype=dtype), attend=inside, is_causal=True)
     assert y.dtype == dtype
 
 
 def test_rotary_features_at_the_end_say_where():
     "Scores of the features that turn depend on the distance; the others don't depend on it."
-    positions = PartialRotary(7, 4, 32)
+    positions = PartialRotary(7, 4)
     q, k = n(2, 1, 1, 1, 7)
     at = lambda position: torch.tensor([position])
     turned = [positions.turn(t, at(p)) for t, p in ((q, 3), (k, 1), (q, 9), (k, 7))]
@@ -359,13 +359,12 @@ TABLE = {
         *words(GatedAttention(MultiHeadAttention(12, 3))),
     ],
     "PartialRotary": [
-        *counts("d_k", lambda d: PartialRotary(d, 2, 8)),
-        ("more turn than there are", lambda: PartialRotary(4, 6, 8), ValueError, "d_rotary"),
-        ("an odd number turns", lambda: PartialRotary(8, 3, 8), ValueError, "d_rotary"),
-        ("q of another width", lambda: PartialRotary(6, 2, 8)(attention, Q, Q, Q), ValueError, "q"),
+        *counts("d_k", lambda d: PartialRotary(d, 2)),
+        ("more turn than there are", lambda: PartialRotary(4, 6), ValueError, "d_rotary"),
+        ("an odd number turns", lambda: PartialRotary(8, 3), ValueError, "d_rotary"),
         (
-            "a text that is too long",
-            lambda: PartialRotary(8, 2, 4)(attention, Q, Q, Q),
+            "q of another width",
+            lambda: PartialRotary(6, 2)(attention, AT)(Q, Q, Q),
             ValueError,
             "q",
         ),

@@ -5,7 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import former_nb.training.speed as speed
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.base.flops import Traffic
 from former_nb.training.speed import Limits, interleave, measure_limits
 

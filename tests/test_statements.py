@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from course_tools import tool
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.fused import attention
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.data.data_sets import load_names, split
 from former_nb.data.text import BOS

@@ -10,7 +10,7 @@ from refusals import refuses
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention.dot_product import attention, masked_softmax
+from former_nb.attention.fused import attention, masked_softmax
 from former_nb.inspection.ablation import ablate_heads, find_heads
 from former_nb.inspection.leaks import LeakError, assert_no_leak
 from former_nb.inspection.recording import record_attention

@@ -8,16 +8,15 @@ with the same weights, which tests/test_figures.py compares with the figure.
 
 import base64
 import json
-from functools import partial
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from former_nb.attention.dot_product import attention
+from former_nb.attention.angle_tables import Rotary
+from former_nb.attention.fused import attention
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.attention.positions import Rotary
 from former_nb.base.core import set_seed
 from former_nb.inspection.ablation import ablate_heads
 
@@ -35,13 +34,13 @@ class AttentionOnly(nn.Module):
             MultiHeadAttention(WIDTH, 1, bias=False) for _ in range(n_layers)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(n_layers))
-        self.rotary = Rotary(d_k=WIDTH, max_len=LENGTH)
+        self.rotary = Rotary(d_k=WIDTH)
         self.last_norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, LETTERS, bias=False)
 
     def forward(self, tokens):  # (B, T)
         x = self.embed(tokens)  # (B, T, WIDTH)
-        attend = partial(self.rotary, attention)
+        attend = self.rotary(attention, torch.arange(tokens.shape[1]))
         for layer, norm in zip(self.layers, self.norms):
             x = x + layer(norm(x), attend=attend, is_causal=True)
         return self.head(self.last_norm(x))  # (B, T, LETTERS)

@@ -61,9 +61,9 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ("attention/masks.py", "tokens != pad", "tokens > pad", "properties"),
     ("attention/mask_patterns.py", "past.tril(S - T - window)", "past.tril(-window)", "properties"),
     ("attention/mask_patterns.py", "< open_to_all)", "<= open_to_all)", "masks"),
-    ("attention/kernels.py", "a & b if b", "a | b if b", "bad_input"),
+    ("attention/fused.py", "a & b if b", "a | b if b", "bad_input"),
     (
-        "attention/kernels.py",
+        "attention/fused.py",
         "t.repeat_interleave(shared, dim=1)",
         "t.repeat(1, shared, 1, 1)",
         "attention",

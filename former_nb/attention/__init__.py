@@ -5,11 +5,12 @@ from ..lazy import lazy_names
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "dot_product": "attention attention_weights",
+        "fused": "attention attention_weights",
         "equivalent_forms": "AdditiveAttention",
         "multi_head": "MultiHeadAttention",
         "masks": "causal_mask combine_masks padding_mask",
-        "positions": "LearnedPositions Rotary SinusoidalPositions",
+        "positions": "LearnedPositions SinusoidalPositions",
+        "angle_tables": "Rotary",
         "relative_positions": "ALiBi RelativeBias ScaledRotary",
         "mask_patterns": "document_mask prefix_mask sliding_window_mask",
         "flash": "block_attention",

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from .dot_product import attention, masked_softmax
-from .kernels import full_mask, repeat_kv
+from .dot_product import repeat_kv
+from .fused import attention, full_mask, masked_softmax
 from ..base.flops import ATTENTION_KERNELS, Traffic
 from ..base.guards import check_attention, check_int, check_that
 

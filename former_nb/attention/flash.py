@@ -9,7 +9,7 @@ __all__ = ['block_attention']
 import torch
 from torch.autograd.function import once_differentiable
 
-from .kernels import repeat_kv
+from .dot_product import repeat_kv
 from ..base.guards import check_attention, check_int, check_that
 
 # %% ../../nbs/deeper/04_flash.ipynb #f1a5000a

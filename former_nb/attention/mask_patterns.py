@@ -5,8 +5,7 @@ from functools import partial
 import torch
 
 from ..base.guards import check_int, check_tensor
-from .dot_product import attention
-from .kernels import merge_masks
+from .fused import attention, merge_masks
 from .masks import causal_mask
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from .dot_product import attention
+from .fused import attention
 from ..base.guards import check_attended, check_heads, check_seam, check_tensor
 
 # %% ../../nbs/03_multi_head.ipynb #74e906ee
@@ -27,10 +27,10 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         check_heads(d_model, n_heads)
         self.d_k = d_model // n_heads
-        self.w_q = nn.Linear(d_model, d_model, bias=bias)
-        self.w_k = nn.Linear(d_model, d_model, bias=bias)
-        self.w_v = nn.Linear(d_model, d_model, bias=bias)
-        self.w_o = nn.Linear(d_model, d_model, bias=bias)
+        self.w_q = nn.Linear(d_model, d_model, bias)
+        self.w_k = nn.Linear(d_model, d_model, bias)
+        self.w_v = nn.Linear(d_model, d_model, bias)
+        self.w_o = nn.Linear(d_model, d_model, bias)
 
     def split(self, x: torch.Tensor) -> torch.Tensor:  # (B, T, h * d_k) -> (B, h, T, d_k)
         return x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)

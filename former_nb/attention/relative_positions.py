@@ -7,18 +7,19 @@ __all__ = ['ScaledRotary', 'rotate_interleaved', 'DistanceBias', 'alibi_slopes',
 
 # %% ../../nbs/deeper/05_relative_positions.ipynb #b2f57537
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
 
-from .kernels import merge_masks
-from .positions import Rotary
+from .angle_tables import Rotary
+from .fused import attention, merge_masks
 from former_nb.base.guards import (
     check_int,
     check_over,
     check_positions,
+    check_row,
     check_self_attention,
-    check_that,
 )
 
 # %% ../../nbs/deeper/05_relative_positions.ipynb #r05scaled
@@ -28,13 +29,11 @@ class ScaledRotary(Rotary):
     def __init__(
         self,
         d_k: int,  # width of a head, even
-        max_len: int,  # number of positions
         base: float,  # as for `Rotary`
         scale: Callable,  # frequencies (d_k / 2,) -> those that are used
     ):
-        super().__init__(d_k, max_len, base)
+        super().__init__(d_k, base)
         self.frequency = scale(self.frequency)
-        self.keep_table()
 
 # %% ../../nbs/deeper/05_relative_positions.ipynb #r05inter
 def rotate_interleaved(
@@ -81,22 +80,32 @@ class DistanceBias(nn.Module):
     def forward(
         self,
         attend: Callable,  # what is called with the bias in its mask, such as `attention`
+        positions: torch.Tensor,  # (T,) in a row, such as torch.arange(T)
+    ) -> Callable:  # what to call instead of `attend`
+        "What adds the bias of every query for every key, those in a cache too, then attends."
+        check_positions(positions, axes="T")
+        check_row("positions", positions)
+        return partial(self.attend_biased, attend, positions)
+
+    def attend_biased(
+        self,
+        attend: Callable,  # as for `forward`
+        positions: torch.Tensor,  # as for `forward`
         q: torch.Tensor,  # (B, h, T, d_k)
         k: torch.Tensor,  # (B, n_kv_heads, T, d_k)
         v: torch.Tensor,  # (B, n_kv_heads, T, d_k)
         mask: torch.Tensor | None = None,  # as in `attention`
         is_causal: bool = False,  # as in `attention`
-        positions: torch.Tensor | None = None,  # (T,) in a row; 0, 1, 2, … if left out
     ) -> torch.Tensor:  # (B, h, T, d_k)
-        "Add the bias of every query for every key, those in a cache too, then attend."
+        "Add the bias, then attend."
         check_self_attention(q, k, n_heads=self.n_heads)
         T = q.shape[2]
+        check_positions(positions, T, look=False)
         S = T
-        if positions is not None:
-            check_positions(positions, T, axes="T")
-            in_a_row = T == 1 or (T > 1 and bool(positions.diff().eq(1).all()))
-            check_that(in_a_row, "positions", "one token or more, in a row", positions)
-            S = int(positions[-1]) + 1  # with those that a cache has kept
+        if (
+            attend is not attention and T > 0
+        ):  # which keeps nothing, so a GPU need not say where we are
+            S = int(positions[-1]) + 1  # with the keys that a cache has kept
         check_over("mask", mask, (*q.shape[:3], S))
         bias = self.bias(T, S, q.device).to(q.dtype)
         return attend(q, k, v, merge_masks(mask, bias), is_causal)

@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .dot_product import attention
+from .angle_tables import Rotary
+from .fused import attention
 from .multi_head import MultiHeadAttention
-from .positions import Rotary
 from former_nb.base.guards import (
     check_attended,
     check_heads,
@@ -162,21 +162,20 @@ class PartialRotary(Rotary):
         self,
         d_k: int,  # width of a head
         d_rotary: int,  # how many features turn, even
-        max_len: int,  # number of positions
         base: float = 10000.0,  # as for `Rotary`
     ):
         check_int("d_k", d_k)
         check_int("d_rotary", d_rotary, least=2)
         fits = d_rotary % 2 == 0 and d_rotary <= d_k
         check_that(fits, "d_rotary", f"an even number, at most d_k = {d_k}", d_rotary)
-        super().__init__(d_rotary, max_len, base)
+        super().__init__(d_rotary, base)
         self.d_k = d_k
         self.d_rotary = d_rotary
 
     def turn(
         self,
         t: torch.Tensor,  # (B, h, T, d_k), queries or keys
-        positions: torch.Tensor | None = None,  # as for `Rotary`
+        positions: torch.Tensor,  # as for `Rotary`
     ) -> torch.Tensor:  # (B, h, T, d_k)
         "Turn the last features of each token by its position."
         still, turning = t.split([self.d_k - self.d_rotary, self.d_rotary], dim=-1)

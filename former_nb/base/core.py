@@ -24,7 +24,6 @@ __all__ = [
     "in_test",
     "pick_device",
     "keep_memory",
-    "FixedTable",
     "eval_mode",
     "in_eval_mode",
     "tied_names",
@@ -88,35 +87,6 @@ def keep_memory() -> bool:  # whether the C library took the advice; only glibc'
     mapped = advise(-3, 2**30)  # M_MMAP_THRESHOLD
     trimmed = advise(-1, 2**30)  # M_TRIM_THRESHOLD
     return bool(mapped and trimmed)
-
-
-class FixedTable(torch.nn.Module):
-    """A module with a `table` that follows from its settings; an heir's `make_table` computes it.
-
-    The table moves to other devices with the model. It is not saved, since it can be computed
-    again, and it keeps its precision where a model is converted to another one.
-    """
-
-    table: torch.Tensor
-
-    def make_table(self) -> torch.Tensor:
-        "Compute the table."
-        raise NotImplementedError(f"{type(self).__name__} has no make_table")
-
-    def keep_table(self) -> None:
-        "Compute `self.table`; for the end of `__init__`."
-        here = torch.empty(0).device
-        self.register_buffer("table", self.make_table().to(here), persistent=False)
-
-    def _apply(self, fn, recurse=True):
-        super()._apply(fn, recurse)  # moved, converted, or given memory: computed again
-        self.table = self.make_table().to(self.table.device)
-        return self
-
-    def _load_from_state_dict(self, *args):
-        super()._load_from_state_dict(*args)
-        if self.table.is_meta:  # built without memory, then given weights
-            self.keep_table()
 
 
 _MODES = threading.RLock()

@@ -30,9 +30,11 @@ __all__ = [
     "check_numbers",
     "check_ids",
     "check_positions",
+    "check_row",
     "goes_beyond",
     "check_over",
     "check_attention",
+    "check_mask",
     "check_self_attention",
     "check_seam",
     "check_attends",
@@ -247,15 +249,34 @@ def goes_beyond(
 
 def check_positions(
     positions,  # what came
-    T: int,  # number of tokens
+    T: int | None = None,  # number of tokens, where it is known
     max_len: int = LARGEST,  # positions are 0 to max_len - 1
     axes: str | None = None,  # (T,) or (B, T) if left out
+    look: bool = True,  # False where the values were looked at before
     **sizes: int,  # B, where it is known
 ) -> None:
     "Raise `TypeError` or `ValueError` unless these are positions of T tokens. As `check_ids`."
+    expected = "those of the tokens, such as torch.arange(T)"
+    check_that(positions is not None, "positions", expected, positions, TypeError)
     if axes is None:
         axes = "B T" if getattr(positions, "ndim", 1) == 2 else "T"
-    check_ids("positions", positions, max_len, axes, T=T, **sizes)
+    if T is not None:
+        sizes["T"] = T
+    if look:
+        check_ids("positions", positions, max_len, axes, **sizes)
+    else:
+        check_tensor("positions", positions, axes, positions.dtype, **sizes)
+
+
+def check_row(
+    name: str,  # what the error calls them
+    numbers: torch.Tensor,  # (T,) integers
+) -> None:
+    "Raise `ValueError` unless each of these is one more than the one before. As `check_numbers`."
+    in_a_row = True
+    if len(numbers) > 1 and is_readable(numbers):
+        in_a_row = bool(numbers.diff().eq(1).all())
+    check_that(in_a_row, name, "tokens in a row", numbers)
 
 
 def check_over(
@@ -314,19 +335,27 @@ def _meant_otherwise(t):
     return None
 
 
+def _shares(t, q):
+    "Whether each head of `t`, keys or values, serves as many heads of the queries as the others."
+    g, h = t.shape[1], q.shape[1]
+    return g == h or (q.ndim == 4 and 0 < g < h and h % g == 0)
+
+
 def _fit(q, k, v):
     "Whether they fit together, at a glance: every layer asks for every token."
     if not all(_is(t, None) and 3 <= t.ndim <= 4 for t in (q, k, v)):
         return False
     same_type = q.dtype == k.dtype == v.dtype
     same_batch = q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
+    if not same_batch and q.ndim == k.ndim == v.ndim == 4 and len(q) == len(k) == len(v):
+        same_batch = _shares(k, q) and _shares(v, q)
     return same_type and same_batch and q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
 
 
 def check_attention(
     q: torch.Tensor,  # (B, T, d_k) or (B, h, T, d_k)
-    k: torch.Tensor,  # (B, S, d_k) or (B, h, S, d_k)
-    v: torch.Tensor,  # (B, S, d_v) or (B, h, S, d_v)
+    k: torch.Tensor,  # (B, S, d_k) or (B, g, S, d_k), g divides h
+    v: torch.Tensor,  # (B, S, d_v) or (B, g, S, d_v)
     mask: torch.Tensor | None = None,  # boolean or floating point; (T, S) or as many axes as q
     scale: float | None = None,  # any number
 ) -> None:
@@ -334,11 +363,23 @@ def check_attention(
     if not _fit(q, k, v):
         batch = "B h" if getattr(q, "ndim", 3) == 4 else "B"
         sizes = check_tensor("q", q, f"{batch} T d_k")
-        sizes = check_tensor("k", k, f"{batch} S d_k", q.dtype, **sizes)
-        check_tensor("v", v, f"{batch} S d_v", q.dtype, **sizes)
+        for name, t, axes in (("k", k, "S d_k"), ("v", v, "S d_v")):
+            heads = {}
+            if batch == "B h" and getattr(t, "ndim", 3) == 4 and _shares(t, q):
+                heads = {"h": t.shape[1]}
+            sizes |= check_tensor(name, t, f"{batch} {axes}", q.dtype, **(sizes | heads))
+            sizes["h"] = q.shape[1]
     check_over("mask", mask, (*q.shape[:-1], k.shape[-2]))
     if scale is not None:
         check_number("scale", scale)
+
+
+def check_mask(
+    mask,  # what came, of a shape that fits
+) -> None:
+    "Raise `TypeError` unless a mask is boolean, for an `attention` that takes no others."
+    fits = mask is None or mask.dtype == torch.bool
+    check_that(fits, "mask", "a boolean tensor (True = may attend)", mask, TypeError)
 
 
 def check_self_attention(

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..attention.dot_product import attention, attention_weights
+from ..attention.fused import attention, attention_weights
 from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import MistakeError, call_answer, diagnose, exercise, explain_error
 from .edits import edited_file, read_mistakes

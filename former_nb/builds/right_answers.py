@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..attention.masks import causal_mask, padding_mask
 from ..base.core import eval_mode
 from ..data.subwords import merge

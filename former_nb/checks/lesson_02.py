@@ -2,7 +2,7 @@
 
 import torch
 
-from ..attention.dot_product import attention, attention_weights
+from ..attention.fused import attention, attention_weights
 from ..base.exercises import call_answer, diagnose, exercise, explain_error
 
 

@@ -3,7 +3,7 @@
 import torch
 from einops import rearrange
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import call_answer, diagnose, edited, exercise, explain_error
 

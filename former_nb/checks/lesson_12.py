@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..attention.dot_product import attention
-from ..attention.positions import Rotary
+from ..attention.angle_tables import Rotary
+from ..attention.fused import attention
 from ..base.exercises import diagnose, diagnose_each, exercise, explain_error
 from ..models.modern_decoder import GroupedQueryAttention
 
@@ -115,7 +115,7 @@ def example_weights() -> tuple:  # x (3, 5, 24), weights by name, an `attend` wi
         w[name] = numbers(24, 40, scale=0.3)
     w["w_out"] = numbers(40, 24, scale=0.3)
     x = 0.002 + numbers(3, 5, 24, scale=0.004)
-    return x, w, partial(Rotary(4, 8), attention)
+    return x, w, Rotary(4)(attention, torch.arange(5, device="cpu"))
 
 
 @exercise(

@@ -5,7 +5,7 @@ from math import exp, log
 
 import torch
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..attention.masks import causal_mask, padding_mask
 from ..attention.multi_head import MultiHeadAttention
 from ..base.exercises import call_answer, diagnose, edited, exercise, explain_error, unnamed

@@ -2,7 +2,8 @@
 
 import torch
 
-from ..attention.positions import rotary_frequencies, rotary_table, rotate
+from ..attention.angle_tables import rotary_frequencies, rotary_table
+from ..attention.positions import rotate
 from ..attention.relative_positions import ALiBi, alibi_slopes, rotate_interleaved
 from ..base.exercises import diagnose, exercise
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..base.exercises import exercise, same_numbers
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from ..attention.dot_product import attention
-from ..attention.kernels import merge_masks
+from ..attention.fused import attention, merge_masks
 from ..attention.mask_patterns import sliding_window_mask
 from ..base.core import in_eval_mode
 from ..base.guards import LARGEST, check_choice, check_int, check_that

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ..attention.angle_tables import rotary_table
 from ..attention.fused import attention
 from ..attention.positions import Rotary
 from ..attention.relative_positions import DistanceBias
@@ -169,8 +170,8 @@ class Place:
         return q, k, v
 
 
-LONG = 8192  # tokens; for longer texts angles are computed when they come
-SHORT = 1024  # the same for a bias by distance, which is made for each head
+SHORT = 1024  # tokens; for longer texts angles or a bias by distance are made when they come
+LONGEST = 2**17  # positions; angles of those beyond are computed for each token
 
 
 class Places:
@@ -187,15 +188,18 @@ class Places:
         self.heads = (block.n_kv_heads, block.n_heads // block.n_kv_heads)  # g and h / g
         self.like = like
         if isinstance(rotary, Rotary):
-            self.cos, self.sin = self.make_angles(min(max_len, LONG))  # they grow
+            self.cos, self.sin = self.make_angles(min(max_len, SHORT))  # they grow
         if isinstance(rotary, DistanceBias):
             self.bias = self.make_bias(min(max_len, SHORT))  # it grows
 
     def make_angles(self, n):
-        "Cosines and sines of the first n positions, (n, d_k); of each pair the first sine is negated."
-        angle = torch.arange(n, device="cpu")[:, None] * self.rotary.frequency  # (n, d_k / 2)
-        cos = angle.cos().float().to(self.like.device)
-        sin = angle.sin().float().to(self.like.device)
+        "Cosines and sines of the first n positions, as `angles_of` gives them."
+        return self.angles_of(torch.arange(n, device="cpu"))
+
+    def angles_of(self, positions):  # (T,) to two of (T, d_k)
+        "Cosines and sines for both features of each pair, with the sign of the first one's sine."
+        table = rotary_table(positions, self.rotary.frequency)
+        cos, sin = table.to(self.like.device)
         return torch.cat([cos, cos], dim=1), torch.cat([-sin, sin], dim=1)
 
     def reserve(self, size):
@@ -218,6 +222,8 @@ class Places:
     ) -> Place:
         "For a cache that keeps as many keys as there are."
         if isinstance(self.rotary, Rotary):
+            if position >= LONGEST:
+                return Place(*self.angles_of(torch.tensor([position], device="cpu")))
             if position >= len(self.cos):
                 self.cos, self.sin = self.make_angles(2 * position)
             return Place(self.cos[position : position + 1], self.sin[position : position + 1])

@@ -40,7 +40,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from ..attention.dot_product import attention, attention_weights
+from ..attention.fused import attention, attention_weights
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.since_llama import Sink
 from ..base.guards import check_that, check_type

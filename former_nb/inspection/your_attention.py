@@ -32,7 +32,8 @@ from copy import deepcopy
 import torch
 from torch import nn
 
-from ..attention.kernels import full_mask, merge_masks, repeat_kv
+from ..attention.dot_product import repeat_kv
+from ..attention.fused import full_mask, merge_masks
 from ..base.guards import check_that, check_type
 
 __all__ = [

@@ -4,7 +4,7 @@ the text, and one more layer before hidden tokens are guessed (Devlin et al. 201
 import torch
 from torch import nn
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids, check_int, check_type
 from .build import FUNCTIONS, build_norm, build_positions, classifier_parts

@@ -9,7 +9,7 @@ of both lies between them. Cheng et al. (2016) call the two parts wide and deep.
 import torch
 from torch import nn
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..base.guards import check_choice, check_int
 from ..data.text import PAD, pad_rows
 from .build import classifier_parts, start_embedding

@@ -17,8 +17,8 @@ from ..attention.angle_tables import Rotary
 from ..attention.multi_head import MultiHeadAttention
 from ..base.files import check_folder
 from ..base.guards import check_heads, check_ints, check_that
-from .layers import Block, Embedding, Stack
 from .language_model import LanguageModel
+from .layers import Block, Embedding, Stack
 
 # %% ../../nbs/12_modern_decoder.ipynb #md12rmsclass
 class RMSNorm(nn.Module):

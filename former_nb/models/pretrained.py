@@ -14,6 +14,7 @@ and the model is saved where its configuration says so, by `tied_head=False` of 
 
 import copy
 import inspect
+import re
 import sys
 import warnings
 from dataclasses import asdict
@@ -437,11 +438,9 @@ def build_model(
 
 
 OLD_NAMES = [  # version 0.3 called several kinds of modules `positions`
-    ("embed.positions.positions.", "embed.position_embedding.position_embedding."),
-    ("embed.positions.", "embed.position_embedding."),
-    ("stack.positions.", "stack.rotary."),
-    ("encoder.positions.", "encoder.rotary."),
-    ("decoder.positions.", "decoder.rotary."),
+    (r"embed\.positions\.positions\.", "embed.position_embedding.position_embedding."),
+    (r"embed\.positions\.", "embed.position_embedding."),
+    (r"(stack|encoder|decoder)\.positions\.", r"\1.rotary."),
 ]
 
 
@@ -450,8 +449,7 @@ def todays_name(
 ) -> str:
     "What the weight is called today."
     for old, new in OLD_NAMES:
-        if old in name:
-            return name.replace(old, new)
+        name = re.sub(old, new, name)
     return name
 
 

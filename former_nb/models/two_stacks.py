@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from ..attention.torch_layers import mha_from_torch
 from ..base.guards import check_type
 from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
