@@ -29,8 +29,8 @@ from former_nb.attention.dot_product import attention
 from former_nb.attention.mask_patterns import masked_attention, sliding_window_mask
 from former_nb.attention.relative_positions import ALiBi
 from former_nb.base.core import eval_mode
-from former_nb.data.text import BOS, EOS, PAD, UNK, CharTokenizer
-from former_nb.data.tokenization import SubwordTokenizer
+from former_nb.data.text import BOS, EOS, PAD, UNK
+from former_nb.data.tokenization import CharTokenizer, SubwordTokenizer
 from former_nb.data.tokens import TextTokenizer
 from former_nb.decoding import caches, decoding
 from former_nb.decoding.beam_search import beam_search, length_score
@@ -62,9 +62,10 @@ from former_nb.decoding.sampling import (
     with_top_p,
     without_tokens,
 )
-from former_nb.models.block import Embedding, Stack, make_block
+from former_nb.models.block import Stack, make_block
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import POSITIONS, TransformerConfig
+from former_nb.models.embedding import Embedding
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.language_model import LanguageModel
 

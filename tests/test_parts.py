@@ -13,15 +13,16 @@ from torch.testing import assert_close
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import LearnedPositions, Rotary
 from former_nb.attention.relative_positions import ScaledRotary
-from former_nb.data.text import CharTokenizer
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate
 from former_nb.decoding.number_words import greedy_decode
 from former_nb.decoding.sampling import Sampling
-from former_nb.models.block import Block, Embedding, FeedForward, Stack, make_block
+from former_nb.models.block import Block, FeedForward, Stack, make_block
 from former_nb.models.build import build_block, sizes_of
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig
+from former_nb.models.embedding import Embedding
 from former_nb.models.encoder_decoder import (
     CrossAttention,
     Decoder,

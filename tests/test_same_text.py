@@ -30,8 +30,9 @@ from former_nb.decoding.decode_step import DecodeStep, StaticCache, as_decode_st
 from former_nb.decoding.sampling import Sampling
 from former_nb.inspection.recording import Recorder
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.block import Block, Embedding, FeedForward, Stack
+from former_nb.models.block import Block, FeedForward, Stack
 from former_nb.models.config import TransformerConfig
+from former_nb.models.embedding import Embedding
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.fine_tuning import add_low_rank
 from former_nb.models.hub_config import HubConfig

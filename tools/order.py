@@ -79,7 +79,7 @@ NAMED = {  # pages whose modules have other names; several where their ideas bel
     "deeper/16_interpretability": ("lens",),
     "deeper/16_pretrained": ("fine_tuning",),
     "10_generator": ("language_model",),
-    "07_text": ("text", "embedding"),
+    "07_text": ("text", "block"),
     "12_modern_decoder": ("modern_decoder", "rotary"),
 }
 TOUR = "00_tour"

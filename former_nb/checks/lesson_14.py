@@ -10,7 +10,8 @@ from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import SinusoidalPositions
 from ..base.exercises import diagnose, diagnose_formula, edited, exercise, explain_error
 from ..data.text import BOS, EOS, PAD
-from ..models.block import Embedding, FeedForward, Stack, make_block
+from ..models.block import FeedForward, Stack, make_block
+from ..models.embedding import Embedding
 from ..models.encoder_decoder import CrossAttention, Decoder, DecoderBlock, EncoderDecoder
 
 

@@ -20,8 +20,9 @@ from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
 from ..attention.relative_positions import ALiBi, DistanceBias, RelativeBias, ScaledRotary
 from ..models.bart import BartEncoderDecoder
-from ..models.block import Block, Embedding, FeedForward, Stack
+from ..models.block import Block, FeedForward, Stack
 from ..models.build import WideCrossAttention
+from ..models.embedding import Embedding
 from ..models.encoder_decoder import CrossAttention, Decoder, DecoderBlock, EncoderDecoder
 from ..models.fine_tuning import LowRank
 from ..models.hub_config import EmbedNorm

@@ -6,8 +6,9 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "config": "TransformerConfig",
-        "block": "Block CrossAttention Decoder DecoderBlock Embedding FeedForward "
+        "block": "Block CrossAttention Decoder DecoderBlock FeedForward "
         "GroupedQueryAttention RMSNorm Stack SwiGLU make_block",
+        "embedding": "Embedding",
         "language_model": "LanguageModel",
         "modern_decoder": "modern_decoder",
         "classifier": "Classifier",

@@ -8,6 +8,7 @@ from . import block as block
 from . import build as build
 from . import classifier as classifier
 from . import config as config
+from . import embedding as embedding
 from . import encoder_decoder as encoder_decoder
 from . import fine_tuning as fine_tuning
 from . import hub_config as hub_config
@@ -23,7 +24,6 @@ from .block import Block as Block
 from .block import CrossAttention as CrossAttention
 from .block import Decoder as Decoder
 from .block import DecoderBlock as DecoderBlock
-from .block import Embedding as Embedding
 from .block import FeedForward as FeedForward
 from .block import GroupedQueryAttention as GroupedQueryAttention
 from .block import RMSNorm as RMSNorm
@@ -32,6 +32,7 @@ from .block import SwiGLU as SwiGLU
 from .block import make_block as make_block
 from .classifier import Classifier as Classifier
 from .config import TransformerConfig as TransformerConfig
+from .embedding import Embedding as Embedding
 from .encoder_decoder import EncoderDecoder as EncoderDecoder
 from .fine_tuning import add_low_rank as add_low_rank
 from .fine_tuning import merge_low_rank as merge_low_rank

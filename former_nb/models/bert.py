@@ -7,10 +7,10 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids, check_int, check_type
-from .block import Embedding
 from .build import FUNCTIONS, build_norm, build_positions, classifier_parts
 from .classifier import Classifier
 from .config import TransformerConfig
+from .embedding import Embedding
 from .initialization import init_weights
 from .masked_language import MaskedLanguageModel
 

@@ -12,10 +12,10 @@ from torch import nn
 from ..attention.dot_product import attention
 from ..base.guards import check_choice, check_int
 from ..data.text import PAD, pad_rows
-from .block import Embedding
 from .build import classifier_parts, start_embedding
 from .classifier import Classifier
 from .config import TransformerConfig
+from .embedding import Embedding
 from .initialization import NoRandomWeights
 
 __all__ = ["BigramClassifier", "WideClassifier"]

@@ -144,28 +144,25 @@ class Embedding(nn.Module):
         self,
         vocab_size: int,  # number of different tokens
         d_model: int,  # width of a vector
-        positions: nn.Module | None = None,  # added, such as `LearnedPositions`
+        position_embedding: nn.Module | None = None,  # added, such as `LearnedPositions`
         dropout: float = 0.0,  # probability that a number is dropped, in training only
-        std: float = 0.02,  # of the vectors at the start
-        scale: float = 1.0,  # the vectors are multiplied by it
     ):
         super().__init__()
         check_ints(vocab_size=vocab_size, d_model=d_model)
-        check_parts(positions=positions or nn.Identity())
+        check_parts(position_embedding=position_embedding or nn.Identity())
         self.tokens = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.tokens.weight, std=std)
-        self.positions = positions
+        nn.init.normal_(self.tokens.weight, std=0.02)
+        self.position_embedding = position_embedding
         self.dropout = nn.Dropout(dropout)
-        self.scale = scale
 
     def forward(
         self,
         tokens: torch.Tensor,  # (B, T) integers
-        positions: torch.Tensor | None = None,  # (T,) or (B, T); 0, 1, 2, … if left out
+        positions: torch.Tensor | None = None,  # (T,) or (B, T), for `position_embedding`
     ) -> torch.Tensor:  # (B, T, d_model)
-        x = self.tokens(tokens) * self.scale
-        if self.positions is not None:
-            x = self.positions(x, positions)
+        x = self.tokens(tokens)
+        if self.position_embedding is not None:
+            x = self.position_embedding(x, positions)
         return self.dropout(x)
 
 # %% ../../nbs/12_modern_decoder.ipynb #md12rmsclass

@@ -23,7 +23,6 @@ from .block import (
     CrossAttention,
     Decoder,
     DecoderBlock,
-    Embedding,
     FeedForward,
     GroupedQueryAttention,
     RMSNorm,
@@ -31,6 +30,7 @@ from .block import (
     SwiGLU,
 )
 from .config import ACTIVATIONS, BIASES, POSITIONS, TransformerConfig
+from .embedding import Embedding
 from .hub_config import EmbedNorm, scale_frequencies
 from .initialization import NoRandomWeights, init_weights
 from .post_norm import PostNormBlock, PostNormDecoderBlock

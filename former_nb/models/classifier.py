@@ -15,7 +15,8 @@ from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids, check_int, check_parts
 from ..data.text import PAD
-from .block import Embedding, Stack
+from .block import Stack
+from .embedding import Embedding
 from .pretrained import Pretrained
 
 # %% ../../nbs/09_classifier.ipynb #bcecd2bd

@@ -16,8 +16,9 @@ from ..attention.dot_product import attention
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids, check_parts
 from ..data.text import IGNORE, PAD, pad_rows
-from .block import Embedding, Stack
+from .block import Stack
 from .config import TransformerConfig
+from .embedding import Embedding
 from .pretrained import Pretrained
 
 # %% ../../nbs/13_encoder_decoder.ipynb #906c1cdd

@@ -13,7 +13,8 @@ from torch import nn
 
 from ..attention.dot_product import attention
 from ..base.guards import check_ids, check_parts
-from .block import Embedding, Stack
+from .block import Stack
+from .embedding import Embedding
 from .pretrained import Pretrained
 
 # %% ../../nbs/10_generator.ipynb #0d6b9c1c

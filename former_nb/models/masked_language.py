@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..base.guards import check_ids, check_int, check_that, check_type
-from ..data.text import IGNORE, PAD, SPECIALS, UNK, pad_rows
-from ..data.tokens import check_rows
+from ..data.text import IGNORE, PAD, UNK, pad_rows
+from ..data.tokens import SPECIALS, check_rows
 from .classifier import Classifier
 
 # %% ../../nbs/deeper/09_masked_language.ipynb #bf50d506

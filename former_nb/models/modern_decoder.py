@@ -8,7 +8,8 @@ __all__ = ['modern_decoder']
 # %% ../../nbs/12_modern_decoder.ipynb #md12head
 from ..attention.positions import Rotary
 from ..base.guards import check_ints
-from .block import Block, Embedding, Stack
+from .block import Block, Stack
+from .embedding import Embedding
 from .initialization import init_weights
 from .language_model import LanguageModel
 
