@@ -90,7 +90,7 @@ load_model({folder!r})
 report()
 """
 SAVE = """
-from former_nb.data.text import CharTokenizer
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import LanguageModel
 from former_nb.saving.saving import save_model

@@ -56,7 +56,7 @@ def measure(name: str, budget: float) -> dict:
 
 def save_models(folder: Path) -> dict:
     "Ours and GPT-2 of one size, saved; the programs that load them and draw a token."
-    from former_nb.data.text import CharTokenizer
+    from former_nb.data.tokenization import CharTokenizer
     from former_nb.models.config import TransformerConfig
     from former_nb.models.savable import LanguageModel
     from former_nb.saving.saving import save_model

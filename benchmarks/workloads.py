@@ -23,7 +23,8 @@ from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.torch_layers import mha_to_torch
 from former_nb.data.batches import make_batches
 from former_nb.data.data_sets import load_reviews, load_translations
-from former_nb.data.text import BOS, EOS, PAD, SPECIALS, UNK
+from former_nb.data.text import BOS, EOS, PAD, UNK
+from former_nb.data.tokens import SPECIALS
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate
 from former_nb.decoding.classification import collate_labels, label_batches

@@ -9,8 +9,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     {
         "attention.multi_head": "MultiHeadAttention",
         "attention.masks": "causal_mask padding_mask",
-        "data.text": "CharTokenizer",
-        "data.tokenization": "SubwordTokenizer",
+        "data.tokenization": "CharTokenizer SubwordTokenizer",
         "data.batches": "make_batches",
         "models.config": "TransformerConfig",
         "models.layers": "Block",

@@ -17,7 +17,7 @@ from .checks.exercises import check as check
 from .checks.exercises import hint as hint
 from .checks.exercises import keep as keep
 from .data.batches import make_batches as make_batches
-from .data.text import CharTokenizer as CharTokenizer
+from .data.tokenization import CharTokenizer as CharTokenizer
 from .data.tokenization import SubwordTokenizer as SubwordTokenizer
 from .decoding.beam_search import beam_search as beam_search
 from .decoding.caches import generate as generate

@@ -28,7 +28,8 @@ from former_nb import (
 from former_nb.data.data_sets import compare_parts
 from former_nb.data.long_text_data import long_text_data
 from former_nb.data.long_texts import text_windows
-from former_nb.data.text import IGNORE, encode_texts
+from former_nb.data.text import IGNORE
+from former_nb.data.tokenization import encode_texts
 from former_nb.decoding.classification import label_batches, label_names
 from former_nb.tasks.labels import Labels
 from former_nb.training.callbacks import Callback

@@ -91,7 +91,7 @@ def _text(*args, **how):
 
 def _command(folder, *words):
     "Twenty texts of a model that was never trained, most of which the context ends."
-    from former_nb.data.text import CharTokenizer
+    from former_nb.data.tokenization import CharTokenizer
     from former_nb.saving.saving import save_model
 
     tokenizer = CharTokenizer("abcdefghijklmnopqrstuvwxyz")

@@ -7,8 +7,7 @@ import torch
 from refusals import every_row, refuses
 
 from former_nb.base.core import set_seed
-from former_nb.data.text import CharTokenizer, encode_texts
-from former_nb.data.tokenization import SubwordTokenizer
+from former_nb.data.tokenization import CharTokenizer, SubwordTokenizer, encode_texts
 from former_nb.inspection.alignments import align_translation, record_translation
 from former_nb.inspection.recording import record_attention
 from former_nb.models.config import TransformerConfig

@@ -36,7 +36,7 @@ from former_nb.base.checkpoints import (
 )
 from former_nb.base.core import tied_names
 from former_nb.base.results import make_once
-from former_nb.data.text import CharTokenizer
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.baselines import BagOfEmbeddings
 from former_nb.models.bert import BertClassifier

@@ -17,8 +17,7 @@ from test_classifier import CONFIG, LETTERS, model
 from torch.testing import assert_close
 
 from former_nb.base.core import set_seed
-from former_nb.data.text import CharTokenizer
-from former_nb.data.tokenization import SubwordTokenizer
+from former_nb.data.tokenization import CharTokenizer, SubwordTokenizer
 from former_nb.data.tokens import BOS, EOS, KINDS, PAD
 from former_nb.decoding.classification import (
     LONGEST_TEXT,

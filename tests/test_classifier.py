@@ -17,7 +17,8 @@ from torch.testing import assert_close
 from former_nb.attention.torch_layers import mha_to_torch
 from former_nb.base.core import set_seed
 from former_nb.data.batches import make_batches
-from former_nb.data.text import CharTokenizer, pad_rows
+from former_nb.data.text import pad_rows
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.data.tokens import BOS, EOS, PAD
 from former_nb.decoding.classification import collate_labels, label_batches, label_rows
 from former_nb.models.baselines import log_count_ratio

@@ -19,7 +19,7 @@ from process_tools import OFFLINE, succeeds
 from former_nb.commands import train
 from former_nb.data.batches import make_batches
 from former_nb.data.data_sets import load_names
-from former_nb.data.text import CharTokenizer, encode_texts
+from former_nb.data.tokenization import CharTokenizer, encode_texts
 from former_nb.data.toy_data import collate_answers, number_pairs
 from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import Classifier

@@ -20,7 +20,7 @@ from former_nb import cli
 from former_nb.base.files import SHIPPED
 from former_nb.commands import evaluate, folders, generate, terminal, train
 from former_nb.data.data_sets import load_names
-from former_nb.data.text import CharTokenizer
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.decoding import caches
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.config import TransformerConfig

@@ -29,8 +29,8 @@ from former_nb.attention.fused import attention
 from former_nb.attention.mask_patterns import masked_attention, sliding_window_mask
 from former_nb.attention.relative_positions import ALiBi
 from former_nb.base.core import eval_mode
-from former_nb.data.text import BOS, EOS, PAD, UNK, CharTokenizer
-from former_nb.data.tokenization import SubwordTokenizer
+from former_nb.data.text import BOS, EOS, PAD, UNK
+from former_nb.data.tokenization import CharTokenizer, SubwordTokenizer
 from former_nb.data.tokens import TextTokenizer
 from former_nb.decoding import caches, decoding
 from former_nb.decoding.beam_search import beam_search, length_score

@@ -15,7 +15,8 @@ from refusals import refuses
 
 from former_nb.base.core import pick_device
 from former_nb.data.batches import make_batches
-from former_nb.data.text import BOS, EOS, CharTokenizer
+from former_nb.data.text import BOS, EOS
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import generate
 from former_nb.decoding.classification import collate_labels, predict

@@ -695,7 +695,7 @@ class TestWhoLooksWhere:
 
         The head `off` has columns of zeros in W_o."""
         from former_nb import load_model
-        from former_nb.data.text import encode_texts
+        from former_nb.data.tokenization import encode_texts
         from former_nb.data.toy_data import german_number
         from former_nb.decoding.number_words import greedy_decode
         from former_nb.inspection.recording import record_attention
@@ -761,10 +761,10 @@ class TestMergeByMerge:
 
     @pytest.mark.parametrize("n", [0, 57, 300])
     def test_twenty_pages_and_a_word_of_yours(self, show, n):
-        from former_nb.data.subwords import apply_bpe, train_bpe
+        from former_nb.data.subwords import apply_bpe, count_words, train_bpe
 
         (pages,) = figures.from_page("15_subwords", "pages")
-        merges, words = train_bpe(pages, n), figures.merge_by_merge()[1]["words"]
+        merges, words = train_bpe(count_words(pages), n), figures.merge_by_merge()[1]["words"]
         shown = show("merge-by-merge")
         shown.press("twenty pages")
         shown.slide(n)

@@ -9,8 +9,7 @@ from model_tools import small_bert
 from refusals import refuses
 from torch.testing import assert_close
 
-from former_nb.data.text import CharTokenizer
-from former_nb.data.tokenization import HuggingFaceTokenizer
+from former_nb.data.tokenization import CharTokenizer, HuggingFaceTokenizer
 from former_nb.decoding.classification import label_batches, label_rows, predict
 from former_nb.models.bert import BertClassifier
 from former_nb.models.config import TransformerConfig

@@ -21,8 +21,8 @@ from former_nb.attention.fused import attention
 from former_nb.attention.since_llama import LatentAttention
 from former_nb.base.core import set_seed
 from former_nb.data import CharTokenizer, TextTokenizer, TokenizerPair, make_batches
-from former_nb.data.text import collate, encode_texts
-from former_nb.data.tokenization import load_tokenizer
+from former_nb.data.text import collate
+from former_nb.data.tokenization import encode_texts, load_tokenizer
 from former_nb.data.tokens import KINDS
 from former_nb.decoding.caches import generate
 from former_nb.decoding.decode_step import StaticCache

@@ -14,7 +14,8 @@ from refusals import refuses
 from former_nb.attention.masks import causal_mask, padding_mask
 from former_nb.base.guards import check_int, check_number
 from former_nb.data.batches import BatchOrder, make_batches
-from former_nb.data.text import CharTokenizer, collate, encode_texts, pad_rows
+from former_nb.data.text import collate, pad_rows
+from former_nb.data.tokenization import CharTokenizer, encode_texts
 from former_nb.decoding import decoding
 from former_nb.decoding.beam_search import beam_search, length_score
 from former_nb.decoding.caches import (

@@ -16,8 +16,7 @@ from tokenizers import Regex, normalizers
 
 from former_nb.base.checkpoints import CHECKPOINT, read_checkpoint, write_tensors
 from former_nb.base.files import DEEPEST, parse_json, read_bytes, read_json
-from former_nb.data.text import CharTokenizer
-from former_nb.data.tokenization import HuggingFaceTokenizer, load_tokenizer
+from former_nb.data.tokenization import CharTokenizer, HuggingFaceTokenizer, load_tokenizer
 from former_nb.models.bert import BertClassifier
 from former_nb.models.bigrams import BigramClassifier, WideClassifier
 from former_nb.models.config import TransformerConfig

@@ -41,8 +41,14 @@ from former_nb.data.long_text_data import (
     long_text_data,
 )
 from former_nb.data.long_texts import TextWindows, bits_per_character, text_windows
-from former_nb.data.text import BOS, EOS, IGNORE, SPECIALS, UNK, CharTokenizer, encode_texts
-from former_nb.data.tokenization import SubwordTokenizer, load_tokenizer
+from former_nb.data.text import BOS, EOS, IGNORE, UNK
+from former_nb.data.tokenization import (
+    CharTokenizer,
+    SubwordTokenizer,
+    encode_texts,
+    load_tokenizer,
+)
+from former_nb.data.tokens import SPECIALS
 from former_nb.inspection.leaks import assert_no_leak, assert_no_noise_leak
 from former_nb.inspection.ngrams import NGram, best_share, mix_nats
 from former_nb.inspection.viewer import plot_heads, view

@@ -7,7 +7,8 @@ from refusals import counts, every_row, n, words
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.data.text import IGNORE, CharTokenizer
+from former_nb.data.text import IGNORE
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.models.config import TransformerConfig
 from former_nb.models.mixture_of_experts import (
     MixtureLanguageModel,

@@ -245,7 +245,8 @@ PROMISED = {  # why it is offered -> what nothing here imports but its own page 
     "attention of today's models, and what it needs in a model": "attention.since_llama.QKNorm "
     "attention.since_llama.WrappedAttention attention.since_llama.GatedAttention "
     "attention.since_llama.LatentAttention attention.since_llama.PartialRotary",
-    "byte pairs as derived, without a library": "data.subwords.train_bpe data.subwords.apply_bpe",
+    "byte pairs as derived, without a library": "data.subwords.train_bpe data.subwords.apply_bpe "
+    "data.subwords.count_words",
     "a test for whoever trains a model": "inspection.leaks.assert_no_noise_leak",
     "a look inside any model": "inspection.lens.logit_lens inspection.lens.attribute_logits",
     "a model to train": "models.mixture_of_experts.MixtureLanguageModel "

@@ -14,7 +14,7 @@ from former_nb.attention.angle_tables import Rotary
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.positions import LearnedPositions
 from former_nb.attention.relative_positions import ScaledRotary
-from former_nb.data.text import CharTokenizer
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate
 from former_nb.decoding.number_words import greedy_decode

@@ -11,7 +11,7 @@ import torch
 from refusals import refuses
 
 import former_nb
-from former_nb.data.text import CharTokenizer
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.decoding import greedy
 from former_nb.decoding.caches import KVCache
 from former_nb.lazy import Module

@@ -50,7 +50,7 @@ from former_nb.training.callbacks import Callback, SaveBest
 from former_nb.models.config import TransformerConfig
 from former_nb.base.core import set_seed
 from former_nb.models.savable import LanguageModel
-from former_nb.data.text import CharTokenizer, encode_texts
+from former_nb.data.tokenization import CharTokenizer, encode_texts
 from former_nb.training.training_config import TrainingConfig
 
 RANK = os.environ.get("RANK", "0")

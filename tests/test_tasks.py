@@ -29,7 +29,7 @@ ADDITION = """
 from dataclasses import dataclass
 from former_nb.models.savable import LanguageModel
 from former_nb.tasks import Task, text_data
-from former_nb.data.text import CharTokenizer
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.training.losses import evaluate
 
 @dataclass(frozen=True)

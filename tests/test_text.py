@@ -21,20 +21,16 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import BpeTrainer
 
-from former_nb.data.text import (
-    BOS,
-    EOS,
-    IGNORE,
-    PAD,
-    SPECIALS,
-    UNK,
+from former_nb.data import text as lesson
+from former_nb.data.text import BOS, EOS, IGNORE, PAD, UNK, collate, pad_rows
+from former_nb.data.tokenization import (
     CharTokenizer,
-    collate,
+    HuggingFaceTokenizer,
+    SubwordTokenizer,
     encode_texts,
-    pad_rows,
+    load_tokenizer,
 )
-from former_nb.data.tokenization import HuggingFaceTokenizer, SubwordTokenizer, load_tokenizer
-from former_nb.data.tokens import normalise
+from former_nb.data.tokens import SPECIALS, normalise
 
 HALF = "\ud800"  # half of a surrogate pair: in Python a string, in Unicode nothing
 PROSE = [
@@ -153,6 +149,37 @@ def test_texts_get_both_ends_and_only_there():
     assert min(i for row in rows for i in row[1:-1]) >= len(SPECIALS)
 
 
+class Alone:
+    "A tokenizer of the reader's own, which inherits nothing."
+
+    vocab_size = 7
+
+    def encode(self, text):
+        return [4 + "abc".index(letter) for letter in text]
+
+    def decode(self, tokens):
+        return "".join("abc"[i - 4] for i in tokens if i >= 4)
+
+
+class Sides(Alone):
+    before, after = (), (6, 6)
+
+
+def test_a_tokenizer_of_ones_own_needs_three_members_and_may_say_how_texts_begin_and_end():
+    assert encode_texts(["ab", ""], Alone()) == [[BOS, 4, 5, EOS], [BOS, EOS]]
+    assert encode_texts(["ab", ""], Sides()) == [[4, 5, 6, 6], [6, 6]]
+    assert encode_texts(["abc"], lesson.CharTokenizer("abc")) == [[BOS, 4, 5, 6, EOS]]
+
+
+@given(texts=st.lists(st.text("ab c1", min_size=1), min_size=1))
+def test_where_nothing_is_to_be_prepared_both_char_tokenizers_are_the_same(texts):
+    ours, theirs = CharTokenizer.train(texts), lesson.CharTokenizer.train(texts)
+    assert ours.alphabet == theirs.alphabet and ours.vocab_size == theirs.vocab_size
+    rows = encode_texts(texts, ours)
+    assert rows == lesson.encode_texts(texts, theirs) == lesson.encode_texts(texts, ours)
+    assert [ours.decode(tokens=row) for row in rows] == [theirs.decode(tokens=row) for row in rows]
+
+
 def test_text_is_prepared_at_use_as_in_training(tmp_path):
     texts = ["Good.<br /><br />Very good.", "<BR>Bad, <br/> very bad."]
     for kind in (CharTokenizer, SubwordTokenizer):
@@ -172,9 +199,10 @@ HEIRS = """
 from former_nb.data import tokens
 assert tokens.KINDS == {}
 from former_nb.data import text
-assert tokens.KINDS == {"char": text.CharTokenizer}
+assert tokens.KINDS == {}
 from former_nb.data import tokenization
 assert list(tokens.KINDS) == ["char", "subword", "hugging_face"]
+assert tokens.KINDS["char"] is tokenization.CharTokenizer
 class Lengths(tokens.TextTokenizer):
     kind = "lengths"
 assert tokens.KINDS["lengths"] is Lengths
@@ -435,9 +463,9 @@ def used(tokenizer):
         ("encode half", lambda: tokenizer.encode("on" + HALF), *HALVES),
         ("unknown of bytes", lambda: tokenizer.unknown(b"ona"), *TEXT),
         ("normalise bytes", lambda: tokenizer.normalise(b"ona"), *TEXT),
-        ("no token", lambda: decode([4, size]), ValueError, "ids", str(size)),
-        ("too large for Rust", lambda: decode([2**70]), ValueError, "ids", str(2**70)),
-        *((f"ids {x!r}", lambda x=x: decode(x), TypeError, "") for x in bad),
+        ("no token", lambda: decode([4, size]), ValueError, "tokens", str(size)),
+        ("too large for Rust", lambda: decode([2**70]), ValueError, "tokens", str(2**70)),
+        *((f"tokens {x!r}", lambda x=x: decode(x), TypeError, "") for x in bad),
         ("specials", lambda: decode(specials), lambda back: back == ""),
     ]
 
@@ -486,11 +514,26 @@ TABLE = {
     "encode_texts": [
         ("a string", lambda: encode_texts("ona", SUBWORDS), *TEXTS),
         ("none", lambda: encode_texts([], SUBWORDS), lambda rows: rows == []),
+        (
+            "no tokenizer",
+            lambda: encode_texts(["a"], len),
+            TypeError,
+            "tokenizer",
+            "without encode",
+        ),
     ],
     "pad_rows": [
-        (str(x), lambda x=x: pad_rows(x), *NUMBERS) for x in ([[1.5]], [[True]], ["ona"], [1])
+        *((f"{x}", lambda x=x: pad_rows(x), *NUMBERS) for x in ([[1.5]], [[True]], ["ona"], [1])),
+        ("too large", lambda: pad_rows([[2**63]]), TypeError, "rows", str(2**63)),
+        ("an iterator", lambda: pad_rows(iter([[1]])), TypeError, "rows", "iterator"),
+        ("a value", lambda: pad_rows([[1]], 0.5), TypeError, "value", "0.5"),
+        (
+            "NumPy's numbers",
+            lambda: pad_rows([list(np.arange(2))]),
+            lambda t: t.tolist() == [[0, 1]],
+        ),
     ],
-    "collate": [("names", lambda: collate(["ona"]), *NUMBERS)],
+    "collate": [(str(x), lambda x=x: collate(x), *NUMBERS) for x in (["ona"], [1], [[0.5, 1.5]])],
 }
 
 

@@ -35,7 +35,8 @@ from former_nb.base.checkpoints import CHECKPOINT, read_checkpoint, write_checkp
 from former_nb.base.core import set_seed
 from former_nb.data.batches import make_batches
 from former_nb.data.long_texts import text_windows
-from former_nb.data.text import EOS, IGNORE, CharTokenizer, encode_texts
+from former_nb.data.text import EOS, IGNORE
+from former_nb.data.tokenization import CharTokenizer, encode_texts
 from former_nb.data.toy_data import TOYS, collate_answers, toy_texts
 from former_nb.training import resuming, training, training_run
 from former_nb.training.callbacks import Callback, ProgressBar, TensorBoard, plot_history

@@ -9,7 +9,8 @@ import torch
 from refusals import every_row
 
 from former_nb.base.core import set_seed
-from former_nb.data.text import CharTokenizer, encode_texts, pad_rows
+from former_nb.data.text import pad_rows
+from former_nb.data.tokenization import CharTokenizer, encode_texts
 from former_nb.data.toy_data import number_pairs
 from former_nb.decoding.number_words import greedy_decode
 from former_nb.decoding.translating import (

@@ -27,7 +27,7 @@ from test_attention_maps import ours, theirs
 from torch import nn
 
 from former_nb.base.core import set_seed
-from former_nb.data.text import CharTokenizer
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.data.tokens import BOS, EOS
 from former_nb.inspection.recording import find_attention, record_attention
 from former_nb.inspection.viewer import MAX_TOKENS, plot_heads, plot_lines, view

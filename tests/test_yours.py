@@ -24,7 +24,8 @@ from former_nb.base.source import load_file
 from former_nb.builds import passed
 from former_nb.builds.steps import right_module, right_order, right_source
 from former_nb.builds.your_file import NAMES, begin_file
-from former_nb.data.text import CharTokenizer, collate
+from former_nb.data.text import collate
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.decoding.caches import KVCache
 from former_nb.models.layers import Embedding, Stack
 from former_nb.models.savable import LanguageModel

@@ -28,8 +28,8 @@ from former_nb.commands.evaluate import play_loss, read_plays
 from former_nb.commands.train import run_task
 from former_nb.data.batches import make_batches
 from former_nb.data.long_texts import text_windows
-from former_nb.data.text import CharTokenizer, collate, encode_texts
-from former_nb.data.tokenization import HuggingFaceTokenizer
+from former_nb.data.text import collate
+from former_nb.data.tokenization import CharTokenizer, HuggingFaceTokenizer, encode_texts
 from former_nb.data.tokens import BOS, EOS
 from former_nb.data.toy_data import english_number, german_number, number_pairs
 from former_nb.decoding.translating import translate

@@ -119,7 +119,7 @@ def who_looks_where():
     import torch
 
     from former_nb import load_model
-    from former_nb.data.text import encode_texts
+    from former_nb.data.tokenization import encode_texts
     from former_nb.data.toy_data import german_number
     from former_nb.decoding.number_words import greedy_decode
     from former_nb.inspection.ablation import ablate_heads
@@ -176,7 +176,7 @@ def byte_letters():
 
 def merge_by_merge():
     """Lesson 15's five words and its twenty pages: merges, counts and tokens."""
-    from former_nb.data.subwords import cut_words, merge, train_bpe
+    from former_nb.data.subwords import count_words, merge, train_bpe
 
     words, pages = from_page("15_subwords", "words", "pages")
     rows, merges = [list(word) for word in words], []
@@ -184,9 +184,9 @@ def merge_by_merge():
         merges.append(most[0])
         rows = [merge(row, most[0]) for row in rows]
     five = learned(words, merges, [list(word) for word in words], [1] * 5)
-    often = Counter(word for page in pages for word in cut_words(page))
+    often = count_words(pages)
     shown = ["the", "other", "statement", "expression", "understand", "\u017eod\u017eiai"]
-    twenty = learned(shown, train_bpe(pages, 300), [list(word) for word in often], often.values())
+    twenty = learned(shown, train_bpe(often, 300), [list(word) for word in often], often.values())
     twenty["bytes"] = byte_letters()
     return [{"name": "five words", **five}, {"name": "twenty pages", **twenty}]
 

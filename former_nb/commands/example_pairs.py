@@ -5,7 +5,7 @@ from pathlib import Path
 
 from former_nb.data.batches import make_batches
 from former_nb.data.data_sets import load_names, split
-from former_nb.data.text import CharTokenizer
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.decoding.translating import translate
 from former_nb.inspection.translation import pair_rows
 from former_nb.models.encoder_decoder import collate_pairs

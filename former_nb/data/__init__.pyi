@@ -21,13 +21,14 @@ from .data_sets import load_translations as load_translations
 from .data_sets import split as split
 from .long_texts import TextWindows as TextWindows
 from .subwords import apply_bpe as apply_bpe
+from .subwords import count_words as count_words
 from .subwords import train_bpe as train_bpe
-from .text import CharTokenizer as CharTokenizer
 from .text import collate as collate
-from .text import encode_texts as encode_texts
 from .text import pad_rows as pad_rows
+from .tokenization import CharTokenizer as CharTokenizer
 from .tokenization import HuggingFaceTokenizer as HuggingFaceTokenizer
 from .tokenization import SubwordTokenizer as SubwordTokenizer
+from .tokenization import encode_texts as encode_texts
 from .tokenization import load_tokenizer as load_tokenizer
 from .tokens import TextTokenizer as TextTokenizer
 from .tokens import TokenizerPair as TokenizerPair
@@ -44,6 +45,7 @@ __all__ = [
     "TokenizerPair",
     "apply_bpe",
     "collate",
+    "count_words",
     "encode_texts",
     "load_enwik8",
     "load_names",

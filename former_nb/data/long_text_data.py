@@ -30,9 +30,8 @@ from .kept_tokens import (
     text_name,
 )
 from .long_texts import TextWindows, text_windows
-from .text import SPECIALS, CharTokenizer
-from .tokenization import SubwordTokenizer
-from .tokens import UNK, TextTokenizer, normalise
+from .tokenization import CharTokenizer, SubwordTokenizer
+from .tokens import SPECIALS, UNK, TextTokenizer, normalise
 
 __all__ = [
     "long_text_data",

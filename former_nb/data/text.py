@@ -8,77 +8,40 @@ __all__ = ['IGNORE', 'CharTokenizer', 'encode_texts', 'pad_rows', 'collate']
 # %% ../../nbs/07_text.ipynb #93210341
 import torch
 
-from .tokens import BOS, EOS, PAD, SPECIALS, UNK, TextTokenizer
-from .tokens import check_alphabet, check_rows, check_texts
+from .tokens import BOS, EOS, PAD, UNK, check_token_rows
 
 # %% ../../nbs/07_text.ipynb #89e11e32
-class CharTokenizer(TextTokenizer):
+class CharTokenizer:
     "Text to numbers and back, by characters. No text can spell the four special tokens."
 
-    kind = "char"  # what its file says, see `load_tokenizer`
-
-    def __init__(
-        self,
-        alphabet: str,  # the characters known, in the order of their numbers
-        **kwargs: bool,  # lowercase, strip_html: how text is prepared, see TextTokenizer
-    ):
-        super().__init__(**kwargs)
-        check_alphabet(alphabet, self.normalise)
+    def __init__(self, alphabet: str):  # the characters known, in the order of their numbers
         self.alphabet = alphabet
-        self.number = {c: i for i, c in enumerate(alphabet, start=len(SPECIALS))}
+        self.number = {letter: i for i, letter in enumerate(alphabet, start=4)}
+        self.vocab_size = 4 + len(alphabet)
 
     @classmethod
-    def train(
-        cls,
-        texts: list[str],  # the training texts, and no others
-        **kwargs: bool,  # lowercase, strip_html: how text is prepared, here and in `encode`
-    ) -> "CharTokenizer":
+    def train(cls, texts: list[str]) -> "CharTokenizer":  # the training texts, and no others
         "A tokenizer that knows every character of `texts`."
-        prepare = TextTokenizer(**kwargs).normalise
-        characters = set()
-        for text in check_texts(texts):
-            for character in prepare(text):
-                characters.add(character)
-        return cls("".join(sorted(characters)), **kwargs)
+        return cls("".join(sorted(set("".join(texts)))))
 
-    @property
-    def vocab_size(self) -> int:
-        "How many different tokens there are, the special ones included."
-        return len(SPECIALS) + len(self.alphabet)
+    def encode(self, text: str) -> list[int]:  # `UNK` for a character that is not known
+        "Numbers for the characters of `text`, without BOS and EOS."
+        return [self.number.get(letter, UNK) for letter in text]
 
-    def unknown(self, text: str) -> str:
-        "The characters of `text` that the tokenizer does not know, each once."
-        return "".join(dict.fromkeys(c for c in self.normalise(text) if c not in self.number))
-
-    def encode(
-        self,
-        text: str,
-    ) -> list[int]:  # one number per character; `UNK` for one that is not known
-        "Numbers for the characters of `text`, without <bos> and <eos>."
-        return [self.number.get(c, UNK) for c in self.normalise(text)]
-
-    def decode(
-        self,
-        ids: list[int],  # each below `vocab_size`
-    ) -> str:  # special tokens leave no trace
-        "The text that `ids` spell."
-        return "".join(self.alphabet[i] for i in self.pieces(ids))
-
-    def to_dict(self) -> dict:
-        "All that `from_dict` needs, fit for JSON."
-        return super().to_dict() | {"alphabet": self.alphabet}
+    def decode(self, tokens: list[int]) -> str:  # special tokens leave no trace
+        "The text that `tokens` spell."
+        return "".join(self.alphabet[i - 4] for i in tokens if i >= 4)
 
 # %% ../../nbs/07_text.ipynb #020aea32
 def encode_texts(
     texts: list[str],
-    tokenizer: TextTokenizer,
+    tokenizer: CharTokenizer,  # or any object with such an `encode`
 ) -> list[list[int]]:  # each starts with BOS and ends with EOS
     "Numbers for each text, with its beginning and its end marked."
-    texts = check_texts(texts, tokenizer)
-    return [[*tokenizer.before, *tokenizer.encode(text), *tokenizer.after] for text in texts]
+    return [[BOS, *tokenizer.encode(text), EOS] for text in texts]
 
 # %% ../../nbs/07_text.ipynb #d7e1ab4a
-IGNORE = -100  # a target that counts for nothing, the default of `F.cross_entropy`
+IGNORE = -100  # a target that counts for nothing, PyTorch's own choice
 
 
 def pad_rows(
@@ -86,19 +49,19 @@ def pad_rows(
     value: int = PAD,  # what fills the short ones
 ) -> torch.Tensor:  # (B, T) int64, T the longest length
     "Rows as a rectangle, filled on the right."
-    tensors = check_rows(rows, value)
-    longest = max(map(len, tensors), default=0)
-    padded = torch.full((len(tensors), longest), value, dtype=torch.int64)
-    for i, row in enumerate(tensors):
-        padded[i, : len(row)] = row
+    check_token_rows(rows, value)
+    longest = max((len(row) for row in rows), default=0)
+    padded = torch.full((len(rows), longest), value)
+    for i, row in enumerate(rows):
+        padded[i, : len(row)] = torch.as_tensor(row)
     return padded
 
 
 def collate(
-    rows: list[list[int]],  # of tokens
+    rows: list,  # of tokens, as for `pad_rows`
 ) -> tuple[torch.Tensor, torch.Tensor]:  # inputs, targets (B, T), filled with PAD and IGNORE
     "A batch of rows; each target is the token that comes next."
-    tensors = check_rows(rows)
-    inputs = pad_rows([row[:-1] for row in tensors])
-    targets = pad_rows([row[1:] for row in tensors], IGNORE)
+    check_token_rows(rows)
+    inputs = pad_rows([row[:-1] for row in rows])
+    targets = pad_rows([row[1:] for row in rows], IGNORE)
     return inputs, targets

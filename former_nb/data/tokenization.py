@@ -1,4 +1,8 @@
-"""Pieces of words, tokenizers from elsewhere, and a file that can be trusted.
+"""Tokenizers that can be saved, tokenizers from elsewhere, and a file that can be trusted.
+
+Lesson 07 derives `CharTokenizer` and `encode_texts`. Here both can do what a program needs besides:
+a `CharTokenizer` prepares its texts and is saved, and `encode_texts` lets each tokenizer begin and
+end a text in its own way.
 
 Byte pair encoding learns which pieces of words are frequent
 ([Sennrich et al. 2016](https://arxiv.org/abs/1508.07909)), as lesson 15 does by hand. Below the
@@ -29,15 +33,91 @@ from tokenizers.trainers import BpeTrainer
 
 from ..base.files import check_path, read_json, reading
 from ..base.guards import check_int, check_that, check_type
-from .text import CharTokenizer  # noqa: F401, so that it has entered itself in KINDS
+from . import text as lesson
 from .tokenizer_files import byte_level, read_tokenizer, tokens_around
-from .tokens import KINDS, SPECIALS, TextTokenizer, TokenizerPair, check_texts
+from .tokens import (
+    BOS,
+    EOS,
+    KINDS,
+    SPECIALS,
+    TextTokenizer,
+    TokenizerPair,
+    check_alphabet,
+    check_members,
+    check_texts,
+)
 
 __all__ = [
+    "CharTokenizer",
+    "encode_texts",
     "SubwordTokenizer",
     "HuggingFaceTokenizer",
     "load_tokenizer",
 ]
+
+
+# ---- characters
+
+
+class CharTokenizer(TextTokenizer, lesson.CharTokenizer):
+    "Lesson 07's, which also prepares its texts, says what it doesn't know, and can be saved."
+
+    kind = "char"  # what its file says, see `load_tokenizer`
+
+    def __init__(
+        self,
+        alphabet: str,  # the characters known, in the order of their numbers
+        lowercase: bool = False,  # fold capitals before encoding
+        strip_html: bool = False,  # `<br />` becomes a line end before encoding
+    ):
+        TextTokenizer.__init__(self, lowercase, strip_html)
+        check_alphabet(alphabet, self.normalise)
+        lesson.CharTokenizer.__init__(self, alphabet)
+
+    @classmethod
+    def train(
+        cls,
+        texts: list[str],  # the training texts, and no others
+        lowercase: bool = False,  # fold capitals, here and in `encode`
+        strip_html: bool = False,  # `<br />` becomes a line end, here and in `encode`
+    ) -> "CharTokenizer":
+        "A tokenizer that knows every character of `texts`."
+        prepare = TextTokenizer(lowercase, strip_html).normalise
+        known = lesson.CharTokenizer.train([prepare(text) for text in check_texts(texts)])
+        return cls(known.alphabet, lowercase, strip_html)
+
+    def unknown(self, text: str) -> str:
+        "The characters of `text` that the tokenizer does not know, each once."
+        return "".join(dict.fromkeys(c for c in self.normalise(text) if c not in self.number))
+
+    def encode(
+        self,
+        text: str,
+    ) -> list[int]:  # one number per character; `UNK` for one that is not known
+        "Numbers for the characters of `text`, without <bos> and <eos>."
+        return lesson.CharTokenizer.encode(self, self.normalise(text))
+
+    def decode(
+        self,
+        tokens: list[int],  # each below `vocab_size`
+    ) -> str:  # special tokens leave no trace
+        "The text that `tokens` spell."
+        return "".join(self.alphabet[i] for i in self.pieces(tokens))
+
+    def to_dict(self) -> dict[str, Any]:
+        "All that `from_dict` needs, fit for JSON."
+        return super().to_dict() | {"alphabet": self.alphabet}
+
+
+def encode_texts(
+    texts: list[str],
+    tokenizer: TextTokenizer,  # or any object with `encode`, `decode` and `vocab_size`
+) -> list[list[int]]:  # each begins and ends as the tokenizer's texts do
+    "Numbers for each text, with its beginning and its end marked: BOS and EOS, or its own tokens."
+    check_members(tokenizer)
+    before = getattr(tokenizer, "before", (BOS,))
+    after = getattr(tokenizer, "after", (EOS,))
+    return [[*before, *tokenizer.encode(text), *after] for text in check_texts(texts)]
 
 
 # ---- pieces of words
@@ -124,10 +204,10 @@ class SubwordTokenizer(TextTokenizer):
 
     def decode(
         self,
-        ids: list[int],  # each below `vocab_size`
+        tokens: list[int],  # each below `vocab_size`
     ) -> str:  # special tokens leave no trace; bytes that are no UTF-8 become U+FFFD
-        "The text that `ids` spell."
-        return self.backend.decode(self.pieces(ids))
+        "The text that `tokens` spell."
+        return self.backend.decode(self.pieces(tokens))
 
     def to_dict(self) -> dict[str, Any]:
         "All that `from_dict` needs, fit for JSON."
@@ -293,11 +373,11 @@ class HuggingFaceTokenizer(TextTokenizer):
 
     def decode(
         self,
-        ids: list[int],  # each below `vocab_size`; negative ones leave no trace
+        tokens: list[int],  # each below `vocab_size`; negative ones leave no trace
     ) -> str:  # special tokens leave no trace
-        "The text that `ids` spell."
-        self.pieces(ids)  # refuses what is no token
-        return self.backend.decode([int(i) for i in ids if i >= 0])
+        "The text that `tokens` spell."
+        self.pieces(tokens)  # refuses what is no token
+        return self.backend.decode([int(i) for i in tokens if i >= 0])
 
     def to_dict(self) -> dict[str, Any]:
         "All that `from_dict` needs, fit for JSON."

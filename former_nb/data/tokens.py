@@ -20,8 +20,10 @@ applies them, and `save` writes them down.
 import json
 import re
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +32,7 @@ import numpy as np
 import torch
 
 from ..base.files import check_path
-from ..base.guards import check_int, check_tensor, check_that, check_type
+from ..base.guards import LARGEST, check_int, check_tensor, check_that, check_type
 
 __all__ = [
     "PAD",
@@ -45,7 +47,9 @@ __all__ = [
     "lengths_of",
     "long_row",
     "check_rows",
+    "check_token_rows",
     "TextTokenizer",
+    "check_members",
     "check_tokenizer",
     "TokenizerPair",
     "both_sides",
@@ -175,6 +179,42 @@ def check_rows(
     return tensors
 
 
+@cache
+def _hush():
+    "PyTorch warns once of an array that can't be written to. Nothing here writes to rows."
+    locked = np.zeros(1, dtype=np.int64)
+    locked.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.as_tensor(locked, device="cpu")
+
+
+def _is_whole(row):
+    "Whether a row surely is one of whole numbers that PyTorch can hold. Takes little time."
+    if type(row) is list:
+        with suppress(TypeError):  # of what is no number
+            total = sum(row)
+            return not row or type(row[0]) is type(total) is int and abs(total) <= LARGEST
+    if isinstance(row, torch.Tensor):
+        return row.ndim == 1 and row.dtype == torch.int64
+    if not isinstance(row, np.ndarray):
+        return False
+    if not row.flags.writeable:
+        _hush()
+    return row.ndim == 1 and row.dtype.kind in "iu"
+
+
+def check_token_rows(
+    rows: Sequence,  # of lists, arrays or tensors of different lengths
+    value: int = PAD,  # what fills the short ones
+) -> None:
+    "Raise unless each row is one of whole numbers, and all can be counted."
+    check_that(hasattr(rows, "__len__"), "rows", "a list of rows", rows, TypeError)
+    check_int("value", value, least=None)
+    if not all(map(_is_whole, rows)):
+        check_rows(rows)  # looks again, and says what is wrong
+
+
 class TextTokenizer:
     "What our tokenizers share. A kind of its own has `encode`, `decode`, `vocab_size`, `to_dict`."
 
@@ -226,9 +266,9 @@ class TextTokenizer:
 
     def decode(
         self,
-        ids: list[int],  # each below `vocab_size`
+        tokens: list[int],  # each below `vocab_size`
     ) -> str:  # special tokens leave no trace
-        "The text that `ids` spell."
+        "The text that `tokens` spell."
         raise NotImplementedError
 
     def normalise(self, text: str) -> str:
@@ -242,18 +282,19 @@ class TextTokenizer:
 
     def pieces(
         self,
-        ids: list[int],  # each below `vocab_size`; negative ones and special tokens leave no trace
+        tokens: list[int],  # each below `vocab_size`; negative and special ones leave no trace
     ) -> list[int]:  # counted from the first token that is not special
-        "The tokens among `ids` that spell text."
-        if isinstance(ids, torch.Tensor):
-            ids = ids.tolist()
+        "The tokens among `tokens` that spell text."
+        if isinstance(tokens, torch.Tensor):
+            tokens = tokens.tolist()
         try:
-            numbers = [index(i) for i in ids]
+            numbers = [index(i) for i in tokens]
         except TypeError:
-            raise TypeError(f"ids: expected one row of whole numbers, got {ids!r:.80}") from None
+            wanted = "one row of whole numbers"
+            raise TypeError(f"tokens: expected {wanted}, got {tokens!r:.80}") from None
         largest = max(numbers, default=0)
         expected = f"numbers below vocab_size = {self.vocab_size}"
-        check_that(largest < self.vocab_size, "ids", expected, largest)
+        check_that(largest < self.vocab_size, "tokens", expected, largest)
         return [i - len(SPECIALS) for i in numbers if i >= len(SPECIALS)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -302,6 +343,16 @@ def check_savable(
         fits = False
     wanted = "one whose `to_dict` says all that its `from_dict` needs"
     check_that(fits, "tokenizer", wanted, kind.__name__, TypeError)
+
+
+def check_members(
+    tokenizer,  # what came
+) -> None:
+    "Raise `TypeError`, naming what it lacks, for what can't turn texts into numbers and back."
+    lacking = [name for name in MEMBERS if not _has(tokenizer, name)]
+    wanted = f"one with {', '.join(MEMBERS[:-1])} and {MEMBERS[-1]}"
+    came = f"{type(tokenizer).__name__} without {', '.join(lacking)}"
+    check_that(not lacking, "tokenizer", wanted, came, TypeError)
 
 
 def check_tokenizer(

@@ -32,7 +32,8 @@ from ..base.files import read_text
 from ..base.guards import check_choice, check_int, check_share, check_that
 from ..base.keywords import explain_keywords
 from ..data.batches import make_batches
-from ..data.text import encode_texts, pad_rows
+from ..data.text import pad_rows
+from ..data.tokenization import encode_texts
 from ..data.tokens import TextTokenizer, check_texts
 from ..models.pretrained import check_pair
 from ..training.losses import to_device

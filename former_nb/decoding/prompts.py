@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from ..base.guards import LARGEST, check_int, check_tensor, check_that, check_type
-from ..data.text import PAD, SPECIALS
-from ..data.tokens import TextTokenizer, check_rows, check_tokenizer
+from ..data.text import PAD
+from ..data.tokens import SPECIALS, TextTokenizer, check_rows, check_tokenizer
 from ..models.build import sizes_of
 from ..models.config import POSITIONS
 from ..models.layers import Stack

@@ -27,7 +27,8 @@ from ..base.files import read_text
 from ..base.guards import check_int, check_ints, check_that, check_type
 from ..base.keywords import explain_keywords
 from ..data.batches import make_batches
-from ..data.text import encode_texts, pad_rows
+from ..data.text import pad_rows
+from ..data.tokenization import encode_texts
 from ..data.tokens import PAD, TextTokenizer, both_sides, check_tokenizer
 from ..models.bart import BartEncoderDecoder
 from ..models.build import sizes_of

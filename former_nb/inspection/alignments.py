@@ -5,7 +5,7 @@ import torch
 
 from ..base.core import eval_mode
 from ..base.guards import check_that, check_type
-from ..data.text import encode_texts
+from ..data.tokenization import encode_texts
 from ..data.tokens import TextTokenizer
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.pretrained import check_pair

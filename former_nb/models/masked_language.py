@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..base.guards import check_ids, check_int, check_that, check_type
-from ..data.text import IGNORE, PAD, SPECIALS, UNK, pad_rows
+from ..data.text import IGNORE, PAD, UNK, pad_rows
+from ..data.tokens import SPECIALS
 from ..data.tokens import check_rows
 from .savable import Classifier
 

@@ -314,7 +314,7 @@ def text_data(
     from ..data.batches import make_batches
     from ..data.data_sets import compare_parts
     from ..data.text import collate as collate_texts
-    from ..data.text import encode_texts
+    from ..data.tokenization import encode_texts
 
     prepared = [[tokenizer.normalise(text) for text in part] for part in parts]
     compare_parts("data", prepared, refuse=True)

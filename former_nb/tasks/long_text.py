@@ -160,7 +160,8 @@ def long_losses(
 ) -> dict[str, float]:
     "Nats per character on the last part of a text, of the model and of three that count."
     from ..data.long_texts import text_windows
-    from ..data.text import BOS, SPECIALS
+    from ..data.text import BOS
+    from ..data.tokens import SPECIALS
     from ..inspection.ngrams import NGram
     from ..training.losses import evaluate
 

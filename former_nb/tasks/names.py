@@ -81,7 +81,7 @@ class Names(Task):
         return fitting, source
 
     def load_data(self) -> Data:
-        from ..data.text import CharTokenizer
+        from ..data.tokenization import CharTokenizer
 
         self.check_own()
         parts, source = self.read_parts()
@@ -132,7 +132,7 @@ def name_losses(
 
     Without names to learn from, of the model alone.
     """
-    from ..data.text import encode_texts
+    from ..data.tokenization import encode_texts
     from ..inspection.ngrams import NGram, best_share, mix_nats
 
     train, valid, test = [encode_texts(part, tokenizer) for part in parts]

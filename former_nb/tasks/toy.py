@@ -37,7 +37,7 @@ class Copy(Task):
     kind = "copy"  # as for `toy_texts`
 
     def load_data(self) -> Data:
-        from ..data.text import CharTokenizer
+        from ..data.tokenization import CharTokenizer
         from ..data.toy_data import SEPARATOR, toy_texts
 
         self.check_own()
@@ -58,7 +58,7 @@ class Copy(Task):
     def report(self, model, data: Data, folder: Path, say: Say) -> dict:
         "The share of held-out questions that are answered right from end to end."
         from ..data.batches import make_batches
-        from ..data.text import encode_texts
+        from ..data.tokenization import encode_texts
         from ..data.toy_data import SEPARATOR
         from ..training.training import exact_match
 
