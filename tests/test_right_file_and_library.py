@@ -25,7 +25,7 @@ from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.language_model import LanguageModel
 from former_nb.models.modern_decoder import modern_decoder
-from former_nb.training.training import batch_loss
+from former_nb.training.losses import batch_loss
 
 RIGHT = right_module()
 ROOT = Path(__file__).resolve().parents[1]
