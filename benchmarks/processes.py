@@ -24,7 +24,7 @@ import json, os, sys, time, torch
 from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import LanguageModel
 from former_nb.training.callbacks import Callback
-from former_nb.training.training import fit
+from former_nb.training.fitting import fit
 from former_nb.training.training_config import TrainingConfig
 
 class Clock(Callback):

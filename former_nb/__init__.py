@@ -16,7 +16,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "models.language_model": "LanguageModel",
         "models.classifier": "Classifier",
         "models.encoder_decoder": "EncoderDecoder",
-        "training.training": "fit",
+        "training.fitting": "fit",
         "training.training_config": "TrainingConfig",
         "saving.saving": "load_model save_model",
         "decoding.sampling": "Sampling",

@@ -37,7 +37,7 @@ from .models.language_model import LanguageModel as LanguageModel
 from .models.layers import Block as Block
 from .saving.saving import load_model as load_model
 from .saving.saving import save_model as save_model
-from .training.training import fit as fit
+from .training.fitting import fit as fit
 from .training.training_config import TrainingConfig as TrainingConfig
 
 __version__: str

@@ -33,8 +33,7 @@ from former_nb.data.tokenization import encode_texts
 from former_nb.decoding.classification import label_batches, label_names
 from former_nb.tasks.labels import Labels
 from former_nb.training.callbacks import Callback
-from former_nb.training.losses import evaluate, exact_match, to_device, token_loss
-from former_nb.training.training import batch_loss
+from former_nb.training.losses import batch_loss, evaluate, exact_match, to_device, token_loss
 
 # ---- batches
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 METHOD = "forkserver" if os.name == "posix" else "spawn"
 FORKS = multiprocessing.get_context(METHOD)
-IMPORTED = "former_nb.cli former_nb.commands.train former_nb.training.training"
+IMPORTED = "former_nb.cli former_nb.commands.train former_nb.training.fitting"
 if METHOD == "forkserver":
     FORKS.set_forkserver_preload([*IMPORTED.split(), "pytest"])
 # pandas brings pyarrow, and a fork can wait for ever for the thread of its allocator

@@ -1,6 +1,5 @@
 """Attention by a small network: the loop, gradients, masks, and the places it is given to."""
 
-
 import pytest
 import torch
 from attention_tools import read_in_pieces

@@ -27,9 +27,10 @@ from former_nb.models.classifier import pool_tokens
 from former_nb.models.config import POSITIONS, TransformerConfig
 from former_nb.models.savable import Classifier
 from former_nb.saving.saving import load_model, save_model
+from former_nb.training.fitting import fit
 from former_nb.training.losses import token_loss
 from former_nb.training.resuming import Checkpoint
-from former_nb.training.training import TrainingConfig, fit
+from former_nb.training.training_config import TrainingConfig
 
 CONFIG = TransformerConfig(vocab_size=40, max_len=16, d_model=12, n_heads=3, n_layers=2, d_ff=20)
 LETTERS = CharTokenizer("abcdefghijklmnopqrstuvwxyz .,!")  # 34 tokens

@@ -27,8 +27,8 @@ from former_nb.saving.saving import load_model
 from former_nb.tasks import TASKS, Data, Task
 from former_nb.tasks.base import list_settings
 from former_nb.training.costs import training_cost
+from former_nb.training.losses import exact_match
 from former_nb.training.resuming import lock_folder
-from former_nb.training.training import exact_match
 from former_nb.training.training_config import TrainingConfig
 
 TINY = ["--epochs", "1", *SMALL]
@@ -286,7 +286,7 @@ def test_what_does_not_fit_gets_one_sentence(monkeypatch, names, tmp_path):
         def step(*_, **__):
             raise error
 
-        monkeypatch.setattr("former_nb.training.training.train_step", step)
+        monkeypatch.setattr("former_nb.training.fitting.train_step", step)
         return former(*names, "--out", tmp_path / "out", "--overwrite", *TINY)
 
     for error in (MemoryError(), RuntimeError("can't allocate memory: you tried 4 bytes.")):
@@ -318,10 +318,10 @@ def test_a_full_disk_gets_one_sentence_and_leaves_nothing_half_written(names, tm
 
 STOPPED = """
 import os, signal
-from former_nb.training import training
+from former_nb.training import fitting
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in background
-steps, make_step = [], training.train_step
+steps, make_step = [], fitting.train_step
 
 def train_step(*words, **how):
     steps.append(1)
@@ -329,7 +329,7 @@ def train_step(*words, **how):
         os.kill(os.getpid(), {stop})
     return make_step(*words, **how)
 
-training.train_step = train_step
+fitting.train_step = train_step
 """  # stops in the middle of a step, however fast it is
 SHORT = ["--rows", 250, "--length", 5, "--symbols", 8, "--eval-every", 20, *SMALL]
 

@@ -21,12 +21,13 @@ from former_nb.models.config import TransformerConfig
 from former_nb.models.hub_config import HubConfig
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.training.costs import activation_bytes, training_cost
-from former_nb.training.losses import token_loss
+from former_nb.training.fitting import fit
+from former_nb.training.losses import batch_loss, token_loss
 from former_nb.training.optimization import (
     checkpoint_blocks,
     make_optimizers,
 )
-from former_nb.training.training import batch_loss, fit, train_step
+from former_nb.training.training import train_step
 from former_nb.training.training_config import TrainingConfig
 from former_nb.training.training_run import wrap_loss
 

@@ -22,8 +22,8 @@ from former_nb.decoding.caches import generate
 from former_nb.decoding.classification import predict
 from former_nb.decoding.sampling import Sampling
 from former_nb.decoding.translating import translate
+from former_nb.training.fitting import fit
 from former_nb.training.losses import evaluate
-from former_nb.training.training import fit
 from former_nb.training.training_config import TrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -26,8 +26,8 @@ from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import collate_pairs
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.training import muon
+from former_nb.training.fitting import fit
 from former_nb.training.losses import evaluate, exact_match
-from former_nb.training.training import fit
 from former_nb.training.training_config import TrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -39,7 +39,7 @@ from former_nb.models.savable import EncoderDecoder, make_model
 from former_nb.models.two_stacks import attend_beams, transformer_from_torch
 from former_nb.training.losses import exact_match, token_loss
 from former_nb.training.optimization import make_optimizers
-from former_nb.training.training import TrainingConfig
+from former_nb.training.training_config import TrainingConfig
 
 CASES = int(os.environ.get("FORMER_NB_CASES", 24))
 FIRST = int(time.time()) if "FORMER_NB_CASES" in os.environ else 0  # of the seeds

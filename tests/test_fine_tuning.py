@@ -19,8 +19,8 @@ from former_nb.models.savable import LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training.callbacks import SaveBest
+from former_nb.training.fitting import fit
 from former_nb.training.resuming import Checkpoint
-from former_nb.training.training import fit
 from former_nb.training.training_config import TrainingConfig
 
 SIZES = dict(vocab_size=37, max_len=20, d_model=24, n_heads=3, n_layers=2, d_ff=40)

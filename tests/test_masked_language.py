@@ -21,7 +21,8 @@ from former_nb.models.bigrams import BigramClassifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.masked_language import MaskedLanguageModel, mask_tokens
 from former_nb.models.savable import Classifier
-from former_nb.training.training import TrainingConfig, fit
+from former_nb.training.fitting import fit
+from former_nb.training.training_config import TrainingConfig
 
 V = 40
 SIZES = dict(dropout=0.0, positions="rotary")

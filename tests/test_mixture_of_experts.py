@@ -20,7 +20,9 @@ from former_nb.models.mixture_of_experts import (
 )
 from former_nb.models.savable import LanguageModel
 from former_nb.saving.saving import load_model, save_model
-from former_nb.training.training import TrainingConfig, batch_loss, fit
+from former_nb.training.fitting import fit
+from former_nb.training.losses import batch_loss
+from former_nb.training.training_config import TrainingConfig
 
 N_EXPERTS, D, D_FF = 5, 12, 7
 CONFIG = TransformerConfig(11, 9, 8, 2, 2, d_ff=6, dropout=0.0)

@@ -29,7 +29,9 @@ from former_nb.models.savable import LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face
 from former_nb.saving.saving import load_model
 from former_nb.tasks import TASKS
-from former_nb.training.training import TrainingConfig, batch_loss, fit
+from former_nb.training.fitting import fit
+from former_nb.training.losses import batch_loss
+from former_nb.training.training_config import TrainingConfig
 
 V = 37
 SIZES = dict(vocab_size=V, d_model=24, n_heads=6, n_kv_heads=2, n_layers=3, d_ff=20)

@@ -22,7 +22,7 @@ from former_nb.data.text import IGNORE, PAD
 from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import LanguageModel
 from former_nb.training import losses
-from former_nb.training.losses import call, evaluate, token_loss, total_loss
+from former_nb.training.losses import batch_loss, call, evaluate, token_loss, total_loss
 from former_nb.training.optimization import (
     SCHEDULES,
     in_parts,
@@ -34,7 +34,7 @@ from former_nb.training.optimization import (
     warmup_inverse_sqrt,
     with_precision,
 )
-from former_nb.training.training import batch_loss, train_step
+from former_nb.training.training import train_step
 
 NAN, INF = float("nan"), float("inf")
 EXACT = dict(rtol=1e-12, atol=1e-12)
@@ -530,7 +530,8 @@ from torch import nn
 from former_nb.data.text import IGNORE
 from former_nb.training.optimization import in_parts, over_processes, smoothed
 from former_nb.training.processes import Accelerator
-from former_nb.training.training import batch_loss, train_step
+from former_nb.training.losses import batch_loss
+from former_nb.training.training import train_step
 
 def steps(each):  # parts on each process
     accelerator = Accelerator(device_placement=False, cpu=True)

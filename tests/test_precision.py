@@ -13,8 +13,8 @@ from former_nb.base.checkpoints import read_checkpoint, write_checkpoint
 from former_nb.base.core import set_seed
 from former_nb.training import precision, training_run
 from former_nb.training.callbacks import Callback
+from former_nb.training.losses import batch_loss
 from former_nb.training.precision import choose_precision, compare_steps, cpu_has_bf16
-from former_nb.training.training import batch_loss
 from former_nb.training.training_config import TrainingConfig
 
 V = 7

@@ -24,7 +24,7 @@ from former_nb.models.encoder_decoder import CrossAttention
 from former_nb.models.layers import Block, FeedForward
 from former_nb.models.modern_decoder import RMSNorm, SwiGLU, modern_decoder
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
-from former_nb.training.training import batch_loss
+from former_nb.training.losses import batch_loss
 
 RIGHT = right_module()
 ROOT = Path(__file__).resolve().parents[1]

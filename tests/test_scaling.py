@@ -23,10 +23,10 @@ from torch import nn
 
 from former_nb.base.checkpoints import read_checkpoint
 from former_nb.saving.saving import load_model
+from former_nb.training.losses import batch_loss
 from former_nb.training.processes import start_processes
 from former_nb.training.scaling import all_reduce_bytes, step_seconds
 from former_nb.training.sharding import sharding_wanted
-from former_nb.training.training import batch_loss
 from former_nb.training.training_config import TrainingConfig
 from former_nb.training.training_run import Run
 
@@ -44,7 +44,7 @@ from pathlib import Path
 import former_nb.training.resuming as resuming
 import former_nb.saving.saving as saving
 import former_nb.data.toy_data as toy_data
-import former_nb.training.training as training
+import former_nb.training.fitting as training
 from former_nb.data.batches import make_batches
 from former_nb.training.callbacks import Callback, SaveBest
 from former_nb.models.config import TransformerConfig
@@ -114,8 +114,10 @@ class Count(Callback):
         self.file.write_text(json.dumps([sum(map(own, each)) for each in tensors]))
 
 
-def train(folder, name, config={}, resume=False, size=33, accident=None, save=False, layers=1):
-    """The losses of one run of eight steps."""
+def train(
+    folder, name, config={}, resume=False, size=33, accident=None, save=False, layers=1, numbers={}
+):
+    """The losses of one run of eight steps, or of so many epochs as the numbers say."""
     texts = toy_data.toy_texts("reverse", 360)
     tokenizer = CharTokenizer.train(texts)
     rows = encode_texts(texts, tokenizer)
@@ -127,7 +129,7 @@ def train(folder, name, config={}, resume=False, size=33, accident=None, save=Fa
     config_of = TransformerConfig(tokenizer.vocab_size, 22, 16, 2, layers, 32, dropout=0.0)
     model = LanguageModel.from_config(config_of).double()
     usual = {"steps": 8, "eval_every": 1, "lr": 1e-2, "muon_lr": None}
-    config = TrainingConfig(**{**usual, **config})
+    recipe = numbers or {"config": TrainingConfig(**{**usual, **config})}
     where = Path(folder, name) if resume else None
     try:
         callbacks = [resuming.Checkpoint(where, resume=True)] if resume else []
@@ -136,7 +138,7 @@ def train(folder, name, config={}, resume=False, size=33, accident=None, save=Fa
             keep = SaveBest(lambda model: saving.save_model(Path(folder, name), model, tokenizer))
             callbacks += [keep, Count(folder)]
         how = dict(callbacks=callbacks, progress=False, device="cpu")
-        history = training.fit(model, batches, valid, config, **how)
+        history = training.fit(model, batches, valid, **recipe, **how)
     except Stop:
         return None
     return history[["train", "valid"]].values.tolist()
@@ -222,12 +224,15 @@ def test_two_processes_that_accelerate_launches_are_one(script, alone, curve, tm
     muon, parts = {"muon_lr": 0.02}, {"gradient_accumulation_steps": 2}
     jobs = [{"name": "plain"}, {"name": "accumulate", "config": parts}]
     jobs += [{"name": "muon", "config": muon}]
+    numbers = {"epochs": 2, "lr": 1e-2}
+    jobs += [{"name": "numbers", "numbers": numbers}]
     jobs += [{"name": "stopped", "resume": True, "accident": "stop"}]
     started = start([*launcher, free_port()], script, tmp_path, jobs)
     first, second = run(started, folder=tmp_path)
     assert first == second  # also the process that writes nothing knows the history
     assert apart(first["plain"], curve) < NEAR and apart(first["accumulate"], curve) < NEAR
     assert apart(first["muon"], alone(None, "muon", muon)) < NEAR
+    assert apart(first["numbers"], alone(None, "numbers", numbers=numbers)) < NEAR
     assert first["stopped"] is None
     # written at the start and after five steps, by the first process only
     assert (tmp_path / "written-by-0").read_text().split() == ["stopped"] * 6
@@ -383,7 +388,8 @@ from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import LanguageModel
 from former_nb.training.callbacks import Callback
 from former_nb.training.resuming import Checkpoint
-from former_nb.training.training import batch_loss, fit
+from former_nb.training.fitting import fit
+from former_nb.training.losses import batch_loss
 from former_nb.training.training_config import TrainingConfig
 
 folder, name, last = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

@@ -38,12 +38,11 @@ from former_nb.data.long_texts import text_windows
 from former_nb.data.text import EOS, IGNORE
 from former_nb.data.tokenization import CharTokenizer, encode_texts
 from former_nb.data.toy_data import TOYS, collate_answers, toy_texts
-from former_nb.training import resuming, training, training_run
+from former_nb.training import fitting, resuming, training_run
 from former_nb.training.callbacks import Callback, ProgressBar, TensorBoard, plot_history
-from former_nb.training.losses import evaluate, token_loss
+from former_nb.training.losses import batch_loss, evaluate, exact_match, token_loss
 from former_nb.training.resuming import Checkpoint, lock_folder
 from former_nb.training.runs import seed_for
-from former_nb.training.training import batch_loss, exact_match
 from former_nb.training.training_config import TrainingConfig
 from former_nb.training.training_run import Run
 
@@ -244,14 +243,14 @@ def test_minutes_count_from_the_first_second(monkeypatch):
 
 
 def test_a_first_step_that_takes_all_the_time_is_the_last(monkeypatch):
-    clock, step = Clock(), training.train_step
+    clock, step = Clock(), fitting.train_step
 
     def slow_step(*args, **kwargs):
         clock.now += 150
         return step(*args, **kwargs)
 
     monkeypatch.setattr(training_run, "time", clock)
-    monkeypatch.setattr(training, "train_step", slow_step)
+    monkeypatch.setattr(fitting, "train_step", slow_step)
     _, history = run(TrainingConfig(minutes=0.2))
     assert history["step"].tolist() == [1] and history["seconds"].iloc[-1] > 150
 
@@ -1226,7 +1225,7 @@ BAD = [
     ("empty train", lambda: fit(model(), [], VALID, CONFIG), TypeError, "train"),
     ("empty valid", lambda: fit(model(), VALID, [], CONFIG), TypeError, "valid"),
     ("fewer than claimed", lambda: fit(model(), Empty(), VALID, CONFIG), ValueError, "train"),
-    ("no settings", lambda: fit(model(), VALID, VALID, 10), TypeError, "config"),
+    ("no settings", lambda: fit(model(), VALID, VALID, "10"), TypeError, "epochs"),
     ("device", lambda: fit(model(), VALID, VALID, CONFIG, device="gpu"), ValueError, "device"),
     ("other shape", lambda: fit(model(), [(X, Y[:, :2])], VALID, CONFIG), ValueError, "targets"),
     ("folder", lambda: Checkpoint(""), TypeError, "folder"),
@@ -1256,7 +1255,7 @@ from former_nb.base.checkpoints import CHECKPOINT, read_checkpoint
 from former_nb.base.core import set_seed
 from former_nb.training.resuming import Checkpoint
 from former_nb.training.training_config import TrainingConfig
-from former_nb.training.training import fit
+from former_nb.training.fitting import fit
 
 folder, wanted = Path(sys.argv[1]), int(sys.argv[2])
 rng = random.Random(int.from_bytes(os.urandom(4), "big"))

@@ -40,8 +40,9 @@ from former_nb.models.savable import EncoderDecoder, LanguageModel
 from former_nb.saving.hugging_face import to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 from former_nb.tasks.names import Names
+from former_nb.training.fitting import fit
 from former_nb.training.losses import evaluate
-from former_nb.training.training import TrainingConfig, fit
+from former_nb.training.training_config import TrainingConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "former_nb" / "models"

@@ -24,10 +24,10 @@ from ..inspection.describe import describe
 from ..tasks.base import Task, choose, list_settings, toml_lines
 from ..training.callbacks import Callback, SaveBest, TensorBoard
 from ..training.costs import training_cost
+from ..training.fitting import fit
 from ..training.processes import start_processes
 from ..training.resuming import Checkpoint
 from ..training.sharding import gather_model
-from ..training.training import fit
 from .folders import check_free, claim_folder, recall_run
 from .terminal import echo, full_disk
 

@@ -15,8 +15,7 @@ from torch import nn
 
 from ..base.guards import check_ids, check_int, check_that, check_type
 from ..data.text import IGNORE, PAD, UNK, pad_rows
-from ..data.tokens import SPECIALS
-from ..data.tokens import check_rows
+from ..data.tokens import SPECIALS, check_rows
 from .savable import Classifier
 
 # %% ../../nbs/deeper/09_masked_language.ipynb #bf50d506

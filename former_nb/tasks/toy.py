@@ -60,7 +60,7 @@ class Copy(Task):
         from ..data.batches import make_batches
         from ..data.tokenization import encode_texts
         from ..data.toy_data import SEPARATOR
-        from ..training.training import exact_match
+        from ..training.losses import exact_match
 
         test = encode_texts(data.parts[2], data.tokenizer)
         batches = make_batches(test, 500, collate=answers_of(data.tokenizer))

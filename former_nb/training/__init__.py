@@ -5,9 +5,10 @@ from ..lazy import lazy_names
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "training": "fit train_step",
+        "training": "train_step warmup_cosine",
+        "fitting": "fit",
         "training_config": "TrainingConfig",
-        "losses": "evaluate exact_match token_loss",
+        "losses": "batch_loss evaluate exact_match token_loss",
         "callbacks": "Callback ProgressBar SaveBest TensorBoard plot_history",
         "resuming": "Checkpoint",
         "costs": "training_cost",

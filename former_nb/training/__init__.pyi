@@ -2,6 +2,7 @@
 
 from . import callbacks as callbacks
 from . import costs as costs
+from . import fitting as fitting
 from . import guards as guards
 from . import losses as losses
 from . import muon as muon
@@ -23,14 +24,16 @@ from .callbacks import SaveBest as SaveBest
 from .callbacks import TensorBoard as TensorBoard
 from .callbacks import plot_history as plot_history
 from .costs import training_cost as training_cost
+from .fitting import fit as fit
+from .losses import batch_loss as batch_loss
 from .losses import evaluate as evaluate
 from .losses import exact_match as exact_match
 from .losses import token_loss as token_loss
 from .resuming import Checkpoint as Checkpoint
 from .trainer import ForTrainer as ForTrainer
 from .trainer import by_name as by_name
-from .training import fit as fit
 from .training import train_step as train_step
+from .training import warmup_cosine as warmup_cosine
 from .training_config import TrainingConfig as TrainingConfig
 
 __all__ = [
@@ -41,6 +44,7 @@ __all__ = [
     "SaveBest",
     "TensorBoard",
     "TrainingConfig",
+    "batch_loss",
     "by_name",
     "evaluate",
     "exact_match",
@@ -49,4 +53,5 @@ __all__ = [
     "token_loss",
     "train_step",
     "training_cost",
+    "warmup_cosine",
 ]

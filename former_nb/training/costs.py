@@ -25,8 +25,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from ..base.flops import count_flops, short_number
 from ..base.guards import check_int
 from ..models.config import TransformerConfig
-from .optimization import checkpoint_blocks, make_optimizers, split_batch
-from .training import batch_loss, train_step
+from .losses import batch_loss
+from .optimization import checkpoint_blocks, split_batch
+from .training import train_step
 from .training_config import TrainingConfig
 from .training_run import wrap_loss
 
@@ -178,7 +179,7 @@ def training_cost(
         with FakeTensorMode(), _Watch(alive):
             model, batch = without_numbers(model, batch)
             checkpoint_blocks(model, config.activation_checkpointing)
-            optimizers = make_optimizers(model, config.lr, config.muon_lr, config.weight_decay)
+            optimizers = config.make_optimizers(model)
             update, gradients, states = _first_update(model, optimizers)
             alive.most = alive.now
             few = min(2, cuts)  # parts that are watched, the largest

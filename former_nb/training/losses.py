@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import chain
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,7 @@ __all__ = [
     "token_loss",
     "find_device",
     "call",
+    "batch_loss",
     "to_device",
     "total_loss",
     "evaluate",
@@ -96,6 +98,16 @@ def call(
         came = type(logits).__name__
         raise TypeError(f"model: expected one that gives logits, a tensor{where}, got {came}")
     return logits
+
+
+def batch_loss(
+    model: nn.Module,  # maps inputs to logits (..., vocab_size)
+    batch: tuple,  # (inputs, targets); inputs a tensor or several in a tuple
+    **kwargs: Any,  # for `token_loss`
+) -> torch.Tensor:  # nats, a scalar; the mean over the targets that count, 0 where none does
+    "What a batch costs."
+    inputs, targets = batch
+    return token_loss(call(model, inputs), targets, **kwargs)
 
 
 def to_device(

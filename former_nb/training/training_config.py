@@ -8,11 +8,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from torch import nn
 
 from ..base.core import Settings
 from ..base.ranges import TRAINING, check_fields
 from ..data.text import PAD
-from .optimization import SCHEDULES
+from .optimization import SCHEDULES, Optimizers, make_optimizers
 
 __all__ = [
     "TrainingConfig",
@@ -59,6 +60,10 @@ class TrainingConfig(Settings):
     def seconds(self) -> float:
         "How long a run may last."
         return math.inf if self.minutes is None else 60 * self.minutes
+
+    def make_optimizers(self, model: nn.Module) -> Optimizers:
+        "What moves the weights of a model."
+        return make_optimizers(model, self.lr, self.muon_lr, self.weight_decay)
 
     def rate(self, step: int, steps: float, seconds: float) -> float:
         "The share of the peak rates: the schedule by steps or by the clock, whichever is lower."

@@ -1,6 +1,6 @@
 """What a run of `fit` is: the model, its optimizers, the data, and how far it is.
 
-`fit` of lesson 08 is a loop around a `Run`. The run knows what a step needs besides the step: its
+`fit` is the loop of lesson 08 around a `Run`. The run knows what a step needs besides the step: its
 rate, its seed, what the loss is wrapped in, when `valid` is read, and which weights were the best.
 """
 
@@ -25,7 +25,6 @@ from .optimization import (
     checkpoint_blocks,
     count_targets,
     in_parts,
-    make_optimizers,
     over_processes,
     smoothed,
     split_batch,
@@ -149,7 +148,7 @@ class Run:
         self.precision = config.precision  # 'auto' on a CPU until it is settled
         self.why_precision = ""  # in words, where it was settled
         self.shared = self.share_model(where)  # the model as the processes share it
-        self.optimizers = make_optimizers(model, config.lr, config.muon_lr, config.weight_decay)
+        self.optimizers = config.make_optimizers(model)
         # These two stay on the device, because reading a number makes the processor wait for it.
         exact = torch.float32 if where.type == "mps" else torch.float64
         self.nats = torch.zeros((), device=where, dtype=exact)  # of this process
