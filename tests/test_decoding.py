@@ -63,8 +63,9 @@ from former_nb.decoding.sampling import (
     without_tokens,
 )
 from former_nb.models.block import Embedding, Stack, make_block
+from former_nb.models.choices import POSITIONS
 from former_nb.models.classifier import Classifier
-from former_nb.models.config import POSITIONS, TransformerConfig
+from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import EncoderDecoder
 from former_nb.models.language_model import LanguageModel
 

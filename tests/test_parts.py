@@ -280,9 +280,9 @@ def test_sizes_are_read_from_the_parts():
     sizes = sizes_of(LanguageModel(embedding(), stack()))
     assert (sizes.vocab_size, sizes.n_layers, sizes.max_len) == (V, 2, 12)
     sizes = sizes_of(LanguageModel(Embedding(V, 16), stack(Rotary(8))))
-    assert (sizes.max_len, sizes.positions) == (30, "rotary")
+    assert sizes.max_len > 10**9 and sizes.positions == "rotary"
     scaled = LanguageModel(Embedding(V, 16), stack(ScaledRotary(8, 1e4, half)))
-    assert (sizes_of(scaled).max_len, sizes_of(scaled).positions) == (30, "rotary")
+    assert sizes_of(scaled).positions == "rotary"
     normed = Embedding(V, 16, EmbedNorm(LearnedPositions(9, 16), nn.LayerNorm(16)))
     sizes = sizes_of(LanguageModel(normed, stack()))
     assert (sizes.max_len, sizes.positions) == (9, "learned")

@@ -20,7 +20,7 @@ from ..data.text import PAD, SPECIALS
 from ..data.tokens import TextTokenizer, check_rows, check_tokenizer
 from ..models.block import Stack
 from ..models.build import sizes_of
-from ..models.config import POSITIONS
+from ..models.choices import POSITIONS
 from .decode_step import StaticLayer
 
 __all__ = [

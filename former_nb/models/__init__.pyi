@@ -6,6 +6,7 @@ from . import bert as bert
 from . import bigrams as bigrams
 from . import block as block
 from . import build as build
+from . import choices as choices
 from . import classifier as classifier
 from . import config as config
 from . import encoder_decoder as encoder_decoder

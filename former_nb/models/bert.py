@@ -8,7 +8,8 @@ from ..attention.fused import attention
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids, check_int, check_type
 from .block import Embedding
-from .build import FUNCTIONS, build_norm, build_positions, classifier_parts
+from .build import build_norm, build_positions, classifier_parts
+from .choices import ACTIVATIONS, find_part
 from .classifier import Classifier
 from .config import TransformerConfig
 from .initialization import init_weights
@@ -108,7 +109,7 @@ class BertMaskedLanguageModel(MaskedLanguageModel):
         check_type("encoder", encoder, BertClassifier)
         super().__init__(encoder)
         c = encoder.config
-        self.transform = Dense(c.d_model, FUNCTIONS[c.activation], build_norm(c))
+        self.transform = Dense(c.d_model, find_part(ACTIVATIONS[c.activation].part), build_norm(c))
 
     def forward(
         self,

@@ -7,17 +7,13 @@ command line, saved folders and the readers of other people's weights.
 """
 
 from collections.abc import Callable
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import torch.nn.functional as F
 from torch import nn
 
 from ..attention.angle_tables import Rotary
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.positions import LearnedPositions, SinusoidalPositions
-from ..attention.relative_positions import ALiBi, RelativeBias, ScaledRotary
 from ..base.guards import LARGEST, check_choice, check_int, check_share, check_that, check_type
 from .block import (
     Block,
@@ -31,13 +27,13 @@ from .block import (
     Stack,
     SwiGLU,
 )
-from .config import ACTIVATIONS, BIASES, POSITIONS, TransformerConfig
-from .hub_config import EmbedNorm, scale_frequencies
+from .choices import ACTIVATIONS, NORMS, POSITIONS, find_part
+from .config import BIASES, TransformerConfig
+from .hub_config import EmbedNorm
 from .initialization import NoRandomWeights, init_weights
 from .post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [
-    "FUNCTIONS",
     "WideCrossAttention",
     "build_network",
     "build_norm",
@@ -53,29 +49,6 @@ __all__ = [
     "sizes_of",
     "PARTS",
 ]
-
-FUNCTIONS: dict[str, Callable] = {  # of a `FeedForward`; the activation "swiglu" is a `SwiGLU`
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "silu": F.silu,
-}
-
-
-def _rotary(c):
-    if c.rope_scaling is None:
-        return Rotary(c.head_width, c.rope_base)
-    scale = partial(scale_frequencies, scaling=c.rope_scaling)
-    return ScaledRotary(c.head_width, c.rope_base, scale)
-
-
-POSITION_KINDS: dict[str, Callable[[TransformerConfig], nn.Module]] = {
-    "learned": lambda c: LearnedPositions(c.max_len, c.d_model),
-    "sinusoidal": lambda c: SinusoidalPositions(c.max_len, c.d_model),
-    "rotary": _rotary,
-    "alibi": lambda c: ALiBi(c.n_heads),
-    "relative": lambda c: RelativeBias(c.n_heads),
-}
 
 
 def build_attention(
@@ -111,22 +84,21 @@ def build_network(
     d_model: int,  # width of input and output
     d_ff: int,  # units
     dropout: float = 0.0,  # probability that a unit is dropped
-    activation: str = "gelu",  # a key of `FUNCTIONS`, or "swiglu"
+    activation: str = "gelu",  # a key of `ACTIVATIONS`
 ) -> FeedForward | SwiGLU:
     "A feed-forward network with biases."
     check_choice("activation", activation, ACTIVATIONS)
-    if activation == "swiglu":
-        return SwiGLU(d_model, d_ff, dropout, bias=True)
-    return FeedForward(d_model, d_ff, dropout, FUNCTIONS[activation])
+    part = find_part(ACTIVATIONS[activation].part)
+    if ACTIVATIONS[activation].gated:
+        return part(d_model, d_ff, dropout, bias=True)
+    return FeedForward(d_model, d_ff, dropout, part)
 
 
 def build_norm(
     config: TransformerConfig,
 ) -> nn.LayerNorm | RMSNorm:
     "A norm of a block."
-    if config.norm == "rms":
-        return RMSNorm(config.d_model, config.norm_eps)
-    return nn.LayerNorm(config.d_model, config.norm_eps)
+    return find_part(NORMS[config.norm])(config.d_model, config.norm_eps)
 
 
 def build_positions(
@@ -136,7 +108,7 @@ def build_positions(
     "The positions that act at this place; on the input with the norm of BART, where there is one."
     positions = None
     if POSITIONS[config.positions].where == where:
-        positions = POSITION_KINDS[config.positions](config)
+        positions = POSITIONS[config.positions].build(config)
     if config.embed_norm and where == "input":
         return EmbedNorm(positions, build_norm(config))
     return positions
@@ -290,12 +262,11 @@ def sizes_of(
     added = embed.positions
     if isinstance(added, EmbedNorm):
         added = added.positions
-    positions = "alibi"
+    positions = "rotary" if isinstance(stack.positions, Rotary) else "alibi"
     max_len = LARGEST
-    for part, word in ((stack.positions, "rotary"), (added, "learned")):
-        if hasattr(part, "max_len"):  # it has a table
-            positions = word
-            max_len = min(max_len, part.max_len)
+    if added is not None:  # it has a row for each position
+        positions = "learned"
+        max_len = len(added.table)
     return SimpleNamespace(
         vocab_size=embed.tokens.num_embeddings,
         n_layers=len(stack.blocks),
