@@ -87,6 +87,7 @@ ROTARY = "from former_nb.attention.angle_tables import "
 TRAINING = "from former_nb.training import "
 TORCH = "from former_nb.attention.torch_layers import "
 MODELS = "from former_nb.models import "
+CHOICES = "from former_nb.models.choices import "
 MODERN = MODELS + "modern_decoder; "
 MODERN += "modern_decoder(vocab_size, d_model, n_heads, n_kv_heads, n_layers, d_ff)"
 
@@ -137,6 +138,11 @@ NAMES = {
     "base.guards.masked_kernels": KERNELS + "masked_kernels",
     "base.guards.merge_masks": KERNELS + "merge_masks",
     "base.guards.repeat_kv": "from former_nb.attention.dot_product import repeat_kv",
+    "base.ranges.MODEL": CHOICES + "MODEL",
+    "models.build.FUNCTIONS": CHOICES + "ACTIVATIONS",
+    "models.config.ACTIVATIONS": CHOICES + "ACTIVATIONS",
+    "models.config.POSITIONS": CHOICES + "POSITIONS",
+    "models.config.Scheme": CHOICES + "Scheme",
     "data.long_text_data.encode_bytes": "",
     "data.long_texts.perplexity": "import math; math.exp(loss)",
     "data.subwords.bleu_counts": "from former_nb.inspection.translation import bleu_counts",

@@ -172,7 +172,7 @@ def positions(kind):
         *counts("max_len", lambda value: kind(value, 12)),
         *words(lambda x: table(x, FIRST)),
         *places(lambda value: table(X, value)),
-        ("no positions", lambda: table(X, None), TypeError, "positions", "torch.arange(T)"),
+        ("no positions", lambda: table(X, None), TypeError, "positions", "None"),
         ("too many", lambda: table(n(2, 10, 12), torch.arange(10)), ValueError, "positions", "9"),
         ("too late", lambda: table(X, torch.arange(5, 10)), ValueError, "positions", "9"),
         ("T = 0", lambda: table(n(2, 0, 12), torch.arange(0)), shape(2, 0, 12)),
@@ -386,7 +386,6 @@ TABLE = {
             "mask",
             "(5, 5)",
         ),
-        ("too long", lambda: TURNED(n(2, 7, 12)), ValueError, "q", "7"),
         (
             "a cache of another batch",
             lambda: cached(LAYER, X, 3),

@@ -28,7 +28,6 @@ from former_nb.attention.fused import attention
 from former_nb.attention.mask_patterns import masked_attention
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.base.ranges import MODEL
 from former_nb.inspection.leaks import assert_no_leak
 from former_nb.models.build import (
     build_block,
@@ -37,7 +36,7 @@ from former_nb.models.build import (
     build_embedding,
     build_stack,
 )
-from former_nb.models.config import ACTIVATIONS
+from former_nb.models.choices import ACTIVATIONS, MODEL
 from former_nb.models.encoder_decoder import DecoderBlock
 from former_nb.models.layers import Block, FeedForward, Stack, make_block
 from former_nb.models.post_norm import PostNormBlock, PostNormDecoderBlock

@@ -23,8 +23,9 @@ from former_nb.data.tokens import BOS, EOS, PAD
 from former_nb.decoding.classification import collate_labels, label_batches, label_rows
 from former_nb.models.baselines import log_count_ratio
 from former_nb.models.bigrams import PACE, BigramClassifier, WideClassifier, number_pairs
+from former_nb.models.choices import POSITIONS
 from former_nb.models.classifier import pool_tokens
-from former_nb.models.config import POSITIONS, TransformerConfig
+from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import Classifier
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training.fitting import fit

@@ -26,7 +26,8 @@ from former_nb.decoding.decode_step import (
 from former_nb.decoding.known_parts import unknown_part
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.config import POSITIONS, TransformerConfig
+from former_nb.models.choices import POSITIONS
+from former_nb.models.config import TransformerConfig
 from former_nb.models.fine_tuning import add_low_rank
 from former_nb.models.hub_config import HubConfig
 from former_nb.models.layers import Embedding, Stack, make_block

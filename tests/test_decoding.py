@@ -62,7 +62,8 @@ from former_nb.decoding.sampling import (
     with_top_p,
     without_tokens,
 )
-from former_nb.models.config import POSITIONS, TransformerConfig
+from former_nb.models.choices import POSITIONS
+from former_nb.models.config import TransformerConfig
 from former_nb.models.layers import Embedding, Stack, make_block
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 

@@ -30,8 +30,8 @@ from former_nb.decoding.caches import KVCache
 from former_nb.decoding.number_words import greedy_decode
 from former_nb.inspection.leaks import LeakError, assert_no_leak
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.build import FUNCTIONS
-from former_nb.models.config import POSITIONS, TransformerConfig
+from former_nb.models.choices import ACTIVATIONS, POSITIONS, find_part
+from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention, collate_pairs
 from former_nb.models.hub_config import HubConfig
 from former_nb.models.parts import ReadMemory
@@ -66,7 +66,7 @@ def random_case(seed):
     "A model and ragged sources, all from one number."
     draw = random.Random(seed)
     how = dict(positions=SCHEMES, n_kv_heads=[None, 2, 1], n_layers=[1, 2], norm=["layer", "rms"])
-    how |= dict(activation=[*FUNCTIONS, "swiglu"], norm_first=[True, False], tied=[True, False])
+    how |= dict(activation=list(ACTIVATIONS), norm_first=[True, False], tied=[True, False])
     how = {name: draw.choice(some) for name, some in how.items()}
     row = lambda: [draw.randint(4, 18) for _ in range(draw.randint(1, 9))]
     sources = [row() for _ in range(draw.randint(1, 4))]
@@ -117,7 +117,7 @@ def spelt_out(model, src, tgt):
         if c.activation == "swiglu":
             units = F.silu(linear(x, f"{name}.w_gate")) * units
         else:
-            units = FUNCTIONS[c.activation](units)
+            units = find_part(ACTIVATIONS[c.activation].part)(units)
         return linear(units, f"{name}.w_out")
 
     def run(stack, name, x, memory=None):

@@ -52,7 +52,8 @@ from former_nb.data.tokens import SPECIALS
 from former_nb.inspection.leaks import assert_no_leak, assert_no_noise_leak
 from former_nb.inspection.ngrams import NGram, best_share, mix_nats
 from former_nb.inspection.viewer import plot_heads, view
-from former_nb.models.config import POSITIONS, TransformerConfig
+from former_nb.models.choices import POSITIONS
+from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import LanguageModel
 from former_nb.saving.saving import load_model, save_model
 from former_nb.tasks.names import name_losses

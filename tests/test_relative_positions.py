@@ -181,7 +181,7 @@ def test_positions_that_change_in_place_are_looked_up_again():
 def test_positions_have_to_be_given_and_are_not_below_0():
     rotary, t = Rotary(4), numbers(1, 1, 15, 4)
     for part in (rotary, ALiBi(1), lesson.Rotary(4)):
-        refuses(lambda part=part: part(attention, None), TypeError, "positions", "torch.arange(T)")
+        refuses(lambda part=part: part(attention, None), TypeError, "positions", "None")
     refuses(lambda: rotary.turn(t, torch.arange(14)), ValueError, "positions", "14")
     refuses(lambda: rotary.turn(t, torch.arange(-1, 14)), ValueError, "positions", "-1")
 

@@ -364,7 +364,7 @@ TABLE = {
         ("an odd number turns", lambda: PartialRotary(8, 3), ValueError, "d_rotary"),
         (
             "q of another width",
-            lambda: PartialRotary(6, 2)(attention, torch.arange(4))(Q, Q, Q),
+            lambda: PartialRotary(6, 2).turn(Q, torch.arange(5)),
             ValueError,
             "q",
         ),

@@ -15,9 +15,10 @@ from cli_tools import contents, done, former, no_option, refused
 from process_tools import OFFLINE
 
 from former_nb.base.files import read_json
-from former_nb.base.ranges import MODEL, TRAINING, Range
+from former_nb.base.ranges import TRAINING, Range
 from former_nb.cli import OWN_DATA, OWN_TASK, run_options, setting_options
-from former_nb.models.config import POSITIONS, TransformerConfig
+from former_nb.models.choices import MODEL, POSITIONS
+from former_nb.models.config import TransformerConfig
 from former_nb.tasks import TASKS, Task, find_task
 from former_nb.tasks.base import RUN_OPTIONS, choose, comments, list_settings
 from former_nb.tasks.toy import Copy
@@ -337,7 +338,7 @@ def test_help_prints_the_ranges():
 
 
 def test_the_words_of_the_ranges_are_those_of_the_code():
-    assert MODEL["positions"] == tuple(POSITIONS) and TRAINING["schedule"] == tuple(SCHEDULES)
+    assert MODEL["positions"] is POSITIONS and TRAINING["schedule"] == tuple(SCHEDULES)
     assert set(TRAINING) == {field.name for field in fields(TrainingConfig)}
     assert set(MODEL) == {field.name for field in fields(TransformerConfig)}
 

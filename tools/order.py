@@ -106,6 +106,7 @@ DOOR = "checks.exercises"  # to the judges; pages import `check` and `hint` from
 BY_NAME = {  # modules that import what is named only while they run -> why
     "lazy": "a package offers names and imports none of them",
     "yours": "its own table says where a name comes from",
+    "models.choices": "a word has the address of a part, which is imported when it is built",
     "tasks.__init__": "a task is a file that somebody adds",
     "builds.process": "a new process is told which tests to run",
     "checks.exercises": "the number of an exercise says who judges it",

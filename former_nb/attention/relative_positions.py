@@ -102,10 +102,8 @@ class DistanceBias(nn.Module):
         T = q.shape[2]
         check_positions(positions, T, look=False)
         S = T
-        if (
-            attend is not attention and T > 0
-        ):  # which keeps nothing, so a GPU need not say where we are
-            S = int(positions[-1]) + 1  # with the keys that a cache has kept
+        if attend is not attention and T > 0:  # plain attention has no keys but these
+            S = int(positions[-1]) + 1  # with those that a cache has kept
         check_over("mask", mask, (*q.shape[:3], S))
         bias = self.bias(T, S, q.device).to(q.dtype)
         return attend(q, k, v, merge_masks(mask, bias), is_causal)

@@ -17,7 +17,6 @@ __all__ = [
     "from_to",
     "check_fields",
     "in_words",
-    "MODEL",
     "TRAINING",
 ]
 
@@ -118,21 +117,6 @@ def in_words(
     return f"one of {', '.join(words)}" if words else ""
 
 
-MODEL = {  # setting of a model -> which numbers it may be, or which words
-    "vocab_size": ONE_OR_MORE,
-    "max_len": ONE_OR_MORE,
-    "d_model": ONE_OR_MORE,
-    "n_heads": ONE_OR_MORE,
-    "n_layers": ONE_OR_MORE,
-    "d_ff": ONE_OR_MORE,
-    "dropout": SHARE,
-    "positions": ("learned", "sinusoidal", "rotary", "alibi", "relative"),
-    "n_kv_heads": ONE_OR_MORE,
-    "activation": ("relu", "gelu", "gelu_tanh", "silu", "swiglu"),  # gelu_tanh is GPT-2's
-    "norm": ("layer", "rms"),
-    "norm_first": (True, False),
-    "d_k": ONE_OR_MORE,
-}
 TRAINING = {  # setting of a training -> the same
     "epochs": ONE_OR_MORE,
     "steps": ONE_OR_MORE,

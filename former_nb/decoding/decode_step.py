@@ -21,7 +21,7 @@ from ..attention.relative_positions import DistanceBias
 from ..base.core import in_eval_mode
 from ..base.guards import LARGEST, check_choice, check_int, check_that
 from ..models.build import sizes_of
-from ..models.config import POSITIONS
+from ..models.choices import POSITIONS
 from ..models.encoder_decoder import DecoderBlock, EncoderDecoder
 from ..models.hub_config import EmbedNorm
 from ..models.modern_decoder import SwiGLU

@@ -19,7 +19,7 @@ from ..base.guards import LARGEST, check_int, check_tensor, check_that, check_ty
 from ..data.text import PAD
 from ..data.tokens import SPECIALS, TextTokenizer, check_rows, check_tokenizer
 from ..models.build import sizes_of
-from ..models.config import POSITIONS
+from ..models.choices import POSITIONS
 from ..models.layers import Stack
 from .decode_step import StaticLayer
 

@@ -5,6 +5,7 @@ from . import baselines as baselines
 from . import bert as bert
 from . import bigrams as bigrams
 from . import build as build
+from . import choices as choices
 from . import classifier as classifier
 from . import config as config
 from . import encoder_decoder as encoder_decoder

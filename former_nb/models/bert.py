@@ -7,7 +7,8 @@ from torch import nn
 from ..attention.fused import attention
 from ..attention.masks import padding_mask
 from ..base.guards import check_ids, check_int, check_type
-from .build import FUNCTIONS, build_norm, build_positions, classifier_parts
+from .build import build_norm, build_positions, classifier_parts
+from .choices import ACTIVATIONS, find_part
 from .config import TransformerConfig
 from .initialization import init_weights
 from .layers import Embedding
@@ -110,7 +111,7 @@ class BertMaskedLanguageModel(MaskedLanguageModel):
         check_type("encoder", encoder, BertClassifier)
         super().__init__(encoder)
         c = encoder.config
-        self.transform = Dense(c.d_model, FUNCTIONS[c.activation], build_norm(c))
+        self.transform = Dense(c.d_model, find_part(ACTIVATIONS[c.activation].part), build_norm(c))
 
     def forward(
         self,

@@ -7,21 +7,18 @@ command line, saved folders and the readers of other people's weights.
 """
 
 from collections.abc import Callable
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import torch.nn.functional as F
 from torch import nn
 
-from ..attention import angle_tables
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.positions import LearnedPositions, Rotary, SinusoidalPositions
-from ..attention.relative_positions import ALiBi, RelativeBias, ScaledRotary
+from ..attention.positions import Rotary
 from ..base.guards import LARGEST, check_choice, check_int, check_share, check_that, check_type
-from .config import ACTIVATIONS, BIASES, POSITIONS, TransformerConfig
+from .choices import ACTIVATIONS, NORMS, POSITIONS, find_part
+from .config import BIASES, TransformerConfig
 from .encoder_decoder import DecoderBlock
-from .hub_config import EmbedNorm, scale_frequencies
+from .hub_config import EmbedNorm
 from .initialization import NoRandomWeights, init_weights
 from .layers import Block, Embedding, FeedForward, Stack
 from .modern_decoder import GroupedQueryAttention, SwiGLU
@@ -29,7 +26,6 @@ from .parts import CrossAttention, Decoder, FusedRMSNorm, ScaledEmbedding, WideC
 from .post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [
-    "FUNCTIONS",
     "build_network",
     "build_norm",
     "build_positions",
@@ -44,29 +40,6 @@ __all__ = [
     "sizes_of",
     "PARTS",
 ]
-
-FUNCTIONS: dict[str, Callable] = {  # of a `FeedForward`; the activation "swiglu" is a `SwiGLU`
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "silu": F.silu,
-}
-
-
-def _rotary(c):
-    if c.rope_scaling is None:
-        return angle_tables.Rotary(c.head_width, c.rope_base)
-    scale = partial(scale_frequencies, scaling=c.rope_scaling)
-    return ScaledRotary(c.head_width, c.rope_base, scale)
-
-
-POSITION_KINDS: dict[str, Callable[[TransformerConfig], nn.Module]] = {
-    "learned": lambda c: LearnedPositions(c.max_len, c.d_model),
-    "sinusoidal": lambda c: SinusoidalPositions(c.max_len, c.d_model),
-    "rotary": _rotary,
-    "alibi": lambda c: ALiBi(c.n_heads),
-    "relative": lambda c: RelativeBias(c.n_heads),
-}
 
 
 def build_attention(
@@ -98,22 +71,21 @@ def build_network(
     d_model: int,  # width of input and output
     d_ff: int,  # units
     dropout: float = 0.0,  # probability that a unit is dropped
-    activation: str = "gelu",  # a key of `FUNCTIONS`, or "swiglu"
+    activation: str = "gelu",  # a key of `ACTIVATIONS`
 ) -> FeedForward | SwiGLU:
     "A feed-forward network with biases."
     check_choice("activation", activation, ACTIVATIONS)
-    if activation == "swiglu":
-        return SwiGLU(d_model, d_ff, dropout, bias=True)
-    return FeedForward(d_model, d_ff, dropout, FUNCTIONS[activation])
+    part = find_part(ACTIVATIONS[activation].part)
+    if ACTIVATIONS[activation].gated:
+        return part(d_model, d_ff, dropout, bias=True)
+    return FeedForward(d_model, d_ff, dropout, part)
 
 
 def build_norm(
     config: TransformerConfig,
 ) -> nn.LayerNorm | FusedRMSNorm:
     "A norm of a block."
-    if config.norm == "rms":
-        return FusedRMSNorm(config.d_model, config.norm_eps)
-    return nn.LayerNorm(config.d_model, config.norm_eps)
+    return find_part(NORMS[config.norm])(config.d_model, config.norm_eps)
 
 
 def build_positions(
@@ -123,7 +95,7 @@ def build_positions(
     "The positions that act at this place; on the input with the norm of BART, where there is one."
     positions = None
     if POSITIONS[config.positions].where == where:
-        positions = POSITION_KINDS[config.positions](config)
+        positions = POSITIONS[config.positions].build(config)
     if config.embed_norm and where == "input":
         return EmbedNorm(positions, build_norm(config))
     return positions
@@ -280,7 +252,7 @@ def sizes_of(
         added = added.position_embedding
     positions = "rotary" if isinstance(stack.rotary, Rotary) else "alibi"
     max_len = LARGEST
-    if hasattr(added, "table"):
+    if added is not None:  # it has a row for each position
         positions = "learned"
         max_len = len(added.table)
     return SimpleNamespace(

@@ -2,44 +2,24 @@
 and saved beside the weights.
 
 The sizes of a model must fit together, and a saved model must be built again years later. So they
-are in one frozen object. It knows words only. What they mean is derived in the lessons on
-attention, positions, the block and the modern decoder, and `models/build.py` makes parts of them.
+are in one frozen object. It knows words only. What they stand for is in `models/choices.py`, and
+`models/build.py` makes parts of them.
 What only weights from elsewhere ask for is in an heir, `HubConfig`.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..base.core import Settings, refuse_change
 from ..base.guards import check_heads, check_int
-from ..base.ranges import MODEL, check_fields
+from ..base.ranges import check_fields
+from .choices import ACTIVATIONS, MODEL, POSITIONS
 
 __all__ = [
-    "ACTIVATIONS",
-    "Scheme",
-    "POSITIONS",
     "BIASES",
     "SIZES",
     "TransformerConfig",
 ]
 
-ACTIVATIONS = MODEL["activation"]
-
-
-class Scheme(NamedTuple):
-    "Where positions act, and what lets a model read more than `max_len` tokens."
-
-    where: str  # 'input': added to the embeddings; 'attention': inside every layer of it
-    beyond: str  # 'never'; 'window', where no layer sees more than `max_len` tokens; or 'always'
-
-
-POSITIONS = {  # the one table of what each kind of positions allows
-    "learned": Scheme("input", "never"),
-    "sinusoidal": Scheme("input", "never"),
-    "rotary": Scheme("attention", "window"),
-    "alibi": Scheme("attention", "always"),
-    "relative": Scheme("attention", "always"),
-}
 BIASES = {  # which linear layers of a block have none
     "all": (),
     "attention": ("ff.w_gate", "ff.w_in", "ff.w_out"),
@@ -81,22 +61,22 @@ class TransformerConfig(Settings):
         for name in SIZES:
             check_int(name, getattr(self, name))  # and none too large for PyTorch
         check_heads(self.d_model, self.n_heads, self.n_kv_heads, self.d_k)
-        if self.positions == "rotary" and self.head_width % 2:
-            d_k = self.head_width
-            raise ValueError(f"d_model: expected heads of an even width for rotary, got {d_k}")
+        if POSITIONS[self.positions].pairs and self.head_width % 2:
+            wanted = f"heads of an even width for {self.positions}"
+            raise ValueError(f"d_model: expected {wanted}, got {self.head_width}")
 
     @property
     def n_parameters(self) -> int:
         "About how many numbers a stack of these blocks has, with its embeddings and positions."
         n_kv_heads = self.n_kv_heads or self.n_heads
         heads = 2 * (self.n_heads + n_kv_heads) * self.head_width
-        matrices = 3 if self.activation == "swiglu" else 2  # of the feed-forward network
+        matrices = 3 if ACTIVATIONS[self.activation].gated else 2  # of the feed-forward network
         block = self.d_model * (heads + matrices * self.d_ff)
         tables = 1 if self.tied_head else 2
         embeddings = tables * self.vocab_size * self.d_model
-        positions = self.max_len * self.d_model
-        if self.positions == "rotary":  # all layers share a table of angles
-            positions = self.max_len * self.head_width
+        positions = 0
+        if POSITIONS[self.positions].where == "input":  # a row for each
+            positions = self.max_len * self.d_model
         return self.n_layers * block + embeddings + positions
 
     @property

@@ -7,18 +7,26 @@ it; `make_config` gives the lessons' `TransformerConfig` where it says all that 
 
 import math
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
+from ..attention.angle_tables import Rotary
+from ..attention.relative_positions import ScaledRotary
 from ..base.core import refuse_change
 from ..base.guards import check_that
 from ..base.ranges import ZERO_OR_MORE, Range, check_fields
 from .config import BIASES, TransformerConfig
 
+gelu_tanh = partial(F.gelu, approximate="tanh")
+
 __all__ = [
+    "gelu_tanh",
     "scale_frequencies",
+    "make_rotary",
     "EmbedNorm",
     "HubConfig",
     "as_hub_config",
@@ -63,6 +71,17 @@ def scale_frequencies(
     circles = length * frequency / (2 * math.pi)  # of each pair in the old length
     as_before = ((circles - low) / (high - low)).clamp(0, 1)  # 0 below `low`, 1 above `high`
     return frequency * (as_before + (1 - as_before) / factor)
+
+
+def make_rotary(
+    d_k: int,  # width of a head, even
+    base: float,  # as for `Rotary`
+    scaling: dict | None = None,  # as for `scale_frequencies`
+) -> Rotary:
+    "Rotary positions, stretched if there is a scaling."
+    if scaling is None:
+        return Rotary(d_k, base)
+    return ScaledRotary(d_k, base, partial(scale_frequencies, scaling=scaling))
 
 
 class EmbedNorm(nn.Module):

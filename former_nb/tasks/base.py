@@ -27,7 +27,6 @@ from typing import (
 )
 
 from ..base.ranges import (
-    MODEL,
     NOT_BELOW_0,
     NUMBER,
     TRAINING,
@@ -37,6 +36,7 @@ from ..base.ranges import (
     check_that,
     in_words,
 )
+from ..models.choices import ACTIVATIONS, MODEL
 
 if TYPE_CHECKING:
     from torch import nn
@@ -129,11 +129,16 @@ class Task(ABC):
     def __post_init__(self):
         if self.d_ff is None and type(self.d_model) is int:
             units = 4 * self.d_model
-            if self.activation == "swiglu":  # three matrices, where others have two
+            if self.is_gated():  # three matrices, where others have two
                 units = 8 * math.ceil(units / 12)
             object.__setattr__(self, "d_ff", units)
         if type(self.muon_lr) in (int, float) and self.muon_lr == 0:
             object.__setattr__(self, "muon_lr", None)
+
+    def is_gated(self) -> bool:
+        "Whether the networks have a gate."
+        kind = ACTIVATIONS.get(self.activation) if isinstance(self.activation, str) else None
+        return kind is not None and kind.gated
 
     def check_own(self) -> None:
         "Raise `ValueError`, naming the setting, unless those fit that no configuration has."

@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..base.flops import count_flops, short_number
 from ..base.guards import check_int
+from ..models.choices import ACTIVATIONS
 from ..models.config import TransformerConfig
 from .losses import batch_loss
 from .optimization import checkpoint_blocks, split_batch
@@ -234,8 +235,12 @@ def activation_bytes(
     heads = h * config.head_width  # d, if the width of a head is not chosen by itself
     itemsize = 2 if bf16 else 4  # bytes of what is computed in bf16
     norm = 2 if config.norm == "layer" else 1 + d  # RMSNorm keeps what it has divided, too
-    units = {"relu": 1, "swiglu": 4}.get(config.activation, 2) * config.d_ff
-    copies = 5 if config.activation == "swiglu" else 4
+    gated = ACTIVATIONS[config.activation].gated
+    units = 4 if gated else 2
+    if config.activation == "relu":
+        units = 1
+    units = units * config.d_ff
+    copies = 5 if gated else 4
     normed = copies * d if bf16 else 2 * d
     table = 0 if fused else 2 * h * length
     exact = 2 * (d + norm) + (h if fused else 0)
