@@ -172,6 +172,9 @@ NAMES = {
     "training.scaling.sharded_bytes": "",
     "training.scaling.training_cost": TRAINING + "training_cost",
     "training.speed.EnergyMeter": "",
+    "training.training.TrainingConfig": "from former_nb import TrainingConfig",
+    "training.training.exact_match": TRAINING + "exact_match",
+    "training.training.token_loss": TRAINING + "token_loss",
     "training.speed.StopAt": "",
     "training.speed.Traffic": "from former_nb.base.flops import Traffic",
 }

@@ -43,7 +43,7 @@ MINE = """def my_attention(q, k, v):
 TRAIN = """def my_train(model, batches, optimizer):
     losses = []
     for inputs, targets in batches:
-        loss = token_loss(model(inputs), targets)
+        loss = batch_loss(model, (inputs, targets))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -8,6 +8,7 @@ to reverse one word of the test set, as it reads the right letters.
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -23,15 +24,14 @@ RATES = [3e-4, 1e-3, 3e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 3e-1]
 SEEDS = [0, 1, 2]
 STEPS = 200
 EVERY = 20  # steps between two looks at the word; losses are means of half as many
-NAMES = "device texts tokenizer rows collate valid train Reverser new_model batch_loss train_step"
-NAMES = f"{NAMES} rate evaluate fit_by_hand".split()
+NAMES = "texts tokenizer rows collate valid Reverser new_model batch_loss train_step evaluate"
+NAMES = f"{NAMES} warmup_cosine batches train_by".split()
 
 
 def record():
     """All runs: losses and the word on the way, and the loss on valid at the end."""
     page = dict(zip(NAMES, from_page("08_training", *NAMES)))
-    tokenizer, fit_by_hand = page["tokenizer"], page["fit_by_hand"]
-    batches = list(page["train"])[:STEPS]
+    tokenizer, batches = page["tokenizer"], page["batches"]
     question, answer = page["collate"](page["rows"][:1])
     asked = answer[0] >= 0  # the targets that count
     runs = []
@@ -53,14 +53,14 @@ def record():
                     return "".join(tokenizer.decode([i]) or "\u00b7" for i in guess.tolist())
 
                 handle = model.register_forward_hook(look)
-                settings = {"lr": rate, "warmup": warmup, "every": STEPS}
-                history = fit_by_hand(model, batches, page["valid"], STEPS, **settings)
+                schedule = partial(page["warmup_cosine"], steps=STEPS, warmup=warmup)
+                end = page["train_by"](schedule, model, rate)
                 handle.remove()
                 means = torch.tensor(losses).view(-1, EVERY // 2).mean(dim=1)
                 run = {"warmup": warmup, "rate": rate, "seed": seed}
                 run["losses"] = [round(loss, 3) for loss in means.tolist()]
                 run["words"] = [*words, say(model)]
-                run["end"] = float(f"{history['valid'].iloc[-1]:.3g}")
+                run["end"] = float(f"{end:.3g}")
                 runs.append(run)
                 print(warmup, rate, seed, run["end"], run["words"][-1], flush=True)
     word = "".join(tokenizer.decode([i]) or "\u00b7" for i in answer[0][asked].tolist())

@@ -107,8 +107,8 @@ def _after_training(train):
 
 @exercise(
     "08.1",
-    "for inputs, targets in batches: what does token_loss need?",
-    "loss = token_loss(model(inputs), targets); then zero_grad and backward, in this order",
+    "for batch in batches: what does batch_loss need?",
+    "loss = batch_loss(model, batch); then zero_grad and backward, in this order",
     "optimizer.zero_grad(); loss.backward(); optimizer.step(); losses.append(loss.item())",
 )
 def judge_08_1(answer):

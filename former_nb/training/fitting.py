@@ -38,9 +38,10 @@ class LessonConfig(TrainingConfig):
 
     def make_optimizers(self, model: nn.Module) -> Optimizers:
         "One AdamW for all weights."
-        weights = model.parameters()
-        settings = {"betas": (0.9, 0.95), "weight_decay": self.weight_decay, "fused": True}
-        return Optimizers([torch.optim.AdamW(weights, lr=self.lr, **settings)])
+        adam = torch.optim.AdamW(
+            model.parameters(), self.lr, (0.9, 0.95), weight_decay=self.weight_decay, fused=True
+        )
+        return Optimizers([adam])
 
 
 def settle_config(

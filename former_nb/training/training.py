@@ -83,7 +83,7 @@ def fit(
 ) -> dict:  # 'train' and 'valid', a list of nats each, one per epoch
     "Train, evaluate on `valid` after each epoch, and end with the weights that did best there."
     optimizer = torch.optim.AdamW(model.parameters(), lr, (0.9, 0.95), weight_decay=weight_decay)
-    history = {"train": [], "valid": []}  # nats, after each epoch
+    history: dict = {"train": [], "valid": []}  # nats, after each epoch
     best, kept, step = math.inf, None, 0
     for _ in range(epochs):
         total, count = 0.0, 0
