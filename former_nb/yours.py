@@ -22,46 +22,33 @@ from .base.source import load_file, parse_source, your_path
 
 __all__ = ["load_mine"]  # and the names of HOMES
 
-HOMES = {  # module of the course -> names whose contract is that of the file
-    "attention.fused": "attention attention_weights",
+HOMES = {  # module of the course -> definitions of the file, as the course offers them
+    "attention.dot_product": "repeat_kv",
+    "attention.fused": "attention_weights attention",
     "attention.masks": "padding_mask",
     "attention.multi_head": "MultiHeadAttention",
-    "models.layers": "FeedForward Block Stack make_block RMSNorm SwiGLU",
+    "attention.positions": "LearnedPositions rotate",
+    "attention.angle_tables": "Rotary",
+    "models.layers": "FeedForward Block make_block Stack Embedding",
+    "data.tokenization": "CharTokenizer encode_texts",
+    "data.text": "pad_rows collate",
+    "training.losses": "batch_loss evaluate",
+    "training.training": "train_step warmup_cosine",
+    "training.fitting": "fit",
+    "models.savable": "Classifier LanguageModel EncoderDecoder",
+    "models.language_model": "generator",
+    "decoding.caches": "LayerCache generate",
     "decoding.decoding": "greedy sample",
-    "data.subwords": "merge",
+    "models.modern_decoder": "RMSNorm SwiGLU GroupedQueryAttention modern_decoder load_llama",
+    "models.parts": "CrossAttention Decoder",
+    "models.encoder_decoder": "DecoderBlock translator collate_pairs",
+    "decoding.translating": "greedy_decode",
+    "data.subwords": "merge train_bpe",
+    "decoding.translation": "beam_decode bleu",
 }
 HOME = {name: module for module, names in HOMES.items() for name in names.split()}
-LEFT_OUT = {  # each other definition of the file -> how that of the course differs
-    "Embedding": "the course's takes a module for the positions",
-    "rotate": "the course's takes a table of angles",
-    "rotary": "the course's is a module, Rotary",
-    "Letters": "the course's is CharTokenizer, which can be saved",
-    "pad": "the course's is pad_rows, with a value of its own for targets",
-    "next_token_batch": "the course's is collate, whose targets are IGNORE where they don't count",
-    "batch_loss": "the course's leaves out IGNORE, the file's leaves out PAD",
-    "train_step": "the course's returns a tensor and takes another loss",
-    "evaluate": "the course's takes batches whose targets are IGNORE where they don't count",
-    "rate": "the course's schedules are settings of fit",
-    "fit": "the course's takes batches and a config",
-    "Classifier": "the course's begins at equal probabilities and can be saved",
-    "LanguageModel": "the course's takes its positions inside its parts and can be saved",
-    "generator": "the course's is LanguageModel.from_config",
-    "LayerCache": "the course's is KVCache, one for all layers",
-    "generate": "the course's takes its cache as an argument",
-    "GroupedQueryAttention": "the course's lets attention share the heads, and may have biases",
-    "modern_decoder": "the course's also takes max_len, and no d_k",
-    "load_llama": "the course's is load_model",
-    "CrossAttention": "the course's also takes a memory that is projected already",
-    "DecoderBlock": "the course's also takes another attention to the memory",
-    "Decoder": "the course's also takes a memory that is projected already",
-    "EncoderDecoder": "the course's may have two vocabularies",
-    "translator": "the course's is EncoderDecoder.from_config",
-    "pair_batch": "the course's is collate_pairs, whose targets are IGNORE where they don't count",
-    "translate": "the course's takes texts and a tokenizer",
-    "train_bpe": "the course's takes texts and cuts them into words of bytes",
-    "beam_search": "the course's searches for several texts at once",
-    "bleu": "the course leaves that to sacrebleu",
-}
+CONSTANTS = {"PAD": "data.tokens", "BOS": "data.tokens", "EOS": "data.tokens"}
+CONSTANTS |= {"UNK": "data.tokens", "IGNORE": "data.text"}  # the file has the same
 
 
 # ---------------------------------------------------------------- what is in the file
@@ -100,20 +87,32 @@ def _read(path):
         return None, {}, f"{path.name} can't be imported: {blame_line(error, path)}"
 
 
+LATER = {  # what lessons add to attention: it can be used before they have passed
+    f"{name} with {what}": what
+    for name in ("attention_weights", "attention")
+    for what in ("masks", "shared heads")
+}
+
+
 def _is_yours(name, step):
-    "Whether a definition can be used that waits for `step`. Attention can, before it has masks."
-    return step is None or step == f"{name} with masks"
+    "Whether a definition can be used that waits for `step`. Attention can, for what it can do."
+    return step is None or (step in LATER and step.startswith(f"{name} "))
 
 
-def _until_it_masks(yours, course):
-    "Attention as the reader has it before lesson 04, and the course's where masks are asked for."
+def _until_it_can(yours, course, what):
+    "Attention as the reader has it, and the course's where it is asked for what is still missing."
+
+    names = inspect.signature(yours).parameters
+    missing = {"mask", "is_causal"} if what == "masks" else set()
 
     @functools.wraps(yours)
     def attend(*inputs, **options):
         given = inspect.signature(course).bind(*inputs, **options).arguments
-        rules = [given.pop(name, None) for name in ("mask", "is_causal", "scale")]
-        plain = all(rule is None or rule is False for rule in rules)
-        return yours(**given) if plain else course(*inputs, **options)
+        asked = {name for name, value in given.items() if value is not None and value is not False}
+        shared = given["k"].ndim > 3 and given["k"].shape[-3] != given["q"].shape[-3]
+        if shared or asked & missing or not asked <= {*names}:
+            return course(*inputs, **options)
+        return yours(**{name: given[name] for name in given.keys() & {*names}})
 
     return attend
 
@@ -142,20 +141,21 @@ def _whose(name, module, waits):
         return name, f"from the course until check passes your {step} as it stands"
     if name not in waits or module is None:
         return name, "from the course"
-    return name if step is None else f"{name} without masks", "yours"
+    return name if step is None else f"{name} without {LATER[step]}", "yours"
 
 
 def _say(names, path, module, waits, problem):
-    "One line for an import statement."
+    "One line for the definitions of an import statement."
+    if not names:
+        return
     if problem:
         print(f"{', '.join(names)}: from the course. {problem}.")
         return
     by_home: dict = {}
     for name in names:
-        if name in HOME:
-            told, home = _whose(name, module, waits)
-            home = f"yours, from {path.name}" if home == "yours" else home
-            by_home.setdefault(home, []).append(told)
+        told, home = _whose(name, module, waits)
+        home = f"yours, from {path.name}" if home == "yours" else home
+        by_home.setdefault(home, []).append(told)
     order = sorted(by_home, key=lambda home: (not home.startswith("yours"), home))
     print("; ".join(f"{', '.join(by_home[home])}: {home}" for home in order))
 
@@ -204,23 +204,21 @@ def _to_mend(path, until):
 
 
 def __getattr__(name):
-    if name in LEFT_OUT:
-        raise ImportError(f"former_nb.yours has no {name}: {LEFT_OUT[name]}")
-    if name not in HOME:
+    if name not in HOME and name not in CONSTANTS:
         raise AttributeError(f"module 'former_nb.yours' has no attribute {name!r}")
-    course = getattr(import_module(f"former_nb.{HOME[name]}"), name)
+    course = getattr(import_module(f"former_nb.{HOME.get(name) or CONSTANTS[name]}"), name)
     path = your_path()
     if path is None:
         return course
     module, waits, problem = _read(path)
     names = _imported_with(sys._getframe(1), name)
     if name == names[0]:
-        _say(names, path, module, waits, problem)
-    if module is None or name not in waits or not _is_yours(name, waits[name]):
+        _say([other for other in names if other in HOME], path, module, waits, problem)
+    if name in CONSTANTS or module is None or name not in waits or not _is_yours(name, waits[name]):
         return course
     yours = getattr(module, name)
-    return yours if waits[name] is None else _until_it_masks(yours, course)
+    return yours if waits[name] is None else _until_it_can(yours, course, LATER[waits[name]])
 
 
 def __dir__():
-    return sorted([*__all__, *HOME])
+    return sorted([*__all__, *HOME, *CONSTANTS])

@@ -94,7 +94,8 @@ def first_open(
 ) -> dict[str, str | None]:  # definition -> the first step that has to pass before it can be used
     """What still has to pass for each definition that is written; None if nothing has to.
 
-    A definition can be used if its steps have passed, and those of every definition it uses.
+    A definition can be used if its steps have passed, and those of every definition it uses, as far
+    as its own last lesson: `Block` doesn't wait for heads that share keys, which come later.
     """
     tree = ast.parse(source)
     found = digests(source)
@@ -107,7 +108,9 @@ def first_open(
         steps = [step for step in STEPS.values() if step.definition in used]
         own = [step for step in steps if step.definition == definition]
         if own and definition in written:
-            todo = [step.name for step in own + steps if step.name not in passed]
-            todo.sort(key=lambda name: name.endswith("with masks"))  # the last that is asked
-            result[definition] = todo[0] if todo else None
+            last = max("04", *(step.lesson for step in own))  # from then on all are given masks
+            todo = [step for step in own + steps if step.name not in passed]
+            todo = [step for step in todo if step.lesson <= last or " with " not in step.name]
+            todo.sort(key=lambda step: step.lesson if " with " in step.name else "")
+            result[definition] = todo[0].name if todo else None
     return result
