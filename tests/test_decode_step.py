@@ -61,7 +61,7 @@ def bound(decoder, memory, mask, attend_memory=attention):
     "A decoder with its memory, called as a language model."
 
     def decode(tokens, cache, positions):
-        return decoder.decode(tokens, memory, mask, cache, attend_memory, positions)
+        return decoder.decode(tokens, memory, mask, cache, positions, attend_memory)
 
     return decode
 

@@ -440,18 +440,18 @@ class DecodeStep:
         memory: torch.Tensor | list,  # as for `EncoderDecoder.decode`
         memory_mask: torch.Tensor | None = None,
         attend=attention,
-        attend_memory=attention,
         positions: torch.Tensor | None = None,
+        attend_memory=attention,
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "As `EncoderDecoder.decode`: one token by the step if the memory is projected."
         if not isinstance(memory, list):
-            return self.read(tgt, memory, memory_mask, attend, attend_memory, positions)
+            return self.read(tgt, memory, memory_mask, attend, positions, attend_memory)
         memories = [(keys_values, memory_mask, attend_memory) for keys_values in memory]
         if self.goes_short(tgt, attend, positions):
             return self.next_logits(tgt, attend, memories)
 
         def by_modules(tokens, positions):
-            return self.read(tokens, memory, memory_mask, attend, attend_memory, positions)
+            return self.read(tokens, memory, memory_mask, attend, positions, attend_memory)
 
         logits = by_modules(tgt, positions)
         self.compare(tgt, attend, memories, logits, by_modules)

@@ -69,8 +69,8 @@ class EncoderDecoder(nn.Module, Pretrained):
         memory: torch.Tensor | list,  # (B, S, d_model) from `encode`, or `decoder.project` of it
         memory_mask: torch.Tensor | None = None,  # padding_mask(src); None if nothing is padding
         attend: Callable | list = attention,  # to the target, such as a `KVCache`
-        attend_memory: Callable = attention,  # to the memory
         positions: torch.Tensor | None = None,  # of the target; 0, 1, 2, … if left out
+        attend_memory: Callable = attention,  # to the memory
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at each position of the target."
         check_ids("tgt", tgt, self.tgt_embed.tokens.num_embeddings)
