@@ -382,7 +382,7 @@ def translation(num_beams, device, n=32):
         step = as_decode_step(ours, n)
 
         def decode(tokens, cache, positions):
-            return step.decode(tokens, memory, mask, cache, attend_beams, positions)
+            return step.decode(tokens, memory, mask, cache, positions, attend_beams)
 
         cache, never = KVCache(TRANSLATOR.n_layers), (PAD, BOS, UNK, EOS)
         how = dict(eos_token_ids=None, cache=cache, suppress_tokens=never)

@@ -101,6 +101,8 @@ NAMES = {
     "decoding.stream_text": STREAM_TEXT,
     "decoding.caches.stream_text": STREAM_TEXT,
     "decoding.caches.stream_rows": STREAM_ROWS,
+    "decoding.decoding.next_tokens": "from former_nb.decoding.caches import next_tokens",
+    "decoding.prompts.lengths_to_read": "",
     "decoding.sampling.Sampler": "from former_nb import Sampling; Sampling(temperature=0.8)",
     "decoding.sampling.sample_next": "from former_nb import Sampling; Sampling(temperature=0.8)",
     "decoding.sampling.filter_logits": "from former_nb import Sampling; Sampling(top_k=5)",

@@ -19,9 +19,8 @@ from former_nb.attention.relative_positions import ALiBi
 from former_nb.base.core import eval_mode
 from former_nb.data.text import PAD
 from former_nb.decoding.beam_search import beam_search
-from former_nb.decoding.caches import KVCache, generate
+from former_nb.decoding.caches import KVCache, generate, next_tokens
 from former_nb.decoding.decode_step import DecodeStep, StaticCache, as_decode_step
-from former_nb.decoding.decoding import next_tokens
 from former_nb.decoding.translating import _search
 from former_nb.models.config import TransformerConfig
 from former_nb.models.fine_tuning import add_low_rank

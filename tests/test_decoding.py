@@ -39,9 +39,10 @@ from former_nb.decoding.caches import (
     KVCache,
     LayerCache,
     SlidingWindow,
+    next_tokens,
 )
 from former_nb.decoding.decode_step import DecodeStep, StaticCache
-from former_nb.decoding.decoding import greedy, next_tokens, sample
+from former_nb.decoding.decoding import greedy, sample
 from former_nb.decoding.prompts import (
     append_columns,
     as_rows,
@@ -202,11 +203,6 @@ class Around(torch.nn.Module):
         return self.model(*args)
 
 
-def steps(model, prompts, cache=None):
-    new = [column[:, None] for column in islice(next_tokens(model, prompts, cache=cache), NEW)]
-    return torch.cat([prompts, *new], dim=1)
-
-
 def held(model):
     "A step that has written a text already."
     step = DecodeStep(model)
@@ -232,14 +228,31 @@ def compiled(model):
     return torch.compile(model, backend="eager", dynamic=True)
 
 
+def the_lessons(n_layers):
+    "A cache as lesson 11 makes it."
+    return [decoding.LayerCache() for _ in range(n_layers)]
+
+
+def around(cache):
+    "A plain function around each layer of a cache."
+    return [lambda *args, layer=layer: layer(*args) for layer in cache]
+
+
 loop, door = decoding.generate, caches.generate
+LESSON = {  # each refuses a text that the model can't read
+    "lesson 11": lambda m, p, n: loop(m, p, n),
+    "lesson 11 with a cache": lambda m, p, n: loop(m, p, n, cache=KVCache(2)),
+    "lesson 11 with layers": lambda m, p, n: loop(m, p, n, cache=[LayerCache(), LayerCache()]),
+    "lesson 11 with its layers": lambda m, p, n: loop(m, p, n, cache=the_lessons(2)),
+    "lesson 11 with functions": lambda m, p, n: loop(m, p, n, cache=around(the_lessons(2))),
+    "lesson 11, step": lambda m, p, n: loop(DecodeStep(m), p, n, cache=KVCache(2)),
+    "lesson 11, its forward": lambda m, p, n: loop(m.forward, p, n, cache=the_lessons(2)),
+    "lesson 11, compiled": lambda m, p, n: loop(compiled(m), p, n),
+}
+LESSON_WINDOWED = {  # the same, where every layer sees the last four tokens
+    "lesson 11 with a window": lambda m, p, n: loop(m, p, n, cache=KVCache(2, 4)),
+}
 PLAIN = {  # as the model reads by itself
-    "lesson 11": lambda m, p: loop(m, p, NEW),
-    "lesson 11 with a cache": lambda m, p: loop(m, p, NEW, cache=KVCache(2)),
-    "lesson 11 with layers": lambda m, p: loop(m, p, NEW, cache=[LayerCache(), LayerCache()]),
-    "lesson 11, step": lambda m, p: loop(DecodeStep(m), p, NEW, cache=KVCache(2)),
-    "next_tokens": lambda m, p: steps(m, p),
-    "next_tokens with a cache": lambda m, p: steps(m, p, KVCache(2)),
     "generate": lambda m, p: door(m, p, NEW),
     "generate, all again": lambda m, p: door(m, p, NEW, use_cache=False),
     "generate with a cache": lambda m, p: door(m, p, NEW, cache=KVCache(2)),
@@ -248,8 +261,10 @@ PLAIN = {  # as the model reads by itself
     "generate, static cache": lambda m, p: door(DecodeStep(m), p, NEW, cache=StaticCache(2, 64)),
     "generate, its forward": lambda m, p: door(m.forward, p, NEW),
     "generate, partial": lambda m, p: door(partial(m), p, NEW),
+    "generate with layers": lambda m, p: door(m, p, NEW, cache=[LayerCache(), LayerCache()]),
+    "generate with the lesson's layers": lambda m, p: door(m, p, NEW, cache=the_lessons(2)),
+    "generate with functions": lambda m, p: door(m, p, NEW, cache=around(the_lessons(2))),
     "generate, compiled": lambda m, p: door(compiled(m), p, NEW, use_cache=False),
-    "lesson 11, compiled": lambda m, p: loop(compiled(m), p, NEW),
     "generate, around": lambda m, p: door(Around(m, m.config), p, NEW),
     "stream": lambda m, p: streamed(m, p),
     "stream, all again": lambda m, p: streamed(m, p, use_cache=False),
@@ -258,8 +273,6 @@ PLAIN = {  # as the model reads by itself
     "beams with a cache": lambda m, p: beams(m, p, cache=KVCache(2)),
 }
 WINDOWED = {  # every layer sees the last four tokens
-    "lesson 11 with a window": lambda m, p: loop(m, p, NEW, cache=KVCache(2, 4)),
-    "next_tokens with a window": lambda m, p: steps(m, p, KVCache(2, 4)),
     "generate with a window": lambda m, p: door(m, p, NEW, window=4),
     "generate with its cache": lambda m, p: door(m, p, NEW, cache=KVCache(2, 4)),
     "generate with a window, all again": lambda m, p: door(m, p, NEW, window=4, use_cache=False),
@@ -268,7 +281,6 @@ WINDOWED = {  # every layer sees the last four tokens
     "beams with a window": lambda m, p: beams(m, p, cache=KVCache(2, 4)),
 }
 UNKNOWN = {  # of which nothing can be known
-    "lesson 11, lambda": lambda m, p: loop(lambda tokens: m(tokens), p, NEW),
     "generate, lambda": lambda m, p: door(lambda tokens: m(tokens), p, NEW),
     "generate, module": lambda m, p: door(Around(m), p, NEW),
     "beams, lambda": lambda m, p: beams(lambda tokens: m(tokens), p, use_cache=False),
@@ -320,6 +332,33 @@ def test_every_way_writes_the_same_text_and_says_what_has_ended_it(positions, wa
         [note] = notes
         assert note.startswith("the context of 16 tokens ended the text")
         assert ("window=…" in note) == (positions == "rotary")
+
+
+OF_THE_LESSON = [
+    (positions, way)
+    for positions in SCHEMES
+    for way in [*LESSON, *LESSON_WINDOWED]
+    if positions in OF_EACH_KIND or "compiled" not in way
+]
+
+
+@pytest.mark.parametrize("positions, way", OF_THE_LESSON)
+def test_the_loop_of_the_lesson_writes_within_the_context_and_refuses_what_is_beyond(
+    positions, way
+):
+    model = language_model(0, positions, max_len=16).eval()
+    prompts = torch.randint(4, 23, (1, 8), generator=torch.Generator().manual_seed(0))
+    is_windowed = way in LESSON_WINDOWED
+    far = {"rotary": is_windowed, "alibi": True, "relative": True}.get(positions, False)
+    write = (LESSON | LESSON_WINDOWED)[way]
+    window = 4 if is_windowed else None
+    n = NEW if far else 9
+    found, notes = with_notes(lambda: write(model, prompts, n))
+    assert found.equal(by_hand(model, prompts, window, n)) and not notes
+    if not far:
+        refuses(lambda: write(model, prompts, 10), ValueError, "max_new_tokens", "10")
+    unknown = loop(lambda *args: model(*args), prompts, 9, cache=KVCache(2, window))
+    assert unknown.equal(by_hand(model, prompts, window, 9))
 
 
 @pytest.mark.parametrize("positions", SCHEMES)
@@ -381,7 +420,7 @@ def test_a_reason_is_that_of_the_row():
 
 def test_a_note_names_the_line_that_asked():
     model = language_model(0, max_len=16).eval()
-    for write in (loop, door, lambda *args: beam_search(args[0], args[1], 1, args[2], **FREE)):
+    for write in (door, lambda *args: beam_search(args[0], args[1], 1, args[2], **FREE)):
         with pytest.warns(UserWarning) as notes:
             write(model, torch.full((2, 8), 5), 9 + 1)
         assert [note.filename for note in notes] == [__file__]
@@ -621,13 +660,15 @@ def test_the_loop_of_the_lesson_writes_the_same_with_a_cache_and_without(positio
         assert write(model, prompts, 9, make(), KVCache(2)).equal(texts)
         rows = caches.generate(model, prompts, 9, without_tokens(make(), never))
         assert rows == write(model, prompts, 9, without_tokens(make(), never)).tolist()
-    with eval_mode(model):
+    with eval_mode(model), torch.no_grad():
         looking = partial(model, attend=SlidingWindow(3))
-        near = decoding.generate(looking, torch.tensor(prompts), 9, greedy)
+        near = torch.tensor(prompts)
+        for new in islice(next_tokens(looking, near), 9):
+            near = torch.cat([near, new[:, None]], dim=1)
     assert near.equal(write(model, prompts, 9, greedy, KVCache(2, 3)))
 
 
-def test_the_loop_of_the_lesson_goes_on_where_it_was_asked_last():
+def test_the_tokens_go_on_where_they_were_asked_last():
     model = language_model().eval()
     prompts = torch.tensor([[5, 6]])
     steps = next_tokens(model, prompts, greedy, KVCache(2))
@@ -638,8 +679,7 @@ def test_the_loop_of_the_lesson_goes_on_where_it_was_asked_last():
     assert decoding.generate(model, prompts, 0).equal(prompts)
 
 
-def used_cache():
-    cache = KVCache(2)
+def used(cache):
     language_model()(torch.tensor([[5, 6, 7]]), cache)
     return cache
 
@@ -652,8 +692,11 @@ BAD_WRITING = [
     (dict(pick=Sampling()), TypeError, "pick", "Sampling"),
     (dict(cache=attention), TypeError, "cache", "function"),
     (dict(cache=[attention, None]), TypeError, "cache", "None"),
-    (dict(cache=used_cache()), ValueError, "cache", "one with 3 tokens"),
+    (dict(cache=used(KVCache(2))), ValueError, "cache", "one with 3 tokens"),
+    (dict(cache=used(the_lessons(2))), ValueError, "cache", "one with 3 tokens"),
+    (dict(model=lambda *args: None), ValueError, "cache", "None"),
     (dict(prompts=torch.full((1, 25), 5)), ValueError, "prompts", "25"),
+    (dict(max_new_tokens=24), ValueError, "max_new_tokens", "24"),
 ]
 
 
@@ -672,19 +715,39 @@ class WithOwnConfig(torch.nn.Module):
         return torch.nn.functional.one_hot((tokens + 1) % 9, 9).float()
 
 
-@pytest.mark.parametrize("write", [decoding.generate, caches.generate])
-def test_a_loop_takes_a_model_with_any_configuration_and_a_function(write):
-    for model in (WithOwnConfig(), WithOwnConfig().forward):
-        assert write(model, torch.tensor([[5]]), 3).tolist() == [[5, 6, 7, 8]]
+def test_a_loop_takes_a_model_with_any_configuration_and_a_function():
+    class ReadsOne(WithOwnConfig):
+        def forward(self, tokens, attend, positions):
+            assert tokens.shape[1] == 1 and len(attend) == 2
+            return super().forward(tokens)
+
+    for kind in (WithOwnConfig, ReadsOne):
+        cache = None if kind is WithOwnConfig else [attention] * 2
+        for model in (kind(), kind().forward):
+            how = dict(prompts=torch.tensor([[5]]), max_new_tokens=3, cache=cache)
+            assert caches.generate(model, **how).tolist() == [[5, 6, 7, 8]]
+            if cache is not None:
+                assert decoding.generate(model, **how).tolist() == [[5, 6, 7, 8]]
 
 
 @pytest.mark.parametrize("positions", SCHEMES)
 def test_the_door_is_called_as_the_loop_of_the_lesson_and_writes_the_same_tokens(positions):
     model, prompts = language_model(0, positions).eval(), torch.tensor([[5, 6, 7], [8, 9, 10]])
     plain = decoding.generate(model, prompts, 20)
-    wrapped = lambda: [lambda *args, own=own: own(*args) for own in KVCache(2)]
-    for cache in (lambda: None, lambda: KVCache(2), lambda: [LayerCache(), LayerCache()], wrapped):
+    kinds = [
+        lambda: None,
+        lambda: KVCache(2),
+        lambda: [LayerCache(), LayerCache()],
+        lambda: the_lessons(2),
+        lambda: around(KVCache(2)),
+        lambda: around(the_lessons(2)),
+    ]
+    for cache in kinds:
         assert former_nb.generate(model, prompts, 20, greedy, cache()).equal(plain)
+        torch.manual_seed(5)
+        drawn = decoding.generate(model, prompts, 20, sample, cache())
+        torch.manual_seed(5)
+        assert former_nb.generate(model, prompts, 20, sample, cache()).equal(drawn)
     assert former_nb.generate(model, prompts.tolist(), 20) == plain.tolist()
     draw = lambda: SeededSample(3, prompts.tolist(), CPU)
     drawn = decoding.generate(model, prompts, 20, draw(), KVCache(2))
@@ -1023,7 +1086,7 @@ BAD_CALLS = [
     (dict(model=None), TypeError, "model", "None"),
     (dict(cache=attention), TypeError, "cache", "function"),
     (dict(cache=[]), TypeError, "cache", "[]"),
-    (dict(cache=used_cache()), ValueError, "cache", "one with 3 tokens"),
+    (dict(cache=used(KVCache(2))), ValueError, "cache", "one with 3 tokens"),
     (dict(cache=KVCache(2), window=4), ValueError, "cache", "LayerCache"),
     (dict(cache=KVCache(2), use_cache=False), ValueError, "cache", "LayerCache"),
     (dict(prompts=["Jo", "Mi"]), TypeError, "prompts", "Jo"),
@@ -1289,7 +1352,7 @@ BAD_BEAMS = [
     (dict(prompts=[[5], [5, 6]]), ValueError, "prompts", "[1, 2]"),
     (dict(eos_token_ids=99), ValueError, "eos_token_ids", "99"),
     (dict(suppress_tokens=["a"]), ValueError, "suppress_tokens", "a"),
-    (dict(cache=used_cache()), ValueError, "cache", "one with 3 tokens"),
+    (dict(cache=used(KVCache(2))), ValueError, "cache", "one with 3 tokens"),
 ]
 
 

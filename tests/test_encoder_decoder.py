@@ -25,9 +25,11 @@ from former_nb.attention.fused import attention
 from former_nb.attention.masks import causal_mask, padding_mask
 from former_nb.data.batches import make_batches
 from former_nb.data.text import BOS, EOS, IGNORE, PAD, UNK, pad_rows
+from former_nb.decoding import number_words
 from former_nb.decoding.beam_search import beam_search, length_score
 from former_nb.decoding.caches import KVCache
-from former_nb.decoding.number_words import greedy_decode
+from former_nb.decoding.translating import greedy_decode
+from former_nb.decoding.translation import beam_decode
 from former_nb.inspection.leaks import LeakError, assert_no_leak
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.choices import ACTIVATIONS, POSITIONS, find_part
@@ -345,7 +347,7 @@ def decoder_of(model, src):
 
     def decode(tokens, cache=None, positions=None):
         if cache is not None:
-            return model.decode(tokens, kept, mask, cache, attend_beams, positions)
+            return model.decode(tokens, kept, mask, cache, positions, attend_beams)
         times = len(tokens) // len(src)
         return model.decode(tokens, *(t.repeat_interleave(times, 0) for t in (memory, mask)))
 
@@ -364,6 +366,43 @@ def test_kept_is_computed_again_and_a_batch_is_its_rows(seed):
     for row in kept:
         assert row[0] == BOS and not set(row[1:]) & {PAD, BOS, UNK} and EOS not in row[1:-1]
         assert len(row) == 1 + most or row[-1] == EOS
+
+
+@pytest.mark.parametrize("seed", SEEDS[:10])
+def test_the_loops_of_lessons_14_and_16_agree_with_the_library(seed):
+    model, src, sources, draw = random_case(seed)
+    n = draw.choice([1, 5, 16])
+    assert number_words.greedy_decode(model, src, n) == greedy_decode(model, src, n)
+
+    class OfTheReader(nn.Module):  # nothing but what lesson 13 has
+        encode, decode, decoder = model.encode, model.decode, model.decoder
+
+    rows = greedy_decode(OfTheReader(), src, n)
+    assert rows == greedy_decode(model, src, n)
+    for row, source in zip(rows, sources):
+        found = beam_decode(model, torch.tensor([source]), n, 1)
+        if found != row:  # it goes on behind the end with its second choice, for a better mean
+            assert row[-1] == EOS and found[: len(row) - 1] == row[:-1] and len(found) > len(row)
+            assert mean_of(model, source, found) > mean_of(model, source, row)
+
+
+def mean_of(model, source, row):
+    "The mean log-probability of the new tokens of a row."
+    with torch.no_grad():
+        logits = model(torch.tensor([source]), torch.tensor([row[:-1]]))[0]
+    logits[:, [PAD, BOS, UNK]] = -math.inf
+    return logits.log_softmax(dim=-1)[range(len(row) - 1), row[1:]].mean().item()
+
+
+def test_beams_of_lesson_16_find_what_trying_everything_finds():
+    n, own = 4, [EOS, 4, 5, 6]
+    texts = [t for k in range(1, n + 1) for t in itertools.product(own, repeat=k)]
+    texts = [[BOS, *t] for t in texts if t[-1] == EOS and EOS not in t[:-1]]
+    for seed in range(3):
+        model = new_model(seed, V=7, loud=0.5)
+        for source in ([4, 6, 5, 4], [5, 5]):
+            best = max(texts, key=lambda row: mean_of(model, source, row))
+            assert beam_decode(model, torch.tensor([source]), n, 64) == best
 
 
 @pytest.mark.parametrize("seed", SEEDS[:10])
@@ -429,7 +468,7 @@ def test_texts_about_one_source_share_its_keys_and_values():
         before = [t.clone() for pair in memory for t in pair]
 
         def decode(tokens, kept, real):
-            return model.decode(tokens, kept, real, cache, attend_beams, cache.positions(1))
+            return model.decode(tokens, kept, real, cache, cache.positions(1), attend_beams)
 
         decode(TGT[:, :1], memory, mask)
         cache.reorder([0, 0, 0, 1, 1, 1])  # further queries of the same two memories
@@ -546,6 +585,10 @@ def greedy(src=SRC, n=3, model=MODEL):
     return greedy_decode(model, src, n)
 
 
+def of_14(src=SRC, n=3, model=MODEL):
+    return number_words.greedy_decode(model, src, n)
+
+
 TABLE = {
     "EncoderDecoder": [
         ("no configuration", lambda: EncoderDecoder.from_config({}), TypeError, "config", "dict"),
@@ -615,6 +658,40 @@ TABLE = {
         ("nothing to write", lambda: greedy(n=0), lambda rows: rows == [[BOS], [BOS]]),
         ("no sources", lambda: greedy(SRC[:0]), lambda rows: rows == []),
         ("more than max_len", lambda: greedy(n=10**9), lambda rows: max(map(len, rows)) <= 17),
+    ],
+    "greedy_decode of lesson 14": [
+        (
+            "a layer",
+            lambda: number_words.greedy_decode(nn.Linear(2, 2), SRC, 3),
+            TypeError,
+            "model",
+        ),
+        (
+            "other special tokens",
+            lambda: number_words.greedy_decode(BART, SRC, 3),
+            ValueError,
+            "model",
+        ),
+        (
+            "below zero",
+            lambda: number_words.greedy_decode(MODEL, SRC, -1),
+            ValueError,
+            "max_new_tokens",
+        ),
+        ("too high", lambda: number_words.greedy_decode(MODEL, SRC + 10, 3), ValueError, "src"),
+        (
+            "more than the context",
+            lambda: number_words.greedy_decode(MODEL, SRC, 17),
+            ValueError,
+            "max_new_tokens",
+            "17",
+        ),
+        ("no sources", lambda: number_words.greedy_decode(MODEL, SRC[:0], 3), lambda r: r == []),
+    ],
+    "beam_decode": [
+        ("two sources", lambda: beam_decode(MODEL, SRC, 3), ValueError, "src", "(2, 5)"),
+        ("no beams", lambda: beam_decode(MODEL, SRC[:1], 3, 0), ValueError, "num_beams", "0"),
+        ("nothing to write", lambda: beam_decode(MODEL, SRC[:1], 0), ValueError, "max_new_tokens"),
     ],
     "transformer_from_torch": [
         ("a layer", lambda: transformer_from_torch(nn.Linear(2, 2)), TypeError, "theirs"),

@@ -38,7 +38,6 @@ PAGES = [*order.STEPS, order.PAPER]
 BUILDS = [*order.BUILDS.values()]
 BUILD_PARTS = ["What you build", "What you are given", "What `check` tries"]
 BELOW = {  # what modules of the path import of deep dives, which those lessons name in a sentence
-    "decoding.number_words": {"decoding.caches"},
 }
 
 SHOWN = {  # a page exports one module; of these plain ones, deep dives show the source

@@ -105,7 +105,7 @@ def decoder(model, written_by):
     memory = model.decoder.project(model.encode(SOURCE))
 
     def decode(tokens, attend, positions=None):
-        return written_by.decode(tokens, memory, None, attend, attention, positions)
+        return written_by.decode(tokens, memory, None, attend, positions, attention)
 
     return decode
 
@@ -352,8 +352,8 @@ ATTENDS = {
 CACHES = {
     "whole": lambda attend: KVCache(2, attend=attend),
     "window": lambda attend: KVCache(2, 4, attend),
-    "one window": lambda attend: with_layers(lambda i: LayerCache([None, 4][i], attend)),
-    "other windows": lambda attend: with_layers(lambda i: LayerCache([3, 4][i], attend)),
+    "one window": lambda attend: with_layers(lambda i: LayerCache(attend, [None, 4][i])),
+    "other windows": lambda attend: with_layers(lambda i: LayerCache(attend, [3, 4][i])),
     "other layers": lambda attend: with_layers(lambda i: OtherLayer(None, attend)),
     "forgetful": lambda attend: with_layers(forgetful),
     "an heir": lambda attend: OtherCache(2, attend=attend),

@@ -18,6 +18,7 @@ from tokenizers.decoders import ByteLevel
 
 from former_nb.data.subwords import apply_bpe, count_words, cut_words, merge, train_bpe
 from former_nb.data.tokenization import SubwordTokenizer
+from former_nb.decoding.translation import bleu
 from former_nb.inspection.scores import compare_translations, score_translations
 from former_nb.inspection.translation import bleu_counts, bleu_from_counts
 
@@ -116,6 +117,26 @@ def test_it_is_sacrebleus_for_any_corpus(seed):
     assert bleu_from_counts(summed(said, right)) == pytest.approx(theirs, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(15))
+def test_that_of_lesson_16_is_sacrebleus_without_smoothing(seed):
+    rng = random.Random(seed)
+    n, most = rng.choice([1, 2, 5, 40]), rng.choice([1, 3, 5, 12])
+    said, right = texts(seed, n, 0, most), texts(seed + 1000, n, 1, most)
+    if seed % 3 == 0:  # most words are right, so that longer runs are shared
+        change = lambda w: rng.choice(WORDS) if rng.random() < 0.2 else w
+        said = [" ".join(map(change, text.split())) for text in right]
+    plain = BLEU(tokenize="none", smooth_method="none")
+    ours = bleu([text.split() for text in said], [text.split() for text in right])
+    assert ours == pytest.approx(plain.corpus_score(said, [right]).score, abs=1e-9)
+
+
+def test_runs_of_other_lengths_and_nothing_at_all():
+    said, right = ["a b c d".split()], ["a b x d".split()]
+    assert bleu(said, right) == 0 and bleu(said, right, 2) == pytest.approx(50.0)
+    assert bleu(said, right, 1) == pytest.approx(75.0) and bleu(right, right) == 100
+    assert bleu([], []) == bleu([[]], [["a"]]) == 0
+
+
 def test_many_corpora_at_once():
     counts = np.stack([summed(texts(i), texts(i + 1)) for i in range(5)])
     assert np.allclose(bleu_from_counts(counts), [bleu_from_counts(row) for row in counts])
@@ -153,6 +174,11 @@ def test_the_comparison_has_the_scores_and_a_fair_interval():
 
 A = ["a"]
 TABLE = {
+    "bleu": [
+        ("strings", lambda: bleu(["a b"], ["a b"]), TypeError, "texts", "a b"),
+        ("other sentences", lambda: bleu([["a"]], []), ValueError, "references", "0"),
+        ("no runs", lambda: bleu([["a"]], [["a"]], 0), ValueError, "longest", "0"),
+    ],
     "bleu_counts": [("a string", lambda: bleu_counts("a b", A), TypeError, "texts")],
     "compare_translations": [
         (

@@ -43,6 +43,7 @@ __all__ = [
     "KINDS",
     "normalise",
     "check_texts",
+    "check_references",
     "check_alphabet",
     "lengths_of",
     "long_row",
@@ -99,6 +100,19 @@ def check_texts(
         known = any_kind or isinstance(text, str)
         check_that(known, f"{name}: row {i}", "a string", text, TypeError)
     return given
+
+
+def check_references(
+    texts: list[list[str]],  # the words of each
+    references: list[list[str]],  # the words of what each is compared with
+) -> None:
+    "`TypeError` or `ValueError` unless these are lists of lists, a reference for each text."
+    for name, rows in (("texts", texts), ("references", references)):
+        several = isinstance(rows, (list, tuple))
+        cut = several and all(isinstance(row, (list, tuple)) for row in rows)
+        check_that(cut, name, "a list of lists of words", rows, TypeError)
+    same = len(texts) == len(references)
+    check_that(same, "references", f"as many as texts, {len(texts)}", len(references))
 
 
 def check_alphabet(

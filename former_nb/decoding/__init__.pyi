@@ -10,6 +10,7 @@ from . import number_words as number_words
 from . import prompts as prompts
 from . import sampling as sampling
 from . import translating as translating
+from . import translation as translation
 from .caches import KVCache as KVCache
 from .caches import generate as generate
 from .caches import stream as stream

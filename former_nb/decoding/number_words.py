@@ -9,51 +9,28 @@ __all__ = ['greedy_decode']
 import torch
 
 from ..attention.masks import padding_mask
-from ..base.core import eval_mode
-from ..base.guards import check_ids, check_int, check_that, check_type
 from ..data.text import BOS, EOS, PAD, UNK
-from .caches import KVCache
-from .prompts import find_context, warn_of_cut
-from ..models.build import sizes_of
-from ..models.savable import EncoderDecoder
+from .decoding import LayerCache
+from .prompts import check_translating
 
 # %% ../../nbs/14_number_words.ipynb #bba6d43c
 @torch.no_grad()
 def greedy_decode(
-    model: EncoderDecoder,
+    model,  # an `EncoderDecoder`
     src: torch.Tensor,  # (B, S) integers, PAD where there is no token
-    max_new_tokens: int,  # at most so many; fewer and a warning where the context ends
-    use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
+    max_new_tokens: int,  # of each row, at most
 ) -> list[list[int]]:  # a row for each source, from BOS to EOS if it was reached
     "Write the likeliest token at each step. PAD, BOS and UNK are never written."
-    check_type("model", model, EncoderDecoder)
-    pad = getattr(model, "pad", PAD)  # BART's special tokens have other numbers
-    check_that(pad == PAD, "model", "one whose padding is 0; `translate` takes any", pad)
-    check_int("max_new_tokens", max_new_tokens, 0)
-    check_ids("src", src, model.src_embed.tokens.num_embeddings)
-    src = src.to(model.head.weight.device)
-    tokens = src.new_full((len(src), 1), BOS)  # (B, T)
-    mask = padding_mask(src)
-    cache = KVCache(len(model.decoder.blocks))
-    context = find_context(sizes_of(model), max_new_tokens)
-    room = context.room(1, max_new_tokens)  # tokens that the model can write behind BOS
-    never = torch.tensor([PAD, BOS, UNK], device=src.device)
-    with eval_mode(model):
-        memory = model.decoder.project(model.encode(src))  # keys and values for each block
-        for _ in range(room):
-            if use_cache:
-                newest = tokens[:, -1:]
-                logits = model.decode(newest, memory, mask, cache, positions=cache.positions(1))
-            else:
-                logits = model.decode(tokens, memory, mask)
-            logits = logits[:, -1]  # (B, vocab_size)
-            logits.index_fill_(1, never, float("-inf"))
-            tokens = torch.cat([tokens, logits.argmax(dim=-1, keepdim=True)], dim=1)
-            if (tokens == EOS).any(dim=1).all():
-                break
-    rows = []
-    for row in tokens.tolist():
-        rows.append(row[: row.index(EOS) + 1] if EOS in row else row)
-    n_cut = sum(EOS not in row for row in rows) if room < max_new_tokens else 0
-    warn_of_cut(context, n_cut, len(rows), {})
-    return rows
+    check_translating(model, src, max_new_tokens)
+    memory, mask = model.encode(src), padding_mask(src)
+    cache = [LayerCache() for _ in model.decoder.blocks]
+    tokens = torch.full((len(src), 1), BOS, device=src.device)
+    for position in range(max_new_tokens):
+        at = torch.tensor([position], device=src.device)
+        logits = model.decode(tokens[:, -1:], memory, mask, cache, at)[:, -1]
+        logits[:, [PAD, BOS, UNK]] = float("-inf")  # never written
+        new = logits.argmax(dim=-1)
+        tokens = torch.cat([tokens, new[:, None]], dim=1)
+        if (tokens == EOS).any(dim=1).all():
+            break
+    return [row[: row.index(EOS) + 1] if EOS in row else row for row in tokens.tolist()]

@@ -6,7 +6,7 @@ A batch of prompts is a tensor, a list of rows that may differ in length, or tex
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from numbers import Integral
 from types import MethodType, SimpleNamespace
@@ -15,20 +15,20 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ..base.guards import LARGEST, check_int, check_tensor, check_that, check_type
+from ..base.guards import LARGEST, check_ids, check_int, check_tensor, check_that, check_type
 from ..data.text import PAD
 from ..data.tokens import SPECIALS, TextTokenizer, check_rows, check_tokenizer
 from ..models.build import sizes_of
 from ..models.choices import POSITIONS
-from ..models.layers import Stack
+from ..models.layers import Embedding, Stack
 from .decode_step import StaticLayer
 
 __all__ = [
     "Context",
     "find_context",
-    "lengths_to_read",
     "warn_of_cut",
     "check_writing",
+    "check_translating",
     "check_cache",
     "check_fresh",
     "sizes_to_write",
@@ -113,19 +113,6 @@ def find_context(
     return Context(reads, size, tuple(go_on))
 
 
-def lengths_to_read(
-    model,  # as for `sizes_to_write`
-    tokens: torch.Tensor,  # (B, T), the prompts
-    cache=None,  # as for `find_context`
-) -> Iterator[int]:  # T, T + 1, …
-    "Lengths of a text that is written, as long as the model can read it; then it warns."
-    context = find_context(sizes_to_write(model), 0, cache)
-    B, T = tokens.shape
-    check_that(T <= context.reads, "tokens", f"at most {context.reads} tokens", T)
-    yield from range(T, context.size + 1)
-    warn_of_cut(context, B, B, IN_CACHE)
-
-
 def warn_of_cut(
     context: Context,
     n: int,  # this and all others as for `Context.note`
@@ -150,7 +137,7 @@ def check_writing(
     pick,  # a function of logits
     cache,  # a list of functions that are called as `attention`, one for each layer; or None
 ) -> None:
-    "Raise `TypeError` or `ValueError` for the first of these that a loop could not use."
+    "Raise `TypeError` or `ValueError` for the first of these that the loop of lesson 11 can't use."
     sizes = sizes_to_write(model)
     _refuse_text(prompts)
     check_tensor("prompts", prompts, "B T", int)
@@ -158,9 +145,39 @@ def check_writing(
     check_int("max_new_tokens", max_new_tokens, 0)
     check_that(callable(pick), "pick", "a function of logits", pick, TypeError)
     check_cache(cache)
+    counted = cache is not None or hasattr(getattr(model, "stack", None), "blocks")
+    expected = "a list with one for each layer, since the model has no `stack.blocks`"
+    check_that(counted, "cache", expected, cache)
     reads = find_context(sizes, max_new_tokens, cache).reads
     T = prompts.shape[1]
     check_that(T <= reads, "prompts", f"at most {reads} tokens, the context of the model", T)
+    most = reads + 1 - T  # the last token is never read
+    expected = f"at most {most} after {T} tokens, as the model reads {reads}"
+    check_that(max_new_tokens <= most, "max_new_tokens", expected, max_new_tokens)
+
+
+def check_translating(
+    model,  # what came; an encoder and a decoder
+    src,  # (B, S) integers
+    max_new_tokens,  # a whole number, 0 or more
+    rows=None,  # how many sources there may be; None for any number
+) -> None:
+    "Raise `TypeError` or `ValueError` for the first of these that a loop can't translate with."
+    has_both = all(callable(getattr(model, name, None)) for name in ("encode", "decode"))
+    expected = "a model with `encode` and `decode`, such as an `EncoderDecoder`"
+    check_that(has_both, "model", expected, type(model).__name__, TypeError)
+    check_tensor("src", src, "B S", int)
+    if rows is not None:
+        check_that(len(src) == rows, "src", f"{rows} source, (1, S)", tuple(src.shape))
+    check_int("max_new_tokens", max_new_tokens, 0 if rows is None else 1)
+    if not _says_its_sizes(model):  # a model of the reader's own
+        return
+    pad = getattr(model, "pad", PAD)  # BART's special tokens have other numbers
+    check_that(pad == PAD, "model", "one whose padding is 0; `translate` takes any", pad)
+    check_ids("src", src, model.src_embed.tokens.num_embeddings)
+    reads = find_context(sizes_of(model), max_new_tokens).reads
+    expected = f"at most {reads}, as the model reads {reads} tokens"
+    check_that(max_new_tokens <= reads, "max_new_tokens", expected, max_new_tokens)
 
 
 def check_cache(
@@ -184,8 +201,16 @@ def check_fresh(
 ) -> None:
     "Raise `ValueError` for a cache that has read something already, as it holds another text."
     layers = cache if isinstance(cache, list) else [cache]
-    used = max((getattr(layer, "length", 0) for layer in layers), default=0)
+    used = max(map(_tokens_in, layers), default=0)
     check_that(used == 0, "cache", "one that has read nothing yet", f"one with {used} tokens")
+
+
+def _tokens_in(layer):
+    "How many tokens a layer of a cache has read; 0 where nothing says so."
+    if hasattr(layer, "length"):
+        return layer.length
+    keys = getattr(layer, "k", None)  # of lesson 11's `LayerCache`, None at first
+    return keys.shape[-2] if isinstance(keys, torch.Tensor) else 0
 
 
 def sizes_to_write(
@@ -204,8 +229,10 @@ def sizes_to_write(
 
 def _says_its_sizes(model):
     "Whether this has a configuration, or parts that we know."
+    embed = getattr(model, "tgt_embed", getattr(model, "embed", None))
     stack = getattr(model, "decoder", getattr(model, "stack", None))
-    return hasattr(getattr(model, "config", None), "positions") or isinstance(stack, Stack)
+    is_ours = isinstance(embed, Embedding) and isinstance(stack, Stack)
+    return is_ours or hasattr(getattr(model, "config", None), "positions")
 
 
 def _sizes_behind(function):

@@ -24,10 +24,10 @@ import torch
 from ..attention.masks import padding_mask
 from ..base.core import eval_mode
 from ..base.files import read_text
-from ..base.guards import check_int, check_ints, check_that, check_type
+from ..base.guards import check_choice, check_ids, check_int, check_ints, check_that, check_type
 from ..base.keywords import explain_keywords
 from ..data.batches import make_batches
-from ..data.text import pad_rows
+from ..data.text import BOS, EOS, UNK, pad_rows
 from ..data.tokenization import encode_texts
 from ..data.tokens import PAD, TextTokenizer, both_sides, check_tokenizer
 from ..models.bart import BartEncoderDecoder
@@ -35,6 +35,7 @@ from ..models.build import sizes_of
 from ..models.pretrained import check_pair, check_vocabulary
 from ..models.savable import EncoderDecoder
 from ..models.two_stacks import attend_beams
+from . import number_words
 from .beam_search import beam_search, length_score
 from .caches import KVCache
 from .decode_step import as_decode_step
@@ -42,6 +43,7 @@ from .prompts import find_context, stop_tokens, warn_of_cut
 
 __all__ = [
     "Translation",
+    "greedy_decode",
     "stream_translations",
     "translate",
     "read_pairs",
@@ -74,6 +76,49 @@ def _search(model, src, reader, start, room, num_beams, **options):
     begin = torch.tensor([list(start)] * len(src), device=src.device)
     cache = KVCache(sizes_of(model).n_layers)
     return beam_search(step, begin, num_beams, room, cache=cache, **options)
+
+
+@torch.no_grad()
+def greedy_decode(
+    model,  # an `EncoderDecoder`, or one of your own as lesson 13 has it
+    src: torch.Tensor,  # (B, S) integers, PAD where there is no token
+    max_new_tokens: int,  # of each row, at most; fewer and a warning where the context ends
+    use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
+) -> list[list[int]]:  # a row for each source, from BOS to EOS if it was reached
+    "As `greedy_decode` of lesson 14, in eval mode, with a memory that is projected once."
+    if not isinstance(model, EncoderDecoder):
+        return number_words.greedy_decode(model, src, max_new_tokens)
+    pad = _pad_token(model)
+    check_that(pad == PAD, "model", "one whose padding is 0; `translate` takes any", pad)
+    check_int("max_new_tokens", max_new_tokens, 0)
+    check_choice("use_cache", use_cache, (True, False))
+    check_ids("src", src, model.src_embed.tokens.num_embeddings)
+    src = src.to(model.head.weight.device)
+    tokens = src.new_full((len(src), 1), BOS)  # (B, T)
+    mask = padding_mask(src)
+    cache = KVCache(len(model.decoder.blocks))
+    context = find_context(sizes_of(model), max_new_tokens)
+    room = context.room(1, max_new_tokens)  # tokens that the model can write behind BOS
+    never = torch.tensor([PAD, BOS, UNK], device=src.device)
+    with eval_mode(model):
+        memory = model.decoder.project(model.encode(src))  # keys and values for each block
+        for _ in range(room):
+            if use_cache:
+                newest = tokens[:, -1:]
+                logits = model.decode(newest, memory, mask, cache, cache.positions(1))
+            else:
+                logits = model.decode(tokens, memory, mask)
+            logits = logits[:, -1]  # (B, vocab_size)
+            logits.index_fill_(1, never, float("-inf"))
+            tokens = torch.cat([tokens, logits.argmax(dim=-1, keepdim=True)], dim=1)
+            if (tokens == EOS).any(dim=1).all():
+                break
+    rows = []
+    for row in tokens.tolist():
+        rows.append(row[: row.index(EOS) + 1] if EOS in row else row)
+    n_cut = sum(EOS not in row for row in rows) if room < max_new_tokens else 0
+    warn_of_cut(context, n_cut, len(rows), {})
+    return rows
 
 
 # ---- one line

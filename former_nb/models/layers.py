@@ -109,7 +109,7 @@ class Stack(nn.Module):
         positions: torch.Tensor | None = None,  # (T,) or (B, T); only `rotary` asks for them
     ) -> torch.Tensor:  # (B, T, d_model)
         "Run the blocks in order."
-        for block, attend_here in zip(self.blocks, self.attend_by_block(attend, positions, x)):
+        for block, attend_here in zip(self.blocks, self.attend_by_block(attend, positions)):
             x = block(x, mask, is_causal, attend_here)
         return self.norm(x)
 
@@ -117,7 +117,6 @@ class Stack(nn.Module):
         self,
         attend: Callable | list,  # as for `forward`
         positions: torch.Tensor | None = None,  # as for `forward`
-        x: torch.Tensor | None = None,  # (B, T, d_model), whose tokens are 0, 1, 2, …
     ) -> list:  # of functions
         "What each block calls: one function for all, or one of a list, and `rotary` around it."
         check_attends(attend, len(self.blocks), positions)
