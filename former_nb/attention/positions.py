@@ -52,6 +52,8 @@ def sinusoid_table(
 class SinusoidalPositions(nn.Module):
     "A fixed table of sines and cosines; saved with the weights, but not trained."
 
+    table: torch.Tensor
+
     def __init__(
         self,
         max_len: int,  # number of positions in the table

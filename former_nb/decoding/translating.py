@@ -32,6 +32,7 @@ from ..data.tokenization import encode_texts
 from ..data.tokens import PAD, TextTokenizer, both_sides, check_tokenizer
 from ..models.bart import BartEncoderDecoder
 from ..models.build import sizes_of
+from ..models.parts import project_memory
 from ..models.pretrained import check_pair, check_vocabulary
 from ..models.savable import EncoderDecoder
 from ..models.two_stacks import attend_beams
@@ -66,12 +67,14 @@ def _search(model, src, reader, start, room, num_beams, **options):
     queries of that source. So nothing has to be repeated for each beam.
     """
     mask = padding_mask(src, _pad_token(model))
-    memory = model.encode(src)
-    if all(hasattr(block, "cross") for block in model.decoder.blocks):
-        memory = model.decoder.project(memory, attend_beams)  # keys and values for each block
+    memory = project_memory(model.decoder, model.encode(src), attend_beams)
 
     def step(tokens, cache, positions):
-        return reader.decode(tokens, memory, mask, cache, positions)
+        n = len(tokens) // len(src)  # texts about each source
+        if not isinstance(memory, torch.Tensor) or n == 1:
+            return reader.decode(tokens, memory, mask, cache, positions)
+        repeated = memory.repeat_interleave(n, 0), mask.repeat_interleave(n, 0)
+        return reader.decode(tokens, *repeated, cache, positions)
 
     begin = torch.tensor([list(start)] * len(src), device=src.device)
     cache = KVCache(sizes_of(model).n_layers)
@@ -101,7 +104,7 @@ def greedy_decode(
     room = context.room(1, max_new_tokens)  # tokens that the model can write behind BOS
     never = torch.tensor([PAD, BOS, UNK], device=src.device)
     with eval_mode(model):
-        memory = model.decoder.project(model.encode(src))  # keys and values for each block
+        memory = project_memory(model.decoder, model.encode(src))
         for _ in range(room):
             if use_cache:
                 newest = tokens[:, -1:]

@@ -26,7 +26,7 @@ def bleu(
     "BLEU of a corpus (Papineni et al. 2002). It is 0 if no run of some length is shared."
     check_references(texts, references)
     check_int("longest", longest)
-    matches, totals = Counter(), Counter()
+    matches, totals = Counter(), Counter()  # type: ignore[var-annotated]
     for text, reference in zip(texts, references):
         for n in range(1, longest + 1):
             ours = Counter(zip(*(text[i:] for i in range(n))))

@@ -25,6 +25,7 @@ __all__ = [
     "CrossAttention",
     "WideCrossAttention",
     "Decoder",
+    "project_memory",
 ]
 
 
@@ -135,3 +136,15 @@ class Decoder(encoder_decoder.Decoder):
         for block, read, attend_here in zip(self.blocks, memory, attends):
             x = block(x, read, memory_mask, attend_here)
         return self.norm(x)
+
+
+def project_memory(
+    decoder: Any,  # a `Decoder` of the lesson or of this module
+    memory: torch.Tensor,  # (B, S, d_model)
+    attend: Callable = attention,  # by which the blocks read it
+) -> Any:  # as `Decoder.project` gives it, or the memory itself
+    "Keys and values for each block, where all blocks can take them in place of the memory."
+    blocks = decoder.blocks
+    if all(isinstance(getattr(block, "cross", None), CrossAttention) for block in blocks):
+        return decoder.project(memory, attend)
+    return memory
