@@ -10,8 +10,9 @@ from torch import nn
 from ..attention.fused import attention
 from ..attention.torch_layers import mha_from_torch
 from ..base.guards import check_type
-from .encoder_decoder import CrossAttention, Decoder, DecoderBlock
+from .encoder_decoder import DecoderBlock
 from .layers import Block, FeedForward, Stack
+from .parts import CrossAttention, Decoder
 from .post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = ["attend_beams", "transformer_from_torch"]
