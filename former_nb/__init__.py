@@ -1,6 +1,6 @@
 """The Transformer derived one step at a time: what the lessons export, under one name each."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0.dev0"
 
 from .lazy import lazy_names
 

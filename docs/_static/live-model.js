@@ -119,7 +119,7 @@ window.liveModel = (Letters, softmax) => {
     }
 
     embed(tokens, scale) {
-      const d = this.c.d_model, positions = this.w["embed.positions.table"];
+      const d = this.c.d_model, positions = this.w["embed.position_embedding.table"] ?? this.w["embed.positions.table"];
       const letters = tokens.map((t) => Array.from({ length: d }, (_, i) => this.table[t * d + i] * scale));
       const places = tokens.map((_, place) => Array.from({ length: d }, (_, i) => positions?.[place * d + i] ?? 0));
       const embedding = letters.map((row, place) => sum(row, places[place]));
