@@ -639,5 +639,5 @@ def test_a_target_that_is_no_token_is_refused(bad):
 def test_what_is_defined_at_the_edge():
     assert token_loss(L, Y, pad=99).isfinite() and token_loss(L * NAN, Y).isnan()
     assert token_loss(L[:0], Y[:0]) == 0 and total_loss(small(), []).tolist() == [0, 0]
-    assert step(batch=(BATCH[0], BATCH[1] * 0 + IGNORE)) == 0
+    assert step(batch=(BATCH[0], BATCH[1] * 0 + IGNORE), loss=batch_loss) == 0
     assert SCHEDULES == {"cosine": warmup_cosine, "inverse_sqrt": warmup_inverse_sqrt}

@@ -253,6 +253,7 @@ PROMISED = {  # why it is offered -> what nothing here imports but its own page 
     "models.mixture_of_experts.with_balance",
     "a way out, to other programs": "saving.saving.to_onnx training.trainer.ForTrainer "
     "training.trainer.by_name",
+    "the loop as derived, around which the library has more": "training.training.fit",
 }
 
 

@@ -184,7 +184,7 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "count += targets.numel()",
         "generator",
     ),
-    ("training/optimization.py", "(step - rise) / (steps - rise)", "step / steps", "optimization"),
+    ("training/training.py", "(step - rise) / (steps - rise)", "step / steps", "optimization"),
     ("training/optimization.py", "(rise / (step + 1)) ** 0.5", "rise / (step + 1)", "optimization"),
     (
         "training/optimization.py",
