@@ -958,6 +958,7 @@ def test_logits_that_nothing_can_be_drawn_from():
     with torch.no_grad():
         broken.embed.tokens.weight[7] = NAN
     refuses(lambda: generate(broken, CAN, 3), ValueError, "logits")
+    refuses(lambda: caches.generate(broken, CAN, 3, sample), ValueError, "logits")
     refuses(lambda: beam_search(broken, [5, 7], 2, 3), ValueError, "logits")
 
 

@@ -431,9 +431,19 @@ def _pick_in_rows(pick, rows, never, device):
         pick = pick.pick(rows, device)
     else:
         check_that(callable(pick), "pick", "a function of logits or a `Sampling`", pick, TypeError)
-        pick = checked(pick)
+        pick = checked(pick if pick is greedy else _on_numbers(pick))
     pick = without_tokens(pick, torch.tensor(never, dtype=torch.int64, device=device))
     return FollowPrompts(pick, rows, device)
+
+
+def _on_numbers(pick):
+    "A pick that gets zeros where no logit can be taken, since `torch.multinomial` raises there."
+
+    def pick_of_numbers(logits):
+        possible = logits.amax(dim=-1, keepdim=True).isfinite()  # (B, 1)
+        return pick(logits.where(possible, 0.0))
+
+    return pick_of_numbers
 
 
 def write_texts(
