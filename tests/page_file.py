@@ -23,15 +23,23 @@ from former_nb.grading.prove import said_of
 NOT_THERE = {"load_llama"}  # it needs safetensors
 
 
+def answered(ask, *args, **options):
+    "What the judge says, or that the small PyTorch lacks what it asks with."
+    try:
+        return ask(*args, **options)
+    except NotImplementedError as error:
+        return str(error)
+
+
 def main(most, file):
     said = {}
     names = [name for name in STEP_NAMES if name not in NOT_THERE]
     for name in names:
         mistakes = definitions()[STEPS[name].definition].mistakes[:most]
         for number, mistake in enumerate(mistakes):
-            said[f"{name} {number}"] = said_of(name, mistake)
+            said[f"{name} {number}"] = answered(said_of, name, mistake)
     module = load_file(Path(file), "a_readers_file")
-    said |= {f"{name}, right": judge_step(module, name=name) for name in names}
+    said |= {f"{name}, right": answered(judge_step, module, name=name) for name in names}
     json.dump({"torch": torch.__file__, "said": said}, sys.stdout)
 
 

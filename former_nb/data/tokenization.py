@@ -63,6 +63,8 @@ class CharTokenizer(TextTokenizer, lesson.CharTokenizer):
     "Lesson 07's, which also prepares its texts, says what it doesn't know, and can be saved."
 
     kind = "char"  # what its file says, see `load_tokenizer`
+    alphabet: str
+    vocab_size: int
 
     def __init__(
         self,
