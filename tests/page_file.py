@@ -7,7 +7,6 @@ step, and of each step of the file. tests/test_page_file.py runs it twice.
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "docs" / "_pyodide"))
 import not_here
@@ -15,31 +14,32 @@ import not_here
 not_here.install()
 import torch
 
-from former_nb.base.exercises import MistakeError
-from former_nb.builds import your_file
-from former_nb.builds.steps import STEPS, edited_module, judge_step
+from former_nb.base.source import load_file
+from former_nb.grading.ask import STEPS
+from former_nb.grading.content import definitions
+from former_nb.grading.files import STEP_NAMES, judge_step
+from former_nb.grading.prove import said_of
 
 NOT_THERE = {"load_llama"}  # it needs safetensors
 
 
-def said_of(module, name):
-    "What the judge says of a step; without a file it looks for no place, which takes long."
+def answered(ask, *args, **options):
+    "What the judge says, or that the small PyTorch lacks what it asks with."
     try:
-        return judge_step(module, name)
-    except MistakeError as error:
+        return ask(*args, **options)
+    except NotImplementedError as error:
         return str(error)
 
 
 def main(most, file):
     said = {}
-    names = [name for name in your_file.NAMES if name not in NOT_THERE]
+    names = [name for name in STEP_NAMES if name not in NOT_THERE]
     for name in names:
-        for number, mistake in enumerate(STEPS[name].mistakes[:most]):
-            module = edited_module(STEPS[name].definition, mistake)
-            said[f"{name} {number}"] = said_of(module, name)
-    module = ModuleType("mine")
-    exec(Path(file).read_text(encoding="utf-8"), vars(module))
-    said |= {f"{name}, right": said_of(module, name) for name in names}
+        mistakes = definitions()[STEPS[name].definition].mistakes[:most]
+        for number, mistake in enumerate(mistakes):
+            said[f"{name} {number}"] = answered(said_of, name, mistake)
+    module = load_file(Path(file), "a_readers_file")
+    said |= {f"{name}, right": answered(judge_step, module, name=name) for name in names}
     json.dump({"torch": torch.__file__, "said": said}, sys.stdout)
 
 

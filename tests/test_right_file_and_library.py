@@ -6,6 +6,8 @@ is right for the file. And with the same weights both compute the same."""
 
 import ast
 import inspect
+import json
+import re
 import zlib
 from collections import Counter
 from importlib import import_module
@@ -21,6 +23,7 @@ from torch.testing import assert_close
 from former_nb import yours
 from former_nb.base.files import find_model
 
+ROOT = Path(__file__).resolve().parents[1]
 RIGHT = right_module()
 LESSONS = {  # module that lessons export to -> definitions of the file
     "attention.dot_product": "repeat_kv attention_weights attention",
@@ -129,6 +132,29 @@ def test_the_source_is_the_same(name):
     ours = exported(name)
     assert ours is not None, f"former_nb.{LESSON[name]} has no {name}"
     assert plain(ours) == plain(FILE[name])
+
+
+class OneForEach(ast.NodeTransformer):
+    "Attention whose heads don't share keys: `repeat_kv(k, q)` is `k`."
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        return node.args[0] if ast.unparse(node.func) == "repeat_kv" else node
+
+
+def last_shown(page, name):
+    "The last definition of a name that a page shows."
+    cells = json.loads((ROOT / "nbs" / f"{page}.ipynb").read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    found = [source for source in sources if re.search(rf"^def {name}\(", source, re.M)]
+    return [node for node in ast.parse(found[-1]).body if getattr(node, "name", "") == name][0]
+
+
+@pytest.mark.parametrize("name", ["attention_weights", "attention"])
+def test_lesson_04_has_lesson_12s_attention_but_for_shared_heads(name):
+    first, final = last_shown("04_masks", name), last_shown("12_modern_decoder", name)
+    assert "repeat_kv" in ast.unparse(final)
+    assert plain(first) == plain(OneForEach().visit(final))
 
 
 def test_each_constant_is_the_same():
@@ -294,8 +320,10 @@ def stepped(m):
 def fitted(m):
     model = small(m)
     history = m.fit(model, batches(m), batches(m)[:1], epochs=3, lr=0.01, weight_decay=0.2)
-    without = m.fit(model, batches(m))
-    return history["train"], history["valid"], without["train"], state(model)
+    losses = [[*history["train"]], [*history["valid"]]]
+    written = model(TOKENS)
+    losses.append([*m.fit(model, batches(m))["train"]])
+    return losses, written, model(TOKENS)
 
 
 def llama(m):
@@ -312,8 +340,7 @@ def grouped(m):
 def turned(m):
     q, k, v = numbers(2, 3, 5, 4), numbers(2, 3, 5, 4, seed=2), numbers(2, 3, 5, 4, seed=3)
     attend = m.Rotary(4, 50.0)(m.attention, AT)
-    rows = m.Rotary(4)(m.attention, torch.stack([AT, AT + 1])[:, None])
-    return attend(q, k, v, None, True), attend(q, k, v, MASK), rows(q, k, v)
+    return attend(q, k, v, None, True), attend(q, k, v, MASK)
 
 
 def remembered(m):

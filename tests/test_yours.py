@@ -11,18 +11,19 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
 import pytest
 import torch
+from right_tools import right_module, right_source
 from torch import nn
 
 from former_nb import check, fit, generate, keep, record_attention, yours
 from former_nb.attention.positions import LearnedPositions
 from former_nb.base.source import load_file
 from former_nb.builds import passed
-from former_nb.builds.steps import right_module, right_order, right_source
 from former_nb.builds.your_file import NAMES, begin_file
 from former_nb.data.text import collate
 from former_nb.data.tokenization import CharTokenizer
@@ -33,7 +34,10 @@ from former_nb.training.training_config import TrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 RIGHT = right_source()
-COURSE = {name: getattr(import_module(f"former_nb.{m}"), name) for name, m in yours.HOME.items()}
+COURSE = {}
+for name, module in yours.HOME.items():
+    if find_spec(f"former_nb.{module}") is not None:
+        COURSE[name] = getattr(import_module(f"former_nb.{module}"), name, None)
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +57,7 @@ def save(source, steps=None, file="mine.py"):
 
 def first_lessons():
     "The right file up to lesson 03, its attention without masks."
-    source = RIGHT.partition("# 05 ")[0]
+    source = RIGHT.partition("\n# 05 ")[0]
     begin, end = source.index("    if is_causal:"), source.index("    empty =")
     return source[:begin] + source[end:]
 
@@ -61,30 +65,12 @@ def first_lessons():
 # ---------------------------------------------------------------- which names
 
 
-def test_each_definition_of_the_file_is_offered_or_left_out_for_a_reason():
-    assert sorted([*yours.HOME, *yours.LEFT_OUT]) == sorted(right_order())
-    for name, why in yours.LEFT_OUT.items():
-        with pytest.raises(ImportError, match=re.escape(f"has no {name}: {why}")):
-            getattr(yours, name)
+def test_each_definition_of_the_file_is_offered_and_nothing_else():
+    definitions = [node.name for node in ast.parse(RIGHT).body if hasattr(node, "name")]
+    assert sorted(yours.HOME) == sorted(definitions) and len(definitions) == 45
+    assert {*dir(yours)} == {*definitions, *yours.CONSTANTS, "load_mine"}
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(yours, "nothing")  # noqa: B009
-
-
-@pytest.mark.parametrize("name", yours.HOME)
-def test_what_is_offered_is_called_as_the_courses(name):
-    "The file's parameters are the first of the course's, with the same defaults."
-    mine, course = getattr(right_module(), name), COURSE[name]
-    pairs = [(mine, course)]
-    if isinstance(mine, type):
-        pairs.append((mine.forward, course.forward))
-    for ours, theirs in pairs:
-        a = list(inspect.signature(ours).parameters.values())
-        b = list(inspect.signature(theirs).parameters.values())
-        assert [p.name for p in a] == [p.name for p in b[: len(a)]]
-        assert all(p.default is not p.empty for p in b[len(a) :])
-        for p, q in zip(a, b):
-            is_attention = p.name == "attend"
-            assert is_attention or p.default == q.default
 
 
 def test_without_a_file_all_is_the_courses_and_nothing_is_said(capsys, monkeypatch):
@@ -101,7 +87,7 @@ def test_without_a_file_all_is_the_courses_and_nothing_is_said(capsys, monkeypat
 
 
 def test_one_line_for_an_import_says_which_is_whose(capsys):
-    source = RIGHT.replace("F.gelu", "1 * F.gelu").partition("# 12 ")[0]
+    source = RIGHT.replace("self.dropout(self.activation", "(self.activation").partition("# 12 ")[0]
     save(RIGHT)
     Path("mine.py").write_text(source)
     from former_nb.yours import (
@@ -120,6 +106,18 @@ def test_one_line_for_an_import_says_which_is_whose(capsys):
     assert inspect.getsource(attention) in source
 
 
+def test_constants_are_the_courses_and_nothing_is_said_of_them(capsys):
+    save(RIGHT)
+    from former_nb.yours import BOS, EOS, IGNORE, PAD, UNK, pad_rows
+
+    assert [PAD, BOS, EOS, UNK, IGNORE] == [0, 1, 2, 3, -100]
+    assert pad_rows is not COURSE["pad_rows"]
+    assert capsys.readouterr().out == "pad_rows: yours, from mine.py\n"
+    from former_nb.yours import PAD
+
+    assert capsys.readouterr().out == "" and PAD == 0
+
+
 def test_a_copy_of_the_file_is_passed_too_and_another_path_is_followed(capsys, monkeypatch):
     save(RIGHT)
     Path("copy.py").write_text("# a comment\n" + RIGHT)
@@ -133,15 +131,19 @@ def test_a_copy_of_the_file_is_passed_too_and_another_path_is_followed(capsys, m
 @pytest.mark.parametrize(
     "old, new, is_passed",
     [
-        ("    scores = q @ k.mT", "    # a comment\n    scores = q @ k.mT", True),
-        ("PAD, BOS, EOS = 0, 1, 2", "PAD, BOS, EOS = 1, 0, 2", True),  # nothing to do with it
+        ("    scores = q @", "    # a comment\n    scores = q @", True),
+        ("PAD, BOS, EOS, UNK = range(4)", "PAD, BOS, EOS, UNK = 1, 0, 2, 3", True),  # unused there
         ("def attention(", "def attention_(", False),  # `attend=attention`
         ("self.w_o(self.merge", "self.w_o(0 + self.merge", False),
-        ("    scores = q @ k.mT", "    scores = 2 * q @ k.mT", False),  # used by what it uses
+        ("    scores = q @", "    scores = 2 * q @", False),  # used by what it uses
         ("import math\n", "import cmath as math\n", False),
-        ("# 05", "nn.Linear = nn.Identity\n\n# 05", False),  # may change anything
-        ("# 05", "def attention(q, k, v, mask=None, is_causal=False):\n    return v\n# 05", False),
-        ("# 05", "if True:\n    attention = max\n# 05", False),
+        ("\n# 05", "\nnn.Linear = nn.Identity\n\n# 05", False),  # may change anything
+        (
+            "\n# 05",
+            "\ndef attention(q, k, v, mask=None, is_causal=False):\n    return v\n# 05",
+            False,
+        ),
+        ("\n# 05", "\nif True:\n    attention = max\n# 05", False),
     ],
 )
 def test_a_name_is_passed_with_all_that_it_uses(old, new, is_passed):
@@ -154,12 +156,12 @@ def test_a_name_is_passed_with_all_that_it_uses(old, new, is_passed):
 
 def test_attention_is_the_readers_before_it_can_mask_and_nothing_else_is(capsys):
     source = first_lessons()
-    save(source, ["attention_weights", "attention", "MultiHeadAttention"])
+    save(source, ["repeat_kv", "attention_weights", "attention", "MultiHeadAttention"])
     from former_nb.yours import MultiHeadAttention, attention, attention_weights
 
     assert capsys.readouterr().out == (
         "attention without masks, attention_weights without masks: yours, from mine.py; "
-        "MultiHeadAttention: from the course until check passes your attention_weights with masks "
+        "MultiHeadAttention: from the course until check passes your MultiHeadAttention with masks "
         "as it stands\n"
     )
     q = torch.randn(2, 3, 4)
@@ -169,6 +171,31 @@ def test_attention_is_the_readers_before_it_can_mask_and_nothing_else_is(capsys)
         torch.testing.assert_close(attention(q, q, q, *rules), COURSE["attention"](q, q, q, *rules))
         wanted = COURSE["attention_weights"](q, q, *rules)
         torch.testing.assert_close(attention_weights(q, q, *rules), wanted)
+
+
+def test_only_what_comes_in_lesson_12_waits_for_heads_that_share_keys(capsys):
+    lines = inspect.getsource(right_module().repeat_kv).splitlines()
+    source = RIGHT.replace("\n".join(lines[1:]), "    return t")
+    save(source, [name for name in passed.digests(source) if "with shared heads" not in name])
+    from former_nb.yours import Block, GroupedQueryAttention, attention, attention_weights
+
+    assert capsys.readouterr().out == (
+        "Block, attention without shared heads, attention_weights without shared heads: yours, "
+        "from mine.py; GroupedQueryAttention: from the course until check passes your "
+        "attention_weights with shared heads as it stands\n"
+    )
+    assert GroupedQueryAttention is COURSE["GroupedQueryAttention"]
+    assert Block is not COURSE["Block"] and attention.__wrapped__.__module__ == "former_nb_mine"
+    q, shared = torch.randn(2, 6, 5, 4), torch.randn(2, 3, 5, 4)
+    for k in (q, shared, q[:, 0]):
+        some = q if k.ndim == 4 else q[:, 0]
+        for rules in [(), (None, True), (torch.ones(5, 5).tril().bool(),)]:
+            wanted = COURSE["attention"](some, k, k, *rules)
+            torch.testing.assert_close(attention(some, k, k, *rules), wanted)
+            wanted = COURSE["attention_weights"](some, k, *rules)
+            torch.testing.assert_close(attention_weights(some, k, *rules), wanted)
+    scaled = COURSE["attention"](q, q, q, scale=0.3)
+    torch.testing.assert_close(attention(q, q, q, scale=0.3), scaled)
 
 
 # ---------------------------------------------------------------- when it is run
@@ -228,9 +255,8 @@ def test_check_notes_what_is_right(capsys):
     Path("mine.py").write_text(RIGHT.partition("def padding_mask")[0])
     assert passed.first_open(Path("mine.py").read_text())["attention"] == "attention"
     assert check("mine.py")
-    assert passed.first_open(Path("mine.py").read_text()) == dict.fromkeys(
-        ["attention_weights", "attention"]
-    )
+    waits = passed.first_open(Path("mine.py").read_text())
+    assert waits == dict.fromkeys(["repeat_kv", "attention_weights", "attention"])
 
 
 def test_where_nothing_can_be_noted_check_says_so(capsys, monkeypatch, here):

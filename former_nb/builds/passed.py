@@ -95,7 +95,7 @@ def first_open(
     """What still has to pass for each definition that is written; None if nothing has to.
 
     A definition can be used if its steps have passed, and those of every definition it uses, as far
-    as its own last lesson: `Block` doesn't wait for heads that share keys, which come later.
+    as its own lesson: `Block` doesn't wait for heads that share keys, which come later.
     """
     tree = ast.parse(source)
     found = digests(source)
@@ -104,13 +104,13 @@ def first_open(
     names = {number: _bound(node) for number, node in enumerate(tree.body)}
     result: dict[str, str | None] = {}
     for definition, numbers in _uses(tree).items():
-        used = set().union(*(names[number] or set() for number in numbers))
-        steps = [step for step in STEPS.values() if step.definition in used]
+        there = set().union(*(names[number] or set() for number in numbers))
+        steps = [step for step in STEPS.values() if step.definition in there]
         own = [step for step in steps if step.definition == definition]
         if own and definition in written:
-            last = max("04", *(step.lesson for step in own))  # from then on all are given masks
-            todo = [step for step in own + steps if step.name not in passed]
-            todo = [step for step in todo if step.lesson <= last or " with " not in step.name]
+            first = max("04", min(step.lesson for step in own))  # from then on there are masks
+            used = [s for s in steps if " with " not in s.name or s.lesson <= first]
+            todo = [step for step in own + used if step.name not in passed]
             todo.sort(key=lambda step: step.lesson if " with " in step.name else "")
             result[definition] = todo[0].name if todo else None
     return result
