@@ -184,7 +184,7 @@ ROTARY = replace(CONFIG, positions="rotary")
 LOST = {  # what no file says -> words of the sentence
     own_head: ("one weight for embed.tokens.weight and head.weight", "tied_head=False"),
     own_tokens: ("one weight for src_embed.tokens.weight and tgt_embed.tokens.weight",),
-    slower: ("positions.Rotary for the class of stack.positions", "ScaledRotary"),
+    slower: ("angle_tables.Rotary for the class of stack.positions", "ScaledRotary"),
     another_base: ("for stack.positions.frequency",),
     without_positions: ("for the class of stack.positions", "nothing"),
     another_activation: ("gelu", "for stack.blocks.1.ff.activation", "silu"),
