@@ -245,6 +245,9 @@ PROMISED = {  # why it is offered -> what nothing here imports but its own page 
     "attention of today's models, and what it needs in a model": "attention.since_llama.QKNorm "
     "attention.since_llama.WrappedAttention attention.since_llama.GatedAttention "
     "attention.since_llama.LatentAttention attention.since_llama.PartialRotary",
+    "parts that models.choices has the address of": "models.hub_config.gelu_tanh "
+    "models.hub_config.make_rotary",
+    "Llama 3's rule, for a `ScaledRotary` of one's own": "models.hub_config.scale_frequencies",
     "byte pairs as derived, without a library": "data.subwords.train_bpe data.subwords.apply_bpe "
     "data.subwords.count_words",
     "a test for whoever trains a model": "inspection.leaks.assert_no_noise_leak",

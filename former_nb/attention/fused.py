@@ -20,7 +20,6 @@ __all__ = [
     "masked_softmax",
     "merge_masks",
     "full_mask",
-    "masked_kernels",
 ]
 
 

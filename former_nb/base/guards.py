@@ -31,7 +31,6 @@ __all__ = [
     "check_ids",
     "check_positions",
     "check_row",
-    "goes_beyond",
     "check_over",
     "check_attention",
     "check_mask",
@@ -232,19 +231,6 @@ def check_ids(
     sizes = check_tensor(name, t, axes, kind, **sizes)
     check_numbers(name, t, vocab_size)
     return sizes
-
-
-def goes_beyond(
-    numbers: torch.Tensor,  # integers, of any shape
-    end: int,
-) -> bool:
-    """Whether one of the numbers is `end` or more.
-
-    We look on the CPU only: on a GPU we would have to wait for the values, and inside
-    `torch.compile` there are none.
-    """
-    seen = numbers.device.type == "cpu" and not torch.compiler.is_compiling()
-    return seen and numbers.numel() > 0 and bool(numbers.max() >= end)
 
 
 def check_positions(
