@@ -111,7 +111,7 @@ class Rotary(nn.Module):
         positions: torch.Tensor,  # (T,), such as torch.arange(T)
     ) -> Callable:  # what to call instead of `attend`
         "What turns queries and keys by their positions, then calls `attend`."
-        check_positions(positions)
+        check_positions(positions, axes="T")
         angle = positions.cpu()[..., None] * self.frequency  # (T, d_k / 2), in float64
 
         def attend_rotated(q, k, v, mask=None, is_causal=False):
