@@ -116,7 +116,7 @@ class Stack(nn.Module):
     def attend_by_block(
         self,
         attend: Callable | list,  # as for `forward`
-        positions: torch.Tensor | None = None,  # as for `forward`
+        positions: torch.Tensor | None,  # as for `forward`
     ) -> list:  # of functions
         "What each block calls: one function for all, or one of a list, and `rotary` around it."
         check_attends(attend, len(self.blocks), positions)
