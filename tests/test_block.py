@@ -338,7 +338,8 @@ def test_positions_are_put_around_what_each_block_calls(positions):
         nn.init.normal_(p)
     x, by_hand = n(2, 5, 12), n(2, 5, 12)
     for block in stack.blocks:
-        by_hand = block(by_hand, attend=partial(stack.rotary, attention), is_causal=True)
+        attend = stack.rotary(attention, torch.arange(5))
+        by_hand = block(by_hand, attend=attend, is_causal=True)
     by_hand = stack.norm(by_hand)
     assert torch.equal(stack(x, is_causal=True), by_hand)
     same_for_all = [attention] * CONFIG.n_layers
@@ -356,7 +357,7 @@ def test_an_embedding_is_a_vector_for_each_token_and_its_position():
         embed = build_embedding(replace(CONFIG, positions=positions), scale=3.0)
         wanted = 3.0 * embed.tokens.weight[tokens]
         if embed.position_embedding is not None:
-            wanted = embed.position_embedding(wanted)
+            wanted = embed.position_embedding(wanted, torch.arange(3))
         assert_close(embed(tokens), wanted)
         assert (embed.position_embedding is None) == (positions == "rotary")
         assert_close(embed(tokens[:, 1:], torch.arange(1, 3)), embed(tokens)[:, 1:])

@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 
-from ..base.guards import check_positions, check_self_attention
+from ..base.guards import check_positions, check_self_attention, is_readable
 from . import positions as lesson
 from .positions import rotate
 
@@ -128,7 +128,7 @@ class Rotary(lesson.Rotary):
 
     def _look_up(self, positions, device):
         "Rows of the table, or computed where it has none or nobody may look at the positions."
-        if positions.device.type != "cpu" or positions.numel() == 0:
+        if not is_readable(positions):
             return self._compute(positions, device)
         first, last = int(positions.min()), int(positions.max())
         if last >= LONGEST:
