@@ -1,7 +1,6 @@
 """What is seen of a call: the value, a second call, gradients, changed arguments; or an error."""
 
 import contextlib
-import copy
 import inspect
 import zlib
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from torch import nn
 
 from .ask import Draw
 from .compare import same
+from .copies import copied
 
 CHANGED = "an argument is changed in place; make a new one instead"
 
@@ -52,33 +52,33 @@ def invoke(function, right, args, options):
     return function(*[bound.arguments[name] for name in names[: last + 1]])
 
 
-def copied(value, slopes=False):
-    "A copy for one call; tensors of it may ask for gradients."
-    if isinstance(value, torch.Tensor):
-        asks = slopes and value.is_floating_point()
-        return value.detach().clone().requires_grad_(asks)
-    if type(value) in (list, tuple):
-        return type(value)(copied(part, slopes) for part in value)
-    return copy.deepcopy(value)
-
-
 def made_layer(call, answer, right, names, seed):
     "(what the answer makes, what the right one makes, weights) for a call of a class."
-    init = copied(call.init)
-    made, like = invoke(answer, right, init, {}), right(*copied(call.init))
+    made, like = invoke(answer, right, copied(call.init), {}), right(*call.init)
     weights = {}
     if isinstance(made, nn.Module):
         weights = fill(made, like, names)
         made.train(call.training)
-    torch.manual_seed(seed)
+    start_random(seed)
     return made, like, weights
+
+
+def start_random(seed):
+    "As `torch.manual_seed`, which also looks for other devices, and that takes long."
+    getattr(torch, "default_generator", torch).manual_seed(seed)
+
+
+def asking(value):
+    "A tensor that asks for a gradient, where it can."
+    is_number = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.requires_grad_() if is_number else value
 
 
 def once(call, answer, right, names, seed, slopes):
     "(values, gradients) of one call; no gradients unless `slopes`."
-    args = copied(call.args, slopes)
-    options = {name: copied(value) for name, value in call.options.items()}
-    torch.manual_seed(seed)
+    args = [asking(value) if slopes else value for value in copied(call.args)]
+    options = copied(call.options)
+    start_random(seed)
     target, model, weights = answer, right, {}
     if call.init is not None:
         target, model, weights = made_layer(call, answer, right, names, seed)
