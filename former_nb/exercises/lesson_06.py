@@ -296,7 +296,7 @@ class Turning(nn.Module):
         return attend_turned
 
 
-@question("12", "Stack", "Stack with rotary", ("rotary",))
+@question("12", "Stack", "Stack with rotary", ("rotary",), later=True)
 def ask_stack_with_rotary(draw):
     init = two_blocks(), nn.LayerNorm(12), Turning()
     x, positions = draw.numbers(2, 5, 12), torch.tensor([4, 2, 7, 0, 1])

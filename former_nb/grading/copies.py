@@ -6,7 +6,6 @@ from types import FunctionType
 import torch
 from torch import nn
 
-
 PLAIN = {type(None), bool, int, float, str, FunctionType}
 
 

@@ -24,8 +24,14 @@ from .words import raised
 
 NOT_WRITTEN = "not written yet"
 load_questions()
-_ORDER = list(definitions())
-STEP_NAMES = sorted(STEPS, key=lambda name: (STEPS[name].lesson, _ORDER.index(STEPS[name].key)))
+
+
+def _place(name):
+    "By lesson, then as in the right file."
+    return STEPS[name].lesson, list(definitions()).index(STEPS[name].definition)
+
+
+STEP_NAMES = sorted(STEPS, key=_place)
 
 
 # ---------------------------------------------------------------- what a file defines
@@ -134,7 +140,7 @@ class File:
 
 def said_of(file, name, stand_ins, space):
     "None if a step is right, or sentences, each better than the one before."
-    key = STEPS[name].key
+    key = STEPS[name].definition
     if stand_ins:
         try:
             space = file.space_with(stand_ins)
@@ -191,7 +197,7 @@ class Judging:
         return self.found[name]
 
     def judge(self, name):
-        lesson, key = STEPS[name].lesson, STEPS[name].key
+        lesson, key = STEPS[name].lesson, STEPS[name].definition
         if self.file.own(key) not in self.file.written:
             return NOT_WRITTEN
         for other in self.steps(key, lesson):
@@ -203,7 +209,7 @@ class Judging:
 
     def steps(self, key, lesson):
         "The steps of a definition up to a lesson, in their order."
-        return [n for n in STEP_NAMES if STEPS[n].key == key and STEPS[n].lesson <= lesson]
+        return [n for n in STEP_NAMES if STEPS[n].definition == key and STEPS[n].lesson <= lesson]
 
     def is_wrong(self, key, lesson):
         return any(self.of(name) is not None for name in self.steps(key, lesson))

@@ -50,7 +50,7 @@ class Answer(NamedTuple):
 
 def seen_of(name, answer, clock):
     "What is seen of each call until the time is up."
-    found, right = [], edited(STEPS[name].key)
+    found, right = [], edited(STEPS[name].definition)
     for call in calls(name):
         try:
             with limited(clock.left), contextlib.redirect_stdout(io.StringIO()):
@@ -126,7 +126,7 @@ def other_defaults(answer, right):
 
 def verdicts(name, answer):
     "Verdicts on an answer, each better than the one before."
-    step, right = STEPS[name], edited(STEPS[name].key)
+    step, right = STEPS[name], edited(STEPS[name].definition)
     wanted = "class" if isinstance(right, type) else "function"
     if isinstance(right, type) != isinstance(answer.made, type) or not callable(answer.made):
         yield Verdict("unfit", f"expected a {wanted}, got {type(answer.made).__name__}")
@@ -182,7 +182,7 @@ def chance(name, answer, given, wrong):
         if seen.again is None or call.chance or same(seen.values, seen.again, 10 * call.near):
             continue
         with calm():
-            now = observe(call, answer.made, edited(STEPS[name].key), answer.names)
+            now = observe(call, answer.made, edited(STEPS[name].definition), answer.names)
         said = "two calls with the same input differ: "
         if now.again is None or not same(now.values, now.again, 10 * call.near):
             return said + "it draws random numbers, or keeps something from call to call"
@@ -260,7 +260,7 @@ def right_tree(key):
 
 def mended(name, answer, wrong, seconds):
     "The `Place` where one small edit makes an answer right, or None."
-    key, clock = STEPS[name].key, Clock(seconds)
+    key, clock = STEPS[name].definition, Clock(seconds)
     right = edited(key)
     first, *rest = [*sorted(wrong), *(i for i in range(len(calls(name))) if i not in wrong)]
 
@@ -287,7 +287,7 @@ def mended(name, answer, wrong, seconds):
 
 def leaving(name, answer, i):
     "What is said of the line where the values of call i leave those of the right answer."
-    key, noted = STEPS[name].key, []
+    key, noted = STEPS[name].definition, []
     theirs = Answer(None, right_tree(key), [], "<right>", vars(right_module()), {})
     for one in (answer, theirs):
         try:

@@ -32,14 +32,14 @@ def calls(name):
 @cache
 def right_seen(name):
     "What is seen of the right definition in each call of a step."
-    right = edited(STEPS[name].key)
+    right = edited(STEPS[name].definition)
     return [observe(call, right, right) for call in calls(name)]
 
 
 @cache
 def mistake_seen(name, mistakes, i):
     "What is seen of the right definition with mistakes in it, in call i."
-    key = STEPS[name].key
+    key = STEPS[name].definition
     with limited(ALONE), contextlib.redirect_stdout(io.StringIO()):
         try:
             return observe(calls(name)[i], edited(key, mistakes), edited(key))
@@ -96,7 +96,7 @@ def fits(key, mistakes):
 
 def named(name, given, wrong):
     "The sentence of the mistake that explains an answer, or None."
-    for mistake in definitions()[STEPS[name].key].mistakes:
+    for mistake in definitions()[STEPS[name].definition].mistakes:
         if explains_all(name, (mistake,), given, wrong):
             return mistake.sentence
     return None
@@ -104,7 +104,7 @@ def named(name, given, wrong):
 
 def named_two(name, given, wrong, clock):
     "The sentence of two mistakes that explain an answer together; None if there are none."
-    key, first = STEPS[name].key, min(wrong)
+    key, first = STEPS[name].definition, min(wrong)
     some = definitions()[key].mistakes
     parts = {}
     for mistake in some:
@@ -133,7 +133,7 @@ def named_most(name, given, wrong, clock):
     "The sentence of a mistake that explains most of what is wrong, beside a second one."
     if len(wrong) < 4:
         return None
-    for mistake in definitions()[STEPS[name].key].mistakes:
+    for mistake in definitions()[STEPS[name].definition].mistakes:
         if clock.over:
             return None
         found = explained(name, mistake, given, wrong)

@@ -18,7 +18,7 @@ from .content import definitions, edited, load_questions
 def said_of(name, mistake):
     "What a step says of the right definition with a mistake in it; nothing if it is accepted."
     try:
-        edited(STEPS[name].key, (mistake,))
+        edited(STEPS[name].definition, (mistake,))
     except Exception as error:  # noqa: BLE001, whatever it is, the entry has to be mended
         return f"does not fit: {error!r}"
     given = [known.mistake_seen(name, (mistake,), i) for i in range(len(known.calls(name)))]
@@ -28,7 +28,7 @@ def said_of(name, mistake):
 
 def faults_of(key):
     "Sentences about entries of a definition that don't prove themselves, and about its questions."
-    steps = [step.name for step in STEPS.values() if step.key == key]
+    steps = [step.name for step in STEPS.values() if step.definition == key]
     for name in steps:
         for call, seen in zip(known.calls(name), known.right_seen(name)):
             error = seen.error or next(
@@ -46,7 +46,7 @@ def faults_of(key):
 def chosen(words):
     "The definitions that the words of a command line mean."
     for key, one in definitions().items():
-        asked = {step.lesson for step in STEPS.values() if step.key == key}
+        asked = {step.lesson for step in STEPS.values() if step.definition == key}
         if not words or key in words or one.lesson in words or asked & set(words):
             yield key
 
