@@ -158,21 +158,25 @@ def canonical(module, names, prefix="", ours=""):
         owner, _, part = key.partition(".")
         if part and names.get(owner, owner) in kinds:
             back[mine] = part
-    for name, _ in module.named_parameters(recurse=False):
+    for name, _ in module.named_parameters(recurse=False, remove_duplicate=False):
         yield prefix + back.get(name, name), ours + name
-    for name, child in module.named_children():
-        yield from canonical(child, names, f"{prefix}{back.get(name, name)}.", f"{ours}{name}.")
+    for name, child in module._modules.items():  # one that has two names comes twice
+        if child is not None:
+            yield from canonical(child, names, f"{prefix}{back.get(name, name)}.", f"{ours}{name}.")
 
 
 def fill(layer, like, names):
     "Give a layer weights that depend on their names alone, and return them by these names."
     mine = dict(layer.named_parameters(remove_duplicate=False))
-    wanted = dict(like.named_parameters())
+    wanted = dict(like.named_parameters(remove_duplicate=False))
+    first = {}  # weight of the right one -> the first of its names, which decides on its numbers
+    for name, p in wanted.items():
+        first.setdefault(p, name)
     pairs = {theirs: mine[ours] for theirs, ours in canonical(layer, names)}
     check_weights(type(like).__name__, pairs, wanted)
     with torch.no_grad():
         for name, p in pairs.items():
-            drawn = Draw(zlib.crc32(name.encode())).numbers(*p.shape) * 0.5
+            drawn = Draw(zlib.crc32(first[wanted[name]].encode())).numbers(*p.shape) * 0.5
             p.copy_(drawn + (0.5 if p.ndim == 1 else 0.0))
     return pairs
 
