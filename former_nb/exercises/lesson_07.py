@@ -18,8 +18,8 @@ class CharTokenizer:
         #! letters begin at 4, because 0 to 3 belong to PAD, BOS, EOS and UNK; yours begin at 0, so
         #! the first letters can't be told from those
         # ~ self.number = {letter: i for i, letter in enumerate(alphabet)}
-        #! letters begin at 4, because 0 to 3 belong to PAD, BOS, EOS and UNK; both encode and decode
-        #! of yours begin at 0, so the first letters can't be told from those
+        #! letters begin at 4, because 0 to 3 belong to PAD, BOS, EOS and UNK; both encode and
+        #! decode of yours begin at 0, so the first letters can't be told from those
         # ~ self.number = {letter: i for i, letter in enumerate(alphabet)}
         # ~ self.alphabet[i - 4] for i in tokens if i >= 4 -> self.alphabet[i] for i in tokens
         #! there are four special tokens, so letters begin at 4; yours begin at 3, which is UNK's
@@ -76,15 +76,16 @@ class CharTokenizer:
         #! a letter that the alphabet lacks becomes UNK; yours is left out, so the tokens no longer
         #! fit the letters one by one
         # ~ return [self.number[letter] for letter in text if letter in self.number]
-        #! a letter that the alphabet lacks becomes UNK; yours becomes None, for which no model has a
-        #! row
+        #! a letter that the alphabet lacks becomes UNK; yours becomes None, for which no model has
+        #! a row
         # ~ return [self.number.get(letter) for letter in text]
         #! a letter that the alphabet lacks becomes UNK; yours becomes PAD, which attention hides
         # ~ return [self.number.get(letter, PAD) for letter in text]
-        #! `encode` gives the letters alone, because a prompt has no end; encode_texts puts BOS and EOS
-        #! around them
+        #! `encode` gives the letters alone, because a prompt has no end; encode_texts puts BOS and
+        #! EOS around them
         # ~ return [BOS, *(self.number.get(letter, UNK) for letter in text), EOS]
-        #! `encode` gives the letters alone; encode_texts puts BOS before them, so there would be two
+        #! `encode` gives the letters alone; encode_texts puts BOS before them, so there would be
+        #! two
         # ~ return [BOS, *(self.number.get(letter, UNK) for letter in text)]
         #! a list is asked for, because encode_texts builds rows of different lengths from it;
         #! pad_rows makes the tensor
@@ -94,13 +95,13 @@ class CharTokenizer:
 
     def decode(self, tokens):
         return "".join(self.alphabet[i - 4] for i in tokens if i >= 4)
-        #! special tokens aren't letters, so numbers below 4 are left out; yours counts them from the
-        #! end of the alphabet, since its first index is negative
+        #! special tokens aren't letters, so numbers below 4 are left out; yours counts them from
+        #! the end of the alphabet, since its first index is negative
         # ~ return "".join(self.alphabet[i - 4] for i in tokens)
         #! number 4 is the first letter; yours leaves it out
         # ~ return "".join(self.alphabet[i - 4] for i in tokens if i > 4)
-        #! UNK isn't a letter, so it is left out; yours writes the last letter of the alphabet for it,
-        #! alphabet[-1]
+        #! UNK isn't a letter, so it is left out; yours writes the last letter of the alphabet for
+        #! it, alphabet[-1]
         # ~ return "".join(self.alphabet[i - 4] for i in tokens if i >= 3)
         #! UNK is left out; yours writes a question mark for it
         # ~ return "".join(self.alphabet[i - 4] if i >= 4 else "?" for i in tokens if i >= 3)
@@ -110,7 +111,8 @@ class CharTokenizer:
         # ~ return "".join(self.alphabet[i - 4] if i >= 4 else " " for i in tokens)
         #! letter number 4 is the first of the alphabet, so subtract 4
         # ~ return "".join(self.alphabet[i] for i in tokens if i >= 4)
-        #! all letters are decoded, also those behind an EOS; what comes after it is cut off elsewhere
+        #! all letters are decoded, also those behind an EOS; what comes after it is cut off
+        #! elsewhere
         # ~ text = ""
         #| for i in tokens:
         #|     if i == EOS:
@@ -147,8 +149,8 @@ def encode_texts(texts, tokenizer):
     # ~ return [[BOS, tokenizer.encode(text), EOS] for text in texts]
     #! rows are lists, because they have different lengths; pad_rows makes the tensor
     # ~ return [torch.tensor([BOS, *tokenizer.encode(text), EOS]) for text in texts]
-    #! the alphabet belongs to the training texts, so use the tokenizer that it is given; yours trains
-    #! another one
+    #! the alphabet belongs to the training texts, so use the tokenizer that it is given; yours
+    #! trains another one
     # ~ tokenizer = CharTokenizer.train(texts)
     #| return [[BOS, *tokenizer.encode(text), EOS] for text in texts]
 
@@ -171,8 +173,8 @@ def pad_rows(rows, value=PAD):  # lists of numbers -> (B, T)
     padded = torch.full((len(rows), longest), value)
     #! the value that it is given isn't used; targets, for example, are filled with IGNORE
     # ~ padded = torch.full((len(rows), longest), PAD)
-    #! tokens are whole numbers, because they say which row of a table is meant; yours become floats,
-    #! as torch.zeros makes them
+    #! tokens are whole numbers, because they say which row of a table is meant; yours become
+    #! floats, as torch.zeros makes them
     # ~ padded = torch.full((len(rows), longest), float(value))
     #! tokens are whole numbers, and the value that it is given is what rows are filled with;
     #! torch.zeros makes floats of 0
@@ -221,8 +223,8 @@ def collate(rows):  # a batch: inputs, and for each the token that comes next
     #! inputs keep BOS, because the model predicts the first letter from it
     # ~ inputs = pad_rows([row[1:-1] for row in rows])
     targets = pad_rows([row[1:] for row in rows], IGNORE)
-    #! the target at a position is the token that comes next, row[1:]; with yours the model only
-    #! has to copy its input
+    #! the target at a position is the token that comes next, row[1:]; with yours the model only has
+    #! to copy its input
     # ~ targets = pad_rows([row[:-1] for row in rows], IGNORE)
     #! targets are filled with IGNORE, because the loss leaves those out; with PAD the model learns
     #! to write padding
@@ -238,8 +240,8 @@ def collate(rows):  # a batch: inputs, and for each the token that comes next
     #! inputs and targets are exchanged: the model would predict the token before
     # ~2 inputs = pad_rows([row[1:] for row in rows])
     #| targets = pad_rows([row[:-1] for row in rows], IGNORE)
-    #! inputs are the whole rows and so are the targets; inputs lack the last token, and targets
-    #! the first, so that each position has to predict the next
+    #! inputs are the whole rows and so are the targets; inputs lack the last token, and targets the
+    #! first, so that each position has to predict the next
     # ~2 inputs = pad_rows(rows)
     #| targets = pad_rows(rows, IGNORE)
     #! a row loses its last token before it is padded; yours loses the last column of the whole
@@ -285,7 +287,8 @@ class Embedding(nn.Module):
         # ~ nn.init.normal_(self.tokens.weight, std=d_model**-0.5)
         #! the vectors start at random, because equal ones would stay equal
         # ~ nn.init.zeros_(self.tokens.weight)
-        #! 0.02 is the standard deviation; yours is the variance, so that the vectors start with 0.14
+        #! 0.02 is the standard deviation; yours is the variance, so that the vectors start with
+        #! 0.14
         # ~ nn.init.normal_(self.tokens.weight, std=0.02**0.5)
         self.position_embedding = position_embedding
         self.dropout = nn.Dropout(dropout)
@@ -294,8 +297,8 @@ class Embedding(nn.Module):
 
     def forward(self, tokens, positions=None):  # (B, T), (T,)
         x = self.tokens(tokens)
-        #! the vectors are multiplied by √d_model, as in the paper of 2017; the course leaves them as
-        #! they are
+        #! the vectors are multiplied by √d_model, as in the paper of 2017; the course leaves them
+        #! as they are
         # ~ x = self.tokens(tokens) * self.tokens.embedding_dim**0.5
         #! dropout comes last, so that it drops parts of the position, too; yours comes before the
         #! positions
@@ -313,8 +316,8 @@ class Embedding(nn.Module):
             # ~ x = self.position_embedding(tokens, positions)
             #! the vectors come first, then the positions
             # ~ x = self.position_embedding(positions, x)
-            #! position_embedding isn't used, or what it returns isn't kept (x = …), so the model never
-            #! learns where a token stands
+            #! position_embedding isn't used, or what it returns isn't kept (x = …), so the model
+            #! never learns where a token stands
             # ~ pass
         return self.dropout(x)
         #! nothing is dropped: what comes out goes through self.dropout, which has the rate that
@@ -358,7 +361,9 @@ def ask_tokenizer(draw):
 
     def trained(texts, others, tokens):
         def look(made, args, new):
-            found = {f"train: {name}": x for name, x in of(made.train(texts), others, tokens).items()}
+            found = {
+                f"train: {name}": x for name, x in of(made.train(texts), others, tokens).items()
+            }
             return {"": None, **found, "the tokenizer before, encode": new.encode("abc")}
 
         return look

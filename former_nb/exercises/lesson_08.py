@@ -17,8 +17,8 @@ def batch_loss(model, batch):
     #! a translator reads two texts, so inputs may be a tuple, and the model gets each part of it as
     #! an argument of its own: model(*inputs)
     # ~ logits = model(inputs)
-    #! inputs may be one tensor; the star takes it apart, so the model gets each text as an
-    #! argument of its own
+    #! inputs may be one tensor; the star takes it apart, so the model gets each text as an argument
+    #! of its own
     # ~ logits = model(*inputs)
     #! the loss leaves the mode as it is: `train_step` wants training mode and `evaluate` evaluation
     #! mode; yours always trains
@@ -142,8 +142,8 @@ def evaluate(model, batches):
         n = (targets != IGNORE).sum().item()
         #! a batch counts by its targets, but those of IGNORE don't count
         # ~ n = targets.numel()
-        #! that is the mean of the batches' means; a batch counts by its targets, because otherwise a
-        #! token of a small batch counts more
+        #! that is the mean of the batches' means; a batch counts by its targets, because otherwise
+        #! a token of a small batch counts more
         # ~ n = 1
         #! batches are weighted by their texts; a batch counts by its targets
         # ~ n = len(targets)
@@ -214,7 +214,8 @@ def warmup_cosine(step, steps, warmup=0.05):  # a share of the highest learning 
     # ~ return 1 + math.cos(math.pi * (step - rise) / (steps - rise))
     #! a cosine falls below 0; add 1 and take half
     # ~ return math.cos(math.pi * (step - rise) / (steps - rise))
-    #! a quarter of a cosine falls fastest at the end; half of one, from 1 to -1, is slow at both ends
+    #! a quarter of a cosine falls fastest at the end; half of one, from 1 to -1, is slow at both
+    #! ends
     # ~ return math.cos(0.5 * math.pi * (step - rise) / (steps - rise))
     #! after the warm-up it stays at its highest; it falls, because smaller steps get closer to the
     #! minimum
@@ -223,8 +224,8 @@ def warmup_cosine(step, steps, warmup=0.05):  # a share of the highest learning 
     # ~ return 0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * (step - rise) / (steps - rise)))
     #! after the warm-up comes the highest rate, at step `rise`; yours has taken a step down already
     # ~ return 0.5 * (1 + math.cos(math.pi * (step + 1 - rise) / (steps - rise)))
-    #! after the last step the rate is 0, and the cosine has steps - rise steps; yours falls to 0 one
-    #! step too early
+    #! after the last step the rate is 0, and the cosine has steps - rise steps; yours falls to 0
+    #! one step too early
     # ~ return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, steps - 1 - rise)))
     #! that is cos² of what is left, which rises; it begins at 1 and falls to 0
     # ~ return 0.5 * (1 - math.cos(math.pi * (step - rise) / (steps - rise)))
@@ -267,7 +268,8 @@ def fit(
     best, kept, step = math.inf, None, 0
     for _ in range(epochs):
         total, count = 0.0, 0
-        #! the step begins at 0 again in each epoch, so the rate is that of the first epoch each time
+        #! the step begins at 0 again in each epoch, so the rate is that of the first epoch each
+        #! time
         # ~ total, count, step = 0.0, 0, 0
         #! the optimizer is made anew in each epoch, so it forgets its averages; make it once
         # ~ total, count = 0.0, 0
@@ -323,8 +325,8 @@ def fit(
         # ~ pass
         if valid is not None:
             loss = evaluate(model, valid)
-            #! the best weights are those that do best on `valid`; the training data say nothing about
-            #! new texts
+            #! the best weights are those that do best on `valid`; the training data say nothing
+            #! about new texts
             # ~ loss = evaluate(model, train)
             history["valid"].append(loss)
             #! the loss on `valid` isn't noted
@@ -351,8 +353,8 @@ def fit(
     # ~ return best
     #! the history is returned, {"train": [...], "valid": [...]}; yours returns nothing
     # ~ pass
-    #! the history is returned, {"train": [...], "valid": [...]}; the model itself has been trained in
-    #! place
+    #! the history is returned, {"train": [...], "valid": [...]}; the model itself has been trained
+    #! in place
     # ~ return model
     #! the history is returned as a dictionary, {"train": [...], "valid": [...]}
     # ~ return history["train"], history["valid"]
@@ -465,7 +467,9 @@ def ask_batch_loss(draw):
     yield call("one token", Table(draw).eval(), a_batch(draw, 1, 1))
     yield call("a model of two inputs", OfTwo(draw).eval(), a_pair(draw, 3, 5))
     yield call("a classifier", OfTexts(draw).eval(), of_texts(draw, 6))
-    yield call("class 0", OfTexts(draw).eval(), (draw.tokens(4, 3, high=9), torch.tensor([0, 3, 0, 1])))
+    yield call(
+        "class 0", OfTexts(draw).eval(), (draw.tokens(4, 3, high=9), torch.tensor([0, 3, 0, 1]))
+    )
     without = draw.tokens(2, 4, high=9), draw.tokens(2, 4, high=9)
     yield call("no target is ignored", Table(draw).eval(), without)
     few = torch.full((3, 9), IGNORE)
