@@ -10,8 +10,9 @@ import ast
 import hashlib
 
 from ..base.files import check_path
-from . import steps_encoder, steps_generation, steps_training, steps_translation  # noqa: F401
-from .steps import STEPS, defined_names, right_source
+from ..grading.ask import STEPS
+from ..grading.content import right_source
+from ..grading.files import defined_names, names_in
 
 __all__ = ["digests", "note_passed", "first_open"]
 
@@ -62,13 +63,14 @@ def digests(
 ) -> dict[str, str]:  # for each step whose definition is there
     "What a step is noted under: its definition and all that this uses, without comments."
     tree = ast.parse(source)
+    uses, names = _uses(tree), names_in(tree)
     found = {}
-    for definition, numbers in _uses(tree).items():
-        text = "\0".join(ast.unparse(tree.body[number]) for number in sorted(numbers))
-        for step in STEPS.values():
-            if step.definition == definition:
-                whole = "\0".join([right_source(), step.name, text])
-                found[step.name] = hashlib.sha256(whole.encode()).hexdigest()[:32]
+    for step in STEPS.values():
+        numbers = uses.get(names.get(step.definition, step.definition))
+        if numbers is not None:
+            text = "\0".join(ast.unparse(tree.body[number]) for number in sorted(numbers))
+            whole = "\0".join([right_source(), step.name, text])
+            found[step.name] = hashlib.sha256(whole.encode()).hexdigest()[:32]
     return found
 
 
@@ -85,7 +87,7 @@ def note_passed(
     "Note the steps that `check` found right. `OSError` where nothing can be written."
     found = digests(source)
     _folder().mkdir(parents=True, exist_ok=True)
-    for name in steps:
+    for name in found.keys() & set(steps):
         (_folder() / found[name]).touch()
 
 
@@ -94,7 +96,8 @@ def first_open(
 ) -> dict[str, str | None]:  # definition -> the first step that has to pass before it can be used
     """What still has to pass for each definition that is written; None if nothing has to.
 
-    A definition can be used if its steps have passed, and those of every definition it uses.
+    A definition can be used if its steps have passed, and those of every definition it uses, as far
+    as its own last lesson: `Block` doesn't wait for heads that share keys, which come later.
     """
     tree = ast.parse(source)
     found = digests(source)
@@ -107,7 +110,9 @@ def first_open(
         steps = [step for step in STEPS.values() if step.definition in used]
         own = [step for step in steps if step.definition == definition]
         if own and definition in written:
-            todo = [step.name for step in own + steps if step.name not in passed]
-            todo.sort(key=lambda name: name.endswith("with masks"))  # the last that is asked
-            result[definition] = todo[0] if todo else None
+            last = max("04", *(step.lesson for step in own))  # from then on all are given masks
+            todo = [step for step in own + steps if step.name not in passed]
+            todo = [step for step in todo if step.lesson <= last or " with " not in step.name]
+            todo.sort(key=lambda step: step.lesson if " with " in step.name else "")
+            result[definition] = todo[0].name if todo else None
     return result

@@ -9,14 +9,45 @@ from ..grading.ask import Call, question
 
 
 def repeat_kv(t, q):  # (B, g, S, d) for queries (B, h, T, d_k): each head of t serves h / g of them
+    # ? With 6 heads of queries and 2 of keys, heads 0, 1 and 2 of the queries read head 0 of the keys.
+    # ? `repeat_interleave` along dim=1 repeats each head before the next one comes.
     if t.ndim < 4 or t.shape[1] == q.shape[1]:
+        #! t may have no axis of heads, (S, d) or (B, S, d), as in lesson 02; then axis 1 isn't one of
+        #! heads, and t comes back as it is
+        # ~ if t.shape[1] == q.shape[1]:
         return t
     return t.repeat_interleave(q.shape[1] // t.shape[1], dim=1)
+    #! neighbouring heads of queries share a head of keys, 0 0 1 1, which `repeat_interleave` gives;
+    #! `repeat` puts the heads one behind the other, 0 1 0 1, so a head reads another head's keys
+    # ~ return t.repeat(1, q.shape[1] // t.shape[1], 1, 1)
+    #! the words are repeated, because dim=2 is theirs; the heads are dim=1
+    # ~ return t.repeat_interleave(q.shape[1] // t.shape[1], dim=2)
+    #! the features of each vector are repeated, because dim=-1 is theirs; the heads are dim=1
+    # ~ return t.repeat_interleave(q.shape[1] // t.shape[1], dim=-1)
+    #! without `dim` all numbers are laid in one row before they are repeated; the heads are dim=1
+    # ~ return t.repeat_interleave(q.shape[1] // t.shape[1])
+    #! each head is repeated g times, but it has to serve h / g heads of queries: divide the number of
+    #! q's heads by the number of t's
+    # ~ return t.repeat_interleave(t.shape[1], dim=1)
+    #! each head is repeated h times, which makes g times too many; it serves h / g heads of queries
+    # ~ return t.repeat_interleave(q.shape[1], dim=1)
+    #! nothing is repeated, so g heads meet h heads of queries; each has to come h / g times
+    # ~ return t
+    #! every head of queries gets the first head of t; it has to get the one of its own group
+    # ~ return t[:, :1].expand(-1, q.shape[1], -1, -1)
+    #! the number of repetitions comes from the queries' words, q.shape[2]; their heads are q.shape[1]
+    # ~ return t.repeat_interleave(q.shape[2] // t.shape[1], dim=1)
 
 
 def attention_weights(q, k, mask=None, is_causal=False):  # (..., T, d_k), (..., S, d_k)
     # ? The table of scores has a row for each query and a column for each key.
     scores = q @ repeat_kv(k, q).mT / math.sqrt(q.shape[-1])  # (..., T, S)
+    #! not yet: since lesson 12 several heads of queries may share a head of keys, so first give each
+    #! head of queries its own: `repeat_kv(k, q)`
+    # ~ scores = q @ k.mT / math.sqrt(q.shape[-1])
+    #! neighbouring heads of queries share a head of keys, 0 0 1 1; yours gives 0 1 0 1, so most heads
+    #! read another group's keys
+    # ~ scores = q @ k.repeat(1, q.shape[1] // k.shape[1], 1, 1).mT / math.sqrt(q.shape[-1])
     #! the scores aren't divided by √d_k: they grow with the width, and the softmax saturates
     # ~ scores = q @ repeat_kv(k, q).mT
     #! divide by √d_k, not by d_k: a sum of d_k products has a spread of √d_k
@@ -88,6 +119,16 @@ def attention_weights(q, k, mask=None, is_causal=False):  # (..., T, d_k), (...,
 
 def attention(q, k, v, mask=None, is_causal=False):
     return attention_weights(q, k, mask, is_causal) @ repeat_kv(v, q)
+    #! not yet: since lesson 12 several heads of queries may share a head of values, so first give each
+    #! head of queries its own: `repeat_kv(v, q)`
+    # ~ return attention_weights(q, k, mask, is_causal) @ v
+    #! neighbouring heads of queries share a head of values, 0 0 1 1; yours gives 0 1 0 1, so most heads
+    #! mix another group's values
+    # ~ return attention_weights(q, k, mask, is_causal) @ v.repeat(1, q.shape[1] // v.shape[1], 1, 1)
+    #! neighbouring heads of queries share a head of keys and values, 0 0 1 1; yours gives 0 1 0 1 for
+    #! both, so most heads read another group's
+    # ~ n = q.shape[1] // k.shape[1]
+    #| return attention_weights(q, k.repeat(1, n, 1, 1), mask, is_causal) @ v.repeat(1, n, 1, 1)
     #! those are the weights; multiply them by the values
     # ~ return attention_weights(q, k, mask, is_causal)
     #! queries and keys are exchanged

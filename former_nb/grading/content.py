@@ -5,13 +5,14 @@
     #! what to say of a mistake, and why
     #~ scores = q @ k.mT
 
-`#~` stands in place of the line above the entry (`#~3` of three lines, `#~0` of none), `#|` goes on
-with it, and `#~ old -> new` edits the whole definition. An empty `#~` deletes the line. One entry may
-hold several. The formatter writes `# ~`, which is read as well.
+`#~` stands in place of the line above the entry (`#~3` of three lines, `#~0` of none), and `#|`
+goes on with it. An empty `#~` deletes the line. `#~ old -> new` edits the whole definition. One
+entry may hold several. The formatter writes `# ~`, which is read as well.
 """
 
 import ast
 import functools
+import inspect
 import linecache
 import re
 from importlib import import_module
@@ -182,10 +183,31 @@ def right_source() -> str:
 
 @functools.cache
 def right_module() -> ModuleType:
-    "The right file as a module."
+    """The right file as a module. Its layers also take None for `attend`, which means attention.
+
+    A reader's layer may hand on what is left out, and right ones that it is given understand it.
+    """
     module = ModuleType("right_file")
     _run(right_source(), "<the right file>", module.__dict__)
+    for part in vars(module).values():
+        own = vars(part).get("forward") if isinstance(part, type) else None
+        if own and "attend" in inspect.signature(own).parameters:
+            part.forward = _without_none(own)
     return module
+
+
+def _without_none(forward):
+    "A method that reads `attend=None` as an `attend` that is left out."
+    signature = inspect.signature(forward)
+
+    @functools.wraps(forward)
+    def called(*args, **options):
+        given = signature.bind(*args, **options).arguments  # each by its name
+        if given.get("attend", ...) is None:
+            del given["attend"]
+        return forward(**given)
+
+    return called
 
 
 def _run(source, name, space):

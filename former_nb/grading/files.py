@@ -1,192 +1,219 @@
-"A whole file of the reader's, or one answer to an exercise, each verdict in a process of its own."
+"""A reader's file, step by step.
+
+What a definition uses is read from its source. Of the course's definitions that it uses, those that
+aren't right are replaced by the right ones before it is judged, so that each fault is told once and
+lesson 03 is judged before 04 is written.
+
+A file may say what it calls the course's definitions and weights:
+
+    NAMES = {"attention": "scaled_dot_product_attention", "MultiHeadAttention.w_q": "q_proj"}
+"""
 
 import ast
 import contextlib
-import io
-import json
-import os
-import signal
-import sys
-import time
-import traceback
 import warnings
+from functools import cache
+from pathlib import Path
 
+from ..base.source import parse
 from .ask import STEPS
-from .content import definitions, right_module
-from .grade import LIMIT, SEARCH, Answer, Verdict, verdicts
+from .content import definitions, load_questions, right_module
+from .grade import Answer, verdicts
 from .search import names_of
-from .words import FILE, raised
+from .words import raised
+
+NOT_WRITTEN = "not written yet"
+load_questions()
+
+
+def _place(name):
+    "By lesson, then as in the right file."
+    return STEPS[name].lesson, list(definitions()).index(STEPS[name].definition)
+
+
+STEP_NAMES = sorted(STEPS, key=_place)
+
+
+# ---------------------------------------------------------------- what a file defines
+
+
+def is_open(
+    node: ast.AST,  # of a function or class
+) -> bool:
+    "Whether there is nothing in a definition but three dots, and words about it."
+    lines = [part.value for part in node.body if isinstance(part, ast.Expr)]
+    constant = all(isinstance(value, ast.Constant) for value in lines)
+    return constant and len(lines) == len(node.body) and lines[-1].value is ...
+
+
+def bound_by(node):
+    "The names that a statement at the top of a file defines."
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return {node.name}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and is_stored(n)}
+    return set()
+
+
+def is_stored(node):
+    return isinstance(node.ctx, ast.Store)
+
+
+def is_definition(node):
+    return isinstance(node, (ast.FunctionDef, ast.ClassDef))
+
+
+def defined_names(
+    source: str,
+) -> set[str]:  # of functions, classes, variables and imports, at the top of a file
+    "What a file defines. A definition of three dots is still open, and isn't counted."
+    names = set()
+    for node in parse(source).body:
+        if not (is_definition(node) and is_open(node)):
+            names |= bound_by(node)
+    return names
 
 
 def names_in(tree):
-    "The reader's table of names, as far as it is about the course's definitions."
+    "The file's table of names, as far as it is about the course's definitions."
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "NAMES":
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, AttributeError):
                 table = ast.literal_eval(node.value)
-                return {k: v for k, v in table.items() if k.split(".")[0] in definitions()}
+                ours = {key: name for key, name in table.items() if isinstance(name, str)}
+                return {k: v for k, v in ours.items() if k.partition(".")[0] in definitions()}
     return {}
 
 
 class File:
-    "A reader's file. Each definition is judged with right ones in place of those that it calls and that are wrong."
+    "What is known of a reader's file without running it."
 
-    def __init__(self, source):
-        self.tree, self.lines = ast.parse(source), source.splitlines()
+    def __init__(
+        self,
+        source: str,
+        path: str = "mine.py",  # what tracebacks call it
+    ):
+        self.path = path
+        self.tree = parse(source)
+        self.lines = source.splitlines()
         self.names = names_in(self.tree)
-        self.nodes = {
-            n.name: n for n in self.tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))
-        }
-        self.found = {}
+        self.written = defined_names(source)
+        self.nodes = {node.name: node for node in self.tree.body if is_definition(node)}
 
-    def node(self, key):
-        return self.nodes.get(self.names.get(key, key))
+    def own(self, key):
+        "What the file calls a definition."
+        return self.names.get(key, key)
 
     def uses(self, key):
-        "The course's definitions that one calls, by its source, and those that they call."
+        "The course's definitions that one reads, by its source, and those that they read."
         found, left = set(), [key]
         while left:
-            node = self.node(left.pop())
+            node = self.nodes.get(self.own(left.pop()))
             inside = names_of(node) if node else set()
-            new = {k for k in definitions() if self.names.get(k, k) in inside} - found - {key}
+            new = {other for other in definitions() if self.own(other) in inside} - found - {key}
             found |= new
             left += new
         return found
 
-    def is_wrong(self, key):
-        steps = [s.name for s in STEPS.values() if s.key == key]
-        return any(self.verdict(name).kind != "right" for name in steps)
+    def space_with(self, stand_ins):
+        "The names of the file after it was run with right definitions in place of these."
+        names = {self.own(key): getattr(right_module(), key) for key in stand_ins}
+        space = {"__name__": "readers_file"} | names
+        body = [node for node in self.tree.body if not bound_by(node) & names.keys()]
+        exec(compile(ast.Module(body, []), self.path, "exec"), space)
+        return space
 
-    def verdict(self, name):
-        key = STEPS[name].key
+    def answer(self, key, space):
+        own = self.own(key)
+        return Answer(space[own], self.nodes.get(own), self.lines, self.path, space, self.names)
+
+    def bases(self, key):
+        "The names of the classes that a class builds on."
+        node = self.nodes.get(self.own(key))
+        return {getattr(base, "id", "") for base in getattr(node, "bases", [])}
+
+
+# ---------------------------------------------------------------- one step
+
+
+def said_of(file, name, stand_ins, space):
+    "None if a step is right, or sentences, each better than the one before."
+    key = STEPS[name].definition
+    if stand_ins:
+        try:
+            space = file.space_with(stand_ins)
+        except Exception as error:  # noqa: BLE001, a reader's file may raise anything
+            blank = Answer(None, None, file.lines, file.path, {}, {})
+            yield raised(error, blank)
+            return
+    bases = [other for other in stand_ins if file.own(other) in file.bases(key)]
+    for verdict in verdicts(name, file.answer(key, space)):
+        if verdict.kind == "right":
+            yield None
+        elif bases:
+            yield f"waits for {bases[0]}"
+        else:
+            yield NOT_WRITTEN if verdict.kind == "open" else verdict.said
+
+
+@cache
+def file_of(module):
+    "The `File` that a module was loaded from."
+    return File(Path(module.__file__).read_text(encoding="utf-8-sig"), module.__file__)
+
+
+def judge_step(module, stand_ins=(), say=None, *, name):
+    "None if a step of a file is right, else a sentence; `say` is given each that is known sooner."
+    problem = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of edits that make no sense, and the file's own
+        for problem in said_of(file_of(module), name, stand_ins, vars(module)):
+            if say and problem is not None:
+                say(problem)
+    return problem
+
+
+# ---------------------------------------------------------------- the whole file
+
+
+class Judging:
+    "What is said of each step of a file, asked for after the steps of all that it uses."
+
+    def __init__(
+        self,
+        file: File,
+        ask,  # (step, what stands in) -> None or a sentence
+    ):
+        self.file = file
+        self.ask = ask
+        self.found = {}  # step -> None or a sentence
+
+    def of(self, name):
         if name not in self.found:
-            self.found[name] = Verdict(
-                "open", "not written yet"
-            )  # for definitions that call each other
-            if self.node(key) is not None and not is_open(self.node(key)):
-                wrong = {other for other in self.uses(key) if self.is_wrong(other)}
-                self.found[name] = in_child(lambda: self.judge(name, wrong))
+            self.found[name] = NOT_WRITTEN  # for definitions that use each other
+            self.found[name] = self.judge(name)
         return self.found[name]
 
-    def answer(self, key, wrong):
-        own = self.names.get(key, key)
-        space = {
-            "__name__": "answer",
-            **{self.names.get(k, k): v for k, v in vars(right_module()).items() if k in wrong},
-        }
-        stand_ins = {self.names.get(k, k) for k in wrong}
-        body = [n for n in self.tree.body if getattr(n, "name", None) not in stand_ins]
-        exec(compile(ast.Module(body, []), FILE, "exec"), space)
-        return Answer(space[own], self.node(key), self.lines, space, self.names)
+    def judge(self, name):
+        lesson, key = STEPS[name].lesson, STEPS[name].definition
+        if self.file.own(key) not in self.file.written:
+            return NOT_WRITTEN
+        for other in self.steps(key, lesson):
+            if other == name:
+                break
+            if self.of(other) is not None:
+                return NOT_WRITTEN if self.of(other) == NOT_WRITTEN else f"waits for {other}"
+        return self.ask(name, sorted(k for k in self.file.uses(key) if self.is_wrong(k, lesson)))
 
-    def judge(self, name, wrong):
-        key = STEPS[name].key
-        try:
-            answer = self.answer(key, wrong)
-        except Exception as error:  # noqa: BLE001
-            yield Verdict("error", raised(error, self.lines))
-            return
-        bases = {getattr(base, "id", "") for base in getattr(self.node(key), "bases", [])}
-        for verdict in verdicts(name, answer):
-            for other in wrong:
-                if verdict.kind != "right" and self.names.get(other, other) in bases:
-                    verdict = Verdict("waits", f"waits for {other}, which it builds on")
-            yield verdict
+    def steps(self, key, lesson):
+        "The steps of a definition up to a lesson, in their order."
+        return [n for n in STEP_NAMES if STEPS[n].definition == key and STEPS[n].lesson <= lesson]
 
+    def is_wrong(self, key, lesson):
+        return any(self.of(name) is not None for name in self.steps(key, lesson))
 
-def is_open(node):
-    body = [
-        n
-        for n in node.body
-        if not (isinstance(n, ast.Expr) and isinstance(getattr(n, "value", None), ast.Constant))
-    ]
-    return not body
-
-
-def last_of(found):
-    kept = None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for kept in found:
-            pass
-    return kept
-
-
-def in_child(judge):
-    "The last verdict of a copy of this process, whatever becomes of it."
-    if not hasattr(os, "fork"):
-        return last_of(judge())
-    import resource
-    import select
-
-    come, go = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        child = os.fork()
-    if not child:
-        try:
-            os.close(come)
-            seconds = int(LIMIT * 2 + SEARCH * 2 + 10)
-            resource.setrlimit(resource.RLIMIT_CPU, (seconds + int(time.process_time()),) * 2)
-            resource.setrlimit(resource.RLIMIT_DATA, (8 * 2**30,) * 2)
-            sys.stdout = io.StringIO()
-            warnings.simplefilter("ignore")
-            for verdict in judge():
-                os.write(go, json.dumps(verdict).encode() + b"\n")
-        except BaseException as error:  # noqa: B036
-            with contextlib.suppress(OSError):
-                os.write(
-                    go,
-                    json.dumps(
-                        ["crash", "".join(traceback.format_exception(error))[-900:]]
-                    ).encode()
-                    + b"\n",
-                )
-        finally:
-            os._exit(0)
-    os.close(go)
-    text, end = b"", time.monotonic() + 300
-    while select.select([come], [], [], max(0, end - time.monotonic()))[0] and (
-        part := os.read(come, 65536)
-    ):
-        text += part
-    os.close(come)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    lines = [line for line in text.split(b"\n") if line]
-    return (
-        Verdict(*json.loads(lines[-1]))
-        if lines
-        else Verdict("endless", "your code ended Python, or did not end")
-    )
-
-
-def grade_file(source, only=None):
-    "A verdict for each step of a reader's file."
-    try:
-        file = File(source)
-    except SyntaxError as error:
-        return {name: Verdict("error", f"line {error.lineno}: {error.msg}") for name in STEPS}
-    return {
-        name: file.verdict(name)
-        for name in sorted(STEPS, key=lambda n: STEPS[n].lesson)
-        if (name in only if only else not name[0].isdigit())
-    }
-
-
-def grade_answer(number, source, space):
-    "A verdict on an answer to an exercise: the source of one function, and the names that it sees."
-    tree = ast.parse(source)
-    node = [n for n in tree.body if isinstance(n, ast.FunctionDef)][-1]
-    own = dict(space)
-
-    def judge():
-        try:
-            exec(compile(tree, FILE, "exec"), own)
-        except Exception as error:  # noqa: BLE001
-            yield Verdict("error", raised(error, source.splitlines()))
-            return
-        yield from verdicts(number, Answer(own[node.name], node, source.splitlines(), own, {}))
-
-    return in_child(judge)
+    def all(self):
+        "What is said of all steps, in their order."
+        return {name: self.of(name) for name in STEP_NAMES}

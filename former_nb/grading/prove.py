@@ -10,30 +10,27 @@ import time
 
 import torch
 
-from . import grade
+from . import known
 from .ask import STEPS
-from .content import definitions, edited
+from .content import definitions, edited, load_questions
 
 
 def said_of(name, mistake):
     "What a step says of the right definition with a mistake in it; nothing if it is accepted."
     try:
-        edited(STEPS[name].key, (mistake,))
+        edited(STEPS[name].definition, (mistake,))
     except Exception as error:  # noqa: BLE001, whatever it is, the entry has to be mended
         return f"does not fit: {error!r}"
-    given = [grade.mistake_seen(name, (mistake,), i) for i in range(len(grade.calls(name)))]
-    wrong = {i for i in range(len(given)) if not grade.is_right(name, i, given[i])}
-    if not wrong:
-        return ""
-    found = grade.named(name, given, wrong)
-    return found.said if found else "not named"
+    given = [known.mistake_seen(name, (mistake,), i) for i in range(len(known.calls(name)))]
+    wrong = known.wrong_calls(name, given)
+    return (known.named(name, given, wrong) or "not named") if wrong else ""
 
 
 def faults_of(key):
-    "Sentences about the entries of a definition that do not prove themselves, and about its questions."
-    steps = [step.name for step in STEPS.values() if step.key == key]
+    "Sentences about entries of a definition that don't prove themselves, and about its questions."
+    steps = [step.name for step in STEPS.values() if step.definition == key]
     for name in steps:
-        for call, seen in zip(grade.calls(name), grade.right_seen(name)):
+        for call, seen in zip(known.calls(name), known.right_seen(name)):
             error = seen.error or next(
                 (s for s in seen.slopes.values() if isinstance(s, Exception)), None
             )
@@ -49,13 +46,14 @@ def faults_of(key):
 def chosen(words):
     "The definitions that the words of a command line mean."
     for key, one in definitions().items():
-        asked = {step.lesson for step in STEPS.values() if step.key == key}
+        asked = {step.lesson for step in STEPS.values() if step.definition == key}
         if not words or key in words or one.lesson in words or asked & set(words):
             yield key
 
 
 def main(words):
     torch.set_num_threads(1)
+    load_questions()
     start, entries, faults = time.process_time(), 0, 0
     for key in chosen(words):
         entries += len(definitions()[key].mistakes)
