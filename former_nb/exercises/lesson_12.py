@@ -496,7 +496,7 @@ def ask_shared_heads(draw, values):
 question("12", "attention_weights", "attention_weights with shared heads")(
     partial(ask_shared_heads, values=False)
 )
-question("12", "attention", "attention with shared heads")(partial(ask_shared_heads, values=True))
+question("12", "attention", "attention with shared heads", later=True)(partial(ask_shared_heads, values=True))
 
 
 @question("12", "rotate")
