@@ -1,5 +1,7 @@
 "A reader's file judged in this process, as `check` judges it in one of its own."
 
+import warnings
+
 from former_nb.grading.files import STEP_NAMES, File, Judging, said_of
 
 
@@ -13,4 +15,6 @@ def judged(source, *names):
         return last
 
     judging = Judging(file, ask)
-    return {name: judging.of(name) for name in names or STEP_NAMES}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of edits that make no sense
+        return {name: judging.of(name) for name in names or STEP_NAMES}
