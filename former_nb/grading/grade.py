@@ -197,13 +197,12 @@ def explained(name, answer, given, wrong):
     seen, clock = given[min(wrong)], Clock(SEARCH)
     known = first_difference(name, answer, given, wrong)
     yield known
-    if known.said.endswith(CHANGED):
-        return
     if said := named(name, given, wrong):
         yield Verdict("named", said)
         yield from with_line(name, answer, wrong, said)
         return
-    if known.kind == "unfit" or isinstance(seen.error, NameError) or answer.node is None:
+    is_plain = known.kind == "unfit" or known.said.endswith(CHANGED)
+    if is_plain or isinstance(seen.error, NameError) or answer.node is None:
         return
     if said := named_two(name, given, wrong, clock):
         yield Verdict("two", said)
