@@ -7,7 +7,6 @@ step, and of each step of the file. tests/test_page_file.py runs it twice.
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "docs" / "_pyodide"))
 import not_here
@@ -15,31 +14,31 @@ import not_here
 not_here.install()
 import torch
 
-from former_nb.base.exercises import MistakeError
-from former_nb.builds import your_file
-from former_nb.builds.steps import STEPS, edited_module, judge_step
+from former_nb.grading import known
+from former_nb.grading.ask import STEPS
+from former_nb.grading.content import definitions
+from former_nb.grading.files import STEP_NAMES, File, said_of
 
 NOT_THERE = {"load_llama"}  # it needs safetensors
 
 
-def said_of(module, name):
-    "What the judge says of a step; without a file it looks for no place, which takes long."
-    try:
-        return judge_step(module, name)
-    except MistakeError as error:
-        return str(error)
+def of_mistake(name, mistake):
+    "The sentence that names a mistake of the right file; nothing where a step doesn't see it."
+    given = [known.mistake_seen(name, (mistake,), i) for i in range(len(known.calls(name)))]
+    wrong = known.wrong_calls(name, given)
+    return known.named(name, given, wrong) if wrong else None
 
 
-def main(most, file):
+def main(most, path):
     said = {}
-    names = [name for name in your_file.NAMES if name not in NOT_THERE]
+    names = [name for name in STEP_NAMES if name not in NOT_THERE]
     for name in names:
-        for number, mistake in enumerate(STEPS[name].mistakes[:most]):
-            module = edited_module(STEPS[name].definition, mistake)
-            said[f"{name} {number}"] = said_of(module, name)
-    module = ModuleType("mine")
-    exec(Path(file).read_text(encoding="utf-8"), vars(module))
-    said |= {f"{name}, right": said_of(module, name) for name in names}
+        for number, mistake in enumerate(definitions()[STEPS[name].definition].mistakes[:most]):
+            said[f"{name} {number}"] = of_mistake(name, mistake)
+    file = File(Path(path).read_text(encoding="utf-8"))
+    space = file.space_with(())
+    for name in names:
+        *_, said[f"{name}, right"] = said_of(file, name, (), space)
     json.dump({"torch": torch.__file__, "said": said}, sys.stdout)
 
 

@@ -7,10 +7,13 @@ import json
 
 import pytest
 
+from former_nb.grading.content import right_source
+from former_nb.grading.files import STEP_NAMES
+
 pytest.importorskip("docutils", reason="the site's requirements are not installed")
 from test_page_torch import ROOT, archive, result, start
 
-RIGHT = ROOT / "former_nb/builds/right_file.py"
+ALL = len(STEP_NAMES)
 
 
 def test_a_step_says_of_its_first_mistake_what_it_says_with_pytorch():
@@ -40,27 +43,27 @@ print(json.dumps(said))
 
 
 def test_the_right_file_is_right_in_the_page_but_for_what_it_lacks(tmp_path):
-    [[said, steps]] = judged(tmp_path, RIGHT.read_text(encoding="utf-8"))
-    assert (said["right"], said["all"], said["good"]) == (43, 44, True)
+    [[said, steps]] = judged(tmp_path, right_source())
+    assert (said["right"], said["all"], said["good"]) == (ALL - 1, ALL, True)
     (line,) = (line for line in said["lines"] if "load_llama" in line)
     assert "no safetensors; `former-nb check mine.py` does" in line
-    assert len(steps) == 43
+    assert len(steps) == ALL - 1
 
 
 BEGIN = "import math\nimport torch\nimport torch.nn.functional as F\n\n\n"
 WEIGHTS = """def attention_weights(q, k, mask=None, is_causal=False):
     return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
 """
-COMPLEX = """def rotate(x, positions, base=10000.0):
-    return torch.complex(x, x)
+COMPLEX = """def padding_mask(tokens, pad=0):
+    return torch.complex(tokens, tokens)
 """
 
 
 def test_a_file_that_is_begun_or_broken_is_answered_by_a_sentence(tmp_path):
     files = {
-        BEGIN + WEIGHTS: "1 of 44 steps are right. Next: write attention, of lesson 02.",
-        BEGIN + WEIGHTS.replace("math.sqrt", "") + "\n": "0 of 44 steps are right. Next: mend",
-        BEGIN + COMPLEX: "0 of 44 steps are right.",
+        BEGIN + WEIGHTS: f"1 of {ALL} steps are right. Next: write attention, of lesson 02.",
+        BEGIN + WEIGHTS.replace("math.sqrt", "") + "\n": f"0 of {ALL} steps are right. Next: mend",
+        BEGIN + COMPLEX: f"0 of {ALL} steps are right.",
     }
     broken = {
         "def f(:": "line 1",

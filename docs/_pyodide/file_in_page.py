@@ -5,7 +5,6 @@ Its time is measured by the page, which ends the worker if a step doesn't end.
 
 import ast
 import json
-import re
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache, partial
@@ -86,8 +85,8 @@ def run_step(tests, module, path, source, tell, name, stand_ins):
     if problem is None:
         judged[name] = reached
     elif ABSENT in problem:
-        what = re.search(r"(?:module '|attribute ')[^;]*", problem)
-        return f"not run in the page: {what[0]}; `former-nb check mine.py` does"
+        what = problem.partition(f"; {ABSENT}")[0].rpartition(": ")[2].removesuffix(" here")
+        return f"not run in the page: {what}; `former-nb check mine.py` does"
     return problem
 
 
