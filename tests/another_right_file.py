@@ -10,35 +10,44 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-PAD, BOS, EOS = range(3)
+
+def repeat_kv(t, q):
+    if t.dim() < 4:
+        return t
+    B, g, S, d = t.shape
+    h = q.size(1)
+    return t if g == h else t[:, :, None].expand(B, g, h // g, S, d).reshape(B, h, S, d)
 
 
 def _allowed(n_queries, n_keys, mask, is_causal, device):
     may = torch.ones((n_queries, n_keys), dtype=torch.bool, device=device)
     if is_causal:
-        row = torch.arange(n_queries, device=device)[:, None] + n_keys - n_queries
-        may = torch.arange(n_keys, device=device)[None] <= row
+        future = torch.triu(may, diagonal=n_keys - n_queries + 1)
+        may = torch.logical_not(future)
     return may if mask is None else torch.logical_and(may, mask)
 
 
 def attention_weights(q, k, mask=None, is_causal=False):
-    products = torch.einsum("...td,...sd->...ts", q * q.size(-1) ** -0.5, k)
+    products = torch.einsum("...td,...sd->...ts", q * q.size(-1) ** -0.5, repeat_kv(k, q))
     may = _allowed(q.size(-2), k.size(-2), mask, is_causal, q.device)
-    lowest = products.masked_fill(~may, -inf).amax(-1, keepdim=True)
-    lowest = torch.where(lowest.isinf(), torch.zeros_like(lowest), lowest)
-    e = torch.where(may, (products - lowest).exp(), torch.zeros_like(products))
-    return e / e.sum(-1, keepdim=True).clamp(min=torch.finfo(e.dtype).tiny)
+    products = torch.where(may, products, -inf)
+    highest = products.detach().amax(-1, keepdim=True)
+    highest = torch.where(highest == -inf, 0.0, highest)
+    e = torch.exp(products - highest)
+    total = e.sum(-1, keepdim=True)
+    return e / torch.where(total == 0, 1.0, total)
 
 
 def attention(q, k, v, mask=None, is_causal=False):
     may = _allowed(q.size(-2), k.size(-2), mask, is_causal, q.device)
     some = may.any(-1, keepdim=True)
-    y = F.scaled_dot_product_attention(q, k, v, attn_mask=may | ~some)
+    keys, values = repeat_kv(k, q), repeat_kv(v, q)
+    y = F.scaled_dot_product_attention(q, keys, values, attn_mask=may | ~some)
     return torch.where(some, y, torch.zeros_like(y))
 
 
-def padding_mask(tokens):
-    return tokens.ne(PAD).unsqueeze(1).unsqueeze(1)
+def padding_mask(tokens, pad=0):
+    return tokens.ne(pad).unsqueeze(1).unsqueeze(1)
 
 
 class MultiHeadAttention(nn.Module):
@@ -61,46 +70,26 @@ class MultiHeadAttention(nn.Module):
         return self.w_o(self.from_heads(attend(q, k, v, mask, is_causal)))
 
 
-class Embedding(nn.Module):
-    def __init__(self, vocab_size, d_model, max_len=None, dropout=0.0):
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
         super().__init__()
-        self.tokens = nn.Embedding(vocab_size, d_model)
-        self.tokens.weight.data.normal_(0, 0.02)
-        self.positions = nn.Parameter(torch.empty(max_len, d_model)) if max_len else None
-        if max_len:
-            self.positions.data.normal_(0, 0.02)
-        self.p = dropout
+        self.table = nn.Parameter(torch.empty(max_len, d_model))
+        nn.init.normal_(self.table, 0.0, 0.02)
 
-    def forward(self, tokens, positions):
-        x = F.embedding(tokens, self.tokens.weight)
-        if self.positions is not None:
-            x = x + F.embedding(positions, self.positions)
-        return F.dropout(x, self.p, self.training)
-
-
-def rotate(x, positions, base=10_000.0):
-    d = x.size(-1)
-    speed = torch.tensor([base ** (-2 * i / d) for i in range(d // 2)], device=x.device)
-    z = torch.complex(x[..., : d // 2].contiguous(), x[..., d // 2 :].contiguous())
-    turn = torch.polar(torch.ones(len(positions), d // 2), torch.outer(positions.float(), speed))
-    z = z * turn
-    return torch.cat([z.real, z.imag], -1)
-
-
-def rotary(attend, positions, base=10_000.0):
-    return lambda q, k, v, mask=None, is_causal=False: attend(
-        rotate(q, positions, base), rotate(k, positions, base), v, mask, is_causal
-    )
+    def forward(self, x, positions):
+        return F.embedding(positions, self.table) + x
 
 
 class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff):
+    def __init__(self, d_model, d_ff, dropout=0.0, activation=F.gelu):
         super().__init__()
         self.w_in, self.w_out = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.bend, self.p = activation, dropout
 
     def forward(self, x):
-        z = self.w_in(x)
-        return self.w_out(z * torch.special.ndtr(z))
+        hidden = self.bend(self.w_in(x))
+        hidden = F.dropout(hidden, self.p, self.training)
+        return self.w_out(hidden)
 
 
 class Block(nn.Module):
@@ -108,124 +97,177 @@ class Block(nn.Module):
         super().__init__()
         self.attention, self.ff = attention, ff
         self.norm_attention, self.norm_ff = norm_attention, norm_ff
-        self.dropout = nn.Dropout(dropout)
+        self.drop = nn.Dropout(dropout)
 
     def forward(self, x, mask=None, is_causal=False, attend=attention):
         heard = self.attention(self.norm_attention(x), mask, is_causal, attend)
-        x = torch.add(x, self.dropout(heard))
+        x = torch.add(x, self.drop(heard))
         thought = self.ff(self.norm_ff(x))
-        return torch.add(x, self.dropout(thought))
+        return torch.add(x, self.drop(thought))
 
 
-def _each(attend, n):
-    return list(attend) if isinstance(attend, list) else [attend for _ in range(n)]
+def make_block(d_model, n_heads, d_ff, dropout=0.0):
+    norms = [nn.LayerNorm(d_model) for _ in range(2)]
+    heads = MultiHeadAttention(d_model, n_heads)
+    network = FeedForward(d_model, d_ff, dropout=dropout)
+    return Block(heads, network, *norms, dropout=dropout)
 
 
 class Stack(nn.Module):
-    def __init__(self, blocks, norm):
+    def __init__(self, blocks, norm, rotary=None):
         super().__init__()
-        self.blocks, self.norm = nn.ModuleList(blocks), norm
+        self.blocks, self.norm, self.rotary = nn.ModuleList(blocks), norm, rotary
 
-    def forward(self, x, mask=None, is_causal=False, attend=attention):
-        functions = _each(attend, len(self.blocks))
+    def functions(self, attend, positions):
+        found = []
+        for i in range(len(self.blocks)):
+            function = attend[i] if isinstance(attend, list) else attend
+            if self.rotary is not None:
+                function = self.rotary(function, positions)
+            found.append(function)
+        return found
+
+    def forward(self, x, mask=None, is_causal=False, attend=attention, positions=None):
+        functions = self.functions(attend, positions)
         for i, block in enumerate(self.blocks):
             x = block(x, mask=mask, is_causal=is_causal, attend=functions[i])
         return self.norm(x)
 
 
-def make_block(d_model, n_heads, d_ff, dropout=0.0):
-    norms = [nn.LayerNorm(d_model) for _ in range(2)]
-    heads, network = MultiHeadAttention(d_model, n_heads), FeedForward(d_model, d_ff)
-    return Block(heads, network, *norms, dropout=dropout)
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+IGNORE = -100
 
 
-class Letters:
-    def __init__(self, texts):
-        alphabet = set()
+class CharTokenizer:
+    def __init__(self, alphabet):
+        self.alphabet = alphabet
+        self.vocab_size = len(alphabet) + 4
+
+    @classmethod
+    def train(cls, texts):
+        letters = set()
         for text in texts:
-            alphabet |= set(text)
-        self.letters = [""] * 3 + sorted(alphabet)
+            letters |= set(text)
+        return cls("".join(sorted(letters)))
 
     def encode(self, text):
-        row = [BOS]
+        row = []
         for letter in text:
-            row.append(self.letters.index(letter, 3))
-        return row + [EOS]
+            at = self.alphabet.find(letter)
+            row.append(UNK if at < 0 else at + 4)
+        return row
 
     def decode(self, tokens):
         text = ""
         for n in tokens:
-            text += self.letters[n]
+            if n > UNK:
+                text += self.alphabet[n - 4]
         return text
 
 
-def pad(rows):
-    tokens = torch.full((len(rows), max(map(len, rows))), PAD)
-    for i, row in enumerate(rows):
-        tokens[i, : len(row)] = torch.tensor(row)
-    return tokens
+def encode_texts(texts, tokenizer):
+    rows = []
+    for text in texts:
+        rows.append([BOS] + list(tokenizer.encode(text)) + [EOS])
+    return rows
 
 
-def next_token_batch(rows):
-    tokens = pad(rows)
-    return (tokens[:, : tokens.size(1) - 1],), tokens[:, 1:]
+def pad_rows(rows, value=PAD):
+    width = 0
+    for row in rows:
+        width = max(width, len(row))
+    padded = [list(row) + [value] * (width - len(row)) for row in rows]
+    return torch.tensor(padded, dtype=torch.long).reshape(len(rows), width)
+
+
+def collate(rows):
+    inputs, targets = [], []
+    for row in rows:
+        inputs.append(row[: len(row) - 1])
+        targets.append(row[1:])
+    return pad_rows(inputs), pad_rows(targets, value=IGNORE)
+
+
+class Embedding(nn.Module):
+    def __init__(self, vocab_size, d_model, position_embedding=None, dropout=0.0):
+        super().__init__()
+        self.tokens = nn.Embedding(vocab_size, d_model)
+        self.tokens.weight.data.normal_(0, 0.02)
+        self.position_embedding = position_embedding
+        self.p = dropout
+
+    def forward(self, tokens, positions=None):
+        x = F.embedding(tokens, self.tokens.weight)
+        if self.position_embedding is not None:
+            x = self.position_embedding(x, positions)
+        return F.dropout(x, self.p, self.training)
 
 
 def batch_loss(model, batch):
     inputs, targets = batch
+    if not isinstance(inputs, tuple):
+        inputs = (inputs,)
     logs = model(*inputs).log_softmax(-1)
-    costs = -logs.gather(-1, targets[..., None]).squeeze(-1)
-    return costs[targets != PAD].mean()
+    real = targets != IGNORE
+    costs = -logs.gather(-1, torch.where(real, targets, 0)[..., None]).squeeze(-1)
+    return costs[real].mean()
 
 
-def train_step(model, batch, optimizer):
+def train_step(model, batch, optimizer, loss=batch_loss, max_grad_norm=1.0):
     model.train()
-    loss = batch_loss(model, batch)
+    nats = loss(model, batch)
     optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    nn.utils.clip_grad_norm_(list(model.parameters()), max_norm=1.0)
+    nats.backward()
+    nn.utils.clip_grad_norm_(list(model.parameters()), max_norm=max_grad_norm)
     optimizer.step()
-    return loss.item()
+    return nats.detach()
 
 
 def evaluate(model, batches):
     model.eval()
-    nats = tokens = 0
+    nats, tokens = [], []
     with torch.no_grad():
-        for inputs, targets in batches:
-            logits = model(*inputs)
-            nats += F.cross_entropy(logits.mT, targets, ignore_index=PAD, reduction="sum").item()
-            tokens += int((targets != PAD).sum())
-    return nats / tokens
+        for batch in batches:
+            tokens.append(int(batch[1].ne(IGNORE).sum()))
+            nats.append(tokens[-1] * float(batch_loss(model, batch)))
+    return sum(nats) / sum(tokens)
 
 
-def rate(step, n_steps, highest, warmup=0.05):
-    done = (step + 1) / n_steps
-    if done < warmup:
-        return highest * (done / warmup)
-    return highest * (1 + cos(pi * (done - warmup) / (1 - warmup))) / 2
+def warmup_cosine(step, steps, warmup=0.05):
+    rise = max(round(warmup * steps), 1)
+    if step >= steps:
+        return 0.0
+    if step >= rise:
+        done = (step - rise) / (steps - rise)
+        return (1 + cos(done * pi)) / 2
+    return min((step + 1) / rise, 1.0)
 
 
-def fit(model, rows, batch_of, n_steps, lr, batch_size=64, valid=None, every=200):
-    optimizer = torch.optim.AdamW(model.parameters(), lr, betas=(0.9, 0.95), weight_decay=0.1)
-    waiting = []
+def fit(model, train, valid=None, epochs=10, lr=3e-3, weight_decay=0.1):
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=weight_decay
+    )
+    history = {"train": [], "valid": []}
     lowest, saved = inf, {}
-    for step in range(n_steps):
-        if len(waiting) < batch_size:
-            waiting = [rows[i] for i in torch.randperm(len(rows))]
-        some, waiting = waiting[:batch_size], waiting[batch_size:]
-        optimizer.param_groups[0]["lr"] = rate(step, n_steps, lr)
-        train_step(model, batch_of(some), optimizer)
-        last = step == n_steps - 1
-        if valid is not None and (last or (step + 1) % every == 0):
-            now = evaluate(model, valid)
-            if now < lowest:
-                lowest = now
-                saved = {key: value.detach().clone() for key, value in model.state_dict().items()}
+    steps = epochs * len(train)
+    for epoch in range(epochs):
+        nats = tokens = 0
+        for i, batch in enumerate(train):
+            optimizer.param_groups[0]["lr"] = lr * warmup_cosine(epoch * len(train) + i, steps)
+            n = int(torch.count_nonzero(batch[1] != IGNORE))
+            nats += n * float(train_step(model, batch, optimizer))
+            tokens += n
+        history["train"].append(nats / tokens)
+        if valid is None:
+            continue
+        history["valid"].append(evaluate(model, valid))
+        if history["valid"][-1] < lowest:
+            lowest = history["valid"][-1]
+            saved = {key: value.detach().clone() for key, value in model.state_dict().items()}
     if saved:
         model.load_state_dict(saved)
     model.eval()
-    return lowest
+    return history
 
 
 class Classifier(nn.Module):
@@ -233,25 +275,29 @@ class Classifier(nn.Module):
         super().__init__()
         self.embed, self.stack, self.head = embed, stack, nn.Linear(d_model, n_classes)
 
-    def forward(self, tokens):
-        x = self.embed(tokens, torch.arange(tokens.size(1)))
-        x = self.stack(x, mask=padding_mask(tokens))
-        means = [vectors[row != PAD].mean(0) for vectors, row in zip(x, tokens)]
-        return self.head(torch.stack(means))
+    def forward(self, tokens, attend=attention):
+        at = torch.arange(tokens.size(1), device=tokens.device)
+        x = self.stack(
+            self.embed(tokens, at), mask=padding_mask(tokens), attend=attend, positions=at
+        )
+        real = tokens.ne(PAD).to(x.dtype)
+        share = real / real.sum(1, keepdim=True).clamp(min=1)
+        return self.head(torch.einsum("bt,btd->bd", share, x))
 
 
 class LanguageModel(nn.Module):
-    def __init__(self, embed, stack, rotary_base=None):
+    def __init__(self, embed, stack):
         super().__init__()
-        self.embed, self.stack, self.base = embed, stack, rotary_base
+        self.embed, self.stack = embed, stack
+        self.head = nn.Linear(*reversed(embed.tokens.weight.shape), bias=False)
+        self.head.weight = embed.tokens.weight
 
     def forward(self, tokens, attend=attention, positions=None):
-        at = torch.arange(tokens.size(1)) if positions is None else positions
-        functions = _each(attend, len(self.stack.blocks))
-        if self.base:
-            functions = [rotary(function, at, self.base) for function in functions]
-        x = self.stack(self.embed(tokens, at), None, True, functions)
-        return x @ self.embed.tokens.weight.T
+        at = positions
+        if at is None:
+            at = torch.arange(tokens.size(1), device=tokens.device)
+        x = self.stack(self.embed(tokens, at), is_causal=True, attend=attend, positions=at)
+        return x @ self.head.weight.T
 
 
 def generator(vocab_size, max_len, d_model, n_heads, n_layers, d_ff, dropout=0.0):
@@ -259,7 +305,8 @@ def generator(vocab_size, max_len, d_model, n_heads, n_layers, d_ff, dropout=0.0
     for _ in range(n_layers):
         blocks.append(make_block(d_model, n_heads, d_ff, dropout))
     stack = Stack(blocks, nn.LayerNorm(d_model))
-    return LanguageModel(Embedding(vocab_size, d_model, max_len, dropout), stack)
+    places = LearnedPositions(max_len, d_model)
+    return LanguageModel(Embedding(vocab_size, d_model, places, dropout), stack)
 
 
 class LayerCache:
@@ -281,15 +328,41 @@ def sample(logits):
 
 
 @torch.no_grad()
-def generate(model, tokens, n, pick=greedy, attend=None):
-    caches = attend or [LayerCache() for _ in range(len(model.stack.blocks))]
-    read = 0
-    for _ in range(n):
-        piece = tokens[:, read:]
-        logits = model(piece, caches, torch.arange(read, tokens.size(1)))
-        read = tokens.size(1)
-        tokens = torch.cat([tokens, pick(logits[:, -1]).unsqueeze(1)], 1)
-    return tokens
+def generate(model, prompts, max_new_tokens, pick=greedy, cache=None):
+    caches = cache
+    if caches is None:
+        caches = [LayerCache() for _ in range(len(model.stack.blocks))]
+    read, row = 0, prompts
+    while row.size(1) < prompts.size(1) + max_new_tokens:
+        at = torch.arange(read, row.size(1), device=row.device)
+        logits = model(row[:, read:], caches, at)
+        read = row.size(1)
+        row = torch.cat([row, pick(logits[:, -1]).unsqueeze(1)], 1)
+    return row
+
+
+def rotate(x, cos, sin):
+    half = x.size(-1) // 2
+    kind = torch.promote_types(x.dtype, cos.dtype)
+    z = torch.complex(x[..., :half].to(kind), x[..., half:].to(kind))
+    z = z * torch.complex(cos.to(kind), sin.to(kind))
+    return torch.cat([z.real, z.imag], -1).to(x.dtype)
+
+
+class Rotary(nn.Module):
+    def __init__(self, d_k, base=10_000.0):
+        super().__init__()
+        self.speed = [base ** (-2 * i / d_k) for i in range(d_k // 2)]
+
+    def forward(self, attend, positions):
+        speed = torch.tensor(self.speed, dtype=torch.float64)
+        angle = torch.einsum("...t,i->...ti", positions.cpu().double(), speed)
+
+        def turned(q, k, v, mask=None, is_causal=False):
+            turn = [function(angle).float().to(q.device) for function in (torch.cos, torch.sin)]
+            return attend(rotate(q, *turn), rotate(k, *turn), v, mask, is_causal)
+
+        return turned
 
 
 class RMSNorm(nn.Module):
@@ -302,62 +375,95 @@ class RMSNorm(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    def __init__(self, d_model, d_ff):
+    def __init__(self, d_model, d_ff, dropout=0.0, bias=False):
         super().__init__()
-        self.w_gate, self.w_in = (nn.Linear(d_model, d_ff, bias=False) for _ in range(2))
-        self.w_out = nn.Linear(d_ff, d_model, bias=False)
+        self.w_gate, self.w_in = (nn.Linear(d_model, d_ff, bias=bias) for _ in range(2))
+        self.w_out = nn.Linear(d_ff, d_model, bias=bias)
+        self.p = dropout
 
     def forward(self, x):
         z = self.w_gate(x)
-        return self.w_out(z * z.sigmoid() * self.w_in(x))
+        hidden = z * z.sigmoid() * self.w_in(x)
+        return self.w_out(F.dropout(hidden, self.p, self.training))
 
 
 class GroupedQueryAttention(nn.Module):
-    def __init__(self, d_model, n_heads, n_kv_heads, d_k):
+    def __init__(self, d_model, n_heads, n_kv_heads=None, d_k=None, bias=True):
         super().__init__()
-        self.h, self.g = n_heads, n_kv_heads
-        self.w_q = nn.Linear(d_model, n_heads * d_k, False)
-        self.w_k = nn.Linear(d_model, n_kv_heads * d_k, False)
-        self.w_v = nn.Linear(d_model, n_kv_heads * d_k, False)
-        self.w_o = nn.Linear(n_heads * d_k, d_model, False)
+        self.h = n_heads
+        self.g = n_heads if n_kv_heads is None else n_kv_heads
+        self.d = d_model // n_heads if d_k is None else d_k
+        self.w_q = nn.Linear(d_model, self.h * self.d, bias)
+        self.w_k = nn.Linear(d_model, self.g * self.d, bias)
+        self.w_v = nn.Linear(d_model, self.g * self.d, bias)
+        self.w_o = nn.Linear(self.h * self.d, d_model, bias)
 
     def forward(self, x, mask=None, is_causal=False, attend=attention):
         B, T, _ = x.shape
-        q = self.w_q(x).view(B, T, self.h, -1).transpose(1, 2)
-        k = self.w_k(x).view(B, T, self.g, 1, -1).expand(-1, -1, -1, self.h // self.g, -1)
-        v = self.w_v(x).view(B, T, self.g, 1, -1).expand(-1, -1, -1, self.h // self.g, -1)
-        k, v = (t.flatten(2, 3).transpose(1, 2) for t in (k, v))
-        return self.w_o(attend(q, k, v, mask, is_causal).transpose(1, 2).reshape(B, T, -1))
+        q = self.w_q(x).view(B, T, self.h, self.d).transpose(1, 2)
+        k, v = (w(x).view(B, T, self.g, self.d).transpose(1, 2) for w in (self.w_k, self.w_v))
+        y = attend(q, k, v, mask, is_causal).transpose(1, 2)
+        return self.w_o(y.reshape(B, T, self.h * self.d))
 
 
-def modern_decoder(vocab_size, d_model, n_heads, n_kv_heads, n_layers, d_ff, d_k, eps, base):
+def modern_decoder(
+    vocab_size,
+    d_model,
+    n_heads,
+    n_kv_heads,
+    n_layers,
+    d_ff,
+    d_k=None,
+    base=10_000.0,
+    eps=1e-5,
+    dropout=0.0,
+):
+    if d_k is None:
+        d_k = d_model // n_heads
+
     def block():
-        heads = GroupedQueryAttention(d_model, n_heads, n_kv_heads, d_k)
-        return Block(heads, SwiGLU(d_model, d_ff), RMSNorm(d_model, eps), RMSNorm(d_model, eps))
+        return Block(
+            GroupedQueryAttention(d_model, n_heads, n_kv_heads, d_k, False),
+            SwiGLU(d_model, d_ff, dropout),
+            RMSNorm(d_model, eps),
+            RMSNorm(d_model, eps),
+            dropout,
+        )
 
-    stack = Stack([block() for _ in range(n_layers)], RMSNorm(d_model, eps))
-    return LanguageModel(Embedding(vocab_size, d_model), stack, base)
+    blocks = [block() for _ in range(n_layers)]
+    stack = Stack(blocks, RMSNorm(d_model, eps), rotary=Rotary(d_k, base))
+    return LanguageModel(Embedding(vocab_size, d_model, None, dropout), stack)
 
 
 def load_llama(folder):
     from safetensors import safe_open
 
     folder = Path(folder)
-    said = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    width, h = said["hidden_size"], said["num_attention_heads"]
-    d_k = said.get("head_dim") or width // h
+    with open(folder / "config.json", encoding="utf-8") as file:
+        said = json.load(file)
     model = modern_decoder(
-        said["vocab_size"],
-        width,
-        h,
-        said["num_key_value_heads"],
-        said["num_hidden_layers"],
-        said["intermediate_size"],
-        d_k,
-        said["rms_norm_eps"],
-        said["rope_theta"],
+        vocab_size=said["vocab_size"],
+        d_model=said["hidden_size"],
+        n_heads=said["num_attention_heads"],
+        n_kv_heads=said["num_key_value_heads"],
+        n_layers=said["num_hidden_layers"],
+        d_ff=said["intermediate_size"],
+        d_k=said.get("head_dim"),
+        base=said["rope_theta"],
+        eps=said["rms_norm_eps"],
     )
     state = {}
+    parts = {
+        "input_layernorm": "norm_attention",
+        "post_attention_layernorm": "norm_ff",
+        "q_proj": "attention.w_q",
+        "k_proj": "attention.w_k",
+        "v_proj": "attention.w_v",
+        "o_proj": "attention.w_o",
+        "gate_proj": "ff.w_gate",
+        "up_proj": "ff.w_in",
+        "down_proj": "ff.w_out",
+    }
     with safe_open(str(folder / "model.safetensors"), "pt") as file:
         for theirs in file.keys():
             *path, _ = theirs.removeprefix("model.").split(".")
@@ -366,30 +472,18 @@ def load_llama(folder):
             elif path[0] == "norm":
                 ours = "stack.norm"
             else:
-                ours = (
-                    f"stack.blocks.{path[1]}."
-                    + {
-                        "input_layernorm": "norm_attention",
-                        "post_attention_layernorm": "norm_ff",
-                        "q_proj": "attention.w_q",
-                        "k_proj": "attention.w_k",
-                        "v_proj": "attention.w_v",
-                        "o_proj": "attention.w_o",
-                        "gate_proj": "ff.w_gate",
-                        "up_proj": "ff.w_in",
-                        "down_proj": "ff.w_out",
-                    }[path[-1]]
-                )
-            state[f"{ours}.weight"] = file.get_tensor(theirs)
+                ours = f"stack.blocks.{path[1]}.{parts[path[-1]]}"
+            state[f"{ours}.weight"] = file.get_tensor(theirs).to(torch.float32)
+    state["head.weight"] = state["embed.tokens.weight"]
     model.load_state_dict(state)
     return model.eval()
 
 
 class CrossAttention(MultiHeadAttention):
-    def forward(self, x, memory, mask=None, attend=attention):
+    def forward(self, x, memory, mask=None, is_causal=False, attend=attention):
         q = self.to_heads(self.w_q(x), self.heads)
         k, v = (self.to_heads(w(memory), self.heads) for w in (self.w_k, self.w_v))
-        return self.w_o(self.from_heads(attend(q, k, v, mask, False)))
+        return self.w_o(self.from_heads(attend(q, k, v, mask, is_causal)))
 
 
 class DecoderBlock(nn.Module):
@@ -397,42 +491,53 @@ class DecoderBlock(nn.Module):
         super().__init__()
         self.attention, self.cross, self.ff = attention, cross, ff
         self.norm_attention, self.norm_cross, self.norm_ff = norm_attention, norm_cross, norm_ff
-        self.dropout = nn.Dropout(dropout)
+        self.drop = nn.Dropout(dropout)
 
     def forward(self, x, memory, memory_mask=None, attend=attention):
         here = self.attention(self.norm_attention(x), is_causal=True, attend=attend)
-        x = x + self.dropout(here)
+        x = x + self.drop(here)
         there = self.cross(self.norm_cross(x), memory, mask=memory_mask)
-        x = x + self.dropout(there)
-        return x + self.dropout(self.ff(self.norm_ff(x)))
+        x = x + self.drop(there)
+        return x + self.drop(self.ff(self.norm_ff(x)))
 
 
 class Decoder(nn.Module):
-    def __init__(self, blocks, norm):
+    def __init__(self, blocks, norm, rotary=None):
         super().__init__()
-        self.blocks, self.norm = nn.ModuleList(blocks), norm
+        self.blocks, self.norm, self.rotary = nn.ModuleList(blocks), norm, rotary
 
-    def forward(self, x, memory, memory_mask=None, attend=attention):
-        for block, function in zip(self.blocks, _each(attend, len(self.blocks))):
+    def forward(self, x, memory, memory_mask=None, attend=attention, positions=None):
+        functions = attend if isinstance(attend, list) else [attend for _ in self.blocks]
+        for block, function in zip(self.blocks, functions):
+            if self.rotary is not None:
+                function = self.rotary(function, positions)
             x = block(x, memory, memory_mask=memory_mask, attend=function)
         return self.norm(x)
 
 
 class EncoderDecoder(nn.Module):
-    def __init__(self, embed, encoder, decoder):
+    def __init__(self, embed, encoder, decoder, tgt_embed=None):
         super().__init__()
-        self.embed, self.encoder, self.decoder = embed, encoder, decoder
+        self.src_embed, self.encoder, self.decoder = embed, encoder, decoder
+        self.tgt_embed = embed if tgt_embed is None else tgt_embed
+        table = self.tgt_embed.tokens.weight
+        self.head = nn.Linear(table.size(1), table.size(0), bias=False)
+        self.head.weight = table
 
     def encode(self, src):
-        return self.encoder(self.embed(src, torch.arange(src.size(1))), padding_mask(src))
+        at = torch.arange(src.size(1), device=src.device)
+        return self.encoder(self.src_embed(src, at), padding_mask(src), positions=at)
 
-    def decode(self, tgt, memory, memory_mask, attend=attention, positions=None):
-        at = torch.arange(tgt.size(1)) if positions is None else positions
-        y = self.decoder(self.embed(tgt, at), memory, memory_mask, attend)
-        return torch.einsum("btd,vd->btv", y, self.embed.tokens.weight)
+    def decode(self, tgt, memory, memory_mask=None, attend=attention, positions=None):
+        at = positions
+        if at is None:
+            at = torch.arange(tgt.size(1), device=tgt.device)
+        y = self.decoder(self.tgt_embed(tgt, at), memory, memory_mask, attend, at)
+        return torch.einsum("btd,vd->btv", y, self.head.weight)
 
     def forward(self, src, tgt):
-        return self.decode(tgt, self.encode(src), padding_mask(src))
+        memory = self.encode(src)
+        return self.decode(tgt, memory, memory_mask=padding_mask(src))
 
 
 def translator(vocab_size, max_len, d_model, n_heads, n_layers, d_ff, dropout=0.0):
@@ -440,36 +545,45 @@ def translator(vocab_size, max_len, d_model, n_heads, n_layers, d_ff, dropout=0.
         parts = (
             MultiHeadAttention(d_model, n_heads),
             CrossAttention(d_model, n_heads),
-            FeedForward(d_model, d_ff),
+            FeedForward(d_model, d_ff, dropout),
         )
         return DecoderBlock(*parts, *(nn.LayerNorm(d_model) for _ in parts), dropout)
 
     encoder = [make_block(d_model, n_heads, d_ff, dropout) for _ in range(n_layers)]
     decoder = [decoder_block() for _ in range(n_layers)]
     return EncoderDecoder(
-        Embedding(vocab_size, d_model, max_len, dropout),
+        Embedding(vocab_size, d_model, LearnedPositions(max_len, d_model), dropout),
         Stack(encoder, nn.LayerNorm(d_model)),
         Decoder(decoder, nn.LayerNorm(d_model)),
     )
 
 
-def pair_batch(rows):
-    sources, targets = zip(*rows)
-    tgt = pad(targets)
-    return (pad(sources), tgt[:, :-1]), tgt[:, 1:]
+def collate_pairs(rows, pad=PAD):
+    sources, inputs, targets = [], [], []
+    for source, target in rows:
+        sources.append(source)
+        inputs.append(target[:-1])
+        targets.append(target[1:])
+    return (pad_rows(sources, pad), pad_rows(inputs, pad)), pad_rows(targets, IGNORE)
 
 
-@torch.no_grad()
-def translate(model, src, max_len):
-    memory, mask = model.encode(src), padding_mask(src)
-    rows = torch.full((src.size(0), 1), BOS)
-    going = torch.ones(src.size(0), dtype=torch.bool)
-    while rows.size(1) < max_len and going.any():
-        logits = model.decode(rows, memory, mask)
-        new = torch.where(going, logits[:, -1].argmax(-1), torch.tensor(PAD))
-        going = going & (new != EOS)
-        rows = torch.cat([rows, new[:, None]], 1)
-    return rows
+def greedy_decode(model, src, max_new_tokens):
+    rows = [[BOS] for _ in range(src.size(0))]
+    with torch.no_grad():
+        memory, mask = model.encode(src), padding_mask(src)
+        for _ in range(max_new_tokens):
+            logits = model.decode(torch.tensor(rows, device=src.device), memory, mask)[:, -1]
+            for never in (PAD, BOS, UNK):
+                logits[:, never] = -inf
+            for row, new in zip(rows, logits.argmax(-1).tolist()):
+                row.append(new)
+            if all(EOS in row for row in rows):
+                break
+    written = []
+    for row in rows:
+        end = row.index(EOS) + 1 if EOS in row else len(row)
+        written.append(row[:end])
+    return written
 
 
 def merge(row, pair):
@@ -486,6 +600,7 @@ def merge(row, pair):
 
 def train_bpe(words, n_merges):
     pieces = {word: list(word) for word in words}
+    known = sorted({letter for word in words for letter in word})
     merges = []
     while len(merges) < n_merges:
         counts = defaultdict(int)
@@ -495,28 +610,40 @@ def train_bpe(words, n_merges):
         most = max(counts.values(), default=0)
         if most < 2:
             break
-        merges.append(max(pair for pair, count in counts.items() if count == most))
+        ties = [pair for pair, count in counts.items() if count == most]
+        ties.sort(key=lambda pair: [known.index(piece) for piece in pair])
+        merges.append(ties[0])
+        if "".join(ties[0]) not in known:
+            known.append("".join(ties[0]))
         for word in pieces:
-            pieces[word] = merge(pieces[word], merges[-1])
+            pieces[word] = merge(pieces[word], ties[0])
     return merges
 
 
 @torch.no_grad()
-def beam_search(model, src, max_len, n_beams=4):
+def beam_decode(model, src, max_new_tokens, num_beams=4):
     memory, mask = model.encode(src), padding_mask(src)
-    beams, finished = [(0.0, [BOS])], []
-    for _ in range(max_len - 1):
+    beams, finished = [(0.0, [BOS])], [(-inf, None)]
+    for _ in range(max_new_tokens):
         longer = []
         for score, row in beams:
-            logs = model.decode(torch.tensor([row]), memory, mask)[0, -1].log_softmax(-1)
-            longer += [(score + cost, [*row, token]) for token, cost in enumerate(logs.tolist())]
-        longer = sorted(longer, key=lambda item: -item[0])[: 2 * n_beams]
-        finished += [(s / len(row), row) for s, row in longer[:n_beams] if row[-1] == EOS]
-        beams = [(s, row) for s, row in longer if row[-1] != EOS][:n_beams]
-        best = max(finished, key=lambda item: item[0], default=(-inf, [BOS]))
-        if beams[0][0] / max_len < best[0]:
+            tokens = torch.tensor([row], device=src.device)
+            logits = model.decode(tokens, memory, mask)[0, -1].clone()
+            logits[[PAD, BOS, UNK]] = -inf
+            for token, cost in enumerate(logits.log_softmax(-1).tolist()):
+                if token == EOS or token > UNK:
+                    longer.append((score + cost, [*row, token]))
+        longer.sort(key=lambda item: item[0], reverse=True)
+        longer = longer[: 2 * num_beams]
+        for score, row in longer[:num_beams]:
+            if row[-1] == EOS:
+                finished.append((score / (len(row) - 1), row))
+        beams = [(score, row) for score, row in longer if row[-1] != EOS][:num_beams]
+        best = max(score for score, _ in finished)
+        if not beams or beams[0][0] / max_new_tokens < best:
             break
-    return max(finished, key=lambda item: item[0], default=(-inf, [BOS]))[1]
+    row = max(finished, key=lambda item: item[0])[1]
+    return beams[0][1] if row is None else row
 
 
 def bleu(texts, references, longest=4):

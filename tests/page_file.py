@@ -14,32 +14,32 @@ import not_here
 not_here.install()
 import torch
 
-from former_nb.base.source import load_file
+from former_nb.grading import known
 from former_nb.grading.ask import STEPS
 from former_nb.grading.content import definitions
-from former_nb.grading.files import STEP_NAMES, judge_step
+from former_nb.grading.files import STEP_NAMES, File
 from former_nb.grading.prove import said_of
 
 NOT_THERE = {"load_llama"}  # it needs safetensors
 
 
-def answered(ask, *args, **options):
-    "What the judge says, or that the small PyTorch lacks what it asks with."
-    try:
-        return ask(*args, **options)
-    except NotImplementedError as error:
-        return str(error)
+def of_mistake(name, mistake):
+    "The sentence that names a mistake of the right file; nothing where a step doesn't see it."
+    given = [known.mistake_seen(name, (mistake,), i) for i in range(len(known.calls(name)))]
+    wrong = known.wrong_calls(name, given)
+    return known.named(name, given, wrong) if wrong else None
 
 
-def main(most, file):
+def main(most, path):
     said = {}
     names = [name for name in STEP_NAMES if name not in NOT_THERE]
     for name in names:
-        mistakes = definitions()[STEPS[name].definition].mistakes[:most]
-        for number, mistake in enumerate(mistakes):
-            said[f"{name} {number}"] = answered(said_of, name, mistake)
-    module = load_file(Path(file), "a_readers_file")
-    said |= {f"{name}, right": answered(judge_step, module, name=name) for name in names}
+        for number, mistake in enumerate(definitions()[STEPS[name].definition].mistakes[:most]):
+            said[f"{name} {number}"] = of_mistake(name, mistake)
+    file = File(Path(path).read_text(encoding="utf-8"))
+    space = file.space_with(())
+    for name in names:
+        *_, said[f"{name}, right"] = said_of(file, name, (), space)
     json.dump({"torch": torch.__file__, "said": said}, sys.stdout)
 
 

@@ -7,11 +7,12 @@ import json
 
 import pytest
 
+from former_nb.grading.content import right_source
+from former_nb.grading.files import STEP_NAMES
+
 pytest.importorskip("docutils", reason="the site's requirements are not installed")
 from right_tools import right_source
 from test_page_torch import ROOT, archive, result, start
-
-from former_nb.grading.files import STEP_NAMES
 
 ALL = len(STEP_NAMES)
 
@@ -54,8 +55,8 @@ BEGIN = "import math\nimport torch\nimport torch.nn.functional as F\n\n\n"
 WEIGHTS = """def attention_weights(q, k, mask=None, is_causal=False):
     return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
 """
-COMPLEX = """def rotate(x, cos, sin):
-    return torch.complex(x, x)
+COMPLEX = """def padding_mask(tokens, pad=0):
+    return torch.complex(tokens, tokens)
 """
 
 

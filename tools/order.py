@@ -100,7 +100,8 @@ for number, lesson in enumerate(PATH):
     LESSON.update(dict.fromkeys([lesson, *BEHIND[lesson], *after], number))
 LESSON[PAPER] = len(PATH) - 1
 READ = list(LESSON)
-JUDGES = ("checks.", "builds.")  # folders beside the others: what judges answers may import all
+BESIDE = ("checks", "builds", "grading", "exercises")  # folders beside the others
+JUDGES = tuple(f"{folder}." for folder in BESIDE)  # what judges answers may import all
 FACE = ("lazy", "renamed")  # what each package's names go through, and imports nothing of them
 DOOR = "checks.exercises"  # to the judges; pages import `check` and `hint` from it
 BY_NAME = {  # modules that import what is named only while they run -> why
@@ -109,6 +110,7 @@ BY_NAME = {  # modules that import what is named only while they run -> why
     "models.choices": "a word has the address of a part, which is imported when it is built",
     "tasks.__init__": "a task is a file that somebody adds",
     "builds.process": "a new process is told which tests to run",
+    "grading.content": "what is asked about the right file is imported after all that asks",
     "checks.exercises": "the number of an exercise says who judges it",
 }
 
@@ -258,7 +260,7 @@ def module_faults(lib, modules, names):
         if name == "_modidx":
             continue
         top = "." not in module and module not in ("__init__", *FACE, "cli", "yours")
-        if top or module.partition(".")[0] not in {*LEVEL, "checks", "builds", module}:
+        if top or module.partition(".")[0] not in {*LEVEL, *BESIDE, module}:
             yield f"{LIB}/{module.replace('.', '/')}.py: is in no folder of tools/order.py"
         where, tree = module_tree(module, lib)
         graph[module] = []

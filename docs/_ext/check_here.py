@@ -81,20 +81,18 @@ MODULES = (  # of the course, for these pages
     "base/guards.py",
     "base/source.py",
     "builds/__init__.py",
-    "builds/edits.py",
     "builds/passed.py",
     "builds/process.py",
-    "builds/questions.py",
     "builds/right_answers.py",
-    "builds/right_file.py",
     "builds/search.py",
-    "builds/steps*.py",
     "builds/values.py",
     "builds/your_*.py",
     "checks/__init__.py",
     "checks/exercises.py",
     "checks/lesson_*.py",
     "checks/paper.py",
+    "exercises/*.py",
+    "grading/*.py",
     "data/__init__.py",
     "data/subwords.py",
     "data/text.py",
@@ -325,11 +323,13 @@ def file_block(page):
 
 def heads(lesson):
     """What the lesson adds to the reader's file: the name of each definition, and its head."""
-    from former_nb.builds.steps import STEPS, right_source
-    from former_nb.builds.your_file import NAMES
+    from former_nb.grading.ask import STEPS
+    from former_nb.grading.content import right_source
+    from former_nb.grading.files import STEP_NAMES
 
     source = right_source()
-    asked = dict.fromkeys(STEPS[name].definition for name in NAMES if STEPS[name].lesson == lesson)
+    steps = [STEPS[name] for name in STEP_NAMES]
+    asked = dict.fromkeys(step.definition for step in steps if step.lesson == lesson)
     found = {}
     for node in ast.parse(source).body:
         if getattr(node, "name", None) in asked:

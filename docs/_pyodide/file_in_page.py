@@ -5,7 +5,6 @@ Its time is measured by the page, which ends the worker if a step doesn't end.
 
 import ast
 import json
-import re
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache, partial
@@ -40,12 +39,11 @@ def judge_file_in_page(source, lesson, tell):
                 said = f"your file replaces {changed}, which the tests need as it is"
                 raise MistakeError(f"{path.name} cannot be imported: {said}")
             run = partial(run_step, your_file.TESTS, module, path, source, tell)
-            problems = list(process._in_order(your_file.TESTS, run))
+            verdicts = your_file.verdicts_of(source, run)
         except MistakeError as error:
             return json.dumps({"problem": f"Not yet: {error}."})
         finally:
             kept.restore()
-    verdicts = your_file.read_verdicts(problems, source)
     right = sum(verdict.problem is None for verdict in verdicts)
     lines = your_file.say_verdicts(verdicts)
     ready = [v for v in verdicts if v.lesson <= lesson]
@@ -71,27 +69,24 @@ def loaded(process, path):
         raise MistakeError(f"{path.name} cannot be imported: {said}") from None
 
 
-def run_step(tests, module, path, source, tell, number):
+def run_step(tests, module, path, source, tell, name, stand_ins):
     """What is wrong with one step. What was right stays so until a line that it reaches changes."""
     from former_nb.builds.process import _run_test
-    from former_nb.builds.steps import NOT_WRITTEN, STEPS, defined_names
+    from former_nb.grading.ask import STEPS
 
-    test = tests[number - 1]
-    definition = STEPS[test.title].definition
-    if definition not in defined_names(source):
-        return NOT_WRITTEN
-    if test.title in ELSEWHERE:
-        return ELSEWHERE[test.title]
-    reached = source_of(definition, parts_of(source))
-    if judged.get(test.title) == reached:
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
+    reached = source_of(STEPS[name].definition, parts_of(source)), stand_ins
+    if judged.get(name) == reached:
         return None
-    tell(number, len(tests), test.title)
-    problem = _run_test(test, module, path)
+    number, test = next((i, test) for i, test in enumerate(tests, 1) if test.title == name)
+    tell(number, len(tests), name)
+    problem = _run_test(test, module, path, stand_ins)
     if problem is None:
-        judged[test.title] = reached
+        judged[name] = reached
     elif ABSENT in problem:
-        what = re.search(r"(?:module '|attribute ')[^;]*", problem)
-        return f"not run in the page: {what[0]}; `former-nb check mine.py` does"
+        what = problem.partition(f"; {ABSENT}")[0].rpartition(": ")[2].removesuffix(" here")
+        return f"not run in the page: {what}; `former-nb check mine.py` does"
     return problem
 
 

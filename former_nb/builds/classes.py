@@ -11,8 +11,9 @@ from pathlib import Path
 from ..base.checkpoints import write_file
 from ..base.exercises import MistakeError
 from ..base.guards import check_choice
-from .steps import NOT_WRITTEN
-from .your_file import NAMES, STEPS, Verdict, is_right_so_far, judge_file, show_file
+from ..grading.ask import STEPS
+from ..grading.files import NOT_WRITTEN
+from .your_file import NAMES, Verdict, is_right_so_far, judge_file, show_file
 
 __all__ = ["check_one", "check_class", "watch_file"]
 

@@ -19,7 +19,8 @@ from types import FunctionType
 from ..base.exercises import MistakeError
 from ..base.files import check_path
 from ..base.source import functions_of, parse_source, written_at, your_path
-from .steps import STEPS, is_open
+from ..grading.ask import STEPS
+from ..grading.files import is_open
 from .your_file import EXAMPLE, START, show_file
 
 __all__ = ["keep"]

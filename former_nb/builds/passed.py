@@ -10,8 +10,9 @@ import ast
 import hashlib
 
 from ..base.files import check_path
-from . import steps_encoder, steps_generation, steps_training, steps_translation  # noqa: F401
-from .steps import STEPS, defined_names, right_source
+from ..grading.ask import STEPS
+from ..grading.content import right_source
+from ..grading.files import defined_names, names_in
 
 __all__ = ["digests", "note_passed", "first_open"]
 
@@ -62,13 +63,14 @@ def digests(
 ) -> dict[str, str]:  # for each step whose definition is there
     "What a step is noted under: its definition and all that this uses, without comments."
     tree = ast.parse(source)
+    uses, names = _uses(tree), names_in(tree)
     found = {}
-    for definition, numbers in _uses(tree).items():
-        text = "\0".join(ast.unparse(tree.body[number]) for number in sorted(numbers))
-        for step in STEPS.values():
-            if step.definition == definition:
-                whole = "\0".join([right_source(), step.name, text])
-                found[step.name] = hashlib.sha256(whole.encode()).hexdigest()[:32]
+    for step in STEPS.values():
+        numbers = uses.get(names.get(step.definition, step.definition))
+        if numbers is not None:
+            text = "\0".join(ast.unparse(tree.body[number]) for number in sorted(numbers))
+            whole = "\0".join([right_source(), step.name, text])
+            found[step.name] = hashlib.sha256(whole.encode()).hexdigest()[:32]
     return found
 
 
@@ -85,7 +87,7 @@ def note_passed(
     "Note the steps that `check` found right. `OSError` where nothing can be written."
     found = digests(source)
     _folder().mkdir(parents=True, exist_ok=True)
-    for name in steps:
+    for name in found.keys() & set(steps):
         (_folder() / found[name]).touch()
 
 

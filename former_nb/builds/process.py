@@ -7,6 +7,10 @@ The parent knows the tests, their number and their order, and asks for one at a 
 counts if it comes through the pipe that the process began with, bears the number that the parent
 drew for it, and was written by that process and not by a copy of it. After each test the process
 looks whether the judge, and PyTorch with it, still are what they were before the file was loaded.
+
+Limits are seconds of the processor, since a busy machine must not make a right file endless. A file
+that only waits is stopped after more seconds of the clock. What a judge says before it is done
+counts if it doesn't come to an end.
 """
 
 import ast
@@ -14,6 +18,7 @@ import contextlib
 import faulthandler
 import json
 import linecache
+import math
 import os
 import queue
 import re
@@ -27,6 +32,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -43,10 +49,11 @@ __all__ = [
     "show_results",
 ]
 
-LIMIT = 20.0  # seconds that the import of a file may take, and each of its tests
+LIMIT = 20.0  # seconds of the processor that the import of a file may take, and each of its tests
+IDLE = 6  # times as many seconds of the clock end a file that waits
 MEMORY = 8 * 2**30  # bytes of data that a file may use, where the system has such a limit
 START_LIMIT = 120.0  # seconds until Python and PyTorch are there
-GRACE = 2.0  # seconds after the limit, in which the process says in which line it was
+GRACE = 2.0  # seconds after that, in which the process says in which line it was
 
 # What the new process runs. The folder it starts in must not shadow a module that we import.
 START = """
@@ -62,7 +69,7 @@ class Test:
     "One test of a reader's file."
 
     title: str  # what is tested, in a few words
-    judge: Callable  # module -> None if it passes, else a sentence
+    judge: Callable  # module (and the parent's note, if any) -> None if it passes, else a sentence
     after: tuple[int, ...] = ()  # the numbers, from 1, of tests that have to pass before it
 
 
@@ -182,10 +189,10 @@ def run_tests(
     return _in_order(tests, lambda number: _run_test(tests[number - 1], module, path))
 
 
-def _run_test(test, module, path):
+def _run_test(test, module, path, *note):
     "None, or what is wrong."
     try:
-        return test.judge(module)
+        return test.judge(module, *note)
     except MistakeError as error:
         return str(error) + _blamed_line(error.__cause__, path)  # raised from a reader's error
     except BaseException as error:  # noqa: B036, a reader's code may raise anything
@@ -208,6 +215,31 @@ def _limit_process(seconds):
             hard = resource.getrlimit(kind)[1]
             if hard == resource.RLIM_INFINITY or bound < hard:
                 resource.setrlimit(kind, (bound, bound))
+
+
+class _Stop:
+    "Ends this process when a test takes too long, and writes down in which line it was."
+
+    def __init__(self, limit, out):
+        self.limit = limit
+        self.out = out
+        self.counts = hasattr(signal, "SIGXCPU") and hasattr(faulthandler, "register")
+        if self.counts:
+            faulthandler.register(signal.SIGXCPU, file=out, chain=True)
+
+    def begin(self):
+        wait = self.limit * IDLE if self.counts else self.limit
+        faulthandler.dump_traceback_later(wait, exit=True, file=self.out)
+        if self.counts:
+            import resource
+
+            hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+            end = math.ceil(time.process_time() + self.limit)
+            if hard == resource.RLIM_INFINITY or end < hard:
+                resource.setrlimit(resource.RLIMIT_CPU, (end, hard))
+
+    def end(self):
+        faulthandler.cancel_dump_traceback_later()
 
 
 def _parts_of_judge():
@@ -267,6 +299,7 @@ def work(file, tests, stuck, limit):  # strings, from the command line
     build = import_module(tests)
     for name in getattr(build, "PREPARE", ()):  # which changes torch when it comes
         import_module(name)
+    import_module("torch").set_num_threads(1)  # several would wait for each other, and be counted
     tests = [replace(test) for test in build.TESTS]  # which nobody else holds
     record = _record_judge()
     me = os.getpid()
@@ -277,18 +310,21 @@ def work(file, tests, stuck, limit):  # strings, from the command line
     _limit_process((len(tests) + 2) * float(limit) * (os.cpu_count() or 1) + 60)
     sys.path.append(str(path.parent))
 
-    def tell(number, problem):
+    def tell(number, problem, is_last=True):
         if os.getpid() != me:  # a copy of this process, made by the file
             os._exit(0)
-        line = json.dumps([secret, me, number, problem])
+        line = json.dumps([secret, me, number, problem, is_last])
         answers.write(f"\n{line}\n".encode())
 
     tell("ready", None)
     module = None
     with open(stuck, "w", encoding="utf-8") as out:
+        stop = _Stop(float(limit), out)
         while line := asked.readline():
-            number = int(line)
-            faulthandler.dump_traceback_later(float(limit), exit=True, file=out)
+            number, *note = json.loads(line)
+            if note:
+                note.append(partial(tell, number, is_last=False))
+            stop.begin()
             problem = None
             if number == 0:
                 try:
@@ -296,8 +332,8 @@ def work(file, tests, stuck, limit):  # strings, from the command line
                 except BaseException as error:  # noqa: B036, a reader's code may raise anything
                     problem = blame_line(error, path)
             else:
-                problem = _run_test(tests[number - 1], module, path)
-            faulthandler.cancel_dump_traceback_later()
+                problem = _run_test(tests[number - 1], module, path, *note)
+            stop.end()
             changed = _changed_part(record)
             if changed and (number == 0 or problem is None):
                 problem = f"your file replaces {changed}, which the tests need as it is"
@@ -335,11 +371,11 @@ class _Child:
         with contextlib.suppress(OSError, ValueError):  # it was closed
             while line := pipe.readline(1 << 16):
                 with contextlib.suppress(ValueError, TypeError, RecursionError):
-                    secret, pid, number, problem = json.loads(line)
+                    secret, pid, *answer = json.loads(line)
                     if secret != self.secret or pid != (self.pid or pid):
                         continue
                     self.pid = pid
-                    self.answers.put((number, problem))
+                    self.answers.put(answer)
         self.answers.put(None)
 
     def _next(self, seconds):
@@ -357,21 +393,28 @@ class _Child:
     def start(self):
         "Wait until the file can be loaded. Raises `RuntimeError` if Python does not start."
         self._send(self.secret)
-        if self._next(START_LIMIT) != ("ready", None):
+        if self._next(START_LIMIT) != ["ready", None, True]:
             last = self._last_errors()
             raise RuntimeError(f"the process for {self.path.name} did not start: {last}")
 
-    def ask(self, number):
-        "What the process says about test `number`, or about the import of the file, 0."
-        self._send(number)
-        answer = self._next(self.limit + GRACE)
-        if answer is not None and answer[0] == number:
-            problem = answer[1]
-            return problem if problem is None else clean_message(problem, 2000)
+    def ask(self, number, *note):
+        """What the process says about test `number`, or about the import of the file, 0.
+
+        A note is handed to the judge, with a function that says what is known before the end.
+        """
+        self._send(json.dumps([number, *note]))
+        end = time.monotonic() + self.limit * IDLE + GRACE
+        known = None
+        while answer := self._next(end - time.monotonic()):
+            asked, problem, is_last = answer
+            if asked != number:
+                self.ended = True
+                return "your file writes what the tests write"
+            known = problem if problem is None else clean_message(problem, 2000)
+            if is_last:
+                return known
         self.ended = True
-        if answer is not None:
-            return "your file writes what the tests write"
-        return self._cut_short()
+        return known or self._cut_short()
 
     def _send(self, line):
         with contextlib.suppress(OSError):  # it has ended
@@ -432,6 +475,49 @@ def _environment():
     return os.environ | {"PYTHONPATH": os.pathsep.join(folder for folder in folders if folder)}
 
 
+@contextlib.contextmanager
+def asking(
+    path: Path,  # of a file that `check_file` accepts
+    tests: str,  # as for `run_file`
+    limit: float,  # as for `run_file`
+) -> Iterator[Callable]:  # (number of a test, note) -> None or a sentence
+    """Load a file in a process of its own, and ask that for one test after the other.
+
+    Where a test ends the process, the next one gets a new process. Raises `MistakeError` if the
+    file can't be imported.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        child = None
+
+        def ask(number, *note):
+            nonlocal child
+            if child is None or child.ended:
+                child = _with_file(child, path, tests, limit, folder)
+            return child.ask(number, *note)
+
+        try:
+            child = _with_file(None, path, tests, limit, folder)
+            yield ask
+        finally:
+            if child is not None:
+                child.close()
+
+
+def _with_file(before, path, tests, limit, folder):
+    "A process that has loaded the file. The one before, if any, is closed."
+    if before is not None:
+        before.close()
+    child = _started(path, tests, limit, folder)
+    try:
+        problem = child.ask(0)
+        if problem is not None:
+            raise MistakeError(f"{path.name} cannot be imported: {problem}")
+    except BaseException:
+        child.close()
+        raise
+    return child
+
+
 def run_file(
     file: str | os.PathLike,  # a reader's file
     tests: str,  # a module such as 'former_nb.builds.build_a', with TESTS, EXAMPLE and REFUSED
@@ -445,11 +531,8 @@ def run_file(
     path = check_file(own_path(file), build.EXAMPLE, build.REFUSED).resolve()
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        child = _started(path, tests, limit, folder)
+        child = _with_file(None, path, tests, limit, folder)
         try:
-            problem = child.ask(0)
-            if problem is not None:
-                raise MistakeError(f"{path.name} cannot be imported: {problem}")
             for problem in _in_order(build.TESTS, child.ask):
                 results.append(problem)
                 if child.ended:

@@ -3,10 +3,10 @@
 `check("mine.py")` says for each definition whether it is right, what is wrong and in which line,
 or that it isn't written yet.
 
-What each definition is asked, and the mistakes that are told by name, stand in the modules that
-are imported here, by lessons. Parts that a step is given, such as the attention of a block, are
-those of the right file, so that one wrong definition is told once. A layer that is wrong since the
-file's own attention is, which it hands on by default, waits for that.
+What each definition is asked, and the mistakes that are told by name, stand in `exercises`, a
+module for each lesson; `grading` judges by them. Parts that a step is given, such as the attention
+of a block, are those of the right file, and what a definition uses is replaced by the right one
+where the reader's isn't right. So one wrong definition is told once.
 """
 
 import os
@@ -19,10 +19,10 @@ from typing import NamedTuple
 from ..base.exercises import MistakeError
 from ..base.files import check_path, write_new
 from ..base.source import read_regular
-from . import steps_encoder, steps_generation, steps_training, steps_translation  # noqa: F401
+from ..grading.ask import STEPS
+from ..grading.files import NOT_WRITTEN, STEP_NAMES, File, Judging, judge_step
 from .passed import note_passed
-from .process import LIMIT, Test, own_path, run_file
-from .steps import NOT_WRITTEN, STEPS, defined_names, judge_step, right_order
+from .process import LIMIT, Test, asking, check_file, own_path
 
 __all__ = [
     "EXAMPLE",
@@ -33,7 +33,7 @@ __all__ = [
     "Verdict",
     "begin_file",
     "judge_file",
-    "read_verdicts",
+    "verdicts_of",
     "say_verdicts",
     "is_right_so_far",
     "show_file",
@@ -44,20 +44,8 @@ REFUSED = ("former_nb",)  # what it may not import
 PREPARE = ("torch._dynamo",)  # an optimizer brings it, and it replaces `torch.manual_seed`
 
 
-def _place(name):
-    "By lesson, then as in the right file."
-    return STEPS[name].lesson, right_order().index(STEPS[name].definition)
-
-
-NAMES = sorted(STEPS, key=_place)
-
-
-def _before(name):
-    "The numbers of the steps that a step waits for."
-    return tuple(NAMES.index(other) + 1 for other in STEPS[name].after)
-
-
-TESTS = [Test(name, partial(judge_step, name=name), _before(name)) for name in NAMES]
+NAMES = STEP_NAMES
+TESTS = [Test(name, partial(judge_step, name=name)) for name in NAMES]
 
 
 START = '''"""The Transformer, as I derived it."""
@@ -110,7 +98,7 @@ class Verdict(NamedTuple):
     @property
     def waits(self) -> bool:
         "Whether it wasn't judged, since one that it calls is not right."
-        return bool(self.problem) and self.problem.startswith(("waits for", "not run"))
+        return bool(self.problem) and self.problem.startswith("waits for")
 
     @property
     def wrong(self) -> bool:
@@ -120,33 +108,25 @@ class Verdict(NamedTuple):
 
 def judge_file(
     file: str | os.PathLike,  # a reader's file
-    limit: float = LIMIT,  # seconds for its import and for each definition
+    limit: float = LIMIT,  # seconds of the processor for its import and for each definition
 ) -> list[Verdict]:  # one for each step, in the order of the file
     """Judge a file in a process of its own.
 
     Raises `MistakeError` with a sentence if there is no such file or if it can't be imported.
     """
-    problems = run_file(file, "former_nb.builds.your_file", limit)
-    return read_verdicts(problems, own_path(file).read_text(encoding="utf-8-sig"))
+    path = check_file(own_path(file), EXAMPLE, REFUSED).resolve()
+    source = path.read_text(encoding="utf-8-sig")
+    with asking(path, __name__, limit) as ask:
+        return verdicts_of(source, lambda name, note: ask(NAMES.index(name) + 1, note))
 
 
-def read_verdicts(
-    problems: list[str | None],  # for each of `TESTS` None if it passes, else a sentence
-    source: str,  # of the file
-) -> list[Verdict]:
-    "What the tests of a file say about its definitions."
-    there = defined_names(source)
-    verdicts = []
-    for name, problem in zip(NAMES, problems):
-        if STEPS[name].definition not in there:
-            problem = NOT_WRITTEN
-        elif problem and problem.startswith("waits for test "):
-            other = NAMES[int(problem.split()[-1]) - 1]
-            later = name != STEPS[name].definition  # more is asked of what is there already
-            waits = later and verdicts[NAMES.index(other)].problem == NOT_WRITTEN
-            problem = NOT_WRITTEN if waits else f"waits for {other}"
-        verdicts.append(Verdict(STEPS[name].lesson, name, problem))
-    return verdicts
+def verdicts_of(
+    source: str,  # of a reader's file
+    ask: Callable,  # (step, definitions to replace by the right ones) -> None or a sentence
+) -> list[Verdict]:  # one for each step, in the order of the file
+    "Judge a file by asking about one step after the other."
+    found = Judging(File(source), ask).all()
+    return [Verdict(STEPS[name].lesson, name, problem) for name, problem in found.items()]
 
 
 def is_right_so_far(

@@ -1,0 +1,58 @@
+"Whether two values agree, to rounding."
+
+import math
+
+import torch
+from torch import nn
+
+from ..base.exercises import clean_message
+
+
+def same(a, b, near=1e-5):
+    "Whether what an answer gave agrees with what the right one gave."
+    if isinstance(a, BaseException) or isinstance(b, BaseException):
+        return type(a) is type(b) and clean_message(a, 1000) == clean_message(b, 1000)
+    if isinstance(b, float) and isinstance(a, torch.Tensor) and a.ndim == 0:
+        a = a.item()
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return same_tensors(a.detach(), b.detach(), near)
+    if isinstance(a, float) or isinstance(b, float):
+        return same_floats(a, b, near)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(same(x, y, near) for x, y in zip(a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key], near) for key in a)
+    if isinstance(a, nn.Module):
+        return isinstance(b, nn.Module)
+    return type(a) is type(b) and bool(a == b)
+
+
+def same_tensors(a, b, near):
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if not a.is_floating_point():
+        return bool(a.equal(b))
+    if a.dtype == torch.float64 and near < 1e-4:
+        near = min(near, 1e-9)
+    largest = b.nan_to_num(0, 0, 0).abs().max().item() if b.numel() else 0.0
+    bounds = dict(rtol=10 * near, atol=near * max(1.0, largest))
+    return torch.allclose(a, b, **bounds, equal_nan=True)
+
+
+def same_floats(a, b, near):
+    if any(isinstance(x, bool) or not isinstance(x, (int, float)) for x in (a, b)):
+        return False
+    both_nan = a != a and b != b
+    return both_nan or math.isclose(a, b, rel_tol=near, abs_tol=near / 10)
+
+
+def agree(seen, right, near=1e-5):
+    "Whether all that was seen of two answers agrees, gradients included."
+    return like(seen, right, near) and same(seen.slopes, right.slopes, 10 * near)
+
+
+def like(seen, right, near=1e-5):
+    "Whether the values of two answers agree, or their errors."
+    if seen.error or right.error:
+        return same(seen.error, right.error)
+    return same(seen.values, right.values, near)

@@ -1,0 +1,45 @@
+"Limits in seconds of the processor, which a busy machine doesn't change."
+
+import contextlib
+import signal
+import threading
+import time
+
+
+class TimeUpError(BaseException):
+    "Raised in code that took too long."
+
+
+@contextlib.contextmanager
+def limited(seconds):
+    "Raise `TimeUpError` in what runs inside after so many seconds of the processor."
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not hasattr(signal, "setitimer"):  # Windows, and the page
+        yield
+        return
+
+    def stop(number, frame):
+        raise TimeUpError
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.01))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+class Clock:
+    "Seconds of the processor that are left."
+
+    def __init__(self, seconds):
+        self.end = time.process_time() + seconds
+
+    @property
+    def left(self):
+        return self.end - time.process_time()
+
+    @property
+    def over(self):
+        return self.left <= 0
