@@ -457,7 +457,10 @@ def ask_repeat(draw):
     for g in (2, 3, 1, 6):
         yield Call(f"6 heads of queries, {g} of keys", (draw.numbers(2, g, 5, 7), q))
     yield Call("values of another width", (draw.numbers(2, 2, 5, 3), q))
-    yield Call("as many words as heads", (draw.numbers(2, 2, 6, 3), draw.numbers(2, 4, 4, 4)))
+    for shape in [(2, 2, 4, 3), (4, 2, 5, 3), (2, 2, 5, 4)]:  # another axis is as long as h
+        yield Call(
+            f"t {shape}, 4 heads of queries", (draw.numbers(*shape), draw.numbers(2, 4, 3, 3))
+        )
     for t, q in [
         ((4, 7), (4, 7)),
         ((3, 2), (5, 7)),
@@ -493,10 +496,12 @@ def ask_shared_heads(draw, values):
         yield Call(f"{g * (n + 1)} heads, {g} of keys", given(2, g * (n + 1), g, T, S), options)
 
 
-question("12", "attention_weights", "attention_weights with shared heads")(
+question("12", "attention_weights", "attention_weights with shared heads", later=True)(
     partial(ask_shared_heads, values=False)
 )
-question("12", "attention", "attention with shared heads")(partial(ask_shared_heads, values=True))
+question("12", "attention", "attention with shared heads", later=True)(
+    partial(ask_shared_heads, values=True)
+)
 
 
 @question("12", "rotate")
