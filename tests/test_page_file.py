@@ -11,7 +11,6 @@ from former_nb.grading.content import right_source
 from former_nb.grading.files import STEP_NAMES
 
 pytest.importorskip("docutils", reason="the site's requirements are not installed")
-from right_tools import right_source
 from test_page_torch import ROOT, archive, result, start
 
 ALL = len(STEP_NAMES)

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from right_tools import right_module, right_source
 from torch import nn
 from torch.testing import assert_close
 
 from former_nb import yours
 from former_nb.base.files import find_model
+from former_nb.grading.content import right_module, right_source
 
 ROOT = Path(__file__).resolve().parents[1]
 RIGHT = right_module()

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from right_tools import right_module, right_source
 from torch import nn
 
 from former_nb import check, fit, generate, keep, record_attention, yours
@@ -28,6 +27,7 @@ from former_nb.builds.your_file import NAMES, begin_file
 from former_nb.data.text import collate
 from former_nb.data.tokenization import CharTokenizer
 from former_nb.decoding.caches import KVCache
+from former_nb.grading.content import right_module, right_source
 from former_nb.models.layers import Embedding, Stack
 from former_nb.models.savable import LanguageModel
 from former_nb.training.training_config import TrainingConfig
