@@ -66,9 +66,8 @@ def batch_loss(model, batch):
     #! `collate` has shifted the targets already; yours are shifted once more, so the model learns
     #! the token after the next
     # ~ return F.cross_entropy(logits[:, :-1].flatten(0, -2), targets[:, 1:].flatten())
-    #! the loss has to stay a tensor, because `backward` begins at it; .item() makes a number
-    # ~ return F.cross_entropy(logits.flatten(0, -2), targets.flatten()).item()
-    #! no gradient reaches the model, because `detach` cuts the loss off from it
+    #! no gradient reaches the model: the loss has to stay a tensor with its graph, because
+    #! `backward` begins at it, so neither .item() nor detach() belongs here
     # ~ return F.cross_entropy(logits.flatten(0, -2), targets.flatten()).detach()
     #! label smoothing makes another loss, which isn't in nats of the right token
     # ~ return F.cross_entropy(logits.flatten(0, -2), targets.flatten(), label_smoothing=0.1)
@@ -168,8 +167,6 @@ def evaluate(model, batches):
     # ~ return total / sum(1 for _ in batches)
     #! that is the perplexity, e to the loss; the mean loss in nats is asked for
     # ~ return math.exp(total / count)
-    #! a number is asked for, since it is compared and printed: .item()
-    # ~ return torch.tensor(total / count)
 
 
 def warmup_cosine(step, steps, warmup=0.05):  # a share of the highest learning rate
