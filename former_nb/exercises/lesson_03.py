@@ -53,17 +53,20 @@ class MultiHeadAttention(nn.Module):
         # ~ v = self.split(self.w_k(x))
         #! values are projected, too, by w_v
         # ~ v = self.split(x)
-        return self.w_o(self.merge(attend(q, k, v, mask, is_causal)))
-        #! w_o is missing, which mixes what the heads found
-        # ~ return self.merge(attend(q, k, v, mask, is_causal))
+        y = attend(q, k, v, mask, is_causal)  # (B, h, T, d_k)
         #! is_causal is not passed on
-        # ~ return self.w_o(self.merge(attend(q, k, v, mask)))
+        # ~ y = attend(q, k, v, mask)
         #! the mask is not passed on
-        # ~ return self.w_o(self.merge(attend(q, k, v, None, is_causal)))
+        # ~ y = attend(q, k, v, None, is_causal)
+        #! mask and is_causal are not passed on
+        # ~ y = attend(q, k, v)
         #! it calls attention, whatever it is given as attend
-        # ~ return self.w_o(self.merge(attention(q, k, v, mask, is_causal)))
+        # ~ y = attention(q, k, v, mask, is_causal)
         #! queries and keys are exchanged
-        # ~ return self.w_o(self.merge(attend(k, q, v, mask, is_causal)))
+        # ~ y = attend(k, q, v, mask, is_causal)
+        return self.w_o(self.merge(y))
+        #! w_o is missing, which mixes what the heads found
+        # ~ return self.merge(y)
 
 
 # ---------------------------------------------------------------- questions

@@ -493,10 +493,12 @@ def ask_shared_heads(draw, values):
         yield Call(f"{g * (n + 1)} heads, {g} of keys", given(2, g * (n + 1), g, T, S), options)
 
 
-question("12", "attention_weights", "attention_weights with shared heads")(
+question("12", "attention_weights", "attention_weights with shared heads", later=True)(
     partial(ask_shared_heads, values=False)
 )
-question("12", "attention", "attention with shared heads")(partial(ask_shared_heads, values=True))
+question("12", "attention", "attention with shared heads", later=True)(
+    partial(ask_shared_heads, values=True)
+)
 
 
 @question("12", "rotate")

@@ -158,12 +158,10 @@ def bleu(texts, references, longest=4):  # lists of words
             # ~ ours = Counter(zip(*(text[i:-1] for i in range(n))))
             #! runs don't overlap in yours; at each word a run of n words begins
             # ~ ours = Counter(tuple(text[i : i + n]) for i in range(0, len(text) - n + 1, n))
-            #! a run that is cut off at the end of the text is no run of n words
-            # ~ ours = Counter(tuple(text[i : i + n]) for i in range(len(text)))
+            theirs = Counter(zip(*(reference[i:] for i in range(n))))
             #! runs that are cut off at the end of a text are no runs of n words
             # ~2 ours = Counter(tuple(text[i : i + n]) for i in range(len(text)))
             #| theirs = Counter(tuple(reference[i : i + n]) for i in range(len(reference)))
-            theirs = Counter(zip(*(reference[i:] for i in range(n))))
             matches[n] += sum((ours & theirs).values())
             #! a run counts at most as often as the reference has it; yours counts each that is there at all,
             #! so "the the the" matches three times
@@ -181,7 +179,7 @@ def bleu(texts, references, longest=4):  # lists of words
             # ~ totals[n] += sum(theirs.values())
             #! different runs are counted, each once; a run counts as often as it was written
             # ~ totals[n] += len(ours)
-            #! precision is a share of the runs of n words; yours divides by the number of words
+            #! precision is a share of the runs of n words, of which T words have T - n + 1; yours divides by T
             # ~ totals[n] += len(text)
             #! a smoothed BLEU adds 1 to both counts; here 0 matches make it 0
             # ~ totals[n] += sum(ours.values())
@@ -197,11 +195,9 @@ def bleu(texts, references, longest=4):  # lists of words
     #! though another is too long
     # ~ wanted = sum(max(len(text), len(reference)) for text, reference in zip(texts, references))
     if min(matches[n] for n in range(1, longest + 1)) == 0:
-        #! BLEU is 0 if no run of some length matches, and log(0) doesn't exist; yours looks at single words
-        #! alone
+        #! BLEU is 0 if no run of some length matches, and log(0) doesn't exist; yours is 0
+        #! only if nothing matches at all
         # ~ if matches[1] == 0:
-        #! BLEU is 0 if no run of some length matches, and log(0) doesn't exist; yours looks at the sum
-        # ~ if sum(matches.values()) == 0:
         return 0.0
     precision = sum(math.log(matches[n] / totals[n]) for n in range(1, longest + 1)) / longest
     #! that is the sum of the logarithms; divide by `longest`, because it is their mean

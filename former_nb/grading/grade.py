@@ -66,7 +66,7 @@ def functions_of(made):
     "(method, function) of what a reader may call: itself, or of a class how it is made and run."
     methods = ("__init__", "forward", "__call__") if isinstance(made, type) else ("",)
     for method in methods:
-        function = inspect.unwrap(getattr(made, method) if method else made)
+        function = inspect.unwrap(getattr(made, method, None) if method else made)
         if isinstance(function, types.FunctionType):
             yield method, function
 

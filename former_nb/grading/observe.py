@@ -99,7 +99,7 @@ def entry(target):
 
 
 def writable(args):
-    return [a for a in args if isinstance(a, (torch.Tensor, list, dict))]
+    return [a for a in args if isinstance(a, (torch.Tensor, list, tuple, dict))]
 
 
 def gradients(result, args, weights):
@@ -168,28 +168,37 @@ def canonical(module, names, prefix="", ours=""):
 def fill(layer, like, names):
     "Give a layer weights that depend on their names alone, and return them by these names."
     mine = dict(layer.named_parameters(remove_duplicate=False))
-    wanted = dict(like.named_parameters(remove_duplicate=False))
-    first = {}  # weight of the right one -> the first of its names, which decides on its numbers
-    for name, p in wanted.items():
-        first.setdefault(p, name)
-    pairs = {theirs: mine[ours] for theirs, ours in canonical(layer, names)}
-    check_weights(type(like).__name__, pairs, wanted)
+    first = first_names(like)
+    weights = {}
+    for theirs, ours in canonical(layer, names):
+        name, p = first.get(theirs, theirs), mine[ours]
+        if weights.setdefault(name, p) is not p:
+            raise UnfitError(f"{theirs} has to be the same tensor as {name}, and yours is another")
+    check_weights(type(like).__name__, weights, dict(like.named_parameters()))
     with torch.no_grad():
-        for name, p in pairs.items():
-            drawn = Draw(zlib.crc32(first[wanted[name]].encode())).numbers(*p.shape) * 0.5
+        for name, p in weights.items():
+            drawn = Draw(zlib.crc32(name.encode())).numbers(*p.shape) * 0.5
             p.copy_(drawn + (0.5 if p.ndim == 1 else 0.0))
-    return pairs
+    return weights
 
 
-def check_weights(kind, pairs, wanted):
+def first_names(module):
+    "Name of a weight -> the first name of the same tensor: tied weights have several."
+    first, found = {}, {}
+    for name, p in module.named_parameters(remove_duplicate=False):
+        found[name] = first.setdefault(id(p), name)
+    return found
+
+
+def check_weights(kind, weights, wanted):
     "Raise `UnfitError` unless both have weights of the same names and shapes."
-    more = [name for name in pairs if name not in wanted]
+    more = [name for name in weights if name not in wanted]
     for name, p in wanted.items():
-        if name not in pairs:
+        if name not in weights:
             said = f"there is no weight called {name}, of shape {tuple(p.shape)}"
             raise UnfitError(said + (other_names(kind, name, more) if more else ""))
-        if pairs[name].shape != p.shape:
-            expected, got = tuple(p.shape), tuple(pairs[name].shape)
+        if weights[name].shape != p.shape:
+            expected, got = tuple(p.shape), tuple(weights[name].shape)
             raise UnfitError(f"{name}: expected shape {expected}, got {got}")
     if more:
         raise UnfitError(f"{more[0]} is a weight too many")
