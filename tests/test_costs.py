@@ -14,7 +14,7 @@ from refusals import refuses
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from former_nb.attention import kernels
+from former_nb.attention import fused
 from former_nb.base.core import set_seed
 from former_nb.models.build import build_stack
 from former_nb.models.config import TransformerConfig
@@ -149,7 +149,7 @@ def test_the_formula_of_activations_is_what_autograd_keeps(form, bf16, monkeypat
     last = kept_for_backward(stack.norm, lambda: stack.norm(x))  # beside the blocks
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         on_a_cpu = kept_for_backward(stack, lambda: stack(x, is_causal=True))
-        monkeypatch.setattr(kernels, "is_short", lambda q: False)
+        monkeypatch.setattr(fused, "is_short", lambda q: False)
         kept = kept_for_backward(stack, lambda: stack(x, is_causal=True))
         checkpoint_blocks(stack, True)
         less = kept_for_backward(stack, lambda: stack(x, is_causal=True))
@@ -308,7 +308,7 @@ def test_bf16_needs_less_and_muon_keeps_less(monkeypatch):
     )
     plain, bf16, adamw = costs
     assert bf16.activations < 0.95 * plain.activations and bf16.gradients == plain.gradients
-    monkeypatch.setattr(kernels, "is_short", lambda q: False)  # as on a GPU, or with longer rows
+    monkeypatch.setattr(fused, "is_short", lambda q: False)  # as on a GPU, or with longer rows
     bf16 = training_cost(model, batch, TrainingConfig(**WAYS["bf16"]))
     assert bf16.activations < 0.8 * plain.activations
     linear = [m for m in model.modules() if isinstance(m, nn.Linear) and m is not model.head]
