@@ -102,7 +102,7 @@ class Rotary(nn.Module):
         check_int("d_k", d_k, least=2)
         check_that(d_k % 2 == 0, "d_k", "an even width", d_k)
         check_that(base > 0, "base", "a number above 0", base)
-        even = torch.arange(0, d_k, 2, dtype=torch.float64)
+        even = torch.arange(0, d_k, 2, dtype=torch.float64, device="cpu")
         self.frequency = base ** (-even / d_k)  # (d_k / 2,), the angle per position
 
     def forward(

@@ -30,6 +30,7 @@ __all__ = [
     "check_numbers",
     "check_ids",
     "check_positions",
+    "check_room",
     "check_row",
     "check_over",
     "check_attention",
@@ -252,6 +253,19 @@ def check_positions(
         check_ids("positions", positions, max_len, axes, **sizes)
     else:
         check_tensor("positions", positions, axes, positions.dtype, **sizes)
+
+
+def check_room(
+    name: str,  # what the error calls the tokens
+    tokens,  # (B, T), which are at positions 0 to T - 1 if none are given
+    position_embedding,  # of an `Embedding`; where it has a table, each position has a row
+    positions=None,  # what came; it is looked at elsewhere
+) -> None:
+    "Raise `ValueError` for a text that is too long. Its shape says so, also on a GPU."
+    table = getattr(position_embedding, "table", None)
+    if positions is None and table is not None:
+        T = tokens.shape[1]
+        check_that(len(table) >= T, name, f"at most {len(table)} positions, as max_len says", T)
 
 
 def check_row(

@@ -76,7 +76,7 @@ def rotate(x, cos, sin):  # (B, h, T, d_k), (T, d_k / 2), (T, d_k / 2)
 class Rotary(nn.Module):
     def __init__(self, d_k, base=10_000.0):
         super().__init__()
-        even = torch.arange(0, d_k, 2, dtype=torch.float64)
+        even = torch.arange(0, d_k, 2, dtype=torch.float64, device="cpu")
         #! frequencies and angles are float32, which keeps 7 digits: at position 100,000 an angle is wrong
         #! in its third decimal; compute them in float64, and make cos and sin float32 at the end
         # ~ even = torch.arange(0, d_k, 2, dtype=torch.float32)

@@ -13,7 +13,7 @@ from torch import nn
 
 from ..attention.fused import attention
 from ..attention.positions import LearnedPositions
-from ..base.guards import check_attends, check_ids, check_ints, check_parts
+from ..base.guards import check_attends, check_ids, check_ints, check_parts, check_room
 from .layers import Embedding, Stack, make_block
 
 # %% ../../nbs/10_generator.ipynb #0d6b9c1c
@@ -37,6 +37,7 @@ class LanguageModel(nn.Module):
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every position."
         check_ids("tokens", tokens, self.embed.tokens.num_embeddings)
+        check_room("tokens", tokens, self.embed.position_embedding, positions)
         check_attends(attend, len(self.stack.blocks), positions)
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device)

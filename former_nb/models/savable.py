@@ -8,7 +8,7 @@ from torch import nn
 
 from ..attention.fused import attention
 from ..attention.masks import padding_mask
-from ..base.guards import check_ids
+from ..base.guards import check_ids, check_room
 from ..data.text import PAD
 from . import classifier, encoder_decoder, language_model
 from .config import TransformerConfig
@@ -53,6 +53,7 @@ class Classifier(classifier.Classifier, Pretrained):
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text. Padding changes nothing."
         check_ids("tokens", tokens, self.embed.tokens.num_embeddings)
+        check_room("tokens", tokens, self.embed.position_embedding)
         x = self.encode(tokens, attend)  # (B, T, d_model)
         return self.head(classifier.pool_tokens(x, tokens != PAD))
 
