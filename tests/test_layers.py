@@ -275,10 +275,10 @@ def test_one_graph_when_compiled(changes, cross):
     torch._dynamo.reset()
     torch.manual_seed(0)
     stack = (build_decoder if cross else build_stack)(replace(CONFIG, n_layers=1, **changes))
-    more = dict(is_causal=True)
+    more = dict(is_causal=True, positions=torch.arange(5))
     if cross:
         real = padding_mask(torch.tensor([[1] * 7, [1] * 4 + [0] * 3]))
-        more = dict(memory=n(2, 7, 12), memory_mask=real)
+        more = dict(memory=n(2, 7, 12), memory_mask=real, positions=torch.arange(5))
     compiled, results = torch.compile(stack, fullgraph=True, backend="aot_eager"), []
     for run in (stack, compiled):
         out = run(n(2, 5, 12), **more)
@@ -291,12 +291,13 @@ def test_an_exported_stack_takes_other_lengths():
     config = replace(CONFIG, n_layers=1, norm="rms", activation="swiglu", positions="rotary")
     stack = build_decoder(config).eval()
     B, T, S = (torch.export.Dim(name, min=2, max=9) for name in "BTS")
-    axes = dict(x={0: B, 1: T}, memory={0: B, 1: S})
-    example = n(2, 5, 12), n(2, 7, 12)
-    program = torch.export.export(stack, example, dynamic_shapes=axes).module()
+    axes = dict(x={0: B, 1: T}, memory={0: B, 1: S}, positions={0: T})
+    example = dict(x=n(2, 5, 12), memory=n(2, 7, 12), positions=torch.arange(5))
+    program = torch.export.export(stack, (), example, dynamic_shapes=axes).module()
     for b, t, s in ((2, 5, 7), (3, 8, 4), (4, 2, 9)):
         x, memory = n(b, t, 12), n(b, s, 12)
-        assert_close(program(x, memory), stack(x, memory), **NEAR)
+        given = dict(x=x, memory=memory, positions=torch.arange(t))
+        assert_close(program(**given), stack(**given), **NEAR)
 
 
 # ---- which token may attend to which
@@ -309,7 +310,7 @@ def test_a_decoder_attends_to_no_word_to_come_and_no_padding_of_the_source(norm_
     torch.manual_seed(0)
     stack = build_decoder(replace(CONFIG, norm_first=norm_first, positions=positions))
     real = padding_mask(torch.tensor([[1, 1, 1], [1, 1, 0]]))
-    run = lambda x, memory: stack(x, memory, real)
+    run = lambda x, memory: stack(x, memory, real, positions=torch.arange(4))
     assert_no_leak(lambda x: run(x, n(2, 3, 12)), n(2, 4, 12), causal_mask(4), draws=4)
     assert_no_leak(lambda memory: run(n(2, 4, 12), memory), n(2, 3, 12), real, draws=4)
 
@@ -336,15 +337,15 @@ def test_positions_are_put_around_what_each_block_calls(positions):
     stack = build_stack(replace(CONFIG, positions=positions))
     for p in stack.rotary.parameters():
         nn.init.normal_(p)
-    x, by_hand = n(2, 5, 12), n(2, 5, 12)
+    x, by_hand, at = n(2, 5, 12), n(2, 5, 12), torch.arange(5)
     for block in stack.blocks:
-        attend = stack.rotary(attention, torch.arange(5))
+        attend = stack.rotary(attention, at)
         by_hand = block(by_hand, attend=attend, is_causal=True)
     by_hand = stack.norm(by_hand)
-    assert torch.equal(stack(x, is_causal=True), by_hand)
+    assert torch.equal(stack(x, is_causal=True, positions=at), by_hand)
     same_for_all = [attention] * CONFIG.n_layers
-    assert torch.equal(stack(x, attend=same_for_all, is_causal=True), by_hand)
-    assert not torch.allclose(by_hand, stack(x.flip(1), is_causal=True).flip(1))
+    assert torch.equal(stack(x, attend=same_for_all, is_causal=True, positions=at), by_hand)
+    assert not torch.allclose(by_hand, stack(x.flip(1), is_causal=True, positions=at).flip(1))
 
 
 # ---- embeddings
@@ -358,9 +359,9 @@ def test_an_embedding_is_a_vector_for_each_token_and_its_position():
         wanted = 3.0 * embed.tokens.weight[tokens]
         if embed.position_embedding is not None:
             wanted = embed.position_embedding(wanted, torch.arange(3))
-        assert_close(embed(tokens), wanted)
+        assert_close(embed(tokens, torch.arange(3)), wanted)
         assert (embed.position_embedding is None) == (positions == "rotary")
-        assert_close(embed(tokens[:, 1:], torch.arange(1, 3)), embed(tokens)[:, 1:])
+        assert_close(embed(tokens[:, 1:], torch.arange(1, 3)), wanted[:, 1:])
 
 
 def test_an_embedding_starts_as_wide_as_asked_for_and_drops_in_training_only():
@@ -370,7 +371,8 @@ def test_an_embedding_starts_as_wide_as_asked_for_and_drops_in_training_only():
         assert abs(embed.tokens.weight.std() / std - 1) < 0.02
     assert embed.dropout.p == 0.3 and build_embedding(config, 0.0).dropout.p == 0.0
     tokens = torch.arange(9)[None]
-    assert (embed(tokens) == 0).any() and not (embed.eval()(tokens) == 0).any()
+    at = torch.arange(9)
+    assert (embed(tokens, at) == 0).any() and not (embed.eval()(tokens, at) == 0).any()
 
 
 # ---- bad input: each guard once, and what is empty or broken
@@ -451,11 +453,13 @@ class Model(nn.Module):
         self.logits = nn.Linear(config.d_model, config.vocab_size)
 
     def forward(self, tokens, source, mask, is_causal, memory_mask):
-        x = self.embed(tokens)
+        at = torch.arange(tokens.shape[1])
+        x = self.embed(tokens, at)
         if source is None:
-            return self.logits(self.stack(x, mask=mask, is_causal=is_causal))
+            return self.logits(self.stack(x, mask=mask, is_causal=is_causal, positions=at))
         attend = attention if mask is None else masked_attention(mask)
-        return self.logits(self.stack(x, self.embed(source), memory_mask, attend))
+        memory = self.embed(source, torch.arange(source.shape[1]))
+        return self.logits(self.stack(x, memory, memory_mask, attend, at))
 
 
 MASK_KINDS = ["none", "causal", "padding", "causal and padding", "nothing for some"]

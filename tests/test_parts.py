@@ -106,11 +106,11 @@ def test_it_saves_with_a_configuration_and_without_one_says_so(make, config, tmp
     save_model(tmp_path / "own", model, LETTERS, labels)
     loaded = load_model(tmp_path / "own").model
     assert type(loaded) is type(model) and loaded.config == config
-    assert logits(loaded).equal(logits(model))
+    assert_close(logits(loaded), logits(model))
     checkpoint_blocks(model, True)  # as while it trains
     model.save_pretrained(tmp_path / "bare")
     checkpoint_blocks(model, False)
-    assert logits(type(model).from_pretrained(tmp_path / "bare")).equal(logits(model))
+    assert_close(logits(type(model).from_pretrained(tmp_path / "bare")), logits(model))
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def more_dropout(model):
 
 
 def more_positions(model):
-    model.stack.rotary = Rotary(8, 30)
+    model.stack.rotary = Rotary(8)
 
 
 def a_block_less(model):
@@ -267,7 +267,12 @@ def test_it_writes_without_a_configuration(name):
         torch.manual_seed(3)
         mine = write(ours)
         torch.manual_seed(3)
-        assert mine == write(named)
+        theirs = write(named)
+        if isinstance(mine[0], tuple):  # texts and their scores
+            assert [text for text, _ in mine] == [text for text, _ in theirs]
+            assert_close([score for _, score in mine], [score for _, score in theirs])
+        else:
+            assert mine == theirs
 
 
 def test_a_translator_made_by_hand_writes():
@@ -319,7 +324,7 @@ test_bad_input = every_row(
         ("no stack", lambda: LanguageModel(embedding(), None), TypeError, "stack", "None"),
         ("no network", lambda: Block(nn.Identity(), F.relu, *[nn.Identity()] * 2), TypeError, "ff"),
         ("no norm", lambda: Stack([], "layer"), TypeError, "norm", "layer"),
-        ("a word", lambda: Embedding(V, 16, "learned"), TypeError, "positions", "learned"),
+        ("a word", lambda: Embedding(V, 16, "learned"), TypeError, "position_embedding", "learned"),
         ("no tokens", lambda: Embedding(0, 16), ValueError, "vocab_size", "0"),
         (
             "no cross",

@@ -256,7 +256,6 @@ def check_positions(
 
 
 def check_room(
-    name: str,  # what the error calls the tokens
     tokens,  # (B, T), which are at positions 0 to T - 1 if none are given
     position_embedding,  # of an `Embedding`; where it has a table, each position has a row
     positions=None,  # what came; it is looked at elsewhere
@@ -265,7 +264,7 @@ def check_room(
     table = getattr(position_embedding, "table", None)
     if positions is None and table is not None:
         T = tokens.shape[1]
-        check_that(len(table) >= T, name, f"at most {len(table)} positions, as max_len says", T)
+        check_that(len(table) >= T, "max_len", f"{T} positions or more", len(table))
 
 
 def check_row(

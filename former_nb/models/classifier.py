@@ -51,7 +51,7 @@ class Classifier(nn.Module):
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text. Padding changes nothing."
         check_ids("tokens", tokens, self.embed.tokens.num_embeddings)
-        check_room("tokens", tokens, self.embed.position_embedding)
+        check_room(tokens, self.embed.position_embedding)
         positions = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.embed(tokens, positions)  # (B, T, d_model)
         x = self.stack(x, padding_mask(tokens), attend=attend, positions=positions)

@@ -137,7 +137,7 @@ class EncoderDecoder(nn.Module):
     ) -> torch.Tensor:  # the memory (B, S, d_model)
         "Read the source, each token in the light of all others."
         check_ids("src", src, self.src_embed.tokens.num_embeddings)
-        check_room("src", src, self.src_embed.position_embedding)
+        check_room(src, self.src_embed.position_embedding)
         positions = torch.arange(src.shape[1], device=src.device)
         x = self.src_embed(src, positions)  # (B, S, d_model)
         return self.encoder(x, padding_mask(src), positions=positions)
@@ -152,7 +152,7 @@ class EncoderDecoder(nn.Module):
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at each position of the target."
         check_ids("tgt", tgt, self.tgt_embed.tokens.num_embeddings)
-        check_room("tgt", tgt, self.tgt_embed.position_embedding, positions)
+        check_room(tgt, self.tgt_embed.position_embedding, positions)
         check_attends(attend, len(self.decoder.blocks), positions)
         if positions is None:
             positions = torch.arange(tgt.shape[1], device=tgt.device)

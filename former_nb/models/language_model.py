@@ -37,7 +37,7 @@ class LanguageModel(nn.Module):
     ) -> torch.Tensor:  # logits (B, T, vocab_size)
         "Logits for the next token at every position."
         check_ids("tokens", tokens, self.embed.tokens.num_embeddings)
-        check_room("tokens", tokens, self.embed.position_embedding, positions)
+        check_room(tokens, self.embed.position_embedding, positions)
         check_attends(attend, len(self.stack.blocks), positions)
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device)

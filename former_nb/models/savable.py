@@ -53,7 +53,7 @@ class Classifier(classifier.Classifier, Pretrained):
     ) -> torch.Tensor:  # logits (B, n_classes)
         "Logits for each text. Padding changes nothing."
         check_ids("tokens", tokens, self.embed.tokens.num_embeddings)
-        check_room("tokens", tokens, self.embed.position_embedding)
+        check_room(tokens, self.embed.position_embedding)
         x = self.encode(tokens, attend)  # (B, T, d_model)
         return self.head(classifier.pool_tokens(x, tokens != PAD))
 
