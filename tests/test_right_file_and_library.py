@@ -15,10 +15,10 @@ from torch.testing import assert_close
 from former_nb.attention.dot_product import attention, attention_weights
 from former_nb.attention.masks import padding_mask
 from former_nb.attention.positions import Rotary
-from former_nb.builds.steps import right_module, right_source
 from former_nb.data.subwords import merge
 from former_nb.decoding.decoding import generate
 from former_nb.decoding.number_words import greedy_decode
+from former_nb.grading.content import right_module, right_source
 from former_nb.models.block import Block, CrossAttention, FeedForward, RMSNorm, SwiGLU
 from former_nb.models.classifier import Classifier
 from former_nb.models.config import TransformerConfig

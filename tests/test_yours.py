@@ -22,10 +22,10 @@ from former_nb import check, fit, generate, keep, record_attention, yours
 from former_nb.attention.positions import LearnedPositions
 from former_nb.base.source import load_file
 from former_nb.builds import passed
-from former_nb.builds.steps import right_module, right_order, right_source
 from former_nb.builds.your_file import NAMES, begin_file
 from former_nb.data.text import CharTokenizer, collate
 from former_nb.decoding.caches import KVCache
+from former_nb.grading.content import definitions, right_module, right_source
 from former_nb.models.block import Embedding, Stack
 from former_nb.models.language_model import LanguageModel
 from former_nb.training.training_config import TrainingConfig
@@ -61,7 +61,7 @@ def first_lessons():
 
 
 def test_each_definition_of_the_file_is_offered_or_left_out_for_a_reason():
-    assert sorted([*yours.HOME, *yours.LEFT_OUT]) == sorted(right_order())
+    assert sorted([*yours.HOME, *yours.LEFT_OUT]) == sorted(definitions())
     for name, why in yours.LEFT_OUT.items():
         with pytest.raises(ImportError, match=re.escape(f"has no {name}: {why}")):
             getattr(yours, name)
