@@ -457,7 +457,10 @@ def ask_repeat(draw):
     for g in (2, 3, 1, 6):
         yield Call(f"6 heads of queries, {g} of keys", (draw.numbers(2, g, 5, 7), q))
     yield Call("values of another width", (draw.numbers(2, 2, 5, 3), q))
-    yield Call("as many words as heads", (draw.numbers(2, 2, 6, 3), draw.numbers(2, 4, 4, 4)))
+    for shape in [(2, 2, 4, 3), (4, 2, 5, 3), (2, 2, 5, 4)]:  # another axis is as long as h
+        yield Call(
+            f"t {shape}, 4 heads of queries", (draw.numbers(*shape), draw.numbers(2, 4, 3, 3))
+        )
     for t, q in [
         ((4, 7), (4, 7)),
         ((3, 2), (5, 7)),
@@ -675,14 +678,14 @@ def dropouts(stacks, embeds, model, *inputs):
 
 @question("12", "modern_decoder")
 def ask_modern_decoder(draw):
-    sizes = 11, 12, 6, 2, 2, 20
+    sizes = 11, 16, 4, 2, 2, 20
 
     def call(said, tokens, init, **more):
         return Call(said, (tokens,), more, init)
 
     tokens = draw.tokens(2, 6)
     yield call("tokens (2, 6)", tokens, sizes)
-    yield call("d_k=4, base=50, eps=0.5", tokens, (*sizes, 4, 50.0, 0.5))
+    yield call("d_k=6, base=50, eps=0.5", tokens, (*sizes, 6, 50.0, 0.5))
     yield call("eps=0.1", tokens, (*sizes, None, 10_000.0, 0.1))
     yield call("base=20", tokens, (*sizes, None, 20.0))
     yield call("one head of keys", tokens, (11, 8, 4, 1, 1, 6))
@@ -718,7 +721,7 @@ def write_llama(folder, draw, dtype=torch.float32, **changes):
         "mlp_bias": False,
         "vocab_size": 19,
         "max_position_embeddings": 32,
-        "hidden_size": 12,
+        "hidden_size": 24,
         "num_attention_heads": 6,
         "num_key_value_heads": 2,
         "num_hidden_layers": 2,

@@ -127,7 +127,7 @@ class Table(nn.Module):
         self.recorded |= torch.is_grad_enabled()
         if positions is None:
             positions = torch.arange(tgt.shape[1])
-        logits = self.table[positions, tgt] + self.source[memory[:, :1, 0].long()]
+        logits = self.table[positions.cpu(), tgt] + self.source[memory[:, :1, 0].long()]
         if memory_mask is None:
             return logits + self.source[5]
         return logits + self.source[memory_mask.sum(dim=-1)[:, 0].expand(len(tgt), -1)]
