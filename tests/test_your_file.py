@@ -71,7 +71,7 @@ def test_a_file_that_is_half_written(tmp_path, capsys):
     assert lines[0] == "Checking mine.py …"
     assert lines[1] == "02  right: attention_weights, attention"
     block = next(line for line in lines if line.startswith("    Block: "))
-    assert "the network lacks its norm" in block and ", in line 1" in block
+    assert "the network lacks its norm" in block and ", in line 96, `return" in block
     assert f"    {NOT_WRITTEN}: make_block" in lines
     assert f"13 to 16  {NOT_WRITTEN}" in lines
     assert lines[-1] == f"15 of {ALL} steps are right. Next: mend Block."
