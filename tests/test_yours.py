@@ -65,7 +65,6 @@ def first_lessons():
 # ---------------------------------------------------------------- which names
 
 
-<<<<<<< HEAD
 def test_each_definition_of_the_file_is_offered_and_nothing_else():
     definitions = [node.name for node in ast.parse(RIGHT).body if hasattr(node, "name")]
     assert sorted(yours.HOME) == sorted(definitions) and len(definitions) == 45
@@ -76,13 +75,6 @@ def test_each_definition_of_the_file_is_offered_or_left_out_for_a_reason():
     for name, why in yours.LEFT_OUT.items():
         with pytest.raises(ImportError, match=re.escape(f"has no {name}: {why}")):
             getattr(yours, name)
-=======
-def test_each_definition_of_the_file_is_offered_or_left_out_for_a_reason():
-    assert sorted([*yours.HOME, *yours.LEFT_OUT]) == sorted(definitions())
-    for name, why in yours.LEFT_OUT.items():
-        with pytest.raises(ImportError, match=re.escape(f"has no {name}: {why}")):
-            getattr(yours, name)
->>>>>>> grader
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(yours, "nothing")  # noqa: B009
 
