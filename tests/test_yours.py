@@ -27,7 +27,7 @@ from former_nb.builds.your_file import NAMES, begin_file
 from former_nb.data.text import collate
 from former_nb.data.tokenization import CharTokenizer
 from former_nb.decoding.caches import KVCache
-from former_nb.grading.content import definitions, right_module, right_source
+from former_nb.grading.content import right_module, right_source
 from former_nb.models.layers import Embedding, Stack
 from former_nb.models.savable import LanguageModel
 from former_nb.training.training_config import TrainingConfig
@@ -69,12 +69,6 @@ def test_each_definition_of_the_file_is_offered_and_nothing_else():
     definitions = [node.name for node in ast.parse(RIGHT).body if hasattr(node, "name")]
     assert sorted(yours.HOME) == sorted(definitions) and len(definitions) == 45
     assert {*dir(yours)} == {*definitions, *yours.CONSTANTS, "load_mine"}
-||||||| merged common ancestors
-def test_each_definition_of_the_file_is_offered_or_left_out_for_a_reason():
-    assert sorted([*yours.HOME, *yours.LEFT_OUT]) == sorted(right_order())
-    for name, why in yours.LEFT_OUT.items():
-        with pytest.raises(ImportError, match=re.escape(f"has no {name}: {why}")):
-            getattr(yours, name)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(yours, "nothing")  # noqa: B009
 
