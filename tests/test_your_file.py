@@ -244,11 +244,11 @@ def test_the_file_becomes_a_program_with_what_lesson_16_gives(tmp_path):
     cells = nbformat.read(LESSONS[-1], 4).cells
     [text] = [cell.source for cell in cells if "Now make it a program" in cell.source]
     program = re.search(r"```python\n(.*?)```", text, re.S)[1]
-    assert program.count("2000") == 2 and len(program.splitlines()) < 30
-    program = program.replace("2000", "4").replace("// 50", "* 10")
+    assert program.count("2000") == 2 and len(program.splitlines()) < 33
+    program = program.replace("2000", "4").replace("// 50", "* 10").replace("// 1000", "// 100")
     file = tmp_path / "mine.py"
     file.write_text(f"{RIGHT}\n\n{program}", encoding="utf-8")
-    (tmp_path / "text.txt").write_text("to be or not\n\n  to be\n" * 240, encoding="utf-8")
+    (tmp_path / "text.txt").write_text("to be or not\n\n  to be\n" * 32, encoding="utf-8")
     command = [sys.executable, "-W", "error", "mine.py", "text.txt"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, env=UTF8)
     assert done.returncode == 0, done.stderr.decode()
