@@ -378,11 +378,11 @@ def translation(num_beams, device, n=32):
     starts = torch.full((len(src), 1), BOS, device=device)
 
     def search():
-        memory, mask = ours.decoder.project(ours.encode(src)), padding_mask(src)
+        memory, mask = ours.decoder.project(ours.encode(src), attend_beams), padding_mask(src)
         step = as_decode_step(ours, n)
 
         def decode(tokens, cache, positions):
-            return step.decode(tokens, memory, mask, cache, positions, attend_beams)
+            return step.decode(tokens, memory, mask, cache, positions)
 
         cache, never = KVCache(TRANSLATOR.n_layers), (PAD, BOS, UNK, EOS)
         how = dict(eos_token_ids=None, cache=cache, suppress_tokens=never)

@@ -143,12 +143,12 @@ def test_a_decoder_with_its_memory(kind):
     tokens = draw(6, 12)  # three texts about each source
     step = DecodeStep(model)
     with torch.no_grad():
-        memory = model.decoder.project(model.encode(src))
-    whole = read(bound(model, memory, mask, attend_beams), tokens, KVCache(3))
+        memory = model.decoder.project(model.encode(src), attend_beams)
+    whole = read(bound(model, memory, mask), tokens, KVCache(3))
     asked = []
     modules = step.read
     step.read = lambda *args: asked.append(1) or modules(*args)
-    ours = read(bound(step, memory, mask, attend_beams), tokens, KVCache(3))
+    ours = read(bound(step, memory, mask), tokens, KVCache(3))
     assert len(asked) == 1  # for the prompt
     assert_close(ours, whole, atol=2e-4, rtol=1e-4)
 

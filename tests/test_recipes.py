@@ -8,7 +8,7 @@ import random
 import pytest
 from cli_tools import SMALL, contents, done, former, no_option, refused
 
-from former_nb.decoding import labels
+from former_nb.decoding import classification
 from former_nb.tasks import TASKS
 from former_nb.tasks.base import choose
 from former_nb.tasks.names import Names
@@ -231,8 +231,8 @@ def test_a_wrong_setting_leaves_the_model_that_is_there(moods):
 
 
 def test_what_is_published_is_json_and_names_no_folder(tmp_path, monkeypatch):
-    says = labels.predict  # so that two labels are never said
-    monkeypatch.setattr(labels, "predict", lambda *args: says(*args).assign(label="bad"))
+    says = classification.predict  # so that two labels are never said
+    monkeypatch.setattr(classification, "predict", lambda *args: says(*args).assign(label="bad"))
     rows = [f"firm {i} is {way}" for i in range(30) for way in ("up,good", "down,bad")]
     rows += [*(f"firm {i} is here,rare" for i in range(3)), ",good"]
     file, out = table(tmp_path / "posts.csv", rows), tmp_path / "out"

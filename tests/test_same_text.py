@@ -105,7 +105,7 @@ def decoder(model, written_by):
     memory = model.decoder.project(model.encode(SOURCE))
 
     def decode(tokens, attend, positions=None):
-        return written_by.decode(tokens, memory, None, attend, positions, attention)
+        return written_by.decode(tokens, memory, None, attend, positions)
 
     return decode
 
@@ -354,7 +354,7 @@ CACHES = {
     "window": lambda attend: KVCache(2, 4, attend),
     "one window": lambda attend: with_layers(lambda i: LayerCache(attend, [None, 4][i])),
     "other windows": lambda attend: with_layers(lambda i: LayerCache(attend, [3, 4][i])),
-    "other layers": lambda attend: with_layers(lambda i: OtherLayer(None, attend)),
+    "other layers": lambda attend: with_layers(lambda i: OtherLayer(attend)),
     "forgetful": lambda attend: with_layers(forgetful),
     "an heir": lambda attend: OtherCache(2, attend=attend),
     "fixed": lambda attend: StaticCache(2, 40),
