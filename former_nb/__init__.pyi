@@ -30,11 +30,11 @@ from .inspection.leaks import assert_no_leak as assert_no_leak
 from .inspection.recording import record_attention as record_attention
 from .inspection.viewer import view as view
 from .inspection.your_attention import use_attend as use_attend
-from .models.classifier import Classifier as Classifier
 from .models.config import TransformerConfig as TransformerConfig
-from .models.encoder_decoder import EncoderDecoder as EncoderDecoder
-from .models.language_model import LanguageModel as LanguageModel
 from .models.layers import Block as Block
+from .models.savable import Classifier as Classifier
+from .models.savable import EncoderDecoder as EncoderDecoder
+from .models.savable import LanguageModel as LanguageModel
 from .saving.saving import load_model as load_model
 from .saving.saving import save_model as save_model
 from .training.fitting import fit as fit
