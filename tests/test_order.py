@@ -140,7 +140,7 @@ def test_an_exported_module_may_not_import_ahead(course, capsys):
         ("base.core", "from ..attention.masks import f", "attention.masks"),
         ("base.core", "from ..attention import masks", "attention.masks"),
         ("base.core", "from ..attention import f_masks", "attention.masks"),
-        ("base.core", "from former_nb.models import block", "models.layers"),
+        ("base.core", "from former_nb.models import layers", "models.layers"),
         ("attention.masks", "def f():\n    from ..models.layers import g", "models.layers"),
         ("models.config", "from ..cli import f", "cli"),
         ("models.config", "from ..checks import lesson_03", "checks.lesson_03"),
