@@ -427,8 +427,8 @@ def test_a_note_names_the_line_that_asked():
 
 
 def too_long(model, n=60):
-    "`model` refuses `n` tokens, as it does when it is new."
-    refuses(lambda: model(torch.full((1, n), 5)), ValueError, "q", str(n))
+    "`generate` refuses `n` tokens without a window, as it does when the model is new."
+    refuses(lambda: generate(model, [[5] * n], 1), ValueError, "prompts[0]", str(n))
 
 
 def test_a_text_beyond_max_len_leaves_the_model_as_it_was():

@@ -13,7 +13,7 @@ from torch.nn.utils.parametrize import register_parametrization
 
 from former_nb.attention.fused import attention
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.attention.positions import LearnedPositions
+from former_nb.attention.positions import LearnedPositions, Rotary
 from former_nb.attention.relative_positions import DistanceBias
 from former_nb.base.core import in_eval_mode
 from former_nb.decoding import decoding, known_parts
@@ -29,12 +29,15 @@ from former_nb.decoding.caches import (
 from former_nb.decoding.decode_step import DecodeStep, StaticCache, as_decode_step
 from former_nb.decoding.sampling import Sampling
 from former_nb.inspection.recording import Recorder
+from former_nb.models import encoder_decoder
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.config import TransformerConfig
+from former_nb.models.encoder_decoder import translator
 from former_nb.models.fine_tuning import add_low_rank
 from former_nb.models.hub_config import HubConfig
 from former_nb.models.layers import Block, Embedding, FeedForward, Stack
 from former_nb.models.modern_decoder import modern_decoder
+from former_nb.models.parts import project_memory
 from former_nb.models.post_norm import PostNormBlock
 from former_nb.models.savable import EncoderDecoder, LanguageModel
 
@@ -58,14 +61,14 @@ def with_low_rank():
     return loud(model)
 
 
-def by_hand():
+def by_hand(rotary=None):
     "A language model that has no configuration."
     blocks = []
     for _ in range(2):
         norms = nn.RMSNorm(16), nn.RMSNorm(16)
         blocks.append(Block(MultiHeadAttention(16, 4), FeedForward(16, 24), *norms))
-    embed = Embedding(30, 16, LearnedPositions(40, 16))
-    return loud(LanguageModel(embed, Stack(blocks, nn.RMSNorm(16))))
+    embed = Embedding(30, 16, None if rotary else LearnedPositions(40, 16))
+    return loud(LanguageModel(embed, Stack(blocks, nn.RMSNorm(16), rotary)))
 
 
 MODELS = {
@@ -93,16 +96,18 @@ MODELS = {
     ),
     "made by hand, with PyTorch's norm": by_hand,
     "bart": lambda: loud(BartEncoderDecoder(HubConfig(30, 40, embed_norm=True, **SIZES))),
+    "rotary, as lesson 12 has it": lambda: by_hand(Rotary(4)),
     "low rank": with_low_rank,
 }
+UNPROJECTED = lambda: loud(translator(30, 40, 16, 4, 2, 24))  # as lesson 13 has it
 
 
 def decoder(model, written_by):
     "The function of tokens and a cache that writes: of a translator, with a memory."
-    if not isinstance(model, EncoderDecoder):
+    if not isinstance(model, encoder_decoder.EncoderDecoder):
         return written_by
     model.eval()
-    memory = model.decoder.project(model.encode(SOURCE))
+    memory = project_memory(model.decoder, model.encode(SOURCE))
 
     def decode(tokens, attend, positions=None):
         return written_by.decode(tokens, memory, None, attend, positions)
@@ -253,7 +258,7 @@ def changes(part):
 
 def where(kind):
     "A model that has such a part, and the last of its names."
-    for make in MODELS.values():
+    for make in (*MODELS.values(), UNPROJECTED):
         names = [n for n, part in make().named_modules() if known_parts._kind(part) is kind]
         if names:
             return make, names[-1]
