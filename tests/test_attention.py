@@ -503,7 +503,7 @@ WAYS = {
     "cross, mask": ({}, dict(memory=(3, 7, 24), mask=True)),
     "bias, wide": (dict(d_k=24), dict(mask="bias", is_causal=True)),
     "rotary, grouped": (dict(name="rotary", n_kv_heads=2), dict(is_causal=True)),
-    "alibi": (dict(name="alibi"), dict(is_causal=True, attend=written)),
+    "alibi": (dict(name="alibi"), dict(is_causal=True)),
     "relative, mask": (dict(name="relative"), dict(mask=True)),
 }
 
@@ -540,7 +540,7 @@ def test_one_compiled_graph_serves_every_batch_and_length(name):
     torch._dynamo.reset()
     layer = layer_with(name)
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
-    compiled(numbers(3, 5, 24), is_causal=True)
+    compiled(numbers(4, 5, 24), is_causal=True)  # PyTorch takes equal sizes for one; d_k / 2 is 3
     with torch.compiler.set_stance("fail_on_recompile"):
         for B, T in ((2, 7), (4, 6), (3, 31)):
             x = numbers(B, T, 24)

@@ -232,7 +232,7 @@ def test_local_and_global_layers_are_those_of_qwen3():
     tokens = torch.randint(4, 13, (2, 12), generator=torch.Generator().manual_seed(0))
     attends = [SlidingWindow(4), attention, SlidingWindow(4)]
     cache = KVCache(3)
-    cache[:] = [LayerCache(4), LayerCache(), LayerCache(4)]
+    cache[:] = [LayerCache(window=4), LayerCache(), LayerCache(window=4)]
     with torch.no_grad():
         logits = theirs(tokens).logits
         assert_close(ours(tokens, attend=attends), logits, atol=1e-4, rtol=1e-4)
@@ -364,7 +364,7 @@ TABLE = {
         ("an odd number turns", lambda: PartialRotary(8, 3), ValueError, "d_rotary"),
         (
             "q of another width",
-            lambda: PartialRotary(6, 2).turn(Q, torch.arange(5)),
+            lambda: PartialRotary(6, 2)(attention, torch.arange(5))(Q, Q, Q),
             ValueError,
             "q",
         ),

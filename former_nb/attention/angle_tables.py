@@ -63,7 +63,7 @@ class Rotary(lesson.Rotary):
         "Keep no table, as before the first call."
         self._table: torch.Tensor | None = None  # (2, n, d_k / 2), on the device of the queries
         self._found: tuple | None = None  # the last positions that were looked up, and their rows
-        self._frequency: torch.Tensor | None = None  # on the device of the positions
+        self._frequency: torch.Tensor | None = None  # where positions are, if that isn't the CPU
 
     def forward(
         self,
@@ -118,6 +118,8 @@ class Rotary(lesson.Rotary):
 
     def _knows(self, positions):
         "Whether these were looked up last."
+        if torch.compiler.is_compiling():  # what is kept would be part of the graph's conditions
+            return False
         found = self._found
         return found is not None and found[0] is positions
 
@@ -152,10 +154,12 @@ class Rotary(lesson.Rotary):
 
     def _compute(self, positions, device):
         "Cosines and sines of positions, computed where these are."
-        if self._frequency is None or self._frequency.device != positions.device:
-            there = "cpu" if positions.device.type == "mps" else positions.device
-            self._frequency = self.frequency.to(there)
-        return rotary_table(positions, self._frequency).to(device)
+        frequency = self.frequency
+        if positions.device.type not in ("cpu", "mps"):
+            if self._frequency is None or self._frequency.device != positions.device:
+                self._frequency = frequency.to(positions.device)
+            frequency = self._frequency
+        return rotary_table(positions, frequency).to(device)
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)

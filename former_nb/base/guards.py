@@ -273,7 +273,7 @@ def check_row(
 ) -> None:
     "Raise `ValueError` unless each of these is one more than the one before. As `check_numbers`."
     in_a_row = True
-    if len(numbers) > 1 and is_readable(numbers):
+    if is_readable(numbers) and len(numbers) > 1:
         in_a_row = bool(numbers.diff().eq(1).all())
     check_that(in_a_row, name, "tokens in a row", numbers)
 
@@ -346,7 +346,8 @@ def _fit(q, k, v):
         return False
     same_type = q.dtype == k.dtype == v.dtype
     same_batch = q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
-    if not same_batch and q.ndim == k.ndim == v.ndim == 4 and len(q) == len(k) == len(v):
+    four_axes = q.ndim == k.ndim == v.ndim == 4
+    if not same_batch and four_axes and q.shape[0] == k.shape[0] == v.shape[0]:
         same_batch = _shares(k, q) and _shares(v, q)
     return same_type and same_batch and q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
 
