@@ -17,8 +17,7 @@ import torch
 from former_nb.grading import known
 from former_nb.grading.ask import STEPS
 from former_nb.grading.content import definitions
-from former_nb.grading.files import STEP_NAMES, File
-from former_nb.grading.prove import said_of
+from former_nb.grading.files import STEP_NAMES, File, said_of
 
 NOT_THERE = {"load_llama"}  # it needs safetensors
 

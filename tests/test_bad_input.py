@@ -70,8 +70,8 @@ from former_nb.base.guards import (
     check_type,
 )
 from former_nb.inspection.recording import record_attention
-from former_nb.models.encoder_decoder import CrossAttention
 from former_nb.models.modern_decoder import GroupedQueryAttention
+from former_nb.models.parts import CrossAttention
 
 # ---- 02 and 03
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from former_nb import fit, generate, load_model, save_model
+from former_nb import TrainingConfig, fit, generate, load_model, save_model
 from former_nb.attention.positions import SinusoidalPositions
 from former_nb.attention.relative_positions import DistanceBias
 from former_nb.data.batches import make_batches
@@ -18,7 +18,6 @@ from former_nb.models.build import build_network, build_norm, build_positions
 from former_nb.models.choices import ACTIVATIONS, MODEL, NORMS, POSITIONS, Activation, Scheme
 from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import LanguageModel
-from former_nb.training.training import TrainingConfig
 
 WORDS = {"positions": POSITIONS, "activation": ACTIVATIONS, "norm": NORMS}
 

@@ -34,9 +34,9 @@ from former_nb.inspection.leaks import LeakError, assert_no_leak
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.choices import ACTIVATIONS, POSITIONS, find_part
 from former_nb.models.config import TransformerConfig
-from former_nb.models.encoder_decoder import CrossAttention, collate_pairs
+from former_nb.models.encoder_decoder import collate_pairs
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.parts import ReadMemory
+from former_nb.models.parts import CrossAttention, ReadMemory
 from former_nb.models.savable import EncoderDecoder, make_model
 from former_nb.models.two_stacks import attend_beams, transformer_from_torch
 from former_nb.training.losses import exact_match, token_loss
@@ -194,7 +194,7 @@ def test_the_start_is_what_a_unit_stream_says():
         model = build(TransformerConfig(1000, 12, **sizes), tied).eval()
         src, tgt = torch.randint(4, 1000, (16, 9)), torch.randint(4, 1000, (16, 12))
         assert abs(token_loss(model(src, tgt), torch.randint(4, 1000, (16, 12))) - wanted) < 0.15
-        assert abs(model.tgt_embed(tgt).var() - 1) < 0.05
+        assert abs(model.tgt_embed(tgt, torch.arange(12)).var() - 1) < 0.05
 
 
 def test_it_can_be_exported_with_open_sizes():
@@ -269,7 +269,9 @@ def test_no_mask_leaks(how):
 
 def read(model):
     "The encoder, with the pads of `SRC` hidden whatever stands there."
-    return lambda src: model.encoder(model.src_embed(src), mask=padding_mask(SRC))
+    at = torch.arange(SRC.shape[1])
+    embed = lambda src: model.src_embed(src, at)
+    return lambda src: model.encoder(embed(src), mask=padding_mask(SRC), positions=at)
 
 
 class NoMask(EncoderDecoder):  # cross-attention without the mask
@@ -343,11 +345,11 @@ def test_the_model_of_the_paper():
 def decoder_of(model, src):
     "The decoder with its memory bound, as `beam_search` wants it, whatever the number of rows."
     memory, mask = model.encode(src), padding_mask(src)
-    kept = model.decoder.project(memory)
+    kept = model.decoder.project(memory, attend_beams)
 
     def decode(tokens, cache=None, positions=None):
         if cache is not None:
-            return model.decode(tokens, kept, mask, cache, positions, attend_beams)
+            return model.decode(tokens, kept, mask, cache, positions)
         times = len(tokens) // len(src)
         return model.decode(tokens, *(t.repeat_interleave(times, 0) for t in (memory, mask)))
 
@@ -460,15 +462,19 @@ def test_the_memory_is_projected_once(monkeypatch):
     assert calls == [2, 2]  # once in each of two layers
 
 
+def tensors_of(memory):
+    return [t for read in memory for t in read.memory]
+
+
 def test_texts_about_one_source_share_its_keys_and_values():
     model, mask = new_model(), padding_mask(SRC)
     cache = KVCache(2)
     with torch.no_grad():
-        memory = model.decoder.project(model.encode(SRC))
-        before = [t.clone() for pair in memory for t in pair]
+        memory = model.decoder.project(model.encode(SRC), attend_beams)
+        before = [t.clone() for t in tensors_of(memory)]
 
         def decode(tokens, kept, real):
-            return model.decode(tokens, kept, real, cache, cache.positions(1), attend_beams)
+            return model.decode(tokens, kept, real, cache, cache.positions(1))
 
         decode(TGT[:, :1], memory, mask)
         cache.reorder([0, 0, 0, 1, 1, 1])  # further queries of the same two memories
@@ -477,9 +483,9 @@ def test_texts_about_one_source_share_its_keys_and_values():
         step = decode(six, memory, mask)
         texts = torch.cat([TGT[[0, 0, 0, 1, 1, 1], :1], six], dim=1)
         assert_close(step, model(SRC[[0, 0, 0, 1, 1, 1]], texts)[:, 1:], **NEAR)
-        assert all(map(torch.equal, before, [t for pair in memory for t in pair]))
+        assert all(map(torch.equal, before, tensors_of(memory)))
         cache.reorder(torch.tensor([3, 0]))  # one text of each source, in the other order
-        turned = [(k[[1, 0]], v[[1, 0]]) for k, v in memory]
+        turned = [ReadMemory((k[[1, 0]], v[[1, 0]]), attend_beams) for (k, v), _ in memory]
         step = decode(torch.tensor([[8], [5]]), turned, mask[[1, 0]])
         texts = torch.tensor([[BOS, 8, 8], [BOS, 8, 5]])
         whole = model(SRC[[1, 0]], texts)[:, 2:]

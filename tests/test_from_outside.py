@@ -249,7 +249,7 @@ def test_the_first_lines_work_in_a_process_of_their_own(lines):
 
 
 def test_the_callable_package_is_the_function_for_all_purposes():
-    function = former_nb.attention.dot_product.attention
+    function = former_nb.attention.fused.attention
     q = torch.randn(2, 3, 4)
     assert torch.equal(former_nb.attention(q, q, q, is_causal=True), function(q, q, q, None, True))
     assert signature(former_nb.attention) == signature(function)
@@ -360,6 +360,7 @@ STACKS = {
     for positions in ("learned", "rotary", "alibi")
 }
 X = torch.randn(2, 3, 16)
+AT = torch.arange(3)
 MASK = torch.ones(3, 3, dtype=torch.bool)
 ROWS = torch.zeros(2, 3, dtype=torch.int64)
 WRONG = (TypeError, "attend", "bool of shape (3, 3)")
@@ -374,7 +375,10 @@ test_what_people_try_gets_a_sentence = every_row(
         ("its name", tells(lambda: LAYER(X, attention), "attend=function"), bool),
         ("a mask for attend", lambda: LAYER(X, attend=MASK), *WRONG),
         ("None for attend", lambda: LAYER(X, attend=None), TypeError, "attend", "NoneType"),
-        *((f"a stack, {p}", lambda s=s: s(X, attention), *SWAPPED) for p, s in STACKS.items()),
+        *(
+            (f"a stack, {p}", lambda s=s: s(X, attention, positions=AT), *SWAPPED)
+            for p, s in STACKS.items()
+        ),
         ("a stack of functions", lambda: STACKS["learned"](X, [attention]), *SWAPPED[:2], "list"),
         ("a block", lambda: STACKS["learned"].blocks[0](X, attention), *SWAPPED),
         ("a memory", lambda: CrossAttention(16, 2)(X, X, attention), *SWAPPED),

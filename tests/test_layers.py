@@ -4,7 +4,7 @@ compiled and exported graphs, bad input.
 At the end, two training steps each of random models. 30 of them run with the other tests. A longer
 run, with new models each time and every variant of the block:
 
-  FORMER_NB_CASES=10000 OMP_NUM_THREADS=1 pytest tests/test_block.py
+  FORMER_NB_CASES=10000 OMP_NUM_THREADS=1 pytest tests/test_layers.py
 """
 
 import os
@@ -379,7 +379,7 @@ def test_an_embedding_starts_as_wide_as_asked_for_and_drops_in_training_only():
 
 BLOCK, DECODER = build_block(CONFIG), build_decoder_block(CONFIG)
 X, MEMORY = n(2, 5, 12), n(2, 7, 12)
-SHORT = build_stack(replace(CONFIG, positions="rotary"))
+ROTARY = build_stack(replace(CONFIG, positions="rotary"))
 
 
 def other_dropout():
@@ -422,8 +422,15 @@ TABLE = {
         ("a decoder, and no memory", lambda: DECODER(X), TypeError, "", "'memory'"),
         ("nothing for a memory", lambda: DECODER(X, None), TypeError, "memory", "None"),
         ("another batch", lambda: DECODER(X, n(4, 7, 12)), ValueError, "memory", "(4, 7"),
-        ("too few functions", lambda: SHORT(X, attend=[attention]), ValueError, "attend", "1"),
-        ("beyond the positions", lambda: SHORT(n(2, 10, 12)), ValueError, "q", "10"),
+        ("too few functions", lambda: ROTARY(X, attend=[attention]), ValueError, "attend", "1"),
+        ("no positions", lambda: ROTARY(X), TypeError, "positions", "None"),
+        (
+            "positions of another text",
+            lambda: ROTARY(X, positions=torch.arange(4)),
+            ValueError,
+            "positions",
+            "(4,)",
+        ),
     ],
     "block_from_torch": [
         refused("not batch first", nn.TransformerEncoderLayer(12, 3, 20)),

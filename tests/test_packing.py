@@ -67,7 +67,8 @@ def test_an_encoder_gives_what_it_gives_under_a_mask(name, kind):
     real, stack = rows(LENGTHS[name], WIDTH.get(name)), stack_of(**kind)
     x = numbers(*real.shape, 16)
     found = encode_packed(stack, x, real)
-    expected = stack(x, mask=real[:, None, None]) if real.numel() else x
+    at = torch.arange(real.shape[1])
+    expected = stack(x, mask=real[:, None, None], positions=at) if real.numel() else x
     assert found.shape == x.shape
     agree(found[real], expected[real], x, *stack.parameters())
 
@@ -79,7 +80,7 @@ def test_a_decoder_gives_what_it_gives_under_masks(source, kind):
     real, decoder = rows(lengths), stack_of(build_decoder, **kind)
     at = torch.rand(5, 6) < torch.tensor([0.5, 1.0, 0.0, 0.2, 0.7])[:, None]
     x, memory = numbers(5, 6, 16), numbers(*real.shape, 16)
-    expected = decoder(x, memory, real[:, None, None])
+    expected = decoder(x, memory, real[:, None, None], positions=torch.arange(6))
     for wanted in (at, torch.ones(5, 6, dtype=torch.bool)):
         found = decode_packed(decoder, x, memory, real, wanted)
         assert found.shape == x.shape
@@ -215,7 +216,8 @@ def test_pads_elsewhere_are_left_to_the_mask(side):
     stack = stack_of(positions="rotary")
     x = numbers(*real.shape, 16)
     assert row_lengths(real) is None
-    assert_close(encode_packed(stack, x, real), stack(x, mask=real[:, None, None]))
+    expected = stack(x, mask=real[:, None, None], positions=torch.arange(real.shape[1]))
+    assert_close(encode_packed(stack, x, real), expected)
 
 
 def test_compiled_and_on_a_device_rows_keep_their_pads(monkeypatch):

@@ -436,7 +436,6 @@ def test_a_spoilt_folder_is_refused(folder, name):
         ),
         (dict(model_type="mixtral", architectures=["MixtralForCausalLM"]), "architectures"),
         (dict(hidden_act="gelu"), "hidden_act"),
-        (dict(max_position_embeddings=10**12), "max_len"),
         (dict(num_key_value_heads=4), "n_heads"),
     ],
 )
@@ -445,6 +444,14 @@ def test_a_decoder_that_ours_cannot_be_is_refused(changes, field, tmp_path):
     change_config(tmp_path, **changes)
     with pytest.raises(ValueError, match=f"^source: .*{field}"):
         from_hugging_face(tmp_path)
+
+
+def test_rotary_positions_take_no_room_for_tokens_that_nobody_reads(tmp_path):
+    make(*DECODERS["llama"]).save_pretrained(tmp_path)
+    change_config(tmp_path, max_position_embeddings=10**12)
+    model = from_hugging_face(tmp_path)
+    assert model.config.max_len == 10**12
+    assert generate(model, torch.tensor([[5, 6]]), 3).shape == (1, 5)
 
 
 def test_a_folder_that_is_missing_never_becomes_a_name_on_the_hub(tmp_path, monkeypatch):

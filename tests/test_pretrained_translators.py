@@ -128,9 +128,9 @@ def test_there_and_back_changes_nothing(theirs, tmp_path):
 def test_greedy_texts_and_beams_are_token_for_token_theirs(theirs):
     ours, (src, tgt) = from_hugging_face(theirs), rows(theirs)
     pad, mask = theirs.config.pad_token_id, src != theirs.config.pad_token_id
-    memory = ours.decoder.project(ours.encode(src))
+    memory = ours.decoder.project(ours.encode(src), attend_beams)
     mask = mask[:, None, None]
-    step = lambda t, cache, at: ours.decode(t, memory, mask, cache, at, attend_beams)
+    step = lambda t, cache, at: ours.decode(t, memory, mask, cache, at)
     how = dict(do_sample=False, max_new_tokens=9, eos_token_id=None, pad_token_id=pad)
     how |= dict(forced_eos_token_id=None, length_penalty=0.0, bad_words_ids=None)
     for n in (1, 3):

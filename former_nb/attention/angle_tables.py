@@ -94,7 +94,7 @@ class Rotary(lesson.Rotary):
         positions: torch.Tensor,  # (T,) or (B, T)
     ) -> torch.Tensor:  # (B, h, T, d_k)
         "Turn each token by its position."
-        check_positions(positions, t.shape[2], look=not self._knows(positions), B=len(t))
+        check_positions(positions, t.shape[2], look=not self._knows(positions), B=t.shape[0])
         cos, sin = self.rows(positions, t.device)
         return rotate(t, cos, sin)
 

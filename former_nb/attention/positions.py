@@ -31,7 +31,7 @@ class LearnedPositions(nn.Module):
     ) -> torch.Tensor:  # (B, T, d_model)
         "Add the row of each position. Raises `ValueError` if the table has no such row."
         check_tensor("x", x, "B T d_model", d_model=self.table.shape[1])
-        check_positions(positions, x.shape[1], len(self.table), B=len(x))
+        check_positions(positions, x.shape[1], len(self.table), B=x.shape[0])
         return x + self.table[positions]
 
 # %% ../../nbs/05_positions.ipynb #613d8a2f
@@ -70,7 +70,7 @@ class SinusoidalPositions(nn.Module):
     ) -> torch.Tensor:  # (B, T, d_model)
         "Add the row of each position. Raises `ValueError` if the table has no such row."
         check_tensor("x", x, "B T d_model", d_model=self.table.shape[1])
-        check_positions(positions, x.shape[1], len(self.table), B=len(x))
+        check_positions(positions, x.shape[1], len(self.table), B=x.shape[0])
         return x + self.table[positions]
 
 # %% ../../nbs/12_modern_decoder.ipynb #md12rothead

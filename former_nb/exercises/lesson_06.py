@@ -276,7 +276,7 @@ def ask_stack(draw):
     yield Call("no blocks", (draw.numbers(2, 5, 12),), {}, ([], nn.LayerNorm(12)))
 
 
-@question("11", "Stack", "Stack with caches", ("positions",), later=True)
+@question("11", "Stack", "Stack with caches", later=True)
 def ask_stack_for_caches(draw):
     init = two_blocks(), nn.LayerNorm(12)
     several = [spy, partial(spy, more=1.0)]

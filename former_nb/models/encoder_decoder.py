@@ -53,7 +53,7 @@ class CrossAttention(MultiHeadAttention):
     ) -> torch.Tensor:  # (B, T, d_model)
         "Read the memory with all heads at once."
         check_tensor("x", x, "B T d_model", d_model=self.w_q.in_features)
-        check_tensor("memory", memory, "B S d_model", B=len(x), d_model=self.w_q.in_features)
+        check_tensor("memory", memory, "B S d_model", B=x.shape[0], d_model=self.w_q.in_features)
         check_seam(mask, attend)
         q = self.split(self.w_q(x))  # (B, h, T, d_k)
         k = self.split(self.w_k(memory))  # (B, h, S, d_k)

@@ -58,7 +58,6 @@ __all__ = [
     "Pretrained",
     "read_weights_header",
     "build_model",
-    "todays_name",
     "fill_model",
     "warn_unless_finite",
     "Loaded",

@@ -362,7 +362,7 @@ def _routes(model: nn.Module, family: Family) -> Iterator[Route]:
         if re.fullmatch(family.thirds, names[0]):
             third = ["w_q", "w_k", "w_v"].index(ours.split(".")[-2])
             rows = 3 * rows
-        skipped = family.skipped if ours.endswith("positions.table") else 0
+        skipped = family.skipped if ours.endswith("position_embedding.table") else 0
         transposed = re.fullmatch(family.transposed, names[0]) is not None
         shape = (rows // len(names) + skipped, *t.shape[1:])
         if transposed:
