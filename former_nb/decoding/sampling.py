@@ -142,7 +142,7 @@ def checked(
         check_tensor("logits", logits, "B vocab_size")
         check_that(logits.shape[1] > 0, "logits", "at least one token", tuple(logits.shape))
         possible = logits.float().amax(dim=-1).isfinite()  # (B,)
-        return pick(logits).where(possible, -1)
+        return pick(logits.where(possible[:, None], 0.0)).where(possible, -1)
 
     return pick_or_nothing
 
