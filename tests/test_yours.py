@@ -57,7 +57,7 @@ def save(source, steps=None, file="mine.py"):
 
 def first_lessons():
     "The right file up to lesson 03, its attention without masks."
-    source = RIGHT.partition("\n# 05 ")[0]
+    source = RIGHT.partition("class LearnedPositions")[0]
     begin, end = source.index("    if is_causal:"), source.index("    empty =")
     return source[:begin] + source[end:]
 
@@ -87,7 +87,9 @@ def test_without_a_file_all_is_the_courses_and_nothing_is_said(capsys, monkeypat
 
 
 def test_one_line_for_an_import_says_which_is_whose(capsys):
-    source = RIGHT.replace("self.dropout(self.activation", "(self.activation").partition("# 12 ")[0]
+    source = RIGHT.replace("self.dropout(self.activation", "(self.activation").partition(
+        "def rotate("
+    )[0]
     save(RIGHT)
     Path("mine.py").write_text(source)
     from former_nb.yours import (
@@ -137,13 +139,17 @@ def test_a_copy_of_the_file_is_passed_too_and_another_path_is_followed(capsys, m
         ("self.w_o(self.merge", "self.w_o(0 + self.merge", False),
         ("    scores = q @", "    scores = 2 * q @", False),  # used by what it uses
         ("import math\n", "import cmath as math\n", False),
-        ("\n# 05", "\nnn.Linear = nn.Identity\n\n# 05", False),  # may change anything
         (
-            "\n# 05",
-            "\ndef attention(q, k, v, mask=None, is_causal=False):\n    return v\n# 05",
+            "\nclass Learned",
+            "\nnn.Linear = nn.Identity\n\nclass Learned",
+            False,
+        ),  # may change anything
+        (
+            "\nclass Learned",
+            "\ndef attention(q, k, v, mask=None, is_causal=False):\n    return v\nclass Learned",
             False,
         ),
-        ("\n# 05", "\nif True:\n    attention = max\n# 05", False),
+        ("\nclass Learned", "\nif True:\n    attention = max\nclass Learned", False),
     ],
 )
 def test_a_name_is_passed_with_all_that_it_uses(old, new, is_passed):
@@ -256,7 +262,8 @@ def test_check_notes_what_is_right(capsys):
     assert passed.first_open(Path("mine.py").read_text())["attention"] == "attention"
     assert check("mine.py")
     waits = passed.first_open(Path("mine.py").read_text())
-    assert waits == dict.fromkeys(["repeat_kv", "attention_weights", "attention"])
+    wanted = ["repeat_kv", "attention_weights", "attention", "MultiHeadAttention"]
+    assert waits == dict.fromkeys(wanted)
 
 
 def test_where_nothing_can_be_noted_check_says_so(capsys, monkeypatch, here):

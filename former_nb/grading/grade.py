@@ -16,7 +16,7 @@ from . import trace
 from .ask import STEPS
 from .compare import like, same
 from .content import definitions, edited, right_module
-from .known import calls, is_right, named, named_most, named_two, right_seen, wrong_calls
+from .known import OF_PAGE, calls, is_right, named, named_most, named_two, right_seen, wrong_calls
 from .limits import Clock, TimeUpError, limited
 from .observe import CHANGED, Seen, UnfitError, calm, observe
 from .search import find_place, names_of
@@ -197,6 +197,8 @@ def explained(name, answer, given, wrong):
     seen, clock = given[min(wrong)], Clock(SEARCH)
     known = first_difference(name, answer, given, wrong)
     yield known
+    if OF_PAGE in str(seen.error):  # nothing of the reader's is wrong
+        return
     if said := named(name, given, wrong):
         yield Verdict("named", said)
         yield from with_line(name, answer, wrong, said)
