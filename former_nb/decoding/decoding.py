@@ -8,7 +8,7 @@ __all__ = ['greedy', 'sample', 'LayerCache', 'generate']
 # %% ../../nbs/11_decoding.ipynb #0932eabf
 import torch
 
-from ..attention.dot_product import attention
+from ..attention.fused import attention
 from .prompts import check_writing
 
 # %% ../../nbs/11_decoding.ipynb #pick0001
