@@ -224,7 +224,7 @@ def the_stream():
             left_out.clear()
             left_out.update(n for n in range(len(parts)) if choice >> n & 1)
             with torch.no_grad():
-                stream = [model.embed(tokens)[0, -1]]
+                stream = [model.embed(tokens, torch.arange(tokens.shape[1]))[0, -1]]
                 logits = model(tokens)[0, -1]
             logits[[PAD, BOS, UNK]] = -torch.inf  # they are never written
             p = logits.softmax(dim=-1)
