@@ -416,7 +416,11 @@ BATCHES: list = [  # what `fit`, `evaluate` and the layers are given
     ("a missing label", calls(label_names, ["a", None]), Refused("labels", ("None",))),
     ("rows without labels", calls(label_batches, TOKENS, 2), Refused("rows")),
     ("a text that is none", calls(encode_texts, ["a", 3], CharTokenizer("a")), Refused("texts")),
-    ("a nested row to decode", calls(CharTokenizer("a").decode, [[4]]), Refused("ids", ("[[4]]",))),
+    (
+        "a nested row to decode",
+        calls(CharTokenizer("a").decode, [[4]]),
+        Refused("tokens", ("[[4]]",)),
+    ),
     # masks of zeros and ones
     ("a mask of 0.0 and 1.0", attended(torch.tensor([[[[1.0, 1.0, 0.0]]]])), Refused("mask")),
     ("a mask of 1.0 alone", attended(torch.ones(1, 1, 3, 3)), Refused("mask")),
@@ -493,8 +497,8 @@ BATCHES: list = [  # what `fit`, `evaluate` and the layers are given
         Refused("valid", ("TrainingConfig",)),
     ),
     (
-        "a number of epochs for the settings",
-        calls(fit, generator(), [(X, Y)], None, 10),
-        Refused("config", ("int",)),
+        "a word for the epochs",
+        calls(fit, generator(), [(X, Y)], None, "ten"),
+        Refused("epochs", ("ten",)),
     ),
 ]

