@@ -25,6 +25,7 @@ from former_nb.decoding.translating import _search
 from former_nb.models.config import TransformerConfig
 from former_nb.models.fine_tuning import add_low_rank
 from former_nb.models.modern_decoder import RMSNorm
+from former_nb.models.parts import ScaledEmbedding
 from former_nb.models.savable import EncoderDecoder, LanguageModel
 
 V, LONGEST, NEW = 30, 24, 14  # tokens that are written, more than a step needs to pay
@@ -46,6 +47,21 @@ def new_model(kind):
 def stack_of(model):
     "Of a translator the half that writes."
     return model.decoder if isinstance(model, EncoderDecoder) else model.stack
+
+
+def without_positions(stack, embed):
+    stack.rotary = None
+    embed.position_embedding = None
+
+
+def scaled(model):
+    "The same vectors, three times as long."
+    plain = embed_of(model)
+    sizes = *plain.tokens.weight.shape, plain.position_embedding, plain.dropout.p
+    other = ScaledEmbedding(*sizes, scale=3.0 * getattr(plain, "scale", 1.0))
+    other.tokens = plain.tokens
+    name = "tgt_embed" if hasattr(model, "tgt_embed") else "embed"
+    setattr(model, name, other.train(model.training))
 
 
 def embed_of(model):
@@ -217,11 +233,6 @@ def without_bias(layer):
     layer.bias = None
 
 
-def set_all(parts, name, value):
-    for part in parts:
-        setattr(part, name, value)
-
-
 def untie(model):
     model.head = nn.Linear(SIZES["d_model"], V, bias=False).double()
     loud(model.head, seed=5)
@@ -284,7 +295,7 @@ CHANGES = {  # what is done with the model, its stack and one block of it
     "no network": lambda m, s, b: setattr(b, "ff", nn.Identity()),
     "no norm": lambda m, s, b: setattr(b, "norm_ff", nn.Identity()),
     "no last norm": lambda m, s, b: setattr(s, "norm", nn.Identity()),
-    "no positions": lambda m, s, b: set_all([s, embed_of(m)], "positions", None),
+    "no positions": lambda m, s, b: without_positions(s, embed_of(m)),
     "a block removed": lambda m, s, b: s.blocks.__delitem__(1),
     "the first block removed": lambda m, s, b: s.blocks.__delitem__(0),
     "one block left": lambda m, s, b: setattr(s, "blocks", s.blocks[:1]),
@@ -306,7 +317,7 @@ CHANGES = {  # what is done with the model, its stack and one block of it
     "eps of a norm": lambda m, s, b: setattr(b.norm_attention, "eps", 0.5),
     "eps of the last norm": lambda m, s, b: setattr(s.norm, "eps", 0.5),
     "the activation": lambda m, s, b: other_activation(b.ff),
-    "the scale of the embedding": lambda m, s, b: setattr(embed_of(m), "scale", 3.0),
+    "the scale of the embedding": lambda m, s, b: scaled(m),
     "queries without a bias": lambda m, s, b: without_bias(b.attention.w_q),
     "values without a bias": lambda m, s, b: without_bias(b.attention.w_v),
     "a parametrization": lambda m, s, b: register_parametrization(b.ff.w_in, "weight", Scaled()),
