@@ -233,7 +233,7 @@ def api_modules():
     for path in PACKAGE.rglob("*.py"):
         file = path.relative_to(PACKAGE).with_suffix("")
         module = ".".join(file.parts)
-        hidden = file.name.startswith("_") or file.parts[0] in ("checks", "builds", *order.FACE)
+        hidden = file.name.startswith("_") or file.parts[0] in (*order.BESIDE, *order.FACE)
         if not hidden or module == order.DOOR:
             modules.append(module)
     return sorted(modules)
