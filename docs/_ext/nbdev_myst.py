@@ -763,9 +763,10 @@ page teaches is exported from its notebook; the rest is plain Python. Each folde
 names by itself, as in `from {LIB}.attention import MultiHeadAttention`.
 
 Judges have folders beside these: `checks` has those of exercises, `grading` and `exercises` those
-of a reader's file, `builds` those of whole models. They may import all, and nothing below the command line imports them. The door to them is
-[checks.exercises](checks/exercises.md). It has `check` and `hint`, and it finds the judge of an
-exercise by its number. What judges share is in [base.exercises](base/exercises.md)."""
+of a reader's file, `builds` those of whole models. They may import all, and nothing below the
+command line imports them. The door to them is [checks.exercises](checks/exercises.md). It has
+`check` and `hint`, and it finds the judge of an exercise by its number. What judges share is in
+[base.exercises](base/exercises.md)."""
 
 
 def first_paragraph(source):
