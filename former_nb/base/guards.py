@@ -413,7 +413,7 @@ def check_attends(
     attend,  # what came: a function for all blocks, or a list with one for each
     n: int,  # blocks
     positions,  # what came, or None
-) -> list:  # a function for each block
+) -> None:
     "Raise `TypeError` or `ValueError` unless each block has one, and a cache in use its positions."
     one_each = isinstance(attend, list)
     functions = attend if one_each else [attend]
@@ -427,7 +427,6 @@ def check_attends(
             f"those after the tokens in the cache ({kept} so far), as cache.positions(T) says"
         )
         check_that(kept == 0, "positions", expected, None)
-    return functions if one_each else functions * n
 
 
 def _tokens_kept(

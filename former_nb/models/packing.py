@@ -15,7 +15,7 @@ from ..attention.relative_positions import DistanceBias
 from ..data.text import IGNORE
 from .encoder_decoder import Decoder
 from .layers import Stack
-from .parts import CrossAttention, ReadMemory
+from .parts import ReadMemory, takes_read_memory
 
 __all__ = [
     "PackedRows",
@@ -134,10 +134,6 @@ def _in_order(positions, x):  # whether these are 0, 1, 2, …, as a model count
     )
 
 
-def _takes_read_memory(decoder):  # whether its blocks read a memory as `ReadMemory` says
-    return all(isinstance(block.cross, CrossAttention) for block in decoder.blocks)
-
-
 def _rows_of(mask, x):  # (B, S) booleans if `mask` is a padding mask for the rows of x, else None
     fits = mask is not None and mask.dtype == torch.bool and mask.ndim == 4
     return mask[:, 0, 0] if fits and mask.shape[:3] == (len(x), 1, 1) else None
@@ -177,7 +173,7 @@ def packed(
         real = _rows_of(memory_mask, x)
         usual = wanted is not None and real is not None and attend is attention
         usual = usual and decoder.training and _in_order(positions, x)
-        if not usual or not _takes_read_memory(decoder) or _is_watched(decoder):
+        if not usual or not takes_read_memory(decoder) or _is_watched(decoder):
             return type(decoder).forward(decoder, x, memory, memory_mask, attend, positions)
         return decode_packed(decoder, x, memory, real, wanted)
 

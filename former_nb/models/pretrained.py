@@ -71,7 +71,7 @@ Heir = TypeVar("Heir", bound="Pretrained")
 MODEL_CLASSES: dict[str, type] = {}  # name in config.json -> class; each enters itself
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-NOT_THE_NUMBERS = (".p", ".max_len")  # of dropout and of rotary positions: no answer depends on it
+NOT_THE_NUMBERS = (".p",)  # of dropout: no answer depends on it
 
 
 def check_memory(
