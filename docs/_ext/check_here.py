@@ -19,7 +19,6 @@ import tarfile
 import tempfile
 import urllib.request
 import zipfile
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -278,32 +277,32 @@ def write_files(app):
 # ---------------------------------------------------------------- the pages
 
 
-def starter(expression, solutions):
+def starter(number, expression):
     """What the reader begins with: a head for each name that the exercise hands to `check`."""
+    from former_nb.grading.content import definition, find_exercise
+
+    find_exercise(number)
+    right = ast.parse(definition(number).source()).body[0]
     parts = []
     for node in ast.walk(ast.parse(expression)):
         if isinstance(node, ast.Name):
-            head = re.search(rf"^def {node.id}\(.*\):", solutions, re.M)
-            parts.append(f"{head[0]}\n    ..." if head else f"{node.id} = ...")
+            head = ""
+            if node.id == right.name and isinstance(right, ast.FunctionDef):
+                head = f"def {node.id}({ast.unparse(right.args)}):\n    ..."
+            parts.append(head or f"{node.id} = ...")
     return "\n".join(parts)
 
 
-@cache
-def judges(module):
-    """The judges of a module of checks: name -> source, their hints with them."""
-    text = (ROOT / f"former_nb/checks/{module}.py").read_text(encoding="utf-8")
-    found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-    return {node.name: ast.unparse(node) for node in found}
-
-
 def judge_digest(number, expression, source):
-    """A short name of an exercise as it is now; with another judge or beginning it differs."""
-    page = number.partition(".")[0]
-    module = page if page == "paper" else f"lesson_{page}"
-    judge = judges(module).get(f"judge_{number.replace('.', '_')}")
-    if judge is None:
-        raise ValueError(f"{module}.py has no judge of {number}")
-    return hashlib.sha256(repr((judge, expression, source)).encode()).hexdigest()[:12]
+    """A short name of an exercise as it is now; with other mistakes or another beginning it
+    differs.
+    """
+    from former_nb.grading.content import definition, find_exercise
+
+    found = find_exercise(number)
+    known = definition(number)
+    whole = (known.lines, known.hints, known.mistakes, found.parts, expression, source)
+    return hashlib.sha256(repr(whole).encode()).hexdigest()[:12]
 
 
 def block(page, number, expression, source):
@@ -365,8 +364,6 @@ def add_blocks(app, doctree):
         say_where(doctree)
     if page not in PAGES:
         return
-    notebook = json.loads((ROOT / f"nbs/solutions/{page}.ipynb").read_text(encoding="utf-8"))
-    solutions = "\n".join("".join(cell["source"]) for cell in notebook["cells"])
     for node in list(doctree.findall(nodes.Text)):
         if "your cell says" in node:  # on the site it may be an editor
             said = nodes.Text(node.replace("your cell says", "the check says"))
@@ -376,7 +373,7 @@ def add_blocks(app, doctree):
         paragraph = node.parent
         if asked and isinstance(paragraph, nodes.paragraph):
             number, expression = asked.groups()
-            found = block(page, number, expression, starter(expression, solutions))
+            found = block(page, number, expression, starter(number, expression))
             paragraph.parent.insert(paragraph.parent.index(paragraph) + 1, found)
     for cell in list(doctree.findall(nodes.container)):
         if "cell" in cell["classes"]:

@@ -37,9 +37,9 @@ from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from ..base.exercises import MistakeError, clean_message
 from ..base.files import check_path
 from ..base.source import load_file, name_line, parse_source
+from ..grading.errors import MistakeError, clean_message
 
 __all__ = [
     "LIMIT",

@@ -8,6 +8,9 @@
 `#~` stands in place of the line above the entry (`#~3` of three lines, `#~0` of none), and `#|`
 goes on with it. An empty `#~` deletes the line. `#~ old -> new` edits the whole definition. One
 entry may hold several. The formatter writes `# ~`, which is read as well.
+
+A module of `exercises` holds a page: what the page adds to the file, its exercises, and what both
+are asked. The first part is left out where a page adds nothing.
 """
 
 import ast
@@ -15,15 +18,16 @@ import functools
 import inspect
 import linecache
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+from .ask import EXERCISES, Exercise
+
 FOLDER = Path(__file__).parents[1] / "exercises"
-QUESTIONS = re.compile(
-    r"^# -+ questions$", re.M
-)  # below this line of a module nothing is the file's
+SECTION = re.compile(r"^# -+ (exercises|questions)$", re.M)  # above the first, it is the file's
 MARK = re.compile(r"\s*# ?([?!|~])(\d*) ?(.*)")
 HEADER = '''\
 """The Transformer as the course derives it."""
@@ -142,10 +146,15 @@ def lessons():
     return [path.stem.removeprefix("lesson_") for path in sorted(FOLDER.glob("lesson_*.py"))]
 
 
-def _statements(lesson):
-    "(node, its annotated text) of what a lesson adds to the right file."
-    text = (FOLDER / f"lesson_{lesson}.py").read_text(encoding="utf-8")
-    text = QUESTIONS.split(text)[0]
+def _sections(module):
+    "The parts of a module: the file's, which has no name, 'exercises' and 'questions'."
+    text = (FOLDER / f"{module}.py").read_text(encoding="utf-8")
+    first, *others = SECTION.split(text)
+    return {"": first} | dict(zip(others[::2], others[1::2]))
+
+
+def _statements(text):
+    "(node, its annotated text) of a part of a module, imports and docstring left out."
     lines = text.split("\n")
     nodes = ast.parse(text).body
     starts = [
@@ -163,10 +172,56 @@ def definitions():
     "All definitions of the right file by name, in its order."
     found = {}
     for lesson in lessons():
-        for node, text in _statements(lesson):
+        for node, text in _statements(_sections(f"lesson_{lesson}")[""]):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 found[node.name] = read_definition(node.name, lesson, text)
     return found
+
+
+@functools.cache
+def answers(module):
+    "The right answers to the exercises of a module, by the name of the function."
+    found = {}
+    for node, text in _statements(_sections(module).get("exercises", "")):
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            continue
+        decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+        if decorators and decorators[0].startswith("exercise("):
+            plain = text.split("\n")[node.lineno - node.decorator_list[0].lineno :]
+            found[node.name] = read_definition(node.name, module, "\n".join(plain))
+    return found
+
+
+def module_of(number):
+    "The name of the module of an exercise. `ValueError` if there is none."
+    page = str(number).partition(".")[0]
+    module = f"lesson_{page}" if page.isdigit() else page
+    if not (FOLDER / f"{module}.py").is_file():
+        raise ValueError(f"number: expected an exercise such as '03.2', got {number!r}")
+    return module
+
+
+def find_exercise(number) -> Exercise:
+    "An exercise by its number. `ValueError` if there is none."
+    import_module(f"{__package__.rpartition('.')[0]}.exercises.{module_of(number)}")
+    if number not in EXERCISES:
+        raise ValueError(f"number: expected an exercise such as '03.2', got {number!r}")
+    return EXERCISES[number]
+
+
+def definition(key) -> Definition:
+    "What is known of a definition of the file, or of the right answer to an exercise."
+    if key in EXERCISES:
+        name = EXERCISES[key].made.__name__
+        return answers(module_of(key)).get(name) or definitions()[name]
+    return definitions()[key]
+
+
+def space_of(key):
+    "The names that a right definition sees."
+    if key in EXERCISES and EXERCISES[key].made.__name__ in answers(module_of(key)):
+        return vars(sys.modules[EXERCISES[key].made.__module__])
+    return vars(right_module())
 
 
 @functools.cache
@@ -174,7 +229,7 @@ def right_source() -> str:
     "The right file: the definitions of all lessons, without annotations."
     parts = [HEADER]
     for lesson in lessons():
-        for node, text in _statements(lesson):
+        for node, text in _statements(_sections(f"lesson_{lesson}")[""]):
             plain = "\n".join(line for line in text.split("\n") if not MARK.fullmatch(line))
             block = isinstance(node, (ast.FunctionDef, ast.ClassDef))
             parts.append("\n" * (2 if block else 1) + plain.rstrip() + "\n")
@@ -219,15 +274,16 @@ def _run(source, name, space):
 @functools.cache
 def edited(name, mistakes=()):
     "What a definition becomes with mistakes in it. `ValueError` if they do not fit."
+    right = definition(name)
     if not mistakes:
-        return getattr(right_module(), name)
-    source = definitions()[name].source(*mistakes)
-    space = dict(vars(right_module()))
+        return space_of(name)[right.name]
+    source = right.source(*mistakes)
+    space = dict(space_of(name))
     try:
         _run(source, f"<wrong {name} {hash(source)}>", space)
     except SyntaxError as error:
         raise ValueError(f"{name}: {error}") from error
-    return space[name]
+    return space[right.name]
 
 
 @functools.cache

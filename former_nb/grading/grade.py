@@ -13,9 +13,9 @@ import types
 from typing import NamedTuple
 
 from . import trace
-from .ask import STEPS
+from .ask import step
 from .compare import like, same
-from .content import definitions, edited, right_module
+from .content import definition, edited, space_of
 from .known import OF_PAGE, calls, is_right, named, named_most, named_two, right_seen, wrong_calls
 from .limits import Clock, TimeUpError, limited
 from .observe import CHANGED, Seen, UnfitError, calm, observe
@@ -50,7 +50,7 @@ class Answer(NamedTuple):
 
 def seen_of(name, answer, clock):
     "What is seen of each call until the time is up."
-    found, right = [], edited(STEPS[name].definition)
+    found, right = [], edited(step(name).definition)
     for call in calls(name):
         try:
             with limited(clock.left), contextlib.redirect_stdout(io.StringIO()):
@@ -126,12 +126,12 @@ def other_defaults(answer, right):
 
 def verdicts(name, answer):
     "Verdicts on an answer, each better than the one before."
-    step, right = STEPS[name], edited(STEPS[name].definition)
+    asked, right = step(name), edited(step(name).definition)
     wanted = "class" if isinstance(right, type) else "function"
     if isinstance(right, type) != isinstance(answer.made, type) or not callable(answer.made):
         yield Verdict("unfit", f"expected a {wanted}, got {type(answer.made).__name__}")
         return
-    if step.needs and not reads(answer, right, step.needs):
+    if asked.needs and not reads(answer, right, asked.needs):
         yield Verdict("open")
         return
     defaults = "; ".join(other_defaults(answer, right))
@@ -139,7 +139,7 @@ def verdicts(name, answer):
     given = seen_of(name, answer, clock)
     if isinstance(given[-1].error, TimeUpError):
         yield Verdict("endless", endless(given[-1].error, answer))
-    elif step.later and all(seen.error for seen in given):
+    elif asked.later and all(seen.error for seen in given):
         yield Verdict("open")
     elif not wrong_calls(name, given):
         yield Verdict("named", defaults) if defaults else Verdict("right")
@@ -182,7 +182,7 @@ def chance(name, answer, given, wrong):
         if seen.again is None or call.chance or same(seen.values, seen.again, 10 * call.near):
             continue
         with calm():
-            now = observe(call, answer.made, edited(STEPS[name].definition), answer.names)
+            now = observe(call, answer.made, edited(step(name).definition), answer.names)
         said = "two calls with the same input differ: "
         if now.again is None or not same(now.values, now.again, 10 * call.near):
             return said + "it draws random numbers, or keeps something from call to call"
@@ -256,12 +256,12 @@ def remade(answer, tree, **more):
 
 
 def right_tree(key):
-    return ast.parse(definitions()[key].source()).body[0]
+    return ast.parse(definition(key).source()).body[0]
 
 
 def mended(name, answer, wrong, seconds):
     "The `Place` where one small edit makes an answer right, or None."
-    key, clock = STEPS[name].definition, Clock(seconds)
+    key, clock = step(name).definition, Clock(seconds)
     right = edited(key)
     first, *rest = [*sorted(wrong), *(i for i in range(len(calls(name))) if i not in wrong)]
 
@@ -288,8 +288,8 @@ def mended(name, answer, wrong, seconds):
 
 def leaving(name, answer, i):
     "What is said of the line where the values of call i leave those of the right answer."
-    key, noted = STEPS[name].definition, []
-    theirs = Answer(None, right_tree(key), [], "<right>", vars(right_module()), {})
+    key, noted = step(name).definition, []
+    theirs = Answer(None, right_tree(key), [], "<right>", space_of(key), {})
     for one in (answer, theirs):
         try:
             notes = trace.Notes(one.node)

@@ -12,9 +12,9 @@ from itertools import combinations
 
 import torch
 
-from .ask import STEPS, Draw
+from .ask import EXERCISES, Draw, step
 from .compare import agree, like
-from .content import definitions, edited
+from .content import definition, edited
 from .limits import TimeUpError, limited
 from .observe import Seen, observe
 
@@ -28,9 +28,13 @@ def calls(name):
     "The calls of a step; in the page those before the first that its PyTorch can't make."
     torch.manual_seed(0)
     found = []
+    of_exercise = step(name).definition in EXERCISES
     try:
-        for call in STEPS[name].questions(Draw(1)):
-            found.append(call)
+        for call in step(name).questions(Draw(1)):
+            if of_exercise:
+                near = EXERCISES[name].near if call.near == 1e-5 else call.near
+                call = call._replace(loose=True, near=near, slopes=call.slopes is True)
+            found.append(call._replace(slopes=call.slopes is not False))
     except (NotImplementedError, AttributeError) as error:
         if OF_PAGE not in str(error):
             raise
@@ -40,14 +44,14 @@ def calls(name):
 @cache
 def right_seen(name):
     "What is seen of the right definition in each call of a step."
-    right = edited(STEPS[name].definition)
+    right = edited(step(name).definition)
     return [observe(call, right, right) for call in calls(name)]
 
 
 @cache
 def mistake_seen(name, mistakes, i):
     "What is seen of the right definition with mistakes in it, in call i."
-    key = STEPS[name].definition
+    key = step(name).definition
     with limited(ALONE), contextlib.redirect_stdout(io.StringIO()):
         try:
             return observe(calls(name)[i], edited(key, mistakes), edited(key))
@@ -104,7 +108,7 @@ def fits(key, mistakes):
 
 def named(name, given, wrong):
     "The sentence of the mistake that explains an answer, or None."
-    for mistake in definitions()[STEPS[name].definition].mistakes:
+    for mistake in definition(step(name).definition).mistakes:
         if explains_all(name, (mistake,), given, wrong):
             return mistake.sentence
     return None
@@ -112,8 +116,8 @@ def named(name, given, wrong):
 
 def named_two(name, given, wrong, clock):
     "The sentence of two mistakes that explain an answer together; None if there are none."
-    key, first = STEPS[name].definition, min(wrong)
-    some = definitions()[key].mistakes
+    key, first = step(name).definition, min(wrong)
+    some = definition(key).mistakes
     parts = {}
     for mistake in some:
         if clock.over:
@@ -141,7 +145,7 @@ def named_most(name, given, wrong, clock):
     "The sentence of a mistake that explains most of what is wrong, beside a second one."
     if len(wrong) < 4:
         return None
-    for mistake in definitions()[STEPS[name].definition].mistakes:
+    for mistake in definition(step(name).definition).mistakes:
         if clock.over:
             return None
         found = explained(name, mistake, given, wrong)
