@@ -271,8 +271,8 @@ def check_command(
     The exit status is 0 if all that is written is right, else 1.
     """
     with waiting(LOADING):
-        from .builds.classes import check_class, check_one, watch_file
-        from .builds.your_file import begin_file
+        from .grading.classes import check_class, check_one, watch_file
+        from .grading.your_file import begin_file
 
     if begin:
         begin_file(files[0])

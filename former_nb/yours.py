@@ -68,8 +68,8 @@ def _load(path, source):
 
 def _read(path):
     "(module, `first_open` of its definitions, what is wrong); no module where nothing has passed."
-    from .builds.passed import first_open
-    from .builds.process import blame_line
+    from .grading.passed import first_open
+    from .grading.process import blame_line
 
     try:
         parse_source(path)
@@ -191,7 +191,7 @@ def load_mine(
 def _to_mend(path, until):
     "A sentence about the first step that isn't right, or None."
     from .base.exercises import MistakeError
-    from .builds.your_file import judge_file
+    from .grading.your_file import judge_file
 
     try:
         verdicts = judge_file(path)

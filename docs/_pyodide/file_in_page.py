@@ -24,8 +24,8 @@ def judge_file_in_page(source, lesson, tell):
 
     `tell` is called before each step with its number, the number of all and its name.
     """
-    from former_nb.base.exercises import MistakeError
-    from former_nb.builds import process, your_file
+    from former_nb.grading import process, your_file
+    from former_nb.grading.errors import MistakeError
 
     kept = Kept()
     output = Limited()
@@ -59,8 +59,8 @@ def judge_file_in_page(source, lesson, tell):
 
 def loaded(process, path):
     """The file as a module. Raises `MistakeError` if it can't be imported."""
-    from former_nb.base.exercises import MistakeError
     from former_nb.base.source import load_file
+    from former_nb.grading.errors import MistakeError
 
     try:
         return load_file(path)
@@ -71,8 +71,8 @@ def loaded(process, path):
 
 def run_step(tests, module, path, source, tell, name, stand_ins):
     """What is wrong with one step. What was right stays so until a line that it reaches changes."""
-    from former_nb.builds.process import _run_test
     from former_nb.grading.ask import STEPS
+    from former_nb.grading.process import _run_test
 
     if name in ELSEWHERE:
         return ELSEWHERE[name]

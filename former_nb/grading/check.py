@@ -26,8 +26,8 @@ OPEN = "the three dots are still there; put your lines in their place"
 
 
 def check(
-    number: str,  # such as '03.2'; or a file of yours, 'mine.py'
-    answer: Any = ...,  # a function, a class or a value, as the exercise says
+    number: str,  # such as '03.2'; or a file of yours, 'mine.py'; or 'project'
+    answer: Any = ...,  # a function, a class or a value, as the exercise says; or a report
 ) -> bool:  # whether the answer is right; of a file, whether all is right that is written
     """Judge an answer: print that it is right, or what it looks like and how to get a hint.
 
@@ -37,9 +37,13 @@ def check(
     code, not a page of traceback.
     """
     if answer is ... and str(number).endswith(".py"):
-        from ..builds.your_file import show_file
+        from .your_file import show_file
 
         return show_file(number)
+    if number == "project":
+        from .report import show_report
+
+        return show_report(answer)
     exercise = find_exercise(number)
     with torch.device("cpu"):  # what answer and judge make, whatever the page computes on
         verdict = verdict_on(exercise, answer)
@@ -134,7 +138,7 @@ def begin_file(
     file: str = "mine.py",  # where it is written
 ) -> None:
     "Write a file of your own to begin with, in lesson 02. One that is there stays as it is."
-    from ..builds import your_file
+    from . import your_file
 
     your_file.begin_file(file)
 
@@ -147,6 +151,6 @@ def keep(
 
     What the file defines already stays as it is; only a definition of three dots is filled in.
     """
-    from ..builds import keeping
+    from . import keeping
 
     return keeping.keep(answer, file)

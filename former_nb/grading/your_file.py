@@ -16,11 +16,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from ..base.exercises import MistakeError
 from ..base.files import check_path, write_new
 from ..base.source import read_regular
-from ..grading.ask import STEPS
-from ..grading.files import NOT_WRITTEN, STEP_NAMES, File, Judging, judge_step
+from .ask import STEPS
+from .errors import MistakeError
+from .files import NOT_WRITTEN, STEP_NAMES, File, Judging, judge_step
 from .passed import note_passed
 from .process import LIMIT, Test, asking, check_file, own_path
 

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..base.checkpoints import write_file
-from ..base.exercises import MistakeError
 from ..base.guards import check_choice
-from ..grading.ask import STEPS
-from ..grading.files import NOT_WRITTEN
+from .ask import STEPS
+from .errors import MistakeError
+from .files import NOT_WRITTEN
 from .your_file import NAMES, Verdict, is_right_so_far, judge_file, show_file
 
 __all__ = ["check_one", "check_class", "watch_file"]

@@ -35,18 +35,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 
 from ..base.files import check_path
 from ..base.source import load_file, name_line, parse_source
-from ..grading.errors import MistakeError, clean_message
+from .errors import MistakeError, clean_message
 
 __all__ = [
     "LIMIT",
     "Test",
-    "run_tests",
-    "run_file",
-    "show_results",
+    "check_file",
+    "asking",
 ]
 
 LIMIT = 20.0  # seconds of the processor that the import of a file may take, and each of its tests
@@ -59,7 +58,7 @@ GRACE = 2.0  # seconds after that, in which the process says in which line it wa
 START = """
 import sys
 sys.path = [folder for folder in sys.path if folder]
-from former_nb.builds.process import work
+from former_nb.grading.process import work
 work(*sys.argv[1:])
 """
 
@@ -70,7 +69,6 @@ class Test:
 
     title: str  # what is tested, in a few words
     judge: Callable  # module (and the parent's note, if any) -> None if it passes, else a sentence
-    after: tuple[int, ...] = ()  # the numbers, from 1, of tests that have to pass before it
 
 
 # ---------------------------------------------------------------- the file
@@ -127,7 +125,7 @@ def own_path(file):
 
 def check_file(
     file: str | os.PathLike,  # a reader's file
-    example: str = "encoder.py",  # how the page calls such a file
+    example: str = "mine.py",  # how the page calls such a file
     refused: tuple[str, ...] = ("former_nb",),  # packages that it may not import
 ) -> Path:
     "The path of a file that Python can read. Raises `MistakeError` with a sentence for another."
@@ -168,25 +166,6 @@ def _blamed_line(error, path):
 
 
 # ---------------------------------------------------------------- the tests
-
-
-def _in_order(tests, run):
-    "What `run(number)` says about each test, from 1. A test waits for those that it builds on."
-    passed = []
-    for number, test in enumerate(tests, start=1):
-        waits = [other for other in test.after if not passed[other - 1]]
-        problem = f"waits for test {waits[0]}" if waits else run(number)
-        passed.append(problem is None)
-        yield problem
-
-
-def run_tests(
-    module: ModuleType,  # a reader's file
-    tests: list[Test],
-    path: Path,  # of that file
-) -> Iterator[str | None]:  # for each test None if it passes, else a sentence
-    "Run the tests in order. A test waits if one that it builds on has not passed."
-    return _in_order(tests, lambda number: _run_test(tests[number - 1], module, path))
 
 
 def _run_test(test, module, path, *note):
@@ -478,8 +457,8 @@ def _environment():
 @contextlib.contextmanager
 def asking(
     path: Path,  # of a file that `check_file` accepts
-    tests: str,  # as for `run_file`
-    limit: float,  # as for `run_file`
+    tests: str,  # a module such as 'former_nb.grading.your_file', with TESTS and PREPARE
+    limit: float,  # seconds of the processor for the import and for each test
 ) -> Iterator[Callable]:  # (number of a test, note) -> None or a sentence
     """Load a file in a process of its own, and ask that for one test after the other.
 
@@ -516,42 +495,3 @@ def _with_file(before, path, tests, limit, folder):
         child.close()
         raise
     return child
-
-
-def run_file(
-    file: str | os.PathLike,  # a reader's file
-    tests: str,  # a module such as 'former_nb.builds.build_a', with TESTS, EXAMPLE and REFUSED
-    limit: float = LIMIT,  # seconds for the import and for each test
-) -> list[str | None]:  # for each test None if it passes, else a sentence
-    """Import a file in a process of its own and test it there.
-
-    Raises `MistakeError` with a sentence if there is no such file or if it can't be imported.
-    """
-    build = import_module(tests)
-    path = check_file(own_path(file), build.EXAMPLE, build.REFUSED).resolve()
-    results = []
-    with tempfile.TemporaryDirectory() as folder:
-        child = _with_file(None, path, tests, limit, folder)
-        try:
-            for problem in _in_order(build.TESTS, child.ask):
-                results.append(problem)
-                if child.ended:
-                    break
-        finally:
-            child.close()
-    return results + ["not run"] * (len(build.TESTS) - len(results))
-
-
-def show_results(
-    tests: list[Test],
-    results: list[str | None],  # for each test None if it passes, else a sentence
-) -> str | None:  # None if all pass, else how many do
-    "Print a line for each test."
-    width = max(len(test.title) for test in tests)
-    for number, (test, problem) in enumerate(zip(tests, results), start=1):
-        print(f"{number:2} {test.title:{width}}  {problem or 'passes'}")
-    passed = results.count(None)
-    if passed == len(tests):
-        print(f"All {passed} tests pass.")
-        return None
-    return f"{passed} of {len(tests)} tests pass"
