@@ -13,11 +13,13 @@ from typing import Any
 import torch
 
 from ..base.source import written_at
+from .answer import Answer
 from .apart import last_of
 from .ask import Exercise
 from .compare import loosened
 from .content import definition, find_exercise
-from .grade import LIMIT, SEARCH, Answer, Verdict, verdicts
+from .grade import LIMIT, SEARCH, Verdict, verdicts
+from .limits import one_thread
 from .words import of_value
 
 __all__ = ["check", "hint", "solution", "begin_file", "keep"]
@@ -45,7 +47,10 @@ def check(
 
         return show_report(answer)
     exercise = find_exercise(number)
-    with torch.device("cpu"):  # what answer and judge make, whatever the page computes on
+    with (
+        torch.device("cpu"),
+        one_thread(),
+    ):  # what answer and judge make, wherever the page computes
         verdict = verdict_on(exercise, answer)
     if verdict.kind == "right":
         print(f"{number} is right.")

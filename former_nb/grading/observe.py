@@ -12,6 +12,7 @@ from torch import nn
 from .ask import Draw
 from .compare import loosened, same
 from .copies import copied
+from .data import plain
 
 CHANGED = "an argument is changed in place; make a new one instead"
 
@@ -27,6 +28,10 @@ class Seen(NamedTuple):
 
 class UnfitError(Exception):
     "An answer that can't be asked, and why."
+
+
+class EndedError(UnfitError):
+    "The process of a file ended before it answered; the message says why."
 
 
 # ---------------------------------------------------------------- a call
@@ -86,6 +91,7 @@ def once(call, answer, right, names, seed, slopes):
     values = {"": loosened(result) if call.loose else result}
     if call.look:
         values |= call.look(target, args, result)
+    values = {label: plain(value) for label, value in values.items()}
     if not all(map(same, writable(args), writable(call.args))):
         values[CHANGED] = True
     if slopes and isinstance(result, torch.Tensor) and result.is_floating_point():
