@@ -115,7 +115,8 @@ def others_only(x):
     # ~ return (scores - 1.0 * itself).softmax(dim=-1)
     #! a score of -1 is low, but not forbidden; what is forbidden has a score of -inf
     # ~ return scores.masked_fill(itself, -1).softmax(dim=-1)
-    #! 0 times infinity is NaN, so -inf can't be multiplied into a table; use `masked_fill`
+    #! all is NaN, since 0 times infinity is, and so is a share of infinity; fill the diagonal alone
+    #! with -inf, by `masked_fill`
     # ~ return (scores + itself * float("-inf")).softmax(dim=-1)
     #! the columns sum to 1 where the rows should: the softmax must run over the keys, the last axis
     # ~ return scores.masked_fill(itself, float("-inf")).softmax(dim=1)
