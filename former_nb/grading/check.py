@@ -19,6 +19,7 @@ from .ask import Exercise
 from .compare import loosened
 from .content import definition, find_exercise
 from .grade import LIMIT, SEARCH, Verdict, verdicts
+from .known import named_place
 from .limits import one_thread
 from .words import of_value
 
@@ -86,12 +87,16 @@ def verdict_on_value(exercise, value):
     "What is said of a number, or of several."
     if isinstance(value, FunctionType):
         return Verdict("unfit", "expected a value, got a function; call it")
+    if exercise.read and isinstance(value, str):
+        value = exercise.read(value)
     answer = Answer(lambda: value, None, [], "", {}, {})
     verdict = list(verdicts(exercise.number, answer))[-1]
     if verdict.kind in ("right", "named"):
         return verdict
-    right = loosened(exercise.made())
-    return Verdict("numbers", of_value(loosened(value), right, exercise.parts, exercise.near))
+    given, right = loosened(value), loosened(exercise.made())
+    if said := named_place(exercise.number, given, right):
+        return Verdict("named", said)
+    return Verdict("numbers", of_value(given, right, exercise.parts, exercise.near))
 
 
 def as_answer(made):
