@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..grading.ask import Call, exercise, question, same
+from ..grading.compare import loosened
 from .lesson_02 import attention
 from .lesson_03 import MultiHeadAttention
 from .parts import ask_layer, layer, spy
@@ -205,8 +206,6 @@ def my_block(x, attention, ff, norm_attention, norm_ff):  # x (B, T, d_model)
     # ? Which of the four functions reads x first, and what is added to x?
     # ? x = x + attention(norm_attention(x)) is the first line.
     x = x + attention(norm_attention(x))
-    #! the attention's output is not added to the stream
-    # ~ x = attention(norm_attention(x))
     #! you added to the normed stream; add to x itself
     # ~ x = norm_attention(x) + attention(norm_attention(x))
     return x + ff(norm_ff(x))
@@ -499,4 +498,20 @@ def ask_merge(draw):
     for d_in, d_ff, d_out in [(5, 7, 3), (2, 4, 6), (8, 3, 1), (1, 5, 2), (4, 9, 7)]:
         shapes = (d_ff, d_in), (d_ff,), (d_out, d_ff), (d_out,)
         said = f"w_in {(d_ff, d_in)}, w_out {(d_out, d_ff)}"
-        yield Call(said, tuple(draw.numbers(*shape) for shape in shapes))
+        given = tuple(draw.numbers(*shape) for shape in shapes)
+        yield Call(said, given, look=in_two(("weight", "bias"), numbers))
+
+
+def numbers(part):
+    "A tensor of what may be an array or a list as well."
+    return None if part is None else torch.as_tensor(loosened(part))
+
+
+def in_two(names, made):
+    "A look at the two parts of a result by name, each as what is made of it."
+
+    def look(answer, args, result):
+        pair = result if isinstance(result, (tuple, list)) and len(result) == 2 else (result, None)
+        return {"": None} | dict(zip(names, map(made, pair)))
+
+    return look

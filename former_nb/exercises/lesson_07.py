@@ -5,6 +5,7 @@ from torch import nn
 
 from ..grading.ask import Call, exercise, question
 from .lesson_05 import LearnedPositions
+from .lesson_06 import in_two
 from .parts import layer
 
 PAD, BOS, EOS, UNK = range(4)
@@ -371,8 +372,6 @@ def my_collate(rows):
     # ~ return inputs.tolist(), targets.tolist()
     #! two tensors are asked for; `torch.tensor` makes one of a list
     # ~ return inputs, targets.tolist()
-    #! these are fractions; ids are whole numbers
-    # ~ return inputs.float(), targets.float()
     #! the inputs leave out the last token of each row, <eos>
     # ~ inputs = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True)
     # | return inputs, targets
@@ -630,13 +629,9 @@ def ask_embedding(draw):
 
 @question("07", "07.1")
 def ask_my_collate(draw):
-    def kinds(answer, args, result):
-        parts = result if isinstance(result, (tuple, list)) else [result]
-        return {"what comes back": [kind(part) for part in parts]}
-
     def of(what, letters):
         rows = [[BOS, *row, EOS] for row in letters]
-        return Call(f"{what}, {rows}", (rows,), look=kinds)
+        return Call(f"{what}, {rows}", (rows,), look=in_two(("inputs", "targets"), whole))
 
     yield of("three rows", [[7, 5], [9], [6, 8, 4, 5, 7]])
     yield of("the longest row first", [[6, 8, 4, 5], [7], [9, 9]])
@@ -650,10 +645,9 @@ def ask_my_collate(draw):
         yield of("rows of chance", of_chance)
 
 
-def kind(part):
-    if not isinstance(part, torch.Tensor):
-        return type(part).__name__
-    return "a tensor of " + ("fractions" if part.is_floating_point() else "whole numbers")
+def whole(part):
+    "A tensor of whole numbers, whatever their size; all else as it is."
+    return part.long() if isinstance(part, torch.Tensor) and not part.is_floating_point() else part
 
 
 @question("07", "07.3")
