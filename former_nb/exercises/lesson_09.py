@@ -157,10 +157,6 @@ def my_pool(x, real):  # (B, T, d_model), (B, T) boolean
     # ~ return total / real.sum(dim=1).clamp(min=1)
     #! `max` compares two numbers; `.clamp(min=1)` works on each number of a tensor
     # ~ return total / max(1, real.sum(dim=1, keepdim=True))
-    #! those are the largest numbers of the real tokens; take their mean
-    # ~ return x.masked_fill(~real[..., None], -torch.inf).amax(dim=1)
-    #! that is the first vector of each text; take the mean
-    # ~ return x[:, 0]
 
 
 @exercise(
@@ -203,12 +199,8 @@ def to_world(q, shares):
     #! logits and probabilities are mixed: to logits one adds log π, to probabilities one multiplies
     #! π
     # ~ p = (q + shares.log()).exp()
-    #! that multiplies by the shares' logarithms; multiply by the shares
-    # ~ p = q * shares.log()
     #! the shares are multiplied twice
     # ~ p = q * shares**2
-    #! those are odds; multiply by the shares, not by π / (1 - π)
-    # ~ p = q * shares / (1 - shares)
     #! that is the shares alone: what the text says is lost
     # ~ p = torch.ones_like(q) * shares
     #! shares are (K,), as the last axis of q, and fit as they are
@@ -240,12 +232,8 @@ def pool_by_query(x, real, query):
     # ~ scores = x @ query
     #! the scores are divided by d_model, not by its root
     # ~ scores = x @ query / x.shape[-1]
-    #! the scores are multiplied by √d_model: divide
-    # ~ scores = x @ query * x.shape[-1] ** 0.5
     #! that divides by the root of the number of tokens, not of d_model
     # ~ scores = x @ query / x.shape[1] ** 0.5
-    #! `x @ query` sums over d_model; the other way round the axes don't meet
-    # ~ scores = query @ x / x.shape[-1] ** 0.5
     scores = scores.masked_fill(~real, -torch.inf)
     #! pads have weights: mask the scores before the softmax
     # ~
@@ -263,8 +251,6 @@ def pool_by_query(x, real, query):
     # ~ scores = scores.masked_fill(real, -torch.inf)
     # ~ .softmax(-1).masked_fill(~real, 0.0) -> .softmax(-1)
     # ~ x.masked_fill(~real[..., None], 0.0) -> x
-    #! scores and `real` are both (B, T); the mask needs no further axis
-    # ~ scores = scores.masked_fill(~real[..., None], -torch.inf)
     weights = scores.softmax(-1).masked_fill(~real, 0.0)  # (B, T)
     #! a row without tokens gives NaN: its softmax is over nothing; it must give zeros
     # ~ weights = scores.softmax(-1)
@@ -298,8 +284,6 @@ def pool_by_query(x, real, query):
     # ~ return weights @ x
     #! one number for each token came back: those are the weights; sum the tokens' vectors with them
     # ~ return weights
-    #! that is the token of the largest weight; average with all weights
-    # ~ return x[torch.arange(len(x)), weights.argmax(-1)] * real.any(-1, keepdim=True)
 
 
 # ---------------------------------------------------------------- questions
