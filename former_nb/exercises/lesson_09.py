@@ -261,10 +261,6 @@ def pool_by_query(x, real, query):
     #! pads are left out after the softmax, so the weights of the others do not sum to one: mask the
     #! scores before
     # ~ weights = (x @ query / x.shape[-1] ** 0.5).softmax(-1).masked_fill(~real, 0.0)
-    #! those are the scores themselves: the weights are their softmax
-    # ~ weights = scores.masked_fill(~real, 0.0)
-    #! the weights do not sum to one: divide the exponentials by their sum
-    # ~ weights = scores.exp()
     #! the exponentials are divided by the sum over the whole batch; each text has its own
     # ~ weights = scores.exp() / scores.exp().sum().clamp(min=1e-9)
     #! the softmax runs over the texts of the batch, not over the tokens
@@ -274,14 +270,9 @@ def pool_by_query(x, real, query):
     return (weights[..., None] * x.masked_fill(~real[..., None], 0.0)).sum(1)  # (B, d_model)
     #! a weighted sum is wanted; yours is divided by the number of tokens once more
     # ~ return (weights[..., None] * x).sum(1) / real.sum(-1, keepdim=True).clamp(min=1)
-    #! a weighted sum is wanted; yours is divided by T once more
-    # ~ return (weights[..., None] * x).mean(1)
     #! the weights are (B, T) and x is (B, T, d_model); `weights[..., None]` has an axis for the
     #! numbers of a vector
     # ~ return (weights * x).sum(1)
-    #! each text's weights met the vectors of every text; `weights[:, None] @ x` and
-    #! `(weights[..., None] * x).sum(1)` stay within a text
-    # ~ return weights @ x
     #! one number for each token came back: those are the weights; sum the tokens' vectors with them
     # ~ return weights
 

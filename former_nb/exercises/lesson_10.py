@@ -157,9 +157,6 @@ def name_nats(logits, targets):  # (B, T, V), (B, T)
     #! IGNORE, -100, is no token; clamp the targets and leave their places out of the sum, or let
     #! `F.cross_entropy` do it
     # ~ each = -logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0]
-    #! `logits[targets]` picks rows of the batch; `gather` along the last axis picks the target's
-    #! logit at each position
-    # ~ each = -logits.log_softmax(-1)[targets]
     return each.sum(dim=1)  # (B,)
     #! you took the mean of each name; a product of probabilities becomes a sum
     # ~ return each.sum(dim=1) / (targets != IGNORE).sum(dim=1)
@@ -167,16 +164,10 @@ def name_nats(logits, targets):  # (B, T, V), (B, T)
     # ~ return each.mean(dim=1)
     #! the sign is wrong: nats are -ln P, and positive
     # ~ return -each.sum(dim=1)
-    #! you summed over the names; keep the batch axis and sum over the positions
-    # ~ return each.sum(dim=0)
-    #! one number for the whole batch; each name needs its own
-    # ~ return each.sum()
     #! that is the mean over the batch; each name needs its own number, the sum over its positions
     # ~ return each.sum() / (targets != IGNORE).sum()
     #! the sum over the positions is missing
     # ~ return each
-    #! one number for each position came back; make it (B, T) again and sum over T
-    # ~ return each.flatten()
     #! that is P; the surprise is -ln P
     # ~ return (-each.sum(dim=1)).exp()
     #! those are bits; nats are natural logarithms
