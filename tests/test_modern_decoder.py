@@ -11,7 +11,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.attention.masks import causal_mask
-from former_nb.checks.lesson_12 import llama_names
+from former_nb.exercises.lesson_12 import llama_names
 from former_nb.data.batches import make_batches
 from former_nb.data.tokenization import CharTokenizer, encode_texts
 from former_nb.decoding.caches import KVCache
