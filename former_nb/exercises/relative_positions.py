@@ -4,7 +4,11 @@ import torch
 
 from ..attention.angle_tables import rotary_frequencies, rotary_table
 from ..attention.positions import rotate
-from ..attention.relative_positions import ALiBi, alibi_slopes, rotate_interleaved
+from ..attention.relative_positions import (
+    ALiBi,  # noqa: F401, a mistake is made of it
+    alibi_slopes,
+    rotate_interleaved,  # noqa: F401, likewise
+)
 from ..grading.ask import Call, exercise, question
 from ..grading.compare import loosened
 
