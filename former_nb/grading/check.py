@@ -18,7 +18,6 @@ from .ask import Exercise
 from .compare import loosened
 from .content import definition, find_exercise
 from .grade import LIMIT, SEARCH, Answer, Verdict, verdicts
-from .known import named_number
 from .words import of_value
 
 __all__ = ["check", "hint", "solution", "begin_file", "keep"]
@@ -82,10 +81,8 @@ def verdict_on_value(exercise, value):
     verdict = list(verdicts(exercise.number, answer))[-1]
     if verdict.kind in ("right", "named"):
         return verdict
-    given, right = loosened(value), loosened(exercise.made())
-    if said := named_number(exercise.number, given, right, exercise.near):
-        return Verdict("named", said)
-    return Verdict("numbers", of_value(given, right, exercise.parts, exercise.near))
+    right = loosened(exercise.made())
+    return Verdict("numbers", of_value(loosened(value), right, exercise.parts, exercise.near))
 
 
 def as_answer(made):

@@ -13,7 +13,7 @@ from itertools import combinations
 import torch
 
 from .ask import EXERCISES, Draw, step
-from .compare import agree, like, loosened, same
+from .compare import agree, like
 from .content import definition, edited
 from .limits import TimeUpError, limited
 from .observe import Seen, observe
@@ -151,19 +151,4 @@ def named_most(name, given, wrong, clock):
         found = explained(name, mistake, given, wrong)
         if min(wrong) in found and len(found) >= MOST * len(wrong):
             return f"{mistake.sentence}; and there is a second mistake"
-    return None
-
-
-def named_number(name, given, right, near):
-    """Of several numbers that are asked for: the sentence of the first wrong one, or None.
-
-    That is the sentence of a mistake which is wrong in this number alone, and has what was given.
-    """
-    if not isinstance(right, tuple) or not isinstance(given, tuple) or len(given) != len(right):
-        return None
-    first = next(i for i, pair in enumerate(zip(given, right)) if not same(*pair, near))
-    wanted = (*right[:first], given[first], *right[first + 1 :])
-    for mistake in definition(name).mistakes:
-        if same(loosened(edited(name, (mistake,))()), wanted, near):
-            return mistake.sentence
     return None
