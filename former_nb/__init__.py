@@ -27,7 +27,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "inspection.comparison": "same",
         "inspection.viewer": "view",
         "inspection.your_attention": "use_attend",
-        "checks.exercises": "check hint keep",
+        "grading.check": "check hint keep",
     },
     packages=("attention",),  # which can be called as the function
 )

@@ -1,6 +1,8 @@
 """What editors and type checkers read; made by tools/stubs.py from __init__.py."""
 
 from . import base as base
+from . import builds as builds
+from . import checks as checks
 from . import data as data
 from . import decoding as decoding
 from . import inspection as inspection
@@ -13,9 +15,6 @@ from .attention.fused import attention as attention
 from .attention.masks import causal_mask as causal_mask
 from .attention.masks import padding_mask as padding_mask
 from .attention.multi_head import MultiHeadAttention as MultiHeadAttention
-from .checks.exercises import check as check
-from .checks.exercises import hint as hint
-from .checks.exercises import keep as keep
 from .data.batches import make_batches as make_batches
 from .data.tokenization import CharTokenizer as CharTokenizer
 from .data.tokenization import SubwordTokenizer as SubwordTokenizer
@@ -25,6 +24,9 @@ from .decoding.caches import stream as stream
 from .decoding.classification import predict as predict
 from .decoding.sampling import Sampling as Sampling
 from .decoding.translating import translate as translate
+from .grading.check import check as check
+from .grading.check import hint as hint
+from .grading.check import keep as keep
 from .inspection.comparison import same as same
 from .inspection.leaks import assert_no_leak as assert_no_leak
 from .inspection.recording import record_attention as record_attention

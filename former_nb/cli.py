@@ -265,15 +265,20 @@ def check_command(
     begin: Annotated[
         bool, typer.Option("--begin", help="Write a file to begin with, where there is none.")
     ] = False,
+    walled: Annotated[
+        bool, typer.Option("--sandbox", help="Wall the files in by bubblewrap (bwrap), on Linux.")
+    ] = False,
 ):
     """Say of each definition of your file whether it is right, or what is wrong and in which line.
 
     The exit status is 0 if all that is written is right, else 1.
     """
     with waiting(LOADING):
-        from .builds.classes import check_class, check_one, watch_file
-        from .builds.your_file import begin_file
+        from .grading.classes import check_class, check_one, watch_file
+        from .grading.process import sandbox
+        from .grading.your_file import begin_file
 
+    walls = sandbox() if walled else []
     if begin:
         begin_file(files[0])
     elif len(files) == 1 and not files[0].exists():
@@ -283,9 +288,9 @@ def check_command(
             raise ValueError("watch: expected one file, and no table")
         return watch_file(files[0], step, echo)
     if len(files) > 1 or csv:
-        fine = check_class(files, csv, echo)
+        fine = check_class(files, csv, echo, walls)
     else:
-        fine = check_one(files[0], step, echo)
+        fine = check_one(files[0], step, echo, walls)
     if not fine:
         raise typer.Exit(1)
 

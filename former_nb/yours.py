@@ -68,8 +68,8 @@ def _load(path, source):
 
 def _read(path):
     "(module, `first_open` of its definitions, what is wrong); no module where nothing has passed."
-    from .builds.passed import first_open
-    from .builds.process import blame_line
+    from .grading.passed import first_open
+    from .grading.reading import blame_line
 
     try:
         parse_source(path)
@@ -84,7 +84,7 @@ def _read(path):
     try:
         return _load(path, source), waits, ""
     except (Exception, SystemExit) as error:  # a reader's file may raise anything
-        return None, {}, f"{path.name} can't be imported: {blame_line(error, path)}"
+        return None, {}, f"{path.name} can't be imported: {blame_line(error, path, source)}"
 
 
 LATER = {  # what lessons add to attention: it can be used before they have passed
@@ -190,8 +190,8 @@ def load_mine(
 
 def _to_mend(path, until):
     "A sentence about the first step that isn't right, or None."
-    from .base.exercises import MistakeError
-    from .builds.your_file import judge_file
+    from .grading.errors import MistakeError
+    from .grading.your_file import judge_file
 
     try:
         verdicts = judge_file(path)

@@ -18,7 +18,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import torch
 
-from former_nb.builds import passed
+from former_nb.grading import passed
 
 plt.switch_backend("Agg")
 ROOT = Path(__file__).resolve().parents[1]

@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import check_here
 import page_policy
 
-from former_nb.builds.your_file import NAMES
+from former_nb.grading.your_file import NAMES
 
 ALL = len(NAMES)
 

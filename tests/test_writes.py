@@ -24,15 +24,15 @@ from safetensors import torch as safetensors
 
 from former_nb import load_model, save_model
 from former_nb.base.checkpoints import atomic_write, write_checkpoint, write_file
-from former_nb.builds import keeping
-from former_nb.builds.classes import check_class
-from former_nb.builds.your_file import begin_file
 from former_nb.commands.folders import claim_folder
 from former_nb.commands.new import write_task
 from former_nb.commands.train import write_report
 from former_nb.data import kept_tokens
 from former_nb.data.data_sets import Source, fetch
 from former_nb.data.tokenization import SubwordTokenizer
+from former_nb.grading import keeping
+from former_nb.grading.classes import check_class
+from former_nb.grading.your_file import begin_file
 from former_nb.inspection.viewer import view
 from former_nb.saving.hugging_face import to_hugging_face
 from former_nb.tasks import TASKS

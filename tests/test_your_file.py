@@ -12,12 +12,12 @@ import nbformat
 import pytest
 from cli_tools import former
 
-from former_nb.builds import process
-from former_nb.builds.your_file import NAMES, START, Verdict, judge_file, say_verdicts
 from former_nb.checks.exercises import check
+from former_nb.grading import process
 from former_nb.grading.ask import STEPS
 from former_nb.grading.content import HEADER, definitions, right_source
 from former_nb.grading.files import NOT_WRITTEN
+from former_nb.grading.your_file import NAMES, START, Verdict, judge_file, say_verdicts
 
 RIGHT = right_source()
 ANOTHER = Path(__file__).with_name("another_right_file.py")
@@ -146,7 +146,7 @@ def test_what_is_known_is_said_of_a_step_that_does_not_come_to_an_end(tmp_path):
     file.write_text(FEW, encoding="utf-8")
     module = tmp_path / "slow_tests.py"
     module.write_text(
-        "from former_nb.builds.process import Test\n"
+        "from former_nb.grading.process import Test\n"
         "def judge(module, note, say):\n    say('this is known')\n    while True:\n        pass\n"
         "TESTS = [Test('slow', judge)]\n",
         encoding="utf-8",

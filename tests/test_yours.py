@@ -22,12 +22,12 @@ from torch import nn
 from former_nb import check, fit, generate, keep, record_attention, yours
 from former_nb.attention.positions import LearnedPositions
 from former_nb.base.source import load_file
-from former_nb.builds import passed
-from former_nb.builds.your_file import NAMES, begin_file
 from former_nb.data.text import collate
 from former_nb.data.tokenization import CharTokenizer
 from former_nb.decoding.caches import KVCache
+from former_nb.grading import passed
 from former_nb.grading.content import right_module, right_source
+from former_nb.grading.your_file import NAMES, begin_file
 from former_nb.models.layers import Embedding, Stack
 from former_nb.models.savable import LanguageModel
 from former_nb.training.training_config import TrainingConfig
@@ -268,7 +268,7 @@ def test_check_notes_what_is_right(capsys):
 
 def test_where_nothing_can_be_noted_check_says_so(capsys, monkeypatch, here):
     (here / "passed").write_text("a file in its place")
-    monkeypatch.setattr("former_nb.builds.your_file.judge_file", lambda file: [])
+    monkeypatch.setattr("former_nb.grading.your_file.judge_file", lambda file: [])
     Path("mine.py").write_text("x = 1\n")
     check("mine.py")
     assert "Later pages won't know what is right" in capsys.readouterr().out
@@ -329,7 +329,7 @@ def my_merge(row, pair):
 
 def quiet(monkeypatch):
     asked = []
-    monkeypatch.setattr("former_nb.builds.keeping.show_file", lambda *what: asked.append(what))
+    monkeypatch.setattr("former_nb.grading.keeping.show_file", lambda *what: asked.append(what))
     return asked
 
 

@@ -7,7 +7,7 @@ python tools/order.py --toc   write what follows from the order: docs/_toc.yml, 
 Two tables say all. `FOLDERS`: a module imports from its own folder and from those in lines above,
 never in a circle. `COURSE`: a page imports what its lesson or an earlier one exports. Plain
 modules, which no page exports, obey the first table alone. Judges may import all; of them, pages
-import the door alone, `checks.exercises`. An `import_module` with a name counts as an import, and
+import the door alone, `grading.check`. An `import_module` with a name counts as an import, and
 one without is in `BY_NAME`, with its reason. What is above the folders (the command
 line) and outside the course (index, tour, solutions) may import everything, and nothing imports it.
 """
@@ -50,14 +50,12 @@ COURSE = """
 15_subwords
 16_translation      interpretability pretrained two_models your_attention own_data own_task
 """
-BUILDS = {  # lesson -> the build after it
-    "06_block": "build_a",
-    "12_modern_decoder": "build_b",
-    "16_translation": "build_c",
-}
-MILESTONES = {  # lesson -> the page after it that runs the reader's file; builds hold the others
+MILESTONES = {  # lesson -> the page after it that runs the reader's file
+    "06_block": "milestone_pytorch",
     "11_decoding": "milestone_names",
+    "12_modern_decoder": "milestone_llama",
     "14_number_words": "milestone_numbers",
+    "16_translation": "project",
 }
 AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/03_attention_variants": ["04_masks", "07_text", "deeper/07_batches", "08_training"]
@@ -83,7 +81,7 @@ NAMED = {  # pages whose modules have other names; several where their ideas bel
 }
 TOUR = "00_tour"
 PRIMER = "00_pytorch"  # before the lessons: what they ask of a reader who knows Python
-PAPER = "paper"  # behind the last build: the paper of 2017 beside the lessons, and an exam
+PAPER = "paper"  # behind the project: the paper of 2017 beside the lessons, and an exam
 
 LEVELS = [line.split() for line in FOLDERS.split("\n") if line]
 LEVEL = {folder: i for i, folders in enumerate(LEVELS) for folder in folders}
@@ -91,27 +89,27 @@ ROWS = [line.split() for line in COURSE.strip().splitlines()]
 BEHIND = {lesson: [f"deeper/{lesson[:2]}_{dive}" for dive in dives] for lesson, *dives in ROWS}
 PATH = list(BEHIND)
 DIVES = [dive for dives in BEHIND.values() for dive in dives]
-# The pages of the path in their order: before it, lessons, builds and milestones.
+# The pages of the path in their order: before it, lessons and milestones.
 STEPS = [TOUR, PRIMER]
 LESSON = {PRIMER: -1}  # page -> the place of its lesson; before lesson 01 nothing is exported
 for number, lesson in enumerate(PATH):
-    after = [pages[lesson] for pages in (BUILDS, MILESTONES) if lesson in pages]
+    after = [MILESTONES[lesson]] if lesson in MILESTONES else []
     STEPS += [lesson, *after]
     LESSON.update(dict.fromkeys([lesson, *BEHIND[lesson], *after], number))
 LESSON[PAPER] = len(PATH) - 1
 READ = list(LESSON)
-BESIDE = ("checks", "builds", "grading", "exercises")  # folders beside the others
+BESIDE = ("grading", "exercises")  # folders beside the others
 JUDGES = tuple(f"{folder}." for folder in BESIDE)  # what judges answers may import all
 FACE = ("lazy", "renamed")  # what each package's names go through, and imports nothing of them
-DOOR = "checks.exercises"  # to the judges; pages import `check` and `hint` from it
+DOOR = "grading.check"  # to the judges; pages import `check` and `hint` from it
 BY_NAME = {  # modules that import what is named only while they run -> why
     "lazy": "a package offers names and imports none of them",
     "yours": "its own table says where a name comes from",
     "models.choices": "a word has the address of a part, which is imported when it is built",
     "tasks.__init__": "a task is a file that somebody adds",
-    "builds.process": "a new process is told which tests to run",
+    "grading.process": "a new process is told which tests to run",
     "grading.content": "what is asked about the right file is imported after all that asks",
-    "checks.exercises": "the number of an exercise says who judges it",
+    "grading.prove": "all that is asked is proved",
 }
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -389,7 +387,7 @@ def toc(nbs):
         "Solutions": ["glob: solutions/*"],
         "API": ["file: api/house", "file: api/versions", "file: api/small_torch"]
         + [f"glob: api/{folder}/*" for folder in LEVEL]
-        + ["file: api/checks/exercises", "file: api/cli", "file: api/yours"],
+        + ["file: api/grading/check", "file: api/cli", "file: api/yours"],
     }
     lines = ["# Written by `python tools/order.py --toc`.", "root: index", "subtrees:"]
     for caption, entries in parts.items():

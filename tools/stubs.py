@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAD = '"""What editors and type checkers read; made by tools/stubs.py from __init__.py."""\n\n'
-JUDGES = {"checks", "builds", "grading", "exercises"}
+JUDGES = {"grading", "exercises"}
 BEHIND = JUDGES | {"commands", "cli", "lazy", "renamed"}  # no part of the face
 
 
@@ -39,7 +39,7 @@ def modules_in(folder):
     "Its modules and packages, in the order of the alphabet."
     files = [path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")]
     packages = [path.parent.name for path in folder.glob("*/__init__.py")]
-    return sorted({*files, *packages} - BEHIND | {*files} & JUDGES)  # base.exercises
+    return sorted({*files, *packages} - BEHIND)
 
 
 def stub(init):

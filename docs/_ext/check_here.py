@@ -55,11 +55,10 @@ IN_FILE = {  # exercises whose right answers are steps of that file -> how it ca
 }
 EXERCISE = re.compile(r'^check\("((?:\d\d|paper)\.\d+)", (.+)\);?$', re.M)
 
-BUILD = re.compile(r'^check\("[ABC]", ', re.M)  # judges a file or a report of a build
+REPORT = re.compile(r'^check\("project", ', re.M)  # judges the report of the project
 ELSEWHERE = (
-    "This check runs in the notebook, on your machine or on Colab, and not in the page: it needs "
-    "PyTorch itself, and it starts your file in a process of its own. The page checks mine.py, "
-    "below each lesson from 02."
+    "This check runs in the notebook, on your machine or on Colab, and not in the page: its report "
+    "has the numbers of models that PyTorch itself has trained."
 )
 
 PYODIDE = "314.0.7"
@@ -75,21 +74,9 @@ MODULES = (  # of the course, for these pages
     "base/__init__.py",
     "base/core.py",
     "base/ranges.py",
-    "base/exercises.py",
     "base/files.py",
     "base/guards.py",
     "base/source.py",
-    "builds/__init__.py",
-    "builds/passed.py",
-    "builds/process.py",
-    "builds/right_answers.py",
-    "builds/search.py",
-    "builds/values.py",
-    "builds/your_*.py",
-    "checks/__init__.py",
-    "checks/exercises.py",
-    "checks/lesson_*.py",
-    "checks/paper.py",
     "exercises/*.py",
     "grading/*.py",
     "data/__init__.py",
@@ -314,7 +301,7 @@ def block(page, number, expression, source):
 
 def file_block(page):
     """The place below the cell that judges the reader's file."""
-    tree = ast.parse((ROOT / "former_nb/builds/your_file.py").read_text(encoding="utf-8"))
+    tree = ast.parse((ROOT / "former_nb/grading/your_file.py").read_text(encoding="utf-8"))
     start = next(n for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "START")
     data = {"lesson": page[:2], "starter": ast.literal_eval(start.value)}
     return place("check-file", data | {"heads": json.dumps(heads(page[:2]))})
@@ -352,7 +339,7 @@ def say_where(doctree):
     for cell in list(doctree.findall(nodes.container)):
         if "cell" in cell["classes"]:
             source = next(cell.findall(nodes.literal_block)).astext()
-            if BUILD.search(source):
+            if REPORT.search(source):
                 note = nodes.paragraph("", ELSEWHERE, classes=["check-elsewhere"])
                 cell.parent.insert(cell.parent.index(cell) + 1, note)
 
@@ -360,7 +347,7 @@ def say_where(doctree):
 def add_blocks(app, doctree):
     """doctree-read: a place below each exercise of the pages that can be checked here."""
     page = app.env.docname
-    if page.startswith("build_"):
+    if page == "project":
         say_where(doctree)
     if page not in PAGES:
         return

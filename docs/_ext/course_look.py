@@ -18,8 +18,8 @@ from nbdev_myst import NBS
 
 # ---------------------------------------------------------------- the line
 
-STATION = re.compile(r"(\d\d|Build [A-Z]|Milestone) · (.*)")
-SHORT = {"Build A": "A", "Build B": "B", "Build C": "C", "Milestone": "M"}  # on the line
+STATION = re.compile(r"(\d\d|Milestone|Project) · (.*)")
+SHORT = {"Milestone": "M", "Project": "P"}  # on the line
 TOUR = "00_tour"  # its title has 00 before it, as that of PyTorch in half an hour
 
 

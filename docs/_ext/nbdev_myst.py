@@ -458,17 +458,17 @@ def number_lesson(app, doctree):
             node.insert(0, nodes.Text(f"{lesson[1]} \u00b7 "))
 
 
-LAST_BUILD = "build_c"
+PROJECT = "project"
 
 
 def neighbours(page, pages):
     """Previous and next of a page where the order of the site is not what a reader wants.
 
-    A deep dive leads back to its door and on along the path. The last build ends the path, or the
-    last lesson if no build comes after it. The page on the paper leads back to the last lesson.
+    A deep dive leads back to its door and on along the path. The project ends the path, or the
+    last lesson where there is none. The page on the paper leads back to the last lesson.
     """
     path = sorted(name for name in pages if re.match(r"\d\d_", name))
-    if page == LAST_BUILD:
+    if page == PROJECT:
         return {"next": None}
     if page == order.PAPER:
         return {"prev": path[-1], "next": None}
@@ -476,7 +476,7 @@ def neighbours(page, pages):
     doors = [i for i, name in enumerate(path) if lesson and name.startswith(lesson[1])]
     if not doors:
         return {}
-    ending = LAST_BUILD if LAST_BUILD in pages else None
+    ending = PROJECT if PROJECT in pages else None
     after = path[doors[0] + 1] if doors[0] + 1 < len(path) else ending
     if page in path:
         return {} if after else {"next": None}
@@ -762,11 +762,10 @@ One table in `tools/order.py` says so, and `python tools/order.py` fails where i
 page teaches is exported from its notebook; the rest is plain Python. Each folder offers its main
 names by itself, as in `from {LIB}.attention import MultiHeadAttention`.
 
-Judges have folders beside these: `checks` has those of exercises, `grading` and `exercises` those
-of a reader's file, `builds` those of whole models. They may import all, and nothing below the
-command line imports them. The door to them is [checks.exercises](checks/exercises.md). It has
-`check` and `hint`, and it finds the judge of an exercise by its number. What judges share is in
-[base.exercises](base/exercises.md)."""
+The grader has two folders beside these: `exercises` holds the right answers and the ways to get
+them wrong, a file a page, and `grading` compares. They may import all, and nothing below the
+command line imports them. The door to them is [grading.check](grading/check.md), with `check` and
+`hint`."""
 
 
 def first_paragraph(source):

@@ -5,6 +5,7 @@ Its time is measured by the page, which ends the worker if a step doesn't end.
 
 import ast
 import json
+import linecache
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache, partial
@@ -24,22 +25,19 @@ def judge_file_in_page(source, lesson, tell):
 
     `tell` is called before each step with its number, the number of all and its name.
     """
-    from former_nb.base.exercises import MistakeError
-    from former_nb.builds import process, your_file
+    from former_nb.grading import your_file
+    from former_nb.grading.errors import MistakeError
 
     kept = Kept()
     output = Limited()
-    with tempfile.TemporaryDirectory() as folder, redirect_stdout(output), redirect_stderr(output):
-        path = Path(folder, your_file.EXAMPLE)
-        path.write_text(source, encoding="utf-8")
+    with redirect_stdout(output), redirect_stderr(output):
         try:
-            process.check_file(path, your_file.EXAMPLE, your_file.REFUSED)
-            module = loaded(process, path)
+            file, space = loaded(source)
             if changed := kept.changed():
                 said = f"your file replaces {changed}, which the tests need as it is"
-                raise MistakeError(f"{path.name} cannot be imported: {said}")
-            run = partial(run_step, your_file.TESTS, module, path, source, tell)
-            verdicts = your_file.verdicts_of(source, run)
+                raise MistakeError(f"{file.path} cannot be imported: {said}")
+            run = partial(run_step, file, space, source, tell)
+            verdicts = your_file.verdicts_of(file, run)
         except MistakeError as error:
             return json.dumps({"problem": f"Not yet: {error}."})
         finally:
@@ -57,31 +55,37 @@ def judge_file_in_page(source, lesson, tell):
     )
 
 
-def loaded(process, path):
-    """The file as a module. Raises `MistakeError` if it can't be imported."""
-    from former_nb.base.exercises import MistakeError
-    from former_nb.base.source import load_file
+def loaded(source):
+    """The file, and its names after it was run. `MistakeError` if it can't be imported."""
+    from former_nb.grading import reading, your_file
+    from former_nb.grading.errors import MistakeError
+    from former_nb.grading.files import File
 
+    path = your_file.EXAMPLE
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, path).write_text(source, encoding="utf-8")
+        reading.read_file(Path(folder, path))
+    linecache.cache[path] = (len(source), None, source.splitlines(True), path)
+    file = File(source, path)
     try:
-        return load_file(path)
+        return file, file.space_with(())
     except BaseException as error:  # a reader's code may raise anything
-        said = process.blame_line(error, path)
-        raise MistakeError(f"{path.name} cannot be imported: {said}") from None
+        said = reading.blame_line(error, Path(path), source)
+        raise MistakeError(f"{path} cannot be imported: {said}") from None
 
 
-def run_step(tests, module, path, source, tell, name, stand_ins):
+def run_step(file, space, source, tell, name, stand_ins):
     """What is wrong with one step. What was right stays so until a line that it reaches changes."""
-    from former_nb.builds.process import _run_test
     from former_nb.grading.ask import STEPS
+    from former_nb.grading.files import STEP_NAMES, judge_here
 
     if name in ELSEWHERE:
         return ELSEWHERE[name]
-    reached = source_of(STEPS[name].definition, parts_of(source)), stand_ins
+    reached = source_of(STEPS[name].definition, parts_of(source)), tuple(stand_ins)
     if judged.get(name) == reached:
         return None
-    number, test = next((i, test) for i, test in enumerate(tests, 1) if test.title == name)
-    tell(number, len(tests), name)
-    problem = _run_test(test, module, path, stand_ins)
+    tell(STEP_NAMES.index(name) + 1, len(STEP_NAMES), name)
+    problem = judge_here(file, name, stand_ins, space)
     if problem is None:
         judged[name] = reached
     elif ABSENT in problem:

@@ -276,7 +276,7 @@ def raised(error):
 
 def run_answer(cells, number, expression, source, output):
     """Run what a reader typed. Gives what the exercise's judge says of it."""
-    from former_nb.checks.exercises import find_exercise
+    from former_nb.grading.content import find_exercise
 
     tree = ast.parse(source, YOURS)
     for module, line in imported_modules(tree):
@@ -313,17 +313,18 @@ def handed_over(expression, names):
 
 def verdict(number, answer):
     """What the exercise's judge says: whether the answer is right, a sentence, and the hints."""
-    from former_nb.checks import exercises
+    from former_nb.grading import check, content
 
-    hints, printed = list(exercises.find_exercise(number).hints), []
-    exercises.print = printed.append  # what `check` prints, apart from what the answer prints
+    content.find_exercise(number)
+    hints, printed = list(content.definition(number).hints), []
+    check.print = printed.append  # what `check` prints, apart from what the answer prints
     try:
-        right = exercises.check(number, answer)
+        right = check.check(number, answer)
     except BaseException as error:  # nobody interrupts a page: the answer raised it
-        sentence = f"{number}, not yet: {exercises._blame(error, answer)}."
+        sentence = f"{number}, not yet: {raised(error)}."
         return {"right": False, "sentence": sentence, "hints": hints}
     finally:
-        del exercises.print
+        del check.print
     return {"right": right, "sentence": printed[0], "hints": hints}
 
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 ABSENT = ("tokenizers", "tokenizers.pre_tokenizers", "former_nb.models.pretrained")
-ABSENT += ("former_nb.base.files", "former_nb.builds.small_llama")
+ABSENT += "former_nb.base.files"
 ABSENT += ("safetensors", "safetensors.torch")
 
 

@@ -2,7 +2,6 @@
 
 from . import checkpoints as checkpoints
 from . import core as core
-from . import exercises as exercises
 from . import files as files
 from . import flops as flops
 from . import guards as guards

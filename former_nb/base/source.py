@@ -19,6 +19,7 @@ __all__ = [
     "your_path",
     "parse",
     "read_regular",
+    "read_source",
     "parse_source",
     "name_line",
     "load_file",
@@ -57,10 +58,13 @@ def read_regular(
     return path.read_text(encoding="utf-8-sig")
 
 
-def parse_source(
+def read_source(
     path: Path,  # of a file in UTF-8
-) -> ast.Module:
-    "The syntax tree of a Python file. `ValueError`, a sentence, for one that Python can't read."
+) -> tuple[str, ast.Module]:
+    """A Python file, read once: its text and its syntax tree.
+
+    `ValueError`, a sentence, for one that Python can't read.
+    """
     try:
         text = read_regular(path)
     except FileNotFoundError:
@@ -78,7 +82,14 @@ def parse_source(
         raise ValueError(f"Python cannot read {place}: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"Python cannot read {path.name}: {error}") from None
-    return tree
+    return text, tree
+
+
+def parse_source(
+    path: Path,  # of a file in UTF-8
+) -> ast.Module:
+    "The syntax tree of a Python file. `ValueError`, a sentence, for one that Python can't read."
+    return read_source(path)[1]
 
 
 def name_line(

@@ -98,7 +98,7 @@ def check(
     code, not a page of traceback.
     """
     if answer is ... and str(number).endswith(".py"):
-        from ..builds.your_file import show_file
+        from ..grading.your_file import show_file
 
         return show_file(number)
     if has_right_answer(number):
@@ -129,7 +129,7 @@ def begin_file(
     file: str = "mine.py",  # where it is written
 ) -> None:
     "Write a file of your own to begin with, in lesson 02. One that is there stays as it is."
-    from ..builds import your_file
+    from ..grading import your_file
 
     your_file.begin_file(file)
 
@@ -142,7 +142,7 @@ def keep(
 
     What the file defines already stays as it is; only a definition of three dots is filled in.
     """
-    from ..builds import keeping
+    from ..grading import keeping
 
     return keeping.keep(answer, file)
 

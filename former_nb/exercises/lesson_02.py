@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 
-from ..grading.ask import Call, question
+from ..grading.ask import Call, exercise, question
 
 
 def repeat_kv(t, q):  # (B, g, S, d) for queries (B, h, T, d_k): each head of t serves h / g of them
@@ -160,6 +160,161 @@ def attention(q, k, v, mask=None, is_causal=False):
     #| return attention_weights(q, k, both if is_causal else mask) @ repeat_kv(v, q)
 
 
+# ---------------------------------------------------------------- exercises
+
+
+@exercise("02.1")
+def my_attention(q, k, v):  # (T, d_k), (S, d_k), (S, d_v)
+    # ? Start with the table of scores. Which product of q (T, d_k) and k (S, d_k) has the shape (T, S)?
+    # ? Divide the scores by √d_k. Then each row of the table needs a softmax over its keys, the last axis.
+    # ? scores = q @ k.T / k.shape[-1] ** 0.5, then scores.softmax(dim=-1) @ v
+    scores = q @ k.T / k.shape[-1] ** 0.5  # (T, S)
+    #! the scores are not divided by √d_k
+    # ~ scores = q @ k.T
+    #! you divided by d_k; divide by √d_k
+    # ~ scores = q @ k.T / k.shape[-1]
+    #! you divided by √3, and 3 is the d_k of the example; take the root of k.shape[-1]
+    # ~ scores = q @ k.T / 3**0.5
+    #! you divided by d_k / 2, which is √d_k where d_k is 4; divide by the root of d_k
+    # ~ scores = q @ k.T / (k.shape[-1] * 0.5)
+    #! you divided by √S, and S is the number of keys; the scores sum d_k products
+    # ~ scores = q @ k.T / len(k) ** 0.5
+    #! you divided by √T, and T is the number of queries; the scores sum d_k products
+    # ~ scores = q @ k.T / len(q) ** 0.5
+    #! q @ k does not fit, (T, d_k) and (S, d_k); transpose k, so that d_k meets d_k
+    # ~ scores = q @ k / k.shape[-1] ** 0.5
+    #! q.T @ k does not fit, (d_k, T) and (S, d_k); transpose k, not q
+    # ~ scores = q.T @ k / k.shape[-1] ** 0.5
+    #! your table is (S, T), keys by queries; the values need (T, S), queries by keys
+    # ~ scores = k @ q.T / k.shape[-1] ** 0.5
+    #! q, k and v have two axes here, 0 and 1; k.T swaps them, and the last one is dim=-1
+    # ~ scores = q @ k.transpose(1, 2) / k.shape[-1] ** 0.5
+    #! torch.bmm wants three axes, and q, k and v have two here; use `@`
+    # ~ scores = torch.bmm(q, k.T) / k.shape[-1] ** 0.5
+    #! `reshape` is no transpose; k.T turns rows into columns
+    # ~ scores = q @ k.reshape(k.shape[1], k.shape[0]) / k.shape[-1] ** 0.5
+    weights = scores.softmax(dim=-1)  # (T, S)
+    #! the softmax runs over the queries; each query's weights over the keys should sum to 1
+    # ~ weights = scores.softmax(dim=0)
+    #! the softmax is missing
+    # ~ weights = scores
+    #! the softmax needs its axis: softmax(dim=-1)
+    # ~ weights = torch.softmax(scores)
+    #! you divided after the softmax; divide the scores before it
+    # ~ weights = (q @ k.T).softmax(dim=-1) / k.shape[-1] ** 0.5
+    return weights @ v  # (T, d_v)
+    #! those are the weights; multiply them by the values
+    # ~ return weights
+    #! that mixes the keys; mix the values
+    # ~ return weights @ k
+    #! the values come second: weights (T, S) @ v (S, d_v)
+    # ~ return v @ weights
+
+
+@exercise("02.2")
+def spread_of_the_scaled_scores():
+    # ? What is the variance of one product of two independent numbers with mean 0?
+    # ? Each product has variance 2² · 2² = 16. There are 256 of them; variances add, standard deviations do not.
+    return (256 * (2**2 * 2**2)) ** 0.5 / 256**0.5
+    #! 64 is right before scaling; now divide by √d_k
+    # ~ return 64
+    #! that is the variance of the scaled scores; the standard deviation is its square root
+    # ~ return 16
+    #! 2 counts the spread of one factor; the product of q and k has both
+    # ~ return 2
+    #! 1 holds for components with variance 1; here they have variance 4
+    # ~ return 1
+    #! that divides by d_k; divide by √d_k
+    # ~ return 64 / 256
+    #! that is the variance before scaling
+    # ~ return 256 * 16
+
+
+@exercise("02.3")
+def score_gradient(weights, v, g):
+    # ? Go back one step first: y = w v, so what is ∂L/∂w? It has shape (T, S).
+    # ? With d = g @ v.T, row i of the answer is Σ_l d_il · w_il (δ_lj − w_ij). Split the sum at the minus sign.
+    # ? w_ij · (d_ij − Σ_l d_il w_il)
+    d = g @ v.T  # (T, S)
+    #! g @ v does not fit, (T, d_v) and (S, d_v); transpose v, so that d_v meets d_v
+    # ~ d = g @ v
+    return weights * (d - (d * weights).sum(dim=-1, keepdim=True))  # (T, S)
+    #! that is ∂L/∂w; the slope of the softmax is still to come
+    # ~ return d
+    #! you used only the diagonal part w_i of the slope; the term −w_i w_j is missing
+    # ~ return weights * d
+    #! you used only w_i(1 − w_i), the diagonal of the slope; every weight depends on every score of
+    #! its row
+    # ~ return weights * (1 - weights) * d
+    #! that is only the diagonal of the Jacobian; multiply the Jacobian by ∂L/∂w = g vᵀ
+    # ~ return weights * (1 - weights)
+    #! the factor w in front is missing
+    # ~ return d - (d * weights).sum(dim=-1, keepdim=True)
+    #! the sum runs over the queries; the softmax of a row depends on the keys of that row
+    # ~ return weights * (d - (d * weights).sum(dim=0, keepdim=True))
+    #! the sum over ∂L/∂w must be weighted with w
+    # ~ return weights * (d - d.sum(dim=-1, keepdim=True))
+    #! the mean of ∂L/∂w must be weighted with w
+    # ~ return weights * (d - d.mean(dim=-1, keepdim=True))
+    #! the sum is taken away as it is; it has the factor w in front, too
+    # ~ return weights * d - (d * weights).sum(dim=-1, keepdim=True)
+    #! the weights come in twice in what is summed; it is Σ d w
+    # ~ return weights * (weights * d - (weights * d).sum(dim=-1, keepdim=True))
+    #! a sum over the keys has the shape (T,), which does not fit under (T, S); `keepdim=True` makes
+    #! it (T, 1)
+    # ~ return weights * (d - (d * weights).sum(dim=-1))
+    #! the sign is turned
+    # ~ return weights * ((d * weights).sum(dim=-1, keepdim=True) - d)
+    #! the scores here come before the softmax and after the scale: do not divide by √d_v
+    # ~ return weights * (d - (d * weights).sum(dim=-1, keepdim=True)) / v.shape[-1] ** 0.5
+    #! that is the gradient of the values; the exercise asks for that of the scores
+    # ~ return weights.T @ g
+
+
+@exercise("02.4")
+def cross_head(x, memory, w_q, w_k, w_v):
+    # ? Which of the three projections read x, and which read memory? The output has one row per word of x.
+    # ? Scores: (x @ w_q) @ (memory @ w_k).T, divided by the square root of their inner width; softmax over the words of memory.
+    q, k, v = x @ w_q, memory @ w_k, memory @ w_v  # (T, d_k), (S, d_k), (S, d_v)
+    #! keys and values come from memory; yours come from x
+    # ~ q, k, v = x @ w_q, x @ w_k, x @ w_v
+    #! queries come from x; yours come from memory, so you have an output for each word of memory
+    # ~ q, k, v = memory @ w_q, memory @ w_k, memory @ w_v
+    #! queries come from x, keys and values from memory; yours are swapped
+    # ~ q, k, v = memory @ w_q, x @ w_k, x @ w_v
+    #! keys and values come from one sentence, memory; your keys come from x
+    # ~ q, k, v = x @ w_q, x @ w_k, memory @ w_v
+    #! keys and values come from one sentence, memory; your values come from x
+    # ~ q, k, v = x @ w_q, memory @ w_k, x @ w_v
+    #! keys and values come from one sentence, memory; your keys come from x and your queries from
+    #! memory
+    # ~ q, k, v = memory @ w_q, x @ w_k, memory @ w_v
+    #! your values are the words of x as they are; they need memory and w_v
+    # ~ q, k, v = x @ w_q, memory @ w_k, x
+    #! the values need w_v; yours are the words of memory as they are
+    # ~ q, k, v = x @ w_q, memory @ w_k, memory
+    #! the values need w_v; yours use w_k
+    # ~ q, k, v = x @ w_q, memory @ w_k, memory @ w_k
+    #! w_q, w_k and w_v are matrices here, not layers: write x @ w_q
+    # ~ q, k, v = w_q(x), w_k(memory), w_v(memory)
+    #! w_q is transposed; the matrices are (d_model, d_k), so x @ w_q is right as it is
+    # ~ q, k, v = x @ w_q.T, memory @ w_k.T, memory @ w_v.T
+    weights = (q @ k.T / k.shape[-1] ** 0.5).softmax(dim=-1)  # (T, S)
+    #! the scores are not divided by √d_k
+    # ~ weights = (q @ k.T).softmax(dim=-1)
+    #! you divided by √d_model; the scores sum d_k products, so divide by √d_k
+    # ~ weights = (q @ k.T / x.shape[-1] ** 0.5).softmax(dim=-1)
+    #! you divided by d_k; divide by √d_k
+    # ~ weights = (q @ k.T / k.shape[-1]).softmax(dim=-1)
+    #! the softmax runs over the queries; each query's weights over the keys should sum to 1
+    # ~ weights = (q @ k.T / k.shape[-1] ** 0.5).softmax(dim=0)
+    #! the softmax is missing
+    # ~ weights = q @ k.T / k.shape[-1] ** 0.5
+    return weights @ v  # (T, d_v)
+    #! those are the weights; multiply them by the values
+    # ~ return weights
+
+
 # ---------------------------------------------------------------- questions
 
 
@@ -183,3 +338,33 @@ def ask_attention(draw, values):
 
 question("02", "attention_weights")(partial(ask_attention, values=False))
 question("02", "attention")(partial(ask_attention, values=True))
+
+
+@question("02", "02.1")
+def ask_my_attention(draw):
+    for T, S, d_k, d_v in [(6, 7, 5, 2), (3, 3, 4, 4), (1, 4, 6, 3), (4, 1, 2, 5), (5, 8, 9, 6)]:
+        q, k, v = draw.numbers(T, d_k), draw.numbers(S, d_k), draw.numbers(S, d_v)
+        yield Call(f"q {(T, d_k)}, k {(S, d_k)}, v {(S, d_v)}", (q, k, v))
+    for _ in draw.rounds:
+        T, S, d_k, d_v = (draw.size(1, 8) for _ in range(4))
+        q, k, v = draw.numbers(T, d_k), draw.numbers(S, d_k), draw.numbers(S, d_v)
+        yield Call(f"q {(T, d_k)}, k {(S, d_k)}, v {(S, d_v)}", (q, k, v))
+
+
+@question("02", "02.3")
+def ask_score_gradient(draw):
+    sizes = [(6, 7, 2), (4, 4, 3), (1, 5, 4), (5, 1, 3), (3, 2, 1)]
+    for T, S, d_v in [*sizes, *(tuple(draw.size(2, 8) for _ in range(3)) for _ in draw.rounds)]:
+        weights = draw.numbers(T, S).softmax(dim=-1)
+        what = f"weights {(T, S)}, v {(S, d_v)}, g {(T, d_v)}"
+        yield Call(what, (weights, draw.numbers(S, d_v), draw.numbers(T, d_v)))
+
+
+@question("02", "02.4")
+def ask_cross_head(draw):
+    sizes = [(6, 7, 5, 3, 2), (4, 4, 6, 3, 2), (1, 3, 4, 2, 5), (5, 1, 3, 4, 2), (3, 5, 4, 4, 4)]
+    for T, S, d, d_k, d_v in [*sizes, *([draw.size(1, 8) for _ in range(5)] for _ in draw.rounds)]:
+        words = draw.numbers(T, d), draw.numbers(S, d)
+        matrices = [draw.numbers(d, width, scale=0.7) for width in (d_k, d_k, d_v)]
+        what = f"x {(T, d)}, memory {(S, d)}, w_q {(d, d_k)}, w_v {(d, d_v)}"
+        yield Call(what, (*words, *matrices))

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..grading.ask import Call, question, same
+from ..grading.ask import Call, exercise, question, same
+from ..grading.compare import loosened
 from .lesson_02 import attention
 from .lesson_03 import MultiHeadAttention
 from .parts import ask_layer, layer, spy
@@ -197,6 +198,155 @@ class Stack(nn.Module):
         # ~ return attends
 
 
+# ---------------------------------------------------------------- exercises
+
+
+@exercise("06.1")
+def my_block(x, attention, ff, norm_attention, norm_ff):  # x (B, T, d_model)
+    # ? Which of the four functions reads x first, and what is added to x?
+    # ? x = x + attention(norm_attention(x)) is the first line.
+    x = x + attention(norm_attention(x))
+    #! you added to the normed stream; add to x itself
+    # ~ x = norm_attention(x) + attention(norm_attention(x))
+    return x + ff(norm_ff(x))
+    #! that is post-norm; here the norm stands before each part, on the branch
+    # ~2 x = norm_attention(x + attention(x))
+    # | return norm_ff(x + ff(x))
+    #! the residual path is missing; add what each part gives to x
+    # ~2 return ff(norm_ff(attention(norm_attention(x))))
+    #! the feed-forward network's output is not added to the stream
+    # ~ return ff(norm_ff(x))
+    #! the norms are missing
+    # ~2 x = x + attention(x)
+    # | return x + ff(x)
+    #! the norms are exchanged
+    # ~2 x = x + attention(norm_ff(x))
+    # | return x + ff(norm_attention(x))
+    #! both parts read the same norm
+    # ~ return x + ff(norm_attention(x))
+    #! the second sum starts from x; it starts from what the attention has added to
+    # ~2 return x + ff(norm_ff(x + attention(norm_attention(x))))
+    #! both parts read x; the feed-forward network reads what attention has added to
+    # ~2 return x + attention(norm_attention(x)) + ff(norm_ff(x))
+    #! you wrote the norms into the stream; give norm(x) to the part, and add to x itself
+    # ~2 x = norm_attention(x)
+    # | x = norm_ff(x + attention(x))
+    # | return x + ff(x)
+    #! each norm reads what its part gave; here it stands before the part, on what the part reads
+    # ~2 x = x + norm_attention(attention(x))
+    # | return x + norm_ff(ff(x))
+    #! the feed-forward network reads the attention's output alone; it reads the stream, x plus that
+    #! output
+    # ~2 a = attention(norm_attention(x))
+    # | return x + a + ff(norm_ff(a))
+    #! the feed-forward network comes second
+    # ~2 x = x + ff(norm_ff(x))
+    # | return x + attention(norm_attention(x))
+    #! the feed-forward network is still to come
+    # ~ return x
+    #! a norm at the end is too many; the stream leaves the block as it is
+    # ~ return norm_ff(x + ff(norm_ff(x)))
+
+
+@exercise(
+    "06.2",
+    parts=(
+        "attention: it has four linear layers, d by d, each with a bias, however many heads there are",
+        "feed-forward network: it has two linear layers, each with a bias as long as its output",
+        "norms: there are two, each with a gain and a shift for every feature",
+    ),
+)
+def parameters_of_a_block():
+    # ? Attention has four matrices, the feed-forward network two, and there are two norms.
+    # ? Every linear layer has a bias as long as its output; a LayerNorm has a gain and a shift.
+    # ? 4(d² + d) for attention, d·d_ff + d_ff + d_ff·d + d for the feed-forward network, 4d for the norms.
+    d, d_ff = 12, 40
+    attention = 4 * (d * d + d)
+    #! attention: its four linear layers have biases
+    # ~ attention = 4 * d * d
+    #! attention: it has a fourth matrix, which mixes the heads
+    # ~ attention = 3 * (d * d + d)
+    #! attention: the heads share d_model, so their number does not matter
+    # ~ attention = 3 * 4 * (d * d + d)
+    feed_forward = (d * d_ff + d_ff) + (d_ff * d + d)
+    #! feed-forward network: its two linear layers have biases
+    # ~ feed_forward = d * d_ff + d_ff * d
+    #! feed-forward network: it has a second layer, back to d_model
+    # ~ feed_forward = d * d_ff + d_ff
+    norms = 4 * d
+    #! norms: a block has two of them, and each has a gain and a shift
+    # ~ norms = 2 * d
+    return attention, feed_forward, norms
+    #! the numbers are right, but in another order: attention, feed-forward network, norms
+    # ~ return feed_forward, attention, norms
+
+
+@exercise("06.3")
+def parallel(block, x):
+    # ? Compute the norm of x once, and give it to both parts.
+    # ? Both outputs are added to x, which is added once; attention is called with `is_causal=True`.
+    h = block.norm_attention(x)
+    #! your parts read norm_ff(x); both read norm_attention(x)
+    # ~ h = block.norm_ff(x)
+    #! the norm is missing
+    # ~ h = x
+    return x + block.dropout(block.attention(h, is_causal=True)) + block.dropout(block.ff(h))
+    #! that is the block as it is: its feed-forward network waits for the attention
+    # ~ return block(x, is_causal=True)
+    #! the feed-forward network reads norm_ff(x); both parts read norm_attention(x)
+    # ~ return x + block.attention(h, is_causal=True) + block.ff(block.norm_ff(x))
+    #! the feed-forward network reads x itself, without the norm
+    # ~ return x + block.attention(h, is_causal=True) + block.ff(x)
+    #! the attention reads x itself, without the norm
+    # ~ return x + block.attention(x, is_causal=True) + block.ff(h)
+    #! the norm stands after the addition; in the formula it stands before both parts
+    # ~ return block.norm_attention(x + block.attention(x, is_causal=True) + block.ff(x))
+    #! x itself is missing from the sum, so there is no residual path
+    # ~ return block.attention(h, is_causal=True) + block.ff(h)
+    #! x is added twice
+    # ~ return 2 * x + block.attention(h, is_causal=True) + block.ff(h)
+    #! you added to the norm of x; the stream is x itself
+    # ~ return h + block.attention(h, is_causal=True) + block.ff(h)
+    #! the feed-forward network reads what attention found; it reads the norm of x
+    # ~ found = block.attention(h, is_causal=True)
+    # | return x + found + block.ff(found)
+    #! the feed-forward network reads the norm of what attention has added to; it reads the norm of x
+    # ~ x = x + block.attention(h, is_causal=True)
+    # | return x + block.ff(block.norm_attention(x))
+    #! the attention sees words to come; a generator's block is causal
+    # ~ return x + block.attention(h) + block.ff(h)
+
+
+@exercise("06.4")
+def merge(w_in, b_in, w_out, b_out):
+    # ? Write the second layer of the first, w_out (w_in x + b_in) + b_out, and multiply out.
+    # ? The weight is w_out @ w_in. What does the second layer do to b_in?
+    return w_out @ w_in, w_out @ b_in + b_out
+    #! the weight is transposed: expected (d_out, d_in)
+    # ~ return (w_out @ w_in).T, w_out @ b_in + b_out
+    #! w_in @ w_out is in the wrong order, (d_ff, d_in) and (d_out, d_ff); w_out comes second as a
+    #! layer and first in the product
+    # ~ return w_in @ w_out, w_out @ b_in + b_out
+    #! the first bias goes through the second layer
+    # ~ return w_out @ w_in, b_out
+    #! the second bias is missing
+    # ~ return w_out @ w_in, w_out @ b_in
+    #! b_in has d_ff numbers and b_out d_out, so they can't be added; b_in goes through the second
+    #! layer first
+    # ~ return w_out @ w_in, b_in + b_out
+    #! b_in has d_ff numbers and b_out d_out, so they can't be added; b_in goes through the second
+    #! layer first
+    # ~ return w_out @ w_in, b_out + b_in
+    #! b_out is no input of the second layer; b_in goes through it
+    # ~ return w_out @ w_in, w_out @ (b_in + b_out)
+    #! the matrix comes first: w_out @ b_in
+    # ~ return w_out @ w_in, b_in @ w_out + b_out
+    #! that is one tensor; return two, the weight and the bias: `weight, bias`
+    # ~ return torch.cat([w_out @ w_in, (w_out @ b_in + b_out)[:, None]], dim=1)
+    #! that is the weight; the bias is missing
+    # ~ return w_out @ w_in
+
+
 # ---------------------------------------------------------------- questions
 
 
@@ -304,3 +454,64 @@ def ask_stack_with_rotary(draw):
     yield Call("positions 4, 2, 7, 0, 1", (x,), dict(positions=positions), init)
     yield Call("is_causal", (x,), dict(is_causal=True, positions=positions), init)
     yield Call("a list of attends", (x,), dict(attend=several, positions=positions), init)
+
+
+def a_norm(draw, d):
+    "A norm whose gain and shift differ from feature to feature."
+    norm = nn.LayerNorm(d)
+    with torch.no_grad():
+        norm.weight.copy_(1 + draw.numbers(d, scale=0.3))
+        norm.bias.copy_(draw.numbers(d, scale=0.3))
+    return norm
+
+
+@question("06", "06.1")
+def ask_my_block(draw):
+    for B, T, d in [(3, 4, 6), (1, 5, 8), (2, 1, 4)]:
+        given = layer(MultiHeadAttention, d, 2), layer(FeedForward, d, 10)
+        norms = a_norm(draw, d), a_norm(draw, d)
+        yield Call(f"x {(B, T, d)}", (draw.numbers(B, T, d), *given, *norms))
+    for B, T, d in [(2, 3, 5), (1, 4, 7), (4, 2, 3)]:
+        given = draw.numbers(B, T, d), before, torch.tanh, torch.cos, in_half
+        yield Call(f"other functions, x {(B, T, d)}", given)
+
+
+def before(x):
+    "Of each word and those before it, in place of attention."
+    return x.cumsum(-2).sin()
+
+
+def in_half(x):
+    return x / 2 + 1
+
+
+@question("06", "06.3")
+def ask_parallel(draw):
+    sizes = [(3, 4, (6, 2, 10)), (1, 5, (8, 4, 3)), (2, 1, (4, 1, 6)), (2, 7, (12, 3, 20))]
+    for B, T, init in sizes:
+        x = draw.numbers(B, T, init[0])
+        yield Call(f"x {tuple(x.shape)}", (layer(make_block, *init), x))
+
+
+@question("06", "06.4")
+def ask_merge(draw):
+    for d_in, d_ff, d_out in [(5, 7, 3), (2, 4, 6), (8, 3, 1), (1, 5, 2), (4, 9, 7)]:
+        shapes = (d_ff, d_in), (d_ff,), (d_out, d_ff), (d_out,)
+        said = f"w_in {(d_ff, d_in)}, w_out {(d_out, d_ff)}"
+        given = tuple(draw.numbers(*shape) for shape in shapes)
+        yield Call(said, given, look=in_two(("weight", "bias"), numbers))
+
+
+def numbers(part):
+    "A tensor of what may be an array or a list as well."
+    return None if part is None else torch.as_tensor(loosened(part))
+
+
+def in_two(names, made):
+    "A look at the two parts of a result by name, each as what is made of it."
+
+    def look(answer, args, result):
+        pair = result if isinstance(result, (tuple, list)) and len(result) == 2 else (result, None)
+        return {"": None} | dict(zip(names, map(made, pair)))
+
+    return look

@@ -3,8 +3,9 @@
 import torch
 from torch import nn
 
-from ..grading.ask import Call, question
+from ..grading.ask import Call, exercise, question
 from .lesson_05 import LearnedPositions
+from .lesson_06 import in_two
 from .parts import layer
 
 PAD, BOS, EOS, UNK = range(4)
@@ -336,6 +337,117 @@ class Embedding(nn.Module):
         # ~ return x
 
 
+# ---------------------------------------------------------------- exercises
+
+
+@exercise("07.1")
+def my_collate(rows):
+    # ? For one row, the inputs are `row[:-1]` and the targets `row[1:]`. Both have the same length.
+    # ? Begin with `torch.full((B, T), 0)` and `torch.full((B, T), -100)`, and write each row in.
+    # ? `inputs[i, : len(row) - 1] = torch.tensor(row[:-1])`
+    T = max(map(len, rows)) - 1
+    #! T is one less than the longest row; yours is as long as it
+    # ~ T = max(map(len, rows))
+    inputs, targets = torch.full((len(rows), T), 0), torch.full((len(rows), T), -100)
+    #! a pad is no target: fill the targets with -100
+    # ~ inputs, targets = torch.full((len(rows), T), 0), torch.full((len(rows), T), 0)
+    #! fill the inputs with 0, which is PAD; -100 has no vector
+    # ~ inputs, targets = torch.full((len(rows), T), -100), torch.full((len(rows), T), -100)
+    #! the two fillings are exchanged: inputs get PAD, and targets -100
+    # ~ inputs, targets = torch.full((len(rows), T), -100), torch.full((len(rows), T), 0)
+    for i, row in enumerate(rows):
+        inputs[i, : len(row) - 1] = torch.tensor(row[:-1])
+        targets[i, : len(row) - 1] = torch.tensor(row[1:])
+        #! targets are shifted by one: leave out the first token, not the last
+        # ~ targets[i, : len(row) - 1] = torch.tensor(row[:-1])
+        #! the end of a text is a target too; only pads are left out
+        # ~ targets[i, : len(row) - 2] = torch.tensor(row[1:-1])
+        #! fill on the right
+        # ~2 inputs[i, T + 1 - len(row) :] = torch.tensor(row[:-1])
+        # | targets[i, T + 1 - len(row) :] = torch.tensor(row[1:])
+    return inputs, targets
+    #! inputs come first, then targets; yours are the other way round
+    # ~ return targets, inputs
+    #! two tensors are asked for; `torch.tensor` makes one of lists
+    # ~ return inputs.tolist(), targets.tolist()
+    #! two tensors are asked for; `torch.tensor` makes one of a list
+    # ~ return inputs, targets.tolist()
+    #! the inputs leave out the last token of each row, <eos>
+    # ~ inputs = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True)
+    # | return inputs, targets
+    #! pad after the shift: leave out the last token of each row, not the last column
+    # ~ inputs = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True)
+    # | return inputs[:, :-1], targets
+    #! pad after the shift, and fill the targets with -100, not with PAD
+    # ~ whole = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True)
+    # | return whole[:, :-1], whole[:, 1:]
+    #! pad after the shift; yours pads first, so a short row has <eos> as an input, and its target is
+    #! padding
+    # ~ whole = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True)
+    # | return whole[:, :-1], whole[:, 1:].masked_fill(whole[:, :-1] == 0, -100)
+    #! the rows are cut to the shortest one; fill the shorter ones up instead
+    # ~ T = min(map(len, rows)) - 1
+    # | return inputs[:, :T], targets[:, :T]
+
+
+@exercise(
+    "07.2",
+    parts=(
+        "the width: how many tokens has the longest name with both marks, and which of them is no input?",
+        "the targets: each name has one for each letter and one for its end, and pads are none",
+    ),
+)
+def width_and_targets():
+    # ? How many tokens has *aleksandra* with its two marks? How many of them are inputs?
+    # ? A name has a target for each letter, and one for its end.
+    letters = [len(name) for name in ("ona", "rasa", "jonas", "aleksandra")]
+    return max(letters) + 1, sum(n + 1 for n in letters)  # <bos> is an input, <eos> is a target
+    #! <bos> and <eos> are two tokens, of which one is an input
+    # ~ return 10, 22
+    #! the end of a name is a target too
+    # ~ return 11, 22
+    #! the inputs leave out <eos>, so the batch is one narrower
+    # ~ return 12, 26
+    #! that counts both marks; <bos> is no target
+    # ~ return 12, 30
+    #! <bos> is no target
+    # ~ return 11, 30
+    #! pads are no targets
+    # ~ return 11, 44
+
+
+@exercise("07.3")
+def per_target(mean, lengths):
+    # ? What is the sum of the losses over all positions? Which positions does it come from?
+    # ? There are B · T positions with T = max(lengths) - 1. How many of them have a real target?
+    positions = len(lengths) * (max(lengths) - 1)
+    #! T is max(lengths) - 1, since the inputs leave out <eos>
+    # ~ positions = len(lengths) * max(lengths)
+    #! the columns are max(lengths) - 1, but there are B rows of them
+    # ~ positions = max(lengths) - 1
+    return mean * positions / sum(n - 1 for n in lengths)
+    #! the other way round: fewer targets share the same sum
+    # ~ return mean * sum(n - 1 for n in lengths) / positions
+    #! that is the sum; divide by the number of real targets
+    # ~ return mean * positions
+    #! the lengths hold both marks, so a row of n tokens has n - 1 targets, not n
+    # ~ return mean * positions / sum(lengths)
+    #! a row of n tokens has n - 1 targets, not n, and as many inputs
+    # ~ return mean * len(lengths) * max(lengths) / sum(lengths)
+    #! the end is a target too: a row of n tokens has n - 1 targets, not n - 2
+    # ~ return mean * positions / sum(n - 2 for n in lengths)
+    #! each row has one target fewer than tokens, not all rows together
+    # ~ return mean * positions / (sum(lengths) - 1)
+    #! the mean is over B · T places; multiply by them first
+    # ~ return mean / sum(n - 1 for n in lengths)
+    #! each target counts alike; add up the targets of all rows, then divide
+    # ~ return mean * sum((max(lengths) - 1) / (n - 1) for n in lengths) / len(lengths)
+    #! that is the share of the pads; their loss is 0, and the sum stays
+    # ~ return mean * (1 - sum(n - 1 for n in lengths) / positions)
+    #! the sum stays, so divide by the share of real targets; you added that of pads
+    # ~ return mean * (2 - sum(n - 1 for n in lengths) / positions)
+
+
 # ---------------------------------------------------------------- questions
 
 FIXED_TEXTS = [
@@ -513,3 +625,36 @@ def ask_embedding(draw):
         n = draw.size(1, 9)
         given = draw.tokens(3, n, low=0), draw.tokens(n, high=20)
         yield Call("positions of chance", given, {}, (11, 8, learned()))
+
+
+@question("07", "07.1")
+def ask_my_collate(draw):
+    def of(what, letters):
+        rows = [[BOS, *row, EOS] for row in letters]
+        return Call(f"{what}, {rows}", (rows,), look=in_two(("inputs", "targets"), whole))
+
+    yield of("three rows", [[7, 5], [9], [6, 8, 4, 5, 7]])
+    yield of("the longest row first", [[6, 8, 4, 5], [7], [9, 9]])
+    yield of("one row", [[5, 4, 8]])
+    yield of("rows of one length", [[4, 6], [7, 5], [8, 8], [4, 4]])
+    yield of("an empty text", [[], [5, 5, 4]])
+    yield of("empty texts alone", [[], []])
+    yield of("a letter that the alphabet lacks", [[UNK], [5, UNK, 4]])
+    for n in draw.rounds:
+        of_chance = [draw.tokens(draw.size(0, 8), low=4, high=30).tolist() for _ in range(n + 1)]
+        yield of("rows of chance", of_chance)
+
+
+def whole(part):
+    "A tensor of whole numbers, whatever their size; all else as it is."
+    return part.long() if isinstance(part, torch.Tensor) and not part.is_floating_point() else part
+
+
+@question("07", "07.3")
+def ask_per_target(draw):
+    rows = [[4, 3, 7], [9, 5, 5, 12], [6], [5, 5], [2, 11], [3, 3, 3, 8, 4]]
+    for _ in range(2 * len(draw.rounds)):
+        rows.append([draw.size(3, 14) for _ in range(draw.size(2, 6))])
+    for i, lengths in enumerate(rows):
+        mean = [1.5, 0.8, 2.25][i % 3]
+        yield Call(f"mean = {mean}, lengths = {lengths}", (mean, lengths))

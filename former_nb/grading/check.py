@@ -13,11 +13,14 @@ from typing import Any
 import torch
 
 from ..base.source import written_at
+from .answer import Answer
 from .apart import last_of
 from .ask import Exercise
 from .compare import loosened
 from .content import definition, find_exercise
-from .grade import LIMIT, SEARCH, Answer, Verdict, verdicts
+from .grade import LIMIT, SEARCH, Verdict, verdicts
+from .known import named_place
+from .limits import one_thread
 from .words import of_value
 
 __all__ = ["check", "hint", "solution", "begin_file", "keep"]
@@ -26,8 +29,8 @@ OPEN = "the three dots are still there; put your lines in their place"
 
 
 def check(
-    number: str,  # such as '03.2'; or a file of yours, 'mine.py'
-    answer: Any = ...,  # a function, a class or a value, as the exercise says
+    number: str,  # such as '03.2'; or a file of yours, 'mine.py'; or 'project'
+    answer: Any = ...,  # a function, a class or a value, as the exercise says; or a report
 ) -> bool:  # whether the answer is right; of a file, whether all is right that is written
     """Judge an answer: print that it is right, or what it looks like and how to get a hint.
 
@@ -37,11 +40,18 @@ def check(
     code, not a page of traceback.
     """
     if answer is ... and str(number).endswith(".py"):
-        from ..builds.your_file import show_file
+        from .your_file import show_file
 
         return show_file(number)
+    if number == "project":
+        from .report import show_report
+
+        return show_report(answer)
     exercise = find_exercise(number)
-    with torch.device("cpu"):  # what answer and judge make, whatever the page computes on
+    with (
+        torch.device("cpu"),
+        one_thread(),
+    ):  # what answer and judge make, wherever the page computes
         verdict = verdict_on(exercise, answer)
     if verdict.kind == "right":
         print(f"{number} is right.")
@@ -77,12 +87,16 @@ def verdict_on_value(exercise, value):
     "What is said of a number, or of several."
     if isinstance(value, FunctionType):
         return Verdict("unfit", "expected a value, got a function; call it")
+    if exercise.read and isinstance(value, str):
+        value = exercise.read(value)
     answer = Answer(lambda: value, None, [], "", {}, {})
     verdict = list(verdicts(exercise.number, answer))[-1]
     if verdict.kind in ("right", "named"):
         return verdict
-    right = loosened(exercise.made())
-    return Verdict("numbers", of_value(loosened(value), right, exercise.parts, exercise.near))
+    given, right = loosened(value), loosened(exercise.made())
+    if said := named_place(exercise.number, given, right):
+        return Verdict("named", said)
+    return Verdict("numbers", of_value(given, right, exercise.parts, exercise.near))
 
 
 def as_answer(made):
@@ -134,7 +148,7 @@ def begin_file(
     file: str = "mine.py",  # where it is written
 ) -> None:
     "Write a file of your own to begin with, in lesson 02. One that is there stays as it is."
-    from ..builds import your_file
+    from . import your_file
 
     your_file.begin_file(file)
 
@@ -147,6 +161,6 @@ def keep(
 
     What the file defines already stays as it is; only a definition of three dots is filled in.
     """
-    from ..builds import keeping
+    from . import keeping
 
     return keeping.keep(answer, file)

@@ -12,13 +12,12 @@ A file may say what it calls the course's definitions and weights:
 import ast
 import contextlib
 import warnings
-from functools import cache
-from pathlib import Path
 
 from ..base.source import parse
+from .answer import Answer
 from .ask import STEPS
 from .content import definitions, load_questions, right_module
-from .grade import Answer, verdicts
+from .grade import verdicts
 from .search import names_of
 from .words import raised
 
@@ -138,18 +137,10 @@ class File:
 # ---------------------------------------------------------------- one step
 
 
-def said_of(file, name, stand_ins, space):
+def said_of(file, name, stand_ins, answer):
     "None if a step is right, or sentences, each better than the one before."
-    key = STEPS[name].definition
-    if stand_ins:
-        try:
-            space = file.space_with(stand_ins)
-        except Exception as error:  # noqa: BLE001, a reader's file may raise anything
-            blank = Answer(None, None, file.lines, file.path, {}, {})
-            yield raised(error, blank)
-            return
-    bases = [other for other in stand_ins if file.own(other) in file.bases(key)]
-    for verdict in verdicts(name, file.answer(key, space)):
+    bases = [other for other in stand_ins if file.own(other) in file.bases(STEPS[name].definition)]
+    for verdict in verdicts(name, answer):
         if verdict.kind == "right":
             yield None
         elif bases:
@@ -158,21 +149,20 @@ def said_of(file, name, stand_ins, space):
             yield NOT_WRITTEN if verdict.kind == "open" else verdict.said
 
 
-@cache
-def file_of(module):
-    "The `File` that a module was loaded from."
-    return File(Path(module.__file__).read_text(encoding="utf-8-sig"), module.__file__)
+def judge_here(file, name, stand_ins, space):
+    """None if a step of a file is right, else a sentence, where the file runs in this process.
 
-
-def judge_step(module, stand_ins=(), say=None, *, name):
-    "None if a step of a file is right, else a sentence; `say` is given each that is known sooner."
-    problem = None
+    `space` has the names of the file after it was run as it is.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of edits that make no sense, and the file's own
-        for problem in said_of(file_of(module), name, stand_ins, vars(module)):
-            if say and problem is not None:
-                say(problem)
-    return problem
+        if stand_ins:
+            try:
+                space = file.space_with(stand_ins)
+            except Exception as error:  # noqa: BLE001, a reader's file may raise anything
+                return raised(error, Answer(None, None, file.lines, file.path, {}, {}))
+        answer = file.answer(STEPS[name].definition, space)
+        return list(said_of(file, name, stand_ins, answer))[-1]
 
 
 # ---------------------------------------------------------------- the whole file

@@ -13,7 +13,7 @@ from itertools import combinations
 import torch
 
 from .ask import EXERCISES, Draw, step
-from .compare import agree, like
+from .compare import agree, like, same
 from .content import definition, edited
 from .limits import TimeUpError, limited
 from .observe import Seen, observe
@@ -152,3 +152,24 @@ def named_most(name, given, wrong, clock):
         if min(wrong) in found and len(found) >= MOST * len(wrong):
             return f"{mistake.sentence}; and there is a second mistake"
     return None
+
+
+def named_place(number, given, right):
+    """Of several numbers: the sentence of the mistake that is wrong where they are first wrong, and
+    nowhere else; or None.
+    """
+    if not all(isinstance(value, tuple) and len(value) == len(right) for value in (given, right)):
+        return None
+    near = EXERCISES[number].near
+    first = wrong_places(given, right, near)[:1]
+    for mistake in definition(number).mistakes:
+        made = mistake_seen(number, (mistake,), 0).values.get("")
+        if not isinstance(made, tuple) or wrong_places(made, right, near) != first:
+            continue
+        if same(given[first[0]], made[first[0]], near):
+            return mistake.sentence
+    return None
+
+
+def wrong_places(given, right, near):
+    return [i for i, pair in enumerate(zip(given, right)) if not same(*pair, near)]

@@ -12,6 +12,7 @@ from torch import nn
 from .ask import Draw
 from .compare import loosened, same
 from .copies import copied
+from .data import plain
 
 CHANGED = "an argument is changed in place; make a new one instead"
 
@@ -27,6 +28,10 @@ class Seen(NamedTuple):
 
 class UnfitError(Exception):
     "An answer that can't be asked, and why."
+
+
+class EndedError(UnfitError):
+    "The process of a file ended before it answered; the message says why."
 
 
 # ---------------------------------------------------------------- a call
@@ -57,7 +62,7 @@ def made_layer(call, answer, right, names, seed):
     made, like = invoke(answer, right, copied(call.init), {}), right(*call.init)
     weights = {}
     if isinstance(made, nn.Module):
-        weights = fill(made, like, names)
+        weights = fill(made, like, names, in_file=not call.loose)
         made.train(call.training)
     start_random(seed)
     return made, like, weights
@@ -86,6 +91,7 @@ def once(call, answer, right, names, seed, slopes):
     values = {"": loosened(result) if call.loose else result}
     if call.look:
         values |= call.look(target, args, result)
+    values = {label: plain(value) for label, value in values.items()}
     if not all(map(same, writable(args), writable(call.args))):
         values[CHANGED] = True
     if slopes and isinstance(result, torch.Tensor) and result.is_floating_point():
@@ -165,8 +171,11 @@ def canonical(module, names, prefix="", ours=""):
             yield from canonical(child, names, f"{prefix}{back.get(name, name)}.", f"{ours}{name}.")
 
 
-def fill(layer, like, names):
-    "Give a layer weights that depend on their names alone, and return them by these names."
+def fill(layer, like, names, in_file=True):
+    """Give a layer weights that depend on their names alone, and return them by these names.
+
+    A file can say what it calls them, an answer to an exercise can't.
+    """
     mine = dict(layer.named_parameters(remove_duplicate=False))
     first = first_names(like)
     weights = {}
@@ -174,7 +183,8 @@ def fill(layer, like, names):
         name, p = first.get(theirs, theirs), mine[ours]
         if weights.setdefault(name, p) is not p:
             raise UnfitError(f"{theirs} has to be the same tensor as {name}, and yours is another")
-    check_weights(type(like).__name__, weights, dict(like.named_parameters()))
+    kind = type(like).__name__ if in_file else None
+    check_weights(kind, weights, dict(like.named_parameters()))
     with torch.no_grad():
         for name, p in weights.items():
             drawn = Draw(zlib.crc32(name.encode())).numbers(*p.shape) * 0.5
@@ -208,7 +218,7 @@ def other_names(kind, name, more):
     "What is said where weights have other names, and how a file can say so."
     said = f"; yours has {', '.join(more[:3])}"
     ours, theirs = more[0].partition(".")[0], name.partition(".")[0]
-    if ours == theirs:
+    if ours == theirs or kind is None:
         return said
     entry = f'NAMES = {{"{kind}.{theirs}": "{ours}"}}'
     return f"{said}. If that is the same under another name, say so in your file: {entry}"

@@ -16,11 +16,11 @@ import tempfile
 from pathlib import Path
 from types import FunctionType
 
-from ..base.exercises import MistakeError
 from ..base.files import check_path
 from ..base.source import functions_of, parse_source, written_at, your_path
-from ..grading.ask import STEPS
-from ..grading.files import is_open
+from .ask import STEPS
+from .errors import MistakeError
+from .files import is_open
 from .your_file import EXAMPLE, START, show_file
 
 __all__ = ["keep"]

@@ -1,4 +1,4 @@
-"""Build C: eight questions about how a reader's number came about.
+"""The project: eight questions about how a reader's number came about.
 
 The judge never sees a model. It reads a report, a dictionary with the rows of the three parts, the
 seeds and all scores, and it asks what a careful reviewer would ask. Is a row of the training part
@@ -10,15 +10,10 @@ import re
 import statistics
 from collections import Counter
 from numbers import Real
-from pathlib import Path
 
-from ..base.exercises import MistakeError, exercise
-from .process import Test, run_tests, show_results
+from .errors import MistakeError, clean_message
 
-__all__ = [
-    "PARTS",
-    "TESTS",
-]
+__all__ = ["PARTS", "QUESTIONS", "problems", "show_report"]
 
 PARTS = ("train", "valid", "test")
 KEYS = {  # what a report holds
@@ -321,7 +316,7 @@ def judge_baseline(report):
     if gain <= 0:
         return (
             f"the baseline has {rival:.4g} and your mean is {mean:.4g}; that's a result, too, but "
-            "the build asks for a task on which you beat it"
+            "the project asks for a task on which you beat it"
         )
     spread = statistics.stdev(scores)
     if gain <= spread:
@@ -372,27 +367,52 @@ def judge_headline(report):
     return None
 
 
-TESTS = [
-    Test("three parts", judge_parts),
-    Test("no row in two of them", judge_leak, (1,)),
-    Test("three seeds", judge_seeds),
-    Test("chosen on the validation part", judge_choice, (3,)),
-    Test("the test part read once", judge_test, (4,)),
-    Test("mean and spread", judge_summary, (5,)),
-    Test("a baseline, beaten", judge_baseline, (1, 5)),
-    Test("the headline", judge_headline, (6, 7)),
+QUESTIONS = [  # in a few words; what asks; the numbers of those that have to be answered before
+    ("three parts", judge_parts, ()),
+    ("no row in two of them", judge_leak, (1,)),
+    ("three seeds", judge_seeds, ()),
+    ("chosen on the validation part", judge_choice, (3,)),
+    ("the test part read once", judge_test, (4,)),
+    ("mean and spread", judge_summary, (5,)),
+    ("a baseline, beaten", judge_baseline, (1, 5)),
+    ("the headline", judge_headline, (6, 7)),
 ]
 
 
-@exercise(
-    "C",
-    "Begin with the first line that doesn't pass. The ones below wait for it.",
-    "A report is a dictionary with " + ", ".join(repr(key) for key in KEYS) + ". The page fills in "
-    "one before yours.",
-)
-def judge_c(answer):
-    "Judge how a number came about."
-    if not isinstance(answer, dict):
-        got = type(answer).__name__
-        return f"expected a dictionary with {', '.join(KEYS)}, got {got}"
-    return show_results(TESTS, list(run_tests(answer, TESTS, Path("report"))))
+def problems(
+    report: dict,
+) -> list[str | None]:  # for each question None, or a sentence
+    "What is wrong with a report. A question waits for those that it builds on."
+    found: list[str | None] = []
+    for _, judge, before in QUESTIONS:
+        waits = [number for number in before if found[number - 1] is not None]
+        if waits:
+            found.append(f"waits for question {waits[0]}")
+            continue
+        try:
+            found.append(judge(report))
+        except MistakeError as error:
+            found.append(str(error))
+        except Exception as error:  # noqa: BLE001, a report may hold anything
+            found.append(f"it can't be read: {type(error).__name__}: {clean_message(error)}")
+    return found
+
+
+def show_report(
+    report: dict,  # how a number came about
+) -> bool:  # whether nothing is wrong with it
+    "Print a line for each question, and whether the report holds."
+    if not isinstance(report, dict):
+        got = type(report).__name__
+        print(f"project, not yet: expected a dictionary with {', '.join(KEYS)}, got {got}.")
+        return False
+    found = problems(report)
+    width = max(len(title) for title, *_ in QUESTIONS)
+    for number, ((title, *_), problem) in enumerate(zip(QUESTIONS, found), start=1):
+        print(f"{number:2} {title:{width}}  {problem or 'yes'}")
+    right = found.count(None)
+    if right == len(found):
+        print("The report holds.")
+        return True
+    print(f"project, not yet: {right} of {len(found)} questions are answered.")
+    return False

@@ -10,9 +10,9 @@ import ast
 import hashlib
 
 from ..base.files import check_path
-from ..grading.ask import STEPS
-from ..grading.content import right_source
-from ..grading.files import defined_names, names_in
+from .ask import STEPS
+from .content import right_source
+from .files import defined_names, names_in
 
 __all__ = ["digests", "note_passed", "first_open"]
 

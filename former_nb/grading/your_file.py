@@ -4,7 +4,7 @@
 or that it isn't written yet.
 
 What each definition is asked, and the mistakes that are told by name, stand in `exercises`, a
-module for each lesson; `grading` judges by them. Parts that a step is given, such as the attention
+module for each lesson. Parts that a step is given, such as the attention
 of a block, are those of the right file, and what a definition uses is replaced by the right one
 where the reader's isn't right. So one wrong definition is told once.
 """
@@ -13,26 +13,25 @@ import os
 from collections.abc import Callable
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import NamedTuple
 
-from ..base.exercises import MistakeError
 from ..base.files import check_path, write_new
-from ..base.source import read_regular
-from ..grading.ask import STEPS
-from ..grading.files import NOT_WRITTEN, STEP_NAMES, File, Judging, judge_step
+from .ask import STEPS
+from .errors import MistakeError
+from .files import NOT_WRITTEN, STEP_NAMES, File, Judging, said_of
+from .limits import one_thread
+from .observe import EndedError
 from .passed import note_passed
-from .process import LIMIT, Test, asking, check_file, own_path
+from .process import Running
+from .reading import ReadFile, own_path, read_file
 
 __all__ = [
     "EXAMPLE",
-    "REFUSED",
-    "PREPARE",
     "NAMES",
-    "TESTS",
     "Verdict",
     "begin_file",
     "judge_file",
+    "judge_read",
     "verdicts_of",
     "say_verdicts",
     "is_right_so_far",
@@ -40,12 +39,9 @@ __all__ = [
 ]
 
 EXAMPLE = "mine.py"  # how the pages call the file
-REFUSED = ("former_nb",)  # what it may not import
-PREPARE = ("torch._dynamo",)  # an optimizer brings it, and it replaces `torch.manual_seed`
 
 
 NAMES = STEP_NAMES
-TESTS = [Test(name, partial(judge_step, name=name)) for name in NAMES]
 
 
 START = '''"""The Transformer, as I derived it."""
@@ -108,24 +104,45 @@ class Verdict(NamedTuple):
 
 def judge_file(
     file: str | os.PathLike,  # a reader's file
-    limit: float = LIMIT,  # seconds of the processor for its import and for each definition
+    walls: list[str] = (),  # as `sandbox` gives them
 ) -> list[Verdict]:  # one for each step, in the order of the file
-    """Judge a file in a process of its own.
+    """Judge a file that runs in a process of its own.
 
     Raises `MistakeError` with a sentence if there is no such file or if it can't be imported.
     """
-    path = check_file(own_path(file), EXAMPLE, REFUSED).resolve()
-    source = path.read_text(encoding="utf-8-sig")
-    with asking(path, __name__, limit) as ask:
-        return verdicts_of(source, lambda name, note: ask(NAMES.index(name) + 1, note))
+    return judge_read(read_file(file), walls)
+
+
+def judge_read(
+    read: ReadFile,
+    walls: list[str] = (),  # as `sandbox` gives them
+) -> list[Verdict]:  # one for each step, in the order of the file
+    "Judge what was in a file, as `judge_file`."
+    file = File(read.source, str(read.path))
+    with Running(read, walls) as running, one_thread():
+        return verdicts_of(file, partial(_judge_step, running, file))
+
+
+def _judge_step(running, file, name, stand_ins):
+    "None if a step is right, else a sentence, the best that was found before anything ended."
+    best = None
+    try:
+        answer, problem = running.answer(file, STEPS[name].definition, stand_ins)
+        if problem:
+            return problem
+        for best in said_of(file, name, stand_ins, answer):  # noqa: B007, the last one says most
+            continue
+    except (EndedError, ValueError) as error:
+        return best or str(error)
+    return best
 
 
 def verdicts_of(
-    source: str,  # of a reader's file
+    file: File,
     ask: Callable,  # (step, definitions to replace by the right ones) -> None or a sentence
 ) -> list[Verdict]:  # one for each step, in the order of the file
     "Judge a file by asking about one step after the other."
-    found = Judging(File(source), ask).all()
+    found = Judging(file, ask).all()
     return [Verdict(STEPS[name].lesson, name, problem) for name, problem in found.items()]
 
 
@@ -189,34 +206,25 @@ def _without_open_lessons(lines, shown):
     return [*lines[:first], f"{behind[0]} to {behind[-1]}  {NOT_WRITTEN}"]
 
 
-def _text(file):
-    "What is in a file, or nothing if it can't be read."
-    try:
-        return read_regular(Path(file))
-    except (TypeError, ValueError, OSError):
-        return ""
-
-
 def show_file(
     file: str | os.PathLike,  # a reader's file
     lesson: str | None = None,  # only of this one
     say: Callable = partial(print, flush=True),  # with a line of text
     unread: str = "Not yet",  # begins the sentence about a file that can't be judged
+    walls: list[str] = (),  # as `sandbox` gives them
 ) -> bool:  # whether all that is written is right
     "Judge a file, say what was found, and note what is right for `former_nb.yours`."
     try:
-        file = own_path(file)
-        say(f"Checking {Path(file).name} …")
-        source = _text(file)
-        verdicts = judge_file(file)
+        say(f"Checking {own_path(file).name} …")
+        read = read_file(file)
+        verdicts = judge_read(read, walls)
     except MistakeError as error:
         say(f"{unread}: {error}.")
         return False
     for line in say_verdicts(verdicts, lesson):
         say(line)
-    if _text(file) == source:  # nobody wrote in it meanwhile
-        try:
-            note_passed(source, [v.name for v in verdicts if v.problem is None])
-        except OSError as error:
-            say(f"Later pages won't know what is right, since it can't be noted: {error}.")
+    try:
+        note_passed(read.source, [v.name for v in verdicts if v.problem is None])
+    except OSError as error:
+        say(f"Later pages won't know what is right, since it can't be noted: {error}.")
     return is_right_so_far([v for v in verdicts if lesson in (None, v.lesson)])

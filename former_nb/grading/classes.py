@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..base.checkpoints import write_file
-from ..base.exercises import MistakeError
 from ..base.guards import check_choice
-from ..grading.ask import STEPS
-from ..grading.files import NOT_WRITTEN
-from .your_file import NAMES, Verdict, is_right_so_far, judge_file, show_file
+from .ask import STEPS
+from .errors import clean_message
+from .files import NOT_WRITTEN
+from .reading import read_file
+from .your_file import NAMES, Verdict, is_right_so_far, judge_read, show_file
 
 __all__ = ["check_one", "check_class", "watch_file"]
 
@@ -31,9 +32,10 @@ def check_one(
     file: Path,
     step: str | None,  # a lesson, such as '06', to be shown alone
     say: Callable,  # with a line of text
+    walls: list[str] = (),  # as `sandbox` gives them
 ) -> bool:  # whether all is right that is written
     "Judge a file and say what was found."
-    return show_file(file, _lesson(step), say, unread=str(file))
+    return show_file(file, _lesson(step), say, unread=str(file), walls=walls)
 
 
 def watch_file(
@@ -56,18 +58,26 @@ def watch_file(
         time.sleep(pause)
 
 
-def _judge(file):
+def _read(file):
+    "What is in a file, or the sentence that says why it can't be judged."
+    try:
+        return read_file(file)
+    except Exception as error:  # noqa: BLE001, one bad file costs itself
+        return clean_message(error)
+
+
+def _judge(read, walls):
     "The verdicts about a file, or the sentence that says why there are none."
     try:
-        return judge_file(file)
-    except (MistakeError, OSError, RuntimeError) as error:  # the last: Python didn't start
-        return str(error)
+        return read if isinstance(read, str) else judge_read(read, walls)
+    except Exception as error:  # noqa: BLE001
+        return clean_message(error) or type(error).__name__
 
 
 def _row(file, found):
     "A file's line of the table."
     if isinstance(found, str):
-        return [str(file), 0, *["not judged"] * len(NAMES), found]
+        return [file, 0, *["not judged"] * len(NAMES), found]
     words = []
     for verdict in found:
         words.append("right" if verdict.problem is None else _word(verdict))
@@ -75,7 +85,7 @@ def _row(file, found):
     wrong = [verdict for verdict in open_ if verdict.wrong]
     first = (wrong or open_ or [Verdict("", "", "")])[0]
     remark = f"{first.name}: {first.problem}" if first.name else ""
-    return [str(file), words.count("right"), *words, remark]
+    return [file, words.count("right"), *words, remark]
 
 
 def _word(verdict):
@@ -88,21 +98,32 @@ def check_class(
     files: list[Path],
     table: Path | None,  # a CSV file that is written
     say: Callable,  # as for `check_one`
+    walls: list[str] = (),  # as for `check_one`
 ) -> bool:  # whether in each file all is right that is written
-    "Judge several files, some at a time, and say a line about each. A bad file costs itself."
-    rows = []
+    """Judge several files, some at a time, and say a line about each. A bad file costs itself.
+
+    All are read before one of them runs. The table is written anew when a file's line is known.
+    """
+    rows: list[list] = []
     fine = True
     workers = max(1, min(len(files), os.cpu_count() or 1))
-    width = max(len(str(file)) for file in files)
+    names = [clean_message(file) for file in files]  # nothing that moves the cursor
+    width = max(map(len, names))
+    read = [_read(file) for file in files]
     with ThreadPoolExecutor(workers) as pool:
-        for file, found in zip(files, pool.map(_judge, files)):
-            row = _row(file, found)
+        for name, found in zip(names, pool.map(lambda one: _judge(one, walls), read)):
+            row = _row(name, found)
             rows.append(row)
             fine = fine and not isinstance(found, str) and is_right_so_far(found)
-            say(f"{str(file):{width}}  {row[1]:2} of {len(NAMES)} right  {row[-1]}".rstrip())
+            say(f"{name:{width}}  {row[1]:2} of {len(NAMES)} right  {row[-1]}".rstrip())
+            if table is not None:
+                write_table(table, rows)
     if table is not None:
-        text = io.StringIO(newline="")
-        csv.writer(text).writerows([["file", "right", *NAMES, "first to mend"], *rows])
-        write_file("csv", table, text.getvalue())
         say(f"{table} has a line for each file and a column for each definition.")
     return fine
+
+
+def write_table(table, rows):
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([["file", "right", *NAMES, "first to mend"], *rows])
+    write_file("csv", table, text.getvalue())
