@@ -158,7 +158,8 @@ def named_place(number, given, right):
     """Of several numbers: the sentence of the mistake that is wrong where they are first wrong, and
     nowhere else; or None.
     """
-    if not all(isinstance(value, tuple) and len(value) == len(right) for value in (given, right)):
+    several = isinstance(given, tuple) and isinstance(right, tuple)
+    if not several or len(given) != len(right):
         return None
     near = EXERCISES[number].near
     first = wrong_places(given, right, near)[:1]
