@@ -13,6 +13,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from torch.nn.functional import cross_entropy
 
 from former_nb.attention.fused import attention
@@ -339,3 +340,21 @@ def test_an_answer_without_a_source_is_compared_and_not_searched(asked_by):
     names = {}
     exec("def answer(x): return x", names)
     assert check.verdict_on(exercise, names["answer"]).kind == "numbers"
+
+
+def test_hints_come_one_by_one_and_an_unknown_number_is_refused(capsys):
+    assert not check.check("04.2", 0)
+    assert 'hint("04.2") shows the first of 2 hints' in capsys.readouterr().out
+    check.hint("04.2")
+    assert capsys.readouterr().out.endswith('\nhint("04.2", 2) shows the next.\n')
+    check.hint("04.2", 2)
+    assert capsys.readouterr().out.startswith("Hint 2 of 2: ")
+    refuses(lambda: check.hint("04.2", 3), ValueError, "step", "3")
+    for number in ("99.9", "04.99", "none", "../x.1"):
+        refuses(lambda: check.check(number, 1), ValueError, "number", repr(number))
+
+
+def test_a_solution_is_the_right_answer_and_shows_its_lines(capsys):
+    assert check.solution("03.1") is EXERCISES["03.1"].made
+    assert capsys.readouterr().out.startswith("def my_multi_head(x, w_q, w_k, w_v, w_o, n_heads):")
+    assert check.solution("03.2") == (1, 1, 2)
