@@ -22,7 +22,7 @@ def my_shares(parts, norm, row):  # (n, d_model), a LayerNorm, (d_model,)
     # ~ size = (stream.var() + norm.eps).sqrt()
     #! the size is that of the stream less its mean
     # ~ size = (stream.square().mean() + norm.eps).sqrt()
-    #! ε is missing below the root; the norm keeps its own in `norm.eps`
+    #! below the root belongs `norm.eps`, which each norm has of its own
     # ~ size = stream.var(correction=0).sqrt()
     #! nothing is divided by the size of the stream
     # ~ size = 1
@@ -42,6 +42,9 @@ def my_shares(parts, norm, row):  # (n, d_model), a LayerNorm, (d_model,)
     # ~ return norm(parts) @ row
     #! norm.bias is counted once for each part; leave it out
     # ~ return (norm.weight * centred / size + norm.bias) @ row
+    #! that is by how much the logit falls without each part; a share keeps the size of the whole
+    #! stream
+    # ~ return torch.stack([(norm(stream) - norm(stream - part)) @ row for part in parts])
     #! that is their sum, the logit; each part is asked for
     # ~ return ((norm.weight * centred / size) @ row).sum()
 

@@ -35,7 +35,7 @@ def my_advantages(rewards):  # (P, G)
     # ~ return (rewards - mean) / std
     #! ε is added to the quotient; it belongs in the denominator, so `std + 1e-4` needs brackets
     # ~ return (rewards - mean) / std + 1e-4
-    #! ε is always added to the deviation, not only where that is small
+    #! 1e-4 is added to each deviation, whatever its size
     # ~ return (rewards - mean) / std.clamp(min=1e-4)
     #! ε is added to the deviation, outside the root
     # ~ return (rewards - mean) / (std**2 + 1e-4).sqrt()
