@@ -282,7 +282,8 @@ def starter(number, expression):
     for node in ast.walk(ast.parse(expression)):
         if isinstance(node, ast.Name):
             head = ""
-            if node.id == right.name and isinstance(right, ast.FunctionDef):
+            is_right = number in IN_FILE or node.id == right.name  # the file may call it otherwise
+            if is_right and isinstance(right, ast.FunctionDef):
                 head = f"def {node.id}({ast.unparse(right.args)}):\n    ..."
             parts.append(head or f"{node.id} = ...")
     return "\n".join(parts)
