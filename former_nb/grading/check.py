@@ -26,6 +26,7 @@ from .words import of_value
 
 __all__ = ["check", "hint", "solution", "begin_file", "keep"]
 
+NOTHING = "nothing is returned"  # words of a sentence that no search can better
 OPEN = "the three dots are still there; put your lines in their place"
 
 
@@ -78,7 +79,9 @@ def verdict_on(
         return Verdict("unfit", f"{said}; pass the function itself, not what it returns")
     asked = as_answer(answer)
     first = next(verdicts(exercise.number, asked))
-    if first.kind in ("right", "unfit", "endless") or first.said.endswith("with `return` and the result"):
+    if first.kind in ("right", "unfit", "endless") or first.said.endswith(
+        "with `return` and the result"
+    ):
         return first
     seconds = LIMIT + SEARCH + 10
     return Verdict(*(last_of(lambda: verdicts(exercise.number, asked), seconds) or first))
