@@ -26,8 +26,8 @@ from ..grading.ask import Call, exercise, question
     ),
 )
 def width_targets_and_batches():
-    # ? Write down the row of `ona` with both of its marks, then its inputs and its targets
-    # ? A name of n letters has a row of n + 2 tokens: n + 1 inputs and n + 1 targets
+    # ? Write down the row of `ona` with both of its marks, then its inputs and its targets.
+    # ? A name of n letters has a row of n + 2 tokens: n + 1 inputs and n + 1 targets.
     # ? max_tokens counts tokens and pads: a batch of B rows takes B times the tokens of its longest row. The rows come in order of length
     width = 10 + 1  # <bos> and the letters of aleksandra
     #! the width is that of the longest name with one mark, not two; the inputs end before <eos>
@@ -91,8 +91,8 @@ def collate_left(rows):
 
 @exercise("batches.3", near=1e-4)
 def expected_share(places, B):
-    # ? A whole number m is the count of the numbers t = 0, 1, … that are below it: m = Σ [m > t]
-    # ? The longest of B rows has at most t places only if all B have: the chance is F(t) to the power of B
+    # ? A whole number m is the count of the numbers t = 0, 1, … that are below it: m = Σ [m > t].
+    # ? The longest of B rows has at most t places only if all B have: the chance is F(t) to the power of B.
     # ? Over many batches, pads are B·(mean longest − mean) of B·(mean longest) places
     def F(t):
         return sum(n <= t for n in places) / len(places)
@@ -153,8 +153,8 @@ def shares_with_a_partner():
 
 @exercise("batches.5")
 def split_by_group(rows, groups, held_out, seed):
-    # ? Shuffle the list of different groups, and hand out whole groups
-    # ? Fill validation with group after group until it holds held_out * len(rows) rows, then test; the rest is train
+    # ? Shuffle the list of different groups, and hand out whole groups.
+    # ? Fill validation with group after group until it holds held_out * len(rows) rows, then test; the rest is train.
     # ? `names = sorted(set(groups))`, then `random.Random(seed).shuffle(names)`: a set has another order in each run of Python
     names = sorted(set(groups))
     #! a group stands in two parts; draw groups, not rows
@@ -194,7 +194,7 @@ def split_by_group(rows, groups, held_out, seed):
 @exercise("batches.6")
 def rows_needed(a, x, m):
     # ? One row is right with probability a: what is the variance of a number that is 1 with probability a and else 0?
-    # ? The mean of k independent ones has this variance divided by k; the standard error is its square root
+    # ? The mean of k independent ones has this variance divided by k; the standard error is its square root.
     # ? Groups that are right or wrong together are single draws: k is the number of groups, and the rows are m times as many
     groups = math.ceil(a * (1 - a) / x**2)
     #! the square root is missing: a(1 - a) / n is the variance of the accuracy

@@ -364,7 +364,7 @@ def fit(
 @exercise("08.1")
 def my_train(model, batches, optimizer):
     # ? for batch in batches: what does batch_loss need?
-    # ? loss = batch_loss(model, batch); then zero_grad and backward, in this order
+    # ? loss = batch_loss(model, batch); then zero_grad and backward, in this order.
     # ? optimizer.zero_grad(); loss.backward(); optimizer.step(); losses.append(loss.item())
     losses = []
     for batch in batches:
@@ -446,7 +446,7 @@ def steps_evaluations_calls():
 @exercise("08.3")
 def expected_best(p, n_rows, n_models):
     # ? The best of m models has at most k rows right just when each of them has.
-    # ? So P(best ≤ k) = F(k)ᵐ. For a whole number of 0 or more, the expectation is Σ P(best > k) over k = 0, 1, 2, …
+    # ? So P(best ≤ k) = F(k)ᵐ. For a whole number of 0 or more, the expectation is Σ P(best > k) over k = 0, 1, 2, ….
     # ? The share is Σ (1 - F(k)ᵐ) / N for k from 0 to N - 1. F(k) is the sum of the binomial probabilities up to k: `math.comb` or `math.lgamma`.
     up_to, total = 0.0, 0.0
     for k in range(n_rows):

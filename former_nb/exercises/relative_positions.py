@@ -44,7 +44,7 @@ def products_after_turning():
 
 @exercise("relative_positions.2")
 def rotate_part(x, cos, sin):
-    # ? `cos.shape[-1]` is n. Take the features apart, turn the first 2n, and put them together again
+    # ? `cos.shape[-1]` is n. Take the features apart, turn the first 2n, and put them together again.
     # ? `rotate` of the lesson turns whatever width it is given: hand it `x[..., : 2 * n]`
     n = cos.shape[-1]
     #! you paired feature i with i + d_k / 2, half of the whole head; the partner is at i + n
@@ -77,7 +77,7 @@ def rotate_part(x, cos, sin):
 @exercise("relative_positions.3")
 def alibi_by_key(n_heads, S):
     # ? Under a causal mask j <= i, so ALiBi's bias is -m (i - j). Which part of it is the same for the whole row?
-    # ? -m (i - j) = m j - m i, and m i is one number for row i
+    # ? -m (i - j) = m j - m i, and m i is one number for row i.
     # ? `alibi_slopes(n_heads)[:, None, None] * torch.arange(S)`
     return alibi_slopes(n_heads)[:, None, None] * torch.arange(S)  # (h, 1, S)
     #! the sign is turned: with your bias the far keys gain; -m (i - j) leaves + m j

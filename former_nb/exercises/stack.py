@@ -106,7 +106,7 @@ def rms_norm_backward(x, gain, g, eps):
 )
 def spreads_at_the_top():
     # ? Independent numbers: which add up, the standard deviations or the variances?
-    # ? Start with the variance of the stream, 9, and add 0.25 for each write; take the root at the end
+    # ? Start with the variance of the stream, 9, and add 0.25 for each write; take the root at the end.
     # ? The factor multiplies a write, so its square multiplies the variance. And what does a post-norm block do last?
     a = (3**2 + 32 * 0.5**2) ** 0.5
     #! (a) you added standard deviations; variances add
@@ -157,8 +157,8 @@ def spreads_at_the_top():
 
 @exercise("stack.4")
 def deep_norm(block, x, n_layers):
-    # ? Start from the two lines of `PostNormBlock`: `block.norm_attention(x + block.attention(x))`, then the same with `norm_ff` and `ff`
-    # ? α multiplies the stream, in both additions; the input of each part and what it writes stay as they are
+    # ? Start from the two lines of `PostNormBlock`: `block.norm_attention(x + block.attention(x))`, then the same with `norm_ff` and `ff`.
+    # ? α multiplies the stream, in both additions; the input of each part and what it writes stay as they are.
     # ? `block.norm_attention(alpha * x + block.attention(x))`, with `alpha = (2 * n_layers) ** 0.25`
     alpha = (2 * n_layers) ** 0.25
     #! you took a square root; α has a fourth root
@@ -191,7 +191,7 @@ def deep_norm(block, x, n_layers):
 @exercise("stack.5")
 def write_size(n_layers, share, norm_first):
     # ? Pre-norm: the input keeps its variance of 1, the writes add 2·L·s² beside it. What is the input's share of the sum?
-    # ? Post-norm: after one addition the input has 1 of 1 + s², and the norm makes the sum 1 again. The next addition does the same to what is left
+    # ? Post-norm: after one addition the input has 1 of 1 + s², and the norm makes the sum 1 again. The next addition does the same to what is left.
     # ? Shares: 1 / (1 + 2·L·s²) with pre-norm, (1 + s²) ** (-2·L) with post-norm. Solve for s² and take the root
     if norm_first:
         #! pre-norm and post-norm are exchanged; post-norm divides after each addition

@@ -22,11 +22,10 @@ from .content import definition, find_exercise
 from .grade import LIMIT, SEARCH, Verdict, verdicts
 from .known import named_place
 from .limits import one_thread
-from .words import of_value
+from .words import NOTHING, of_value
 
 __all__ = ["check", "hint", "solution", "begin_file", "keep"]
 
-NOTHING = "nothing is returned"  # words of a sentence that no search can better
 OPEN = "the three dots are still there; put your lines in their place"
 
 
@@ -61,7 +60,8 @@ def check(
     ending = "" if verdict.said.endswith((".", "?", "!")) else "."
     print(f"{number}, not yet: {verdict.said}{ending}")
     if hints := definition(number).hints:
-        print(f'hint("{number}") shows the first of {len(hints)} hints.')
+        some = f"the first of {len(hints)} hints" if len(hints) > 1 else "a hint"
+        print(f'hint("{number}") shows {some}.')
     return False
 
 
