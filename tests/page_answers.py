@@ -69,9 +69,11 @@ def asked(page):
     return found
 
 
-def with_imports(number):
-    "A right answer with the imports that its module gives it."
-    source = definition(number).source()
+def with_imports(number, expression):
+    "A right answer under the page's name, with the imports that its module gives it."
+    source = (
+        definition(number).source().replace(f"def {definition(number).name}(", f"def {expression}(")
+    )
     module = sys.modules[EXERCISES[number].made.__module__]
     tree, needed, lines = ast.parse(inspect.getsource(module)), in_page.free_names(source), []
     for node in tree.body:
@@ -92,7 +94,7 @@ def right_answers():
     answers = {}
     for page in (page for page in check_here.PAGES if page >= "01"):
         for number, expression in sorted(asked(page).items()):
-            lines = NUMBERS.get(number) or with_imports(number)
+            lines = NUMBERS.get(number) or with_imports(number, expression)
             head = "import math\n" if "math." in lines and "import math" not in lines else ""
             answers[number] = (page, number, expression, head + lines)
     return answers

@@ -17,7 +17,7 @@ import torch
 from former_nb.grading import known
 from former_nb.grading.ask import STEPS
 from former_nb.grading.content import definitions
-from former_nb.grading.files import STEP_NAMES, File, said_of
+from former_nb.grading.files import STEP_NAMES, File, judge_here
 
 NOT_THERE = {"load_llama"}  # it needs safetensors
 
@@ -38,7 +38,7 @@ def main(most, path):
     file = File(Path(path).read_text(encoding="utf-8"))
     space = file.space_with(())
     for name in names:
-        *_, said[f"{name}, right"] = said_of(file, name, (), space)
+        said[f"{name}, right"] = judge_here(file, name, (), space)
     json.dump({"torch": torch.__file__, "said": said}, sys.stdout)
 
 

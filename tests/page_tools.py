@@ -458,7 +458,8 @@ def define(source, names):
     "Of a cell that does not run: its imports and its functions."
     tree = in_page.without_absent(source)
     kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef)
-    tree.body = [node for node in tree.body if isinstance(node, kinds)]
+    shown = [node for node in tree.body if "solution(" in ast.unparse(node)]
+    tree.body = [node for node in tree.body if isinstance(node, kinds) or node in shown]
     with contextlib.suppress(NameError):  # of what a function begins with, as a decorator
         exec(compile(tree, "definitions", "exec"), names)
 

@@ -413,9 +413,9 @@ def test_below_the_check_of_a_build_stands_what_runs_it():
 
     tree = publish_doctree("")
     cell = nodes.container("", classes=["cell"])
-    cell += nodes.literal_block("", 'check("A", "encoder.py");')
+    cell += nodes.literal_block("", 'check("project", report);')
     tree += cell
-    check_here.add_blocks(SimpleNamespace(env=SimpleNamespace(docname="build_a")), tree)
+    check_here.add_blocks(SimpleNamespace(env=SimpleNamespace(docname="project")), tree)
     assert "runs in the notebook" in tree.children[-1].astext()
 
 

@@ -10,7 +10,7 @@ from former_nb.yours import load_mine
 HALF = right_source().partition("\nPAD, BOS")[0]  # lessons 02 to 06
 right_file = right_module()
 order = tool("order")
-PAGES = [*order.MILESTONES.values(), *order.BUILDS.values()]
+PAGES = [*order.MILESTONES.values()]
 
 
 @pytest.fixture
@@ -80,11 +80,6 @@ def test_a_lesson_that_is_none_is_refused(lesson):
 def test_each_milestone_runs_the_file_up_to_its_lesson(page):
     nb = nbformat.read(order.ROOT / f"nbs/{page}.ipynb", 4)
     [cell] = [cell for cell in nb.cells if "load_mine(" in cell.source]
-    lesson = next(
-        lesson
-        for pages in (order.BUILDS, order.MILESTONES)
-        for lesson, name in pages.items()
-        if name == page
-    )
+    lesson = next(lesson for lesson, name in order.MILESTONES.items() if name == page)
     assert cell.source.startswith(f'mine = load_mine("{lesson[:2]}")')
     assert "the course's own file" in cell.outputs[0].text

@@ -212,7 +212,7 @@ def test_the_site_follows_the_order_and_says_so_when_it_does_not(course, capsys)
     dives = ["deeper/03_attention_variants", "deeper/04_flash"]
     api = ["api/house", "api/versions", "api/small_torch"]
     api += [f"api/{folder}/*" for folder in order.LEVEL]
-    api += ["api/checks/exercises", "api/cli", "api/yours"]
+    api += ["api/grading/check", "api/cli", "api/yours"]
     rest = ["Solutions", "solutions/*", "API", *api]
     assert words == ["The path", *path, "Deep dives", *dives, *rest]
     save(course / "nbs" / "05_positions.ipynb", code("1"))
@@ -245,6 +245,8 @@ PROMISED = {  # why it is offered -> what nothing here imports but its own page 
     "attention of today's models, and what it needs in a model": "attention.since_llama.QKNorm "
     "attention.since_llama.WrappedAttention attention.since_llama.GatedAttention "
     "attention.since_llama.LatentAttention attention.since_llama.PartialRotary",
+    "real weights, as a milestone tells to fetch them": "saving.hub_files.fetch_model "
+    "saving.hub_files.SMOLLM2",
     "parts that models.choices has the address of": "models.hub_config.gelu_tanh "
     "models.hub_config.make_rotary",
     "Llama 3's rule, for a `ScaledRotary` of one's own": "models.hub_config.scale_frequencies",

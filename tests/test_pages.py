@@ -35,8 +35,6 @@ MINUTES = r"\*\*\d+ minutes to read, \d+ with the work\*\*"
 
 order, first_cell = tool("order"), tool("first_cell")
 PAGES = [*order.STEPS, order.PAPER]
-BUILDS = [*order.BUILDS.values()]
-BUILD_PARTS = ["What you build", "What you are given", "What `check` tries"]
 BELOW = {  # what modules of the path import of deep dives, which those lessons name in a sentence
 }
 
@@ -264,33 +262,6 @@ def outputs(nb, start):
     return ["".join(o.get("text", "") for o in cell.outputs) for cell in cells]
 
 
-def build_faults(nb, page, folder):
-    """One sentence for each part of a build's anatomy that a page lacks.
-
-    It says what is to be built, what is given and what is tried. Its last check is of the reader's
-    own work, which isn't there yet. The page of its solution passes.
-    """
-    text = "\n\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
-    letter = page[-1].upper()
-    title = f"# Build {letter} \u00b7 "
-    if not re.match(rf"{title}.+\n\n> .+", text):
-        yield f"it begins with {text[:40]!r}, expected '{title}Title' and '> subtitle'"
-    parts = re.findall(r"^## (.+?)\s*$", text, re.M)
-    if parts[:3] != BUILD_PARTS:
-        yield f"begins with {parts[:3]}, expected {BUILD_PARTS}"
-    tried = outputs(nb, f'check("{letter}", ')
-    if not tried or f"{letter}, not yet: " not in tried[-1]:
-        yield f'expected a last check("{letter}", \u2026) that says "not yet"'
-    solution = folder / "solutions" / f"{page}.ipynb"
-    if not solution.is_file() or f"](solutions/{page}.ipynb)" not in text:
-        yield "no solution, or no link to it"
-    elif not any(
-        f"{letter} is right." in said
-        for said in outputs(nbformat.read(solution, 4), f'check("{letter}", ')
-    ):
-        yield f'its solution does not print "{letter} is right."'
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_runs_as_shown_and_has_the_anatomy_of_its_kind(page):
     nb = nbformat.read(NBS / f"{page}.ipynb", 4)
@@ -298,8 +269,6 @@ def test_a_page_runs_as_shown_and_has_the_anatomy_of_its_kind(page):
     form = []
     if page in order.PATH:
         faults += lesson_faults(nb, page, NBS)
-    elif page in BUILDS:
-        faults += build_faults(nb, page, NBS)
     elif page == order.PRIMER:
         faults += shape_faults(nb, page, NBS)
     if page != order.TOUR:
@@ -316,26 +285,29 @@ def test_a_deep_dive_says_how_long_it_takes_to_read_and_to_work(page):
 
 @pytest.mark.parametrize("page, number", [(order.PRIMER, "00.{}"), (order.PAPER, "paper.{}")])
 def test_each_exercise_of_a_page_beside_the_lessons_is_asked_and_answered(page, number):
-    """A page before or behind the lessons asks what its judges know, in their order, and its
-    solutions, to which it links, try each of them."""
+    "A page before or behind the lessons asks its exercises in their order."
     nb = nbformat.read(NBS / f"{page}.ipynb", 4)
-    answers = nbformat.read(NBS / "solutions" / f"{page}.ipynb", 4)
     text = "\n".join(cell.source for cell in nb.cells)
     find_exercise(number.format(1))
     known = [n for n in EXERCISES if n.startswith(number.format(""))]
     assert known == [number.format(i) for i in range(1, len(known) + 1)]
     assert re.findall(r'check\("([\w.]+)", ', text) == known
     assert f"](solutions/{page}.ipynb)" in text
-    for one in known:
-        said = outputs(answers, f'assert check("{one}", ')
-        assert said and all(f"{one} is right." in printed for printed in said), one
+
+
+def test_the_project_asks_for_a_report_that_is_not_there_yet_and_its_solution_has_one():
+    nb = nbformat.read(NBS / "project.ipynb", 4)
+    said = outputs(nb, 'check("project", ')
+    assert "The report holds." in said[0] and all("project, not yet: " in one for one in said[1:])
+    solved = nbformat.read(NBS / "solutions" / "project.ipynb", 4)
+    assert any("The report holds." in one for one in outputs(solved, 'check("project", '))
 
 
 def test_the_tour_names_each_lesson_and_ends_at_the_first():
     nb = nbformat.read(NBS / f"{order.TOUR}.ipynb", 4)
     assert list(shape_faults(nb, order.TOUR, NBS)) == []
     text = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
-    assert {*order.PATH, *BUILDS} <= {*re.findall(r"\]\((\w+)\.ipynb\)", text)}
+    assert {*order.PATH, *order.MILESTONES.values()} <= {*re.findall(r"\]\((\w+)\.ipynb\)", text)}
     assert f"]({order.PATH[0]}.ipynb)" in nb.cells[-1].source
 
 
@@ -614,45 +586,6 @@ def test_an_exercise_at_the_end_only_is_not_enough(folder):
     page = lesson()
     page.cells[-2:] = page.cells[:-3:-1]
     assert "writes nothing" in "; ".join(lesson_faults(page, "07_text", folder))
-
-
-def build(tmp_path, said="A is right.", link="[here](solutions/build_a.ipynb)", parts=BUILD_PARTS):
-    "A build that is right, and beside it the page of its solution."
-    solution = code('assert check("A", "f.py")', outputs=[new_output("stream", text=said)])
-    (tmp_path / "solutions").mkdir(exist_ok=True)
-    nbformat.write(new_notebook(cells=[solution]), tmp_path / "solutions" / "build_a.ipynb")
-    head = "# Build A \u00b7 A file\n\n> From memory\n\n**1 minutes to read, 5 with the work**"
-    text = "\n\n".join(f"## {part}" for part in parts)
-    first = code(FOLD + "from former_nb.grading.check import check")
-    tried = code('check("A", "f.py");', outputs=[new_output("stream", text="A, not yet: no.")])
-    return new_notebook(cells=[prose(head), prose(text), first, tried, prose(link)])
-
-
-def test_a_build_that_is_right_has_no_fault(tmp_path):
-    page = build(tmp_path)
-    faults = [*page_faults(page), *build_faults(page, "build_a", tmp_path), *form_faults(page)]
-    assert faults == []
-
-
-@pytest.mark.parametrize(
-    "change, fault",
-    [
-        ({"parts": BUILD_PARTS[:2]}, "begins with ['What you build', 'What you are given']"),
-        ({"said": "A, not yet: 3 of 12"}, 'its solution does not print "A is right."'),
-        ({"link": "none"}, "no solution, or no link to it"),
-    ],
-)
-def test_a_build_that_lacks_something_is_told_so(tmp_path, change, fault):
-    (said,) = build_faults(build(tmp_path, **change), "build_a", tmp_path)
-    assert fault in said
-
-
-def test_a_build_begins_with_its_letter_and_ends_before_it_is_solved(tmp_path):
-    page = build(tmp_path)
-    page.cells[0].source = "# The file"
-    page.cells[3].outputs = []
-    first, second = build_faults(page, "build_a", tmp_path)
-    assert "expected '# Build A" in first and 'that says "not yet"' in second
 
 
 LEARN = "def learn(task):\n    fit(task)"

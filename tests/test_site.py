@@ -272,10 +272,12 @@ def test_a_deep_dive_leads_back_to_the_path(page, expected):
 
 
 def test_the_last_build_ends_the_path():
-    pages = dict.fromkeys(["00_tour", "01_a", "02_b", "build_a", "build_c", "deeper/02_x"])
-    assert ext.neighbours("02_b", pages) == ext.neighbours("build_a", pages) == {}
-    assert ext.neighbours("deeper/02_x", pages) == {"prev": "02_b", "next": "build_c"}
-    assert ext.neighbours("build_c", pages) == {"next": None}
+    pages = dict.fromkeys(
+        ["00_tour", "01_a", "02_b", "milestone_pytorch", "project", "deeper/02_x"]
+    )
+    assert ext.neighbours("02_b", pages) == ext.neighbours("milestone_pytorch", pages) == {}
+    assert ext.neighbours("deeper/02_x", pages) == {"prev": "02_b", "next": "project"}
+    assert ext.neighbours("project", pages) == {"next": None}
     assert ext.neighbours("paper", {**pages, "paper": None}) == {"prev": "02_b", "next": None}
 
 
@@ -1287,7 +1289,7 @@ class TestPages:
         """
         set_screen(browser, width)
         try:
-            for page in ("00_tour", "02_attention", "deeper/12_since_llama", "build_c"):
+            for page in ("00_tour", "02_attention", "deeper/12_since_llama", "project"):
                 visit(browser, f"{site}{page}.html")
                 assert browser.execute_script(inside) == [True] * 3, page
         finally:
@@ -1356,7 +1358,7 @@ class TestPages:
             set_screen(browser)
 
     def test_the_whole_line_is_in_sight_beside_the_tools(self, browser, site):
-        visit(browser, site + "build_c.html")
+        visit(browser, site + "project.html")
         measure = """
         const line = document.querySelector('.path');
         const stops = [...line.querySelectorAll('li')].map(e => e.getBoundingClientRect());
@@ -1384,7 +1386,7 @@ class TestPages:
             browser.execute_script("arguments[0].click()", tick)
             assert there(".path .here.done a")[0].get_property("textContent").endswith(", read")
             there(".right-next")[0].click()
-            assert browser.current_url.endswith("build_c.html")
+            assert browser.current_url.endswith("project.html")
             assert len(there(".path .done")) == 1
             browser.execute_script("localStorage.clear()")
         finally:

@@ -198,8 +198,8 @@ def test_the_hurried_road_leaves_out_no_lesson_that_a_later_one_imports():
             assert not needed & skipped, page
 
 
-def test_the_data_that_build_c_offers_are_in_the_modules_that_its_table_names():
-    rows = re.findall(r"^\| (`\w+.*?) \| (`.+?) \| .+ \|$", prose("build_c"), re.M)
+def test_the_data_that_project_offers_are_in_the_modules_that_its_table_names():
+    rows = re.findall(r"^\| (`\w+.*?) \| (`.+?) \| .+ \|$", prose("project"), re.M)
     assert len(rows) == 5
     for data, module in rows:
         names, modules = re.findall(r"`(\w+)", data), re.findall(r"`([\w.]+)`", module)

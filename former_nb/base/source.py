@@ -18,7 +18,6 @@ from .files import check_path
 __all__ = [
     "your_path",
     "parse",
-    "read_regular",
     "read_source",
     "parse_source",
     "name_line",

@@ -98,7 +98,8 @@ def my_multi_head(x, w_q, w_k, w_v, w_o, n_heads):
     #! the heads of a word attend to each other; move the heads in front of the words first
     # ~ (n_heads, -1)).transpose(1, 2) -> (n_heads, -1))
     # ~ y.transpose(1, 2) -> y
-    #! x is split before it meets the matrices, which are (d_model, d_model); multiply first
+    #! heads of d_k numbers meet a matrix (d_model, d_model); split x after `x @ w_q`, and merge the
+    #! heads before `@ w_o`
     # ~ (x @ w_q).unflatten(-1, (n_heads, -1)).transpose(1, 2) -> x.unflatten(-1, (n_heads, -1)).transpose(1, 2) @ w_q
     #! your queries, keys and values come from rows of the matrices; `x @ w_q` needs no transpose
     # ~ (x @ w_q) -> (x @ w_q.T)
@@ -136,7 +137,8 @@ def my_multi_head(x, w_q, w_k, w_v, w_o, n_heads):
     # ~ return y.sum(1) @ w_o
     #! you merged the words; move the heads behind them, `transpose(1, 2)`, and then flatten
     # ~ return y.flatten(2) @ w_o
-    #! the heads are not merged before w_o
+    #! heads of d_k numbers meet a matrix (d_model, d_model); split x after `x @ w_q`, and merge the
+    #! heads before `@ w_o`
     # ~ return y @ w_o
 
 
