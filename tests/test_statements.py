@@ -175,7 +175,7 @@ def test_the_index_gives_each_page_the_minutes_that_the_page_gives_itself():
         assert shown[page] == [int(n) for n in said.groups() if n], page
     read = sum(minutes[0] for minutes in shown.values()) / 60
     work = sum(minutes[-1] for minutes in shown.values()) / 60
-    assert "Reading takes 7\u00bd hours; reading plus exercises, 33." in prose("index")
+    assert "Reading takes 7\u00bd hours; reading plus exercises, 30." in prose("index")
     assert round(2 * read) == 15 and round(work) == 33
 
 
