@@ -153,6 +153,7 @@ def what_is_left(answer, args, result):
     others = [name for name in found if name in ("notes.txt", "best", "last-7")]
     raised = isinstance(result, Exception)
     seen = {"": f"checkpoints of the steps {left}", "other things": sorted(others)}
+    seen["what was written"] = None
     if metadata["step"] in left and not raised:
         written, facts = read_checkpoint(folder / str(metadata["step"]))
         seen["what was written"] = [facts, dict(sorted(written.items()))]
@@ -172,6 +173,7 @@ def ask_save_last(draw):
         ([100, 200, 250], 300, 5, {}),
         ([100, 200, 300, 999], 1000, 1, {}),
         ([8, 20], 15, 2, {}),
+        ([20, 30], 15, 2, {}),
     ]
     for steps, step, k, more in made:
         tensors = {"weight": draw.numbers(2, 3), "bias": draw.numbers(3)}

@@ -31,6 +31,8 @@ def shares_that_padding_leaves():
     # ~ return 90 / 270, 40 / 472
     #! the padding leaves the difference of the sums as it is, but a mean divides by more positions
     # ~ return 1.0, 1.0
+    #! those are percent; a share is at most 1
+    # ~ return 100 * 90 / 360, 100 * 40 / 512
     #! the first review is padded to 360
     # ~ return 90 / 512, 40 / 512
     #! the second review has 40 tokens
