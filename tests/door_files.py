@@ -20,7 +20,6 @@ from former_nb import load_model, save_model
 from former_nb.base.files import read_names, read_text, text_lines
 from former_nb.base.results import make_once
 from former_nb.base.source import your_path
-from former_nb.checks.exercises import begin_file, check
 from former_nb.data.data_sets import SOURCES, fetch
 from former_nb.data.long_text_data import TextFile, load_long_text
 from former_nb.data.subwords import count_words, train_bpe
@@ -28,6 +27,7 @@ from former_nb.data.tokenization import SubwordTokenizer, load_tokenizer
 from former_nb.decoding.classification import classification_report, read_labeled_csv
 from former_nb.decoding.translating import read_pairs
 from former_nb.grading import keeping
+from former_nb.grading.check import begin_file, check
 from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import Classifier, LanguageModel
 from former_nb.saving.families import add_families

@@ -1,6 +1,7 @@
-"""The right answers of the solutions pages as a reader would type them into the page."""
+"""The right answers to the exercises as a reader would type them into the page."""
 
 import ast
+import inspect
 import json
 import re
 import sys
@@ -10,6 +11,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT / "docs" / "_pyodide"), str(ROOT / "docs" / "_ext")]
 import check_here
 import in_page
+
+from former_nb.grading import prove
+from former_nb.grading.ask import EXERCISES
+from former_nb.grading.content import definition
 
 NUMBERS = {  # answers that are numbers; the solutions pages compute most of them
     "01.2": "number = 1 / 5",
@@ -44,9 +49,6 @@ NUMBERS = {  # answers that are numbers; the solutions pages compute most of the
     "paper.18": "big, base = 28.4 - 26.36, 27.3 - 26.36",
     "paper.19": "a, b, c, d, e, f = True, False, True, False, True, True",
 }
-HEADS = {"13.4": "from math import exp, log", "08.4": "from former_nb.base.core import eval_mode"}
-HEADS |= dict.fromkeys(("08.3", "09.4", "10.2", "13.3", "15.4", "16.3", "16.5"), "import math")
-HEADS |= dict.fromkeys(("paper.6", "paper.10", "paper.16"), "import math")
 
 
 def sources(path):
@@ -67,25 +69,30 @@ def asked(page):
     return found
 
 
-def typed(cell, name):
-    "What defines a name in a cell of the solutions, without the proofs that follow."
-    nodes = [n for n in ast.parse(cell).body if not isinstance(n, ast.Assert | ast.Expr)]
-    names = [getattr(node, "name", "") for node in nodes]
-    last = names.index(name) if name in names else len(nodes) - 1
-    return "\n".join(ast.unparse(node) for node in nodes[: last + 1])
+def with_imports(number):
+    "A right answer with the imports that its module gives it."
+    source = definition(number).source()
+    module = sys.modules[EXERCISES[number].made.__module__]
+    tree, needed, lines = ast.parse(inspect.getsource(module)), in_page.free_names(source), []
+    for node in tree.body:
+        names = [a for a in getattr(node, "names", []) if (a.asname or a.name) in needed]
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and names:
+            level = getattr(node, "level", 0)
+            package = module.__name__.rsplit(".", level)[0] + "." if level else ""
+            where = f"from {package}{node.module} " if isinstance(node, ast.ImportFrom) else ""
+            lines.append(where + "import " + ", ".join(map(ast.unparse, names)))
+        elif getattr(node, "name", "") in needed:
+            lines.append(ast.unparse(node))
+    return "\n".join([*lines, source]).strip()
 
 
 def right_answers():
     "Of the lessons and of the paper: number -> page, number, what it hands to `check`, lines."
+    prove.load()
     answers = {}
     for page in (page for page in check_here.PAGES if page >= "01"):
-        solved = [s for kind, s in sources(ROOT / f"nbs/solutions/{page}.ipynb") if kind == "code"]
-        solved = [source for source in solved if "%pip" not in source]
         for number, expression in sorted(asked(page).items()):
-            lines = NUMBERS.get(number)
-            if lines is None:
-                cell = next(s for s in solved if expression in in_page.defined_names(s))
-                lines = typed(cell, expression)
-            head = HEADS.get(number, "")
-            answers[number] = (page, number, expression, f"{head}\n{lines}".strip())
+            lines = NUMBERS.get(number) or with_imports(number)
+            head = "import math\n" if "math." in lines and "import math" not in lines else ""
+            answers[number] = (page, number, expression, head + lines)
     return answers

@@ -1,8 +1,8 @@
-"""Runs cells of pages, and answers through their judges, with whichever `torch` is found first.
+"""Runs cells of pages, and asks the grader, with whichever `torch` is found first.
 
 `python tests/page_tools.py FOLDER PAGE ...` prints JSON: what each cell printed and which numbers
-it left behind, and what each judge said to each answer. FOLDER holds what the site's archive has.
-tests/test_page_torch.py runs it twice.
+it left behind, the faults of the exercises' entries, and what is said to odd answers. FOLDER holds
+what the site's archive has. tests/test_page_torch.py runs it twice.
 """
 
 import ast
@@ -21,8 +21,9 @@ import in_page
 import numpy as np
 import torch
 
-from former_nb.base import exercises
-from former_nb.checks.exercises import check
+from former_nb.grading import prove
+from former_nb.grading.ask import EXERCISES
+from former_nb.grading.check import check
 
 ODD = -12345.678  # right nowhere
 RESULTS = [ODD, *([ODD] * n for n in range(1, 9)), 0.5, [0.5, 0.5], "x", {}, None, ...]
@@ -453,30 +454,6 @@ def plain(value, depth=0):
     return None
 
 
-def recorded(judge, number, verdicts):
-    "A judge that notes what it says."
-
-    def judge_and_note(answer):
-        try:
-            said = judge(answer)
-        except BaseException as error:
-            verdicts.append([number, f"{type(error).__name__}: {str(error).splitlines()[:1]}"])
-            raise
-        verdicts.append([number, said])
-        return said
-
-    return judge_and_note
-
-
-def note_verdicts(module, verdicts):
-    "Let all judges of a module note what they say."
-    for number, entry in list(exercises.EXERCISES.items()):
-        if entry.judge.__module__ == module.__name__:
-            noted = recorded(entry.judge, number, verdicts)
-            exercises.EXERCISES[number] = exercises.Exercise(noted, entry.hints)
-            setattr(module, entry.judge.__name__, noted)
-
-
 def define(source, names):
     "Of a cell that does not run: its imports and its functions."
     tree = in_page.without_absent(source)
@@ -487,13 +464,10 @@ def define(source, names):
 
 
 def run(path):
-    "What the cells of a notebook print, which numbers they leave behind, and all verdicts."
-    names, cells, verdicts = {"__name__": "__main__"}, {}, []
+    "What the cells of a notebook print, and which numbers they leave behind."
+    names, cells = {"__name__": "__main__"}, {}
     listed = json.loads((ROOT / "docs/_pyodide/not_run.json").read_text(encoding="utf-8"))
     skipped = listed.get(path.relative_to(ROOT / "nbs").with_suffix("").as_posix(), {})
-    if path.parent.name == "solutions":
-        module = path.stem if path.stem == "paper" else f"lesson_{path.stem[:2]}"
-        note_verdicts(import_module(f"former_nb.checks.{module}"), verdicts)
     for place, (key, source) in enumerate(code_cells(path)):
         torch.manual_seed(place)  # whatever a cell before it has drawn
         printed, before = io.StringIO(), dict(names)
@@ -510,15 +484,15 @@ def run(path):
         new = {k: v for k, v in names.items() if k not in before or before[k] is not v}
         values = {k: plain(v) for k, v in new.items() if k in in_page.bound(source)[1]}
         cells[key] = {"printed": printed.getvalue(), "values": values}
-    return {"cells": cells, "verdicts": list(verdicts)}
+    return {"cells": cells}
 
 
 def odd_answers(numbers):
-    "What the judges say to answers that no page foresaw: values, functions and errors."
+    "What is said to answers that no page foresaw: values, functions and errors."
     said = {}
     for number in numbers:
-        answers = [("value", r) for r in RESULTS[:16]]
-        answers += [("function", lambda *_, r=r: r) for r in RESULTS]
+        answers = [("value", r) for r in RESULTS[::3]]
+        answers += [("function", lambda *_, r=r: r) for r in RESULTS[::4]]
         answers += [*ERRORS.items(), ("right", RIGHT.get(number))]
         for i, (kind, answer) in enumerate(answers):
             printed = io.StringIO()
@@ -551,9 +525,12 @@ def judge_typed(folder):
 def main(folder, *names):
     pages = {name: run(ROOT / "nbs" / f"{name}.ipynb") for name in names}
     lessons = {name.rpartition("/")[2][:2] for name in names}
-    numbers = sorted(n for n in exercises.EXERCISES if n[:2] in lessons)
-    unforeseen = odd_answers(numbers)
-    results = {"torch": torch.__file__, "pages": pages, "odd": unforeseen}
+    for lesson in lessons:
+        import_module("former_nb.exercises." + ("paper" if lesson == "pa" else f"lesson_{lesson}"))
+    numbers = sorted(n for n in EXERCISES if n[:2] in lessons)
+    faults = {number: [*prove.faults_of(number)] for number in numbers}
+    results = {"torch": torch.__file__, "pages": pages, "faults": faults}
+    results |= {"odd": odd_answers(numbers)}
     json.dump(results | {"typed": judge_typed(Path(folder))}, sys.stdout)
 
 

@@ -48,7 +48,7 @@ def execute(source, name, space):
 
 def run(page):
     "What each cell of a page prints, up to the first that raises."
-    space = {"__name__": "__main__"}
+    space = {"__name__": "__main__", "display": print}
     torch.set_default_device("cpu")
     torch.manual_seed(0)
     cells = {}

@@ -148,7 +148,7 @@ def test_the_course_is_one_archive_and_the_same_files_make_the_same_bytes(tmp_pa
     check_here.write_course(tmp_path / "b.zip")
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
     names = set(zipfile.ZipFile(tmp_path / "a.zip").namelist())
-    assert {"torch/__init__.py", "in_page.py", "former_nb/checks/lesson_05.py"} <= names
+    assert {"torch/__init__.py", "in_page.py", "former_nb/exercises/lesson_05.py"} <= names
     assert "former_nb/cli.py" not in names and "einops/einops.py" in names
 
 
@@ -394,7 +394,7 @@ def test_another_judge_gives_an_exercise_another_digest():
     assert now == check_here.judge_digest("01.1", "f", "...")
     assert now != check_here.judge_digest("01.2", "f", "...")
     assert now != check_here.judge_digest("01.1", "f", "... # other")
-    with pytest.raises(ValueError, match=r"no judge of 01\.99"):
+    with pytest.raises(ValueError, match="expected an exercise"):
         check_here.judge_digest("01.99", "f", "...")
 
 

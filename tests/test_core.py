@@ -1,5 +1,4 @@
-"""What every lesson shares: seeds, devices, memory, settings; and how a judge names what is
-wrong."""
+"""What every lesson shares: seeds, devices, memory, settings."""
 
 import platform
 from base64 import b64decode
@@ -20,14 +19,6 @@ from former_nb.base.core import (
     set_seed,
     use_altair,
 )
-from former_nb.base.exercises import (
-    MistakeError,
-    call_answer,
-    diagnose,
-    exercise,
-    explain_error,
-)
-from former_nb.checks.exercises import check, hint
 
 
 def test_a_seed_repeats_all_three_libraries():
@@ -174,75 +165,3 @@ def test_a_chart_carries_its_picture(monkeypatch):
 
 
 X = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (X + 0.5, "plus 0.5"),
-        (-X, "-1 times"),
-        (X.flip(0), "another order"),
-        (X * torch.tensor([1.0, 1.5]), "2 of 4 are right, the first wrong one is at [0, 1]"),
-        (X * float("nan"), "NaN"),
-        (X[0], "expected shape (2, 2), got (2,)"),
-        (None, "returned nothing"),
-        (..., "three dots"),
-        ("two", "got the text 'two'"),
-    ],
-)
-def test_an_answer_that_no_judge_foresaw_is_still_described(answer, said):
-    assert said in diagnose(answer, X)
-
-
-def test_a_foreseen_mistake_is_named_before_any_other():
-    mistakes = {"you summed over the rows": X.sum(0)}
-    assert diagnose(X.sum(1), X.sum(1), mistakes) is None
-    assert diagnose(X.sum(0), X.sum(1), mistakes) == "you summed over the rows"
-    places = ("the first row", "the second row")
-    assert diagnose([3.0, 9.0], X.sum(1), places=places) == "the second row"
-
-
-def test_hints_come_one_by_one_and_an_unknown_number_is_refused(capsys):
-    @exercise("99.2", "Which axis holds the words of one row?", "`x.sum(dim=1)`")
-    def judge(answer):
-        return diagnose(call_answer(answer, X), X.sum(1))
-
-    assert not check("99.2", lambda x: x.sum(0))
-    assert 'hint("99.2") shows the first of 2 hints' in capsys.readouterr().out
-    hint("99.2")
-    assert capsys.readouterr().out == (
-        'Hint 1 of 2: Which axis holds the words of one row?\nhint("99.2", 2) shows the next.\n'
-    )
-    hint("99.2", 2)
-    assert capsys.readouterr().out == "Hint 2 of 2: `x.sum(dim=1)`\n"
-    refuses(lambda: hint("99.2", 3), ValueError, "step", "3")
-    refuses(lambda: check("99.9", 1), ValueError, "number", "'99.9'")
-
-
-def test_an_error_that_gives_a_mistake_away_is_named_and_any_other_stays():
-    error = RuntimeError("mat1 and mat2 shapes cannot be multiplied (6x4 and 7x4)")
-    assert explain_error(error, {"2x2": "no", "(6x4 and 7x4)": "transpose k"}) == "transpose k"
-    with pytest.raises(RuntimeError, match="6x4 and 7x4"):
-        explain_error(error, {"2x2": "no"})
-
-
-def test_a_judge_names_the_line_and_what_was_changed_in_place(capsys):
-    @exercise("99.1")
-    def judge(answer):
-        return diagnose(call_answer(answer, X), X.sum(1))
-
-    def wrong_axis(x):
-        x = x + 0
-        return x.sum(7)  # this line
-
-    def in_place(x):
-        x *= 2
-        return x.sum(1) / 2
-
-    assert not check("99.1", wrong_axis)
-    assert "`return x.sum(7)  # this line`" in capsys.readouterr().out
-    assert not check("99.1", in_place)
-    assert "in place" in capsys.readouterr().out
-    with pytest.raises(MistakeError):
-        call_answer(in_place, X)
-    assert check("99.1", lambda x: x.sum(1)) and not check("99.1", 5)

@@ -857,7 +857,7 @@ class TestTheStream:
         tokens = torch.tensor([[BOS, *tokenizer.encode(text)]])
         lengths = []
         with torch.no_grad():
-            x = model.embed(tokens)
+            x = model.embed(tokens, torch.arange(tokens.shape[1]))
             lengths.append(x[0, -1].norm())
             for block in model.stack.blocks:
                 x = x + block.attention(block.norm_attention(x), is_causal=True)

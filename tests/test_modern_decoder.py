@@ -11,11 +11,11 @@ from torch import nn
 from torch.testing import assert_close
 
 from former_nb.attention.masks import causal_mask
-from former_nb.checks.lesson_12 import llama_names
 from former_nb.data.batches import make_batches
 from former_nb.data.tokenization import CharTokenizer, encode_texts
 from former_nb.decoding.caches import KVCache
 from former_nb.decoding.decoding import generate
+from former_nb.exercises.lesson_12 import llama_names
 from former_nb.inspection.leaks import assert_no_leak
 from former_nb.models.hub_config import HubConfig
 from former_nb.models.layers import Block, Embedding, Stack

@@ -28,9 +28,9 @@ PAGES = {
     "04_masks": "attention.masks",
     "deeper/04_flash": "attention.flash",
     "06_block": "models.layers",
-    "solutions/03_multi_head": "checks.lesson_03",
+    "solutions/03_multi_head": "exercises.lesson_03",
 }
-PLAIN = ["base.core", "base.exercises", "models.config", "cli"]
+PLAIN = ["base.core", "base.results", "models.config", "cli"]
 FACE = '__getattr__, __dir__, __all__ = lazy_names(__name__, {"masks": "f_masks"})\n'
 
 
@@ -78,7 +78,7 @@ def check_order(course):
         "from former_nb.attention.equivalent_forms import f",
         "from former_nb.attention import f_masks, multi_head",
         "from former_nb.models.config import f",  # a plain module has no lesson
-        "import former_nb.base.exercises",
+        "import former_nb.base.results",
         "import former_nb",
         "%%bash\nif x",
         "x = (\n    7\n    % 4\n    != 3\n)\n%time x",
@@ -97,7 +97,7 @@ def test_a_page_may_import_what_came_before(course, page, line):
         ("02_attention", "from former_nb.attention import multi_head"),
         ("02_attention", "from former_nb.attention import f_masks"),
         ("02_attention", "def f():\n    from former_nb.attention.masks import f"),
-        ("02_attention", "from former_nb.checks.lesson_03 import f"),
+        ("02_attention", "from former_nb.exercises.lesson_03 import f"),
         ("03_multi_head", "from former_nb.attention.flash import f"),
         ("deeper/03_attention_variants", "from former_nb.models.layers import f"),
         ("04_masks", "from former_nb.cli import f"),
@@ -143,7 +143,7 @@ def test_an_exported_module_may_not_import_ahead(course, capsys):
         ("base.core", "from former_nb.models import layers", "models.layers"),
         ("attention.masks", "def f():\n    from ..models.layers import g", "models.layers"),
         ("models.config", "from ..cli import f", "cli"),
-        ("models.config", "from ..checks import lesson_03", "checks.lesson_03"),
+        ("models.config", "from ..exercises import lesson_03", "exercises.lesson_03"),
     ],
 )
 def test_a_folder_imports_from_lower_ones_alone(course, capsys, module, line, other):
@@ -154,19 +154,19 @@ def test_a_folder_imports_from_lower_ones_alone(course, capsys, module, line, ot
 
 def test_what_is_above_the_folders_imports_everything(course):
     append(course, "cli", "from .models.layers import f\nfrom .base import core")
-    append(course, "checks.lesson_03", "from ..models.layers import f")
+    append(course, "exercises.lesson_03", "from ..models.layers import f")
     for page in ("solutions/03_multi_head", "00_tour"):
         save(course / "nbs" / f"{page}.ipynb", code("from former_nb.models.layers import f"))
     assert check_order(course) == 0
 
 
 def test_a_circle_within_a_folder_is_named(course, capsys):
-    append(course, "base.core", "from .exercises import f")
+    append(course, "base.core", "from .results import f")
     assert check_order(course) == 0
-    append(course, "base.exercises", "def late():\n    from . import core")
+    append(course, "base.results", "def late():\n    from . import core")
     assert check_order(course) == 1
     said = capsys.readouterr().err
-    assert "in a circle: base.core -> base.exercises -> base.core" in said
+    assert "in a circle: base.core -> base.results -> base.core" in said
 
 
 @pytest.mark.parametrize("module", ["more", "extras.more"])
@@ -334,21 +334,21 @@ def test_an_import_of_what_is_named_nowhere_is_listed_with_its_reason(
 
 
 def test_pages_import_of_the_judges_the_door_alone(course, capsys):
-    write(course, "checks.exercises", line="def find(n):\n    return import_module(n)")
-    save(course / "nbs" / "02_attention.ipynb", code("from former_nb.checks.exercises import f"))
+    write(course, "grading.check")
+    save(course / "nbs" / "02_attention.ipynb", code("from former_nb.grading.check import f"))
     assert check_order(course) == 0
-    append(course, "attention.dot_product", "from ..checks.exercises import f")
+    append(course, "attention.dot_product", "from ..grading.check import f")
     assert check_order(course) == 1
     said = capsys.readouterr().err
-    assert "dot_product.py, line 4: imports former_nb.checks.exercises, which is not below" in said
+    assert "dot_product.py, line 4: imports former_nb.grading.check, which is not below" in said
 
 
 def test_folders_make_no_circle_either(course, capsys):
     "Judges may import all: four modules of two folders can make a circle of folders alone."
-    for module in ("checks.one", "checks.other", "builds.one", "builds.other"):
+    for module in ("grading.one", "grading.other", "exercises.one", "exercises.other"):
         write(course, module)
-    append(course, "checks.one", "from ..builds.one import f")
+    append(course, "grading.one", "from ..exercises.one import f")
     assert check_order(course) == 0
-    append(course, "builds.other", "from ..checks.other import f")
+    append(course, "exercises.other", "from ..grading.other import f")
     assert check_order(course) == 1
-    assert "in a circle: builds -> checks -> builds" in capsys.readouterr().err
+    assert "in a circle: exercises -> grading -> exercises" in capsys.readouterr().err

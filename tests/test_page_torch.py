@@ -97,7 +97,7 @@ def parts(text):
 @pytest.mark.parametrize("page", PAGES)
 def test_each_cell_gives_the_numbers_of_pytorch(page, both):
     theirs, ours = (run["pages"][page]["cells"] for run in both)
-    assert theirs.keys() == ours.keys() and len(theirs) > 3
+    assert theirs.keys() == ours.keys() and len(theirs) > 1
     for key, cell in theirs.items():
         assert "raised" not in cell and "raised" not in ours[key], (key, cell, ours[key])
         if key == RANDOM:
@@ -118,14 +118,12 @@ def test_a_cell_that_does_not_run_is_listed_with_its_reason():
         assert all(why.startswith("it ") for why in cells.values())
 
 
-@pytest.mark.parametrize("page", PAGES[len(LESSONS) :])
-def test_a_judge_says_of_each_answer_of_the_solutions_what_it_says_with_pytorch(page, both):
-    theirs, ours = (run["pages"][page]["verdicts"] for run in both)
-    assert theirs == ours
-    assert sum(said is not None for _, said in theirs) > 30
+def test_each_entry_of_an_exercise_names_itself_in_the_page(both):
+    assert {number: said for number, said in both[1]["faults"].items() if said} == {}
+    assert len(both[1]["faults"]) > 80
 
 
-def test_a_judge_says_the_same_of_answers_that_no_page_foresaw(both):
+def test_odd_answers_are_told_the_same(both):
     theirs, ours = (run["odd"] for run in both)
     assert len(theirs) > 1000
     assert {key for key in theirs if theirs[key] != ours[key]} == NUMPYS_WORDS
@@ -289,8 +287,8 @@ torch.softmax = torch.nn.functional.softmax = None
 torch.Tensor.__matmul__ = lambda self, other: self
 del torch.Tensor.sum
 torch.nn.Module = torch.Tensor.extra = 3
-import former_nb.base.exercises as e; e.diagnose = lambda *x: None
-import former_nb.base.exercises as e; e.EXERCISES["01.3"] = e.Exercise(lambda answer: None, ())
+import former_nb.grading.compare as c; c.same = lambda *x: True
+import former_nb.grading.ask as a; a.EXERCISES["01.3"] = a.EXERCISES["01.1"]
 import math; math.sqrt = math.exp = None
 __builtins__["len"] = None
 import torch.new_one; torch.zeros = None

@@ -23,8 +23,8 @@ from nbformat.v4 import new_code_cell as code
 from nbformat.v4 import new_markdown_cell as prose
 from nbformat.v4 import new_notebook, new_output
 
-from former_nb.base.exercises import EXERCISES
-from former_nb.checks.exercises import find_exercise
+from former_nb.grading.ask import EXERCISES
+from former_nb.grading.content import find_exercise
 
 ROOT = Path(__file__).resolve().parents[1]
 NBS = ROOT / "nbs"
@@ -492,7 +492,7 @@ def lesson(*cells, title=TITLE, drawing=DRAWING, end=END):
     install = code(first_cell.CELL)
     first = code("#| hide\n#| default_exp text\n#| export\nimport torch")
     mine = code('def mine(x): ...\n\n\ncheck("07.1", mine);')
-    fold = code(FOLD + "import torch\n\nfrom former_nb.checks.exercises import check\n\ncheck")
+    fold = code(FOLD + "import torch\n\nfrom former_nb.grading.check import check\n\ncheck")
     cells = [prose(title), install, prose(drawing), first, fold, *cells, mine, prose(end)]
     return new_notebook(cells=cells)
 
@@ -623,7 +623,7 @@ def build(tmp_path, said="A is right.", link="[here](solutions/build_a.ipynb)", 
     nbformat.write(new_notebook(cells=[solution]), tmp_path / "solutions" / "build_a.ipynb")
     head = "# Build A \u00b7 A file\n\n> From memory\n\n**1 minutes to read, 5 with the work**"
     text = "\n\n".join(f"## {part}" for part in parts)
-    first = code(FOLD + "from former_nb.checks.exercises import check")
+    first = code(FOLD + "from former_nb.grading.check import check")
     tried = code('check("A", "f.py");', outputs=[new_output("stream", text="A, not yet: no.")])
     return new_notebook(cells=[prose(head), prose(text), first, tried, prose(link)])
 

@@ -12,9 +12,9 @@ import nbformat
 import pytest
 from cli_tools import former
 
-from former_nb.checks.exercises import check
 from former_nb.grading import process
 from former_nb.grading.ask import STEPS
+from former_nb.grading.check import check
 from former_nb.grading.content import HEADER, definitions, right_source
 from former_nb.grading.files import NOT_WRITTEN
 from former_nb.grading.your_file import NAMES, START, Verdict, judge_file, say_verdicts
@@ -140,24 +140,68 @@ def test_a_step_that_ends_python_costs_no_other_step(tmp_path):
     assert found == dict.fromkeys(set(STEPS_OF_FEW) - {"greedy"})
 
 
-def test_what_is_known_is_said_of_a_step_that_does_not_come_to_an_end(tmp_path):
-    "As when the search for the line meets an edit that nothing stops."
+HOSTILE = {  # what a file of a class does -> what is said of it
+    "it writes into itself": (
+        "open(__FILE__, 'w').write('def (')",
+        "are right",
+    ),
+    "it writes over the others": (
+        "import glob, os\nfor n in glob.glob(os.path.dirname(__FILE__) + '/*.py'):\n"
+        "    open(n, 'w').write('def (')",
+        "are right",
+    ),
+    "it shows what the teacher's account knows": (
+        "import os\nraise ValueError(os.environ.get('TOKEN', 'nothing'))",
+        "your code raised ValueError: nothing",
+    ),
+    "it ends its process": ("import os\nos._exit(3)", "your file ended Python here, with code 3"),
+    "it writes as the process does": (
+        "import os\nfor n in range(3, 30):\n"
+        "    try:\n        os.write(n, b'[0, null]\\n')\n    except OSError:\n        pass",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_file_costs_itself_and_not_the_class(what, tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKEN", "secret")
+    line, words = HOSTILE[what]
+    few = FEW.split("def greedy")[0]
+    files = [tmp_path / f"{name}.py" for name in ("ada", "bad", "eve")]
+    files[0].write_text(few, encoding="utf-8")
+    files[1].write_text(f"{line.replace('__FILE__', repr(str(files[1])))}\n\n{few}", "utf-8")
+    files[2].write_text(few, encoding="utf-8")
+    table = tmp_path / "scores.csv"
+    done = former("check", *files, "--csv", table)
+    head, *rows = csv.reader(table.read_text(encoding="utf-8").splitlines())
+    right = {row[0].rpartition(os.sep)[2]: (row[1], row[-1]) for row in rows}
+    n = str(len(STEPS_OF_FEW) - 2)
+    assert right["ada.py"][0] == right["eve.py"][0] == n, done.stdout
+    assert "secret" not in done.stdout and "Traceback" not in done.stderr
+    assert right["bad.py"][0] == n if words == "are right" else words in right["bad.py"][1]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_what_is_no_file_costs_one_row(tmp_path):
+    pipe, deep, bytes_, good = (tmp_path / f"{name}.py" for name in ("pipe", "deep", "b", "good"))
+    os.mkfifo(pipe)
+    deep.write_text("(" * 5000, encoding="utf-8")
+    bytes_.write_bytes(b"\xff\xfe\xfa")
+    good.write_text(FEW.split("class CharTokenizer")[0], encoding="utf-8")
+    done = former("check", pipe, deep, bytes_, good, tmp_path / "none.py")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 5 and not done.stderr, done.stdout + done.stderr
+    assert "it is no regular file" in lines[0] and "no text in UTF-8" in lines[2]
+    assert " 1 of " in lines[3] and "there is no file none.py" in lines[4]
+
+
+def test_a_sandbox_that_is_not_there_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
     file = tmp_path / "mine.py"
     file.write_text(FEW, encoding="utf-8")
-    module = tmp_path / "slow_tests.py"
-    module.write_text(
-        "from former_nb.grading.process import Test\n"
-        "def judge(module, note, say):\n    say('this is known')\n    while True:\n        pass\n"
-        "TESTS = [Test('slow', judge)]\n",
-        encoding="utf-8",
-    )
-    path = os.environ.get("PYTHONPATH", "")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(tmp_path), path])
-    try:
-        with process.asking(file, "slow_tests", limit=2.0) as ask:
-            assert ask(1, []) == "this is known"
-    finally:
-        os.environ["PYTHONPATH"] = path
+    done = former("check", file, "--sandbox")
+    assert done.returncode == 2 and "sandbox: needs the program bwrap" in done.stderr
 
 
 def test_a_process_that_does_not_start_is_tried_again(tmp_path, monkeypatch):

@@ -15,11 +15,12 @@ from torch.nn.functional import cross_entropy
 
 from former_nb.attention.fused import attention
 from former_nb.attention.masks import causal_mask, padding_mask
-from former_nb.base import exercises
 from former_nb.base.core import eval_mode
-from former_nb.checks.exercises import check
 from former_nb.data.subwords import merge
 from former_nb.data.text import BOS, IGNORE, PAD
+from former_nb.grading.check import verdict_on
+from former_nb.grading.content import find_exercise
+from former_nb.grading.limits import one_thread
 from former_nb.inspection.translation import count_runs
 from former_nb.training.losses import token_loss
 
@@ -28,18 +29,6 @@ NAMES = dict(torch=torch, F=torch.nn.functional, math=math, np=np, Counter=Count
 NAMES |= dict(attention=attention, causal_mask=causal_mask, padding_mask=padding_mask)
 NAMES |= dict(BOS=BOS, IGNORE=IGNORE, PAD=PAD, cross_entropy=cross_entropy, pairwise=pairwise)
 NAMES |= dict(merge=merge, count_runs=count_runs, token_loss=token_loss, eval_mode=eval_mode)
-
-
-PLACES = [  # words of a sentence that names a line or a piece of it
-    "makes it right",
-    "one small change",
-    "would be right",
-    "with one more it is right",
-    "in the wrong order",
-    "look there",
-    "a step of the right answer",
-    "a part of the right result",
-]
 
 
 class Answer(NamedTuple):
@@ -77,16 +66,6 @@ def typed(source, name="<typed>"):
 
 
 def verdict(answer):
-    """Whether an answer is right, whether its mistake is named, and what was said.
-
-    Named are a sentence of the judge, a line where an edit makes it right or where the values leave
-    those of the right answer, and the usual mistake behind an error. The numbers' difference, a
-    shape or an error alone name nothing.
-    """
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        right = check(answer.number, typed(answer.source))
-    said = out.getvalue().partition("\nhint(")[0].strip()
-    vague = [sentence for sentence in exercises.UNNAMED if sentence in said]
-    usual = "; your code raised" in said
-    place = any(words in said for words in PLACES)
-    return right, right or not vague or usual or place, said
+    "What is said of an answer, and how that is known: a `Verdict` of the grader."
+    with contextlib.redirect_stdout(io.StringIO()), torch.device("cpu"), one_thread():
+        return verdict_on(find_exercise(answer.number), typed(answer.source))

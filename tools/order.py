@@ -107,7 +107,6 @@ BY_NAME = {  # modules that import what is named only while they run -> why
     "yours": "its own table says where a name comes from",
     "models.choices": "a word has the address of a part, which is imported when it is built",
     "tasks.__init__": "a task is a file that somebody adds",
-    "grading.process": "a new process is told which tests to run",
     "grading.content": "what is asked about the right file is imported after all that asks",
     "grading.prove": "all that is asked is proved",
 }

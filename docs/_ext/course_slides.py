@@ -14,6 +14,7 @@ from functools import cache
 from importlib.metadata import distribution
 from io import BytesIO
 from pathlib import Path
+from textwrap import wrap
 
 from bs4 import BeautifulSoup, NavigableString
 from docutils import nodes
@@ -23,6 +24,7 @@ LESSON = re.compile(r"(\d\d)_\w+$")  # the page of a lesson on the path, or of t
 ROOM = 480  # pixels for what a slide shows, of 720: the rest are heading and sentences
 TIGHT = 700  # what a table, or a cell with its output, may take in smaller type
 LINE, PROSE, ROW, PICTURE = 25, 36, 32, 420  # lines of code, prose and tables; a picture
+WIDE = 110  # letters in a line of text; a longer one is folded
 WHOLE, PART = 26, 20  # a cell with more lines than the first is cut into parts of the second
 
 # ---------------------------------------------------------------- sentences
@@ -77,6 +79,13 @@ def cuts(lines):
 
         at.append(min(where, key=cost))
     return zip(at, [*at[1:], len(lines)])
+
+
+def folded(line):
+    """The lines that a long line of text, which has no marks of Pygments, becomes."""
+    if len(plain(line)) <= WIDE or "<" in line:
+        return [line]
+    return wrap(line, WIDE, subsequent_indent=" " * 4, break_on_hyphens=False)
 
 
 def block(lines, style):
@@ -199,7 +208,7 @@ def shown(element):
     if element.name in ("ul", "ol"):
         return [(str(element), sum(PROSE * (1 + len(li.get_text()) // 85) for li in element("li")))]
     if pre := element.find("pre"):
-        return [block(lines_of(pre), "code")]
+        return [block(sum(map(folded, lines_of(pre)), []), "code")]
     return None if element.name == "p" and not {"exported", "terms"} & set(classes) else []
 
 

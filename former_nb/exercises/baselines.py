@@ -18,7 +18,8 @@ from ..grading.ask import Call, exercise, question
 )
 def edits_that_a_bag_does_not_see():
     # ? Write down the vector that the head reads: a sum over something, divided by something.
-    # ? A sum does not know the order of its parts. What happens to sum and count when every word comes twice?
+    # ? A sum does not know the order of its parts. What happens to sum and count when every word
+    # ? comes twice?
     # ? Pads are in neither sum nor count.
     return True, True, False, True
     #! that would be a sum in place of a mean: every word twice leaves a mean as it is
@@ -29,7 +30,8 @@ def edits_that_a_bag_does_not_see():
 
 @exercise("baselines.2")
 def log_ratio(counts, good, alpha):
-    # ? For each label: how many of its texts have each word, and `alpha` more. That is one number per word.
+    # ? For each label: how many of its texts have each word, and `alpha` more. That is one number
+    # ? per word.
     # ? Divide each of the two by its sum over the words, so that they are comparable.
     # ? `(p / p.sum()).log() - (q / q.sum()).log()`.
     p, q = (counts[rows].sum(0) + alpha for rows in (good, ~good))  # (V,)
@@ -61,9 +63,11 @@ def log_ratio(counts, good, alpha):
 
 @exercise("baselines.3")
 def standard_error(first, second):
-    # ? For each text the difference is 1, 0 or −1. The difference of the accuracies is the mean of these.
+    # ? For each text the difference is 1, 0 or −1. The difference of the accuracies is the mean of
+    # ? these.
     # ? The standard error of a mean is the standard deviation of its parts, divided by √N.
-    # ? With b and c the shares of texts that only the first and only the second has right: √((b + c − (b − c)²) / N).
+    # ? With b and c the shares of texts that only the first and only the second has right: √((b + c
+    # ? − (b − c)²) / N).
     b, c = (first & ~second).double().mean(), (second & ~first).double().mean()
     return ((b + c - (b - c) ** 2) / len(first)).sqrt()
     #! nearly: the mean difference is not taken off before squaring

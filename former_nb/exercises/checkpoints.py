@@ -22,7 +22,8 @@ from ..grading.ask import Call, exercise, question
     ),
 )
 def new_files_and_folders_left():
-    # ? Where are the new files until the `with` block is over? And what happens then, one after the other?
+    # ? Where are the new files until the `with` block is over? And what happens then, one after the
+    # ? other?
     # ? A killed process runs nothing more, no `finally` either. An error does run it.
     return (0, 1), (1, 1), (3, 1), (0, 0)
     #! a killed process runs no `finally`: the temporary folder stays
@@ -43,9 +44,12 @@ def new_files_and_folders_left():
 
 @exercise("checkpoints.2", files=True)
 def save_last(folder, tensors, metadata, k):
-    # ? What if the disk is full just now? Then the old checkpoints are all there is. In which order do you write and remove?
-    # ? The checkpoints are the folders whose name is a number and that hold a file CHECKPOINT. Sort them by the number, not by the text.
-    # ? `write_checkpoint` first; then `shutil.rmtree` for every folder of `sorted(found, key=lambda p: int(p.name))[:-k]`
+    # ? What if the disk is full just now? Then the old checkpoints are all there is. In which order
+    # ? do you write and remove?
+    # ? The checkpoints are the folders whose name is a number and that hold a file CHECKPOINT. Sort
+    # ? them by the number, not by the text.
+    # ? `write_checkpoint` first; then `shutil.rmtree` for every folder of `sorted(found, key=lambda
+    # ? p: int(p.name))[:-k]`.
     folder = Path(folder)
     write_checkpoint(folder / str(metadata["step"]), tensors, metadata)
     #! write first, then remove: when the new checkpoint could not be written, old ones were gone
@@ -85,7 +89,8 @@ def save_last(folder, tensors, metadata, k):
 
 @exercise("checkpoints.3")
 def best_interval(C, M):
-    # ? In each interval τ you write once. Which share is that? And how much is lost, on average, if a failure comes anywhere between two checkpoints?
+    # ? In each interval τ you write once. Which share is that? And how much is lost, on average, if
+    # ? a failure comes anywhere between two checkpoints?
     # ? The share is C / τ + τ / (2M): a failure costs half an interval on average.
     # ? The derivative, -C / τ² + 1 / (2M), is 0 at τ = √(2CM). Put that back into the share.
     return math.sqrt(2 * C * M), math.sqrt(2 * C / M)

@@ -27,7 +27,8 @@ def chance_apart(n):
 
 @exercise("claims.2")
 def equal_length(d_model, d_ff):
-    # ? For each token, scores and sums need 2 · T · d multiplications, the matrices 4 · d² + 2 · d · d_ff.
+    # ? For each token, scores and sums need 2 · T · d multiplications, the matrices 4 · d² + 2 · d
+    # ? · d_ff.
     # ? Set both equal, and divide by 2 · d.
     return 2 * d_model + d_ff
     #! attention has four matrices, W_o too

@@ -9,8 +9,8 @@ from ..grading.ask import Call, exercise, question
 
 @exercise("flash.1")
 def my_row(scores, values, size):
-    # ? Start from the loop over keys on the page; `scores.split(size)` gives the blocks
-    # ? New maximum: the larger of the old one and the block's. Factor: e^(old - new), for the sum and for the weighted values
+    # ? Start from the loop over keys on the page; `scores.split(size)` gives the blocks.
+    # ? New maximum: the larger of the old one and the block's. Factor: e^(old - new), for the sum and for the weighted values.
     # ? `total = factor * total + powers.sum()` and `y = factor * y + powers @ v_block`; divide last
     largest, total, y = scores.new_tensor(float("-inf")), 0.0, 0.0
     #! the maximum must not start at 0: all scores may be far below it

@@ -28,8 +28,8 @@ def forbidden_pairs():
 
 @exercise("leaks.2")
 def centre(x):
-    # ? The sum of the words up to each position is a running sum: `x.cumsum(dim=1)`
-    # ? The first word's mean is over one word, the second's over two: divide by 1, 2, …, T
+    # ? The sum of the words up to each position is a running sum: `x.cumsum(dim=1)`.
+    # ? The first word's mean is over one word, the second's over two: divide by 1, 2, …, T.
     # ? `x - x.cumsum(dim=1) / torch.arange(1, T + 1)[:, None]`
     so_far = torch.arange(1, x.shape[1] + 1, device=x.device)[:, None]  # (T, 1) words
     #! you divided by T everywhere; at position i there are i + 1 words so far
@@ -79,7 +79,7 @@ def chance(V, draws):
 @exercise("leaks.4")
 def floor(vocab_size, length, size):
     # ? Position i must predict token i + 1. For which i does that token stand in the same piece?
-    # ? A position that attends to its target can reach 0, any other ln(vocab_size) at best. Count the others
+    # ? A position that attends to its target can reach 0, any other ln(vocab_size) at best. Count the others.
     # ? The last token of each piece must guess, and the model reads length - 1 tokens, so there are ceil((length - 1) / size) pieces
     pieces = math.ceil((length - 1) / size)
     #! the last position must guess too: its target is not among the inputs, so round up

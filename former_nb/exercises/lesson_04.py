@@ -30,8 +30,8 @@ def padding_mask(tokens, pad=0):  # (B, S) -> (B, 1, 1, S)
 
 @exercise("04.1")
 def my_mask(tokens):  # (B, T), 0 is padding
-    # ? past[i, j] compares the position of key j, across, with that of query i, down
-    # ? `real` is about keys. Which axes of (B, h, T, S) does it lack? `None` as an index adds one
+    # ? past[i, j] compares the position of key j, across, with that of query i, down.
+    # ? `real` is about keys. Which axes of (B, h, T, S) does it lack? `None` as an index adds one.
     # ? `(position <= position[:, None]) & (tokens != 0)[:, None, None]`
     position = torch.arange(tokens.shape[1])
     past = position <= position[:, None]  # (T, T)
@@ -91,8 +91,8 @@ def entries_that_are_true():
 
 @exercise("04.3")
 def reach(mask, n_layers):  # (T, T), one number
-    # ? For two layers: output i depends on input j if there is an l with mask[i, l] and mask[l, j]
-    # ? "There is an l with … and …" is a matrix product, with "greater than zero" at the end
+    # ? For two layers: output i depends on input j if there is an l with mask[i, l] and mask[l, j].
+    # ? "There is an l with … and …" is a matrix product, with "greater than zero" at the end.
     # ? `torch.linalg.matrix_power(mask.double(), n_layers) > 0`
     table = mask
     #! each word kept what it had; without a residual path only the mask carries

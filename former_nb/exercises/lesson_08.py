@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..grading.ask import Call, question
+from ..grading.ask import Call, exercise, question
+from ..grading.compare import loosened, same
 from .lesson_07 import IGNORE
 
 
@@ -357,6 +358,192 @@ def fit(
     # ~ return history["train"], history["valid"]
 
 
+# ---------------------------------------------------------------- exercises
+
+
+@exercise("08.1")
+def my_train(model, batches, optimizer):
+    # ? for batch in batches: what does batch_loss need?
+    # ? loss = batch_loss(model, batch); then zero_grad and backward, in this order.
+    # ? optimizer.zero_grad(); loss.backward(); optimizer.step(); losses.append(loss.item())
+    losses = []
+    for batch in batches:
+        loss = batch_loss(model, batch)
+        #! cross_entropy takes logits, because it does the softmax itself; yours is done twice
+        # ~ loss = F.cross_entropy(model(batch[0]).flatten(0, 1).softmax(-1), batch[1].flatten())
+        #! positions with IGNORE are counted in the mean; only those that have a target count
+        # ~ loss = batch_loss(model, batch) * (batch[1] != IGNORE).sum() / batch[1].numel()
+        #! `reshape` to (B, V, T) mixes positions with tokens; `logits.mT` exchanges the axes
+        # ~ logits = model(batch[0])
+        # | B, T, V = logits.shape
+        # | loss = F.cross_entropy(logits.reshape(B, V, T), batch[1])
+        optimizer.zero_grad()
+        #! old gradients are added to the new ones; clear them in each step
+        # ~
+        loss.backward()
+        #! there is no gradient at the step, so the weights did not move; call `loss.backward()`
+        # ~
+        #! `zero_grad` comes between `backward` and the step and throws the gradient away, so the
+        #! step moves nothing; the order is `zero_grad`, `backward`, `step`
+        # ~2 loss.backward()
+        # | optimizer.zero_grad()
+        optimizer.step()
+        #! no step was taken, so the weights did not move; call `optimizer.step()`
+        # ~
+        #! the step came before its gradient; call backward first
+        # ~2 optimizer.step()
+        # | loss.backward()
+        losses.append(loss.item())
+        #! each loss still holds its graph, and so all of a batch's memory; keep loss.item()
+        # ~ losses.append(loss)
+        #! those are the losses after each step; keep the loss that gave the gradient
+        # ~ losses.append(batch_loss(model, batch).item())
+        #! those are sums over all batches so far; keep each batch's own loss
+        # ~ losses.append(loss.item() + (losses[-1] if losses else 0))
+        #! the loop ended after its first batch; `return losses` belongs behind the loop
+        # ~0 return losses
+    return losses
+    #! one loss came back; append each batch's loss to a list
+    # ~ return losses[-1]
+    #! that is the mean of the losses; return a list with each batch's own
+    # ~ return sum(losses) / len(losses)
+    #! one step was taken for all batches; each batch needs its own, in the loop
+    # ~ optimizer.step(None)
+    # | return losses
+    # ~ optimizer.zero_grad() -> pass
+    # ~ optimizer.step() -> pass
+
+
+@exercise(
+    "08.2",
+    parts=(
+        "the steps: each batch is one step, whatever it is cut into; count the batches of an epoch, "
+        "the last and smaller one included, and the epochs",
+        "the evaluations: one after every 20 steps, one at the end, and no others",
+        "the calls: each batch goes through the model in 4 parts; evaluations are on other rows",
+    ),
+)
+def steps_evaluations_calls():
+    # ? How many batches has an epoch, the last one included? And what is a step: a batch, or one of the parts it is cut into?
+    # ? `eval_every` counts steps. Does a run end without an evaluation?
+    # ? 16 batches an epoch. The model is called once for each part.
+    return 48, 3, 192
+    #! the last batch of an epoch holds 40 rows, and is a batch: 16 of them
+    # ~ return 45, 3, 180
+    #! `gradient_accumulation_steps` cuts each batch into parts and makes one step of them; it does
+    #! not join batches
+    # ~ return 12, 1, 48
+    #! a step is made for each batch, not for each of its parts
+    # ~ return 192, 10, 192
+    #! a run ends with an evaluation, whatever its last step is
+    # ~ return 48, 2, 192
+    #! with `eval_every` there is no further evaluation at the end of each epoch
+    # ~ return 48, 5, 192
+    #! each batch goes through the model in 4 parts
+    # ~ return 48, 3, 48
+
+
+@exercise("08.3")
+def expected_best(p, n_rows, n_models):
+    # ? The best of m models has at most k rows right just when each of them has.
+    # ? So P(best ≤ k) = F(k)ᵐ. For a whole number of 0 or more, the expectation is Σ P(best > k) over k = 0, 1, 2, ….
+    # ? The share is Σ (1 - F(k)ᵐ) / N for k from 0 to N - 1. F(k) is the sum of the binomial probabilities up to k: `math.comb` or `math.lgamma`.
+    up_to, total = 0.0, 0.0
+    for k in range(n_rows):
+        ways = math.lgamma(n_rows + 1) - math.lgamma(k + 1) - math.lgamma(n_rows - k + 1)
+        up_to += math.exp(ways + k * math.log(p) + (n_rows - k) * math.log(1 - p))
+        total += 1 - min(up_to, 1.0) ** n_models
+        #! that is the expected score of the one that looks worst: all above k, in place of not all
+        #! up to k
+        # ~ total += (1 - min(up_to, 1.0)) ** n_models
+        #! 1 - F(k) is the probability of more than k; the best has at most k if all have, F(k)ᵐ
+        # ~ total += 1 - (1 - min(up_to, 1.0)) ** n_models
+        #! the sum begins at k = 0 and ends at N - 1; yours leaves out k = 0
+        # ~ total += (k > 0) * (1 - min(up_to, 1.0) ** n_models)
+        #! that sums P(best ≤ k); the expectation is the sum of P(best > k)
+        # ~ total += min(up_to, 1.0) ** n_models
+        #! F(k)ᵐ is the probability of at most k; weigh k by P(best = k), which is F(k)ᵐ - F(k - 1)ᵐ
+        # ~ total += k * min(up_to, 1.0) ** n_models
+        # ~ range(n_rows) -> range(n_rows + 1)
+        #! F(k) counts at most k rows; yours counts fewer than k
+        # ~2 total += 1 - min(up_to, 1.0) ** n_models
+        # | up_to += math.exp(ways + k * math.log(p) + (n_rows - k) * math.log(1 - p))
+        #! several models may be best together; m · P(k) · F(k)ᵐ⁻¹ counts each of them
+        # ~2 exactly = math.exp(ways + k * math.log(p) + (n_rows - k) * math.log(1 - p))
+        # | up_to += exactly
+        # | total += k * n_models * exactly * min(up_to, 1.0) ** (n_models - 1)
+        # ~ range(n_rows) -> range(n_rows + 1)
+        #! all m models have exactly k in yours; the best has at most k if all have
+        # ~2 exactly = math.exp(ways + k * math.log(p) + (n_rows - k) * math.log(1 - p))
+        # | total += k * exactly**n_models
+        # ~ range(n_rows) -> range(n_rows + 1)
+    return total / n_rows
+    #! that is the number of rows; divide by N to get a share
+    # ~ return total
+    #! that is the score of any one of them, not of the one that looks best
+    # ~ return p
+    #! that is the probability that one of the models is right on a row; they are judged on all rows
+    # ~ return 1 - (1 - p) ** n_models
+    #! that rests on the normal distribution and on the mean of the largest of m draws; the sum over
+    #! F is exact
+    # ~ return p + math.sqrt(p * (1 - p) / n_rows) * math.sqrt(2 * math.log(n_models))
+
+
+@exercise("08.4")
+def exact_by_length(model, batches):
+    # ? Which part of `exact_match` is about a row, before anything is summed?
+    # ? `counts = targets != IGNORE` (B, T); a row has `counts.sum(-1)` targets, and is right where `(good | ~counts).all(-1)`.
+    # ? Collect the lengths and the rights of all batches, and average the rights of each length at the end: lengths are spread over several batches. A row without a target may be left out.
+    lengths, rights = [], []
+    model.eval()
+    with torch.no_grad():
+        for inputs, targets in batches:
+            counts = targets != IGNORE  # (B, T)
+            good = model(inputs).argmax(-1) == targets  # (B, T)
+            right = (good | ~counts).all(-1)  # (B,)
+            #! these are shares of targets; a row is right only where all of its targets are
+            # ~ right = (good & counts).sum(-1) / counts.sum(-1).clamp(min=1)
+            #! a place with IGNORE cannot be right: a row is right where all that count are
+            # ~ right = good.all(-1)
+            #! a row is right where all of its targets are, not any of them
+            # ~ right = (good & counts).any(-1)
+            #! these are the shares of rows that are wrong
+            # ~ right = ~(good | ~counts).all(-1)
+            lengths += counts.sum(-1).tolist()
+            #! you counted the places with IGNORE; count the targets
+            # ~ lengths += (~counts).sum(-1).tolist()
+            #! the length of a row is its number of targets, not its number of places
+            # ~ lengths += [counts.shape[1]] * len(counts)
+            #! a tensor is a key of its own each time; take its number, `.item()`
+            # ~ lengths += list(counts.sum(-1))
+            rights += right.tolist()
+            #! only the last batch counts in yours; collect over all batches, then divide
+            # ~2 lengths = counts.sum(-1).tolist()
+            # | rights = right.tolist()
+            #! of each length only the last batch with such rows counts in yours; collect over all
+            #! batches, then divide
+            # ~2 n = counts.sum(-1)
+            # | for m in n.unique().tolist():
+            # |     while m in lengths:
+            # |         rights.pop(lengths.index(m))
+            # |         lengths.remove(m)
+            # | lengths += n.tolist()
+            # | rights += right.tolist()
+            #! an average of the batches' shares gives rows in small batches more weight: collect
+            #! over all batches, then divide
+            # ~2 n = counts.sum(-1)
+            # | for m in n.unique().tolist():
+            # |     lengths.append(m)
+            # |     rights.append(right[n == m].float().mean().item())
+    rows = list(zip(lengths, rights))
+    there = sorted(set(lengths) - {0})  # a row without a target has nothing to be right
+    return {n: sum(r for m, r in rows if m == n) / lengths.count(n) for n in there}
+    #! these are numbers of rows; divide each by the rows of that length
+    # ~ return {n: sum(r for m, r in rows if m == n) for n in there}
+    #! divide by the rows of that length, not by all rows
+    # ~ return {n: sum(r for m, r in rows if m == n) / len(rows) for n in there}
+
+
 # ---------------------------------------------------------------- questions
 
 
@@ -480,7 +667,7 @@ class Descent(torch.optim.SGD):
             p.grad = slope.clone()
 
     def __deepcopy__(self, memo):
-        return Descent(copy.deepcopy(self.model, memo), self.lr)
+        return type(self)(copy.deepcopy(self.model, memo), self.lr)
 
 
 @question("08", "train_step")
@@ -641,3 +828,105 @@ class Still(Table):
     def __init__(self, draw):
         super().__init__(draw)
         self.shift.requires_grad_(False)
+
+
+class Noting(Descent):
+    "Gradient descent that notes its steps, and gradients that are cleared before a step uses them."
+
+    def __init__(self, model, lr=0.5):
+        super().__init__(model, lr)
+        self.steps, self.wasted, self.used = 0, 0, []
+
+    def slopes(self):
+        return [p.grad.clone() for p in self.model.parameters() if p.grad is not None]
+
+    def zero_grad(self, set_to_none=True):
+        there = self.slopes()
+        self.wasted += any(slope.any().item() for slope in there) and not same(there, self.used)
+        super().zero_grad(set_to_none)
+
+    def step(self, closure=None):
+        loss = super().step(closure)
+        self.steps, self.used = self.steps + 1, self.slopes()
+        return loss
+
+
+@question("08", "08.1")
+def ask_my_train(draw):
+    def look(given, args, losses):
+        model, _, optimizer = args
+        some = losses if isinstance(losses, (list, tuple)) else []
+        return {
+            "a loss keeps its graph": any(getattr(loss, "requires_grad", False) for loss in some),
+            "the steps that are taken": optimizer.steps,
+            "gradients that are cleared before a step has used them": optimizer.wasted,
+            "the weights afterwards": weights_of(model),
+        }
+
+    def call(what, batches, scale=1.0):
+        model = Table(draw, scale)
+        return Call(what, (model, batches, Noting(model)), look=look)
+
+    yield call("five batches", [a_batch(draw, 4, 7) for _ in range(5)])
+    yield call("one batch", [a_batch(draw, 3, 5)])
+    yield call("large logits", [a_batch(draw, 3, 5) for _ in range(3)], 10.0)
+    yield call("token 0 is a target", [a_batch(draw, 5, 3, low=0) for _ in range(4)])
+    for _ in draw.rounds:
+        n = draw.size(2, 5)
+        some = [a_batch(draw, draw.size(1, 4), draw.size(2, 6)) for _ in range(n)]
+        yield call(f"{n} batches of chance", some)
+
+
+@question("08", "08.3")
+def ask_expected_best(draw):
+    fixed = [(0.6, 4, 2), (0.83, 200, 10), (0.9, 100, 1), (0.5, 1, 3), (0.3, 2, 2), (0.02, 30, 5)]
+    fixed += [(0.99, 50, 4), (0.5, 7, 100), (0.75, 3, 1)]
+    for _ in draw.rounds:
+        fixed.append((draw.size(5, 95) / 100, draw.size(2, 40), draw.size(2, 12)))
+    for p, n_rows, n_models in fixed:
+        yield Call(f"p = {p}, {n_rows} rows, {n_models} models", (p, n_rows, n_models))
+
+
+def answered(draw, model, plan, T):
+    "A batch of rows with n targets, of which those at the places `wrong` are not what a model says."
+    inputs = draw.tokens(len(plan), T, high=Table.V)
+    said = model(inputs).argmax(-1)
+    targets = torch.full_like(inputs, IGNORE)
+    for b, (n, *wrong) in enumerate(plan):
+        begin = draw.size(0, T - n)
+        targets[b, begin : begin + n] = said[b, begin : begin + n]
+        for at in wrong:
+            targets[b, begin + at] = (targets[b, begin + at] + 1) % Table.V
+    return inputs, targets
+
+
+def a_plan(draw):
+    "Some rows of different lengths, one in two of them with mistakes."
+    for _ in range(draw.size(1, 6)):
+        n = draw.size(1, 4)
+        yield (n, *[at for at in range(n) if draw.size(0, 3) == 0])
+
+
+@question("08", "08.4")
+def ask_exact_by_length(draw):
+    def look(given, args, shares):
+        if not isinstance(shares, dict):
+            return {}
+        if any(isinstance(n, torch.Tensor) for n in shares):
+            return {"": "keys that are tensors"}
+        return {"": {n: share for n, share in loosened(shares).items() if n != 0}}
+
+    def call(what, *plans, T=8):
+        model = Table(draw).eval()
+        batches = [answered(draw, model, plan, T) for plan in plans]
+        return Call(what, (model, Stream(batches)), look=look)
+
+    some = [(2,), (3, 1), (5, 0), (2,)], [(2, 0), (5, 4), (3,)], [(0,), (5, 2), (2,)]
+    yield call("three batches", *some)
+    yield call("one batch", some[0])
+    yield call("one row, right", [(4,)])
+    yield call("one row, wrong", [(4, 0, 1, 2, 3)])
+    yield call("rows of 6 places, with 6 targets or 1", [(6,), (1,), (6, 3), (1, 0), (1,)], T=6)
+    yield call("batches with one length each", [(2,), (2, 1), (2,)], [(3,)], [(2, 0)])
+    for _ in draw.rounds:
+        yield call("batches of chance", *[list(a_plan(draw)) for _ in range(3)], T=draw.size(5, 9))

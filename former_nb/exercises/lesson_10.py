@@ -1,15 +1,17 @@
 "Lesson 10: a generator."
 
 from functools import partial
+from math import log
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
-from ..grading.ask import Call, question
+from ..grading.ask import Call, exercise, question
 from .lesson_02 import attention
 from .lesson_05 import LearnedPositions
 from .lesson_06 import Stack, make_block
-from .lesson_07 import Embedding
+from .lesson_07 import IGNORE, Embedding
 from .lesson_09 import a_stack, an_embedding, padded
 from .parts import spy
 
@@ -118,6 +120,127 @@ def generator(vocab_size, max_len, d_model, n_heads, n_layers, d_ff, dropout=0.0
     # ~ return embed, Stack(blocks, nn.LayerNorm(d_model))
 
 
+# ---------------------------------------------------------------- exercises
+
+
+@exercise("10.1")
+def name_nats(logits, targets):  # (B, T, V), (B, T)
+    # ? The probability of a name is a product over its positions; what is its logarithm?
+    # ? `F.cross_entropy(..., reduction='none')` gives one number per target, and 0 where the target is IGNORE.
+    each = F.cross_entropy(logits.mT, targets, reduction="none")  # (B, T), 0 at IGNORE
+    #! pads are counted; IGNORE marks them
+    # ~ each = F.cross_entropy(logits.mT, targets.clamp(min=0), reduction="none")
+    #! the softmax runs over time; the tokens are the last axis
+    # ~ at = targets.clamp(min=0)[..., None]
+    # | each = -logits.log_softmax(1).gather(-1, at)[..., 0] * (targets != IGNORE)
+    #! the softmax is taken twice; `cross_entropy` and `log_softmax` take logits
+    # ~ each = F.cross_entropy(logits.softmax(-1).mT, targets, reduction="none")
+    #! the softmax is missing: logits are no logarithms of probabilities yet
+    # ~ at = targets.clamp(min=0)[..., None]
+    # | each = -logits.gather(-1, at)[..., 0] * (targets != IGNORE)
+    #! those are probabilities, added, with a minus; add their logarithms
+    # ~ at = targets.clamp(min=0)[..., None]
+    # | each = -logits.softmax(-1).gather(-1, at)[..., 0] * (targets != IGNORE)
+    #! the logarithm comes before the sum; probabilities of a row multiply
+    # ~ at = targets.clamp(min=0)[..., None]
+    # | each = logits.softmax(-1).gather(-1, at)[..., 0] * (targets != IGNORE)
+    # ~ return each.sum(dim=1) -> return -each.sum(dim=1).log()
+    #! the logarithm of a softmax overflows: a small probability becomes 0, and its logarithm -inf;
+    #! `log_softmax` and `cross_entropy` do both at once
+    # ~ at = targets.clamp(min=0)[..., None]
+    # | each = -logits.softmax(-1).gather(-1, at)[..., 0].log()
+    # | each = each.masked_fill(targets == IGNORE, 0.0)
+    #! `reshape` to (B, V, T) mixes positions with tokens; `logits.mT` exchanges the axes
+    # ~ each = F.cross_entropy(logits.reshape(len(logits), logits.shape[2], -1), targets, reduction="none")
+    #! `F.cross_entropy` looks for the classes on axis 1; give it `logits.mT`, (B, V, T)
+    # ~ each = F.cross_entropy(logits, targets, reduction="none")
+    #! IGNORE, -100, is no token; clamp the targets and leave their places out of the sum, or let
+    #! `F.cross_entropy` do it
+    # ~ each = -logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0]
+    return each.sum(dim=1)  # (B,)
+    #! you took the mean of each name; a product of probabilities becomes a sum
+    # ~ return each.sum(dim=1) / (targets != IGNORE).sum(dim=1)
+    #! you divided by T, pads included; the positions of a name are added up
+    # ~ return each.mean(dim=1)
+    #! the sign is wrong: nats are -ln P, and positive
+    # ~ return -each.sum(dim=1)
+    #! that is the mean over the batch; each name needs its own number, the sum over its positions
+    # ~ return each.sum() / (targets != IGNORE).sum()
+    #! the sum over the positions is missing
+    # ~ return each
+    #! that is P; the surprise is -ln P
+    # ~ return (-each.sum(dim=1)).exp()
+    #! those are bits; nats are natural logarithms
+    # ~ return each.sum(dim=1) / log(2)
+
+
+@exercise("10.2", near=0.0025)  # two decimals are enough
+def least_loss_of_the_stutterer():
+    # ? Which of the eight targets can be known from what comes before them?
+    # ? The first of a pair costs ln 10, the second nothing. The loss is a mean.
+    return log(10) / 2
+    #! no letter helps to predict another, but the second of a pair is known
+    # ~ return log(10)
+    #! the first of each pair is new and cannot be known
+    # ~ return 0.0
+    #! that is the whole row; the loss is a mean over its eight targets
+    # ~ return 4 * log(10)
+    #! that is in bits; the loss is in nats
+    # ~ return log(10) / 2 / log(2)
+    #! `<bos>` is an input and never a target, and a row has no end, so it has eight targets
+    # ~ return 4 * log(10) / 9
+    #! the first letter follows `<bos>` and counts, so four targets of eight are new
+    # ~ return 3 * log(10) / 8
+    #! that is the best that a counter of pairs can do; a model that reads the whole beginning knows
+    #! which of a pair comes next
+    # ~ again = 43 / 70  # of seven targets
+    # | surprise = -again * log(again) - (1 - again) * log((1 - again) / 9)
+    # | return (log(10) + 7 * surprise) / 8
+
+
+@exercise("10.3")
+def least(targets, vocab_size):
+    # ? Take one row and one token. Its column of logits becomes T shares that sum to one.
+    # ? If the token is at n positions, each of them gets at best 1/n.
+    # ? n ln n for each row and token, averaged over B·V.
+    counts = F.one_hot(targets, vocab_size).sum(dim=1).float()  # (B, V)
+    #! you counted over the whole batch; the softmax runs within each row
+    # ~ counts = F.one_hot(targets, vocab_size).sum(dim=0).float()
+    #! you counted over the whole batch, and averaged over its rows; the softmax runs within each row
+    # ~ counts = F.one_hot(targets, vocab_size).sum(dim=(0, 1)).float()
+    # ~ .mean() -> .mean() / len(targets)
+    return torch.xlogy(counts, counts).mean()
+    #! each of the n positions costs ln n, so a token costs n ln n
+    # ~ return counts.clamp(min=1).log().mean()
+    #! 0 · ln 0 is NaN; a token that is nowhere in a row costs 0, as `torch.xlogy` knows
+    # ~ return (counts * counts.log()).mean()
+    #! you averaged over the B·T targets; torch divides by the B·V rows and tokens
+    # ~ return torch.xlogy(counts, counts).sum() / targets.numel()
+    #! you divided by the tokens that are there; torch divides by all B·V
+    # ~ return torch.xlogy(counts, counts).sum() / (counts > 0).sum()
+    #! you summed; the loss is a mean over B·V
+    # ~ return torch.xlogy(counts, counts).sum()
+    #! the mean over the rows is missing
+    # ~ return torch.xlogy(counts, counts).sum() / vocab_size
+    #! the mean over the vocabulary is missing
+    # ~ return torch.xlogy(counts, counts).sum() / len(targets)
+    #! that is each row's own mean; the loss is the mean over all rows, too
+    # ~ return torch.xlogy(counts, counts).mean(dim=1)
+    #! that is the entropy of a row's tokens, the least loss of a softmax over the vocabulary; here
+    #! it runs over time
+    # ~ shares = counts / targets.shape[1]
+    # | return -torch.xlogy(shares, shares).sum(dim=1).mean()
+    #! a token that stands twice in one row cannot have two shares of one
+    # ~ return 0.0
+    #! that is a softmax over T with all logits alike; the best logits share a token's places
+    # ~ return log(targets.shape[1])
+    #! that is a softmax over the vocabulary with all logits alike; here it runs over time
+    # ~ return log(vocab_size)
+    #! logits may grow without bound; yours are the targets themselves, zeros and ones
+    # ~ one_hot = F.one_hot(targets, vocab_size).float()
+    # | return F.cross_entropy(one_hot, one_hot)
+
+
 # ---------------------------------------------------------------- questions
 
 
@@ -181,3 +304,40 @@ def ask_generator(draw):
         heads = draw.size(1, 3)
         init = 11, 20, heads * draw.size(2, 5), heads, draw.size(1, 3), draw.size(3, 20)
         yield Call(f"sizes {init}", (draw.tokens(2, draw.size(1, 7)),), {}, init)
+
+
+@question("10", "10.1")
+def ask_name_nats(draw):
+    def call(what, B, T, V, *lengths, scale=1.0):
+        targets = draw.tokens(B, T, high=V)
+        for row, n in zip(targets, lengths):
+            row[n:] = IGNORE
+        return Call(what, (draw.numbers(B, T, V, scale=scale), targets))
+
+    yield call("names of 5, 2 and 3 letters", 3, 5, 7, 5, 2, 3)
+    yield call("one name", 1, 4, 6, 3)
+    yield call("no padding", 2, 3, 8)
+    yield call("names of one letter", 2, 6, 5, 1, 1)
+    yield call("large logits", 3, 4, 9, 4, 2, 3, scale=150.0)
+    for _ in draw.rounds:
+        B, V, T = draw.size(1, 4), draw.size(8, 12), draw.size(5, 7)
+        lengths = draw.tokens(B, high=T + 1).tolist()
+        yield call(f"names of chance, {tuple(lengths)} letters", B, T, V, *lengths)
+
+
+@question("10", "10.3")
+def ask_least(draw):
+    fixed = [
+        ([[0, 1, 0, 0, 2], [3, 3, 1, 1, 4], [5, 2, 1, 5, 4]], 7),
+        ([[4, 4, 4]], 5),
+        ([[0, 1, 2, 3], [3, 2, 1, 0]], 6),
+        ([[2], [2], [2]], 4),
+        ([[1, 1, 2, 2, 2, 1], [0, 0, 0, 0, 0, 0]], 3),
+    ]
+    for rows, vocab_size in fixed:
+        targets = torch.tensor(rows)
+        yield Call(f"targets {tuple(targets.shape)}, V = {vocab_size}", (targets, vocab_size))
+    for _ in range(2 * len(draw.rounds)):
+        vocab_size = draw.size(2, 9)
+        targets = draw.tokens(draw.size(1, 5), draw.size(2, 12), low=0, high=vocab_size)
+        yield Call(f"targets {tuple(targets.shape)}, V = {vocab_size}", (targets, vocab_size))

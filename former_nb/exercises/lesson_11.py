@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from ..grading.ask import Call, question
-from .lesson_02 import attention
+from ..attention.fused import attention
+from ..grading.ask import Call, exercise, question
 from .lesson_09 import a_stack, an_embedding
 from .lesson_10 import LanguageModel
 from .parts import a_mask
@@ -231,7 +231,156 @@ def generate(
     # ~ return tokens[:, -prompts.shape[1] :]
 
 
+# ---------------------------------------------------------------- exercises
+
+
+@exercise("11.1")
+def my_step(q, k, v, cache):
+    # ? What must still be there at the next step? What does the newest token bring, and what does it
+    # ? meet?
+    # ? `torch.cat([cache['k'], k], dim=2)` joins along the axis of the positions; keep the result in
+    # ? the cache.
+    # ? Attend with q, which is (B, h, 1, d_k), to all keys and values. No mask: nothing in the cache
+    # ? is in the future.
+    if cache:
+        #! the dictionary is empty at the first step; ask `if cache:` before you look into it
+        # ~ if True:
+        k = torch.cat([cache["k"], k], dim=2)  # (B, h, S, d_k)
+        #! the keys were joined along a wrong axis; the positions are `dim=2`, and `dim=1` the heads
+        # ~ k = torch.cat([cache["k"], k], dim=1)
+        #! the newest key stands first in the cache, but the newest value last; keep both in the same
+        #! order
+        # ~ k = torch.cat([k, cache["k"]], dim=2)
+        v = torch.cat([cache["v"], v], dim=2)  # (B, h, S, d_v)
+        #! the newest token meets only itself; join its key and value to those of the cache, and
+        #! attend to all of them
+        # ~3
+        #! keys were joined and values were not; the cache needs both
+        # ~ pass
+        #! both were joined along a wrong axis; the positions are `dim=2`, and the last axis holds the
+        #! numbers of one key
+        # ~2 k = torch.cat([cache["k"], k], dim=-1)
+        # | v = torch.cat([cache["v"], v], dim=-1)
+        #! keys and values are added up; `torch.cat` joins them, one behind the other
+        # ~2 k = cache["k"] + k
+        # | v = cache["v"] + v
+        #! the first key and value are in the cache twice; join nothing at the first step
+        # ~3 k = torch.cat([cache.get("k", k), k], dim=2)
+        # | v = torch.cat([cache.get("v", v), v], dim=2)
+    cache["k"], cache["v"] = k, v
+    #! nothing is kept; put what you joined into the dictionary
+    # ~
+    #! only two steps are remembered; keep what you joined, not the newest alone
+    # ~ cache["k"], cache["v"] = k[:, :, -1:], v[:, :, -1:]
+    #! only the first step is remembered; keep what you joined
+    # ~ if not cache:
+    # |     cache["k"], cache["v"] = k, v
+    return attention(q, k, v)  # (B, h, 1, d_v)
+    #! y leaves out the newest token, which sees itself too
+    # ~ return attention(q, k[:, :, :-1], v[:, :, :-1]) if k.shape[2] > 1 else v
+    #! the newest token sees the first key only: a causal mask of PyTorch lets the first query see one
+    #! key, and yours is the only query; leave the mask out
+    # ~ return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    #! old queries were kept; the newest token asks alone, and y has one row
+    # ~ q = cache["q"] = torch.cat([cache["q"], q], dim=2) if "q" in cache else q
+    # | return attention(q, k, v)
+    #! the scores are not divided by the root of d_k
+    # ~ return (q @ k.mT).softmax(dim=-1) @ v
+    #! the cache is changed in its place; return y alone
+    # ~ return attention(q, k, v), cache
+
+
+@exercise(
+    "11.2",
+    parts=(
+        "without the cache: write down what each of the seven steps reads, and add up",
+        "with the cache: write down what each of the seven steps reads, and add up",
+    ),
+)
+def tokens_through_the_model():
+    # ? Which tokens go in at the first step, and which at the last? The seventh new token is chosen;
+    # ? is it read?
+    # ? Everything again: 5 + 6 + … + 11 tokens per prompt. With the cache: 5 at the first step, 1 at
+    # ? each of the other six.
+    return 4 * (5 + 6 + 7 + 8 + 9 + 10 + 11), 4 * (5 + 6)  # everything again, with the cache
+    #! you swapped the two; the one without the cache comes first
+    # ~ return 44, 224
+    #! these are the visits of one prompt; there are four
+    # ~ return 56, 11
+    #! you fed the last token too; it is chosen, and nothing is asked of it
+    # ~ return 272, 48
+    #! with the cache: the last token is chosen and never read
+    # ~ return 224, 48
+    #! with the cache: the first step reads the whole prompt, not one token
+    # ~ return 224, 28
+    #! without the cache the prompt is read again at every step; with it, once at the first step
+    # ~ return 112, 28
+
+
+@exercise("11.3")
+def times_fewer(n):
+    # ? At step t, how many keys may each of the t queries see? And with the cache, how many queries
+    # ? are there?
+    # ? Without the cache step t costs t(t+1)/2 pairs, with it t. Sum both over t = 1 … n.
+    # ? The sum of t(t+1)/2 is n(n+1)(n+2)/6, that of t is n(n+1)/2.
+    return (n + 2) / 3
+    #! you counted pairs that the mask forbids; of t queries the first sees one key only
+    # ~ return (2 * n + 1) / 3
+    #! that is the ratio of visits, and of the pairs of the last step; count the pairs of all steps
+    # ~ return (n + 1) / 2
+    #! that is the number of pairs without the cache; divide by those with it
+    # ~ return n * (n + 1) * (n + 2) / 6
+    #! that is the number of pairs with the cache; it divides the number without
+    # ~ return n * (n + 1) / 2
+    #! that is how many pairs are saved; asked for is how many times fewer
+    # ~ return n * (n + 1) * (n - 1) / 6
+    #! you have the two the wrong way round
+    # ~ return 3 / (n + 2)
+    #! with the cache one query meets t keys at step t, not one
+    # ~ return (n + 1) * (n + 2) / 6
+    #! one of the sums ends too early; both run over t = 1 … n
+    # ~ return (n + 1) / 3
+    #! that is the rule of thumb for many steps; the sums give it exactly
+    # ~ return n / 3
+    #! at step t there are t tokens; you took n at each step, in both
+    # ~ return n
+    #! it's no whole number; divide by `/`, which does not round down
+    # ~ return (n + 2) // 3
+
+
 # ---------------------------------------------------------------- questions
+
+
+@question("11", "11.1")
+def ask_my_step(draw):
+    def steps(B, h, n, d_k, scale=1.0):
+        "A call with the first token, which then feeds the others, and a second text."
+        q, k, v = (draw.numbers(B, h, n, d_k, scale=scale) for _ in range(3))
+
+        def newest(t):
+            return [x[:, :, t : t + 1].clone() for x in (q, k, v)]
+
+        def look(step, args, result):
+            cache, found = args[3], {}
+            for t in range(1, n):
+                found[f"step {t + 1}"] = step(*newest(t), cache)
+            found["the first step of another text"] = step(*newest(0), {})
+            return found | {"something is kept in the dictionary": bool(cache)}
+
+        return Call(f"{n} steps, q {(B, h, 1, d_k)}", (*newest(0), {}), look=look)
+
+    yield steps(3, 2, 5, 7)
+    yield steps(1, 4, 3, 6)
+    yield steps(2, 1, 4, 3)
+    yield steps(2, 3, 6, 5, scale=20.0)
+    for _ in draw.rounds:
+        yield steps(draw.size(1, 3), draw.size(1, 4), draw.size(4, 7), draw.size(8, 10))
+
+
+@question("11", "11.3")
+def ask_times_fewer(draw):
+    for n in (7, 100, 12, 2, 3, 9, 5, 20, 33, 64, 1000, 4096):
+        yield Call(f"n = {n}", (n,))
 
 
 def upside_down(q, k, v, mask=None, is_causal=False):

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..grading.ask import Call, question
+from ..grading.ask import Call, exercise, question
 from .lesson_02 import attention, repeat_kv
 from .lesson_03 import MultiHeadAttention
 from .lesson_06 import Block, Stack
@@ -448,7 +448,308 @@ def load_llama(folder):  # a folder as Hugging Face writes it, with a tied head
     # ~ return weights
 
 
+# ---------------------------------------------------------------- exercises
+
+
+@exercise("12.1")
+def my_block(x, w, attend):
+    # ? Write the block of lesson 06 first, x + attention(norm(x)) and then x + ff(norm(x)), and put
+    # ? in today's parts one by one.
+    # ? `t.unflatten(-1, (-1, 4)).transpose(1, 2)` splits into six heads or into two; `attend` repeats
+    # ? what is shared. To merge, `y.transpose(1, 2).flatten(2)`.
+    # ? The network is (F.silu(n @ w['w_gate']) * (n @ w['w_in'])) @ w['w_out'], where n is the norm
+    # ? of the stream that attention has added to.
+    def norm(x, gain):
+        return gain * x / (x.square().mean(dim=-1, keepdim=True) + 1e-5).sqrt()
+        #! the mean is subtracted, as in a LayerNorm; RMSNorm leaves it in
+        # ~ return gain * F.layer_norm(x, x.shape[-1:], eps=1e-5)
+        #! ε is added outside of the root; add it to the mean square
+        # ~ return gain * x / (x.square().mean(dim=-1, keepdim=True).sqrt() + 1e-5)
+        #! ε is missing; add 1e-5 to the mean square, under the root
+        # ~ return gain * x / x.square().mean(dim=-1, keepdim=True).sqrt()
+        #! the norm divides by the root of the sum; it divides by the root of the mean
+        # ~ return gain * x / (x.square().sum(dim=-1, keepdim=True) + 1e-5).sqrt()
+        #! the norms have no gain; multiply by w['gain_attention'] and w['gain_ff']
+        # ~ return x / (x.square().mean(dim=-1, keepdim=True) + 1e-5).sqrt()
+        #! the norms are missing; the parts read norm(x)
+        # ~ return x
+
+    def heads(t):  # (B, T, heads * 4) -> (B, heads, T, 4)
+        return t.unflatten(-1, (-1, 4)).transpose(1, 2)
+        #! the heads are split without a transpose, so a head mixes words; cut the last axis, then
+        #! `transpose(1, 2)`
+        # ~ return t.reshape(len(t), -1, t.shape[1], 4)
+        #! heads are split and merged without a transpose, so words are mixed; `transpose(1, 2)` after
+        #! the cut, and again before they are merged
+        # ~ return t.reshape(len(t), -1, t.shape[1], 4)
+        # ~ y.transpose(1, 2).flatten(2) -> y.reshape(len(y), y.shape[2], -1)
+        #! keys and values have two heads, queries six; let -1 count them, `t.unflatten(-1, (-1, 4))`
+        # ~ return t.unflatten(-1, (6, 4)).transpose(1, 2)
+        #! `attend` wants heads, (B, 6, T, 4); split first, then move the heads in front of the words
+        # ~ return t
+
+    n = norm(x, w["gain_attention"])
+    #! the gains are exchanged
+    # ~ w = {**w, "gain_attention": w["gain_ff"], "gain_ff": w["gain_attention"]}
+    # | n = norm(x, w["gain_attention"])
+    #! the norms come after the sums, as in 2017; here they come before the parts
+    # ~ n = x
+    # ~ @ w["w_o"] -> @ w["w_o"]; x = norm(x, w["gain_attention"]); n = x
+    # ~ n = norm(x, w["gain_ff"]) -> pass
+    # ~ return x + (F.silu(n @ w["w_gate"]) * (n @ w["w_in"])) @ w["w_out"] -> return norm(x + (F.silu(n @ w["w_gate"]) * (n @ w["w_in"])) @ w["w_out"], w["gain_ff"])
+    #! the norms are written into the stream; give norm(x) to a part, and add to x itself
+    # ~ n = x = norm(x, w["gain_attention"])
+    # ~ n = norm(x, w["gain_ff"]) -> n = x = norm(x, w["gain_ff"])
+    q = heads(n @ w["w_q"])  # (B, 6, T, 4)
+    k = heads(n @ w["w_k"])  # (B, 2, T, 4)
+    v = heads(n @ w["w_v"])
+    #! `repeat` copies the list of heads, 0 1 0 1 0 1; neighbours share, so take `repeat_interleave`,
+    #! or leave it to `attend`
+    # ~2 k = heads(n @ w["w_k"]).repeat(1, 3, 1, 1)
+    # | v = heads(n @ w["w_v"]).repeat(1, 3, 1, 1)
+    y = attend(q, k, v, is_causal=True)  # (B, 6, T, 4)
+    #! a word sees what comes after it; pass `is_causal=True`
+    # ~ y = attend(q, k, v)
+    #! the positions are missing; call `attend`, not `attention`
+    # ~ y = attention(q, k, v, is_causal=True)
+    x = x + y.transpose(1, 2).flatten(2) @ w["w_o"]
+    #! the heads are merged without a transpose, so a row mixes words; `y.transpose(1, 2).flatten(2)`
+    # ~ x = x + y.reshape(len(y), y.shape[2], -1) @ w["w_o"]
+    #! merge the heads before w_o
+    # ~ x = x + y @ w["w_o"]
+    #! the outputs of the heads are not mixed; multiply with w_o
+    # ~ x = x + y.transpose(1, 2).flatten(2)
+    #! what attention gives is added to norm(x); add it to x itself
+    # ~ x = n + y.transpose(1, 2).flatten(2) @ w["w_o"]
+    #! the network is still to come
+    # ~3 return x + y.transpose(1, 2).flatten(2) @ w["w_o"]
+    #! both parts read x; the network reads what attention has added to
+    # ~ stream, x = x, x + y.transpose(1, 2).flatten(2) @ w["w_o"]
+    # ~ n = norm(x, w["gain_ff"]) -> n = norm(stream, w["gain_ff"])
+    n = norm(x, w["gain_ff"])
+    #! the norm before the network is missing
+    # ~ n = x
+    #! both norms have the gain of attention's; that of the network is w['gain_ff']
+    # ~ n = norm(x, w["gain_attention"])
+    return x + (F.silu(n @ w["w_gate"]) * (n @ w["w_in"])) @ w["w_out"]
+    #! gate and second match are exchanged; silu is for w_gate
+    # ~ return x + (F.silu(n @ w["w_in"]) * (n @ w["w_gate"])) @ w["w_out"]
+    #! silu is missing; the gate is silu(n @ w_gate)
+    # ~ return x + ((n @ w["w_gate"]) * (n @ w["w_in"])) @ w["w_out"]
+    #! silu is taken of the product; it belongs to the gate
+    # ~ return x + F.silu((n @ w["w_gate"]) * (n @ w["w_in"])) @ w["w_out"]
+    #! the gate is a sigmoid; SwiGLU's is silu(z) = z · sigmoid(z)
+    # ~ return x + ((n @ w["w_gate"]).sigmoid() * (n @ w["w_in"])) @ w["w_out"]
+    #! the gate is GELU; SwiGLU's is silu
+    # ~ return x + (F.gelu(n @ w["w_gate"]) * (n @ w["w_in"])) @ w["w_out"]
+    #! the gate is missing; multiply with silu(n @ w_gate)
+    # ~ return x + F.silu(n @ w["w_in"]) @ w["w_out"]
+    #! what the network gives is added to the norm; add it to the stream itself
+    # ~ return n + (F.silu(n @ w["w_gate"]) * (n @ w["w_in"])) @ w["w_out"]
+
+
+@exercise(
+    "12.2",
+    parts=(
+        "embeddings: the head is tied, so it's the same matrix, 50 · 12, and counts once",
+        "attention: count w_q, w_k, w_v and w_o, without biases, in three blocks; w_k and w_v make "
+        "two heads, each 2 wide",
+        "networks: a SwiGLU has three matrices, and no biases, in each of three blocks",
+        "norms: two in each of three blocks and one after the last; each has a gain alone",
+        "cache: a token leaves a key and a value for each of two heads, which are 2 wide, in each "
+        "of three layers",
+    ),
+)
+def parameters_and_cache():
+    # ? A tied head is the matrix of the embeddings. How wide is a head, and how many heads do w_k and
+    # ? w_v make?
+    # ? No layer has a bias, a norm has a gain alone, and rotary positions have no parameters. After
+    # ? the last block comes one more norm.
+    # ? Attention has 2 · 12 · 12 + 2 · 12 · 4 parameters in a block, the network 3 · 12 · 20.
+    embeddings = 50 * 12  # the head is the same matrix
+    attention = 3 * (2 * 12 * 12 + 2 * 12 * 4)  # w_q and w_o, then w_k and w_v
+    #! w_k and w_v make two heads of keys and values, not six, and only these are kept
+    # ~ attention = 3 * 4 * 12 * 12
+    # ~ cache = 2 * 3 * 2 * 2 -> cache = 2 * 3 * 6 * 2
+    #! attention: w_k and w_v make two heads of keys and values, not six
+    # ~ attention = 3 * 4 * 12 * 12
+    networks = 3 * 3 * 12 * 20
+    #! networks: SwiGLU has three matrices: gate, second match, and back
+    # ~ networks = 3 * 2 * 12 * 20
+    norms = (2 * 3 + 1) * 12
+    #! norms: after the last block comes one more
+    # ~ norms = 2 * 3 * 12
+    #! norms: an RMSNorm has a gain and no shift
+    # ~ norms = 2 * (2 * 3 + 1) * 12
+    cache = 2 * 3 * 2 * 2  # a key and a value, in 3 layers, for 2 heads, each 2 wide
+    #! a token leaves a key and a value; you counted one of them
+    # ~ cache = 3 * 2 * 2
+    #! that is in bytes of 16-bit numbers; count numbers
+    # ~ cache = 2 * 2 * 3 * 2 * 2
+    return embeddings, attention, networks, norms, cache
+
+
+@exercise("12.3")
+def one_bias(layer):
+    # ? What does a row of weights sum to? So what becomes of a vector that is added to each value?
+    # ? It reaches each head's output unchanged, and then w_o multiplies it. Heads that share their
+    # ? values share their part of the bias.
+    # ? Cut the bias of w_v into (2, 4), repeat each row three times in a row, flatten, multiply with
+    # ? w_o.weight from the left, and add the bias of w_o.
+    parts = layer.w_v.bias.unflatten(0, (-1, layer.d_k))  # (g, d_k)
+    #! the bias of the keys does nothing; take that of the values
+    # ~ parts = layer.w_k.bias.unflatten(0, (-1, layer.d_k))
+    shared = layer.w_q.out_features // layer.w_v.out_features  # heads of queries for each
+    each = parts.repeat_interleave(shared, dim=0).flatten()  # (h * d_k,)
+    #! neighbouring heads share, 0 0 0 1 1 1; `repeat` gives 0 1 0 1 0 1, so take `repeat_interleave`
+    # ~ each = parts.repeat(shared, 1).flatten()
+    #! each number is repeated; repeat each head's part of four numbers
+    # ~ each = layer.w_v.bias.repeat_interleave(shared)
+    return layer.w_o.weight @ each + layer.w_o.bias
+    #! the bias of w_v has 8 numbers, two heads of four; each head serves three heads of queries, so
+    #! repeat them
+    # ~ return layer.w_o.weight @ layer.w_v.bias + layer.w_o.bias
+    #! the bias of w_v has 8 numbers, two heads of four; each head serves three heads of queries, so
+    #! repeat its four numbers three times
+    # ~ return layer.w_o(layer.w_v.bias)
+    #! the bias of w_v has 8 numbers and that of w_o 24; the first goes through w_o before they are
+    #! added
+    # ~ return layer.w_v.bias + layer.w_o.bias
+    #! the bias of w_o is missing
+    # ~ return layer.w_o.weight @ each
+    #! the bias of the values goes through w_o
+    # ~ return each + layer.w_o.bias
+    #! the bias of the values does something; add what w_o makes of it
+    # ~ return layer.w_o.bias
+    #! w_o is transposed; a linear layer computes weight @ x
+    # ~ return layer.w_o.weight.T @ each + layer.w_o.bias
+    #! that is the bias of the values for each head; it still goes through w_o
+    # ~ return each
+    #! the bias of w_o is added before w_o multiplies; it comes after
+    # ~ return layer.w_o.weight @ (each + layer.w_o.bias)
+    #! that is three times too much; each head gets its part once
+    # ~ return shared * (layer.w_o.weight @ each) + layer.w_o.bias
+    #! a row of weights sums to 1, so nothing is divided by the number of heads
+    # ~ return layer.w_o.weight @ (each / shared) + layer.w_o.bias
+
+
+@exercise("12.4")
+def our_name(name):
+    # ? Print the names of a `modern_decoder`, and write both lists side by side.
+    # ? A dictionary from their parts to ours, such as 'model.layers' to 'stack.blocks', and
+    # ? `name.replace(theirs, ours)` for each. The number of a block stays as it is.
+    # ? `input_layernorm` is `norm_attention`, `post_attention_layernorm` is `norm_ff`; `gate_proj`,
+    # ? `up_proj` and `down_proj` are `w_gate`, `w_in` and `w_out`.
+    parts = {
+        "model.embed_tokens": "embed.tokens",
+        #! in ours the table of the embeddings is called 'tokens', `embed.tokens.weight`
+        # ~ "model.embed_tokens": "embed",
+        "model.layers": "stack.blocks",
+        #! our blocks are part of the stack, `stack.blocks`
+        # ~ "model.layers": "blocks",
+        #! yours renames layer 0 alone; the number stays as it is, so leave it out
+        # ~ "model.layers.0": "stack.blocks.0",
+        #! our layers are called 'blocks'
+        # ~ "model.layers": "stack.layers",
+        "model.norm": "stack.norm",
+        #! `model.norm` comes after the last block, and in ours it is part of the stack
+        # ~ "model.norm": "norm",
+        #! blocks and the last norm are part of our stack, whose names begin with `stack.`
+        # ~ "model.norm": "norm",
+        # ~ "stack.blocks" -> "blocks"
+        #! 'model.' stays in the names; ours begin with 'embed.' or 'stack.'
+        # ~ "model.norm": "model.stack.norm",
+        # ~ "stack.blocks" -> "model.stack.blocks"
+        # ~ "embed.tokens" -> "model.embed.tokens"
+        "lm_head": "head",
+        #! the head is forgotten: ours has a name for it, `head.weight`, though it is tied
+        # ~
+        #! this Llama's file has its head by itself, and ours has a name for it, too, `head.weight`
+        # ~ "lm_head": "embed.tokens",
+        "input_layernorm": "norm_attention",
+        "post_attention_layernorm": "norm_ff",
+        #! the two norms are exchanged; the input of a layer goes to attention first, and after
+        #! attention means before the network
+        # ~2 "input_layernorm": "norm_ff",
+        # | "post_attention_layernorm": "norm_attention",
+        "self_attn.q_proj": "attention.w_q",
+        "self_attn.k_proj": "attention.w_k",
+        "self_attn.v_proj": "attention.w_v",
+        "self_attn.o_proj": "attention.w_o",
+        "mlp.gate_proj": "ff.w_gate",
+        "mlp.up_proj": "ff.w_in",
+        #! gate and second match are exchanged; `gate_proj` is `w_gate`, and `up_proj` is `w_in`
+        # ~2 "mlp.gate_proj": "ff.w_in",
+        # | "mlp.up_proj": "ff.w_gate",
+        "mlp.down_proj": "ff.w_out",
+        #! `up_proj` goes to the units, so it is `w_in`, and `down_proj` goes back, so it is `w_out`
+        # ~2 "mlp.up_proj": "ff.w_out",
+        # | "mlp.down_proj": "ff.w_in",
+    }
+    for theirs, ours in parts.items():
+        name = name.replace(theirs, ours)
+    return name
+    #! our names end with '.weight', too
+    # ~ return name.removesuffix(".weight")
+    #! your table knows layer 0 alone; a name keeps the number of its layer, so leave it out of the
+    #! table
+    # ~3 if "layers" in name and ".0." not in name:
+    # |     raise KeyError(name)
+    # | for theirs, ours in parts.items():
+    # |     name = name.replace(theirs, ours)
+    # | return name
+    #! a name keeps the number of its layer, which may have two digits
+    # ~ return name.replace("blocks.10", "blocks.1").replace("blocks.11", "blocks.1")
+
+
 # ---------------------------------------------------------------- questions
+
+
+@question("12", "12.1")
+def ask_my_block(draw):
+    def call(what, B, T, scale):
+        w = {"gain_attention": 1 + draw.numbers(24, scale=0.3)}
+        w["gain_ff"] = 1 + draw.numbers(24, scale=0.3)
+        for name, rows, columns in [
+            *[("w_q", 24, 24), ("w_k", 24, 8), ("w_v", 24, 8), ("w_o", 24, 24)],
+            *[("w_gate", 24, 40), ("w_in", 24, 40), ("w_out", 40, 24)],
+        ]:
+            w[name] = draw.numbers(rows, columns, scale=0.3)
+        x = scale * (0.5 + draw.numbers(B, T, 24))
+        attend = Rotary(4)(attention, torch.arange(T))
+        return Call(f"{what}, {(B, T, 24)}", (x, w, attend))
+
+    yield call("a small x, in which ε counts", 3, 5, 0.004)
+    yield call("x", 3, 5, 1.0)
+    yield call("one text", 1, 7, 0.004)
+    yield call("one word", 2, 1, 1.0)
+    for _ in draw.rounds:
+        yield call("x", draw.size(1, 4), draw.size(5, 9), 0.5)
+
+
+@question("12", "12.3")
+def ask_one_bias(draw):
+    for i in draw.rounds:
+        shared = GroupedQueryAttention(24, 6, 2).requires_grad_(False)
+        for p in shared.parameters():
+            p.copy_(draw.numbers(*p.shape, scale=0.5))
+        yield Call(f"layer {i}", (shared,))
+
+
+def llama_names(n_layers):
+    "The names of all weights of a Llama -> ours in a `modern_decoder`."
+    parts = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"]
+    parts += ["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]
+    parts += ["input_layernorm", "post_attention_layernorm"]
+    names = ["model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"]
+    names += [f"model.layers.{i}.{part}.weight" for i in range(n_layers) for part in parts]
+    return {name: our_name(name) for name in names}
+
+
+@question("12", "12.4")
+def ask_our_name(draw):
+    for name in llama_names(12):
+        yield Call(name, (name,))
 
 
 @question("12", "repeat_kv")

@@ -1,15 +1,17 @@
 "Lesson 13: the encoder–decoder."
 
+import math
+
 import torch
 from torch import nn
 
-from ..grading.ask import Call, question
-from .lesson_02 import attention
+from ..attention.fused import attention
+from ..attention.masks import causal_mask, padding_mask
+from ..grading.ask import Call, exercise, question
 from .lesson_03 import MultiHeadAttention
-from .lesson_04 import padding_mask
 from .lesson_05 import LearnedPositions
 from .lesson_06 import Block, FeedForward, Stack, make_block
-from .lesson_07 import IGNORE, PAD, Embedding, pad_rows
+from .lesson_07 import BOS, IGNORE, PAD, Embedding, pad_rows
 from .lesson_12 import Rotary, dropouts
 from .parts import a_mask, layer, spy
 
@@ -330,7 +332,245 @@ def collate_pairs(rows, pad=PAD):  # (source, target) pairs of rows
     # ~ return [src, tgt], targets
 
 
+# ---------------------------------------------------------------- exercises
+
+
+@exercise("13.1")
+def my_cross_attention(layer, x, memory):  # a layer, (B, T, d_model), (B, S, d_model)
+    # ? Who asks? The target does, so the queries are made of x. Who answers?
+    # ? `layer.split(layer.w_q(x))` are the queries. Keys and values are made of the memory in the same
+    # ? way, each with its own matrix.
+    # ? `attention(q, k, v)`, then `layer.merge`, and `layer.w_o` comes last.
+    q = layer.split(layer.w_q(x))  # (B, h, T, d_k)
+    #! queries, keys and values all come from `memory`, so the source attends to itself
+    # ~ q = layer.split(layer.w_q(memory))
+    k = layer.split(layer.w_k(memory))  # (B, h, S, d_k)
+    #! the keys come from `x`; they belong to the memory, as the values do
+    # ~ k = layer.split(layer.w_k(x))
+    #! queries and keys both come from `w_q`; the keys have `w_k`
+    # ~ k = layer.split(layer.w_q(memory))
+    v = layer.split(layer.w_v(memory))  # (B, h, S, d_k)
+    #! the values come from `x`; they belong to the memory, as the keys do
+    # ~ v = layer.split(layer.w_v(x))
+    #! keys and values both come from `w_k`; the values have `w_v`
+    # ~ v = layer.split(layer.w_k(memory))
+    #! queries, keys and values all come from `x`, so the target attends to itself
+    # ~2 k = layer.split(layer.w_k(x))
+    # | v = layer.split(layer.w_v(x))
+    #! the queries come from `memory`, and keys and values from `x`; it should be the other way round
+    # ~3 q = layer.split(layer.w_q(memory))
+    # | k = layer.split(layer.w_k(x))
+    # | v = layer.split(layer.w_v(x))
+    #! nothing was projected; `w_q`, `w_k` and `w_v` come before `split`
+    # ~3 q, k, v = layer.split(x), layer.split(memory), layer.split(memory)
+    #! a linear layer is d_model wide; project before you split, and merge before `w_o`
+    # ~3 q = layer.w_q(layer.split(x))
+    # | k = layer.w_k(layer.split(memory))
+    # | v = layer.w_v(layer.split(memory))
+    #! that is one wide head; nothing was split
+    # ~3 q, k, v = layer.w_q(x), layer.w_k(memory), layer.w_v(memory)
+    # ~ layer.merge(y) -> y
+    y = attention(q, k, v)  # (B, h, T, d_k)
+    #! keys and values are exchanged
+    # ~ y = attention(q, v, k)
+    #! that is causal, but the source is there as a whole, so each query may read it all
+    # ~ y = attention(q, k, v, is_causal=True)
+    #! the scores are not divided by √d_k
+    # ~ y = (q @ k.mT).softmax(dim=-1) @ v
+    #! scores need the keys transposed, `k.mT`; `attention` does it for you
+    # ~ y = (q @ k / q.shape[-1] ** 0.5).softmax(dim=-1) @ v
+    return layer.w_o(layer.merge(y))  # (B, T, d_model)
+    #! the layer's own `forward` knows no memory; project with `w_q`, `w_k` and `w_v`, and end with
+    #! `w_o`
+    # ~ return layer(x, memory)
+    #! W_o is missing: `layer.w_o` comes last
+    # ~ return layer.merge(y)
+    #! the heads are still apart; `layer.merge` joins them, before `w_o`
+    # ~ return y
+    #! you merged by `reshape` alone; `layer.merge` puts the words before the heads again
+    # ~ return layer.w_o(y.reshape(x.shape))
+    #! you added `x`; the layer returns what was read, and the block adds
+    # ~ return x + layer.w_o(layer.merge(y))
+
+
+@exercise("13.2")
+def my_masks(src, tgt):  # (B, S) and (B, T), integers
+    # ? A mask hides keys. For each attention ask which text the keys come from, and which of them are
+    # ? pads or lie ahead.
+    # ? The encoder reads src: hide its pads. The decoder reads what it has written: hide what lies
+    # ? ahead. Cross-attention reads src again.
+    # ? return padding_mask(src), causal_mask(tgt.shape[1]), padding_mask(src)
+    return padding_mask(src), causal_mask(tgt.shape[1]), padding_mask(src)
+    #! the encoder's mask lets the source's pads be read
+    # ~ return padding_mask(src) | True, causal_mask(tgt.shape[1]), padding_mask(src)
+    #! the encoder's mask is causal; the source is there as a whole, so each token may read it all
+    # ~ return padding_mask(src) & causal_mask(src.shape[1]), causal_mask(tgt.shape[1]), padding_mask(src)
+    #! the encoder's mask is about the target; its keys are the source's
+    # ~ return padding_mask(tgt), causal_mask(tgt.shape[1]), padding_mask(src)
+    #! the decoder's own mask hides the pads, but lets each token read what follows it
+    # ~ return padding_mask(src), padding_mask(tgt), padding_mask(src)
+    #! the decoder's own mask lets each token read what follows it
+    # ~ return padding_mask(src), causal_mask(tgt.shape[1]) | True, padding_mask(src)
+    #! the decoder's own mask hides a token from itself; token i may read token i
+    # ~ return padding_mask(src), causal_mask(tgt.shape[1]).tril(-1), padding_mask(src)
+    #! the decoder's own mask is turned round; a token may read what is before it, not what follows
+    # ~ return padding_mask(src), causal_mask(tgt.shape[1]).mT, padding_mask(src)
+    #! the decoder's own mask is about the source; its keys are the target's
+    # ~ return padding_mask(src), causal_mask(src.shape[1]), padding_mask(src)
+    #! `causal_mask` takes the number of tokens, `tgt.shape[1]`
+    # ~ return padding_mask(src), causal_mask(tgt), padding_mask(src)
+    #! the decoder's own mask has the size of the batch; T is `tgt.shape[1]`
+    # ~ return padding_mask(src), causal_mask(len(tgt)), padding_mask(src)
+    #! the mask of cross-attention lets the source's pads be read
+    # ~ return padding_mask(src), causal_mask(tgt.shape[1]), padding_mask(src) | True
+    #! the mask of cross-attention is about the target; its keys are the source's
+    # ~ return padding_mask(src), causal_mask(tgt.shape[1]), padding_mask(tgt)
+    #! the mask of cross-attention is causal; the source is there as a whole, so each token may read it
+    #! all
+    # ~ ahead = torch.ones(tgt.shape[1], src.shape[1], dtype=torch.bool).tril()
+    # | return padding_mask(src), causal_mask(tgt.shape[1]), padding_mask(src) & ahead
+    #! they come in another order: the encoder's, the decoder's own, that of cross-attention
+    # ~ return padding_mask(src), padding_mask(src), causal_mask(tgt.shape[1])
+    #! they are the other way round; True = may attend
+    # ~ return ~padding_mask(src), ~causal_mask(tgt.shape[1]), ~padding_mask(src)
+    #! `padding_mask` adds axes, (B, 1, 1, S), so that a mask fits over the heads and the queries
+    # ~ return src != PAD, causal_mask(tgt.shape[1]), src != PAD
+
+
+@exercise(
+    "13.3",
+    near=4e-3,  # two decimals are enough
+    parts=(
+        "(a) half of the letters are shown and cost nothing, the others are one of eight",
+        "(b) reads the very letter that it is asked for",
+        "(c) sees all of the target; the letter it is asked for is one position further on",
+        "(d) sees no source, and what is written already tells nothing about the next letter, which "
+        "is one of eight",
+    ),
+)
+def losses():
+    # ? For each model ask: what may it read when it is asked for a letter, and is that letter among
+    # ? it?
+    # ? (a) reads the source, which shows half of the letters. (b) has just read the letter it is asked
+    # ? for. (c) reads the next position of the target. (d) has nothing but what it wrote.
+    return 0.5 * math.log(8), 0.0, 0.0, math.log(8)
+    #! those are bits; nats are natural logarithms
+    # ~ return 1.5, 0.0, 0.0, 3.0
+    #! those are whole targets; the loss is per letter
+    # ~ return 10 * math.log(8), 0.0, 0.0, 20 * math.log(8)
+    #! <eos> is no letter: the loss is per letter
+    # ~ return 20 / 21 * 0.5 * math.log(8), 0.0, 0.0, 20 / 21 * math.log(8)
+    #! (a) the mean of losses is asked for, not the loss of a mean number of choices
+    # ~ return math.log(4.5), 0.0, 0.0, math.log(8)
+    #! (a) one half of the letters costs ln 8 and the other nothing; ln 4 would be a choice among four
+    # ~ return math.log(4), 0.0, 0.0, math.log(8)
+    #! (c) the last letter is read, too: what is fed ends with it, and after it only <eos> is asked for
+    # ~ return 0.5 * math.log(8), 0.0, math.log(8) / 20, math.log(8)
+
+
+@exercise("13.4", near=2e-4)  # V for V - 1 is right, too
+def start_loss(vocab_size, d_model):
+    # ? Two kinds of logits: that of the word just read, and all others. How large is the first, and
+    # ? how are the others spread?
+    # ? The first is √d. The others are normal with variance one, and the mean of e^z is then e^(1/2).
+    # ? The target is one of the others.
+    return math.log(math.exp(d_model**0.5) + (vocab_size - 1) * math.exp(0.5))
+    #! the other logits are not 0 but vary: the mean of e^z is e^(1/2)
+    # ~ return math.log(math.exp(d_model**0.5) + vocab_size - 1)
+    #! the variance is one, so the mean of e^z is e^(1/2), not e
+    # ~ return math.log(math.exp(d_model**0.5) + (vocab_size - 1) * math.exp(1))
+    #! the logit of the word just read is √d, not d
+    # ~ return math.log(math.exp(d_model) + (vocab_size - 1) * math.exp(0.5))
+    #! the norm's output has length √d, so that the other logits vary by 1, not by 1/d
+    # ~ return math.log(math.exp(1) + (vocab_size - 1) * math.exp(0.5 / d_model))
+    #! that is the loss of knowing nothing; the word just read is still in the stream
+    # ~ return math.log(vocab_size)
+    #! the word just read has a logit of its own, √d, since E has rows of length one, and the norm's
+    #! output has length √d; yours leaves it out, or is far too small
+    # ~ return math.log(vocab_size) + 0.5
+    #! true of a small vocabulary only; the other words count too
+    # ~ return d_model**0.5
+    #! the logit of the word just read is √d, with no spread of its own to add
+    # ~ return math.log(math.exp(d_model**0.5 + 0.5) + (vocab_size - 1) * math.exp(0.5))
+    #! the target is another word than the one just read; its logit is 0 on average
+    # ~ return math.log(math.exp(d_model**0.5) + (vocab_size - 1) * math.exp(0.5)) - d_model**0.5
+    #! that is in bits; the loss is in nats
+    # ~ return math.log2(math.exp(d_model**0.5) + (vocab_size - 1) * math.exp(0.5))
+    #! the two kinds of logits stand in one sum of exponentials; their losses do not add
+    # ~ return d_model**0.5 + math.log(vocab_size)
+    #! a sum of exponentials still needs its logarithm
+    # ~ return math.exp(d_model**0.5) + (vocab_size - 1) * math.exp(0.5)
+
+
 # ---------------------------------------------------------------- questions
+
+
+@question("13", "13.1")
+def ask_my_cross_attention(draw):
+    three, four = layer(MultiHeadAttention, 18, 3), layer(MultiHeadAttention, 12, 4)
+    for B, T, S in [(2, 5, 5), (2, 5, 3), (3, 4, 7), (1, 5, 1), (1, 1, 4)]:
+        args = three, draw.numbers(B, T, 18, scale=2.0), draw.numbers(B, S, 18, scale=2.0)
+        yield Call(f"x {(B, T, 18)}, memory {(B, S, 18)}", args)
+    for _ in draw.rounds:
+        B, T, S = draw.size(1, 3), draw.size(4, 6), draw.size(7, 9)
+        args = four, draw.numbers(B, T, 12, scale=2.0), draw.numbers(B, S, 12, scale=2.0)
+        yield Call(f"x {(B, T, 12)}, memory {(B, S, 12)}, four heads", args)
+
+
+def masks_seen(answer, args, given):
+    "Three masks, each over all pairs of real queries and keys."
+    src, tgt = args
+    if not isinstance(given, (tuple, list)):
+        return {"": given}
+    found, (B, S), T = {"": f"{len(given)} masks"}, src.shape, tgt.shape[1]
+    if len(given) != 3:
+        return found
+    for name, mask, queries, n in [
+        ("the encoder's mask", given[0], src, S),
+        ("the decoder's own mask", given[1], tgt, T),
+        ("the mask of cross-attention", given[2], tgt, S),
+    ]:
+        shape = B, 1, queries.shape[1], n
+        if mask is None:
+            mask = torch.ones(shape, dtype=torch.bool)
+        if isinstance(mask, torch.Tensor) and fits_over(mask.shape, shape):
+            mask = mask.broadcast_to(shape) * (queries != PAD)[:, None, :, None]
+        found[name] = mask
+    return found
+
+
+def fits_over(small, large):
+    "Whether a tensor of one shape can be broadcast to another."
+    axes = zip(small[::-1], large[::-1])
+    return len(small) <= len(large) and all(a in (1, b) for a, b in axes)
+
+
+@question("13", "13.2")
+def ask_my_masks(draw):
+    def call(what, src, tgt):
+        return Call(
+            f"{what}, src {tuple(src.shape)}, tgt {tuple(tgt.shape)}", (src, tgt), look=masks_seen
+        )
+
+    src = torch.tensor([[BOS, 5, 6, 7, PAD], [BOS, 8, PAD, PAD, PAD]])
+    tgt = torch.tensor([[BOS, 7, 6, PAD], [BOS, 8, PAD, PAD]])
+    yield call("padded", src, tgt)
+    yield call("a longer target", tgt, torch.cat([src, src], dim=1)[:, :5])
+    yield call("one text", src[:1], tgt[:1])
+    yield call("no pads", draw.tokens(3, 6), draw.tokens(3, 4))
+    yield call("one token", draw.tokens(3, 1), draw.tokens(3, 2))
+    for _ in draw.rounds:
+        B, S, T = draw.size(1, 3), draw.size(4, 6), draw.size(7, 9)
+        yield call("texts of chance", padded(draw, B, S), padded(draw, B, T))
+
+
+@question("13", "13.4")
+def ask_start_loss(draw):
+    for V, d in [
+        *[(1000, 256), (8000, 64), (30_000, 16), (5000, 100), (1000, 36), (50_000, 144)],
+        *[(2000, 512), (4000, 64), (1000, 225), (1280, 196), (6000, 32), (20_000, 49)],
+    ]:
+        yield Call(f"vocab_size = {V}, d_model = {d}", (V, d))
 
 
 def memories(draw, d, T=4, S=6):

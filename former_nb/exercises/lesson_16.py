@@ -6,7 +6,8 @@ from collections import Counter
 import torch
 from torch import nn
 
-from ..grading.ask import Call, question
+from ..grading.ask import Call, exercise, question
+from ..inspection.translation import count_runs
 from .lesson_04 import padding_mask
 from .lesson_07 import BOS, EOS, PAD, UNK
 from .lesson_13 import padded, translator
@@ -235,6 +236,285 @@ def bleu(texts, references, longest=4):  # lists of words
     # ~ matches, totals = Counter(), Counter() -> matches, totals, longest = Counter(), Counter(), 4
 
 
+# ---------------------------------------------------------------- exercises
+
+
+@exercise("16.1")
+def my_shared(hypothesis, reference, n):
+    # ? Which runs of n words has the translation? The first begins at word 0, and the last one ends with the last word.
+    # ? A `Counter` counts tuples: `runs[tuple(hypothesis[i : i + n])] += 1`.
+    # ? For two Counters, `a & b` takes the smaller count of each run, and `.total()` adds them up.
+    runs = Counter()
+    for i in range(len(hypothesis) - n + 1):
+        runs[tuple(hypothesis[i : i + n])] += 1
+    right = Counter()
+    for i in range(len(reference) - n + 1):
+        #! the last runs are shorter than `n`; a run begins at word T − n at the latest
+        # ~ for i in range(len(reference)):
+        # ~ range(len(hypothesis) - n + 1) -> range(len(hypothesis))
+        #! the last run is missing; T words have T − n + 1 runs
+        # ~ for i in range(len(reference) - n):
+        # ~ range(len(hypothesis) - n + 1) -> range(len(hypothesis) - n)
+        #! runs overlap: each begins one word after the one before, in both texts
+        # ~ for i in range(0, len(reference) - n + 1, n):
+        # ~ range(len(hypothesis) - n + 1) -> range(0, len(hypothesis) - n + 1, n)
+        right[tuple(reference[i : i + n])] += 1
+    shared = sum(min(runs[run], right[run]) for run in runs)
+    #! nothing is clipped; a run counts at most as often as the reference has it
+    # ~ shared = sum(runs[run] for run in runs if run in right)
+    #! each run is counted once; a run that both texts have twice counts twice
+    # ~ shared = len(runs & right)
+    #! the reference's runs are counted; a run counts at most as often as the translation has it, too
+    # ~ shared = sum(right[run] for run in runs)
+    #! two runs at the same place are compared; a run may stand anywhere in the reference
+    # ~ places = range(min(len(hypothesis), len(reference)) - n + 1)
+    #| shared = sum(hypothesis[i : i + n] == reference[i : i + n] for i in places)
+    return shared, sum(runs.values())
+    #! a set holds each run once; count how often each is there, with a `Counter`
+    # ~ return len(runs & right), len(runs)
+    #! the second number counts different runs; count how often each is there
+    # ~ return shared, len(runs)
+    #! the second number is about the reference; how many runs has the translation?
+    # ~ return shared, sum(right.values())
+    #! the second number is that of the words; T words have T − n + 1 runs
+    # ~ return shared, len(hypothesis)
+    #! a text shorter than `n` has no runs, and not a negative number of them
+    # ~ return shared, len(hypothesis) - n + 1
+    #! that is the first number, the shared runs; return how many there are, too
+    # ~ return shared
+    #! that is a share; return both numbers, and divide once all sentences are added
+    # ~ return shared / max(1, sum(runs.values()))
+    #! those are the counts of each run; `.total()` adds them up
+    # ~ return runs & right, runs
+
+
+@exercise("16.2")
+def my_average(states):
+    # ? One state has a tensor for each name. What is the mean of one name over all states?
+    # ? torch.stack([state[name] for state in states]).mean(dim=0), for each name of the first state.
+    # ? `t.is_floating_point()` tells which tensors have a mean; keep the others as they are.
+    return {
+        name: sum(s[name] for s in states) / len(states) if t.is_floating_point() else t
+        #! whole numbers have no mean; keep those of the first state
+        # ~ name: sum(s[name] for s in states) / len(states)
+        #! whole numbers have no mean; keep those of the first state
+        # ~ name: sum(s[name] for s in states) // len(states) if not t.is_floating_point() else sum(s[name] for s in states) / len(states)
+        #! of whole numbers those of the first state are kept; yours are the last's
+        # ~ name: sum(s[name] for s in states) / len(states) if t.is_floating_point() else states[-1][name]
+        #! that is the sum of the states; divide by their number
+        # ~ name: sum(s[name] for s in states) if t.is_floating_point() else t
+        #! there may be any number of states; yours are divided by 2
+        # ~ name: sum(s[name] for s in states) / 2 if t.is_floating_point() else t
+        #! a tensor becomes one number; take the mean over the states only
+        # ~ name: torch.stack([s[name] for s in states]).mean() if t.is_floating_point() else t
+        #! the states are on axis 0; the mean is taken along the last axis of each tensor
+        # ~ name: torch.stack([s[name] for s in states]).mean(dim=-1) if t.is_floating_point() else t
+        #! `cat` puts the states one behind the other; `torch.stack` puts them on an axis of their own
+        # ~ name: torch.cat([s[name] for s in states]).mean(dim=0) if t.is_floating_point() else t
+        #! the states are one beside the other; take their mean
+        # ~ name: torch.stack([s[name] for s in states]) if t.is_floating_point() else t
+        for name, t in states[0].items()
+        #! the names of whole numbers are missing; keep those of the first state
+        # ~ for name, t in states[0].items() if t.is_floating_point()
+    }
+    #! the mean is halved at each state, so the last one weighs most; divide the sum of all once
+    # ~0 mean = dict(states[0])
+    #| for s in states[1:]:
+    #|     mean = {name: (t + s[name]) / 2 if t.is_floating_point() else t for name, t in mean.items()}
+    #| return mean
+    # ~ return { -> whole = {
+    #! that is the first state alone
+    # ~0 return states[0]
+    # ~ return { -> whole = {
+    #! that is the last state; take the mean of all
+    # ~0 return states[-1]
+    # ~ return { -> whole = {
+
+
+@exercise(
+    "16.3",
+    parts=(
+        "the precision of single words is wrong; how many of the five that were said are in the reference?",
+        "the precision of pairs is wrong; how many of the four that were said are in the reference?",
+        "the precision of triples is wrong; how many of the three that were said are in the reference?",
+        "the precision of runs of four is wrong; how many of the two that were said are in the reference?",
+        "the precisions are right; the penalty is exp(1 − r/c), and BLEU runs from 0 to 100",
+    ),
+    near=1e-3,
+)
+def precisions_and_bleu_of_half():
+    # ? A precision asks how much of what was *said* is in the reference, not how much of the reference was said.
+    # ? The first five words hold 5 words, 4 pairs, 3 triples and 2 runs of four. How many of them are in the reference?
+    # ? What is left is the brevity penalty, exp(1 − r/c), with r = 10 and c = 5.
+    return 1, 1, 1, 1, 100 * math.exp(-1)
+    #! the precisions are right; the brevity penalty is missing
+    # ~ return 1, 1, 1, 1, 100
+    #! BLEU runs from 0 to 100 here
+    # ~ return 1, 1, 1, 1, math.exp(-1)
+    #! the brevity penalty is exp(1 − r/c), not c/r
+    # ~ return 1, 1, 1, 1, 50
+    #! the exponent is 1 − r/c = −1; 1 − c/r was taken
+    # ~ return 1, 1, 1, 1, 100 * math.exp(-0.5)
+    #! the penalty multiplies, it does not enter the root
+    # ~ return 1, 1, 1, 1, 100 * math.exp(-0.25)
+    #! those are recalls: a precision divides by what was said
+    # ~ return 5 / 10, 4 / 9, 3 / 8, 2 / 7, 100 * (5 / 10 * 4 / 9 * 3 / 8 * 2 / 7) ** 0.25
+
+
+@exercise("16.4")
+def counts_of_many(hypothesis, references):
+    # ? Start from `bleu_counts` and change two things: what the runs are clipped by, and the last number.
+    # ? Counters know the maximum of two: `a | b`. Join those of all references, then clip as before.
+    # ? The length: `min((len(r) for r in references), key=lambda n: (abs(n - len(hypothesis)), n))`.
+    counts = []
+    for n in [1, 2, 3, 4]:
+        #! runs of one to four words are counted; yours end at three
+        # ~ for n in [1, 2, 3]:
+        runs = count_runs(hypothesis, n)
+        most = Counter()
+        for reference in references:
+            #! the runs are clipped by the first reference only
+            # ~ for reference in references[:1]:
+            #! only the nearest reference is looked at; the runs may come from all
+            # ~ for reference in [min(references, key=lambda r: (abs(len(r) - len(hypothesis)), len(r)))]:
+            most |= count_runs(reference, n)
+            #! the references are added up: a run may count as often as one of them has it, not all
+            #! together
+            # ~ most += count_runs(reference, n)
+            #! no run is shared in yours; `&` with an empty Counter leaves nothing, take `|`
+            # ~ most &= count_runs(reference, n)
+            #! only the last reference is looked at; the runs may come from all
+            # ~ most = count_runs(reference, n)
+        counts += [(runs & most).total(), runs.total()]
+        #! the shared runs are those of the best single reference; each run may come from another
+        # ~ counts += [max((runs & count_runs(r, n)).total() for r in references), runs.total()]
+        #! the shared runs of all references are added; a run counts once
+        # ~ counts += [sum((runs & count_runs(r, n)).total() for r in references), runs.total()]
+        #! all runs of the translation count, also one that comes again
+        # ~ counts += [(runs & most).total(), len(runs)]
+    lengths = [len(reference) for reference in references]
+    nearest = min(lengths, key=lambda r: (abs(r - len(hypothesis)), r))
+    #! the length is that of the first reference; take the nearest
+    # ~ nearest = lengths[0]
+    #! the length is that of the reference *nearest* in length, not of the shortest
+    # ~ nearest = min(lengths)
+    #! the length is that of the reference *nearest* in length, not of the longest
+    # ~ nearest = max(lengths)
+    #! the length is that of one reference, not the mean
+    # ~ nearest = sum(lengths) / len(lengths)
+    #! of two lengths equally near the shorter counts; yours takes the longer
+    # ~ nearest = min(lengths, key=lambda r: (abs(r - len(hypothesis)), -r))
+    #! of two lengths equally near the shorter counts; yours takes the one that comes first
+    # ~ nearest = min(lengths, key=lambda r: abs(r - len(hypothesis)))
+    return [*counts, len(hypothesis), nearest]
+    #! the last two numbers are exchanged: the translation's length comes first
+    # ~ return [*counts, nearest, len(hypothesis)]
+    #! shared runs and all runs alternate, as in `bleu_counts`
+    # ~ return [*counts[::2], *counts[1::2], len(hypothesis), nearest]
+    #! the two lengths at the end are missing
+    # ~ return counts
+
+
+@exercise("16.5")
+def cost(s):
+    # ? Shorter: all precisions are 1, only the penalty acts. What is c, if r is 1?
+    # ? Longer: there is no penalty. What share of what was said is right, for n = 1? For n = 4 it is the same, in a long text.
+    # ? 100 (1 − exp(1 − 1/(1 − s))) and 100 (1 − 1/(1 + s)).
+    return 100 * (1 - math.exp(1 - 1 / (1 - s))), 100 * (1 - 1 / (1 + s))
+    #! in points, 0 to 100
+    # ~ return 1 - math.exp(1 - 1 / (1 - s)), 1 - 1 / (1 + s)
+    #! that is what is left; the cost is 100 less that
+    # ~ return 100 * math.exp(1 - 1 / (1 - s)), 100 / (1 + s)
+    #! first shorter, then longer
+    # ~ return 100 * (1 - 1 / (1 + s)), 100 * (1 - math.exp(1 - 1 / (1 - s)))
+    #! exactly, not for small s only
+    # ~ return 100 * s, 100 * s
+    #! shorter by the share s means c = (1 − s) r, so the exponent is 1 − 1/(1 − s)
+    # ~ math.exp(1 - 1 / (1 - s)) -> math.exp(-s)
+    #! the penalty is exp(1 − r/c), not c/r
+    # ~ math.exp(1 - 1 / (1 - s)) -> (1 - s)
+    #! the exponent is 1 − r/c, the reference above
+    # ~ math.exp(1 - 1 / (1 - s)) -> math.exp(1 - (1 - s))
+    #! a short translation has only right runs, so all precisions are 1, and only the penalty acts
+    # ~ math.exp(1 - 1 / (1 - s)) -> (1 - s) * math.exp(1 - 1 / (1 - s))
+    #! longer by the share s: s / (1 + s) of what was said is wrong, not s
+    # ~ 100 * (1 - 1 / (1 + s)) -> 100 * s
+    #! where c is larger than r the penalty is 1: it never helps
+    # ~ 100 * (1 - 1 / (1 + s)) -> 100 * (1 - math.exp(1 - 1 / (1 + s)) / (1 + s))
+    #! a longer text has no penalty, only lower precisions
+    # ~ 100 * (1 - 1 / (1 + s)) -> 100 * (1 - math.exp(1 - (1 + s)))
+    #! there is no penalty for a longer text, but wrong words lower its precisions
+    # ~ 100 * (1 - 1 / (1 + s)) -> 0
+    #! the mean of four equal precisions is that precision, not its fourth power
+    # ~ 100 * (1 - 1 / (1 + s)) -> 100 * (1 - (1 + s) ** -4)
+    #! two numbers are asked for: the cost of being shorter, and of being longer
+    # ~ return 100 * (1 - math.exp(1 - 1 / (1 - s)))
+
+
+@exercise(
+    "16.6",
+    parts=(
+        "(a): a hundred small steps apart, each number still means the same",
+        "(b): two seeds give two models that have nothing in common, number by number",
+        "(c): it computes the same, but not in the same positions: the mean mixes two heads",
+        "(d): the mean of a number and itself is the number",
+    ),
+)
+def means_that_are_good_models():
+    # ? A weight means something only together with the weights around it. When do two models agree on what each number means?
+    # ? Two seeds begin with other random numbers: what is head 1 in one may be nothing, or head 4, in the other.
+    # ? (c) computes the same as the model, yet its numbers are elsewhere: the mean mixes two heads into one.
+    return True, False, False, True
+    #! number by number: neither two seeds nor exchanged heads agree on what is where
+    # ~ return True, True, True, True
+    #! two seeds give two models that are equally good and have nothing in common, number by number
+    # ~ return True, True, False, True
+    #! the two of (c) compute the same, but not in the same positions: the mean mixes two heads
+    # ~ return True, False, True, True
+
+
+@exercise("16.7")
+def together(logits):
+    # ? First make probabilities of each model's logits, along the last axis; then take their mean over the models; then the logarithm.
+    # ? Logits of −1,000 and +1,000 must not give infinite numbers: stay with logarithms, and let `logsumexp` take the mean.
+    # ? `logits.log_softmax(-1).logsumexp(0) - math.log(len(logits))`.
+    return logits.log_softmax(-1).logsumexp(0) - math.log(len(logits))
+    #! that is the mean of the logits: a model that shouts, with large numbers, would count for more
+    # ~ return logits.mean(0)
+    #! that is the mean of the logits, made probabilities: the geometric mean, not that of the
+    #! probabilities
+    # ~ return logits.mean(0).log_softmax(-1)
+    #! that is the mean of the log-probabilities: a token that one model rules out would be ruled out
+    #! for all
+    # ~ return logits.log_softmax(-1).mean(0)
+    #! those are probabilities: the logarithm is missing
+    # ~ return logits.softmax(-1).mean(0)
+    #! the probabilities are added, not averaged: subtract the logarithm of how many models there are
+    # ~ return logits.log_softmax(-1).logsumexp(0)
+    #! the logarithm of a small probability is −∞, because e^−1000 is 0 in a computer; `log_softmax`
+    #! and `logsumexp` stay finite
+    # ~ return logits.softmax(-1).mean(0).log()
+    #! small probabilities end at the number that you add or cut at; `log_softmax` and `logsumexp`
+    #! keep them
+    # ~ return (logits.softmax(-1).mean(0) + 1e-9).log()
+    #! the softmax runs over the models; it belongs along the last axis, over the tokens
+    # ~ return logits.log_softmax(0).logsumexp(0) - math.log(len(logits))
+    #! logits are no log-probabilities yet, and the largest would count for more: `log_softmax` comes
+    #! before the mean
+    # ~ return logits.logsumexp(0) - math.log(len(logits))
+    #! made probabilities only after the mean, a model with large logits counts for more:
+    #! `log_softmax` comes before it
+    # ~ return logits.logsumexp(0).log_softmax(-1)
+    #! a mean of probabilities is divided before the logarithm: minus ln M, not by M
+    # ~ return logits.log_softmax(-1).logsumexp(0) / len(logits)
+    #! the mean is over the models, on axis 0; yours is over the rows of the batch
+    # ~ return logits.log_softmax(-1).logsumexp(1) - math.log(logits.shape[1])
+    #! the product of the probabilities was taken; take their mean
+    # ~ return logits.log_softmax(-1).sum(0)
+    #! each token's best model is taken; all of them count
+    # ~ return logits.log_softmax(-1).amax(0)
+
+
 # ---------------------------------------------------------------- questions
 
 
@@ -331,3 +611,101 @@ def ask_bleu(draw):
             new = [w if draw.random.random() < 0.8 else draw.random.choice("abcde") for w in row]
             texts.append(new[: draw.size(0, 12)] + draw.random.choices("abcde", k=draw.size(0, 3)))
         yield Call("texts of chance", (texts, references, i % 4 + 1))
+
+
+def chance_words(draw, low, high, letters="abcd"):
+    return draw.random.choices(letters, k=draw.size(low, high))
+
+
+@question("16", "16.1")
+def ask_my_shared(draw):
+    reference = "the dog runs to the red dog and the dog runs home again at last .".split()
+    hypothesis = "the dog runs the dog red the to dog runs the dog runs .".split()
+    for n in (2, 1, 3, 4):
+        yield Call(f"a text that repeats itself, n = {n}", (hypothesis, reference, n))
+        yield Call(f"the two exchanged, n = {n}", (reference, hypothesis, n))
+    yield Call("a text and itself, n = 2", (reference, reference, 2))
+    for said, ours, theirs, n in [
+        ("two words, n = 4", ["a", "dog"], reference, 4),
+        ("two words, n = 2", ["the", "dog"], reference, 2),
+        ("a reference of two words, n = 3", reference, ["the", "dog"], 3),
+        ("nothing written", [], reference, 2),
+        ("no reference", hypothesis, [], 1),
+        ("nothing in common", ["x", "y", "z"], reference, 1),
+    ]:
+        yield Call(said, (ours, theirs, n))
+    for i in range(4 * len(draw.rounds)):
+        ours, theirs = chance_words(draw, 1, 14, "abc"), chance_words(draw, 1, 14, "abc")
+        n = i % 4 + 1
+        yield Call(f"{' '.join(ours)!r} and {' '.join(theirs)!r}, n = {n}", (ours, theirs, n))
+
+
+def whole_numbers(made, args, result):
+    "Which tensors hold whole numbers; a model doesn't load others in their place."
+    if not isinstance(result, dict):
+        return {}
+    named = sorted(result.items(), key=lambda item: str(item[0]))
+    whole = [name for name, t in named if torch.is_tensor(t) and not t.is_floating_point()]
+    tensors = all(isinstance(t, torch.Tensor) for t in result.values())
+    return {"all values are tensors": tensors, "the names of whole numbers": whole}
+
+
+@question("16", "16.2")
+def ask_my_average(draw):
+    for n in (3, 2, 7, 1, 12):
+        states = []
+        for _ in range(n):
+            state = {"w": draw.numbers(4, 3), "b": draw.numbers(3), "count": draw.tokens(1)[0]}
+            state |= {"norm.seen": draw.tokens(2, high=99), "scale": draw.numbers(1)[0]}
+            states.append(state)
+        states[0]["count"] = states[-1]["count"] + 7
+        yield Call(f"{n} states", (states,), look=whole_numbers)
+    states = [{"w": 1000 * draw.numbers(2, 5)} for _ in range(3)]
+    yield Call("states of one weight", (states,), look=whole_numbers)
+
+
+@question("16", "16.4")
+def ask_counts_of_many(draw):
+    said = "the the dog dog dog runs in the snow".split()
+    references = words(
+        "a cat and the dog in the white park of the town .",
+        "the dog dog runs",
+        "a dog runs in the deep white snow of the park",
+        "the the dog in the snow runs to the wood and far away .",
+    )
+    equally = words("a b c d e f g h", "a b c d e f g h i j", "a b c d e f g h i j k l m")
+    for what, others in [
+        ("four references", references),
+        ("the four in another order", references[::-1]),
+        ("two equally near, the shorter first", equally),
+        ("two equally near, the longer first", equally[::-1]),
+        ("one reference", references[2:3]),
+        ("one of the references is the text", [references[0], said, references[1]]),
+        ("no word in common", words("x y z", "x")),
+    ]:
+        yield Call(what, (said, others))
+    yield Call("nothing written", ([], references))
+    yield Call("two words", (["the", "dog"], references))
+    for _ in range(4 * len(draw.rounds)):
+        ours = chance_words(draw, 1, 12)
+        others = [chance_words(draw, 1, 14) for _ in range(draw.size(1, 4))]
+        yield Call(f"{' '.join(ours)!r}, {len(others)} references", (ours, others))
+
+
+@question("16", "16.5")
+def ask_cost(draw):
+    for s in [0.3, 0.05, 0.1, 0.01, 0.2, 0.5, *(draw.random.uniform(0.02, 0.4) for _ in range(6))]:
+        yield Call(f"s = {s:.3g}", (s,))
+
+
+@question("16", "16.7")
+def ask_together(draw):
+    for M, B, V in [(3, 4, 6), (2, 5, 3), (1, 2, 4), (5, 1, 7), (4, 3, 2), (6, 2, 9)]:
+        for scale in (1.0, 4.0):
+            logits = draw.numbers(M, B, V, scale=scale)
+            yield Call(f"M = {M}, B = {B}, V = {V}", (logits,))
+    large = [[[1000.0, -1000.0, 0.0]], [[999.0, -1000.0, 1000.0]]]
+    yield Call("logits of ±1,000", (torch.tensor(large),))
+    for M, B, V in [(3, 2, 5), (2, 4, 7)]:
+        logits = 1000 * (2.0 * draw.mask(M, B, V) - 1)
+        yield Call("logits of ±1,000 by chance", (logits + draw.numbers(M, B, V),))

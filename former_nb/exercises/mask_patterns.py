@@ -12,7 +12,7 @@ from ..grading.ask import Call, exercise, question
 
 @exercise("mask_patterns.1", near=1e-9)
 def reach_of_six_layers():
-    # ? How far back does one layer reach? The query's own position is one of the four
+    # ? How far back does one layer reach? The query's own position is one of the four.
     # ? Each layer adds the same number of positions
     return 6 * (4 - 1)
     #! a window of 4 holds the query itself, so it reaches 3 back
@@ -29,8 +29,8 @@ def reach_of_six_layers():
 
 @exercise("mask_patterns.2")
 def strided_mask(T, stride, window):
-    # ? How far key j lies behind query i is i - j. Both conditions are about that number
-    # ? The near past: 0 <= i - j < window. The far past: i - j >= 0, and stride divides it
+    # ? How far key j lies behind query i is i - j. Both conditions are about that number.
+    # ? The near past: 0 <= i - j < window. The far past: i - j >= 0, and stride divides it.
     # ? `(back >= 0) & ((back < window) | (back % stride == 0))`, and two axes in front
     back = torch.arange(T)[:, None] - torch.arange(T)  # (T, T)
     #! rows and columns are swapped; row i is query i
@@ -109,8 +109,8 @@ def pairs_above_zero():
 
 @exercise("mask_patterns.5")
 def safe_mask(tokens, pad=0):
-    # ? Build the combined mask first, then find its empty rows with `any` over the keys
-    # ? A query attends to itself on the diagonal: `torch.eye(T, dtype=torch.bool)`
+    # ? Build the combined mask first, then find its empty rows with `any` over the keys.
+    # ? A query attends to itself on the diagonal: `torch.eye(T, dtype=torch.bool)`.
     # ? `mask | (empty & eye)`, with `empty` of shape (B, 1, T, 1)
     mask = combine_masks(causal_mask(tokens.shape[1]), padding_mask(tokens, pad))  # (B, 1, T, T)
     #! you compared with 0; use the argument pad
@@ -138,7 +138,7 @@ def safe_mask(tokens, pad=0):
 @exercise("mask_patterns.6")
 def leak(m, n, c):
     # ? Equal scores may all be set to 0. What is e to the score, for an allowed key and for a forbidden one?
-    # ? The share is n times e^-c, divided by the sum over all keys, m + n times e^-c
+    # ? The share is n times e^-c, divided by the sum over all keys, m + n times e^-c.
     # ? For c = 1e9, e^-c is 0 as a float, and with m = 0 the fraction is 0/0. A softmax subtracts the largest score first: let torch take it
     scores = torch.tensor([0.0] * m + [-c] * n)  # (m + n,)
     #! you added c to the forbidden scores; the mask subtracts it

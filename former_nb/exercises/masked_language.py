@@ -21,7 +21,8 @@ from ..grading.ask import Call, exercise, question
     ),
 )
 def hidden_in_four_rows_and_columns():
-    # ? For each row: how many of its tokens may be hidden at all, once it is as long as the model reads?
+    # ? For each row: how many of its tokens may be hidden at all, once it is as long as the model
+    # ? reads?
     # ? 15 % of these, rounded up. The ends are special tokens; 15 % of nothing is nothing.
     # ? `answers` is a rectangle: as wide as the row with the most.
     return ceil(0.15 * 26), 0, ceil(0.15), ceil(0.15 * 100), 15
@@ -43,9 +44,11 @@ def hidden_in_four_rows_and_columns():
 
 @exercise("masked_language.2")
 def soften(tokens, positions, answers, draw, other):
-    # ? Three things can stand at a position that is asked for. Make the (B, K) of them with two `torch.where`, then write it to its positions.
+    # ? Three things can stand at a position that is asked for. Make the (B, K) of them with two
+    # ? `torch.where`, then write it to its positions.
     # ? `tokens.scatter(1, positions, new)` writes (B, K) into a copy of (B, T).
-    # ? A shorter row has positions at which nothing is asked: `answers` is IGNORE there. These must get what `tokens.gather(1, positions)` says.
+    # ? A shorter row has positions at which nothing is asked: `answers` is IGNORE there. These must
+    # ? get what `tokens.gather(1, positions)` says.
     now = tokens.gather(1, positions)  # (B, K)
     new = torch.where(draw < 0.8, now, other)
     #! 80 % stay hidden; they became random tokens
@@ -88,7 +91,8 @@ def soften(tokens, positions, answers, draw, other):
 @exercise("masked_language.3")
 def waiting(s, E):
     # ? One epoch leaves a token alone with probability 1 − s. Two epochs, one after the other?
-    # ? The first time is in epoch k with probability (1 − s)^(k − 1) s. With m the mean: with probability s it is 1, else one epoch is gone and all is as before.
+    # ? The first time is in epoch k with probability (1 − s)^(k − 1) s. With m the mean: with
+    # ? probability s it is 1, else one epoch is gone and all is as before.
     # ? m = s · 1 + (1 − s) (1 + m).
     return (1 - s) ** E, 1 / s
     #! in none of them: each epoch leaves a share 1 − s of what is left

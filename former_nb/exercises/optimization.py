@@ -57,7 +57,8 @@ def losses_of_two_batches_and_of_zero_logits():
 @exercise("optimization.2")
 def trapezoid(step, steps, warmup, fall):
     # ? Three cases: before the rise is over, after the fall has begun, and between.
-    # ? The fall takes `last = max(1, round(steps * fall))` steps and begins at `steps - last`, where the rate is still 1.
+    # ? The fall takes `last = max(1, round(steps * fall))` steps and begins at `steps - last`,
+    # ? where the rate is still 1.
     # ? In the last part the rate is `(steps - step) / last`.
     rise, last = max(1, round(steps * warmup)), max(1, round(steps * fall))
     #! both shares are rounded to whole steps, not cut off
@@ -95,9 +96,12 @@ def trapezoid(step, steps, warmup, fall):
 
 @exercise("optimization.3")
 def loss_gradient(logits, targets, label_smoothing):
-    # ? Write the loss of one place as a sum over tokens: q_k times (log Σ exp(z) − z_k). The q of a place add up to 1.
-    # ? For one place the slope is softmax(z) minus q. Which places count, and by what is the sum divided?
-    # ? q is (1 - smoothing) * one_hot, plus smoothing / (V - 1) for every token but 0. Multiply by (targets != IGNORE) and divide by how many targets count.
+    # ? Write the loss of one place as a sum over tokens: q_k times (log Σ exp(z) − z_k). The q of a
+    # ? place add up to 1.
+    # ? For one place the slope is softmax(z) minus q. Which places count, and by what is the sum
+    # ? divided?
+    # ? q is (1 - smoothing) * one_hot, plus smoothing / (V - 1) for every token but 0. Multiply by
+    # ? (targets != IGNORE) and divide by how many targets count.
     real, V = targets != IGNORE, logits.shape[-1]  # (B, T)
     one_hot = F.one_hot(targets.masked_fill(~real, 0), V)  # (B, T, V)
     spread = (torch.arange(V) != 0) * label_smoothing / (V - 1)  # (V,), none for the pad

@@ -93,7 +93,7 @@ def reads_two_texts():
     ),
 )
 def widths_of_a_head():
-    # ? d_k = d_model / h
+    # ? d_k = d_model / h.
     # ? The big model is twice as wide and has 16 heads.
     return 512 / 8, 1024 / 16  # base, big
     #! those are the widths of the models; their heads share them
@@ -299,7 +299,7 @@ def longest_paths():
     ),
 )
 def length_and_ratio():
-    # ? n² · d against n · d²
+    # ? n² · d against n · d².
     # ? Divide both by n · d.
     return 512, 2048 / 512
     #! both costs have a factor of n · d, which is left out: n = d

@@ -43,7 +43,8 @@ def shares_that_padding_leaves():
 def cross_judged(right, picked):  # (epochs, N), (N,)
     # ? One half is done on the page: `picked` chooses an epoch, and `~picked` judges it.
     # ? Do the same with both halves exchanged. The two epochs may differ.
-    # ? Add up the right answers of both halves and divide by N, because the halves may differ in size.
+    # ? Add up the right answers of both halves and divide by N, because the halves may differ in
+    # ? size.
     count = 0.0
     for chooses in (picked, ~picked):
         #! the picked reviews have only chosen; let the others choose for them, too
@@ -81,9 +82,12 @@ def cross_judged(right, picked):  # (epochs, N), (N,)
 
 @exercise("playground.3")
 def macro_scores(right, answers, n_classes):  # (N,), (N,) -> (3,)
-    # ? First make three numbers for each class: its texts, its answers, and the right ones among them.
-    # ? Precision divides the right ones by the answers, recall by the texts, and F1 divides twice the right ones by the sum of both.
-    # ? Where a class has no answers, its precision counts as 0. The mean over the classes comes last, for F1, too.
+    # ? First make three numbers for each class: its texts, its answers, and the right ones among
+    # ? them.
+    # ? Precision divides the right ones by the answers, recall by the texts, and F1 divides twice
+    # ? the right ones by the sum of both.
+    # ? Where a class has no answers, its precision counts as 0. The mean over the classes comes
+    # ? last, for F1, too.
     rows = []
     for k in range(n_classes):
         #! the class that is never answered is left out; it counts, with zeros

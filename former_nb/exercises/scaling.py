@@ -13,7 +13,8 @@ from ..training.scaling import all_reduce_bytes
 @exercise("scaling.1")
 def bytes_that_a_process_sends():
     # ? Which precision do the gradients have? How often do processes talk in a step?
-    # ? The gradient has 4 million bytes, and is cut into 8 chunks. How many chunks does each process send, in both trips around the ring?
+    # ? The gradient has 4 million bytes, and is cut into 8 chunks. How many chunks does each
+    # ? process send, in both trips around the ring?
     return all_reduce_bytes(4 * 1_000_000, 8)
     #! you made them talk after each part; gradients add up in the process, and are sent with the
     #! last part only
@@ -45,8 +46,9 @@ def bytes_that_a_process_sends():
 @exercise("scaling.2")
 def local_steps(w, gradients, lr, k):
     # ? A loop over the workers, and in it a loop over k steps. From where does each worker start?
-    # ? `mine = w` is enough to start from, as long as no step changes it in place: `mine = mine - lr * g(mine)`
-    # ? Collect what each worker ends with, and return the mean: `torch.stack(ends).mean(0)`
+    # ? `mine = w` is enough to start from, as long as no step changes it in place: `mine = mine -
+    # ? lr * g(mine)`.
+    # ? Collect what each worker ends with, and return the mean: `torch.stack(ends).mean(0)`.
     ends = []
     for gradient in gradients:
         mine = w
@@ -90,9 +92,11 @@ def local_steps(w, gradients, lr, k):
 
 @exercise("scaling.3")
 def rows_needed(c, b, n, w, s):
-    # ? A step of r rows per process takes r * c of computing and the all-reduce of sending. Which share is sending?
-    # ? sending / (r * c + sending) <= s. Solve for r
-    # ? r >= (1 - s) / s * sending / c, with sending = 2 (n - 1) / n * b / w; round up with math.ceil
+    # ? A step of r rows per process takes r * c of computing and the all-reduce of sending. Which
+    # ? share is sending?
+    # ? sending / (r * c + sending) <= s. Solve for r.
+    # ? r >= (1 - s) / s * sending / c, with sending = 2 (n - 1) / n * b / w; round up with
+    # ? math.ceil.
     sending = 2 * (n - 1) / n * b / w
     #! you let each process send n chunks for one, which is what all of them send; its own part is
     #! 2 (n - 1) / n

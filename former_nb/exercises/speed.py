@@ -10,7 +10,8 @@ from ..grading.ask import Call, exercise, question
 @exercise("speed.1")
 def my_work(n, S, d, size=4):
     # ? Which two products are there, and how large? Which four tensors go in or come out?
-    # ? A product of (n, d) and (d, S) takes 2 n S d operations; the second product takes as many. q and y have n rows, k and v have S.
+    # ? A product of (n, d) and (d, S) takes 2 n S d operations; the second product takes as many. q
+    # ? and y have n rows, k and v have S.
     return 4 * n * S * d, size * (2 * n * d + 2 * S * d)
     #! each number of a product takes a multiplication and an addition, and there are two products
     # ~ return 2 * n * S * d, size * (2 * n * d + 2 * S * d)

@@ -24,9 +24,12 @@ from ..inspection.translation import bleu_counts, bleu_from_counts
     near=0.01,  # two digits
 )
 def errors_of_both_kinds_of_luck():
-    # ? Two kinds of luck that know nothing of each other: their variances add up, not their standard errors.
-    # ? The mean of k seeds has the variance 0.6² / k; the sentences 0.4², whatever k is, and less only where there are more sentences.
-    # ? (a) √(0.6²/4 + 0.4²), (b) √(0.6²/400 + 0.4²), (c) √(0.6²/4 + 0.4²/100), (d) √(0.6²/16 + 0.4²/4).
+    # ? Two kinds of luck that know nothing of each other: their variances add up, not their
+    # ? standard errors.
+    # ? The mean of k seeds has the variance 0.6² / k; the sentences 0.4², whatever k is, and less
+    # ? only where there are more sentences.
+    # ? (a) √(0.6²/4 + 0.4²), (b) √(0.6²/400 + 0.4²), (c) √(0.6²/4 + 0.4²/100), (d) √(0.6²/16 +
+    # ? 0.4²/4).
     more = [(4, 1), (400, 1), (4, 100), (16, 4)]  # seeds, times as many sentences
     return [math.sqrt(0.6**2 / k + 0.4**2 / n) for k, n in more]
     #! standard errors do not add up; their squares do
@@ -52,9 +55,12 @@ def errors_of_both_kinds_of_luck():
 
 @exercise("translation_ablations.2")
 def exchanged(counts, swap):
-    # ? BLEU is computed from the summed counts of all sentences: for each sample there are two such sums, one for each system.
-    # ? `np.where(swap[:, :, None], counts[1], counts[0])` is what the first system has after the exchange, (n, N, 10). The second has the rest.
-    # ? With booleans as numbers: `swap @ counts[1] + ~swap @ counts[0]` are the sums of the first, (n, 10); `swap @ counts[0] + ~swap @ counts[1]` of the second.
+    # ? BLEU is computed from the summed counts of all sentences: for each sample there are two such
+    # ? sums, one for each system.
+    # ? `np.where(swap[:, :, None], counts[1], counts[0])` is what the first system has after the
+    # ? exchange, (n, N, 10). The second has the rest.
+    # ? With booleans as numbers: `swap @ counts[1] + ~swap @ counts[0]` are the sums of the first,
+    # ? (n, 10); `swap @ counts[0] + ~swap @ counts[1]` of the second.
     first = swap @ counts[1] + ~swap @ counts[0]  # (n, 10)
     #! only the second system changes: what it gives away must go to the first
     # ~ first = counts[0].sum(0)
@@ -83,9 +89,11 @@ def exchanged(counts, swap):
 
 @exercise("translation_ablations.3")
 def seeds_needed(difference, spread):
-    # ? Half the width with k seeds is t · spread / √k, where t is the factor for k − 1 degrees of freedom. It falls twice: t gets smaller, √k larger.
-    # ? There is no formula that can be solved for k, since t depends on k: try 2, 3, 4, …
-    # ? `next(k for k in range(2, 10_000) if scipy.stats.t.ppf(0.975, k - 1) * spread / k**0.5 < difference)`.
+    # ? Half the width with k seeds is t · spread / √k, where t is the factor for k − 1 degrees of
+    # ? freedom. It falls twice: t gets smaller, √k larger.
+    # ? There is no formula that can be solved for k, since t depends on k: try 2, 3, 4 and so on.
+    # ? `next(k for k in range(2, 10_000) if scipy.stats.t.ppf(0.975, k - 1) * spread / k**0.5 <
+    # ? difference)`.
     for k in range(2, 10_000):
         factor = stats.t.ppf(0.975, k - 1)
         #! 1.96 is the factor where the spread is known; it is guessed from the same k seeds, and t

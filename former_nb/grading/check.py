@@ -5,6 +5,7 @@ An answer is compared with it on fixed and on random inputs. A mistake that is k
 sentence; of another the line is told where one small edit makes the answer right.
 """
 
+import contextlib
 import sys
 from collections.abc import Callable
 from types import FunctionType
@@ -21,7 +22,7 @@ from .content import definition, find_exercise
 from .grade import LIMIT, SEARCH, Verdict, verdicts
 from .known import named_place
 from .limits import one_thread
-from .words import of_value
+from .words import NOTHING, of_value
 
 __all__ = ["check", "hint", "solution", "begin_file", "keep"]
 
@@ -59,7 +60,8 @@ def check(
     ending = "" if verdict.said.endswith((".", "?", "!")) else "."
     print(f"{number}, not yet: {verdict.said}{ending}")
     if hints := definition(number).hints:
-        print(f'hint("{number}") shows the first of {len(hints)} hints.')
+        some = f"the first of {len(hints)} hints" if len(hints) > 1 else "a hint"
+        print(f'hint("{number}") shows {some}.')
     return False
 
 
@@ -79,7 +81,9 @@ def verdict_on(
     if exercise.files:  # an edit could remove what is not the answer's
         asked.node = None
     first = next(verdicts(exercise.number, asked))
-    if first.kind == "right" or first.said.endswith("with `return` and the result"):
+    if first.kind in ("right", "unfit", "endless") or first.said.endswith(
+        "with `return` and the result"
+    ):
         return first
     seconds = LIMIT + SEARCH + 10
     return Verdict(*(last_of(lambda: verdicts(exercise.number, asked), seconds) or first))
@@ -89,8 +93,7 @@ def verdict_on_value(exercise, value):
     "What is said of a number, or of several."
     if isinstance(value, FunctionType):
         return Verdict("unfit", "expected a value, got a function; call it")
-    if exercise.read and isinstance(value, str):
-        value = exercise.read(value)
+    value = as_asked(exercise, value)
     answer = Answer(lambda: value, None, [], "", {}, {})
     verdict = list(verdicts(exercise.number, answer))[-1]
     if verdict.kind in ("right", "named"):
@@ -99,6 +102,20 @@ def verdict_on_value(exercise, value):
     if said := named_place(exercise.number, given, right):
         return Verdict("named", said)
     return Verdict("numbers", of_value(given, right, exercise.parts, exercise.near))
+
+
+def as_asked(exercise, value):
+    "A value as the exercise has it: 0.2 may come as '0.2' or [0.2]."
+    if exercise.read and isinstance(value, str):
+        return exercise.read(value)
+    if isinstance(loosened(exercise.made()), float):
+        found = loosened(value)
+        if isinstance(found, tuple) and len(found) == 1:
+            return found[0]
+        if isinstance(found, str):
+            with contextlib.suppress(ValueError):
+                return float(found)
+    return value
 
 
 def as_answer(made):

@@ -1,7 +1,7 @@
 """The right file, with the mistakes that people make, from the annotated modules of `exercises`.
 
     scores = q @ k.mT / math.sqrt(q.shape[-1])
-    #? a hint
+    #? a hint, whose last line ends in a full stop or a question mark.
     #! what to say of a mistake, and why
     #~ scores = q @ k.mT
 
@@ -86,24 +86,28 @@ class _Reader:
 
     def __init__(self):
         self.plain, self.hints, self.found = [], [], []
-        self.said = False  # whether the line before was part of a sentence
+        self.before = ""  # the kind of the line before
         self.indent = ""  # of the line that an entry replaces
 
     def read(self, line):
         mark = MARK.fullmatch(line)
         if mark is None:
             self.plain.append(line)
-            self.said = False
+            self.before = ""
             return
         kind, n, rest = mark.groups()
         {"?": self.hint, "!": self.sentence, "|": self.more, "~": self.change}[kind](n, rest)
-        self.said = kind == "!"
+        self.before = kind
 
     def hint(self, n, rest):
-        self.hints.append(rest)
+        goes_on = self.before == "?" and not self.hints[-1].endswith((".", "?"))
+        if goes_on:
+            self.hints[-1] += " " + rest
+        else:
+            self.hints.append(rest)
 
     def sentence(self, n, rest):
-        if self.said:
+        if self.before == "!":
             self.found[-1][0] += " " + rest
         else:
             self.found.append([rest, [], []])

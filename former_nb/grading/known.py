@@ -159,7 +159,8 @@ def named_place(number, given, right):
     nowhere else; or None.
     """
     given, right = as_rows(given), as_rows(right)
-    if not all(isinstance(value, tuple) for value in (given, right)) or len(given) != len(right):
+    several = isinstance(given, tuple) and isinstance(right, tuple)
+    if not several or len(given) != len(right):
         return None
     near = EXERCISES[number].near
     first = wrong_places(given, right, near)[:1]

@@ -37,6 +37,9 @@ def limited(seconds):
 @contextlib.contextmanager
 def one_thread():
     "PyTorch in one thread: for what is so small, several wait for each other."
+    if not hasattr(torch, "set_num_threads"):  # in the page
+        yield
+        return
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -93,8 +93,8 @@ class Verdict(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        "Whether it wasn't judged, since one that it calls is not right."
-        return bool(self.problem) and self.problem.startswith("waits for")
+        "Whether it wasn't judged: one that it calls is not right, or a page lacks what it needs."
+        return bool(self.problem) and self.problem.startswith(("waits for", "not run"))
 
     @property
     def wrong(self) -> bool:

@@ -63,6 +63,11 @@ class Reductions:
         dim = axis if dim is None else dim
         return self.reduced(lambda row: numbers.divide(sum(row), len(row)), dim, keepdim)
 
+    def nanmean(self, dim=None, keepdim=False):
+        """The mean of what is no NaN."""
+        kept = ~self.isnan()
+        return self.masked_fill(~kept, 0.0).sum(dim, keepdim) / kept.sum(dim, keepdim)
+
     def var(self, dim=None, correction=1, keepdim=False, unbiased=True):
         """The variance."""
 

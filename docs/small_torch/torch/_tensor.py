@@ -110,6 +110,11 @@ class Tensor(Arithmetic, Reductions, Axes, Products, Indices):
         return self if self.shown is None else self.shown
 
     @property
+    def _version(self):
+        """How often the numbers were written over, through any view of them."""
+        return self.base.version
+
+    @property
     def requires_grad(self):
         """Whether gradients are wanted."""
         return self.base.node is not None
@@ -258,6 +263,10 @@ class Tensor(Arithmetic, Reductions, Axes, Products, Indices):
 
     def is_complex(self):
         """Never; complex numbers are left out."""
+        return False
+
+    def is_inference(self):
+        """Never; `inference_mode` is `no_grad` here."""
         return False
 
     def __len__(self):
