@@ -100,6 +100,13 @@ def is_row(value):
     return isinstance(value, tuple) and all(isinstance(part, float) for part in value)
 
 
+def as_rows(value):
+    "A tensor as a tuple of its rows; other values as they are."
+    if not isinstance(value, torch.Tensor) or not value.ndim:
+        return value
+    return tuple(loosened(row) for row in value)
+
+
 def fraction(text):
     "The number that a text such as '1/5' means; other texts as they are."
     try:

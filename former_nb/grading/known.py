@@ -13,7 +13,7 @@ from itertools import combinations
 import torch
 
 from .ask import EXERCISES, Draw, step
-from .compare import agree, like, same
+from .compare import agree, as_rows, like, same
 from .content import definition, edited
 from .limits import TimeUpError, limited
 from .observe import Seen, observe
@@ -158,13 +158,14 @@ def named_place(number, given, right):
     """Of several numbers: the sentence of the mistake that is wrong where they are first wrong, and
     nowhere else; or None.
     """
+    given, right = as_rows(given), as_rows(right)
     several = isinstance(given, tuple) and isinstance(right, tuple)
     if not several or len(given) != len(right):
         return None
     near = EXERCISES[number].near
     first = wrong_places(given, right, near)[:1]
     for mistake in definition(number).mistakes:
-        made = mistake_seen(number, (mistake,), 0).values.get("")
+        made = as_rows(mistake_seen(number, (mistake,), 0).values.get(""))
         if not isinstance(made, tuple) or wrong_places(made, right, near) != first:
             continue
         if same(given[first[0]], made[first[0]], near):

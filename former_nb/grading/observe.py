@@ -87,7 +87,7 @@ def once(call, answer, right, names, seed, slopes):
     target, model, weights = answer, right, {}
     if call.init is not None:
         target, model, weights = made_layer(call, answer, right, names, seed)
-    result = invoke(entry(target), entry(model), args, options)
+    result = outcome(call, entry(target), entry(model), args, options)
     values = {"": loosened(result) if call.loose else result}
     if call.look:
         values |= call.look(target, args, result)
@@ -97,6 +97,18 @@ def once(call, answer, right, names, seed, slopes):
     if slopes and isinstance(result, torch.Tensor) and result.is_floating_point():
         return values, gradients(result, args, weights)
     return values, {}
+
+
+def outcome(call, function, right, args, options):
+    "What came back, or what was raised where that is looked at."
+    try:
+        return invoke(function, right, args, options)
+    except UnfitError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        if not call.raises:
+            raise
+        return error
 
 
 def entry(target):
