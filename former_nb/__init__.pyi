@@ -1,7 +1,6 @@
 """What editors and type checkers read; made by tools/stubs.py from __init__.py."""
 
 from . import base as base
-from . import checks as checks
 from . import data as data
 from . import decoding as decoding
 from . import inspection as inspection

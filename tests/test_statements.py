@@ -176,7 +176,7 @@ def test_the_index_gives_each_page_the_minutes_that_the_page_gives_itself():
     read = sum(minutes[0] for minutes in shown.values()) / 60
     work = sum(minutes[-1] for minutes in shown.values()) / 60
     assert "Reading takes 7\u00bd hours; reading plus exercises, 30." in prose("index")
-    assert round(2 * read) == 15 and round(work) == 33
+    assert round(2 * read) == 15 and round(work) == 30
 
 
 def lesson_of(module):

@@ -22,7 +22,7 @@ from .content import definition, find_exercise
 from .grade import LIMIT, SEARCH, Verdict, verdicts
 from .known import named_place
 from .limits import one_thread
-from .words import NOTHING, of_value
+from .words import of_value
 
 __all__ = ["check", "hint", "solution", "begin_file", "keep"]
 
