@@ -9,13 +9,13 @@ from wrong_answers import answers, verdict
 NAMED = ("named", "two")  # by a sentence that says why
 PLACED = (*NAMED, "located", "departs", "error", "unfit", "endless", "chance")  # or by the line
 PARTS = {  # of the wrong answers: the share that has to be named, and that to be named or placed
-    "shown": (0.80, 0.95),
-    "kept back": (0.80, 0.95),
-    "harder": (0.65, 0.90),
-    "fourth": (0.65, 0.90),
-    "fifth": (0.65, 0.90),
-    "fresh": (0.65, 0.90),
-    "another class": (0.65, 0.90),
+    "shown": (0.80, 0.92),
+    "kept back": (0.80, 0.92),
+    "harder": (0.55, 0.85),
+    "fourth": (0.55, 0.85),
+    "fifth": (0.55, 0.85),
+    "fresh": (0.55, 0.85),
+    "another class": (0.55, 0.85),
 }
 
 

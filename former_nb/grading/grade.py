@@ -27,7 +27,7 @@ from .known import (
 from .limits import Clock, TimeUpError
 from .observe import CHANGED, EndedError, UnfitError
 from .search import find_place, names_of
-from .words import numbers, quoted
+from .words import NOTHING, numbers, quoted
 
 LIMIT = 10.0  # seconds of the processor for all calls of a reader's definition
 SEARCH = 6.0  # for the judge's own search
@@ -205,7 +205,8 @@ def first_difference(name, answer, given, wrong):
     call, seen = calls(name)[first], given[first]
     if seen.error:
         return Verdict("error", f"{call.what}: {seen.error.said}")
-    return Verdict("numbers", numbers(call, seen, right_seen(name)[first]))
+    said = numbers(call, seen, right_seen(name)[first])
+    return Verdict("named" if said == NOTHING or said.endswith(CHANGED) else "numbers", said)
 
 
 def located(name, answer, wrong, seen, known):
