@@ -55,7 +55,7 @@ def test_a_page_asks_it_under_the_name_of_the_right_answer_and_another_answers_i
     assert f'check("{number}", ' in lesson
     own = EXERCISES[number].made.__module__.endswith(content.module_of(number))
     if own and EXERCISES[number].made.__name__ in content.answers(content.module_of(number)):
-        name = r"[(\w]" if EXERCISES[number].is_value else EXERCISES[number].made.__name__
+        name = r'[\[("\w]' if EXERCISES[number].is_value else EXERCISES[number].made.__name__
         assert re.search(rf'check\("{re.escape(number)}", {name}', lesson)
     solved = PAGES["solutions/"]
     assert f'solution("{number}")' in solved or f'check("{number}", ' in solved
