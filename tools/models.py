@@ -82,8 +82,8 @@ lesson 14 with {n:,} parameters, letter by letter.
 SHAKESPEARE = """# shakespeare
 
 Goes on with a play in Shakespeare's manner, in pieces of words: a Llama of {n:,} parameters, in
-the files that Hugging Face's library writes. Build B asks you to load it in seventy lines of your
-own.
+the files that Hugging Face's library writes. After lesson 12 your own file
+reads them.
 
 - Input: the beginning of a speech, such as *ROMEO:*, or nothing. Output: verses, and now and then a
   sentence. It reads at most 256 tokens, some 600 characters.
