@@ -12,7 +12,7 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 
 import pytest
@@ -483,22 +483,26 @@ def agree(ours, theirs):
     return True
 
 
-def test_every_page_prints_the_same_without_a_file_and_on_the_right_one(here, capsys):
+def test_every_page_prints_the_same_without_a_file_and_on_right_ones(here):
     save(RIGHT)
     assert len(list((here / "passed").iterdir())) == len(NAMES)
+    other = (ROOT / "tests" / "another_right_file.py").read_text(encoding="utf-8")
+    save(other, list(NAMES), "other.py")
     pages = taken()
     command = [sys.executable, "-W", "ignore", str(ROOT / "tests" / "printing_pages.py")]
     command += [str(here / "passed"), *pages]
     runs = []
-    for mine in ("off", str(here / "mine.py")):
+    for mine in ("off", str(here / "mine.py"), str(here / "other.py")):
         env = os.environ | {"FORMER_NB_MINE": mine, "IN_TEST": "1", "FORMER_NB_DEVICE": "cpu"}
         env |= {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
         runs.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE))
-    without, with_file = (json.loads(run.communicate()[0]) for run in runs)
-    for page, names in pages.items():
-        line = f"{', '.join(names)}: yours, from mine.py\n"
-        assert [text for text, _ in with_file[page].values()].count(line) == 1, page
+    without, *with_files = (json.loads(run.communicate()[0]) for run in runs)
+    for (page, names), (file, found) in product(
+        pages.items(), zip(("mine.py", "other.py"), with_files)
+    ):
+        line = f"{', '.join(names)}: yours, from {file}\n"
+        assert [text for text, _ in found[page].values()].count(line) == 1, page
         for key, (text, _) in without[page].items():
-            other = with_file[page][key][0]
-            assert "raised " not in text + other, (page, key, text, other)
-            assert agree(text, "" if other == line else other), (page, key, text, other)
+            there = found[page][key][0]
+            assert "raised " not in text + there, (page, key, text, there)
+            assert agree(text, "" if there == line else there), (page, key, text, there)
