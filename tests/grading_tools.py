@@ -2,7 +2,7 @@
 
 import warnings
 
-from former_nb.grading.files import STEP_NAMES, File, Judging, said_of
+from former_nb.grading.files import STEP_NAMES, File, Judging, judge_here
 
 
 def judged(source, *names):
@@ -11,8 +11,7 @@ def judged(source, *names):
     space = file.space_with(())
 
     def ask(name, stand_ins):
-        *_, last = said_of(file, name, stand_ins, space)
-        return last
+        return judge_here(file, name, stand_ins, space)
 
     judging = Judging(file, ask)
     with warnings.catch_warnings():

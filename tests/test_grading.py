@@ -416,7 +416,7 @@ def test_a_copy_of_a_layer_is_a_layer_of_its_own():
 
 
 def test_what_is_seen_of_a_call():
-    call = Call("", lesson_02.heads(Draw(1), True, (2,), 3, 4))
+    call = Call("", lesson_02.heads(Draw(1), True, (2,), 3, 4), slopes=True)
     right = right_module().attention
     seen = observe(call, right, right)
     assert seen.error is None and [*seen.slopes] == ["argument 1", "argument 2", "argument 3"]

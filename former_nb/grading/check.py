@@ -153,11 +153,11 @@ def solution(
     "Show the right answer to an exercise, and return it."
     exercise = find_exercise(number)
     source = definition(number).source().rstrip()
-    show = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if show:
-        from IPython.display import display
-
-        display({"text/markdown": f"```python\n{source}\n```", "text/plain": source}, raw=True)
+    notebook = sys.modules.get("IPython")
+    if notebook and notebook.get_ipython():
+        notebook.display.display(
+            {"text/markdown": f"```python\n{source}\n```", "text/plain": source}, raw=True
+        )
     else:
         print(source)
     return exercise.made() if exercise.is_value else exercise.made
