@@ -222,7 +222,8 @@ def located(name, answer, wrong, seen, known):
 def with_line(name, answer, wrong, said):
     "The verdict with the line where one small edit mends it, if that is found soon."
     if answer.node is not None and (place := mended(name, answer, wrong, AGAIN)):
-        yield Verdict("named", f"{said}, in {quoted(answer.lines, place.line)}")
+        where = "before" if place.said.startswith("before") else "in"  # where a line is missing
+        yield Verdict("named", f"{said}, {where} {quoted(answer.lines, place.line)}")
 
 
 # ---------------------------------------------------------------- where to look
