@@ -265,6 +265,9 @@ def check_command(
     begin: Annotated[
         bool, typer.Option("--begin", help="Write a file to begin with, where there is none.")
     ] = False,
+    names: Annotated[
+        Path | None, typer.Option(help="A table in JSON: the course's names, and the file's.")
+    ] = None,
     walled: Annotated[
         bool, typer.Option("--sandbox", help="Wall the files in by bubblewrap (bwrap), on Linux.")
     ] = False,
@@ -274,11 +277,11 @@ def check_command(
     The exit status is 0 if all that is written is right, else 1.
     """
     with waiting(LOADING):
-        from .grading.classes import check_class, check_one, watch_file
+        from .grading.classes import check_class, check_one, read_names, watch_file
         from .grading.process import sandbox
         from .grading.your_file import begin_file
 
-    walls = sandbox() if walled else []
+    walls, table = sandbox() if walled else [], read_names(names)
     if begin:
         begin_file(files[0])
     elif len(files) == 1 and not files[0].exists():
@@ -288,9 +291,9 @@ def check_command(
             raise ValueError("watch: expected one file, and no table")
         return watch_file(files[0], step, echo)
     if len(files) > 1 or csv:
-        fine = check_class(files, csv, echo, walls)
+        fine = check_class(files, csv, echo, walls, table)
     else:
-        fine = check_one(files[0], step, echo, walls)
+        fine = check_one(files[0], step, echo, walls, table)
     if not fine:
         raise typer.Exit(1)
 

@@ -9,14 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..base.checkpoints import write_file
+from ..base.files import read_json
 from ..base.guards import check_choice
 from .ask import STEPS
 from .errors import clean_message
-from .files import NOT_WRITTEN
+from .files import NOT_WRITTEN, of_course
 from .reading import read_file
 from .your_file import NAMES, Verdict, is_right_so_far, judge_read, show_file
 
-__all__ = ["check_one", "check_class", "watch_file"]
+__all__ = ["check_one", "check_class", "watch_file", "read_names"]
 
 
 def _lesson(step):
@@ -33,9 +34,22 @@ def check_one(
     step: str | None,  # a lesson, such as '06', to be shown alone
     say: Callable,  # with a line of text
     walls: list[str] = (),  # as `sandbox` gives them
+    names: dict[str, str] | None = None,  # the course's -> the file's
 ) -> bool:  # whether all is right that is written
     "Judge a file and say what was found."
-    return show_file(file, _lesson(step), say, unread=str(file), walls=walls)
+    return show_file(file, _lesson(step), say, unread=str(file), walls=walls, names=names)
+
+
+def read_names(
+    file: Path | None,
+) -> dict[str, str]:  # the course's names -> a file's
+    'A table of names in JSON, such as {"attention": "scaled_dot_product_attention"}.'
+    if file is None:
+        return {}
+    table = read_json("names", file)
+    if of_course(table) != table:
+        raise ValueError(f"names: {file}: expected the course's names and yours, got {table!r:.80}")
+    return table
 
 
 def watch_file(
@@ -58,10 +72,10 @@ def watch_file(
         time.sleep(pause)
 
 
-def _read(file):
+def _read(file, names):
     "What is in a file, or the sentence that says why it can't be judged."
     try:
-        return read_file(file)
+        return read_file(file, names)
     except Exception as error:  # noqa: BLE001, one bad file costs itself
         return clean_message(error)
 
@@ -99,6 +113,7 @@ def check_class(
     table: Path | None,  # a CSV file that is written
     say: Callable,  # as for `check_one`
     walls: list[str] = (),  # as for `check_one`
+    names: dict[str, str] | None = None,  # as for `check_one`
 ) -> bool:  # whether in each file all is right that is written
     """Judge several files, some at a time, and say a line about each. A bad file costs itself.
 
@@ -107,11 +122,11 @@ def check_class(
     rows: list[list] = []
     fine = True
     workers = max(1, min(len(files), os.cpu_count() or 1))
-    names = [clean_message(file) for file in files]  # nothing that moves the cursor
-    width = max(map(len, names))
-    read = [_read(file) for file in files]
+    called = [clean_message(file) for file in files]  # nothing that moves the cursor
+    width = max(map(len, called))
+    read = [_read(file, names) for file in files]
     with ThreadPoolExecutor(workers) as pool:
-        for name, found in zip(names, pool.map(lambda one: _judge(one, walls), read)):
+        for name, found in zip(called, pool.map(lambda one: _judge(one, walls), read)):
             row = _row(name, found)
             rows.append(row)
             fine = fine and not isinstance(found, str) and is_right_so_far(found)

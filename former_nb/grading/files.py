@@ -80,10 +80,14 @@ def names_in(tree):
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "NAMES":
             with contextlib.suppress(ValueError, AttributeError):
-                table = ast.literal_eval(node.value)
-                ours = {key: name for key, name in table.items() if isinstance(name, str)}
-                return {k: v for k, v in ours.items() if k.partition(".")[0] in definitions()}
+                return of_course(ast.literal_eval(node.value))
     return {}
+
+
+def of_course(table):
+    "A table of names, as far as it is about the course's definitions."
+    ours = {key: name for key, name in table.items() if isinstance(name, str)}
+    return {key: name for key, name in ours.items() if key.partition(".")[0] in definitions()}
 
 
 class File:
@@ -93,11 +97,12 @@ class File:
         self,
         source: str,
         path: str = "mine.py",  # what tracebacks call it
+        names: dict[str, str] | None = None,  # the course's -> the file's, beside its own table
     ):
         self.path = path
         self.tree = parse(source)
         self.lines = source.splitlines()
-        self.names = names_in(self.tree)
+        self.names = names_in(self.tree) | of_course(names or {})
         self.written = defined_names(source)
         self.nodes = {node.name: node for node in self.tree.body if is_definition(node)}
 

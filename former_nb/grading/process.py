@@ -122,10 +122,10 @@ class _Worker:
         self.file = self.answer = None
         self.spaces = {}
 
-    def load(self, path, source):
+    def load(self, path, source, names):
         "Run the file. What it raised as a sentence, or None."
         linecache.cache[path] = len(source), None, source.splitlines(True), path
-        self.file = File(source, path)
+        self.file = File(source, path, names)
         try:
             with limited(LIMIT):
                 self.spaces[()] = self.file.space_with(())
@@ -380,7 +380,8 @@ class Running:
                 if last:
                     raise
         try:
-            problem = self.child.ask("load", LIMIT, str(self.read.path), self.read.source)
+            path, source, names = self.read
+            problem = self.child.ask("load", LIMIT, str(path), source, names)
         except (EndedError, ValueError) as error:
             problem = str(error)
         if problem is not None:

@@ -21,6 +21,7 @@ class ReadFile(NamedTuple):
 
     path: Path
     source: str
+    names: dict[str, str] = {}  # the course's -> the file's
 
 
 def own_path(file):
@@ -36,6 +37,7 @@ def own_path(file):
 
 def read_file(
     file: str | os.PathLike,  # a reader's file
+    names: dict[str, str] | None = None,  # the course's -> the file's
 ) -> ReadFile:
     "A file that Python can read. Raises `MistakeError` with a sentence for another."
     path = own_path(file)
@@ -48,7 +50,7 @@ def read_file(
         raise MistakeError(str(error)) from None
     for line, said in refused_imports(tree):
         raise MistakeError(f"line {line} of {path.name} {said}")
-    return ReadFile(path.resolve(), source)
+    return ReadFile(path.resolve(), source, names or {})
 
 
 def refused_imports(tree):

@@ -20,6 +20,7 @@ from .ask import STEPS
 from .errors import MistakeError
 from .files import NOT_WRITTEN, STEP_NAMES, File, Judging, said_of
 from .limits import one_thread
+from .lookalikes import lookalikes
 from .observe import EndedError
 from .passed import note_passed
 from .process import Running
@@ -118,7 +119,7 @@ def judge_read(
     walls: list[str] = (),  # as `sandbox` gives them
 ) -> list[Verdict]:  # one for each step, in the order of the file
     "Judge what was in a file, as `judge_file`."
-    file = File(read.source, str(read.path))
+    file = File(read.source, str(read.path), read.names)
     with Running(read, walls) as running, one_thread():
         return verdicts_of(file, partial(_judge_step, running, file))
 
@@ -206,22 +207,40 @@ def _without_open_lessons(lines, shown):
     return [*lines[:first], f"{behind[0]} to {behind[-1]}  {NOT_WRITTEN}"]
 
 
+def say_lookalikes(
+    read: ReadFile,
+    verdicts: list[Verdict],
+) -> list[str]:  # lines to print
+    "Of a file whose definitions have other names: which look like which of the course's."
+    found = lookalikes(File(read.source, str(read.path), read.names))
+    known = {STEPS[v.name].definition for v in verdicts if v.written}
+    if len(found) <= len(known):  # a file of this course, and helpers
+        return []
+    lines = ["", "Under names of their own, some look like definitions of the course:"]
+    lines += [f"    {name} like {key}" for key, name in found.items()]
+    table = ", ".join(f'"{key}": "{name}"' for key, name in found.items())
+    return [*lines, "If they are, write this into the file, or give it by --names:"] + [
+        f"    NAMES = {{{table}}}"
+    ]
+
+
 def show_file(
     file: str | os.PathLike,  # a reader's file
     lesson: str | None = None,  # only of this one
     say: Callable = partial(print, flush=True),  # with a line of text
     unread: str = "Not yet",  # begins the sentence about a file that can't be judged
     walls: list[str] = (),  # as `sandbox` gives them
+    names: dict[str, str] | None = None,  # the course's -> the file's
 ) -> bool:  # whether all that is written is right
     "Judge a file, say what was found, and note what is right for `former_nb.yours`."
     try:
         say(f"Checking {own_path(file).name} …")
-        read = read_file(file)
+        read = read_file(file, names)
         verdicts = judge_read(read, walls)
     except MistakeError as error:
         say(f"{unread}: {error}.")
         return False
-    for line in say_verdicts(verdicts, lesson):
+    for line in [*say_verdicts(verdicts, lesson), *say_lookalikes(read, verdicts)]:
         say(line)
     try:
         note_passed(read.source, [v.name for v in verdicts if v.problem is None])
