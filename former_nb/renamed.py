@@ -133,6 +133,7 @@ NAMES = {
     "base.check": "from former_nb import check",
     "base.hint": "from former_nb import hint",
     "base.core.FixedTable": "",
+    "base.source.parse_source": "from former_nb.base.source import read_source",
     "base.guards.goes_beyond": "",
     "base.guards.full_mask": KERNELS + "full_mask",
     "base.guards.masked_kernels": KERNELS + "masked_kernels",

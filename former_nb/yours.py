@@ -18,7 +18,7 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
-from .base.source import load_file, parse_source, your_path
+from .base.source import load_file, read_source, your_path
 
 __all__ = ["load_mine"]  # and the names of HOMES
 
@@ -72,12 +72,11 @@ def _read(path):
     from .grading.reading import blame_line
 
     try:
-        parse_source(path)
+        source, _ = read_source(path)
     except FileNotFoundError:
         return None, {}, f"FORMER_NB_MINE names {path.name}, which isn't there"
     except ValueError as error:
         return None, {}, str(error)
-    source = path.read_text(encoding="utf-8-sig")
     waits = first_open(source)
     if not any(name in HOME and _is_yours(name, step) for name, step in waits.items()):
         return None, waits, ""
@@ -179,28 +178,30 @@ def load_mine(
     if path is None:
         print("There is no mine.py here, so this page runs the course's own file.")
         return right_module()
-    problem = _to_mend(path, until)
+    problem, source = _to_mend(path, until)
     if problem is None:
         print(f"This page runs your {path.name}, which is right up to lesson {until}.")
-        return _load(path, path.read_text(encoding="utf-8-sig"))
+        return _load(path, source)
     print(f"{path.name} isn't right up to lesson {until} yet. {problem}.")
     print("So this page runs the course's own file.")
     return right_module()
 
 
 def _to_mend(path, until):
-    "A sentence about the first step that isn't right, or None."
+    "A sentence about the first step that isn't right, or None; and the text that was judged."
     from .grading.errors import MistakeError
-    from .grading.your_file import judge_file
+    from .grading.reading import read_file
+    from .grading.your_file import judge_read
 
     try:
-        verdicts = judge_file(path)
+        read = read_file(path)
+        verdicts = judge_read(read)
     except MistakeError as error:
-        return str(error)
+        return str(error), ""
     for verdict in verdicts:
         if verdict.lesson <= until and verdict.problem is not None:
-            return f"{verdict.name}: {verdict.problem}"
-    return None
+            return f"{verdict.name}: {verdict.problem}", read.source
+    return None, read.source
 
 
 def __getattr__(name):

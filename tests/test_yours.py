@@ -268,7 +268,7 @@ def test_check_notes_what_is_right(capsys):
 
 def test_where_nothing_can_be_noted_check_says_so(capsys, monkeypatch, here):
     (here / "passed").write_text("a file in its place")
-    monkeypatch.setattr("former_nb.grading.your_file.judge_file", lambda file: [])
+    monkeypatch.setattr("former_nb.grading.your_file.judge_read", lambda read, walls: [])
     Path("mine.py").write_text("x = 1\n")
     check("mine.py")
     assert "Later pages won't know what is right" in capsys.readouterr().out

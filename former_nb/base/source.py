@@ -19,7 +19,6 @@ __all__ = [
     "your_path",
     "parse",
     "read_source",
-    "parse_source",
     "name_line",
     "load_file",
     "Written",
@@ -84,13 +83,6 @@ def read_source(
     return text, tree
 
 
-def parse_source(
-    path: Path,  # of a file in UTF-8
-) -> ast.Module:
-    "The syntax tree of a Python file. `ValueError`, a sentence, for one that Python can't read."
-    return read_source(path)[1]
-
-
 def name_line(
     path: Path,
     text: str,  # what is in the file
@@ -106,7 +98,7 @@ def name_line(
 
 
 def load_file(
-    path: Path,  # of a file that `parse_source` accepts
+    path: Path,  # of a file that `read_source` accepts
     name: str = "readers_file",  # of the module, under which pickle and `inspect` look it up
     source: str | None = None,  # what is in the file, if it was read already
 ) -> ModuleType:

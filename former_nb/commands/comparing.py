@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ..base.files import check_path, read_json
-from ..base.source import load_file, parse_source
+from ..base.source import load_file, read_source
 from ..inspection.comparison import Comparison, same
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.masked_language import MaskedLanguageModel
@@ -40,9 +40,10 @@ def load_from_file(name: str, path: Path, member: str):
     """
     if not path.is_file():
         raise ValueError(f"{name}: expected a file, got {str(path)!r}")
-    parse_source(path)
+    source, _ = read_source(path)
     try:
-        module = load_file(path.resolve(), f"readers_{name}")  # its own may be another module's
+        # its own name may be another module's
+        module = load_file(path.resolve(), f"readers_{name}", source)
         found = getattr(module, member, None)
         if callable(found) and not isinstance(found, nn.Module) and takes_nothing(found):
             found = found()

@@ -4,7 +4,7 @@ import csv
 import io
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def check_one(
     file: Path,
     step: str | None,  # a lesson, such as '06', to be shown alone
     say: Callable,  # with a line of text
-    walls: list[str] = (),  # as `sandbox` gives them
+    walls: Sequence[str] = (),  # as `sandbox` gives them
     names: dict[str, str] | None = None,  # the course's -> the file's
 ) -> bool:  # whether all is right that is written
     "Judge a file and say what was found."
@@ -112,7 +112,7 @@ def check_class(
     files: list[Path],
     table: Path | None,  # a CSV file that is written
     say: Callable,  # as for `check_one`
-    walls: list[str] = (),  # as for `check_one`
+    walls: Sequence[str] = (),  # as for `check_one`
     names: dict[str, str] | None = None,  # as for `check_one`
 ) -> bool:  # whether in each file all is right that is written
     """Judge several files, some at a time, and say a line about each. A bad file costs itself.

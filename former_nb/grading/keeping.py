@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FunctionType
 
 from ..base.files import check_path
-from ..base.source import functions_of, parse_source, written_at, your_path
+from ..base.source import functions_of, read_source, written_at, your_path
 from .ask import STEPS
 from .errors import MistakeError
 from .files import is_open
@@ -127,7 +127,7 @@ def _put(answer, path):
     text = HEAD
     if path.exists():
         try:
-            tree = parse_source(path)
+            read_source(path)
         except ValueError as error:
             raise MistakeError(f"{error}; mend that first") from None
         text = path.read_bytes().decode("utf-8")  # with its ends of lines

@@ -29,6 +29,7 @@ import tempfile
 import threading
 import time
 import warnings
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -348,7 +349,7 @@ class Running:
     def __init__(
         self,
         read: ReadFile,
-        walls: list[str] = (),  # what the command of the process begins with, as `sandbox` gives it
+        walls: Sequence[str] = (),  # as `sandbox` gives them
     ):
         self.read, self.walls = read, walls
         self.child = self.folder = None

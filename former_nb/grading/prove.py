@@ -13,7 +13,7 @@ import torch
 
 from . import known
 from .ask import ASKED, EXERCISES, STEPS, step
-from .content import FOLDER, definition, definitions, edited, find_exercise, load_questions
+from .content import FOLDER, definition, definitions, edited, find_exercise
 
 
 def said_of(name, mistake):
@@ -49,8 +49,7 @@ def faults_of(key):
 
 def load():
     "Import all pages."
-    load_questions()
-    for path in FOLDER.glob("*.py"):
+    for path in sorted(FOLDER.glob("*.py")):
         import_module(f"{__package__.rpartition('.')[0]}.exercises.{path.stem}")
 
 

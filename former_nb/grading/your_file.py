@@ -10,7 +10,7 @@ where the reader's isn't right. So one wrong definition is told once.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
@@ -105,7 +105,7 @@ class Verdict(NamedTuple):
 
 def judge_file(
     file: str | os.PathLike,  # a reader's file
-    walls: list[str] = (),  # as `sandbox` gives them
+    walls: Sequence[str] = (),  # as `sandbox` gives them
 ) -> list[Verdict]:  # one for each step, in the order of the file
     """Judge a file that runs in a process of its own.
 
@@ -116,7 +116,7 @@ def judge_file(
 
 def judge_read(
     read: ReadFile,
-    walls: list[str] = (),  # as `sandbox` gives them
+    walls: Sequence[str] = (),  # as `sandbox` gives them
 ) -> list[Verdict]:  # one for each step, in the order of the file
     "Judge what was in a file, as `judge_file`."
     file = File(read.source, str(read.path), read.names)
@@ -229,7 +229,7 @@ def show_file(
     lesson: str | None = None,  # only of this one
     say: Callable = partial(print, flush=True),  # with a line of text
     unread: str = "Not yet",  # begins the sentence about a file that can't be judged
-    walls: list[str] = (),  # as `sandbox` gives them
+    walls: Sequence[str] = (),  # as `sandbox` gives them
     names: dict[str, str] | None = None,  # the course's -> the file's
 ) -> bool:  # whether all that is written is right
     "Judge a file, say what was found, and note what is right for `former_nb.yours`."

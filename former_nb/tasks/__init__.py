@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ..base.files import check_path
-from ..base.source import load_file, parse_source
+from ..base.source import load_file, read_source
 from .base import Data, FileName, Say, Task, progress, say_losses, text_data
 
 __all__ = [
@@ -53,11 +53,11 @@ def find_task(
 def run_file(file: Path) -> ModuleType:
     "The file as a module. What it raises goes through; one that can't be read, or ends, doesn't."
     try:
-        parse_source(file)
+        source, _ = read_source(file)
     except ValueError as error:
         raise ValueError(f"task: {error}") from None
     try:
-        return load_file(file.resolve(), OUTSIDE + file.stem)
+        return load_file(file.resolve(), OUTSIDE + file.stem, source)
     except SystemExit as stop:
         ended = f"{file.name} ended Python while it was read, with sys.exit({stop.code!r:.80})"
         raise ValueError(f"task: {ended}") from None
