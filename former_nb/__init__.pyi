@@ -4,6 +4,7 @@ from . import base as base
 from . import data as data
 from . import decoding as decoding
 from . import inspection as inspection
+from . import ladder as ladder
 from . import models as models
 from . import saving as saving
 from . import tasks as tasks

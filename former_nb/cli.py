@@ -298,6 +298,27 @@ def check_command(
         raise typer.Exit(1)
 
 
+@app.command("ladder", epilog="Example: former-nb ladder, or former-nb ladder --png ladder.png")
+@one_sentence
+def ladder_command(
+    until: Annotated[
+        str | None, typer.Option(help="The last lesson to show, such as 06.", metavar="LESSON")
+    ] = None,
+    png: Annotated[Path | None, typer.Option(help="Draw the staircase into this file.")] = None,
+):
+    """Show the number of each lesson: nats per character on held-out names, yours and the course's.
+
+    Yours come from ladder.csv beside your mine.py, which the lessons' last cells write.
+    """
+    with waiting(LOADING):
+        from .ladder.staircase import ladder_lines, plot_ladder
+
+    for line in ladder_lines(until):
+        echo(line)
+    if png is not None:
+        plot_ladder(until).figure.savefig(png, dpi=200)
+
+
 @app.command("same", epilog="Example: former-nb same shakespeare. Or: … runs/before runs/after")
 @one_sentence
 def same_command(

@@ -29,12 +29,13 @@ from former_nb.grading.content import find_exercise
 ROOT = Path(__file__).resolve().parents[1]
 NBS = ROOT / "nbs"
 PITFALLS = 2
-LAST = ["Exercises", "Into your file", "Recap", "References"]
+LAST = ["Exercises", "Into your file", "The number", "Recap", "References"]
 IMPORTS = "What this page imports"
 MINUTES = r"\*\*\d+ minutes to read, \d+ with the work\*\*"
 
 order, first_cell = tool("order"), tool("first_cell")
 PAGES = [*order.STEPS, order.PAPER]
+BESIDE = [(order.PRIMER, "00.{}"), (order.FIRST, "first_hour.{}"), (order.PAPER, "paper.{}")]
 BELOW = {  # what modules of the path import of deep dives, which those lessons name in a sentence
 }
 
@@ -269,7 +270,7 @@ def test_a_page_runs_as_shown_and_has_the_anatomy_of_its_kind(page):
     form = []
     if page in order.PATH:
         faults += lesson_faults(nb, page, NBS)
-    elif page == order.PRIMER:
+    elif page in (order.PRIMER, order.FIRST):
         faults += shape_faults(nb, page, NBS)
     if page != order.TOUR:
         form += form_faults(nb)
@@ -283,7 +284,7 @@ def test_a_deep_dive_says_how_long_it_takes_to_read_and_to_work(page):
     assert len(re.findall(MINUTES, text)) == 1
 
 
-@pytest.mark.parametrize("page, number", [(order.PRIMER, "00.{}"), (order.PAPER, "paper.{}")])
+@pytest.mark.parametrize("page, number", BESIDE)
 def test_each_exercise_of_a_page_beside_the_lessons_is_asked_and_answered(page, number):
     "A page before or behind the lessons asks its exercises in their order."
     nb = nbformat.read(NBS / f"{page}.ipynb", 4)

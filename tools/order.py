@@ -23,6 +23,7 @@ from pathlib import Path
 FOLDERS = """
 base
 attention data
+ladder
 models
 training
 saving
@@ -81,6 +82,7 @@ NAMED = {  # pages whose modules have other names; several where their ideas bel
 }
 TOUR = "00_tour"
 PRIMER = "00_pytorch"  # before the lessons: what they ask of a reader who knows Python
+FIRST = "00_first_hour"  # the job on which each lesson's model is measured, and its first models
 PAPER = "paper"  # behind the project: the paper of 2017 beside the lessons, and an exam
 
 LEVELS = [line.split() for line in FOLDERS.split("\n") if line]
@@ -90,8 +92,8 @@ BEHIND = {lesson: [f"deeper/{lesson[:2]}_{dive}" for dive in dives] for lesson, 
 PATH = list(BEHIND)
 DIVES = [dive for dives in BEHIND.values() for dive in dives]
 # The pages of the path in their order: before it, lessons and milestones.
-STEPS = [TOUR, PRIMER]
-LESSON = {PRIMER: -1}  # page -> the place of its lesson; before lesson 01 nothing is exported
+STEPS = [TOUR, PRIMER, FIRST]
+LESSON = {PRIMER: -1, FIRST: -1}  # page -> the place of its lesson
 for number, lesson in enumerate(PATH):
     after = [MILESTONES[lesson]] if lesson in MILESTONES else []
     STEPS += [lesson, *after]

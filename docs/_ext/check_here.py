@@ -29,6 +29,7 @@ SOURCES = ROOT / "docs" / "_pyodide"
 SMALL = ROOT / "docs" / "small_torch"
 PAGES = (
     "00_pytorch",
+    "00_first_hour",
     "01_self_attention",
     "02_attention",
     "03_multi_head",
@@ -53,7 +54,7 @@ IN_FILE = {  # exercises whose right answers are steps of that file -> how it ca
     "15.1": "merge",
     "15.2": "train_bpe",
 }
-EXERCISE = re.compile(r'^check\("((?:\d\d|paper)\.\d+)", (.+)\);?$', re.M)
+EXERCISE = re.compile(r'^check\("((?:\d\d|first_hour|paper)\.\d+)", (.+)\);?$', re.M)
 
 REPORT = re.compile(r'^check\("project", ', re.M)  # judges the report of the project
 ELSEWHERE = (
