@@ -12,15 +12,6 @@ s = config["DEFAULT"]
 EXTRAS = ("bleu", "charts", "tensorboard", "course")  # what only some functions or pages need
 DATA = ["py.typed", "*.pyi", "*/*.pyi", "data/*/*", "models/*/*", "*/*.html"]
 DATA += ["*/*.toml", "*/*.csv"]
-    "py.typed",
-    "*.pyi",
-    "*/*.pyi",
-    "data/*/*",
-    "models/*/*",
-    "*/*.html",
-    "*/*.toml",
-    "ladder/*.csv",
-]
 extras = {name: s[f"{name}_requirements"].split() for name in (*EXTRAS, "dev", "site")}
 extras["all"] = [requirement for name in EXTRAS for requirement in extras[name]]
 for name in ("dev", "site"):
