@@ -368,10 +368,10 @@ def test_a_layer_keeps_the_parts_that_it_is_given_and_their_weights(old, new, na
 
 
 def test_an_edited_answer_leaves_pytorch_as_it_was():
-    before = dict(vars(nn.Module)), nn.functional.softmax
+    before = dict(vars(nn.Module))
     with untouched():
-        nn.Module.weight = nn.functional.softmax = None
-    assert (dict(vars(nn.Module)), nn.functional.softmax) == before
+        nn.Module.weight = nn.Module.forward = None
+    assert dict(vars(nn.Module)) == before
 
 
 def test_a_loop_without_end_is_stopped_and_costs_no_other_step(monkeypatch):

@@ -30,8 +30,7 @@ def last_of(
     return every[-1] if every else None
 
 
-SHARED = (torch, nn, nn.functional, torch.Tensor, nn.Module, nn.Parameter, nn.Linear)
-SHARED += (nn.Embedding, nn.LayerNorm, nn.Dropout, nn.ModuleList)
+SHARED = nn.Module, nn.Parameter, nn.Linear, nn.Embedding, nn.LayerNorm, nn.Dropout, nn.ModuleList
 
 
 @contextlib.contextmanager
