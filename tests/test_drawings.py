@@ -26,6 +26,13 @@ def test_a_drawing_is_small_and_described(path):
     assert root.find(f"{SVG}title").text and root.find(f"{SVG}desc").text
 
 
+def test_the_board_game_is_played_with_the_table_of_its_page():
+    drawing = (ROOT / "nbs" / "images" / "00_first_hour.svg").read_text(encoding="utf-8")
+    page = (ROOT / "nbs" / "00_first_hour.ipynb").read_text(encoding="utf-8")
+    assert "After a most likely end 0.28, s 0.25, n 0.11; thrown: end 0.28." in drawing
+    assert "after a: the end 0.28, s 0.25, n 0.11" in page and '"Kemona  ' in page
+
+
 def test_the_names_that_move_are_what_the_model_writes(tmp_path):
     file = tmp_path / "moving_names.svg"
     command = [sys.executable, ROOT / "tools" / "moving_names.py", "--out", file]
