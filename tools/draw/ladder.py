@@ -44,7 +44,8 @@ path = ""
 for i, row in enumerate(rungs):
     y = TOP + HIGH * i
     nats, here = float(row["nats"]), x(float(row["nats"]))
-    path += f"{'H' + format(here, '.1f') if path else 'M' + format(here, '.1f') + ' ' + str(y)}V{y + HIGH}"
+    path += f"H{here:.1f}" if path else f"M{here:.1f} {y}"
+    path += f"V{y + HIGH}"
     said = row["what"].split(":")[0].split(",")[0]
     d.text(16, y + 20, row["rung"][:2], "num strong")
     d.text(38, y + 20, said, "small", room=int(here) - 74)
