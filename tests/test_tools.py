@@ -180,9 +180,9 @@ def test_the_readme_leads_to_the_site_and_the_site_to_the_first_lesson():
 def test_the_readme_shows_before_it_tells():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     picture, names = text.index("](nbs/images/transformer.svg)"), text.index("```text\nJo")
-    assert len(text[:picture].split()) < 120 and len(text[:names].split()) < 200
+    assert len(text[:picture].split()) < 160 and len(text[:names].split()) < 210
     prose = re.sub(r"\]\([^)]*\)", "]", "".join(readme.CODE.split(text)[::2]))
-    assert len(re.findall(r"\S*\w\S*", prose)) <= 760
+    assert len(re.findall(r"\S*\w\S*", prose)) <= 830
     assert "@software{former_nb" in text and "badge.svg" in text
 
 
