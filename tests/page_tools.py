@@ -531,7 +531,8 @@ def main(folder, *names):
         known = {"paper": "paper", "00_first_hour": "first_hour"}
         import_module(f"former_nb.exercises.{known.get(page, f'lesson_{page[:2]}')}")
     numbers = sorted(n for n in EXERCISES if n[:2] in lessons)
-    faults = {number: [*prove.faults_of(number)] for number in numbers}
+    small = folder in torch.__file__  # with PyTorch, tests/test_exercises.py proves them all
+    faults = {number: [*prove.faults_of(number)] for number in numbers if small}
     results = {"torch": torch.__file__, "pages": pages, "faults": faults}
     results |= {"odd": odd_answers(numbers)}
     json.dump(results | {"typed": judge_typed(Path(folder))}, sys.stdout)
