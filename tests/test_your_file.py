@@ -64,6 +64,20 @@ def test_a_file_whose_attention_is_wrong_is_told_so_once(tmp_path):
         assert all(STEPS[v.name].definition in wrong[0] for v in verdicts if v.waits)
 
 
+def test_looking_for_a_mistake_changes_nothing_for_the_next_definition(tmp_path):
+    "Edits that are tried run in the process of the file: none may assign to `torch.ones`."
+    file = tmp_path / "mine.py"
+    text = START.replace(
+        "    ...  # mask and is_causal do nothing until lesson 04",
+        "    scores = q @ k.mT / math.sqrt(k.shape[-1])\n    return scores.softmax(dim=-2)",
+    )
+    text = text.replace("    ...", "    return attention_weights(q, k) @ v")
+    file.write_text(text, encoding="utf-8")
+    found = problems(file)
+    assert "the softmax runs over the queries" in found["attention_weights"]
+    assert found["attention"] is None
+
+
 RUN = "from former_nb.cli import main; main()"  # a command in a process of its own
 
 
