@@ -18,6 +18,7 @@ from former_nb.grading.check import check
 from former_nb.grading.content import HEADER, definitions, right_source
 from former_nb.grading.files import NOT_WRITTEN
 from former_nb.grading.your_file import NAMES, START, Verdict, judge_file, say_verdicts
+from former_nb.ladder.staircase import ladder_path
 
 RIGHT = right_source()
 ANOTHER = Path(__file__).with_name("another_right_file.py")
@@ -330,6 +331,15 @@ def test_lesson_02_asks_for_no_masks_and_lesson_04_does(tmp_path):
         assert found["attention_weights"] is found["attention"] is None
         assert found["attention_weights with masks"] == NOT_WRITTEN
         assert found["attention with masks"] == NOT_WRITTEN
+
+
+@pytest.mark.parametrize("off", ["", "off", "OFF"])
+def test_the_ladder_is_kept_beside_the_file_unless_that_is_switched_off(off, tmp_path, monkeypatch):
+    monkeypatch.delenv("IN_TEST", raising=False)
+    monkeypatch.setenv("FORMER_NB_MINE", str(tmp_path / "mine.py"))
+    assert ladder_path() == tmp_path / "ladder.csv"
+    monkeypatch.setenv("FORMER_NB_MINE", off)
+    assert ladder_path() is None
 
 
 def test_one_lesson_alone_and_a_lesson_that_is_none(tmp_path):
