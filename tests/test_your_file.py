@@ -1,7 +1,9 @@
 """`check("mine.py")`: a reader's file in a process of its own, and what is said of it; files that
 don't end, print or are no files; the command line. tests/test_grading.py tests what is asked."""
 
+import contextlib
 import csv
+import io
 import os
 import re
 import subprocess
@@ -12,7 +14,7 @@ import nbformat
 import pytest
 from cli_tools import former
 
-from former_nb.grading import process
+from former_nb.grading import passed, process
 from former_nb.grading.ask import STEPS
 from former_nb.grading.check import check
 from former_nb.grading.content import HEADER, definitions, right_source
@@ -277,7 +279,8 @@ def test_a_file_to_begin_with_is_open_and_never_written_over(tmp_path):
 
 
 UTF8 = os.environ | {"PYTHONUTF8": "1"}
-PAGES = sorted((Path(__file__).parents[1] / "nbs").glob("[01][0-9]_*.ipynb"))
+NBS = Path(__file__).parents[1] / "nbs"
+PAGES = sorted(NBS.glob("[01][0-9]_*.ipynb"))
 LESSONS = [page for page in PAGES if page.stem >= "02"]
 
 
@@ -298,6 +301,36 @@ def test_a_lesson_shows_what_check_prints_and_names_what_it_asks_for(page):
     for name in NAMES:
         if STEPS[name].lesson == lesson:
             assert f"`{STEPS[name].definition}(" in text, name
+
+
+def test_the_page_about_the_file_shows_what_is_printed(tmp_path, monkeypatch):
+    "Its commands run in their order, on a file with the definitions that it shows before them."
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORMER_NB_MINE", raising=False)
+    monkeypatch.setattr(passed, "_folder", lambda: tmp_path / "passed")
+    cells = nbformat.read(NBS / "your_file.ipynb", 4).cells
+    text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert f"{len(definitions())} definitions make {ALL} steps" in text
+    blocks = re.findall(r"```(\w+)\n(.*?)```", text, re.S)
+    asked = [n for n, (kind, _) in enumerate(blocks) if kind == "sh"]
+    assert len(asked) == 2
+    for n in asked:
+        if n and blocks[n - 1][0] == "python":
+            start = Path("mine.py").read_text(encoding="utf-8").partition("\ndef ")[0]
+            Path("mine.py").write_text(f"{start}\n{blocks[n - 1][1]}", encoding="utf-8")
+        assert former(*blocks[n][1].split()[1:]).stdout == blocks[n + 1][1]
+    mended = Path("mine.py").read_text(encoding="utf-8").replace("dim=-2", "dim=-1")
+    Path("mine.py").write_text(mended, encoding="utf-8")
+    last = former("check", "mine.py", "--step", "02").stdout.splitlines()[-1]
+    assert f"`{last}`" in text
+    imports = next(n for n, (_, block) in enumerate(blocks) if "former_nb.yours" in block)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(blocks[imports][1], {})
+    assert out.getvalue() == blocks[imports + 1][1]
+    Path("mine.py").write_text(mended.replace("dim=-1", "-1"), encoding="utf-8")
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec("from former_nb.yours import attention", {})
+    assert f"`{out.getvalue().strip()}`" in text
 
 
 def test_the_file_becomes_a_program_with_what_lesson_16_gives(tmp_path):
