@@ -95,7 +95,7 @@ LATER = {  # what lessons add to attention: it can be used before they have pass
 
 def _is_yours(name, step):
     "Whether a definition can be used that waits for `step`. Attention can, for what it can do."
-    return step is None or (step in LATER and step.startswith(f"{name} "))
+    return step is None or (step in LATER and f"{name} with {LATER[step]}" in LATER)
 
 
 def _until_it_can(yours, course, what):
