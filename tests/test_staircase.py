@@ -1,4 +1,4 @@
-"""The ladder: what a rung keeps and prints, the table that is read again, the course's own rungs."""
+"""The ladder: what a rung keeps and prints, its table, and the course's own rungs."""
 
 import re
 import sys
