@@ -86,6 +86,8 @@ def _read(path):
         return None, {}, f"{path.name} can't be imported: {blame_line(error, path, source)}"
 
 
+FURTHER = ("09",)  # further tasks: no later page needs what they write
+
 LATER = {  # what lessons add to attention: it can be used before they have passed
     f"{name} with {what}": what
     for name in ("attention_weights", "attention")
@@ -167,7 +169,7 @@ def load_mine(
 ) -> ModuleType:  # the file as a module, or the course's own file
     """Load the reader's file if all of it is right up to a lesson, else the course's own.
 
-    One line says which of the two it is, and why.
+    What a further task writes may be missing. One line says which of the two it is, and why.
     """
     from .grading.content import right_module
 
@@ -199,7 +201,8 @@ def _to_mend(path, until):
     except MistakeError as error:
         return str(error), ""
     for verdict in verdicts:
-        if verdict.lesson <= until and verdict.problem is not None:
+        left_out = verdict.lesson in FURTHER and verdict.lesson != until
+        if verdict.lesson <= until and not left_out and verdict.problem is not None:
             return f"{verdict.name}: {verdict.problem}", read.source
     return None, read.source
 
