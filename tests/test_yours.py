@@ -469,6 +469,17 @@ def taken():
     return found
 
 
+def drawing_cells(page):
+    """The cells under *The number* that train by `fit`.
+
+    A reader's loop and the course's draw the order of batches and dropout each in its own way.
+    """
+    cells = json.loads((ROOT / "nbs" / f"{page}.ipynb").read_text(encoding="utf-8"))["cells"]
+    headings = [n for n, cell in enumerate(cells) if "## The number\n" in cell["source"]]
+    below = cells[headings[0] :] if headings else []
+    return {cell["id"] for cell in below if re.search(r"\bfit\(", "".join(cell["source"]))}
+
+
 def test_no_exported_cell_takes_from_the_file():
     for path in (ROOT / "former_nb").rglob("*.py"):
         head = path.read_text(encoding="utf-8")
@@ -517,4 +528,5 @@ def test_every_page_prints_the_same_without_a_file_and_on_right_ones(here):
         for key, (text, _) in without[page].items():
             there = found[page][key][0]
             assert "raised " not in text + there, (page, key, text, there)
-            assert agree(text, "" if there in lines else there), (page, key, text, there)
+            if key not in drawing_cells(page):
+                assert agree(text, "" if there in lines else there), (page, key, text, there)

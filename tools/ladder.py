@@ -4,7 +4,8 @@ python tools/ladder.py          write former_nb/ladder/course.csv: half an hour 
 python tools/ladder.py 03 06    only the rungs of these lessons; the others stay as they are
 
 A page's section is run as it stands, behind what the page imports and defines for it, with another
-number in its `set_seed(0)`.
+number in its `set_seed(0)`. The first hour and the milestone of names, whose rung is 11, are run
+whole. A section without a rung isn't run.
 """
 
 import contextlib
@@ -28,20 +29,21 @@ from former_nb.ladder import staircase  # noqa: E402
 
 SEEDS = (0, 1, 2)
 SECTION = "## The number"
+WHOLE = {order.FIRST: "00", order.MILESTONES["11_decoding"]: "11"}  # pages, and their lessons
 
 
 def cells_of(page):
     "The code that a page's section needs: the imports, and the cells below its heading."
     cells = nbformat.read(ROOT / "nbs" / f"{page}.ipynb", 4).cells
-    code, inside = [], page == order.FIRST
+    code, inside = [], page in WHOLE
     for cell in cells:
         if cell.cell_type == "markdown" and re.search(r"^## ", cell.source, re.M):
-            inside = page == order.FIRST or cell.source.startswith(SECTION)
+            inside = page in WHOLE or cell.source.startswith(SECTION)
         imports = "code-summary: What this page imports" in cell.source
         skipped = re.search(r"\bcheck\(|plt\.|plot_ladder\(|^%|^    %|#\| hide", cell.source, re.M)
         if cell.cell_type == "code" and (imports or inside and not skipped):
             code.append(cell.source)
-    return code if len(code) > 1 else []
+    return code if any("rung(" in source for source in code) else []
 
 
 def run(page, seed):
@@ -65,9 +67,9 @@ def run(page, seed):
     try:
         for source in cells_of(page):
             source = re.sub(r"^#\|.*\n", "", source, flags=re.M)
+            space |= {"keep_rung": keep, "set_seed": sow if "set_seed(0)" in source else set_seed}
             with contextlib.redirect_stdout(io.StringIO()):
                 exec(source.replace("set_seed(0)", f"set_seed({seed})"), space)
-            space |= {"keep_rung": keep, "set_seed": sow}
     finally:
         staircase.keep_rung = kept
     return found
@@ -76,8 +78,8 @@ def run(page, seed):
 def main(lessons):
     torch.set_num_threads(1)
     rungs = staircase.course_rungs()
-    for page in [order.FIRST, *order.PATH]:
-        if (lessons and page[:2] not in lessons) or not cells_of(page):
+    for page in [*WHOLE, *order.PATH]:
+        if (lessons and WHOLE.get(page, page[:2]) not in lessons) or not cells_of(page):
             continue
         runs = [run(page, seed) for seed in SEEDS]
         for key, (what, _, _, names) in runs[0].items():
