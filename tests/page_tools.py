@@ -528,7 +528,7 @@ def main(folder, *names):
     lessons = {name.rpartition("/")[2][:2] for name in names}
     for name in names:
         page = name.rpartition("/")[2]
-        known = {"paper": "paper", "00_first_hour": "first_hour"}
+        known = {"paper": "paper", "00_first_hour": "first_hour", "milestone_llama": "lesson_12"}
         import_module(f"former_nb.exercises.{known.get(page, f'lesson_{page[:2]}')}")
     numbers = sorted(n for n in EXERCISES if n[:2] in lessons)
     small = folder in torch.__file__  # with PyTorch, tests/test_exercises.py proves them all

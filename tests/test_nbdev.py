@@ -20,7 +20,7 @@ from nbdev.config import get_config
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sysconfig.get_path("scripts"))
 FEW = ["index.ipynb", "02_attention.ipynb", "solutions/02_attention.ipynb", "04_masks.ipynb"]
-FEW += ["05_positions.ipynb", "12_modern_decoder.ipynb"]  # they add to the modules of those
+FEW += ["05_positions.ipynb", "12_modern_decoder.ipynb", "milestone_llama.ipynb"]  # add to those
 QUARTO = """#!{python}
 import sys
 from pathlib import Path

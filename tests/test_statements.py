@@ -115,29 +115,6 @@ def test_no_head_of_the_model_of_names_but_nine_pairs_keep_j_from_the_first_plac
     assert len(leads) == 66 and sum(lead < -0.003 for lead in leads) == 9
 
 
-SPEECH = """ROMEO:
-But, soft! what light through yonder window breaks?
-It is the east, and Juliet is the sun.
-Arise, fair sun, and kill the envious moon,
-Who is already sick and pale with grief,
-That thou her maid art far more fair than she.
-"""
-
-
-@torch.no_grad()
-def test_gates_and_second_patterns_exchanged_nearly_double_the_loss_of_the_llama_that_ships():
-    said = "the first five lines of Romeo's *But, soft!* from 2.6 to 5.1 nats per token"
-    assert said in prose("12_modern_decoder")
-    model, tokenizer, _ = load_model("shakespeare", "cpu")
-    tokens = torch.tensor([BOS, *tokenizer.encode(SPEECH)])
-    losses = []
-    for _ in range(2):
-        losses.append(F.cross_entropy(model(tokens[None, :-1])[0], tokens[1:]).item())
-        for block in model.stack.blocks:
-            block.ff.w_gate, block.ff.w_in = block.ff.w_in, block.ff.w_gate
-    assert [round(loss, 1) for loss in losses] == [2.6, 5.1]
-
-
 def test_a_head_that_looks_at_all_tokens_alike_has_these_shares_of_tens_and_ones():
     text = prose("14_number_words")
     shares = []

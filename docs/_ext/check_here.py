@@ -42,12 +42,14 @@ PAGES = (
     "10_generator",
     "11_decoding",
     "12_modern_decoder",
+    "milestone_llama",
     "13_encoder_decoder",
     "14_number_words",
     "15_subwords",
     "16_translation",
     "paper",
 )
+LESSONS = {"milestone_llama": "12"}  # page without a number -> the lesson whose steps it asks for
 FILE = re.compile(r'^check\("mine\.py"\)$', re.M)  # judges the reader's own file
 IN_FILE = {  # exercises whose right answers are steps of that file -> how it calls them
     "02.1": "attention",
@@ -313,8 +315,9 @@ def file_block(page):
     """The place below the cell that judges the reader's file."""
     tree = ast.parse((ROOT / "former_nb/grading/your_file.py").read_text(encoding="utf-8"))
     start = next(n for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "START")
-    data = {"lesson": page[:2], "starter": ast.literal_eval(start.value)}
-    return place("check-file", data | {"heads": json.dumps(heads(page[:2]))})
+    lesson = LESSONS.get(page, page[:2])
+    data = {"lesson": lesson, "starter": ast.literal_eval(start.value)}
+    return place("check-file", data | {"heads": json.dumps(heads(lesson))})
 
 
 def heads(lesson):
