@@ -100,6 +100,12 @@ def is_import_fold(cell):
     return is_folded(cell) and directives(cell).get("code-summary") == IMPORTS.lower()
 
 
+def takes_yours(cell):
+    "Is this a cell that takes the reader's own definitions, as it stands, and does nothing else?"
+    found = [getattr(s, "module", None) for s in body(cell)]
+    return found == ["former_nb.yours"] and not is_folded(cell)
+
+
 def shown_and_run(nb):
     "(number, cell) for the code that a reader sees and runs."
     cells = [(n, cell) for n, cell in code_cells(nb) if not is_hidden(cell)]
@@ -210,7 +216,8 @@ def page_faults(nb):
         pictures = [m for o in cell.outputs for m in o.get("data", {}) if is_picture(m)]
         if pictures and not directives(cell).get("fig-alt"):
             yield f"cell {n} draws and has no fig-alt"
-    first, *others = [n for n, cell in shown_and_run(nb) if importing(cell)] or [0]
+    cells = [(n, cell) for n, cell in shown_and_run(nb) if not takes_yours(cell)]
+    first, *others = [n for n, cell in cells if importing(cell)] or [0]
     for n in others:
         yield f"cell {n} imports; cell {first} is the one for it"
     yield from name_faults(nb)
@@ -457,7 +464,8 @@ def test_a_page_executes_as_rendered(page, monkeypatch):
 PNG = new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
 TITLE = "# 07 \u00b7 Text\n\n> Letters into rows\n\n**1 minutes to read, 5 with the work**"
 DRAWING = "![Letters become numbers.](images/07.svg)"
-END = "## Exercises\n\n**07.2 Predict.**\n\n## Into your file\n\n## Recap\n\n## References"
+END = "## Exercises\n\n**07.2 Predict.**\n\n## Into your file\n\n## The number\n\n"
+END += "## Recap\n\n## References"
 
 
 def lesson(*cells, title=TITLE, drawing=DRAWING, end=END):

@@ -145,6 +145,7 @@ def rung(
     prepare: Callable = rows,  # names -> (inputs, targets): `rows`, or `contexts` until lesson 03
 ) -> None:
     "Measure a model on the validation names, let it write eight, keep both, and print them."
+    model.cpu()  # `fit` may have used a GPU
     with eval_mode(model):
         nats = cost(model, *prepare(valid_names)).item()
         window = WINDOW if prepare is contexts else 0
