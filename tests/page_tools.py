@@ -509,7 +509,7 @@ def typed_answers(folder):
     for i, typed in enumerate(TYPED.strip().split("\n---\n")):
         head, _, source = typed.partition("\n")
         number, _, expression = head.partition(" ")
-        (path,) = (folder / "pages").glob(f"{number[:2]}_*.json")
+        *_, path = sorted((folder / "pages").glob(f"{number[:2]}_*.json"))
         answers[f"{number} typed {i}"] = (path.stem, number, expression, source)
     return answers
 
@@ -526,10 +526,13 @@ def judge_typed(folder):
 def main(folder, *names):
     pages = {name: run(ROOT / "nbs" / f"{name}.ipynb") for name in names}
     lessons = {name.rpartition("/")[2][:2] for name in names}
-    for lesson in lessons:
-        import_module("former_nb.exercises." + ("paper" if lesson == "pa" else f"lesson_{lesson}"))
+    for name in names:
+        page = name.rpartition("/")[2]
+        known = {"paper": "paper", "00_first_hour": "first_hour"}
+        import_module(f"former_nb.exercises.{known.get(page, f'lesson_{page[:2]}')}")
     numbers = sorted(n for n in EXERCISES if n[:2] in lessons)
-    faults = {number: [*prove.faults_of(number)] for number in numbers}
+    small = folder in torch.__file__  # with PyTorch, tests/test_exercises.py proves them all
+    faults = {number: [*prove.faults_of(number)] for number in numbers if small}
     results = {"torch": torch.__file__, "pages": pages, "faults": faults}
     results |= {"odd": odd_answers(numbers)}
     json.dump(results | {"typed": judge_typed(Path(folder))}, sys.stdout)

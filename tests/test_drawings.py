@@ -26,21 +26,11 @@ def test_a_drawing_is_small_and_described(path):
     assert root.find(f"{SVG}title").text and root.find(f"{SVG}desc").text
 
 
-def test_the_names_that_move_are_what_the_model_writes(tmp_path):
-    file = tmp_path / "moving_names.svg"
-    command = [sys.executable, ROOT / "tools" / "moving_names.py", "--out", file]
-    subprocess.run(command, check=True)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "](nbs/images/moving_names.svg)" in readme and 'class="live"' not in readme
-    for path in (file, ROOT / "nbs" / "images" / "moving_names.svg"):
-        root = ElementTree.parse(path).getroot()
-        command, *names = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
-        assert command.startswith("$ former-nb generate Jo") and len(set(names)) == 10
-        assert all(name.startswith("Jo") and len(name) > 2 for name in names)
-        style = root.find(f"{SVG}style").text
-        still, moving = style.split("@media (prefers-reduced-motion:no-preference)")
-        assert "animation" not in still and "scaleX(0)" in still
-        assert moving.count("@keyframes") == 1 + len(names) + 1  # a cover each, and the cursor
+def test_the_board_game_is_played_with_the_table_of_its_page():
+    drawing = (ROOT / "nbs" / "images" / "00_first_hour.svg").read_text(encoding="utf-8")
+    page = (ROOT / "nbs" / "00_first_hour.ipynb").read_text(encoding="utf-8")
+    assert "After a most likely end 0.28, s 0.25, n 0.11; thrown: end 0.28." in drawing
+    assert "after a: the end 0.28, s 0.25, n 0.11" in page and '"Kemona  ' in page
 
 
 def test_words_that_do_not_fit_are_refused(monkeypatch):

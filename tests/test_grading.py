@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from grading_tools import judged
+from torch import nn
 
 from former_nb.exercises import lesson_02
 from former_nb.grading import content, grade, prove
+from former_nb.grading.apart import untouched
 from former_nb.grading.ask import STEPS, Call, Draw
 from former_nb.grading.compare import same
 from former_nb.grading.content import definitions, read_definition, right_module, right_source
@@ -345,6 +347,31 @@ def test_gradients_and_changed_arguments_are_seen():
         "    tokens += 0 * pad + 1\n    return (tokens != pad + 1)[:, None, None]",
     )
     assert "is changed in place" in judged(inside, "padding_mask")["padding_mask"]
+
+
+@pytest.mark.parametrize(
+    "old, new, name",
+    [
+        ("self.blocks = nn.ModuleList(blocks)", "self.blocks = clones(blocks)", "Stack"),
+        (
+            "self.head.weight = embed.tokens.weight",
+            "embed.tokens.weight = self.head.weight",
+            "LanguageModel",
+        ),
+    ],
+)
+def test_a_layer_keeps_the_parts_that_it_is_given_and_their_weights(old, new, name):
+    clones = "import copy\n\n\ndef clones(blocks):\n    return nn.ModuleList("
+    clones += "copy.deepcopy(blocks[0]) for _ in blocks)\n\n\nclass Stack(nn.Module)"
+    source = with_one(old, new).replace("class Stack(nn.Module)", clones)
+    assert "keep the parts themselves" in judged(source, name)[name]
+
+
+def test_an_edited_answer_leaves_pytorch_as_it_was():
+    before = dict(vars(nn.Module))
+    with untouched():
+        nn.Module.weight = nn.Module.forward = None
+    assert dict(vars(nn.Module)) == before
 
 
 def test_a_loop_without_end_is_stopped_and_costs_no_other_step(monkeypatch):

@@ -167,22 +167,22 @@ def test_readme_has_prose_code_and_output_and_nothing_hidden(tmp_path):
     assert lines == f"{title}\n\n{code_and_output}\n\n````text\na ``` b\n````"
 
 
-def test_the_readme_leads_to_the_site_and_the_site_to_the_first_lesson():
+def test_the_readme_leads_to_the_site_and_the_site_to_the_first_hour():
     link = re.compile(r"\[Read it\]\((.*?)\)")
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert link.findall(text) == ["https://former-nb.github.io/former_nb/"]
     cells = json.loads((ROOT / "nbs/index.ipynb").read_text(encoding="utf-8"))["cells"]
     said = "".join("".join(cell["source"]) for cell in cells)
     button = re.findall(r"\[\*\*(.*?)\*\*\]\((.*?)\)", said.partition("## The path")[0])
-    assert button == [("Start with lesson 01", "01_self_attention.ipynb")]
+    assert button == [("Start with the first hour", "00_first_hour.ipynb")]
 
 
 def test_the_readme_shows_before_it_tells():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     picture, names = text.index("](nbs/images/transformer.svg)"), text.index("```text\nJo")
-    assert len(text[:picture].split()) < 120 and len(text[:names].split()) < 200
+    assert len(text[:picture].split()) < 160 and len(text[:names].split()) < 210
     prose = re.sub(r"\]\([^)]*\)", "]", "".join(readme.CODE.split(text)[::2]))
-    assert len(re.findall(r"\S*\w\S*", prose)) <= 760
+    assert len(re.findall(r"\S*\w\S*", prose)) <= 830
     assert "@software{former_nb" in text and "badge.svg" in text
 
 

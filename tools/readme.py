@@ -24,8 +24,7 @@ CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.M | re.S)
 
 
 LIVE = '<div class="live" data-model="names"></div>'
-MOVING = "![Names being written.](nbs/images/moving_names.svg)"
-READ = "[**Start with lesson 01**](nbs/01_self_attention.ipynb)"
+READ = "[**Start with the first hour**](nbs/00_first_hour.ipynb)"
 SITE = "[Read it]({doc_host}{doc_baseurl}/)"
 BADGES = """
 [![tests]({git_url}/actions/workflows/test.yaml/badge.svg)]({git_url}/actions/workflows/test.yaml)
@@ -102,7 +101,7 @@ def readme(nb):
     blocks = ["<!-- Generated from nbs/index.ipynb by tools/readme.py: edit the notebook. -->"]
     for n, cell in enumerate(nb["cells"], 1):
         blocks += [b for b in cell_markdown(cell, n) if b]
-    text = "\n\n".join(blocks).replace(LIVE, MOVING).replace(READ, filled_in(SITE)) + "\n"
+    text = "\n\n".join(blocks).replace(f"{LIVE}\n\n", "").replace(READ, filled_in(SITE)) + "\n"
     return re.sub(r"(?m)^(# .+\n)", lambda title: f"{title[1]}\n{badges()}\n", text, count=1)
 
 

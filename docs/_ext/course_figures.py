@@ -70,14 +70,13 @@ def paint_the_mask():
 
 
 def why_root_d():
-    """Scores, weights of one query and gradients by lesson 02's `measure`, and divided."""
-    (measure,) = from_page("02_attention", "measure")
+    """Scores, and the weights of one query, by lesson 02's `random_scores`, and divided."""
+    (random_scores,) = from_page("02_attention", "random_scores")
     widths = [2**n for n in range(1, 11)]
-    data = {"widths": widths, "hills": [[], []], "spread": [[], []]}
-    data |= {"weights": [[], []], "median": [[], []]}
+    data = {"widths": widths, "hills": [[], []], "spread": [[], []], "weights": [[], []]}
     for divided in (0, 1):
         for d_k in widths:
-            scores, gradient = measure(d_k, d_k**0.5 if divided else 1)
+            scores = random_scores(d_k, d_k**0.5 if divided else 1)
             counts = scores.histc(bins=64, min=-64, max=64)
             weights = scores.softmax(dim=-1).sort(descending=True).values  # (2000, 10)
             largest = weights[:, 0]
@@ -85,7 +84,6 @@ def why_root_d():
             data["hills"][divided].append((1000 * counts / counts.max()).round().int().tolist())
             data["spread"][divided].append(rounded(scores.std()))
             data["weights"][divided].append(rounded(weights[typical]))
-            data["median"][divided].append(rounded(gradient.median()))
     return data
 
 

@@ -93,6 +93,11 @@ def attention_weights(q, k, mask=None, is_causal=False):  # (..., T, d_k), (...,
     #! a query that may attend to nothing gets weights of 0; yours gets NaN, since a softmax over
     #! -inf alone divides 0 by 0, and one NaN spreads to every word behind it
     # ~2 return scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)
+    #! the weights of a query that may attend to nothing are 0, but its gradients are NaN, because
+    #! nan_to_num mends numbers and not the softmax behind them; let that row keep its scores, and
+    #! set its weights to 0 after the softmax
+    # ~2 bias = torch.zeros_like(scores).masked_fill(~allowed, float("-inf"))
+    #| return (scores + bias).softmax(dim=-1).nan_to_num(0.0)
     #! a query that may attend to nothing gets weights of 0; yours spreads its weight evenly, since
     #! a softmax over equal numbers is even, however low they are
     # ~2 return scores.masked_fill(~allowed, -1e9).softmax(dim=-1)

@@ -113,6 +113,12 @@ def reach(mask, n_layers):  # (T, T), one number
         #! you applied the mask again after each layer; words pass on more than that
         # ~ table = mask & ((mask.double() @ table.double()) > 0)
     return table
+    #! the number of paths grows with each layer, beyond what float32 holds after some forty; ask
+    #! after each layer whether there is any, `> 0`
+    # ~ table = mask.float()
+    # | for _ in range(n_layers - 1):
+    # |     table = mask.float() @ table
+    # | return table > 0
     #! that is the mask itself at any depth, since a word passes on what it has heard: combine
     #! `mask[i, l]` and `mask[l, j]` for each l, as a matrix product does
     # ~ return mask
@@ -207,6 +213,8 @@ def ask_reach(draw):
     ring = torch.eye(6, dtype=torch.bool).roll(1, 1)  # each word hears the next one
     for n_layers in (2, 5, 6):
         yield of("a ring", ring, n_layers)
+    halves = torch.eye(2, dtype=torch.bool).repeat_interleave(8, 0).repeat_interleave(8, 1)
+    yield of("two texts of eight words side by side", halves, 60)
     yield of("one word", torch.ones(1, 1, dtype=torch.bool), 2)
     yield of("one word that hears nothing", torch.zeros(1, 1, dtype=torch.bool), 3)
     for n_layers in (1, 2, 3, 4):

@@ -98,6 +98,10 @@ class Block(nn.Module):
         # ~ return x + self.ff(self.norm_ff(x))
         #! the attention's output gets no dropout
         # ~ self.dropout(self.attention(self.norm_attention(x), mask, is_causal, attend)) -> self.attention(self.norm_attention(x), mask, is_causal, attend)
+        #! dropout is applied to the whole stream; drop out only what a part adds, because what it
+        #! drops of the stream is lost to all later blocks
+        # ~2 x = self.dropout(x + self.attention(self.norm_attention(x), mask, is_causal, attend))
+        #| return self.dropout(x + self.ff(self.norm_ff(x)))
         #! dropout is missing, on what each part makes
         # ~ self.dropout(self.attention(self.norm_attention(x), mask, is_causal, attend)) -> self.attention(self.norm_attention(x), mask, is_causal, attend)
         # ~ self.dropout(self.ff(self.norm_ff(x))) -> self.ff(self.norm_ff(x))

@@ -139,6 +139,8 @@ def encode_texts(texts, tokenizer):
     # ~ return [[EOS, *tokenizer.encode(text), BOS] for text in texts]
     #! a row ends with EOS, not with PAD, which attention hides
     # ~ return [[BOS, *tokenizer.encode(text), PAD] for text in texts]
+    #! the marks are numbers and no text; a tokenizer takes "<bos>" for five letters
+    # ~ return [tokenizer.encode("<bos>" + text + "<eos>") for text in texts]
     #! a row ends with EOS, not with BOS
     # ~ return [[BOS, *tokenizer.encode(text), BOS] for text in texts]
     #! an empty text is a text, too, and its row is [BOS, EOS]; yours is left out
@@ -158,8 +160,6 @@ def encode_texts(texts, tokenizer):
 
 def pad_rows(rows, value=PAD):  # lists of numbers -> (B, T)
     longest = max((len(row) for row in rows), default=0)
-    #! without rows, max() has nothing to compare and raises; give it default=0
-    # ~ longest = max(len(row) for row in rows)
     #! rows are filled up to the longest, so take the maximum; yours takes the minimum, for which
     #! the longer ones don't fit
     # ~ longest = min((len(row) for row in rows), default=0)
@@ -199,19 +199,12 @@ def pad_rows(rows, value=PAD):  # lists of numbers -> (B, T)
     # ~ return torch.tensor(rows)
     #! a tensor is asked for, (B, T), since a model reads tensors; yours are lists
     # ~ return [[*row, *[value] * (longest - len(row))] for row in rows]
-    #! without rows, or with empty ones alone, torch.tensor makes floats of another shape; make the
-    #! table first, torch.full((B, T), value), and copy each row into it
+    #! with empty rows alone, torch.tensor makes floats; make the table first, torch.full((B, T), value), and copy each row into it
     # ~ return torch.tensor([[*row, *[value] * (longest - len(row))] for row in rows])
-    #! without rows, torch.tensor makes a tensor of shape (0,) and not (0, 0); make the table first,
-    #! torch.full((B, T), value)
-    # ~ return torch.tensor([[*row, *[value] * (longest - len(row))] for row in rows], dtype=torch.int64)
     #! pad_sequence puts the texts into columns unless it is told batch_first=True
     # ~ return nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], padding_value=value)
-    #! pad_sequence takes the type of the first row, and an empty one is made of floats; besides, it
-    #! refuses a list without rows
+    #! pad_sequence takes the type of the first row, and an empty one is made of floats
     # ~ return nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True, value)
-    #! pad_sequence refuses a list without rows; return a tensor of shape (0, 0) there
-    # ~ return nn.utils.rnn.pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], True, value)
 
 
 def collate(rows):  # a batch: inputs, and for each the token that comes next
@@ -223,6 +216,11 @@ def collate(rows):  # a batch: inputs, and for each the token that comes next
     # ~ inputs = pad_rows([row[:-1] for row in rows], IGNORE)
     #! inputs keep BOS, because the model predicts the first letter from it
     # ~ inputs = pad_rows([row[1:-1] for row in rows])
+    #! rows[:-1] leaves out a text of the batch; each row loses its own last token, row[:-1]
+    # ~ inputs = pad_rows(rows[:-1])
+    #! rows[:-1] and rows[1:] leave out a text of the batch; cut each row: row[:-1], row[1:]
+    # ~ inputs = pad_rows(rows[:-1])
+    # ~ pad_rows([row[1:] for row in rows], IGNORE) -> pad_rows(rows[1:], IGNORE)
     targets = pad_rows([row[1:] for row in rows], IGNORE)
     #! the target at a position is the token that comes next, row[1:]; with yours the model only has
     #! to copy its input
@@ -557,7 +555,6 @@ def ask_pad_rows(draw):
     yield Call("rows of the same length", ([[4, 5], [6, 7]],))
     yield Call("an empty row and another", ([[], [4, 5, 6]],))
     yield Call("empty rows", ([[], []],))
-    yield Call("no rows", ([],))
     yield Call("large numbers", ([[2**40, 4], [5]],))
     for i in range(4 * len(draw.rounds)):
         options = [{}, dict(value=IGNORE), dict(value=draw.size(-9, 9))][i % 3]

@@ -299,6 +299,8 @@ def collate_pairs(rows, pad=PAD):  # (source, target) pairs of rows
     tgt = pad_rows([target[:-1] for source, target in rows], pad)
     #! what the decoder reads lacks the last token: behind it nothing is asked
     # ~ tgt = pad_rows([target for source, target in rows], pad)
+    #! the last column is cut off after padding, so a shorter text keeps its EOS; cut each row first
+    # ~ tgt = pad_rows([target for source, target in rows], pad)[:, :-1]
     #! the model reads what it should predict, because input and target are the same tokens; the target
     #! at a position is the token that comes next
     # ~ tgt = pad_rows([target[1:] for source, target in rows], pad)

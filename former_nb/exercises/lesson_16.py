@@ -175,6 +175,8 @@ def bleu(texts, references, longest=4):  # lists of words
             #! of a run that both have the smaller count is taken; yours takes the larger
             # ~ matches[n] += sum((ours | theirs)[run] for run in ours if run in theirs)
             totals[n] += sum(ours.values())
+            #! a text shorter than n words has no run of n words, not a negative number of them
+            # ~ totals[n] += len(text) - n + 1
             #! precision is a share of the runs that were written; yours is a share of the reference's, which
             #! is recall
             # ~ totals[n] += sum(theirs.values())

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from . import trace
 from .answer import EMPTY, Answer, shape_of
+from .apart import untouched
 from .ask import step
 from .compare import kind_of, like, same
 from .content import definition, edited, space_of
@@ -249,7 +250,8 @@ def mended(name, answer, wrong, seconds):
 
     def tried(tree):
         try:
-            return is_mended(tree)
+            with untouched():
+                return is_mended(tree)
         except (Exception, TimeUpError, SystemExit):  # noqa: BLE001, most edits make no sense
             return False
 

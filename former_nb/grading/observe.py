@@ -14,6 +14,10 @@ from .compare import loosened, same
 from .copies import copied
 from .data import plain
 
+LOST = (
+    "some weights of the parts that it is given aren't among its own; keep the parts themselves, "
+    "and their weights"
+)
 CHANGED = "an argument is changed in place; make a new one instead"
 
 
@@ -59,13 +63,27 @@ def invoke(function, right, args, options):
 
 def made_layer(call, answer, right, names, seed):
     "(what the answer makes, what the right one makes, weights) for a call of a class."
-    made, like = invoke(answer, right, copied(call.init), {}), right(*call.init)
+    handed = copied(call.init)
+    parts = [p for part in modules_in(handed) for p in part.parameters()]
+    made, like = invoke(answer, right, handed, {}), right(*call.init)
     weights = {}
     if isinstance(made, nn.Module):
         weights = fill(made, like, names, in_file=not call.loose)
+        kept = {id(p) for p in made.parameters()}
+        if kept and not all(id(p) in kept for p in parts):
+            raise UnfitError(LOST)
         made.train(call.training)
     start_random(seed)
     return made, like, weights
+
+
+def modules_in(value):
+    "The modules among what a layer is made of."
+    if isinstance(value, nn.Module):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from modules_in(part)
 
 
 def start_random(seed):

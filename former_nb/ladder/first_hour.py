@@ -69,7 +69,7 @@ def write(
         logits = model(tokens[:, -window:])
         last = logits if logits.dim() == 2 else logits[:, -1]
         drawn = torch.multinomial(last.softmax(dim=-1).cpu(), 1, generator=generator)
-        tokens = torch.cat([tokens, drawn], dim=1)
+        tokens = torch.cat([tokens, drawn.to(tokens.device)], dim=1)
     written = []
     for row in tokens[:, len(start) :].tolist():
         end = row.index(EOS) if EOS in row else len(row)

@@ -208,5 +208,5 @@ def plot_ladder(
     ax.margins(x=0.12)
     ax.spines[["top", "right"]].set_visible(False)
     if course and any(key in yours for key in keys):
-        ax.legend(frameon=False, loc="lower left", fontsize=8)
+        ax.legend(frameon=False, loc="lower right", fontsize=8)
     return ax
