@@ -52,7 +52,6 @@ WRAPPED = {  # definition that the library offers in another form -> why
     "encode_texts": "tokenizers that begin and end a text otherwise",
     "batch_loss": "label smoothing, and logits in pieces",
     "evaluate": "what else is measured, and devices",
-    "fit": "settings, callbacks, devices, and runs that go on",
     "Classifier": "saving, and first weights that give equal probabilities",
     "LanguageModel": "saving, and a head of its own for other people's weights",
     "EncoderDecoder": "saving, and a head of its own for other people's weights",

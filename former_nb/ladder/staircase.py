@@ -101,8 +101,9 @@ def course_rungs() -> dict[str, Rung]:
 
 def ladder_path() -> Path | None:
     "`ladder.csv` beside the reader's file; None where nothing of the reader's is used."
-    file = os.environ.get("FORMER_NB_MINE", "mine.py")
-    return None if in_test() or file == "off" else Path(file).expanduser().with_name("ladder.csv")
+    file = os.environ.get("FORMER_NB_MINE", "mine.py").strip()
+    off = in_test() or file.lower() in ("", "off")
+    return None if off else Path(file).expanduser().with_name("ladder.csv")
 
 
 def your_rungs() -> dict[str, Rung]:
@@ -145,7 +146,6 @@ def rung(
     prepare: Callable = rows,  # names -> (inputs, targets): `rows`, or `contexts` until lesson 03
 ) -> None:
     "Measure a model on the validation names, let it write eight, keep both, and print them."
-    model.cpu()  # `fit` may have used a GPU
     with eval_mode(model):
         nats = cost(model, *prepare(valid_names)).item()
         window = WINDOW if prepare is contexts else 0
