@@ -85,6 +85,8 @@ def _read(path):
         return None, {}, f"{path.name} can't be imported: {blame_line(error, path, source)}"
 
 
+FURTHER = ("09",)  # further tasks: no later page needs what they write
+
 LATER = {  # what lessons add to attention: it can be used before they have passed
     f"{name} with {what}": what
     for name in ("attention_weights", "attention")
@@ -94,7 +96,7 @@ LATER = {  # what lessons add to attention: it can be used before they have pass
 
 def _is_yours(name, step):
     "Whether a definition can be used that waits for `step`. Attention can, for what it can do."
-    return step is None or (step in LATER and step.startswith(f"{name} "))
+    return step is None or (step in LATER and f"{name} with {LATER[step]}" in LATER)
 
 
 def _until_it_can(yours, course, what):
@@ -166,7 +168,7 @@ def load_mine(
 ) -> ModuleType:  # the file as a module, or the course's own file
     """Load the reader's file if all of it is right up to a lesson, else the course's own.
 
-    One line says which of the two it is, and why.
+    What a further task writes may be missing. One line says which of the two it is, and why.
     """
     from .grading.content import right_module
 
@@ -198,7 +200,8 @@ def _to_mend(path, until):
     except MistakeError as error:
         return str(error), ""
     for verdict in verdicts:
-        if verdict.lesson <= until and verdict.problem is not None:
+        left_out = verdict.lesson in FURTHER and verdict.lesson != until
+        if verdict.lesson <= until and not left_out and verdict.problem is not None:
             return f"{verdict.name}: {verdict.problem}", read.source
     return None, read.source
 

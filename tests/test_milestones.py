@@ -70,6 +70,17 @@ def test_what_a_page_needs_may_not_be_open(save, capsys):
     assert "CharTokenizer: not written yet." in capsys.readouterr().out
 
 
+def test_a_further_task_may_be_left_out(save, capsys):
+    before, begin, rest = right_source().partition("\nclass Classifier")
+    own, end, after = rest.partition("\nclass LanguageModel")
+    assert begin and end and "\nclass " not in own and "\ndef " not in own
+    file = save(before + end + after)
+    assert load_mine("11").__file__ == str(file)
+    assert lines_of(capsys) == ["This page runs your mine.py, which is right up to lesson 11."]
+    assert load_mine("09") is right_file
+    assert "Classifier: not written yet." in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("lesson", ["6", "01", "17", 6])
 def test_a_lesson_that_is_none_is_refused(lesson):
     with pytest.raises(ValueError, match="until: expected a lesson from '02' to '16', got "):

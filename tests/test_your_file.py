@@ -1,7 +1,9 @@
 """`check("mine.py")`: a reader's file in a process of its own, and what is said of it; files that
 don't end, print or are no files; the command line. tests/test_grading.py tests what is asked."""
 
+import contextlib
 import csv
+import io
 import os
 import re
 import subprocess
@@ -12,12 +14,13 @@ import nbformat
 import pytest
 from cli_tools import former
 
-from former_nb.grading import process
+from former_nb.grading import passed, process
 from former_nb.grading.ask import STEPS
 from former_nb.grading.check import check
 from former_nb.grading.content import HEADER, definitions, right_source
 from former_nb.grading.files import NOT_WRITTEN
 from former_nb.grading.your_file import NAMES, START, Verdict, judge_file, say_verdicts
+from former_nb.ladder.staircase import ladder_path
 
 RIGHT = right_source()
 ANOTHER = Path(__file__).with_name("another_right_file.py")
@@ -62,6 +65,20 @@ def test_a_file_whose_attention_is_wrong_is_told_so_once(tmp_path):
         wrong = [v.name for v in verdicts if v.wrong]
         assert wrong and all(name.startswith("attention") for name in wrong), wrong
         assert all(STEPS[v.name].definition in wrong[0] for v in verdicts if v.waits)
+
+
+def test_looking_for_a_mistake_changes_nothing_for_the_next_definition(tmp_path):
+    "Edits that are tried run in the process of the file: none may assign to `torch.ones`."
+    file = tmp_path / "mine.py"
+    text = START.replace(
+        "    ...  # mask and is_causal do nothing until lesson 04",
+        "    scores = q @ k.mT / math.sqrt(k.shape[-1])\n    return scores.softmax(dim=-2)",
+    )
+    text = text.replace("    ...", "    return attention_weights(q, k) @ v")
+    file.write_text(text, encoding="utf-8")
+    found = problems(file)
+    assert "the softmax runs over the queries" in found["attention_weights"]
+    assert found["attention"] is None
 
 
 RUN = "from former_nb.cli import main; main()"  # a command in a process of its own
@@ -262,7 +279,8 @@ def test_a_file_to_begin_with_is_open_and_never_written_over(tmp_path):
 
 
 UTF8 = os.environ | {"PYTHONUTF8": "1"}
-PAGES = sorted((Path(__file__).parents[1] / "nbs").glob("[01][0-9]_*.ipynb"))
+NBS = Path(__file__).parents[1] / "nbs"
+PAGES = sorted(NBS.glob("[01][0-9]_*.ipynb"))
 LESSONS = [page for page in PAGES if page.stem >= "02"]
 
 
@@ -283,6 +301,36 @@ def test_a_lesson_shows_what_check_prints_and_names_what_it_asks_for(page):
     for name in NAMES:
         if STEPS[name].lesson == lesson:
             assert f"`{STEPS[name].definition}(" in text, name
+
+
+def test_the_page_about_the_file_shows_what_is_printed(tmp_path, monkeypatch):
+    "Its commands run in their order, on a file with the definitions that it shows before them."
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORMER_NB_MINE", raising=False)
+    monkeypatch.setattr(passed, "_folder", lambda: tmp_path / "passed")
+    cells = nbformat.read(NBS / "your_file.ipynb", 4).cells
+    text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert f"{len(definitions())} definitions make {ALL} steps" in text
+    blocks = re.findall(r"```(\w+)\n(.*?)```", text, re.S)
+    asked = [n for n, (kind, _) in enumerate(blocks) if kind == "sh"]
+    assert len(asked) == 2
+    for n in asked:
+        if n and blocks[n - 1][0] == "python":
+            start = Path("mine.py").read_text(encoding="utf-8").partition("\ndef ")[0]
+            Path("mine.py").write_text(f"{start}\n{blocks[n - 1][1]}", encoding="utf-8")
+        assert former(*blocks[n][1].split()[1:]).stdout == blocks[n + 1][1]
+    mended = Path("mine.py").read_text(encoding="utf-8").replace("dim=-2", "dim=-1")
+    Path("mine.py").write_text(mended, encoding="utf-8")
+    last = former("check", "mine.py", "--step", "02").stdout.splitlines()[-1]
+    assert f"`{last}`" in text
+    imports = next(n for n, (_, block) in enumerate(blocks) if "former_nb.yours" in block)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(blocks[imports][1], {})
+    assert out.getvalue() == blocks[imports + 1][1]
+    Path("mine.py").write_text(mended.replace("dim=-1", "-1"), encoding="utf-8")
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec("from former_nb.yours import attention", {})
+    assert f"`{out.getvalue().strip()}`" in text
 
 
 def test_the_file_becomes_a_program_with_what_lesson_16_gives(tmp_path):
@@ -316,6 +364,15 @@ def test_lesson_02_asks_for_no_masks_and_lesson_04_does(tmp_path):
         assert found["attention_weights"] is found["attention"] is None
         assert found["attention_weights with masks"] == NOT_WRITTEN
         assert found["attention with masks"] == NOT_WRITTEN
+
+
+@pytest.mark.parametrize("off", ["", "off", "OFF"])
+def test_the_ladder_is_kept_beside_the_file_unless_that_is_switched_off(off, tmp_path, monkeypatch):
+    monkeypatch.delenv("IN_TEST", raising=False)
+    monkeypatch.setenv("FORMER_NB_MINE", str(tmp_path / "mine.py"))
+    assert ladder_path() == tmp_path / "ladder.csv"
+    monkeypatch.setenv("FORMER_NB_MINE", off)
+    assert ladder_path() is None
 
 
 def test_one_lesson_alone_and_a_lesson_that_is_none(tmp_path):

@@ -179,6 +179,16 @@ def test_attention_is_the_readers_before_it_can_mask_and_nothing_else_is(capsys)
         torch.testing.assert_close(attention_weights(q, q, *rules), wanted)
 
 
+def test_attention_that_hands_masks_on_is_the_readers_before_its_weights_can_mask(capsys):
+    save(first_lessons(), ["repeat_kv", "attention_weights", "attention", "attention with masks"])
+    from former_nb.yours import attention
+
+    assert capsys.readouterr().out == "attention without masks: yours, from mine.py\n"
+    q = torch.randn(2, 3, 4)
+    for rules in [(), (None, True)]:
+        torch.testing.assert_close(attention(q, q, q, *rules), COURSE["attention"](q, q, q, *rules))
+
+
 def test_only_what_comes_in_lesson_12_waits_for_heads_that_share_keys(capsys):
     lines = inspect.getsource(right_module().repeat_kv).splitlines()
     source = RIGHT.replace("\n".join(lines[1:]), "    return t")

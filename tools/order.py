@@ -9,7 +9,8 @@ never in a circle. `COURSE`: a page imports what its lesson or an earlier one ex
 modules, which no page exports, obey the first table alone. Judges may import all; of them, pages
 import the door alone, `grading.check`. An `import_module` with a name counts as an import, and
 one without is in `BY_NAME`, with its reason. What is above the folders (the command
-line) and outside the course (index, tour, solutions) may import everything, and nothing imports it.
+line) and outside the course (index, tour, the page on the reader's file, solutions) may import
+everything, and nothing imports it.
 """
 
 import argparse
@@ -84,6 +85,7 @@ TOUR = "00_tour"
 PRIMER = "00_pytorch"  # before the lessons: what they ask of a reader who knows Python
 FIRST = "00_first_hour"  # the job on which each lesson's model is measured, and its first models
 PAPER = "paper"  # behind the project: the paper of 2017 beside the lessons, and an exam
+YOUR_FILE = "your_file"  # how readers handle the file that they write
 
 LEVELS = [line.split() for line in FOLDERS.split("\n") if line]
 LEVEL = {folder: i for i, folders in enumerate(LEVELS) for folder in folders}
@@ -340,7 +342,7 @@ def faults(root):
     names = faces(lib)
     yield from module_faults(lib, modules, names)
     for page in pages(nbs):
-        if page not in {"index", TOUR, *READ}:
+        if page not in {"index", TOUR, YOUR_FILE, *READ}:
             yield f"nbs/{page}.ipynb: has no place in COURSE of tools/order.py"
         elif page in READ:
             yield from page_faults(page, lib, nbs, modules, names)
@@ -380,7 +382,7 @@ def ruff_rules(rules, modules):
 def toc(nbs):
     "The order of the site: the path, the deep dives, the solutions, the reference."
     there = set(pages(nbs))
-    path = [page for page in [*STEPS, PAPER] if page in there]
+    path = [page for page in [*STEPS, PAPER, YOUR_FILE] if page in there]
     path += [page for page in ("glossary", "teachers") if (nbs / f"{page}.md").exists()]
     parts = {
         "The path": [f"file: {page}" for page in path],

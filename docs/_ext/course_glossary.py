@@ -61,8 +61,8 @@ def link_terms(app, doctree):
 
 
 def stand_alone(app, page, template, context, doctree):
-    """html-page-context: neither the glossary nor the page for teachers is a step of the path."""
-    if page in (GLOSSARY, "teachers"):
+    """html-page-context: the glossary and what stands beside it are no steps of the path."""
+    if page in (GLOSSARY, "teachers", "your_file"):
         context["prev"] = context["next"] = None
 
 
