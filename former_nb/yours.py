@@ -33,7 +33,7 @@ HOMES = {  # module of the course -> definitions of the file, as the course offe
     "data.tokenization": "CharTokenizer encode_texts",
     "data.text": "pad_rows collate",
     "training.losses": "batch_loss evaluate",
-    "training.training": "train_step warmup_cosine fit",  # not the one of the door: a reader's is as plain
+    "training.training": "train_step warmup_cosine fit",  # plain, as a reader's; the door has another
     "models.savable": "Classifier LanguageModel EncoderDecoder",
     "models.language_model": "generator",
     "decoding.caches": "LayerCache generate",
