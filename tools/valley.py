@@ -24,7 +24,7 @@ RATES = [3e-4, 1e-3, 3e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 3e-1]
 SEEDS = [0, 1, 2]
 STEPS = 200
 EVERY = 20  # steps between two looks at the word; losses are means of half as many
-NAMES = "texts tokenizer rows collate valid Reverser new_model batch_loss train_step evaluate"
+NAMES = "texts tokenizer rows answers_only valid Reverser new_model batch_loss train_step evaluate"
 NAMES = f"{NAMES} warmup_cosine batches train_by".split()
 
 
@@ -32,7 +32,7 @@ def record():
     """All runs: losses and the word on the way, and the loss on valid at the end."""
     page = dict(zip(NAMES, from_page("08_training", *NAMES)))
     tokenizer, batches = page["tokenizer"], page["batches"]
-    question, answer = page["collate"](page["rows"][:1])
+    question, answer = page["answers_only"](page["rows"][:1])
     asked = answer[0] >= 0  # the targets that count
     runs = []
     for warmup in (0.05, 0.0):
