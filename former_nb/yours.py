@@ -33,7 +33,7 @@ HOMES = {  # module of the course -> definitions of the file, as the course offe
     "data.tokenization": "CharTokenizer encode_texts",
     "data.text": "pad_rows collate",
     "training.losses": "batch_loss evaluate",
-    "training.training": "train_step warmup_cosine fit",  # plain, as a reader's; the door has another
+    "training.training": "train_step warmup_cosine fit",  # plain; training.fit does more
     "models.savable": "Classifier LanguageModel EncoderDecoder",
     "models.language_model": "generator",
     "decoding.caches": "LayerCache generate",
