@@ -264,6 +264,7 @@ def test_a_file_to_begin_with_is_open_and_never_written_over(tmp_path):
 UTF8 = os.environ | {"PYTHONUTF8": "1"}
 PAGES = sorted((Path(__file__).parents[1] / "nbs").glob("[01][0-9]_*.ipynb"))
 LESSONS = [page for page in PAGES if page.stem >= "02"]
+NEXT = {"collate_pairs": "14"}  # a step that is written with a later lesson than its own
 
 
 @pytest.mark.parametrize("page", LESSONS, ids=lambda page: page.stem)
@@ -275,13 +276,13 @@ def test_a_lesson_shows_what_check_prints_and_names_what_it_asks_for(page):
     text = "\n".join(cell.source for cell in cells[begin:end])
     verdicts = []
     for name in NAMES:
-        problem = None if STEPS[name].lesson <= lesson else NOT_WRITTEN
+        problem = None if NEXT.get(name, STEPS[name].lesson) <= lesson else NOT_WRITTEN
         verdicts.append(Verdict(STEPS[name].lesson, name, problem))
     shown = re.search(r"```text\n(.*?)```", text, re.S)[1].splitlines()
     assert shown == ["Checking mine.py …", *say_verdicts(verdicts)]
     assert 'check("mine.py")' in text
     for name in NAMES:
-        if STEPS[name].lesson == lesson:
+        if lesson in (STEPS[name].lesson, NEXT.get(name)):
             assert f"`{STEPS[name].definition}(" in text, name
 
 
