@@ -549,8 +549,10 @@ def translator(vocab_size, max_len, d_model, n_heads, n_layers, d_ff, dropout=0.
         )
         return DecoderBlock(*parts, *(nn.LayerNorm(d_model) for _ in parts), dropout)
 
-    encoder = [make_block(d_model, n_heads, d_ff, dropout) for _ in range(n_layers)]
-    decoder = [decoder_block() for _ in range(n_layers)]
+    sides = [
+        (make_block(d_model, n_heads, d_ff, dropout), decoder_block()) for _ in range(n_layers)
+    ]
+    encoder, decoder = [side[0] for side in sides], [side[1] for side in sides]
     return EncoderDecoder(
         Embedding(vocab_size, d_model, LearnedPositions(max_len, d_model), dropout),
         Stack(encoder, nn.LayerNorm(d_model)),

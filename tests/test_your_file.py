@@ -283,6 +283,7 @@ NBS = Path(__file__).parents[1] / "nbs"
 PAGES = sorted(NBS.glob("[01][0-9]_*.ipynb"))
 LESSONS = [page for page in PAGES if page.stem >= "02"]
 MILESTONE = PAGES[0].with_name("milestone_llama.ipynb")  # asks for the last step of lesson 12
+NEXT = {"collate_pairs": "14"}  # a step that is written with the lesson after its own
 
 
 @pytest.mark.parametrize("page", [*LESSONS, MILESTONE], ids=lambda page: page.stem)
@@ -295,7 +296,7 @@ def test_a_lesson_shows_what_check_prints_and_names_what_it_asks_for(page):
     text = "\n".join(cell.source for cell in cells[begin:end])
     verdicts = []
     for name in NAMES:
-        is_right = STEPS[name].lesson <= lesson
+        is_right = NEXT.get(name, STEPS[name].lesson) <= lesson
         if name == "load_llama" and lesson == "12":
             is_right = page == MILESTONE
         problem = None if is_right else NOT_WRITTEN
@@ -303,7 +304,7 @@ def test_a_lesson_shows_what_check_prints_and_names_what_it_asks_for(page):
     shown = re.search(r"```text\n(.*?)```", text, re.S)[1].splitlines()
     assert shown == ["Checking mine.py …", *say_verdicts(verdicts)]
     assert 'check("mine.py")' in text
-    asked = [name for name in NAMES if STEPS[name].lesson == lesson]
+    asked = [name for name in NAMES if lesson in (STEPS[name].lesson, NEXT.get(name))]
     for name in ["load_llama"] if page == MILESTONE else asked:
         assert f"`{STEPS[name].definition}(" in text, name
 
