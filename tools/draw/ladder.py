@@ -7,6 +7,7 @@ from svg import Drawing
 
 TABLE = Path(__file__).parents[2] / "former_nb" / "ladder" / "course.csv"
 LEFT_OUT = {"00b", "00d"}  # how often each letter occurs; the pairs once more
+SHORT = {"10": "generator", "11": "and counts", "12": "modern"}
 TOP, HIGH = 66, 30
 RIGHT, WORST, BEST = 262, 2.2, 1.5  # where the largest shown number stands, and both ends
 SCALE = (RIGHT - 132) / (WORST - BEST)
@@ -46,7 +47,7 @@ for i, row in enumerate(rungs):
     nats, here = float(row["nats"]), x(float(row["nats"]))
     path += f"H{here:.1f}" if path else f"M{here:.1f} {y}"
     path += f"V{y + HIGH}"
-    said = row["what"].split(":")[0].split(",")[0]
+    said = SHORT.get(row["rung"], row["what"].split(":")[0].split(",")[0])
     d.text(16, y + 20, row["rung"][:2], "num strong")
     d.text(38, y + 20, said, "small", room=int(here) - 74)
     d.text(here - 5, y + 20, f"{nats:.2f}", "num strong", "end")
