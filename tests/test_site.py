@@ -1350,7 +1350,7 @@ class TestPages:
             visit(browser, site + "index.html")
             wait = WebDriverWait(browser, 10, 0.05)
             assert wait.until(lambda b: b.execute_script(letters)) >= 11
-            assert browser.execute_script(filled) == ["01_self_attention.html"]
+            assert browser.execute_script(filled) == ["00_first_hour.html"]
             top = "return document.querySelector('.live-bars, .live').getBoundingClientRect().top"
             assert browser.execute_script(top) < height
             model = "return document.querySelector('.live-out').getBoundingClientRect().bottom"
