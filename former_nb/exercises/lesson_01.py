@@ -50,9 +50,6 @@ def my_self_attention(x):  # (B, T, d_model)
     # ~ weights = scores.exp()
     #! the exponentials are divided by the sum of the whole table; each row has a sum of its own
     # ~ weights = scores.exp() / scores.exp().sum()
-    #! long vectors have scores above 88, whose exponential is infinite in float32, and inf / inf is
-    #! NaN; `softmax` takes the largest score of a row away first
-    # ~ weights = scores.exp() / scores.exp().sum(dim=2, keepdim=True)
     #! you divided the scores by their sum; a softmax divides their exponentials by theirs
     # ~ weights = scores / scores.sum(dim=2, keepdim=True)
     return torch.bmm(weights, x)
@@ -112,10 +109,6 @@ def others_only(x):
     #! a sum over the keys has the shape (B, T); `keepdim=True` makes it (B, T, 1)
     # ~ weights = scores.softmax(dim=-1).masked_fill(itself, 0)
     # | return weights / weights.sum(dim=-1)
-    #! a long vector gives itself all of its weight, so nothing is left to share out when you take
-    #! that away, and 0 / 0 is NaN; hide the diagonal before the softmax
-    # ~ weights = scores.softmax(dim=-1).masked_fill(itself, 0)
-    # | return weights / weights.sum(dim=-1, keepdim=True)
     #! a score of 0 still gets a share, because exp(0) is 1; what is forbidden has a score of -inf
     # ~ return scores.masked_fill(itself, 0).softmax(dim=-1)
     #! 1 was taken off the diagonal's scores; what is forbidden has a score of -inf
@@ -186,7 +179,6 @@ def sentences(draw, shortest):
     for _ in draw.rounds:
         x = draw.numbers(draw.size(1, 4), draw.size(shortest, 7), draw.size(1, 5), scale=0.8)
         yield Call(f"x {tuple(x.shape)}", (x,))
-    yield Call("long vectors", (draw.numbers(2, 4, 6, scale=9.0),))
 
 
 @question("01", "01.1")
