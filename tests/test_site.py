@@ -1256,7 +1256,7 @@ class TestPages:
         assert not there(".inside") and there(".map button")[1] == browser.switch_to.active_element
         ticks = '#the-path tbody input[type="checkbox"]'
         browser.execute_script("arguments[0].click()", there(ticks)[3])
-        assert [stop.text for stop in there(".path .done b")] == ["02"]  # the line shows it at once
+        assert [stop.text for stop in there(".path .done b")] == ["01"]  # the line shows it at once
         visit(browser, site + "index.html")
         assert [tick.is_selected() for tick in there(ticks)[:4]] == [False, False, False, True]
 
