@@ -258,11 +258,11 @@ PROMISED = {  # why it is offered -> what nothing here imports but its own page 
     "models.mixture_of_experts.with_balance",
     "a way out, to other programs": "saving.saving.to_onnx training.trainer.ForTrainer "
     "training.trainer.by_name",
-    "as a lesson derives it, around or beside which the library has more": "data.text.encode_texts decoding.translation.beam_decode decoding.translation.bleu",
+    "as a lesson derives it, around or beside which the library has more": "data.text.encode_texts "
+    "decoding.translation.beam_decode decoding.translation.bleu",
     "the ladder, for a table or a figure of one's own": "ladder.staircase.course_rungs "
     "ladder.staircase.your_rungs ladder.first_hour.test_names",
-    "models of the lessons, made of sizes in one call": "models.encoder_decoder.translator "
-    "models.modern_decoder.load_llama",
+    "other people's weights, on a milestone": "models.modern_decoder.load_llama",
 }
 
 
