@@ -339,9 +339,9 @@ def test_the_page_about_the_file_shows_what_is_printed(tmp_path, monkeypatch):
     assert f"`{out.getvalue().strip()}`" in text
 
 
-def test_the_file_becomes_a_program_with_what_lesson_16_gives(tmp_path):
-    cells = nbformat.read(LESSONS[-1], 4).cells
-    [text] = [cell.source for cell in cells if "Now make it a program" in cell.source]
+def test_the_file_becomes_a_program_with_what_a_deep_dive_gives(tmp_path):
+    cells = nbformat.read(NBS / "deeper" / "16_own_data.ipynb", 4).cells
+    [text] = [cell.source for cell in cells if "## Your file as a program" in cell.source]
     program = re.search(r"```python\n(.*?)```", text, re.S)[1]
     assert program.count("2000") == 2 and len(program.splitlines()) < 33
     program = program.replace("2000", "4").replace("// 50", "* 10").replace("// 1000", "// 100")
