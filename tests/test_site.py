@@ -696,7 +696,7 @@ def test_every_page_leads_to_its_file_and_to_a_report_and_the_button_to_the_firs
         if file := ext.source_of(page.removesuffix(".html")):  # else many files, or an old build's
             assert [kind, *to] == ["blob", file]
     home = (SITE / "index.html").read_text(encoding="utf-8")
-    assert re.search(r'href="00_first_hour.html">(<span[^>]*>)?<strong>Start with', home)
+    assert re.search(r'href="00_first_hour.html">(<span[^>]*>)?<strong>Start the', home)
 
 
 @in_browser[1]

@@ -174,7 +174,7 @@ def test_the_readme_leads_to_the_site_and_the_site_to_the_first_hour():
     cells = json.loads((ROOT / "nbs/index.ipynb").read_text(encoding="utf-8"))["cells"]
     said = "".join("".join(cell["source"]) for cell in cells)
     button = re.findall(r"\[\*\*(.*?)\*\*\]\((.*?)\)", said.partition("## The path")[0])
-    assert button == [("Start with the first hour", "00_first_hour.ipynb")]
+    assert button == [("Start the first hour", "00_first_hour.ipynb")]
 
 
 def test_the_readme_shows_before_it_tells():

@@ -24,7 +24,7 @@ CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.M | re.S)
 
 
 LIVE = '<div class="live" data-model="names"></div>'
-READ = "[**Start with the first hour**](nbs/00_first_hour.ipynb)"
+READ = "[**Start the first hour**](nbs/00_first_hour.ipynb)"
 SITE = "[Read it]({doc_host}{doc_baseurl}/)"
 BADGES = """
 [![tests]({git_url}/actions/workflows/test.yaml/badge.svg)]({git_url}/actions/workflows/test.yaml)
