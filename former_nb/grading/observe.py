@@ -15,8 +15,8 @@ from .copies import copied
 from .data import plain
 
 LOST = (
-    "some weights of the parts that it is given aren't among its own; keep the parts themselves, "
-    "and their weights"
+    "a part that it is given isn't among its own, or a copy of another part is; keep the parts "
+    "themselves"
 )
 CHANGED = "an argument is changed in place; make a new one instead"
 
@@ -64,13 +64,13 @@ def invoke(function, right, args, options):
 def made_layer(call, answer, right, names, seed):
     "(what the answer makes, what the right one makes, weights) for a call of a class."
     handed = copied(call.init)
-    parts = [p for part in modules_in(handed) for p in part.parameters()]
+    parts = list(modules_in(handed))
     made, like = invoke(answer, right, handed, {}), right(*call.init)
     weights = {}
     if isinstance(made, nn.Module):
         weights = fill(made, like, names, in_file=not call.loose)
-        kept = {id(p) for p in made.parameters()}
-        if kept and not all(id(p) in kept for p in parts):
+        kept = {id(part) for part in made.modules()}
+        if not all(id(part) in kept for part in parts):
             raise UnfitError(LOST)
         made.train(call.training)
     start_random(seed)
