@@ -21,7 +21,7 @@ import in_page
 import numpy as np
 import torch
 
-from former_nb.grading import prove
+from former_nb.grading import content, prove
 from former_nb.grading.ask import EXERCISES
 from former_nb.grading.check import check
 
@@ -525,12 +525,12 @@ def judge_typed(folder):
 
 def main(folder, *names):
     pages = {name: run(ROOT / "nbs" / f"{name}.ipynb") for name in names}
-    lessons = {name.rpartition("/")[2][:2] for name in names}
-    for name in names:
-        page = name.rpartition("/")[2]
-        known = {"paper": "paper", "00_first_hour": "first_hour", "milestone_llama": "lesson_12"}
-        import_module(f"former_nb.exercises.{known.get(page, f'lesson_{page[:2]}')}")
-    numbers = sorted(n for n in EXERCISES if n[:2] in lessons)
+    others = {"paper": "paper", "00_first_hour": "first_hour", "milestone_llama": "lesson_12"}
+    titles = [name.rpartition("/")[2] for name in names]
+    modules = {others.get(title, f"lesson_{title[:2]}") for title in titles}
+    for module in modules:
+        import_module(f"former_nb.exercises.{module}")
+    numbers = sorted(n for n in EXERCISES if content.module_of(n) in modules)
     small = folder in torch.__file__  # with PyTorch, tests/test_exercises.py proves them all
     faults = {number: [*prove.faults_of(number)] for number in numbers if small}
     results = {"torch": torch.__file__, "pages": pages, "faults": faults}

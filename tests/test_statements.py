@@ -199,26 +199,27 @@ def test_in_23_of_a_hundred_draws_a_held_out_name_brings_a_letter_that_no_traini
     assert found == 23
 
 
+def printed(page, words):
+    "The one output of a page that has these words."
+    [text] = [
+        output["text"]
+        for cell in nbformat.read(NBS / f"{page}.ipynb", 4).cells
+        for output in cell.get("outputs", [])
+        if words in output.get("text", "")
+    ]
+    return text
+
+
 def test_the_root_keeps_the_weights_of_an_untrained_head_spread():
     "What other pages say of lesson 02's table is in its output."
-    [table] = [
-        output["text"]
-        for cell in nbformat.read(NBS / "02_attention.ipynb", 4).cells
-        for output in cell.get("outputs", [])
-        if "undivided" in output.get("text", "")
-    ]
+    table = printed("02_attention", "undivided")
     largest = re.findall(r"d_k +64 (\w+) .* largest weight (\S+)\n", table)
     assert largest == [("undivided", "0.95"), ("divided", "0.29")]
 
 
 def test_the_gradient_at_a_query_is_small_without_the_root_only_where_no_head_is_as_wide():
     "What other pages say of the table of claim 1 is in its output."
-    [table] = [
-        output["text"]
-        for cell in nbformat.read(NBS / "deeper/08_claims.ipynb", 4).cells
-        for output in cell.get("outputs", [])
-        if "with it" in output.get("text", "")
-    ]
+    table = printed("deeper/08_claims", "with it")
     at_64 = re.findall(r"d_k = +64, (with\w*) .* weight (\S+), gradient (\S+)\n", table)
     assert at_64 == [("without", "0.95", "0.32804"), ("with", "0.29", "0.29689")]
     assert re.search(r"d_k = 1024, without the root .* gradient 0.00005\n", table)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from .files import check_path
 
 __all__ = [
+    "mine_path",
     "your_path",
     "parse",
     "read_source",
@@ -29,12 +30,18 @@ __all__ = [
 _PARSING = Lock()
 
 
+def mine_path() -> Path | None:
+    "Where the reader's file is, or would be; None where it is switched off."
+    named = os.environ.get("FORMER_NB_MINE", "mine.py").strip()
+    return None if named.lower() in ("", "off") else check_path("FORMER_NB_MINE", named)
+
+
 def your_path() -> Path | None:
     "The reader's file, if there is one and it isn't switched off."
-    named = os.environ.get("FORMER_NB_MINE", "mine.py").strip()
-    if named.lower() in ("", "off"):
+    named = mine_path()
+    if named is None:
         return None
-    path = Path(os.path.realpath(check_path("FORMER_NB_MINE", named)))
+    path = Path(os.path.realpath(named))
     asked_for = "FORMER_NB_MINE" in os.environ
     return path if asked_for or path.is_file() else None
 

@@ -7,7 +7,6 @@ beside the course's own, three seeds of each rung, which `python tools/ladder.py
 
 import csv
 import io
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ import torch
 from ..base.checkpoints import write_file
 from ..base.core import eval_mode, in_test
 from ..base.guards import check_that
+from ..base.source import mine_path
 from ..data.text import collate
 from .first_hour import WINDOW, contexts, cost, encode, names, valid_names, write
 
@@ -101,9 +101,8 @@ def course_rungs() -> dict[str, Rung]:
 
 def ladder_path() -> Path | None:
     "`ladder.csv` beside the reader's file; None where nothing of the reader's is used."
-    file = os.environ.get("FORMER_NB_MINE", "mine.py").strip()
-    off = in_test() or file.lower() in ("", "off")
-    return None if off else Path(file).expanduser().with_name("ladder.csv")
+    file = mine_path()
+    return None if in_test() or file is None else file.with_name("ladder.csv")
 
 
 def your_rungs() -> dict[str, Rung]:
@@ -156,13 +155,14 @@ def ladder_lines(
     until: str | None = None,  # the last lesson, such as '03'; None shows all
 ) -> list[str]:  # one for each rung
     "The ladder as a table: the rung, yours, the course's with its spread, and names."
-    course, yours = course_rungs(), your_rungs()
+    course = course_rungs()
+    yours = your_rungs()
+    shown = course | yours
     lines = [f"{'':5} {'nats per character on held-out names':42} yours  the course"]
-    for key in shown_keys(course | yours, until):
-        own, theirs = yours.get(key), course.get(key)
-        one = own or theirs
-        left = f"{own.nats:.3f}" if own else "    –"
-        right = f"{theirs.nats:.3f} ±{theirs.spread:.3f}" if theirs else "–"
+    for key in shown_keys(shown, until):
+        one = shown[key]
+        left = f"{one.nats:.3f}" if key in yours else "    –"
+        right = f"{course[key].nats:.3f} ±{course[key].spread:.3f}" if key in course else "–"
         lines.append(f"{key:5} {one.what:42} {left}  {right}  {', '.join(one.names[:3])}")
     if not yours:
         lines.append("There is no ladder.csv here yet. The page “The first hour” begins one.")
@@ -185,25 +185,23 @@ def plot_ladder(
 
     course = course_rungs()
     yours = your_rungs() if rungs is None else rungs
-    keys = shown_keys(course | yours, until)
-    both = [(yours, "#0072B2", "yours"), (course, "0.6", "the course's")]
+    shown = course | yours
+    keys = shown_keys(shown, until)
     height = 0.27 * len(keys) + 1.1
     fig, ax = plt.subplots(figsize=(6.4, height), layout="constrained")
-    for some, color, label in reversed(both):
-        at = [(i, some[key]) for i, key in enumerate(keys) if key in some]
-        if not at:
+    for ladder, color, label in [(course, "0.6", "the course's"), (yours, "#0072B2", "yours")]:
+        places = [i for i, key in enumerate(keys) if key in ladder]
+        if not places:
             continue
-        places = [i for i, _ in at]
-        nats = [one.nats for _, one in at]
-        spread = [one.spread for _, one in at]
+        nats = [ladder[keys[i]].nats for i in places]
+        spread = [ladder[keys[i]].spread for i in places]
         ax.step(nats, places, color=color, where="post", linewidth=1)
         ax.errorbar(nats, places, xerr=spread, color=color, fmt="o", markersize=4, label=label)
     for i, key in enumerate(keys):
-        one = yours.get(key) or course[key]
-        ax.annotate(f"{one.nats:.2f}", (one.nats, i), (7, 0), textcoords="offset points",
+        nats = shown[key].nats
+        ax.annotate(f"{nats:.2f}", (nats, i), (7, 0), textcoords="offset points",
                     va="center", fontsize=8)  # fmt: skip
-    what = [(yours.get(key) or course[key]).what for key in keys]
-    ax.set_yticks(range(len(keys)), [f"{key}  {words}" for key, words in zip(keys, what)])
+    ax.set_yticks(range(len(keys)), [f"{key}  {shown[key].what}" for key in keys])
     ax.set(ylim=(len(keys) - 0.5, -0.5), xlabel="nats per character on held-out names")
     ax.margins(x=0.12)
     ax.spines[["top", "right"]].set_visible(False)
