@@ -58,6 +58,13 @@ IN_FILE = {  # exercises whose right answers are steps of that file -> how it ca
 }
 EXERCISE = re.compile(r'^check\("((?:\d\d|first_hour|paper)\.\d+)", (.+)\);?$', re.M)
 
+RUNG = re.compile(r'^rung\("(\w+)", ', re.M)  # measures a model of the ladder
+TRAINED = ("00d", "01")  # those that the page's own Python can train in half a minute
+TOO_LONG = (
+    "This training runs in the notebook, on your machine or on Colab, in seconds. The small PyTorch "
+    "of this page is plain Python and would need minutes."
+)
+
 REPORT = re.compile(r'^check\("project", ', re.M)  # judges the report of the project
 ELSEWHERE = (
     "This check runs in the notebook, on your machine or on Colab, and not in the page: its report "
@@ -83,15 +90,20 @@ MODULES = (  # of the course, for these pages
     "exercises/*.py",
     "grading/*.py",
     "data/__init__.py",
+    "data/data_sets.py",
+    "data/names/*.csv",
     "data/subwords.py",
     "data/text.py",
     "data/tokenization.py",
     "data/tokenizer_files.py",
     "data/tokens.py",
+    "data/toy_data.py",
     "decoding/__init__.py",
     "decoding/prompts.py",
     "inspection/__init__.py",
     "inspection/translation.py",
+    "ladder/__init__.py",
+    "ladder/first_hour.py",
     "models/__init__.py",
     "models/choices.py",
     "models/layers.py",
@@ -320,6 +332,13 @@ def file_block(page):
     return place("check-file", data | {"heads": json.dumps(heads(lesson))})
 
 
+def train_block(page, rung, source):
+    """The place below a cell that trains a model of the ladder, or a sentence that says what can."""
+    if rung in TRAINED:
+        return place("train-here", {"page": page, "rung": rung, "starter": source.strip()})
+    return nodes.paragraph("", TOO_LONG, classes=["check-elsewhere"])
+
+
 def heads(lesson):
     """What the lesson adds to the reader's file: the name of each definition, and its head."""
     from former_nb.grading.ask import STEPS
@@ -375,6 +394,7 @@ def add_blocks(app, doctree):
             number, expression = asked.groups()
             found = block(page, number, expression, starter(number, expression))
             paragraph.parent.insert(paragraph.parent.index(paragraph) + 1, found)
+    trained = False
     for cell in list(doctree.findall(nodes.container)):
         if "cell" in cell["classes"]:
             source = next(cell.findall(nodes.literal_block)).astext()
@@ -384,6 +404,10 @@ def add_blocks(app, doctree):
                 cell.parent.insert(cell.parent.index(cell) + 1, found)
             elif FILE.search(source):
                 cell.parent.insert(cell.parent.index(cell) + 1, file_block(page))
+            elif (asked := RUNG.search(source)) and not trained:
+                trained = True  # said once on a page
+                found = train_block(page, asked[1], source)
+                cell.parent.insert(cell.parent.index(cell) + 1, found)
 
 
 def add_scripts(app, page, template, context, doctree):

@@ -205,10 +205,15 @@ def cells_before(cells, number):
     return before
 
 
+def read_cells(page):
+    """The code cells of a page."""
+    path = Path(__file__).with_name("pages") / f"{page}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def judge_in_page(page, number, expression, source):
     """What `judge` gives, as JSON, for an exercise of a page."""
-    text = (Path(__file__).with_name("pages") / f"{page}.json").read_text(encoding="utf-8")
-    return json.dumps(judge(json.loads(text), number, expression, source))
+    return json.dumps(judge(read_cells(page), number, expression, source))
 
 
 def page_names(cells, needed):

@@ -1,9 +1,10 @@
-// The button *check here* below an exercise, and the reader's file: editors, Python in a worker, and
-// what the judges say.
+// The button *check here* below an exercise, the reader's file, and *train here* below the first rungs
+// of the ladder: editors, Python in a worker, and what it says.
 (() => {
   const here = document.currentScript.src;
   const LIMIT = 10; // seconds that an answer may take
   const STEP_LIMIT = 20; // and each step of a file
+  const TRAIN_LIMIT = 90; // and each fifty steps of training
   const LARGEST = 500_000; // bytes of a file that is opened
   const storage = window.courseKept; // what the browser keeps
   const MB = (bytes) => (bytes / 1e6).toFixed(1);
@@ -51,11 +52,11 @@
     if (data.total) job.progress(data.loaded, data.total);
     if (data.started) {
       job.start();
-      waitFor(job.step ? STEP_LIMIT : LIMIT, "");
+      waitFor(job.limit ?? LIMIT, "");
     }
     if (data.step) {
       job.step(data.step);
-      waitFor(STEP_LIMIT, `, at ${data.step.name}`);
+      waitFor(job.limit, `, at ${data.step.name}`);
     }
     if (data.verdict) finish(data.verdict);
     if (data.broken) {
@@ -159,6 +160,14 @@
     return node;
   };
 
+  // How much of Python has come.
+  const showLoading = (progress, note) => (loaded, total) => {
+    progress.hidden = false;
+    progress.max = total;
+    progress.value = loaded;
+    note.textContent = `${MB(loaded)} of ${MB(total)} MB`;
+  };
+
   // A new line begins where the one before it did, and deeper after a colon.
   function indent(event, editor) {
     const before = editor.value.slice(0, editor.selectionStart).split("\n").pop();
@@ -181,8 +190,8 @@
   const PLAIN = { spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off" };
 
   // An editor for code: its `value`, and what it calls after a change.
-  function codeEditor(block, number, id) {
-    add(block, "label", { for: id }, `Your answer to ${number}`);
+  function codeEditor(block, label, id) {
+    add(block, "label", { for: id }, label);
     const editor = add(block, "textarea", { id, ...PLAIN });
     const grow = () => { // as high as its lines with what wraps, and one more
       editor.rows = Math.max(3, editor.value.split("\n").length + 1);
@@ -284,7 +293,7 @@
     block.setAttribute("aria-label", `Check ${number} here`);
     block.id = `answer-${number.replace(".", "-")}`;
     const names = numbersOf(starter);
-    const editor = names ? numberFields(block, number, names, id) : codeEditor(block, number, id);
+    const editor = names ? numberFields(block, number, names, id) : codeEditor(block, `Your answer to ${number}`, id);
     const bar = add(block, "div", { class: "check-bar" });
     const go = add(bar, "button", { type: "button", class: "check-go" }, "check here");
     const stop = add(bar, "button", { type: "button", class: "check-stop" }, "Stop");
@@ -357,12 +366,7 @@
       said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
       asked = editor.value;
       ask({ page, number, expression, source: asked }, {
-        progress(loaded, total) {
-          progress.hidden = false;
-          progress.max = total;
-          progress.value = loaded;
-          note.textContent = `${MB(loaded)} of ${MB(total)} MB`;
-        },
+        progress: showLoading(progress, note),
         start() {
           progress.hidden = true;
           note.textContent = "";
@@ -469,12 +473,8 @@
       output.textContent = "";
       said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
       ask({ source: editor.value, lesson }, {
-        progress(loaded, total) {
-          progress.hidden = false;
-          progress.max = total;
-          progress.value = loaded;
-          note.textContent = `${MB(loaded)} of ${MB(total)} MB`;
-        },
+        limit: STEP_LIMIT,
+        progress: showLoading(progress, note),
         start() {
           note.textContent = "";
           said.textContent = "Your file is being checked.";
@@ -533,6 +533,78 @@
     note.textContent = problem || (storage.works ? "" : "This browser keeps nothing: download your file before you leave.");
   }
 
+  // ------------------------------------------------------------ a rung that trains here
+
+  function buildTrain(block) {
+    const { page, rung, starter } = block.dataset;
+    const kept = `rung ${rung}`;
+    const problem = obstacle();
+    if (problem) return; // the exercises of the page say why
+    block.setAttribute("role", "group");
+    block.setAttribute("aria-label", `Train rung ${rung} here`);
+    const editor = codeEditor(block, "The same lines, to change and to train in this page", `train-${rung}`);
+    const bar = add(block, "div", { class: "check-bar" });
+    const go = add(bar, "button", { type: "button", class: "check-go" }, "train here");
+    const stop = add(bar, "button", { type: "button", class: "check-stop" }, "Stop");
+    const again = add(bar, "button", { type: "button" }, "Start again");
+    const progress = add(bar, "progress", { "aria-label": "How far the training is" });
+    const note = add(bar, "span", { class: "check-note" });
+    const said = add(block, "p", { class: "check-said", role: "status" });
+    const output = add(block, "pre", { class: "check-output", tabindex: "0", "aria-label": "What the training prints" });
+
+    const busy = (yes) => {
+      document.querySelectorAll(".check-go").forEach((button) => (button.disabled = yes));
+      stop.hidden = !yes;
+      again.hidden = yes;
+      progress.hidden = true;
+    };
+
+    function train() {
+      if (job) return;
+      busy(true);
+      output.textContent = note.textContent = "";
+      said.className = "check-said";
+      said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
+      ask({ page, source: editor.value, trains: true }, {
+        limit: TRAIN_LIMIT,
+        progress: showLoading(progress, note),
+        start() {
+          note.textContent = "";
+          said.textContent = "It trains: half a minute, or a whole one on a telephone.";
+        },
+        step({ number, all, name }) {
+          progress.hidden = false;
+          progress.max = all;
+          progress.value = number;
+          output.textContent += `after ${number} of ${all} steps  ${name}\n`;
+        },
+        done(verdict) {
+          busy(false);
+          note.textContent = "";
+          said.textContent = verdict.stopped ?? verdict.problem ?? "";
+          said.className = `check-said ${verdict.stopped || verdict.problem ? "wrong" : ""}`;
+          output.textContent += verdict.output ?? "";
+        },
+      });
+    }
+
+    go.onclick = train;
+    stop.onclick = () => {
+      end();
+      if (job) finish({ stopped: "Stopped." });
+    };
+    again.onclick = () => {
+      editor.value = starter;
+      storage.write(kept, null);
+      output.textContent = said.textContent = "";
+      editor.focus();
+    };
+    editor.listen(() => storage.write(kept, editor.value), train);
+    editor.value = storage.read(kept) ?? starter;
+    busy(false);
+    note.textContent = "Fewer and smaller steps than in the notebook, so it ends a little higher.";
+  }
+
   document.querySelectorAll(".check-here").forEach(build);
   if (counted.length) {
     const line = document.createElement("p");
@@ -541,4 +613,5 @@
     showCounted();
   }
   document.querySelectorAll(".check-file").forEach(buildFile);
+  document.querySelectorAll(".train-here").forEach(buildTrain);
 })();

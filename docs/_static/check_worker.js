@@ -1,9 +1,9 @@
-// Python in a thread of its own: loads Pyodide and the course's files, then judges answers.
+// Python in a thread of its own: loads Pyodide and the course's files, then judges answers and trains.
 // All files come from this site, and nothing is sent anywhere.
 
 const folder = new URL("py/", import.meta.url);
 const tell = (message) => postMessage(message);
-let judges; // a promise of the functions of in_page.py and file_in_page.py
+let judges; // a promise of the functions of in_page.py, file_in_page.py and train_in_page.py
 let loaded = false;
 
 // Every byte that comes is counted, so that the page can show how far it is.
@@ -40,22 +40,25 @@ async function load() {
   python.unpackArchive(await (await course).arrayBuffer(), "zip", { extractDir: "/course" });
   python.runPython("import sys; sys.path.insert(0, '/course'); import in_page");
   self.fetch = self.XMLHttpRequest = self.WebSocket = undefined; // an answer needs no network
-  python.runPython("import file_in_page");
+  python.runPython("import file_in_page, train_in_page");
   return {
     answer: python.runPython("in_page.judge_in_page"),
     file: python.runPython("file_in_page.judge_file_in_page"),
+    train: python.runPython("train_in_page.train_in_page"),
   };
 }
 
 const step = (number, all, name) => tell({ step: { number, all, name } });
 
-onmessage = async ({ data: { page, number, expression, source, lesson } }) => {
+onmessage = async ({ data: { page, number, expression, source, lesson, trains } }) => {
   try {
     judges ??= load();
-    const { answer, file } = await judges;
+    const { answer, file, train } = await judges;
     loaded = true;
     tell({ started: true });
-    const said = lesson ? file(source, lesson, step) : answer(page, number, expression, source);
+    let said;
+    if (trains) said = train(page, source, step);
+    else said = lesson ? file(source, lesson, step) : answer(page, number, expression, source);
     tell({ verdict: JSON.parse(said) });
   } catch (error) {
     tell({ broken: String(error?.message ?? error), loading: !loaded });
