@@ -99,8 +99,8 @@ def without(off, i, q, k, v, mask, is_causal):
 @torch.no_grad()
 def test_no_head_of_the_model_of_names_but_nine_pairs_keep_j_from_the_first_place():
     text = prose("10_generator")
-    assert "none of the twelve heads alone takes the first place from *j*" in text
-    assert "Of the 66 pairs, nine clearly do." in text
+    assert "switching off any one of the twelve heads leaves it in first place" in text
+    assert "Of the 66 pairs of heads, nine clearly move it." in text
     model, tokenizer, _ = load_model("names", "cpu")
     [j] = tokenizer.encode("j")
     tokens = torch.tensor([[BOS, *tokenizer.encode("mari")]])
