@@ -55,6 +55,10 @@ TRAIN = """def my_train(model, batches, optimizer):
     return losses"""
 PREDICT_NAMES = ["steps", "evaluations", "calls"]
 PREDICT = "steps = ...\nevaluations, calls = ..., ..."
+RUNG = """set_seed(0)
+model = Names(lambda x: x[:, -1])
+train(model, inputs, targets, steps=100)
+rung("01", "the last letter", model, contexts)"""
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Check</title>
 <script>{first}</script><meta name="viewport" content="width=device-width">
 <link rel="stylesheet" href="_static/check.css">
@@ -174,6 +178,24 @@ def test_each_exercise_of_the_pages_has_a_place_with_what_the_reader_begins_with
         assert all("..." in place and "data-expression" in place for place in places)
 
 
+def test_a_rung_that_cannot_train_in_the_page_says_once_what_can():
+    from docutils import nodes
+    from docutils.core import publish_doctree
+
+    for page, rung in [("01_self_attention", "01"), ("06_block", "06a")]:
+        tree = publish_doctree("")
+        for _ in range(2):
+            code = nodes.literal_block("", f'train(model)\nrung("{rung}", "new", model)')
+            tree += nodes.container("", code, classes=["cell"])
+        check_here.add_blocks(SimpleNamespace(env=SimpleNamespace(docname=page)), tree)
+        places = [node.astext() for node in tree.findall(nodes.raw)]
+        said = [node.astext() for node in tree.findall(nodes.paragraph)]
+        if rung in check_here.TRAINED:
+            assert len(places) == 1 and "train-here" in places[0] and not said
+        else:
+            assert not places and said == [check_here.TOO_LONG]
+
+
 # ---------------------------------------------------------------- in a browser
 
 
@@ -199,6 +221,7 @@ def place(tmp_path_factory):
         check_here.block("02_attention", "02.1", "my_attention", "def my_attention(q, k, v):"),
         check_here.block("paper", "paper.3", "name", "name = ..."),
         check_here.file_block("02_attention"),
+        check_here.train_block("01_self_attention", "01", RUNG),
     ]
     first = (ROOT / "docs/_templates/first.js").read_text(encoding="utf-8")
     page = PAGE.format(first=first, blocks="".join(node.astext() for node in blocks))
@@ -653,3 +676,24 @@ def test_an_exercise_is_shown_once_where_it_can_be_checked(browser, place):
             assert shown()
     browser.get((place / "once.html").as_uri())
     assert shown()
+
+
+def test_a_rung_trains_in_the_page_and_an_error_names_its_line(page):
+    def train(source):
+        block = page.find_element("css selector", ".train-here")
+        put = "const [e, text] = arguments; e.value = text; e.dispatchEvent(new Event('input'))"
+        page.execute_script(put, block.find_element("css selector", "textarea"), source)
+        block.find_element("css selector", ".check-go").click()
+        ui = pytest.importorskip("selenium.webdriver.support.ui")
+        stop = block.find_element("css selector", ".check-stop")
+        ui.WebDriverWait(page, 240, 0.2).until(lambda _: not stop.is_displayed())
+        parts = (".check-said", ".check-output")
+        return [block.find_element("css selector", part).text for part in parts]
+
+    said, printed = train(RUNG)
+    assert said == "" and "after 50 of 100 steps" in printed
+    nats = float(printed.partition("trained here: ")[2].partition(" ")[0])
+    assert nats < 3.2  # 3.37 are those of even shares
+    assert printed.count("writes") == 3
+    said, printed = train("model = Names(nothing)")
+    assert said == "line 1, `model = Names(nothing)`: NameError: name 'nothing' is not defined"
