@@ -158,6 +158,16 @@ def test_the_index_gives_each_page_the_minutes_that_the_page_gives_itself():
     assert said in prose("index")
 
 
+def test_the_index_says_how_many_pages_and_hours_the_second_course_has():
+    minutes = r"\*\*(\d+) minutes to read, (\d+) with the work\*\*"
+    shown = [re.search(minutes, prose(page)).groups() for page in order.DIVES]
+    read, work = (sum(int(number) for number in column) / 60 for column in zip(*shown))
+    half = round(2 * read)
+    hours = f"{half // 2}" + "\u00bd" * (half % 2)
+    said = f"{len(shown)} deep dives are a course of their own: {hours} hours to read, "
+    assert f"{said}{round(work)} with the exercises." in prose("index")
+
+
 def lesson_of(module):
     "The number of the lesson that a page which makes this module belongs to, or None."
     source = inspect.getsource(import_module(module))
