@@ -139,6 +139,9 @@ def sample(logits):
     # ~ return torch.multinomial((2 * logits).softmax(dim=-1), 1)[:, 0]
     #! the logits are halved, as with a temperature of two: the unlikely come too often
     # ~ return torch.multinomial((logits / 2).softmax(dim=-1), 1)[:, 0]
+    #! only the likeliest few can come, as in top-k; here each token comes with its own probability
+    # ~ least = logits.topk(min(50, logits.shape[-1])).values[:, -1:]
+    #| return torch.multinomial(logits.masked_fill(logits < least, -math.inf).softmax(dim=-1), 1)[:, 0]
     #! sigmoids look at each logit alone; a token's probability is its share, the softmax
     # ~ return torch.multinomial(logits.sigmoid(), 1)[:, 0]
     #! each text has its own logits; yours draws for all of them from those of the first
@@ -473,6 +476,7 @@ def ask_sample(draw):
     yield call("float64", logits.double())
     yield call("a token that may not come", torch.tensor([0.0, 1.0, -torch.inf]))
     yield call("equal logits", torch.zeros(5))
+    yield call("300 equal logits", torch.zeros(300))
     halves = torch.tensor([[0.0, 0.0, 2.5, 0.0], [0.0, 2.5, 0.0, 0.0]])
 
     def of_both(given, args, drawn):
@@ -558,6 +562,7 @@ def ask_generate(draw):
         caches = [LayerCache(upside_down) for _ in range(2)]
         yield call(f"{said}, caches of your own", model, prompts, 5, by_signs, caches)
     yield call("a pick by name", a_model(draw), prompts, 4, pick=by_signs)
+    yield call("up to the last position that the model has", a_model(draw), prompts, 17)
     yield call("an end in each step", a_model(draw), prompts, 4, an_end)
     yield call("an end of one text", a_model(draw), prompts, 4, an_end_of_the_first)
     yield call("a prompt with an end", a_model(draw), torch.tensor([[1, 2], [1, 2]]), 5)

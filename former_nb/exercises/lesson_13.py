@@ -585,7 +585,7 @@ def memories(draw, d, T=4, S=6):
 
 @question("13", "CrossAttention")
 def ask_cross(draw):
-    for init in [(12, 3), (10, 2, False)]:
+    for init in [(12, 3), (10, 2)]:
         x, memory, mask = memories(draw, init[0])
         yield Call("x (2, 4, d), memory (2, 6, d)", (x, memory), {}, init)
         yield Call("a mask", (x, memory), dict(mask=mask), init)
