@@ -29,7 +29,7 @@ models
 training
 saving
 decoding
-inspection
+inspection diagnosis
 tasks
 commands
 """
