@@ -214,7 +214,7 @@ def test_the_site_follows_the_order_and_says_so_when_it_does_not(course, capsys)
     api += [f"api/{folder}/*" for folder in order.LEVEL]
     api += ["api/grading/check", "api/cli", "api/yours"]
     rest = ["Solutions", "solutions/*", "API", *api]
-    assert words == ["The path", *path, "Deep dives", *dives, *rest]
+    assert words == ["The path", *path, "The second course: deep dives", *dives, *rest]
     save(course / "nbs" / "05_positions.ipynb", code("1"))
     assert check_order(course) == 1
     assert "tools/order.py --toc" in capsys.readouterr().err
