@@ -207,7 +207,7 @@ def test_a_module_is_named_as_its_page(course, capsys):
 
 def test_the_site_follows_the_order_and_says_so_when_it_does_not(course, capsys):
     toc = course / "docs" / "_toc.yml"
-    words = re.findall(r"(?:caption|file|glob): (.*)", toc.read_text(encoding="utf-8"))
+    words = re.findall(r'(?:caption|file|glob): "?([^"\n]*)', toc.read_text(encoding="utf-8"))
     path = ["00_tour", "02_attention", "03_multi_head", "04_masks", "06_block"]
     dives = ["deeper/03_attention_variants", "deeper/04_flash"]
     api = ["api/house", "api/versions", "api/small_torch"]
