@@ -48,6 +48,9 @@ def my_self_attention(x):  # (B, T, d_model)
     # ~ weights = scores
     #! the exponentials are not divided by their sum, so the weights do not sum to 1
     # ~ weights = scores.exp()
+    #! the exponential of a large score is infinite, and inf / inf is NaN; `softmax` takes the
+    #! largest score off first: scores.softmax(dim=2)
+    # ~ weights = scores.exp() / scores.exp().sum(dim=2, keepdim=True)
     #! the exponentials are divided by the sum of the whole table; each row has a sum of its own
     # ~ weights = scores.exp() / scores.exp().sum()
     #! you divided the scores by their sum; a softmax divides their exponentials by theirs
@@ -103,6 +106,10 @@ def others_only(x):
     # ~ return scores.softmax(dim=-1)
     #! the diagonal is zero, but the rows no longer sum to 1: forbid before the softmax, not after
     # ~ return scores.softmax(dim=-1).masked_fill(itself, 0)
+    #! where a word gave all of its weight to itself, nothing is left to divide, and 0 / 0 is NaN;
+    #! forbid before the softmax, not after
+    # ~ weights = scores.softmax(dim=-1).masked_fill(itself, 0)
+    # | return weights / weights.sum(dim=-1, keepdim=True)
     #! you divided by the sums of the columns; each row should sum to 1
     # ~ weights = scores.softmax(dim=-1).masked_fill(itself, 0)
     # | return weights / weights.sum(dim=1, keepdim=True)
@@ -179,6 +186,7 @@ def sentences(draw, shortest):
     for _ in draw.rounds:
         x = draw.numbers(draw.size(1, 4), draw.size(shortest, 7), draw.size(1, 5), scale=0.8)
         yield Call(f"x {tuple(x.shape)}", (x,))
+    yield Call("two long vectors", (draw.numbers(1, 2, 256),))  # e to the 256 is infinite here
 
 
 @question("01", "01.1")

@@ -314,6 +314,9 @@ def collate_pairs(rows, pad=PAD):  # (source, target) pairs of rows
     #! nothing is shifted: the target at a position is the token that comes next
     # ~2 tgt = pad_rows([target for source, target in rows], pad)
     #| targets = pad_rows([target for source, target in rows], IGNORE)
+    #! the two fillings are exchanged: what is read is filled with pad, and what is asked for with IGNORE
+    # ~2 tgt = pad_rows([target[:-1] for source, target in rows], IGNORE)
+    #| targets = pad_rows([target[1:] for source, target in rows], pad)
     #! what is read lacks the last token and what is asked for the first; yours are exchanged
     # ~2 tgt = pad_rows([target[1:] for source, target in rows], pad)
     #| targets = pad_rows([target[:-1] for source, target in rows], IGNORE)
