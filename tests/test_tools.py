@@ -302,6 +302,16 @@ def test_both_versions_of_nbdev_read_the_same_settings():
     assert read_by_both <= told.keys()
 
 
+def test_the_first_ten_minutes_change_what_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    steps = re.findall(r"perl -pi -e 's/(.+?)/(.+?)/' (\S+)", text)
+    pages = {page: (ROOT / page).read_text(encoding="utf-8") for _, _, page in steps}
+    for old, new, page in steps:
+        pages[page], n = re.subn(old, new, pages[page])
+        assert n == 1, old
+    assert len(steps) == 3
+
+
 # ---------------------------------------------------------------- models
 
 
