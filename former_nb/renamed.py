@@ -219,7 +219,7 @@ def missing(
 
 
 class OldModules(MetaPathFinder):
-    "The last that Python asks for a module: it knows what those that are gone are called today."
+    "The last finder that Python asks for a module. It knows today's names of old modules."
 
     def find_spec(self, fullname, path=None, target=None):
         "No module is ever found here: `ModuleNotFoundError` for an old one, None for all others."

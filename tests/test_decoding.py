@@ -314,12 +314,17 @@ EVERY_WAY = [
 ]
 
 
+def goes_on(positions, windowed):
+    "Whether a text with these positions grows beyond what the model was built for."
+    return {"never": False, "window": windowed, "always": True}[POSITIONS[positions].beyond]
+
+
 @pytest.mark.parametrize("positions, way", EVERY_WAY)
 def test_every_way_writes_the_same_text_and_says_what_has_ended_it(positions, way):
     model = language_model(0, positions, max_len=16).eval()
     prompts = torch.randint(4, 23, (1, 8), generator=torch.Generator().manual_seed(0))
     further = way in WINDOWED or way in UNKNOWN  # no table of angles ends a function
-    far = {"rotary": further, "alibi": True, "relative": True}.get(positions, False)
+    far = goes_on(positions, further)
     write = (PLAIN | WINDOWED | UNKNOWN)[way]
     if way in UNKNOWN and not far:
         refuses(lambda: write(model, prompts), ValueError, "", "17")  # the model's own words
@@ -350,7 +355,7 @@ def test_the_loop_of_the_lesson_writes_within_the_context_and_refuses_what_is_be
     model = language_model(0, positions, max_len=16).eval()
     prompts = torch.randint(4, 23, (1, 8), generator=torch.Generator().manual_seed(0))
     is_windowed = way in LESSON_WINDOWED
-    far = {"rotary": is_windowed, "alibi": True, "relative": True}.get(positions, False)
+    far = goes_on(positions, is_windowed)
     write = (LESSON | LESSON_WINDOWED)[way]
     window = 4 if is_windowed else None
     n = NEW if far else 9

@@ -396,7 +396,7 @@ def toc(nbs):
     lines = ["# Written by `python tools/order.py --toc`.", "root: index", "subtrees:"]
     for caption, entries in parts.items():
         if entries:
-            lines += [f"- caption: {caption}", "  entries:", *(f"  - {e}" for e in entries)]
+            lines += [f'- caption: "{caption}"', "  entries:", *(f"  - {e}" for e in entries)]
     return "\n".join(lines) + "\n"
 
 

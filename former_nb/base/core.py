@@ -129,7 +129,7 @@ def in_eval_mode(
     model: torch.nn.Module,
     function,  # the model, or a method of it
 ):  # a function
-    "The function; each call runs in eval mode and leaves the mode of the model as it was."
+    "Wrap a function: each call runs in eval mode, and the model's mode is restored after it."
     parts = list(model.modules())
 
     def read(*args):
@@ -145,7 +145,7 @@ def in_eval_mode(
 def tied_names(
     model: torch.nn.Module,
 ) -> dict[str, str]:  # name of a weight that another name has, too -> that other, earlier name
-    "Which weights of a model are one."
+    "Which names of a model share one tensor."
     first: dict[int, str] = {}
     tied: dict[str, str] = {}
     for name, weight in model.named_parameters(remove_duplicate=False):
@@ -157,7 +157,7 @@ def tied_names(
 
 
 class Settings:
-    "What our dataclasses of settings share, JSON both ways."
+    "The base of our settings dataclasses: to JSON and back."
 
     def to_json(self) -> str:
         "All settings, as JSON."

@@ -367,7 +367,7 @@ def parse_json(
     where: str | Path,  # it was read
     kind: type = dict,  # or list
 ) -> Any:  # of that kind
-    "What JSON says. Raises `ValueError` unless it is an object, or a list, of a depth in reason."
+    "Parse JSON. Raises `ValueError` unless it is an object or a list, not nested too deeply."
     try:
         value = json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
         depth = _depth(value)
@@ -384,7 +384,7 @@ def read_json(
     file: str | Path,
     kind: type = dict,  # or list
 ) -> Any:  # of that kind
-    "What a file of JSON says. Raises `ValueError` as `read_bytes` and `parse_json` do."
+    "Parse a JSON file. Raises `ValueError` as `read_bytes` and `parse_json` do."
     return parse_json(name, read_bytes(name, file), file, kind)
 
 
@@ -404,7 +404,7 @@ def reading(
     name: str,  # what the error calls it
     expected: str,  # what it should be, in words
 ) -> Iterator[None]:
-    "Whatever goes wrong within `with` is a `ValueError` of one sentence."
+    "Within `with`, every error becomes a `ValueError` of one sentence."
     try:
         yield
     except Exception as error:

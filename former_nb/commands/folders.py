@@ -155,7 +155,7 @@ def recall_run(
 
 
 def read_report(folder: Path) -> dict:
-    "What was found out at the end of a run; empty if there is nothing."
+    "The report at the end of a run; empty if there is none."
     try:
         return read_json("model", folder / "training.json")
     except ValueError:

@@ -271,7 +271,7 @@ def model_card(
     task: Task,
     about: dict,  # data, seed, device, minutes and what the report found
 ) -> str:  # Markdown
-    "What there is to know about a trained model."
+    "The model card: what is known about a trained model."
     settings = task.settings()
     for key, setting in list_settings(type(task)).items():
         if setting.is_file:

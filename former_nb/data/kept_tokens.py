@@ -119,7 +119,7 @@ def _forget_older(name):
 def one_at_a_time(
     name: str,  # of what is written
 ) -> Iterator[None]:
-    "Within `with`, other processes wait that would write the same, if the folder can be written."
+    "Within `with`, other processes that would write the same wait, if the folder is writable."
     with ExitStack() as held:
         with suppress(OSError):
             held.enter_context(FileLock(cache_folder() / f"{name}.lock"))

@@ -60,7 +60,7 @@ __all__ = [
 
 
 class CharTokenizer(TextTokenizer, lesson.CharTokenizer):
-    "Lesson 07's, which also prepares its texts, says what it doesn't know, and can be saved."
+    "Lesson 07's tokenizer, which also prepares texts, names unknown characters and can be saved."
 
     kind = "char"  # what its file says, see `load_tokenizer`
     alphabet: str

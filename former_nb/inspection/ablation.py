@@ -124,7 +124,7 @@ def edit_heads(
     model: nn.Module,
     edits: dict,  # (kind, layer, head) -> output that broadcasts to (B, T, d_k), or a function
 ):  # a context manager
-    "Within `with`, heads give what `edits` says. A function gets a head's output, (B, T, d_k)."
+    "Within `with`, replace outputs of heads. A function of `edits` gets a head's, (B, T, d_k)."
     heads = find_heads(model)
     for head in edits:
         expected = f"a head of the model, from {heads[0]} to {heads[-1]}"
@@ -155,7 +155,7 @@ def ablate_heads(
     heads: Iterable[tuple[str, int, int]],  # (kind, layer, head), layer and head from 1
     mean: bool = False,  # give the mean over the texts and places of a pass, not zeros
 ) -> AbstractContextManager[None]:
-    "Within `with`, the heads tell nothing: zeros, or the same everywhere."
+    "Within `with`, these heads carry no information: zeros, or the same everywhere."
     return edit_heads(model, dict.fromkeys(heads, _average if mean else 0.0))
 
 
@@ -163,7 +163,7 @@ def ablate_heads(
 def record_heads(
     model: nn.Module,
 ):  # a dict that fills on each forward pass: (kind, layer, head) -> its output (B, T, d_k)
-    "Within `with`, keep what each head gives; as `edits` of another pass, it patches heads."
+    "Within `with`, record each head's output. As `edits` of another pass, it patches heads."
     recorded = {}
 
     def make_change(layer):
@@ -183,7 +183,7 @@ def rank_heads(
     loss: Callable[[], float],  # runs the model and says how badly it does
     mean: bool = False,  # as for `ablate_heads`
 ) -> pd.DataFrame:  # kind, layer, head, effect: the loss without the head less the loss with all
-    """All heads, from the one that is missed most: what a head is worth is what is lost without it.
+    """All heads, the most important first. A head is worth what is lost without it.
     The order of the calls is that of the model."""
     rows = []
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Every attention weight of a translation as a table, and what each token looks at for its like."""
+"""Every attention weight of a translation as a table, and the source token that each aligns to."""
 
 import pandas as pd
 import torch

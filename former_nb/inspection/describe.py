@@ -247,7 +247,7 @@ def draw(
     table: pd.DataFrame,  # from `describe`
     columns: tuple[str, ...] = ("parameters", "flops", "ms"),  # side by side
 ):  # a matplotlib figure
-    "Bars for what each layer costs; layers that have nothing of it are left out."
+    "Draw a bar for what each layer costs. Layers without this cost are left out."
     import matplotlib.pyplot as plt
 
     check_type("table", table, pd.DataFrame)

@@ -58,7 +58,7 @@ class Part:
 
     @property
     def shape(self):
-        "By which two parts are aligned."
+        "The shape by which two parts are aligned."
         return self.reads_tokens, self.x.shape[-1], tuple(self.y.shape)
 
 

@@ -98,7 +98,7 @@ class Attended:
         cache=None,  # of texts that are batched while they come
         **others,  # has its effect elsewhere, as a sliding window that the mask contains
     ) -> tuple[torch.Tensor, None]:  # (B, T, h, d_v), and no weights
-        "What `attend` gives, as a layer of Transformers wants it."
+        "The output of `attend`, in the form that a layer of Transformers expects."
         check_that(cache is None, "model", "one without a paged cache", type(cache).__name__)
         name = type(layer).__name__
         T, S = q.shape[2], k.shape[2]
@@ -201,7 +201,7 @@ def attends_of(
 
 
 class Use:
-    "What `use_attend` returns. `remove()` gives the model back, and so does the end of `with`."
+    "What `use_attend` returns. `remove()`, or the end of `with`, restores the model."
 
     def __init__(self, parts: list[nn.Module], attended: Attended):
         self.parts = parts

@@ -189,7 +189,7 @@ class Pretrained(PyTorchModelHubMixin):
 
     @property
     def tgt_config(self) -> Any:
-        "Of a translator's target, `config` if it has none of its own; None for any other model."
+        "The configuration of a translator's target, or `config` if both share it; else None."
         if not hasattr(self, "tgt_embed"):
             return None
         return getattr(self, "init_args", {}).get("tgt_config") or self.config
@@ -412,7 +412,7 @@ def build_model(
     saved: dict,  # what its config.json holds
     size: int,  # bytes of its weights
 ) -> tuple[Any, int]:  # and how many bytes the file of its weights may have
-    "A model before it has its weights. Raises `ValueError` or `TypeError` for what it cannot be."
+    "A model without its weights. Raises `ValueError` or `TypeError` if it can't be built."
     names = _saved_names(cls)
     config_names = list(HubConfig.__dataclass_fields__) if "config" in names else []
     written = []  # also what the classes take of which it is an heir
@@ -446,7 +446,7 @@ OLD_NAMES = [  # version 0.3 called several kinds of modules `positions`
 def todays_name(
     name: str,  # of a weight, in a file of any version
 ) -> str:
-    "What the weight is called today."
+    "The current name of a weight."
     for old, new in OLD_NAMES:
         name = re.sub(old, new, name)
     return name
