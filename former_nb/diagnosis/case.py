@@ -36,6 +36,13 @@ def logits_of(
     return out
 
 
+def is_tokens(value):
+    "Whether a value is a table of token ids, (B, T)."
+    if not isinstance(value, torch.Tensor) or value.ndim != 2:
+        return False
+    return not value.is_floating_point() and value.dtype != torch.bool
+
+
 def default_loss(
     logits: torch.Tensor,  # (..., V)
     targets: torch.Tensor,  # (...), -100 where none counts
@@ -62,8 +69,12 @@ class Case:
         check_type("model", model, nn.Module)
         if isinstance(batch, Mapping):
             check_that("labels" in batch, "batch", "a mapping with 'labels'", sorted(batch))
-            inputs = {k: v for k, v in batch.items() if k != "labels"}
             targets, own = batch["labels"], loss is None
+            # an encoder-decoder of Hugging Face makes what its decoder reads of the labels
+            inputs = dict(batch) if own else {k: v for k, v in batch.items() if k != "labels"}
+            shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+            if shift and "decoder_input_ids" not in inputs:
+                inputs["decoder_input_ids"] = shift(targets)
         else:
             pair = isinstance(batch, (tuple, list)) and len(batch) == 2
             check_that(pair, "batch", "a pair (inputs, targets), or a mapping", type(batch))
@@ -85,9 +96,8 @@ class Case:
             names = ("decoder_input_ids", "input_ids")
             found = next((self.inputs[name] for name in names if name in self.inputs), None)
         else:
-            found = self.inputs[-1]
-        tokens = isinstance(found, torch.Tensor) and not found.is_floating_point()
-        return found if tokens and found.ndim == 2 else None
+            found = next((part for part in reversed(self.inputs) if is_tokens(part)), None)
+        return found if is_tokens(found) else None
 
     def with_ids(self, ids, row=None):
         """The inputs with other tokens, as many rows and columns as those have.
@@ -99,16 +109,16 @@ class Case:
         rows, columns = ids.shape
         whole = self.ids.shape
 
-        def beside(value, cut):
+        def beside(value):
             if not isinstance(value, torch.Tensor) or value.shape[:1] != whole[:1]:
                 return value
             value = value[:rows] if row is None else value[[row] * rows]
-            return value[:, :columns] if cut and value.shape[1:2] == whole[1:] else value
+            return value[:, :columns] if value.shape[1:2] == whole[1:] else value
 
+        own = self.ids
         if isinstance(self.inputs, Mapping):
-            own = self.ids
-            return {k: ids if v is own else beside(v, True) for k, v in self.inputs.items()}
-        return (*[beside(part, False) for part in self.inputs[:-1]], ids)
+            return {k: ids if v is own else beside(v) for k, v in self.inputs.items()}
+        return tuple(ids if part is own else beside(part) for part in self.inputs)
 
     def small(self, rows=8, columns=32):
         "The same with the first rows, and of long texts the first columns."
@@ -135,7 +145,7 @@ class Case:
         "The loss of the batch, and the logits that it was computed from."
         model = self.model if model is None else model
         if self.loss is None:
-            out = model(**self.inputs, labels=self.targets)
+            out = model(**self.inputs)
             loss = out["loss"] if isinstance(out, Mapping) else out.loss
             return loss, logits_of(out)
         logits = self.logits(model=model)

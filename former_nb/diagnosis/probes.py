@@ -145,15 +145,14 @@ def rows_apart(seen):
 # ---------------------------------------------------------------- who sees whom
 
 
-def influence(seen):
+def influence(case, model=None):
     "(T, T): how far output t of the first row moves if token s is another."
-    case = seen.case
     T = case.ids.shape[1]
     ids = case.ids[:1].repeat(T + 1, 1)  # a row for each s, and one without a change
     at = torch.arange(T, device=ids.device)
     ids[at, at] = other_token(case, ids[T])
     with torch.no_grad():
-        out = case.logits(case.with_ids(ids, row=0)).float().cpu()
+        out = case.logits(case.with_ids(ids, row=0), model).float().cpu()
     return (out[:T] - out[T]).abs().amax(dim=-1).T
 
 
@@ -245,9 +244,11 @@ def no_future(seen):
     T = case.ids.shape[1] if case.ids is not None else 0
     if case.kind != "causal" or T < 3:
         return
-    moves = influence(seen)
+    moves = influence(case)
     least = 1e-4 * seen.scale
     ahead = (moves > least) & ~torch.ones(T, T, dtype=torch.bool).tril()
+    if case.targets.shape == case.ids.shape:  # what a prompt's outputs see is nobody's business
+        ahead &= (case.targets[0] != IGNORE).cpu()[:, None]
     if ahead.any():
         t, s = ahead.nonzero()[0].tolist()
         path, _ = first_leak(seen, max(1, T // 2))
@@ -272,6 +273,11 @@ def no_future(seen):
             "",
             "the mask hides the diagonal, or the inputs are shifted once more in the model",
         )
+    if before.max() <= least and own.max() > least and not ahead.any():
+        # a layer that begins at 0, as in ReZero, lets nothing through before the first step
+        _, model, _ = trained(case, 8, 5, lr=1e-2)
+        later = influence(case, model) if model is not None else moves
+        before = later[torch.ones(T, T, dtype=torch.bool).tril(-1)]
     if before.max() <= least and own.max() > least and not ahead.any():
         yield Finding(
             "what came before has no effect",
@@ -346,6 +352,34 @@ def wants_logits(seen):
                 where("", call.line),
                 "return the logits, and take the softmax only where probabilities are shown",
             )
+        elif 0 < logits.min() and logits.max() < 1 and logits.numel() >= 16:
+            yield Finding(
+                "squashed numbers in place of logits",
+                f"Cross-entropy is given {tuple(logits.shape)} numbers that all lie between 0 and "
+                "1, so no class can become e times as likely as another.",
+                where("", call.line),
+                "return the logits, without a sigmoid, a softmax or a ReLU behind them",
+            )
+    for call in record.of("binary"):
+        logits = call.given[0]
+        if logits is not None and (logits >= 0).all() and (logits <= 1).all():
+            yield Finding(
+                "probabilities in place of logits",
+                f"binary_cross_entropy_with_logits is given {logits.numel()} numbers that all lie "
+                "between 0 and 1. It takes the sigmoid itself.",
+                where("", call.line),
+                "return the logits, without a sigmoid",
+            )
+    for call in record.of("mse"):
+        made, wanted = call.given
+        if isinstance(wanted, torch.Tensor) and made.shape != wanted.shape:
+            yield Finding(
+                "outputs and targets have different shapes",
+                f"The squared error of {tuple(made.shape)} and {tuple(wanted.shape)} compares each "
+                "output with the targets of all rows.",
+                where("", call.line),
+                "outputs.squeeze(-1), or targets[:, None]",
+            )
     for call in record.of("nll_loss"):
         logs = call.given[0]
         if logs is not None and logs.ndim >= 2 and logs.logsumexp(dim=1).abs().max() > 1e-2:
@@ -416,15 +450,15 @@ def right_targets(seen):
 
 
 def taught_tokens(case, taught, asked):
-    "Are the tokens that the loss teaches those that come next, and no pads?"
+    "Are the tokens that the loss teaches those that come next, and is nothing asked of padding?"
     ids = case.ids
-    if case.kind != "causal" or ids is None or ids.shape != taught.shape:
+    if ids is None or ids.shape != taught.shape:
         return
     agree = {}
     for step in (-1, 0, 1, 2):
         told, right = shifted(taught, ids, step)
         agree[step] = (told == right).float().mean().item() if told.numel() >= 4 else 0.0
-    if agree[1] < 0.5:
+    if case.kind == "causal" and agree[1] < 0.5:
         step = max(agree, key=lambda s: agree[s])
         said = {
             0: ("targets aren't shifted", "the token that the model has just read"),
@@ -440,17 +474,51 @@ def taught_tokens(case, taught, asked):
                 "inputs ids[:, :-1], targets ids[:, 1:], once: here or in the model",
             )
     pad = tail_token(ids)
-    if pad is not None:
-        pads = asked & (taught == pad) & (ids == pad)
-        share = pads.sum().item() / max(1, asked.sum().item())
-        if share > 0.05:
-            yield Finding(
-                "padding counts in the loss",
-                f"{share:.0%} of the positions ask for token {pad} behind token {pad}, with which "
-                "rows are filled up.",
-                "",
-                f"targets of {IGNORE} where the rows are filled up, or ignore_index={pad}",
-            )
+    if pad is None:
+        return
+    pads = asked & (ids == pad)
+    if case.kind == "causal":
+        pads &= taught == pad
+    share = pads.sum().item() / max(1, asked.sum().item())
+    if share > 0.05:
+        yield Finding(
+            "padding counts in the loss",
+            f"{share:.0%} of the positions that the loss asks are behind the end of a row, where "
+            f"token {pad} fills it up.",
+            "",
+            f"targets of {IGNORE} where the rows are filled up, or ignore_index={pad}",
+        )
+
+
+def padding_has_no_effect(seen):
+    "A row gives the same with and without the padding behind it."
+    case = seen.case
+    if case.kind == "causal" or case.ids is None or len(case.ids) < 2:
+        return
+    pad = tail_token(case.ids)
+    if pad is None:
+        return
+    lengths = (case.ids != pad).sum(dim=1)
+    row = int(lengths.argmin())
+    length = int(lengths[row])
+    if not 1 < length < case.ids.shape[1]:
+        return
+    with torch.no_grad():
+        alone = case.logits(case.with_ids(case.ids[row : row + 1, :length], row=row))
+    before = seen.logits[row : row + 1]
+    if alone.ndim == 3 and case.kind == "tokens":
+        before = before[:, :length]
+    if alone.shape != before.shape:
+        return
+    gap = (alone - before).abs().max().item()
+    if gap > 1e-3 * seen.scale:
+        yield Finding(
+            "padding has an effect",
+            f"Row {row} has {length} tokens and {case.ids.shape[1] - length} behind them. Without "
+            f"those its logits are {gap:.2g} away, where the largest is {seen.scale:.2g}.",
+            "",
+            "a mask that hides padding in attention, and a mean over the real tokens alone",
+        )
 
 
 def tail_token(ids):
@@ -541,13 +609,38 @@ def in_the_optimizer(seen):
             missing[0],
             "make the optimizer last, when the model is complete and where it will stay",
         )
-    if names and all(group["lr"] == 0 for group in groups):
+    still = [group for group in groups if group["lr"] == 0 and not group.get("initial_lr")]
+    if names and still:  # where a schedule sets the rate, it may begin at 0
+        n, all_of_them = (sum(len(group["params"]) for group in some) for some in (still, groups))
         yield Finding(
             "the learning rate is 0",
-            "No step can change a weight.",
+            f"No step can change {n} of {all_of_them} parameters.",
             "",
-            "lr=3e-4 to 3e-3 for Adam; does a schedule begin, or end, at 0?",
+            "lr=3e-4 to 3e-3 for Adam, in each group",
         )
+
+
+def ties_hold(seen):
+    "A model whose settings say that embedding and head are one matrix has one."
+    model = seen.case.model
+    for path, module in model.named_modules():
+        config = getattr(module, "config", None)
+        if not getattr(config, "tie_word_embeddings", False) or not hasattr(
+            module, "get_output_embeddings"
+        ):
+            continue
+        head, table = module.get_output_embeddings(), module.get_input_embeddings()
+        weights = [getattr(part, "weight", None) for part in (head, table)]
+        if None not in weights and weights[0].shape == weights[1].shape:
+            if weights[0] is not weights[1] and not torch.equal(*weights):
+                yield Finding(
+                    "embedding and head aren't tied",
+                    "The settings say that they are one matrix (tie_word_embeddings), and they "
+                    "are two.",
+                    path,
+                    "model.tie_weights(), after a part was exchanged",
+                )
+                return
 
 
 def trained(case, steps, seconds, optimizer=None, lr=1e-3):
@@ -637,7 +730,9 @@ def routed(name, model):
 def step_is_sensible(seen):
     "A step of the reader's own optimizer changes the weights a little."
     case = seen.case
-    if case.optimizer is None or all(g["lr"] == 0 for g in case.optimizer.param_groups):
+    if case.optimizer is None or any(
+        g["lr"] == 0 or "initial_lr" in g for g in case.optimizer.param_groups
+    ):
         return
     losses, model, _ = trained(case, 1, 10, "own")
     if model is None or not losses:
@@ -649,8 +744,16 @@ def step_is_sensible(seen):
     if not changes:
         return
     middle = sorted(changes)[len(changes) // 2]
+    rates = sorted({group["lr"] for group in case.optimizer.param_groups})
+    if max(changes) < 1e-6:
+        yield Finding(
+            "a step hardly changes the weights",
+            f"One step at {rates[-1]:g} changed the middle one of {len(changes)} matrices by "
+            f"{middle:.1g} of its size.",
+            "",
+            "a rate for this optimizer: Adam takes 3e-4 to 3e-3, plain SGD a hundred times as much",
+        )
     if not middle < 0.5:
-        rates = sorted({group["lr"] for group in case.optimizer.param_groups})
         yield Finding(
             "the learning rate is far too large",
             f"One step at {rates[-1]:g} changed the middle one of {len(changes)} matrices by "
@@ -748,8 +851,10 @@ def one_row_and_one_token(seen):
             "look for `squeeze()` without an axis, and for sizes that were written in",
         )
         return
-    gap = (short - seen.logits[:, :1]).abs().max().item()
-    if short.shape == seen.logits[:, :1].shape and gap > 1e-3 * seen.scale:
+    if case.targets[0, 0] == IGNORE or short.shape != seen.logits[:1, :1].shape:
+        return
+    gap = (short - seen.logits[:1, :1]).abs().max().item()
+    if gap > 1e-3 * seen.scale:
         yield Finding(
             "the first output changes with the length of the text",
             f"With one token its logits are {gap:.2g} away from those with {case.ids.shape[1]}.",
@@ -763,6 +868,8 @@ def cache_agrees(seen):
     case = seen.case
     if case.kind != "causal" or not (case.takes("past_key_values") and case.takes("use_cache")):
         return
+    if case.takes("decoder_input_ids"):
+        return  # the model reads a source as well
     ids = case.ids[:1]
     with torch.no_grad():
         whole = logits_of(case.model(ids))
@@ -787,11 +894,13 @@ PROBES = (
     the_same_twice,
     registered,
     in_the_optimizer,
+    ties_hold,
     rows_apart,
     no_future,
     positions_differ,
     wants_logits,
     right_targets,
+    padding_has_no_effect,
     loss_at_the_start,
     attention_is_open,
     one_row_and_one_token,

@@ -21,13 +21,18 @@ TORCH = os.path.dirname(torch.__file__)
 SOFTMAX = {torch.softmax, torch.Tensor.softmax, F.softmax, torch._softmax}
 DROPOUT = {F.dropout, torch.dropout}
 EMBEDDING = {F.embedding, torch.embedding}
-LOSSES = {F.cross_entropy: "cross_entropy", F.nll_loss: "nll_loss"}
+LOSSES = {
+    F.cross_entropy: "cross_entropy",
+    F.nll_loss: "nll_loss",
+    F.binary_cross_entropy_with_logits: "binary",
+    F.mse_loss: "mse",
+}
 
 
 class Call(NamedTuple):
     "One call of PyTorch."
 
-    kind: str  # 'softmax', 'fused', 'dropout', 'embedding', 'cross_entropy' or 'nll_loss'
+    kind: str  # 'softmax', 'fused', 'dropout', 'embedding', or a loss
     module: str  # the innermost module that was running; '' is the model itself
     line: str  # 'file.py:12', the innermost line that isn't PyTorch's; '' if there is none
     given: Any  # what matters of the arguments
