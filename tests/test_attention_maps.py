@@ -29,7 +29,6 @@ from former_nb.inspection.ablation import (
     ablate_heads,
     edit_heads,
     find_heads,
-    rank_heads,
     record_heads,
 )
 from former_nb.inspection.recording import (
@@ -386,10 +385,12 @@ def test_an_encoder_on_the_fast_path_gives_what_it_gives(grad, padded):
     with torch.set_grad_enabled(grad):
         before = model(x, src_key_padding_mask=padding)
         with record_attention(model) as weights:
-            assert_close(model(x, src_key_padding_mask=padding), before, **NEAR)
+            found = model(x, src_key_padding_mask=padding)
+        real = slice(None) if padding is None else ~padding
+        assert_close(found[real], before[real], **NEAR)
         assert torch.equal(model(x, src_key_padding_mask=padding), before)
     assert {w.shape for w in weights.values()} == {(2, 2, 5, 5)} and len(weights) == 2
-    assert model.use_nested_tensor and not hooks(model)
+    assert torch.backends.mha.get_fastpath_enabled() and not hooks(model)
     if padded:
         assert not any(w[1, :, :3, 3:].any() for w in weights.values())
 
@@ -503,14 +504,6 @@ def test_heads_of_another_input_give_its_output():
     with edit_heads(model, cross):
         patched = run(model, (TOKENS, tgt), {})
     assert_close(patched, run(model, (src, tgt), {}), **NEAR)  # the source comes in here only
-
-
-def test_heads_are_ranked_by_what_is_lost():
-    model = ours(LanguageModel)
-    wanted = run(model, (TOKENS,), {})
-    found = rank_heads(model, lambda: (model(TOKENS) - wanted).square().mean())
-    assert found["effect"].is_monotonic_decreasing and (found["effect"] > 0).all()
-    assert sorted(zip(found["kind"], found["layer"], found["head"])) == find_heads(model)
 
 
 MODEL = ours(LanguageModel)

@@ -13,7 +13,7 @@ from torch import nn
 
 from former_nb.base.flops import short_number
 from former_nb.inspection import describe as module
-from former_nb.inspection.describe import NUMBERS, bind_inputs, describe, draw
+from former_nb.inspection.describe import NUMBERS, bind_inputs, describe
 from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 
@@ -131,17 +131,6 @@ def test_counting_needs_no_numbers():
         describe(model, TOKENS)
 
 
-def test_a_drawing_has_a_bar_for_each_layer_that_costs_something():
-    table = describe(ours(LanguageModel), TOKENS, depth=3, repeats=1)
-    fig = draw(table)
-    assert [ax.get_xlabel() for ax in fig.axes] == ["parameters", "flops", "ms"]
-    fig = draw(table, ("flops", "weight_bytes"))
-    assert [ax.get_xlabel() for ax in fig.axes] == ["flops", "weight bytes"]
-    labels = [label.get_text() for label in fig.axes[0].get_yticklabels()]
-    expected = ["embed.tokens", "embed.position_embedding", "stack.blocks.0", "stack.blocks.1"]
-    assert labels == [*expected, "stack.norm", "head"]
-
-
 def test_an_error_of_the_model_leaves_no_hook():
     model = ours(LanguageModel).train()
     with pytest.raises(ValueError, match="tokens: expected numbers from 0 to 10"):
@@ -159,7 +148,6 @@ def test_short_numbers_have_three_digits():
 
 
 LM, TR = ours(LanguageModel), ours(EncoderDecoder)
-TABLE = describe(LM, TOKENS, repeats=0)
 BAD = {
     "bind_inputs": [
         ("no module", lambda: bind_inputs(3, TOKENS), TypeError, "model"),
@@ -203,11 +191,6 @@ BAD = {
         ("one side", lambda: describe(TR, TOKENS), ValueError, "batch"),
         ("depth below 0", lambda: describe(LM, TOKENS, -1), ValueError, "depth"),
         ("half a pass", lambda: describe(LM, TOKENS, repeats=0.5), TypeError, "repeats"),
-    ],
-    "draw": [
-        ("no table", lambda: draw([1]), TypeError, "table"),
-        ("a word", lambda: draw(TABLE, ("kind",)), ValueError, "columns"),
-        ("no clock", lambda: draw(TABLE), ValueError, "columns", "ms"),
     ],
 }
 

@@ -1,7 +1,6 @@
 """The leak meters find every planted mistake, name the pair, pass the model put right, and leave it
 as it was."""
 
-from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -297,18 +296,6 @@ def test_steps_through_python_numbers_are_found():
     assert "output 0 of sample 0 depends on input 4 (an edit" in text
 
 
-def test_tolerance_forgives_rounding_and_nothing_else():
-    kernel = numbers(T, D)
-
-    def convolve(x):  # causal, but every output is computed from every input
-        product = torch.fft.rfft(x, 2 * T, dim=1) * torch.fft.rfft(kernel, 2 * T, dim=0)
-        return torch.fft.irfft(product, 2 * T, dim=1)[:, :T]
-
-    leaking_pair(convolve, X, CAUSAL)
-    assert_no_leak(convolve, X, CAUSAL, tolerance=1e-3)
-    leaking_pair(lambda x: convolve(x.flip(1)).flip(1), X, CAUSAL, tolerance=1e-3)
-
-
 # ---- whole models
 
 
@@ -424,19 +411,6 @@ def test_gradients_of_tokens_are_refused():
     refuses(lambda: gradient_influence(nn.Identity(), TOKENS), TypeError, "inputs")
 
 
-@pytest.mark.parametrize("broken", [False, True])
-def test_buffers_come_back_also_after_an_error(broken):
-    class Counting(nn.BatchNorm1d):
-        def forward(self, x):
-            self.num_batches_tracked += 1
-            return x / 0 if broken else x
-
-    counting = Counting(3)
-    with pytest.raises(ValueError) if broken else nullcontext():
-        edit_influence(counting, X)
-    assert counting.num_batches_tracked == 0
-
-
 def test_what_a_model_returns_first_is_its_output():
     nested = outputs_of(lambda x: {"first": (x,), "second": x[0]}, numbers(2, 3, 4))
     assert nested.shape == (2, 3, 4)
@@ -447,13 +421,13 @@ def test_what_a_model_returns_first_is_its_output():
 
 def test_an_input_is_replaced_by_every_other_token_or_by_numbers_of_each_size():
     ids = torch.tensor([[3, 5, 4]])
-    others = Edits(ids, 7, 0).others(torch.tensor(5))
+    others = Edits(ids, 7).others(torch.tensor(5))
     assert sorted(value.item() for value, _ in others) == [0, 1, 2, 3, 4, 6]
-    assert sorted(v.item() for v, _ in Edits(ids, None, 0).others(torch.tensor(5))) == [3, 4]
-    assert set(Edits(ids, None, 0).redraw().flatten().tolist()) <= {3, 4, 5}
+    assert sorted(v.item() for v, _ in Edits(ids, None).others(torch.tensor(5))) == [3, 4]
+    assert set(Edits(ids, None).redraw().flatten().tolist()) <= {3, 4, 5}
     x = numbers(2, 3, 4)
-    (zero, _), *steps = Edits(x, None, 0).others(x[0, 0])
+    (zero, _), *steps = Edits(x, None).others(x[0, 0])
     assert not zero.any() and [size for _, size in steps] == [1, 1, 100, 100, 1e4, 1e4]
     for (up, _), (down, _) in zip(steps[::2], steps[1::2]):
         torch.testing.assert_close((up + down) / 2, x[0, 0], atol=1e-2, rtol=0)
-    assert Edits(x, None, 0).redraw().shape == x.shape
+    assert Edits(x, None).redraw().shape == x.shape

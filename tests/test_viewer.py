@@ -30,7 +30,7 @@ from former_nb.base.core import set_seed
 from former_nb.data.tokenization import CharTokenizer
 from former_nb.data.tokens import BOS, EOS
 from former_nb.inspection.recording import find_attention, record_attention
-from former_nb.inspection.viewer import MAX_TOKENS, plot_heads, plot_lines, view
+from former_nb.inspection.viewer import MAX_TOKENS, plot_heads, view
 from former_nb.models.config import TransformerConfig
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
@@ -79,6 +79,12 @@ def heads(panel):
     return found
 
 
+def head_of(page, kind, layer, number, panel=0):
+    "The weights (T, S) of one head."
+    [shown] = [s for s in page.panels[panel].layers if s.layer[:2] == (kind, layer)]
+    return shown.weights[number - 1]
+
+
 def test_the_page_holds_the_weights_the_tokens_and_the_numbers(names):
     model, tokenizer = names
     page = view(model, "Jonas", tokenizer)
@@ -91,7 +97,7 @@ def test_the_page_holds_the_weights_the_tokens_and_the_numbers(names):
     for (kind, layer, head), found in heads(panel).items():
         wanted = layers[kind, layer][head - 1].numpy()
         assert np.abs(found - wanted).max() < 0.0041
-        assert np.allclose(page.head(kind, layer, head)[0], wanted)
+        assert np.allclose(head_of(page, kind, layer, head), wanted)
         entropy = -(wanted * np.log2(np.maximum(wanted, 1e-30))).sum(-1).mean()
         assert abs(panel["layers"][layer - 1]["stats"][head - 1][0] - entropy) < 0.001
 
@@ -221,9 +227,6 @@ def test_pictures_for_print(numbers):
     page = view(numbers[0], "einundzwanzig", numbers[1])
     figure = plot_heads(page)
     assert len(figure.axes) == 2 * 2 and figure.axes[0].get_title() == "layer 1, head 1"
-    weights, queries, keys = page.head("cross", 2, 1)
-    ax = plot_lines(page, "cross", 2, 1)
-    assert len(ax.lines) == (weights > 0.02).sum() and weights.shape == (len(queries), len(keys))
     plt.close("all")
 
 
@@ -304,16 +307,6 @@ TABLE = {
             "1",
         ),
     ],
-    "head": [
-        (
-            "not there",
-            lambda: view(MODEL, IDS).head("self", 2, 3),
-            ValueError,
-            "head",
-            "('self', 2, 3)",
-        ),
-        ("a kind", lambda: plot_heads(view(MODEL, IDS), "cross"), ValueError, "kind"),
-    ],
 }
 
 
@@ -386,7 +379,7 @@ def test_a_head_is_chosen_a_cell_is_read_and_a_token_shows_its_lines(browser, na
     browser.find_elements("css selector", ".thumb")[5].click()  # layer 2, head 2
     chosen = [browser.find_element("id", name).get_property("value") for name in ("layer", "head")]
     assert chosen == ["1", "1"]
-    weights = page.head("self", 2, 2)[0]
+    weights = head_of(page, "self", 2, 2)
     said = browser.execute_script(CELL, ["ArrowDown"] * 3 + ["ArrowRight"] * 2)
     assert said.startswith("3 n → 2 o: ") and abs(float(said.split()[-1]) - weights[3, 2]) < 0.01
     assert browser.execute_script(HOVER, 3) == (weights[3] >= 0.001).sum()
@@ -415,7 +408,7 @@ def test_every_control_answers_to_keys_in_both_inputs(browser, numbers, tmp_path
     there("#head")[0].send_keys("\ue015")
     assert values() == ["1", "1"]
     Select(there("#least")[0]).select_by_visible_text("0.001")
-    weights = [page.head("encoder", 2, 2, i)[0] for i in range(2)]
+    weights = [head_of(page, "encoder", 2, 2, i) for i in range(2)]
     shown = [(np.round(w.numpy() ** 0.5 * 255) / 255) ** 2 >= 0.001 for w in weights]
     assert count() == sum(s.sum() for s in shown)
     for canvas, said, w in zip(there("canvas.map"), there(".said[aria-live]"), weights):

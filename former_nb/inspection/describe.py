@@ -12,8 +12,7 @@ What a training step keeps for backward is more, and `former_nb.training.costs` 
 
 A tied weight belongs to the module that has it first. A module that is never called, such as
 the output projection inside `nn.MultiheadAttention`, has no row. Its weights count in the row of
-the module around it. Rotary positions are called by blocks and call attention, so their row has its
-FLOPs.
+the module around it.
 """
 
 import inspect
@@ -31,14 +30,13 @@ from torch.utils._pytree import tree_map_only
 
 from ..base.core import eval_mode
 from ..base.flops import count_flops
-from ..base.guards import check_choice, check_int, check_that, check_type
+from ..base.guards import check_int, check_that, check_type
 from ..training.costs import without_numbers
 from ..training.losses import find_device
 from .products import without_fast_path
 
 __all__ = [
     "describe",
-    "draw",
 ]
 
 NUMBERS = ["parameters", "flops", "weight_bytes", "activation_bytes"]
@@ -241,29 +239,3 @@ def describe(
     table.index = [group or "(whole)" for group in table.index]
     table.index.name = "layer"
     return table
-
-
-def draw(
-    table: pd.DataFrame,  # from `describe`
-    columns: tuple[str, ...] = ("parameters", "flops", "ms"),  # side by side
-):  # a matplotlib figure
-    "Bars for what each layer costs; layers that have nothing of it are left out."
-    import matplotlib.pyplot as plt
-
-    check_type("table", table, pd.DataFrame)
-    for column in columns:
-        check_choice("columns", column, [*NUMBERS, "ms"])
-        check_that(column in table, "columns", f"one of {list(table)}", column)
-    rows = table[(table[list(columns)] > 0).any(axis=1)]
-    size = (1.5 + 2.4 * len(columns), 0.8 + 0.22 * len(rows))
-    fig, axes = plt.subplots(
-        1, len(columns), figsize=size, sharey=True, squeeze=False, layout="constrained"
-    )
-    for ax, column in zip(axes[0], columns):
-        ax.barh(range(len(rows)), rows[column].astype(float), color="0.4")
-        ax.set_xlabel(column.replace("_", " "))
-        ax.ticklabel_format(axis="x", scilimits=(-2, 4))
-    axes[0, 0].set_yticks(range(len(rows)), rows.index)
-    axes[0, 0].invert_yaxis()  # the first layer on top
-    axes[0, 0].set_ylabel("layer")
-    return fig

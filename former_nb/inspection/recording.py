@@ -17,11 +17,9 @@ The output is that without a recorder, to the last bit. Hooks nest, since the on
 is the first to see a result.
 
 PyTorch's layer computes weights where it is asked for them, so a hook asks, keeps them, and returns
-what the caller wanted. Transformers returns weights only from its *eager* attention. A model within
-`use_attend` calls a function as ours do, and a recorder takes its place. And an
-`nn.TransformerEncoder` that knows the padding takes a fast path without `nn.MultiheadAttention`,
-whose output is zero on the padding. So it runs twice while we record, and its caller gets the
-output of the fast path.
+what the caller wanted. Its encoders call the layer while their fast path is switched off, and then
+their output on the padding isn't zero. Transformers returns weights only from its *eager*
+attention. A model within `use_attend` calls a function as ours do, and a recorder takes its place.
 
 Each pass replaces what the last one left. While a model decodes with a cache, that is the row of
 its newest token.
@@ -30,7 +28,7 @@ its newest token.
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
@@ -45,6 +43,7 @@ from ..attention.multi_head import MultiHeadAttention
 from ..attention.since_llama import Sink
 from ..base.guards import check_that, check_type
 from ..models.parts import ReadMemory
+from .products import without_fast_path
 from .your_attention import Use, attends_of
 
 __all__ = [
@@ -52,8 +51,6 @@ __all__ = [
     "find_attention",
     "Recorder",
     "watch_torch",
-    "Hooks",
-    "no_fast_path",
     "record_attention",
     "attention_table",
     "summarize_heads",
@@ -332,67 +329,6 @@ def _watch(module, see):
     return _watch_theirs(module, see)
 
 
-class Hooks:
-    "Hooks that can be taken off and put back, all at once."
-
-    def __init__(self):
-        self.makers = []
-        self.handles = []
-
-    def add(
-        self,
-        maker: Callable,  # gives handles
-    ) -> None:
-        "Put hooks on, to be made again after `off`."
-        self.makers.append(maker)
-        self.handles += maker()
-
-    @contextmanager
-    def off(self):
-        "Within `with`, no hook is on."
-        self.remove()
-        yield
-        for maker in self.makers:
-            self.handles += maker()
-
-    def remove(self) -> None:
-        "Take all hooks off."
-        for handle in self.handles:
-            handle.remove()
-        self.handles = []
-
-
-@contextmanager
-def no_fast_path(
-    model: nn.Module,
-):  # PyTorch's encoders in the model that could take it
-    "Within `with`, an `nn.TransformerEncoder` runs layer by layer, also where it knows padding."
-    encoders = [part for part in model.modules() if isinstance(part, nn.TransformerEncoder)]
-    encoders = [encoder for encoder in encoders if encoder.use_nested_tensor]
-    try:
-        for encoder in encoders:
-            encoder.use_nested_tensor = False
-        yield encoders
-    finally:
-        for encoder in encoders:
-            encoder.use_nested_tensor = True
-
-
-def _watch_encoder(encoder, hooks):
-    "A hook by which PyTorch's encoder, which was watched, runs again as it would have."
-
-    def answer(encoder, args, kwargs, result):
-        if encoder.training:
-            return result
-        with hooks.off():
-            encoder.use_nested_tensor = True
-            result = encoder.forward(*args, **kwargs)
-            encoder.use_nested_tensor = False
-        return result
-
-    yield encoder.register_forward_hook(answer, with_kwargs=True)
-
-
 @contextmanager
 def _eager(model):
     "Within `with`, the models of Transformers compute attention in the way that has weights."
@@ -417,22 +353,17 @@ def record_attention(
 ) -> Iterator[dict[str, torch.Tensor]]:  # layer -> weights (B, h, T, S) of a pass, on the CPU
     "Within `with`, keep the weights of every attention layer of `model`, outside it nothing."
     layers = find_attention(model)
-    hooks = Hooks()
     recorded = {}
 
     def keep(name, inputs, y, weights):
         recorded[name] = weights.detach().cpu()
         return y
 
-    try:
+    with ExitStack() as hooks, _eager(model), without_fast_path():
         for layer in layers:
-            hooks.add(partial(_watch, layer.module, partial(keep, layer.name)))
-        with _eager(model), no_fast_path(model) as encoders:
-            for encoder in encoders:
-                hooks.add(partial(_watch_encoder, encoder, hooks))
-            yield recorded
-    finally:
-        hooks.remove()
+            for hook in _watch(layer.module, partial(keep, layer.name)):
+                hooks.callback(hook.remove)
+        yield recorded
 
 
 # ---- as a table

@@ -3,8 +3,7 @@
 `view(model, inputs, tokenizer)` runs a model once, records its attention as
 `former_nb.inspection.recording` does, and makes a page of it. In a notebook the page is the cell's
 output, `save` writes it as one HTML file, and `former-nb view` does both steps from the command
-line. For print, `plot_heads` and `plot_lines` draw the same by Matplotlib. The deep dive on
-interpretability uses all of it.
+line. For print, `plot_heads` draws the same by Matplotlib.
 
 A text, or a tuple of source and target for a model with two stacks, becomes ids by the tokenizer,
 one of ours or one of Transformers. Without a target, our translator writes its own. Ids, tensors of
@@ -28,9 +27,9 @@ import torch
 from torch import nn
 
 from ..base.checkpoints import write_file
-from ..base.core import COLORS, eval_mode, plot_weights
+from ..base.core import eval_mode, plot_weights
 from ..base.files import check_path
-from ..base.guards import check_choice, check_that, check_type
+from ..base.guards import check_that, check_type
 from ..data.tokens import TextTokenizer, both_sides
 from ..decoding.prompts import find_context
 from ..decoding.translating import translate
@@ -45,7 +44,6 @@ __all__ = [
     "View",
     "view",
     "plot_heads",
-    "plot_lines",
 ]
 
 
@@ -393,24 +391,6 @@ class View:
     def __repr__(self):
         return f"View({self.title!r}, {[panel.name for panel in self.panels]})"
 
-    def head(
-        self,
-        kind: str,
-        layer: int,  # from 1
-        head: int,  # from 1
-        panel: int = 0,
-    ) -> tuple[torch.Tensor, list[str], list[str]]:  # weights (T, S), queries, keys
-        "One head. Raises `ValueError` for one that is not there."
-        labels = self.panels[panel].labels
-        heads = {}
-        for shown in self.panels[panel].layers:
-            for number, weights in enumerate(shown.weights, start=1):
-                name = shown.layer.kind, shown.layer.layer, number
-                heads[name] = weights, labels[shown.queries], labels[shown.keys]
-        expected = f"one from {min(heads)} to {max(heads)}"
-        check_that((kind, layer, head) in heads, "head", expected, (kind, layer, head))
-        return heads[kind, layer, head]
-
 
 def view(
     model: nn.Module,  # ours, PyTorch's or Hugging Face's
@@ -435,16 +415,12 @@ def view(
 
 def plot_heads(
     page: View,
-    kind: str | None = None,  # 'self', 'encoder', 'decoder' or 'cross'; the last if left out
-    panel: int = 0,
 ):  # a matplotlib figure, a row for each layer and a column for each head
-    "All heads of a kind as heat maps."
+    "All heads of the last kind as heat maps."
     import matplotlib.pyplot as plt
 
-    shown = page.panels[panel]
-    kinds = list(dict.fromkeys(part.layer.kind for part in shown.layers))
-    kind = kinds[-1] if kind is None else kind
-    check_choice("kind", kind, kinds)
+    shown = page.panels[0]
+    kind = shown.layers[-1].layer.kind
     layers = [part for part in shown.layers if part.layer.kind == kind]
     queries = shown.labels[layers[0].queries]
     keys = shown.labels[layers[0].keys]
@@ -465,34 +441,3 @@ def plot_heads(
                 ax.set(xticks=[], yticks=[])
             ax.label_outer()  # labels at the left and at the bottom only
     return fig
-
-
-def _write_side(ax, side, labels, x, align):
-    "The tokens of a side, one below the other, and its name above them."
-    for i, label in enumerate(labels):
-        ax.text(x, -i, label, ha=align, va="center", fontsize=9)
-    ax.text(x, 1, side, ha=align, va="center", color=COLORS[side], fontsize=9)
-
-
-def plot_lines(
-    page: View,
-    kind: str,
-    layer: int,  # from 1
-    head: int,  # from 1
-    panel: int = 0,
-):  # a matplotlib axis
-    "One head as lines from queries, at the left, to keys; the wider, the more weight."
-    import matplotlib.pyplot as plt
-
-    w, queries, keys = page.head(kind, layer, head, panel)
-    size = (4, 0.6 + 0.22 * max(len(queries), len(keys)))
-    fig, ax = plt.subplots(figsize=size, layout="constrained")
-    for i, j in (w > 0.02).nonzero().tolist():
-        x = w[i, j].item()
-        width = 0.5 + 2 * x
-        ax.plot([0, 1], [-i, -j], color=COLORS["query"], alpha=min(1.0, x), linewidth=width)
-    _write_side(ax, "query", queries, -0.03, "right")
-    _write_side(ax, "key", keys, 1.03, "left")
-    ax.set(xlim=(-0.5, 1.5), title=f"{kind}, layer {layer}, head {head}")
-    ax.axis("off")
-    return ax
