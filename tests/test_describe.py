@@ -156,14 +156,14 @@ BAD = {
             lambda: bind_inputs(TR, TOKENS),
             ValueError,
             "batch",
-            "['src']",
+            "'tgt'",
         ),
         (
             "nothing",
             lambda: bind_inputs(TR, {}),
             ValueError,
             "batch",
-            "[]",
+            "'src'",
         ),
         (
             "too many",
@@ -176,7 +176,7 @@ BAD = {
             lambda: bind_inputs(LM, dict(input_ids=TOKENS)),
             ValueError,
             "batch",
-            "input_ids",
+            "'tokens'",
         ),
         (
             "targets, too",

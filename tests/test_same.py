@@ -478,9 +478,10 @@ def test_what_is_given_stays_as_it_was():
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        (("gpt2", len, TOKENS), "model: expected a module or a function, got 'str'"),
-        ((len, len, "text"), "inputs: expected a tensor, or a tuple or dict"),
-        ((len, len, TOKENS, None, 1), "bits: expected"),
+        (("gpt2", len, TOKENS), "model: expected Module, got str"),
+        ((nn.Identity(), 3, TOKENS), "other: expected a module or a function, got 'int'"),
+        ((nn.Identity(), len, "text"), "inputs: expected a tensor, or a tuple or dict"),
+        ((nn.Identity(), len, TOKENS, None, 1), "bits: expected"),
     ],
 )
 def test_what_is_refused(arguments, sentence):

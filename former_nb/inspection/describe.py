@@ -62,19 +62,10 @@ def bind_inputs(
     else:
         args = (batch,)
     try:
-        bound = signature.bind_partial(*args, **by_name)
-    except TypeError:
+        bound = signature.bind(*args, **by_name)
+    except TypeError as error:
         taken = ", ".join(signature.parameters)
-        came = list(by_name) or f"{len(args)} in a row"
-        check_that(False, "batch", f"no more than {name} takes, ({taken})", came)
-    missing = []
-    for parameter in signature.parameters.values():
-        may_lack = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if parameter.default is parameter.empty and not may_lack:
-            if parameter.name not in bound.arguments:
-                missing.append(parameter.name)
-    expected = f"also {', '.join(missing)}, which {name} takes"
-    check_that(not missing, "batch", expected, list(bound.arguments))
+        raise ValueError(f"batch: expected what {name} takes, ({taken}): {error}") from None
     for argument, value in bound.arguments.items():
         default = signature.parameters[argument].default
         is_function = callable(default) and default is not inspect.Parameter.empty

@@ -33,7 +33,6 @@ from ..base.guards import check_that, check_type
 from ..data.tokens import TextTokenizer, both_sides
 from ..decoding.prompts import find_context
 from ..decoding.translating import translate
-from ..models.build import sizes_of
 from ..models.config import TransformerConfig
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.language_model import LanguageModel
@@ -60,10 +59,6 @@ class _Adapter:
         pair = isinstance(tokenizer, (tuple, list))
         self.tokenizers = both_sides(tokenizer) if pair else (tokenizer, tokenizer)  # of each side
 
-    def limits(self, side):
-        "The most tokens of a side and the size of its vocabulary, None where neither is known."
-        return None, None
-
     def add_target(self, inputs):
         "The inputs, with a target where the model can write one."
         return inputs
@@ -86,50 +81,24 @@ class _Adapter:
         check_that(callable(tokenizer), "tokenizer", expected, tokenizer, TypeError)
         return torch.tensor([tokenizer(text)["input_ids"]])
 
-    def check_ids(self, ids, side):
-        "Raise `ValueError` for more tokens than the model reads, or ones that it does not know."
-        longest, vocab_size = self.limits(side)
-        n_tokens = ids.shape[-1]
-        if longest is not None:
-            expected = f"{longest} tokens at most, as many as the model reads"
-            check_that(n_tokens <= longest, "inputs", expected, n_tokens)
-        if vocab_size is not None and n_tokens:
-            largest = ids.max().item()
-            check_that(largest < vocab_size, "inputs", f"ids below {vocab_size}", largest)
-
     def call(self, sides):
         "Run the model on the tensors of its sides."
         self.model(*sides)
 
 
-class _OurModel(_Adapter):
-    "Our models say in their configuration what they read, or in their parts."
-
-    def limits(self, side):
-        sizes = sizes_of(self.model)
-        return find_context(sizes, 0).reads, sizes.vocab_size
-
-
-class _OurLanguageModel(_OurModel):
+class _OurLanguageModel(_Adapter):
     "A language model goes on with a text, so the text does not end."
 
     def surround(self, ids, side):
         return [*self.tokenizers[side].before, *ids]
 
 
-class _OurTranslator(_OurModel):
-    "Our translator has a configuration for each side, and writes a target where none is given."
-
-    def limits(self, side):
-        config = self.model.tgt_config if side == TARGET else self.model.config
-        if config is None:  # made of parts by hand
-            return None, None
-        return find_context(config, 0).reads, config.vocab_size
+class _OurTranslator(_Adapter):
+    "Our translator writes a target where none is given."
 
     def add_target(self, inputs):
         if not isinstance(inputs, str) or not isinstance(self.tokenizers[TARGET], TextTokenizer):
             return inputs
-        self.check_ids(self.encode(inputs, SOURCE), SOURCE)  # or it would be cut into pieces
         [translation] = translate(self.model, self.tokenizers, [inputs])
         return inputs, translation.text
 
@@ -137,29 +106,33 @@ class _OurTranslator(_OurModel):
 class _TransformersModel(_Adapter):
     "Models of Hugging Face's Transformers take their sides by name."
 
-    def limits(self, side):
-        config = self.model.config
-        longest = getattr(config, "max_position_embeddings", None)  # T5 has none
-        return longest, getattr(config, "vocab_size", None)
-
     def call(self, sides):
         self.model(**dict(zip(("input_ids", "decoder_input_ids"), sides)))
 
 
 def _adapt(model, tokenizer):
     "The adapter for this kind of model."
-    config = getattr(model, "config", None)
     if isinstance(model, EncoderDecoder):
         adapter = _OurTranslator
     elif isinstance(model, LanguageModel):
         adapter = _OurLanguageModel
-    elif isinstance(config, TransformerConfig):
-        adapter = _OurModel
-    elif hasattr(config, "_attn_implementation"):
+    elif hasattr(getattr(model, "config", None), "_attn_implementation"):
         adapter = _TransformersModel
     else:
         adapter = _Adapter
     return adapter(model, tokenizer)
+
+
+def _check_length(model, ids, side):
+    "Raise `ValueError` for more tokens than the model reads, by its configuration."
+    config = getattr(model, "tgt_config" if side == TARGET else "config", None)
+    if isinstance(config, TransformerConfig):
+        longest = find_context(config, 0).reads
+    else:
+        longest = getattr(config, "max_position_embeddings", None)  # T5 has none
+    n = ids.shape[-1]
+    expected = f"{longest} tokens at most, as many as the model reads"
+    check_that(longest is None or n <= longest, "inputs", expected, n)
 
 
 def _make_sides(adapter, inputs):
@@ -223,8 +196,7 @@ def _run(model, inputs, tokenizer, tokens):
     else:
         sides = _make_sides(adapter, inputs)
     for i, side in enumerate(sides):
-        if not side.is_floating_point():
-            adapter.check_ids(side, i)
+        _check_length(model, side, i)
     with eval_mode(model), torch.no_grad(), record_attention(model) as weights:
         if by_name:
             model(**{name: _on_device(model, value) for name, value in inputs.items()})
