@@ -79,12 +79,6 @@ def heads(panel):
     return found
 
 
-def head_of(page, kind, layer, number, panel=0):
-    "The weights (T, S) of one head."
-    [shown] = [s for s in page.panels[panel].layers if s.layer[:2] == (kind, layer)]
-    return shown.weights[number - 1]
-
-
 def test_the_page_holds_the_weights_the_tokens_and_the_numbers(names):
     model, tokenizer = names
     page = view(model, "Jonas", tokenizer)
@@ -97,7 +91,7 @@ def test_the_page_holds_the_weights_the_tokens_and_the_numbers(names):
     for (kind, layer, head), found in heads(panel).items():
         wanted = layers[kind, layer][head - 1].numpy()
         assert np.abs(found - wanted).max() < 0.0041
-        assert np.allclose(head_of(page, kind, layer, head), wanted)
+        assert np.allclose(page.head(kind, layer, head)[0], wanted)
         entropy = -(wanted * np.log2(np.maximum(wanted, 1e-30))).sum(-1).mean()
         assert abs(panel["layers"][layer - 1]["stats"][head - 1][0] - entropy) < 0.001
 
@@ -295,6 +289,15 @@ TABLE = {
             "1",
         ),
     ],
+    "head": [
+        (
+            "not there",
+            lambda: view(MODEL, IDS).head("self", 2, 3),
+            ValueError,
+            "head",
+            "('self', 2, 3)",
+        ),
+    ],
 }
 
 
@@ -367,7 +370,7 @@ def test_a_head_is_chosen_a_cell_is_read_and_a_token_shows_its_lines(browser, na
     browser.find_elements("css selector", ".thumb")[5].click()  # layer 2, head 2
     chosen = [browser.find_element("id", name).get_property("value") for name in ("layer", "head")]
     assert chosen == ["1", "1"]
-    weights = head_of(page, "self", 2, 2)
+    weights = page.head("self", 2, 2)[0]
     said = browser.execute_script(CELL, ["ArrowDown"] * 3 + ["ArrowRight"] * 2)
     assert said.startswith("3 n → 2 o: ") and abs(float(said.split()[-1]) - weights[3, 2]) < 0.01
     assert browser.execute_script(HOVER, 3) == (weights[3] >= 0.001).sum()
@@ -396,7 +399,7 @@ def test_every_control_answers_to_keys_in_both_inputs(browser, numbers, tmp_path
     there("#head")[0].send_keys("\ue015")
     assert values() == ["1", "1"]
     Select(there("#least")[0]).select_by_visible_text("0.001")
-    weights = [head_of(page, "encoder", 2, 2, i) for i in range(2)]
+    weights = [page.head("encoder", 2, 2, i)[0] for i in range(2)]
     shown = [(np.round(w.numpy() ** 0.5 * 255) / 255) ** 2 >= 0.001 for w in weights]
     assert count() == sum(s.sum() for s in shown)
     for canvas, said, w in zip(there("canvas.map"), there(".said[aria-live]"), weights):

@@ -1,4 +1,4 @@
-"""What each head of any model attends to, as tensors and as a table.
+"""What each head of any model attends to.
 
 `record_attention` works by hooks, within `with`, on the models of this course, on
 `nn.MultiheadAttention` wherever it is used, and on the models of Hugging Face's Transformers.
@@ -26,6 +26,7 @@ its newest token.
 """
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -33,7 +34,6 @@ from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import nn
@@ -52,7 +52,6 @@ __all__ = [
     "Recorder",
     "watch_torch",
     "record_attention",
-    "attention_table",
     "summarize_heads",
 ]
 
@@ -366,49 +365,7 @@ def record_attention(
         yield recorded
 
 
-# ---- as a table
-
-
-def _weights_of_one(weights, model):
-    "The weights (h, T, S) of the only text, for each layer that was run."
-    for layer in find_attention(model):
-        w = weights.get(layer.name)
-        if w is not None:
-            check_that(len(w) == 1, "weights", "those of one text", f"{len(w)} texts")
-            yield layer, w[0].float()
-
-
-def attention_table(
-    model: nn.Module,
-    weights: dict,  # from `record_attention`, of one text
-    tokens: list[str],  # what each token spells, that of the source where there are two texts
-    target: list[str] | None = None,  # the same for what a decoder has read
-) -> pd.DataFrame:  # kind, layer, head, tokens, their places from 0, weight
-    "Every weight as a row. The queries of a model with a cache are the last of the tokens."
-    target = target or []
-    tables = []
-    for layer, w in _weights_of_one(weights, model):
-        queries = tokens if layer.kind in ("self", "encoder") else target
-        keys = target if layer.kind == "decoder" else tokens
-        T, S = w.shape[1:]
-        fits = T <= len(queries) and S <= len(keys)
-        expected = f"{T} to read and {S} to attend to"
-        check_that(fits, "tokens", expected, (len(queries), len(keys)))
-        head, i, j = np.indices(w.shape).reshape(3, -1)
-        i += len(queries) - T
-        j += len(keys) - S
-        columns = {
-            "kind": layer.kind,
-            "layer": layer.layer,
-            "head": head + 1,
-            "query_place": i,
-            "query": np.array(queries, object)[i],
-            "key_place": j,
-            "key": np.array(keys, object)[j],
-            "weight": w.numpy().ravel(),
-        }
-        tables.append(pd.DataFrame(columns))
-    return pd.concat(tables, ignore_index=True)
+# ---- in two numbers
 
 
 def summarize_heads(
@@ -420,9 +377,14 @@ def summarize_heads(
     Entropy says how many keys a head spreads over: 2^entropy, were their weights the same.
     """
     rows = []
-    for layer, w in _weights_of_one(weights, model):
+    for layer in find_attention(model):
+        if layer.name not in weights:  # it was not run
+            continue
+        w = weights[layer.name]
+        check_that(len(w) == 1, "weights", "those of one text", f"{len(w)} texts")
+        w = w[0].float()
         T, S = w.shape[1:]
-        entropy = -torch.special.xlogy(w, w).sum(-1).mean(-1) / np.log(2)  # (h,)
+        entropy = -torch.special.xlogy(w, w).sum(-1).mean(-1) / math.log(2)  # (h,)
         first = 0 if layer.kind == "cross" else S - T  # with a cache, queries are the last
         apart = torch.arange(S) - torch.arange(first, first + T)[:, None]
         distance = (w * apart.abs()).sum(-1).mean(-1)  # (h,)

@@ -363,6 +363,24 @@ class View:
     def __repr__(self):
         return f"View({self.title!r}, {[panel.name for panel in self.panels]})"
 
+    def head(
+        self,
+        kind: str,
+        layer: int,  # from 1
+        head: int,  # from 1
+        panel: int = 0,
+    ) -> tuple[torch.Tensor, list[str], list[str]]:  # weights (T, S), queries, keys
+        "One head. Raises `ValueError` for one that is not there."
+        labels = self.panels[panel].labels
+        heads = {}
+        for shown in self.panels[panel].layers:
+            for number, weights in enumerate(shown.weights, start=1):
+                name = shown.layer.kind, shown.layer.layer, number
+                heads[name] = weights, labels[shown.queries], labels[shown.keys]
+        expected = f"one from {min(heads)} to {max(heads)}"
+        check_that((kind, layer, head) in heads, "head", expected, (kind, layer, head))
+        return heads[kind, layer, head]
+
 
 def view(
     model: nn.Module,  # ours, PyTorch's or Hugging Face's
