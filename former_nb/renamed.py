@@ -170,6 +170,7 @@ NAMES = {
     "inspection.lens.attribute_logits": "",
     "inspection.lens.edit_stream": "",
     "inspection.lens.record_stream": "",
+    "inspection.recording.attention_table": "",
     "inspection.viewer.plot_lines": "",
     "inspection.recording.view_translation": VIEW + 'view(model, ("zwei", "two"), tokenizer)',
     "training.costs.cache_bytes": "",
