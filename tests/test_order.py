@@ -250,8 +250,6 @@ PROMISED = {  # why it is offered -> what nothing here imports but its own page 
     "Llama 3's rule, for a `ScaledRotary` of one's own": "models.hub_config.scale_frequencies",
     "byte pairs as derived, without a library": "data.subwords.train_bpe data.subwords.apply_bpe "
     "data.subwords.count_words",
-    "a test for whoever trains a model": "inspection.leaks.assert_no_noise_leak",
-    "a look inside any model": "inspection.lens.logit_lens inspection.lens.attribute_logits",
     "a model to train": "models.mixture_of_experts.MixtureLanguageModel "
     "models.mixture_of_experts.with_balance",
     "a way out, to other programs": "saving.saving.to_onnx training.trainer.ForTrainer "

@@ -120,7 +120,7 @@ def layer_lines(
     inputs,  # a tensor, or several in a tuple
 ) -> list[str]:
     "What each block costs in a forward pass, and what is around the blocks."
-    table = describe(model, inputs, depth=3, repeats=0)
+    table = describe(model, inputs, depth=3)
     table = table[table["weight_bytes"] + table["flops"] > 0]
     columns = {
         "output": table["output"].map(lambda shape: " x ".join(map(str, shape))),

@@ -11,24 +11,22 @@ columns of W_o are zero for that head. If every head of one input is put into an
 that of the first.
 """
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from ..base.guards import check_that
-from .recording import Hooks, find_attention, no_fast_path, watch_torch
+from .products import without_fast_path
+from .recording import find_attention, watch_torch
 
 __all__ = [
     "find_heads",
     "edit_heads",
     "ablate_heads",
     "record_heads",
-    "rank_heads",
 ]
 
 _OUTPUTS = ("w_o", "out_proj", "c_proj", "o_proj", "o", "out_lin", "dense")  # W_o, by many names
@@ -92,16 +90,13 @@ def _change_heads(layer, change):
 @contextmanager
 def _changed(model, make_change):
     "Within `with`, `make_change(layer)`, a function or None, changes the heads of that layer."
-    hooks = Hooks()
-    try:
+    with ExitStack() as hooks, without_fast_path():
         for layer in find_attention(model):
             change = make_change(layer)
             if change is not None:
-                hooks.add(partial(_change_heads, layer, change))
-        with no_fast_path(model):
-            yield
-    finally:
-        hooks.remove()
+                for hook in _change_heads(layer, change):
+                    hooks.callback(hook.remove)
+        yield
 
 
 def find_heads(
@@ -124,7 +119,7 @@ def edit_heads(
     model: nn.Module,
     edits: dict,  # (kind, layer, head) -> output that broadcasts to (B, T, d_k), or a function
 ):  # a context manager
-    "Within `with`, replace outputs of heads. A function of `edits` gets a head's, (B, T, d_k)."
+    "Within `with`, heads give what `edits` says. A function gets a head's output, (B, T, d_k)."
     heads = find_heads(model)
     for head in edits:
         expected = f"a head of the model, from {heads[0]} to {heads[-1]}"
@@ -155,7 +150,7 @@ def ablate_heads(
     heads: Iterable[tuple[str, int, int]],  # (kind, layer, head), layer and head from 1
     mean: bool = False,  # give the mean over the texts and places of a pass, not zeros
 ) -> AbstractContextManager[None]:
-    "Within `with`, these heads carry no information: zeros, or the same everywhere."
+    "Within `with`, the heads tell nothing: zeros, or the same everywhere."
     return edit_heads(model, dict.fromkeys(heads, _average if mean else 0.0))
 
 
@@ -163,7 +158,7 @@ def ablate_heads(
 def record_heads(
     model: nn.Module,
 ):  # a dict that fills on each forward pass: (kind, layer, head) -> its output (B, T, d_k)
-    "Within `with`, record each head's output. As `edits` of another pass, it patches heads."
+    "Within `with`, keep what each head gives; as `edits` of another pass, it patches heads."
     recorded = {}
 
     def make_change(layer):
@@ -176,20 +171,3 @@ def record_heads(
 
     with _changed(model, make_change):
         yield recorded
-
-
-def rank_heads(
-    model: nn.Module,
-    loss: Callable[[], float],  # runs the model and says how badly it does
-    mean: bool = False,  # as for `ablate_heads`
-) -> pd.DataFrame:  # kind, layer, head, effect: the loss without the head less the loss with all
-    """All heads, the most important first. A head is worth what is lost without it.
-    The order of the calls is that of the model."""
-    rows = []
-    with torch.no_grad():
-        whole = float(loss())
-        for head in find_heads(model):
-            with ablate_heads(model, [head], mean):
-                rows.append((*head, float(loss()) - whole))
-    table = pd.DataFrame(rows, columns=["kind", "layer", "head", "effect"])
-    return table.sort_values("effect", ascending=False, ignore_index=True, kind="stable")
