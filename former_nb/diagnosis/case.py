@@ -96,8 +96,17 @@ class Case:
             names = ("decoder_input_ids", "input_ids")
             found = next((self.inputs[name] for name in names if name in self.inputs), None)
         else:
-            found = next((part for part in reversed(self.inputs) if is_tokens(part)), None)
+            found = max(filter(is_tokens, reversed(self.inputs)), key=self._agrees, default=None)
         return found if is_tokens(found) else None
+
+    def _agrees(self, ids):
+        "How many targets are a token of these ids, or one beside it: beside them may be others."
+        if ids.shape != self.targets.shape:
+            return 0.0
+        return max(
+            (told == seen).float().mean().item() if told.numel() else 0.0
+            for told, seen in (shifted(self.targets, ids, s) for s in (-1, 0, 1, 2))
+        )
 
     def with_ids(self, ids, row=None):
         """The inputs with other tokens, as many rows and columns as those have.
