@@ -14,7 +14,6 @@ from test_pretrained import DECODERS, GPT2, NONE, bytes_bpe, change_config, make
 from test_pretrained_translators import PAIRS
 
 from former_nb.base.checkpoints import CHECKPOINT, read_checkpoint, write_tensors
-from former_nb.base.files import DEEPEST, parse_json, read_bytes, read_json
 from former_nb.data.tokenization import CharTokenizer, load_tokenizer
 from former_nb.models.bert import BertClassifier
 from former_nb.models.bigrams import BigramClassifier, WideClassifier
@@ -125,10 +124,6 @@ FORGED = {
     "a key that is not known": (config(n_wings=2), ["'n_wings'", "n_heads", "n_layers"]),
     "a configuration in a configuration": (config(config={}), ["'config'"]),
     "a configuration without end": (text(CONFIG, DEEP), [CONFIG, "expected JSON"]),
-    "a configuration that is deep": (
-        text(CONFIG, '{"a":' + "[" * 60 + "]" * 60 + "}"),
-        [CONFIG, f"at most {DEEPEST} deep"],
-    ),
     "a configuration that is a list": (text(CONFIG, "[]"), [CONFIG, "a JSON object"]),
     "a configuration in another encoding": (
         lambda f: (f / CONFIG).write_bytes(b"\xff\xfe{\0}\0"),
@@ -280,26 +275,6 @@ def test_links_to_files_are_read_as_the_cache_of_the_hub_has_them(own, tmp_path)
     load_model(tmp_path / "linked")
 
 
-def test_a_file_that_another_replaces_while_it_is_read_is_read_whole(tmp_path, monkeypatch):
-    file, longer = tmp_path / "a", tmp_path / "b"
-    file.write_bytes(b"short"), longer.write_bytes(b"much longer")
-    stat = os.stat(file)
-    monkeypatch.setattr(Path, "stat", lambda *args, **kwargs: stat)
-    os.replace(longer, file)
-    assert read_bytes("file", file) == b"much longer"
-
-
-def test_json_of_a_depth_in_reason_is_read(tmp_path):
-    for depth in (1, DEEPEST - 1):
-        nested = "[" * depth + "]" * depth
-        (tmp_path / "a.json").write_text('{"a": ' + nested + "}")
-        assert json.dumps(read_json("file", tmp_path / "a.json")["a"]) == nested
-    assert parse_json("file", "[1]", "here", list) == [1]
-    refuses(
-        lambda: parse_json("file", '{"a": 1' + "0" * 5000 + "}", "here"), ValueError, "file"
-    )  # more digits than Python reads
-
-
 # ---- Hugging Face's folders
 
 
@@ -313,10 +288,6 @@ FOLDERS = {
     "a configuration without end": (
         lambda f: (f / CONFIG).write_text('{"model_type": ' + DEEP),
         [CONFIG, "expected JSON"],
-    ),
-    "a configuration that is deep": (
-        lambda f: change_config(f, more=json.loads("[" * 60 + "]" * 60)),
-        [CONFIG, f"at most {DEEPEST} deep"],
     ),
     "labels that are a list": (lambda f: change_config(f, id2label=["a", "b"]), None),
     "ends that are an object": (
