@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from test_pretrained import DECODERS, GPT2, NONE, bytes_bpe, change_config, make, with_tokenizer
 from test_pretrained_translators import PAIRS
 
-from former_nb.base.checkpoints import CHECKPOINT, read_checkpoint, write_tensors
+from former_nb.base.checkpoints import write_tensors
 from former_nb.data.tokenization import CharTokenizer, load_tokenizer
 from former_nb.models.bert import BertClassifier
 from former_nb.models.bigrams import BigramClassifier, WideClassifier
@@ -241,31 +241,6 @@ def test_what_is_no_file_is_refused_before_it_is_read(own, theirs, name, kind):
             from_hugging_face(theirs)
     else:
         refuses(lambda: load_tokenizer(own), ValueError, "folder", name)
-
-
-@POSIX
-@pytest.mark.parametrize("kind", ["a pipe", "a device without end"])
-@pytest.mark.parametrize("name", ["model.safetensors.index.json", "generation_config.json"])
-def test_the_same_for_files_that_only_theirs_has(theirs, name, kind):
-    (theirs / name).unlink(missing_ok=True)
-    if "index" in name:  # it counts where the weights are in several files
-        (theirs / WEIGHTS).unlink()
-    SPECIAL[kind](theirs / name)
-    refused(former("generate", "--model", theirs), "Error: model: ", name, "no regular file")
-
-
-@POSIX
-@pytest.mark.parametrize("kind", ["a pipe", "a device without end"])
-def test_a_checkpoint_that_is_no_file_is_refused(kind, tmp_path):
-    SPECIAL[kind](tmp_path / CHECKPOINT)
-    refuses(lambda: read_checkpoint(tmp_path), ValueError, "folder", CHECKPOINT)
-
-
-@POSIX
-@pytest.mark.parametrize("kind", ["a pipe", "a device without end"])
-def test_a_run_file_that_is_no_file_is_refused(own, kind):
-    SPECIAL[kind](own / "run.json")
-    refused(former("evaluate", "--model", own), "model: ", "run.json")
 
 
 def test_links_to_files_are_read_as_the_cache_of_the_hub_has_them(own, tmp_path):

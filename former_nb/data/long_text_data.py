@@ -29,6 +29,7 @@ __all__ = [
 
 BLOCK = 2**20  # characters or bytes that are encoded at a time
 LOOKED_AT = 5_000_000  # characters of a part that are compared with those that were learned
+CHOSEN_BY = 250_000  # tokens of the validation part that choose the weights
 LARGE_FILE = 2**26  # bytes of a file that is no longer held as one string
 CODE_POINTS = 0x110000  # that Unicode has
 
@@ -136,14 +137,7 @@ class LongTextData:
     tokenizer: TextTokenizer
     rows: list[torch.Tensor]  # the parts as tokens: train, validation and, where there is one, test
     train: TextWindows  # new windows in each epoch
-    valid: TextWindows  # the validation part, at most `max_valid_tokens` of it
-
-    def held_out(
-        self,
-        context: int = 0,  # as for `text_windows`
-    ) -> TextWindows:
-        "All of the last part, each token once: test or, where there is none, validation."
-        return text_windows(self.rows[-1], self.train.length, 128, context=context)
+    valid: TextWindows  # the validation part, at most `CHOSEN_BY` tokens of it
 
 
 def _blocks(text):
@@ -186,7 +180,6 @@ def long_text_data(
     batch_size: int = 16,  # windows per batch
     seed: int = 0,  # of the windows to learn from
     shares: tuple[float, ...] = (0.9, 0.1),  # as for `split`
-    max_valid_tokens: int = 250_000,  # of the validation part, to choose the weights by
 ) -> LongTextData:
     """Cut, encode and window a text. The alphabet is that of the part to learn from.
 
@@ -212,7 +205,7 @@ def long_text_data(
     for row in rows:
         text_windows(row, length)  # raises `ValueError` for a part that is shorter than a window
     train = text_windows(rows[0], length, batch_size, shuffle=True, seed=seed)
-    valid = text_windows(rows[1][:max_valid_tokens], length, 128)
+    valid = text_windows(rows[1][:CHOSEN_BY], length, 128)
     train.dataset = rows[0]  # as a `DataLoader` has it: a checkpoint knows them
     valid.dataset = rows[1]
     return LongTextData(tokenizer, rows, train, valid)
