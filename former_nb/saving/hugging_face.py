@@ -520,7 +520,7 @@ def _open_folder(source, revision=None, saved=None) -> Source:
     shards = _shards(folder)
 
     def get(name):
-        return read_tensor(folder / shards[name][1], name)
+        return read_tensor("source", folder / shards[name][1], name)
 
     if saved is None:
         saved = with_model_type(read_json("source", folder / "config.json"))
