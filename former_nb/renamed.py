@@ -22,6 +22,7 @@ MODULES = {
     "config": "models.config",
     "core": "base.core",
     "data_sets": "data.data_sets",
+    "data.kept_tokens": "data.long_text_data",
     "encoder_decoder": "models.encoder_decoder",
     "equivalent_forms": "attention.equivalent_forms",
     "files": "base.files",

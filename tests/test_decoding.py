@@ -470,7 +470,6 @@ def test_threads_may_write_beyond_max_len_with_one_model():
     model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=(), seed=0)
     lengths = [30, 60, 90, 45] * 2
     alone = [generate(model, [[5, 6]], n, **how) for n in lengths]
-    model.train()  # each thread sets the mode, and the last one leaves it as it was
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda n: generate(model, [[5, 6]], n, **how), lengths))
     assert found == alone

@@ -15,7 +15,6 @@ and the model is saved where its configuration says so, by `tied_head=False` of 
 import copy
 import inspect
 import re
-import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -27,12 +26,11 @@ from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 from tqdm import TqdmWarning
 
-from ..base.checkpoints import atomic_write, read_header, read_safetensors
+from ..base.checkpoints import atomic_write, read_safetensors
 from ..base.core import tied_names
 from ..base.files import (
     check_keys,
     check_path,
-    open_regular,
     read_json,
     reading,
 )
@@ -56,7 +54,6 @@ __all__ = [
     "plain_weights",
     "ShapesOnly",
     "Pretrained",
-    "read_weights_header",
     "build_model",
     "fill_model",
     "warn_unless_finite",
@@ -245,7 +242,7 @@ class Pretrained(PyTorchModelHubMixin):
             theirs = saved.get("model_type")  # Hugging Face's name for a kind of model
             expected = "one of ours (`from_hugging_face` makes ours of others)"
             check_that(theirs is None, "model", expected, theirs)
-            _, size = read_weights_header(folder / WEIGHTS)
+            size = (folder / WEIGHTS).stat().st_size
             model, most = build_model(cls, saved, size)
             tensors, _ = read_safetensors("model", folder / WEIGHTS, most)
             return fill_model(model, tensors)
@@ -377,15 +374,6 @@ def _refuse_untied(model, again):
 def _same(one, other):
     "Whether two tensors have the same numbers."
     return one is other or one.equal(other.to(one))
-
-
-def read_weights_header(
-    file: Path,  # safetensors
-) -> tuple[dict, int]:  # name -> type and shape, and the bytes of the file
-    "What a file of weights says of its tensors."
-    with open_regular("model", file, sys.maxsize) as (weights, size):
-        header, _ = read_header(WEIGHTS, weights, file)
-    return header, size
 
 
 def _read_config(name, values, size):
