@@ -176,7 +176,8 @@ class Case:
         "Whether the job is to say what comes next, however the targets are shifted."
         counted = targets != IGNORE
         if self.loss is None and torch.equal(ids[counted], targets[counted]):
-            return "CausalLM" in type(self.model).__name__ or "LMHead" in type(self.model).__name__
+            name = type(self.model).__name__
+            return "CausalLM" in name or "LMHead" in name or self.takes("decoder_input_ids")
         for step in (-1, 0, 1, 2):
             told, seen = shifted(targets, ids, step)
             if told.numel() >= 4 and (told == seen).float().mean() > 0.9:

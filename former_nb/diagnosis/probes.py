@@ -352,7 +352,7 @@ def wants_logits(seen):
                 where("", call.line),
                 "return the logits, and take the softmax only where probabilities are shown",
             )
-        elif 0 < logits.min() and logits.max() < 1 and logits.numel() >= 16:
+        elif 0 < logits.min() and logits.max() < 1 and logits.unique().numel() >= 16:
             yield Finding(
                 "squashed numbers in place of logits",
                 f"Cross-entropy is given {tuple(logits.shape)} numbers that all lie between 0 and "
@@ -428,6 +428,13 @@ def right_targets(seen):
             "compute the loss from the model's outputs, without .detach(), .item() or .data",
         )
         return
+    if (case.targets == IGNORE).all():
+        yield Finding(
+            "no target counts",
+            f"All {case.targets.numel()} targets are {IGNORE}, which the loss leaves out.",
+            "",
+            "targets that are tokens where something is asked",
+        )
     if not slope.isfinite().all() or slope.abs().max() == 0:
         return
     total = slope.abs().sum()
@@ -445,8 +452,19 @@ def right_targets(seen):
             )
         return
     asked = slope.abs().sum(dim=-1) > 1e-3 * slope.abs().sum(dim=-1).max()
+    largest = slope.gather(-1, slope.abs().argmax(dim=-1, keepdim=True))[..., 0][asked]
+    if slope.shape[-1] > 2 and (largest > 0).float().mean() > 0.9:
+        yield Finding(
+            "the loss has the wrong sign",
+            f"At {(largest > 0).float().mean():.0%} of the positions a step makes one token less "
+            "likely and all others more.",
+            "",
+            "the loss is minus the logarithm of the right token's probability",
+        )
+        return
     taught = torch.where(asked, slope.argmin(dim=-1), IGNORE)
     yield from taught_tokens(case, taught, asked)
+    yield from token_left_out(case, asked)
 
 
 def taught_tokens(case, taught, asked):
@@ -473,6 +491,15 @@ def taught_tokens(case, taught, asked):
                 "",
                 "inputs ids[:, :-1], targets ids[:, 1:], once: here or in the model",
             )
+    for roll in (1, -1) if len(ids) > 2 and max(agree.values()) < 0.5 else ():
+        told, right = shifted(taught, ids.roll(roll, dims=0), 1)
+        if told.numel() >= 4 and (told == right).float().mean() > 0.95:
+            yield Finding(
+                "targets belong to other rows",
+                "The loss asks each row for what comes next in its neighbour.",
+                "",
+                "roll or shift along dim=1, the positions, and not along the batch",
+            )
     pad = tail_token(ids)
     if pad is None:
         return
@@ -487,6 +514,59 @@ def taught_tokens(case, taught, asked):
             f"token {pad} fills it up.",
             "",
             f"targets of {IGNORE} where the rows are filled up, or ignore_index={pad}",
+        )
+
+
+def token_left_out(case, asked):
+    "Is one token never asked for, although it isn't padding?"
+    targets = case.targets
+    if targets.shape != asked.shape:
+        return
+    left = targets[~asked & (targets != IGNORE)]
+    if len(left) < 3 or left.unique().numel() != 1:
+        return
+    token = int(left[0])
+    if not (targets[asked] == token).any() and token not in (
+        tail_token(targets),
+        tail_token(case.ids),
+    ):
+        yield Finding(
+            "a token is left out of the loss",
+            f"Token {token} is the target {len(left)} times, and none of them counts.",
+            "",
+            "ignore_index is for the number that padding has in the targets",
+        )
+
+
+def order_has_effect(seen):
+    "Words in another order are another text, where all are seen."
+    case = seen.case
+    if case.kind == "causal" or case.ids is None or case.ids.shape[1] < 6:
+        return
+    attends = seen.record.of("softmax") or seen.record.of("fused")
+    attends = attends or any(isinstance(m, nn.MultiheadAttention) for m in case.model.modules())
+    if not attends:
+        return
+    ids = case.ids[:1]
+    if ids.unique().numel() < 4:
+        return
+    T = ids.shape[1]
+    turned = torch.randperm(T, generator=torch.Generator().manual_seed(1)).to(ids.device)
+    copied = case.copied()
+    if copied is None:
+        return
+    model = copied[0].double().eval()  # in which a small effect is larger than rounding
+    with torch.no_grad():
+        before = case.logits(case.with_ids(ids, row=0), model)
+        after = case.logits(case.with_ids(ids[:, turned], row=0), model)
+    if before.ndim == 3 and before.shape[1] == T:
+        before = before[:, turned]
+    if before.shape == after.shape and (after - before).abs().max() <= 1e-12 * seen.scale:
+        yield Finding(
+            "the order of words has no effect",
+            "The tokens of a row in another order give the same logits, in that order.",
+            "",
+            "add positions to the embeddings, or put them into attention",
         )
 
 
@@ -526,6 +606,7 @@ def tail_token(ids):
     ends = ids[:, -1]
     for pad in ends.unique().tolist():
         is_pad = ids == pad
+        is_pad[:, 0] = False  # a decoder may begin with it
         tail = is_pad.flip(1).cumprod(dim=1).flip(1).bool()
         lengths = tail.sum(dim=1)
         if torch.equal(tail, is_pad) and lengths.max() >= 2 and lengths.min() < lengths.max():
@@ -620,6 +701,50 @@ def in_the_optimizer(seen):
         )
 
 
+def sensible_numbers(seen):
+    "Dropout leaves most, weight decay too, and the units of a layer differ."
+    case = seen.case
+    for path, module in case.model.named_modules():
+        if isinstance(module, nn.Dropout) and module.p >= 0.8:
+            yield Finding(
+                "dropout drops nearly everything",
+                f"It drops {module.p:.0%} in training.",
+                path,
+                "p is the share that is dropped, not the share that is kept",
+            )
+            break
+    for group in case.optimizer.param_groups if case.optimizer is not None else ():
+        shrinks = group["lr"] * group.get("weight_decay", 0.0)
+        if shrinks > 0.05:
+            yield Finding(
+                "weight decay is enormous",
+                f"At a rate of {group['lr']:g}, a decay of {group['weight_decay']:g} takes "
+                f"{shrinks:.0%} off each weight at each step.",
+                "",
+                "0.01 to 0.1",
+            )
+    same = [
+        name
+        for name, p in case.model.named_parameters()
+        if p.ndim == 2
+        and min(p.shape) > 2
+        and (p == p[:1]).all()
+        and not (p == 0).all()
+        and not (p == 1).all()  # the gains of a norm
+    ]
+    if len(same) > 1:
+        yield Finding(
+            "the units of a layer are all the same",
+            f"In {len(same)} matrices all rows are equal, so they get equal gradients and stay so.",
+            same[0],
+            "weights that begin at random",
+        )
+    frozen = [p.numel() for p in case.model.parameters() if not p.requires_grad]
+    if frozen:
+        share = sum(frozen) / sum(p.numel() for p in case.model.parameters())
+        case.notes.append(f"{share:.0%} of the weights are frozen (requires_grad is False)")
+
+
 def ties_hold(seen):
     "A model whose settings say that embedding and head are one matrix has one."
     model = seen.case.model
@@ -689,7 +814,7 @@ def all_learn(seen):
         case.notes.append(f"{len(siblings)} parameters of experts weren't asked in this batch")
     if not lost:
         return
-    parts = list(dict.fromkeys(name.rpartition(".")[0] for name in lost))
+    parts = list(dict.fromkeys(name.rpartition(".")[0] or name for name in lost))
     how = "no gradient comes to" if len(never) >= len(lost) / 2 else "the gradient is 0 in"
     calls = seen.record.of("embedding")
     read = {id(c.given[1]) for c in calls}
@@ -868,10 +993,11 @@ def one_row_and_one_token(seen):
 def cache_agrees(seen):
     "With a cache a text has the same logits as without one."
     case = seen.case
-    if case.kind != "causal" or not (case.takes("past_key_values") and case.takes("use_cache")):
+    config = getattr(case.model, "config", None)
+    offers = case.takes("past_key_values") and case.takes("use_cache")
+    offers = offers or hasattr(case.model, "generate") and hasattr(config, "use_cache")
+    if case.kind != "causal" or not offers or getattr(config, "is_encoder_decoder", False):
         return
-    if case.takes("decoder_input_ids"):
-        return  # the model reads a source as well
     ids = case.ids[:1]
     with torch.no_grad():
         whole = logits_of(case.model(ids))
@@ -897,11 +1023,13 @@ PROBES = (
     registered,
     in_the_optimizer,
     ties_hold,
+    sensible_numbers,
     rows_apart,
     no_future,
     positions_differ,
     wants_logits,
     right_targets,
+    order_has_effect,
     padding_has_no_effect,
     loss_at_the_start,
     attention_is_open,
