@@ -305,12 +305,12 @@ def with_notes(call):
     return found, [str(note.message) for note in notes]
 
 
-OF_EACH_KIND = ("learned", "rotary", "alibi")  # a compiled model costs seconds
+COMPILED = ("rotary",)  # a compiled model costs seconds
 EVERY_WAY = [
     (positions, way)
     for positions in SCHEMES
     for way in [*PLAIN, *WINDOWED, *UNKNOWN]
-    if positions in OF_EACH_KIND or "compiled" not in way
+    if positions in COMPILED or "compiled" not in way
 ]
 
 
@@ -344,7 +344,7 @@ OF_THE_LESSON = [
     (positions, way)
     for positions in SCHEMES
     for way in [*LESSON, *LESSON_WINDOWED]
-    if positions in OF_EACH_KIND or "compiled" not in way
+    if positions in COMPILED or "compiled" not in way
 ]
 
 

@@ -34,7 +34,6 @@ __all__ = [
     "as_json",
     "write_tensors",
     "write_checkpoint",
-    "read_header",
     "read_tensor",
     "read_safetensors",
     "read_tensors",

@@ -17,7 +17,7 @@ from torch import nn
 
 from ..base.guards import check_that, check_type
 
-__all__ = ["Case", "logits_of", "default_loss"]
+__all__ = ["Case", "logits_of"]
 
 IGNORE = -100  # targets that PyTorch's cross-entropy leaves out
 

@@ -106,10 +106,6 @@ def others_only(x):
     # ~ return scores.softmax(dim=-1)
     #! the diagonal is zero, but the rows no longer sum to 1: forbid before the softmax, not after
     # ~ return scores.softmax(dim=-1).masked_fill(itself, 0)
-    #! where a word gave all of its weight to itself, nothing is left to divide, and 0 / 0 is NaN;
-    #! forbid before the softmax, not after
-    # ~ weights = scores.softmax(dim=-1).masked_fill(itself, 0)
-    # | return weights / weights.sum(dim=-1, keepdim=True)
     #! you divided by the sums of the columns; each row should sum to 1
     # ~ weights = scores.softmax(dim=-1).masked_fill(itself, 0)
     # | return weights / weights.sum(dim=1, keepdim=True)
@@ -186,12 +182,12 @@ def sentences(draw, shortest):
     for _ in draw.rounds:
         x = draw.numbers(draw.size(1, 4), draw.size(shortest, 7), draw.size(1, 5), scale=0.8)
         yield Call(f"x {tuple(x.shape)}", (x,))
-    yield Call("two long vectors", (draw.numbers(1, 2, 256),))  # e to the 256 is infinite here
 
 
 @question("01", "01.1")
 def ask_my_self_attention(draw):
     yield from sentences(draw, 1)
+    yield Call("two long vectors", (draw.numbers(1, 2, 256),))  # e to the 256 is infinite here
 
 
 @question("01", "01.3")

@@ -476,7 +476,13 @@ def ask_sample(draw):
     yield call("float64", logits.double())
     yield call("a token that may not come", torch.tensor([0.0, 1.0, -torch.inf]))
     yield call("equal logits", torch.zeros(5))
-    yield call("300 equal logits", torch.zeros(300))
+
+    def different(given, args, drawn):
+        return {"how many different tokens came": len(set(drawn.flatten().tolist()))}
+
+    logits_alike = torch.linspace(0.0, 0.5, 70).expand(5_000, -1)
+    said = "5,000 texts, 70 logits that hardly differ"
+    yield Call(said, (logits_alike,), look=different, chance=True, slopes=False)
     halves = torch.tensor([[0.0, 0.0, 2.5, 0.0], [0.0, 2.5, 0.0, 0.0]])
 
     def of_both(given, args, drawn):
@@ -562,7 +568,6 @@ def ask_generate(draw):
         caches = [LayerCache(upside_down) for _ in range(2)]
         yield call(f"{said}, caches of your own", model, prompts, 5, by_signs, caches)
     yield call("a pick by name", a_model(draw), prompts, 4, pick=by_signs)
-    yield call("up to the last position that the model has", a_model(draw), prompts, 17)
     yield call("an end in each step", a_model(draw), prompts, 4, an_end)
     yield call("an end of one text", a_model(draw), prompts, 4, an_end_of_the_first)
     yield call("a prompt with an end", a_model(draw), torch.tensor([[1, 2], [1, 2]]), 5)
